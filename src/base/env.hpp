@@ -1,0 +1,60 @@
+// Every environment variable the library reads, in one table that also prints docs/environment.md
+// and `horing env`. Nothing else in the tree calls getenv for HORING_* names.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.hpp"
+
+namespace ho::env {
+
+struct Variable {
+  std::string_view name;
+  std::string_view default_value;  // "" = unset
+  std::string_view meaning;        // one or two sentences; unit included
+  bool must_agree;                 // all ranks of a job must have the same value
+};
+
+// clang-format off
+inline constexpr Variable kLogLevel{"HORING_LOG_LEVEL", "warn", "Least severe level that is logged: trace, debug, info, warn, error or off.", false};
+inline constexpr Variable kJobKey{"HORING_JOB_KEY", "", "Job secret, at least 16 characters; every connection of the job proves it. Without one only loopback is accepted.", false};
+inline constexpr Variable kJobKeyFile{"HORING_JOB_KEY_FILE", "", "File that holds the job secret, readable by its owner only; used where HORING_JOB_KEY is not set.", false};
+inline constexpr Variable kAllowUnauthenticated{"HORING_ALLOW_UNAUTHENTICATED", "0", "1 accepts connections from other hosts without a job key. Anybody who reaches the ports can then join or disturb the job.", true};
+inline constexpr Variable kRendezvous{"HORING_RENDEZVOUS", "", "Where the ranks meet: tcp://HOST:PORT (rank 0 listens there) or file:///PATH (on a file system that all ranks share). Default: from MASTER_ADDR and MASTER_PORT or the launcher's variables.", false};
+inline constexpr Variable kHostId{"HORING_HOST_ID", "", "Overrides the host identity that ranks are grouped by; ranks with equal values form one group.", false};
+inline constexpr Variable kGroupFile{"HORING_GROUP_FILE", "", "JSON file that maps host names to groups (for example by switch): {\"groups\": [[\"node1\", \"node2\"], [\"node3\"]]}.", false};
+inline constexpr Variable kSocketIfname{"HORING_SOCKET_IFNAME", "", "Interfaces that may be rails, in NCCL's syntax: a list of prefixes (eth,ib), =exact names (=eth0,eth1) or ^excluded prefixes (^docker,lo).", false};
+inline constexpr Variable kAlgorithm{"HORING_ALGORITHM", "auto", "Algorithm of every collective: auto, ring, multi_ring, hierarchical, ho_ring or direct.", true};
+inline constexpr Variable kPieceBytes{"HORING_PIECE_BYTES", "0", "Bytes of a chunk that move as one piece; 0 chooses by size.", true};
+inline constexpr Variable kDirectMaxBytes{"HORING_DIRECT_MAX_BYTES", "8192", "Largest total size in bytes for which auto chooses the direct algorithm.", true};
+inline constexpr Variable kScratchBytes{"HORING_SCRATCH_BYTES", "16777216", "Most bytes of partial sums that a rank keeps per channel; larger operations run in windows.", true};
+inline constexpr Variable kTimeoutMs{"HORING_TIMEOUT_MS", "600000", "Default deadline of an operation in milliseconds.", false};
+inline constexpr Variable kConnectTimeoutMs{"HORING_CONNECT_TIMEOUT_MS", "60000", "Deadline for creating a communicator and for opening a connection, in milliseconds.", false};
+inline constexpr Variable kTcpStreams{"HORING_TCP_STREAMS", "1", "TCP connections per rail neighbour; more than one where a single one cannot fill the link.", true};
+inline constexpr Variable kTcpMaxConnections{"HORING_TCP_MAX_CONNECTIONS", "256", "Most data connections that a rank keeps open; idle ones are closed first.", false};
+inline constexpr Variable kTransport{"HORING_TRANSPORT", "tcp", "Transport between groups: tcp or ucx.", true};
+inline constexpr Variable kShmRingBytes{"HORING_SHM_RING_BYTES", "131072", "Bytes of the ring in shared memory per peer and channel.", true};
+inline constexpr Variable kShmSingleCopy{"HORING_SHM_SINGLE_COPY", "1", "0 never uses process_vm_readv inside a group, even where the kernel permits it.", false};
+inline constexpr Variable kSpinUs{"HORING_SPIN_US", "auto", "Microseconds to spin before sleeping; auto spins only where the ranks of the node leave cores free.", false};
+inline constexpr Variable kProgressCpu{"HORING_PROGRESS_CPU", "auto", "CPU list for the progress thread (for example 4-7); auto takes the NUMA node of the rank's NIC, none leaves it alone.", false};
+inline constexpr Variable kTrace{"HORING_TRACE", "", "File for a Chrome/Perfetto trace, a slice per piece and lane; %r in the name is the rank, without it rank 0 merges all ranks into one file.", false};
+inline constexpr Variable kTopoFile{"HORING_TOPO_FILE", "", "hwloc XML file to use in place of live discovery.", false};
+inline constexpr Variable kRailPaceMbit{"HORING_RAIL_PACE_MBIT", "0", "Paces each rail's sends to this many Mbit/s in the sender; set by horing run where it may not shape links. 0 is off.", true};
+// clang-format on
+
+// All variables, in the order in which the documentation lists them.
+[[nodiscard]] std::span<const Variable> all();
+
+// The value, or the variable's default.
+[[nodiscard]] std::string text(const Variable& variable);
+[[nodiscard]] std::optional<std::string> text_if_set(const Variable& variable);
+// A non-negative whole number, or an error that names the variable, its value and what it takes.
+[[nodiscard]] Result<uint64_t> number(const Variable& variable);
+// 0/1 (also true/false, yes/no, on/off), or an error.
+[[nodiscard]] Result<bool> flag(const Variable& variable);
+
+}  // namespace ho::env

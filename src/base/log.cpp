@@ -1,0 +1,39 @@
+#include "base/log.hpp"
+
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <memory>
+#include <string>
+
+#include "base/env.hpp"
+
+namespace ho {
+namespace {
+
+std::string line_pattern(int rank) {
+  const std::string who = rank < 0 ? "" : " rank " + std::to_string(rank);
+  return "[%Y-%m-%d %H:%M:%S.%e] [horing" + who + "] [%l] %v";
+}
+
+std::shared_ptr<spdlog::logger> make_logger() {
+  auto made =
+      std::make_shared<spdlog::logger>("horing", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  made->set_pattern(line_pattern(-1));
+  made->set_level(spdlog::level::from_str(env::text(env::kLogLevel)));
+  made->flush_on(spdlog::level::trace);
+  return made;
+}
+
+}  // namespace
+
+// The one process-wide object: stderr is process-wide too.
+spdlog::logger& logger() {
+  static const std::shared_ptr<spdlog::logger> kLogger = make_logger();
+  return *kLogger;
+}
+
+void set_log_rank(int rank) {
+  logger().set_pattern(line_pattern(rank));
+}
+
+}  // namespace ho

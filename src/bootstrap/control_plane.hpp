@@ -1,0 +1,98 @@
+// Rendezvous and what stays of it: one authenticated TCP connection per rank to a coordinator in
+// rank 0's process, kept for the life of the communicator. It exchanges blobs before there are data
+// links, notices dead ranks at once, and turns many ranks' troubles into one verdict.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "auth/job_key.hpp"
+#include "base/index.hpp"
+#include "base/status.hpp"
+#include "os/clock.hpp"
+
+namespace ho {
+
+// Who this rank is and where the ranks meet. From torchrun's, Slurm's, Open MPI's or PMI's
+// variables and HORING_RENDEZVOUS (rendezvous.hpp), or given by the caller.
+struct Rendezvous {
+  uint32_t rank = 0;
+  uint32_t world_size = 1;
+  std::optional<uint32_t> local_rank;
+  std::string address;  // "tcp://HOST:PORT" or "file:///PATH"; may be empty for a world of 1
+  std::string source;   // "torchrun", "slurm", "openmpi", "pmi", "arguments": for messages
+};
+
+// What one rank knows about a failure, or about where it is. Sent to the coordinator.
+struct FailureReport {
+  StatusCode code = StatusCode::kInternal;
+  GlobalRank reporter;
+  std::optional<GlobalRank> peer;  // whom it blames
+  std::string text;                // names operation, phase, step, rail, peer and what to do
+};
+
+// Where a rank is, for the stall report.
+struct RankState {
+  uint16_t communicator = 0;
+  uint8_t channel = 0;
+  uint32_t entered = 0;    // number of the last operation entered in that channel
+  uint32_t completed = 0;  // and completed
+  std::string operation;   // "all_reduce" or "" when idle
+  std::string waiting;     // "recv inter step 2 of rail 1 from rank 5", or ""
+};
+
+// One outcome for the whole job.
+struct Verdict {
+  Status cause;  // first cause first; the message names ranks
+};
+
+class ControlPlane {
+ public:
+  struct Callbacks {
+    // Both run on the control plane's thread and must not block for long.
+    std::function<void(const Verdict&)> on_verdict;          // at most once
+    std::function<std::vector<RankState>()> describe_state;  // asked for a stall report
+  };
+
+  // Collective. Meets all ranks before the deadline (rank 0 listens), proves the key both ways,
+  // refuses other versions, worlds and duplicate ranks with a message that names them.
+  [[nodiscard]] static Result<std::unique_ptr<ControlPlane>> create(
+      const Rendezvous& rendezvous, std::shared_ptr<const JobKey> key, Deadline deadline);
+
+  ControlPlane() = default;
+  ControlPlane(const ControlPlane&) = delete;
+  ControlPlane& operator=(const ControlPlane&) = delete;
+  virtual ~ControlPlane() = default;
+
+  // Collective over the given ranks (all by default: empty), in the same order on all of them.
+  // Result: by rank, in `members` order. `tag` must agree; a rank that passes another tag, or is
+  // missing at the deadline, is named. Blobs of at most 1 MiB each.
+  [[nodiscard]] virtual Result<std::vector<std::vector<std::byte>>> all_gather(
+      std::string_view tag,
+      std::span<const std::byte> mine,
+      std::span<const GlobalRank> members,
+      Deadline deadline) = 0;
+  [[nodiscard]] Status barrier(std::string_view tag,
+                               std::span<const GlobalRank> members,
+                               Deadline deadline);
+
+  // From now on events are delivered. Called once, before the first operation.
+  virtual void start(Callbacks callbacks) = 0;
+  // Tells everybody; the verdict comes back through on_verdict within about 500 ms (a stall, code
+  // kTimeout, first asks all ranks where they are). Any thread. Never blocks.
+  virtual void report(const FailureReport& failure) = 0;
+  // A random number that rank 0 drew for this job: separates jobs that share a key.
+  [[nodiscard]] virtual uint64_t job_id() const = 0;
+  [[nodiscard]] virtual const Rendezvous& rendezvous() const = 0;
+  // The local address the control connection uses, for messages and as a fallback rail address.
+  [[nodiscard]] virtual std::string local_address() const = 0;
+};
+
+}  // namespace ho

@@ -1,0 +1,46 @@
+// What a host has, as a value: no hwloc or kernel handle in it. Sources fill it in (discover.hpp:
+// live, hwloc XML, synthetic); ranks exchange it as a blob (blob.hpp) and assign groups and rails
+// from what all of them found (assign.hpp).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ho {
+
+struct NumaNode {
+  uint32_t os_index = 0;
+  uint64_t memory_bytes = 0;
+  std::vector<uint32_t> cpus;  // logical CPU numbers of the operating system
+};
+
+struct GpuDevice {
+  std::string name;  // "cuda0", "rsmi0", or the PCI name
+  std::string pci;   // "0000:3b:00.0"
+  int32_t numa_node = -1;
+};
+
+struct NetworkInterface {
+  std::string name;
+  std::string pci;          // "" for a virtual interface
+  int32_t numa_node = -1;   // -1 unknown
+  uint64_t speed_mbit = 0;  // 0 unknown
+  std::string operstate;    // "up", "down", "unknown"
+  bool loopback = false;
+  std::vector<std::string> addresses;  // numeric with prefix length: "10.1.0.1/24", "fd00::1/64"
+};
+
+struct Topology {
+  std::string source;  // "live", "xml FILE", "synthetic"
+  std::string host_name;
+  std::string host_id;  // equal on ranks of one host (boot id and namespaces, or HORING_HOST_ID)
+  uint32_t package_count = 0;
+  uint32_t core_count = 0;
+  uint32_t cpu_count = 0;
+  std::vector<NumaNode> numa_nodes;
+  std::vector<GpuDevice> gpus;
+  std::vector<NetworkInterface> interfaces;
+};
+
+}  // namespace ho

@@ -1,0 +1,144 @@
+#include "transport/frame.hpp"
+
+#include <bit>
+#include <type_traits>
+
+#include "base/dtype.hpp"
+
+namespace ho {
+namespace {
+
+constexpr uint8_t kMagic = 0xA7;
+constexpr uint8_t kPointToPoint = 0xff;
+
+template <typename Integer>
+void put(FrameBytes& bytes, size_t offset, Integer value) {
+  for (size_t i = 0; i < sizeof(Integer); ++i) {
+    bytes.at(offset + i) = static_cast<std::byte>((static_cast<uint64_t>(value) >> (8 * i)) & 0xff);
+  }
+}
+
+template <typename Integer>
+Integer get(std::span<const std::byte, kFrameBytes> bytes, size_t offset) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < sizeof(Integer); ++i) {
+    value |= std::to_integer<uint64_t>(bytes[offset + i]) << (8 * i);
+  }
+  return static_cast<Integer>(value);
+}
+
+std::string name_of(uint8_t collective) {
+  switch (collective) {
+    case 0:
+      return "all_gather";
+    case 1:
+      return "reduce_scatter";
+    case 2:
+      return "all_reduce";
+    case 3:
+      return "broadcast";
+    case kPointToPoint:
+      return "send/recv";
+    default:
+      return "operation type " + std::to_string(collective);
+  }
+}
+
+std::string dtype_name(uint8_t dtype) {
+  return dtype < kDTypeCount ? std::string(to_string(static_cast<DType>(dtype)))
+                             : "dtype " + std::to_string(dtype);
+}
+
+std::string call_text(const Frame& frame) {
+  std::string text = name_of(frame.collective) + " #" + std::to_string(frame.sequence) + " of " +
+                     std::to_string(frame.count) + " " + dtype_name(frame.dtype);
+  if ((frame.collective == 1 || frame.collective == 2) && frame.op < kReduceOpCount) {
+    text += " " + std::string(to_string(static_cast<ReduceOp>(frame.op)));
+  }
+  return text;
+}
+
+}  // namespace
+
+FrameBytes encode(const Frame& frame) {
+  FrameBytes bytes{};
+  put(bytes, 0, kMagic);
+  put(bytes, 1, static_cast<uint8_t>(frame.type));
+  put(bytes, 2, frame.collective);
+  put(bytes, 3, frame.algorithm);
+  put(bytes, 4, frame.dtype);
+  put(bytes, 5, frame.op);
+  put(bytes, 6, frame.phase);
+  put(bytes, 8, frame.communicator);
+  put(bytes, 12, frame.sequence);
+  put(bytes, 16, frame.op_index);
+  put(bytes, 20, frame.payload_bytes);
+  put(bytes, 24, frame.count);
+  return bytes;
+}
+
+Result<Frame> decode(std::span<const std::byte, kFrameBytes> bytes) {
+  const auto bad = [](std::string text) {
+    return Status(StatusCode::kProtocol, "message header: " + std::move(text));
+  };
+  if (get<uint8_t>(bytes, 0) != kMagic) {
+    return bad("does not start with the magic number; the peer is not HO-Ring or lost its place");
+  }
+  const auto type = get<uint8_t>(bytes, 1);
+  if (type < static_cast<uint8_t>(Frame::Type::kData) ||
+      type > static_cast<uint8_t>(Frame::Type::kCloseRefuse)) {
+    return bad("unknown type " + std::to_string(type));
+  }
+  if (get<uint8_t>(bytes, 7) != 0 || get<uint16_t>(bytes, 10) != 0) {
+    return bad("reserved bytes are not zero");
+  }
+  Frame frame;
+  frame.type = static_cast<Frame::Type>(type);
+  frame.collective = get<uint8_t>(bytes, 2);
+  frame.algorithm = get<uint8_t>(bytes, 3);
+  frame.dtype = get<uint8_t>(bytes, 4);
+  frame.op = get<uint8_t>(bytes, 5);
+  frame.phase = get<uint8_t>(bytes, 6);
+  frame.communicator = get<uint16_t>(bytes, 8);
+  frame.sequence = get<uint32_t>(bytes, 12);
+  frame.op_index = get<uint32_t>(bytes, 16);
+  frame.payload_bytes = get<uint32_t>(bytes, 20);
+  frame.count = get<uint64_t>(bytes, 24);
+  if (frame.payload_bytes > kMaxPayloadBytes) {
+    return bad("payload of " + std::to_string(frame.payload_bytes) + " bytes; at most " +
+               std::to_string(kMaxPayloadBytes) + " are possible");
+  }
+  return frame;
+}
+
+Status check_expected(const Frame& expected, const Frame& got) {
+  if (expected == got) {
+    return {};
+  }
+  const auto mismatch = [](std::string text) {
+    return Status(StatusCode::kMismatch, std::move(text));
+  };
+  if (expected.communicator != got.communicator) {
+    return mismatch("peer sends for communicator " + std::to_string(got.communicator) +
+                    ", this rank expects communicator " + std::to_string(expected.communicator));
+  }
+  const std::string peer_call = call_text(got);
+  const std::string own_call = call_text(expected);
+  if (peer_call != own_call) {
+    return mismatch("peer called " + peer_call + ", this rank " + own_call +
+                    "; all ranks must make the same calls in the same order");
+  }
+  if (expected.algorithm != got.algorithm) {
+    return mismatch(own_call + ": peer uses algorithm " + std::to_string(got.algorithm) +
+                    ", this rank " + std::to_string(expected.algorithm) +
+                    "; set the same algorithm on all ranks");
+  }
+  return mismatch(own_call + ": peer sent message " + std::to_string(got.op_index) + " of phase " +
+                  std::to_string(got.phase) + " with " + std::to_string(got.payload_bytes) +
+                  " bytes, this rank expects message " + std::to_string(expected.op_index) +
+                  " of phase " + std::to_string(expected.phase) + " with " +
+                  std::to_string(expected.payload_bytes) +
+                  " bytes; the ranks' counts or settings differ");
+}
+
+}  // namespace ho

@@ -1,0 +1,50 @@
+// Messages between ranks of one host through shared memory, and the doorbell that wakes a rank.
+//
+// Each rank owns one anonymous memory file (memfd) with its doorbell and the rings that its peers
+// write into, and one eventfd. Descriptors travel over abstract Unix sockets while the transport is
+// made, so nothing ever has a name in a file system and nothing outlives the processes, however
+// they die.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "os/clock.hpp"
+#include "transport/transport.hpp"
+
+namespace ho {
+
+struct ShmOptions {
+  GlobalRank self;
+  std::vector<GlobalRank> members;   // all ranks of this host in the communicator, self included
+  uint64_t ring_bytes = 128 * 1024;  // per peer and channel
+  uint64_t single_copy_min_bytes = 16 * 1024;  // payloads from here on are read by the receiver
+  bool single_copy = true;                     // process_vm_readv where the kernel permits it
+  uint64_t job_id = 0;
+};
+
+// All-gather of a small blob among `members`, in members' order (the control plane's).
+using GroupExchange =
+    std::function<Result<std::vector<std::vector<std::byte>>>(std::span<const std::byte> mine)>;
+
+class ShmTransport : public Transport {
+ public:
+  // Collective over the members. On success nothing is left to connect.
+  [[nodiscard]] static Result<std::unique_ptr<ShmTransport>> create(const ShmOptions& options,
+                                                                    const GroupExchange& exchange,
+                                                                    Deadline deadline);
+
+  // Sleeps until a peer's event that `hint` asks for, wake(), or the deadline: for when nothing but
+  // shared memory (or wake) can end the wait. With network links use prepare_wait, epoll over
+  // wait_fd() (the eventfd), finish_wait.
+  virtual void wait(const WaitHint& hint, Deadline deadline) = 0;
+  // Ends this rank's wait or epoll sleep; any thread; remembered when it is not asleep.
+  virtual void wake() = 0;
+  // Whether payloads to every peer can be read in place, and if not, why ("rank 3:
+  // process_vm_readv: Operation not permitted").
+  [[nodiscard]] virtual std::string single_copy_status() const = 0;
+};
+
+}  // namespace ho

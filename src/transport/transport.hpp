@@ -1,0 +1,104 @@
+// What every transport offers the executor: links, each an ordered pair of byte-message FIFOs
+// between this rank and one peer. Nothing here blocks; one thread at a time drives a transport and
+// all its links (the executor's driver), so no implementation locks for its callers.
+//
+// The calls are "try" calls: they move what can be moved now and say whether the whole message is
+// through. The caller repeats a call with the same arguments until it is; only the head message of
+// each direction is ever in progress.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/index.hpp"
+#include "base/status.hpp"
+#include "os/clock.hpp"
+#include "transport/frame.hpp"
+
+namespace ho {
+
+// Names one link. Both ends use equal values except for `peer`.
+struct LinkKey {
+  GlobalRank peer;
+  RailIndex rail;  // inter: whose NICs; intra: 0
+  uint16_t communicator = 0;
+  uint8_t channel = 0;  // below kChannelCount
+  friend auto operator<=>(const LinkKey&, const LinkKey&) = default;
+};
+inline constexpr uint8_t kChannelCount = 4;
+
+using ConstBytes = std::span<const std::byte>;
+using Bytes = std::span<std::byte>;
+
+class Link {
+ public:
+  Link() = default;
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+  virtual ~Link() = default;
+
+  // Sends one message; the payload may lie in several parts (scatter-gather, at most 64 parts).
+  // true: accepted; the payload must stay unchanged until released() has counted it.
+  // false: not all of it is on its way yet; call again with the same arguments.
+  [[nodiscard]] virtual Result<bool> try_send(const Frame& frame,
+                                              std::span<const ConstBytes> payload) = 0;
+  // How many accepted messages no longer need their payload, counted from the link's birth; they
+  // are released in order.
+  [[nodiscard]] virtual uint64_t released() = 0;
+
+  // Receives the next message into `parts`, whose sizes add up to expected.payload_bytes.
+  // true: all of it is there. false: not yet; call again with the same arguments.
+  // The frame is checked with check_expected before any payload byte is believed; never writes
+  // outside `parts`.
+  [[nodiscard]] virtual Result<bool> try_recv(const Frame& expected,
+                                              std::span<const Bytes> parts) = 0;
+  // The same without a destination: a view of the whole payload in memory of the transport (the
+  // shared-memory ring itself, or staging). Empty-optional-like: view.data() == nullptr means not
+  // yet (a message of 0 bytes gives a non-null pointer). The view is valid until release_view().
+  [[nodiscard]] virtual Result<ConstBytes> try_view(const Frame& expected) = 0;
+  virtual void release_view() = 0;
+
+  // For messages: "tcp 10.1.0.1 (rail0) -> 10.1.0.2, connected" and the like.
+  [[nodiscard]] virtual std::string describe() const = 0;
+};
+
+// Why a sleeping executor should be woken by peers on shared memory.
+struct WaitHint {
+  // Messages on the shared-memory lane are not urgent: wake for them only when this many more have
+  // arrived or a ring that this rank reads is half full. 1 = wake for the next one. 0 = never on
+  // count.
+  uint32_t intra_arrivals = 1;
+  // Some accepted send waits to be released by its reader (single copy), or a ring was full: wake
+  // when that changes.
+  bool intra_releases = true;
+};
+
+class Transport {
+ public:
+  Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+  virtual ~Transport() = default;
+
+  // The link for `key`, made on first use. The connection behind it may still be under way (the
+  // try calls then answer false); deadline bounds only that. Owned by the transport; valid until
+  // the transport ends.
+  [[nodiscard]] virtual Result<Link*> link(const LinkKey& key) = 0;
+  // Moves connection set-up along, reads readiness. Called once per driver turn. An error names
+  // peer, rail and address, and concerns the whole transport only where it cannot go on.
+  [[nodiscard]] virtual Status progress() = 0;
+  // File descriptor that becomes readable when progress() or a try call may get further; registered
+  // edge-triggered or level-triggered in the executor's epoll as a whole (for tcp: its own epoll
+  // fd). -1: none (shared memory wakes through the doorbell).
+  [[nodiscard]] virtual int wait_fd() const = 0;
+  // Right before sleeping. false: something has already happened, do not sleep.
+  [[nodiscard]] virtual bool prepare_wait(const WaitHint& hint) = 0;
+  virtual void finish_wait() = 0;
+  // Bytes of memory this transport holds (buffers, rings; kernel memory not counted).
+  [[nodiscard]] virtual uint64_t memory_bytes() const = 0;
+};
+
+}  // namespace ho

@@ -1,0 +1,8 @@
+// The one place that knows Catch2's versions: v2 (Debian 12) has one header, v3 has several.
+#pragma once
+
+#if HORING_CATCH_VERSION >= 3
+#include <catch2/catch_all.hpp>
+#else
+#include <catch2/catch.hpp>
+#endif

@@ -11,10 +11,13 @@ namespace ho {
 // dst[i] = a[i] (op) b[i] for i < count. dst may be a or b itself, otherwise the ranges must not
 // overlap. No alignment needed. kAvg adds; the division is scale_average's. Integers wrap.
 // fp16, bf16 and fp8 are computed in fp32 and rounded to nearest even; max and min of NaN and a
-// number give NaN. reduction_supported(dtype, op) must hold.
+// number give NaN. A sum past the largest finite number is infinity, in e4m3 (which has no
+// infinity) NaN: it never saturates, so an overflow stays visible. reduction_supported(dtype, op)
+// must hold.
 void reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, size_t count);
 
-// data[i] = data[i] / divisor (integers: truncated toward zero; floats: rounded once).
+// data[i] = data[i] / divisor (integers: truncated toward zero; floats: rounded once, for divisors
+// up to 2048 in 16-bit types and 2^24 in fp32). A divisor of 0 or 1 leaves the data as it is.
 void scale_average(DType dtype, void* data, size_t count, uint64_t divisor);
 
 // The option "16-bit data, fp32 sums": kFloat16 and kBfloat16 only.

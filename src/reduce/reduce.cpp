@@ -1,0 +1,323 @@
+// Element-wise kernels. One loop shape serves everything: load a vector from each source through
+// its codec, apply the operation, store through the destination's codec. The last, partial vector
+// goes through a small buffer on the stack, so that no lane outside the ranges is touched and
+// every element sees the same instructions wherever the range happens to end.
+//
+// This file is compiled once per instruction set (foreach_target.h includes it again); the best one
+// the processor has is chosen at the first call.
+#include "reduce/reduce.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "reduce/reduce.cpp"  // NOLINT(bugprone-macro-parentheses): a file name
+#include <hwy/foreach_target.h>
+// After foreach_target.h, which decides for which instruction set these are compiled.
+#include <hwy/highway.h>
+
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "reduce/codecs_inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace ho::HWY_NAMESPACE {
+
+struct SumOp {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Add(a, b);
+  }
+};
+struct ProdOp {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Mul(a, b);
+  }
+};
+struct MaxOp {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Max(a, b);
+  }
+};
+struct MinOp {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Min(a, b);
+  }
+};
+// The processor's max and min drop a NaN on one side; a sum keeps it on either.
+template <class Op>
+struct KeepNan {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    const auto nan = hn::Or(hn::IsNaN(a), hn::IsNaN(b));
+    return hn::IfThenElse(nan, hn::Add(a, b), Op::apply(a, b));
+  }
+};
+
+template <class Out, class A, class B, class Op>
+void binary_loop(void* dst, const void* a, const void* b, size_t count) {
+  const typename Out::Tag tag;
+  const size_t lanes = hn::Lanes(tag);
+  auto* out = static_cast<typename Out::Element*>(dst);
+  const auto* left = static_cast<const typename A::Element*>(a);
+  const auto* right = static_cast<const typename B::Element*>(b);
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    Out::store(Op::apply(A::load(left + i), B::load(right + i)), out + i);
+  }
+  const size_t rest = count - i;
+  if (rest == 0) {
+    return;
+  }
+  constexpr size_t kMost = hn::MaxLanes(typename Out::Tag());
+  typename A::Element left_part[kMost] = {};
+  typename B::Element right_part[kMost] = {};
+  typename Out::Element out_part[kMost];
+  std::memcpy(left_part, left + i, rest * sizeof(left_part[0]));
+  std::memcpy(right_part, right + i, rest * sizeof(right_part[0]));
+  Out::store(Op::apply(A::load(left_part), B::load(right_part)), out_part);
+  std::memcpy(out + i, out_part, rest * sizeof(out_part[0]));
+}
+
+template <class Out, class In>
+void convert_loop(void* dst, const void* src, size_t count) {
+  const typename Out::Tag tag;
+  const size_t lanes = hn::Lanes(tag);
+  auto* out = static_cast<typename Out::Element*>(dst);
+  const auto* from = static_cast<const typename In::Element*>(src);
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    Out::store(In::load(from + i), out + i);
+  }
+  const size_t rest = count - i;
+  if (rest == 0) {
+    return;
+  }
+  constexpr size_t kMost = hn::MaxLanes(typename Out::Tag());
+  typename In::Element in_part[kMost] = {};
+  typename Out::Element out_part[kMost];
+  std::memcpy(in_part, from + i, rest * sizeof(in_part[0]));
+  Out::store(In::load(in_part), out_part);
+  std::memcpy(out + i, out_part, rest * sizeof(out_part[0]));
+}
+
+template <class Codec>
+void divide_loop(void* data, size_t count, uint64_t divisor) {
+  using Real = hn::TFromD<typename Codec::Tag>;
+  const typename Codec::Tag tag;
+  const size_t lanes = hn::Lanes(tag);
+  const auto by = hn::Set(tag, static_cast<Real>(divisor));
+  auto* at = static_cast<typename Codec::Element*>(data);
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    Codec::store(hn::Div(Codec::load(at + i), by), at + i);
+  }
+  const size_t rest = count - i;
+  if (rest == 0) {
+    return;
+  }
+  typename Codec::Element part[hn::MaxLanes(typename Codec::Tag())] = {};
+  std::memcpy(part, at + i, rest * sizeof(part[0]));
+  Codec::store(hn::Div(Codec::load(part), by), part);
+  std::memcpy(at + i, part, rest * sizeof(part[0]));
+}
+
+// On magnitudes, so that neither the most negative number nor a divisor past the type's range
+// needs a case of its own.
+template <typename T>
+void divide_integers(void* data, size_t count, uint64_t divisor) {
+  auto* at = static_cast<std::byte*>(data);
+  for (size_t i = 0; i < count; ++i, at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, at, sizeof(T));
+    const bool negative = value < T{0};
+    const auto wide = static_cast<uint64_t>(value);
+    const uint64_t quotient = (negative ? uint64_t{0} - wide : wide) / divisor;
+    value = static_cast<T>(negative ? uint64_t{0} - quotient : quotient);
+    std::memcpy(at, &value, sizeof(T));
+  }
+}
+
+template <class Out, class A, class B>
+void reduce_floats(ReduceOp op, void* dst, const void* a, const void* b, size_t count) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg:
+      return binary_loop<Out, A, B, SumOp>(dst, a, b, count);
+    case ReduceOp::kProd:
+      return binary_loop<Out, A, B, ProdOp>(dst, a, b, count);
+    case ReduceOp::kMax:
+      return binary_loop<Out, A, B, KeepNan<MaxOp>>(dst, a, b, count);
+    case ReduceOp::kMin:
+      return binary_loop<Out, A, B, KeepNan<MinOp>>(dst, a, b, count);
+  }
+}
+
+// Sums and products wrap and are the same for both signednesses; they run on the unsigned type.
+template <typename T>
+void reduce_integers(ReduceOp op, void* dst, const void* a, const void* b, size_t count) {
+  using U = Plain<std::make_unsigned_t<T>>;
+  using P = Plain<T>;
+  using M = std::conditional_t<sizeof(T) == 1, ByteAsWord, U>;
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg:
+      return binary_loop<U, U, U, SumOp>(dst, a, b, count);
+    case ReduceOp::kProd:
+      return binary_loop<M, M, M, ProdOp>(dst, a, b, count);
+    case ReduceOp::kMax:
+      return binary_loop<P, P, P, MaxOp>(dst, a, b, count);
+    case ReduceOp::kMin:
+      return binary_loop<P, P, P, MinOp>(dst, a, b, count);
+  }
+}
+
+void reduce_any(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, size_t count) {
+  using F32 = Plain<float>;
+  using F64 = Plain<double>;
+  switch (dtype) {
+    case DType::kInt8:
+      return reduce_integers<int8_t>(op, dst, a, b, count);
+    case DType::kUint8:
+      return reduce_integers<uint8_t>(op, dst, a, b, count);
+    case DType::kInt32:
+      return reduce_integers<int32_t>(op, dst, a, b, count);
+    case DType::kUint32:
+      return reduce_integers<uint32_t>(op, dst, a, b, count);
+    case DType::kInt64:
+      return reduce_integers<int64_t>(op, dst, a, b, count);
+    case DType::kUint64:
+      return reduce_integers<uint64_t>(op, dst, a, b, count);
+    case DType::kFloat16:
+      return reduce_floats<Float16, Float16, Float16>(op, dst, a, b, count);
+    case DType::kFloat32:
+      return reduce_floats<F32, F32, F32>(op, dst, a, b, count);
+    case DType::kFloat64:
+      return reduce_floats<F64, F64, F64>(op, dst, a, b, count);
+    case DType::kBfloat16:
+      return reduce_floats<Bfloat16, Bfloat16, Bfloat16>(op, dst, a, b, count);
+    case DType::kFloat8E4m3:
+      return binary_loop<Float8E4m3, Float8E4m3, Float8E4m3, SumOp>(dst, a, b, count);
+    case DType::kFloat8E5m2:
+      return binary_loop<Float8E5m2, Float8E5m2, Float8E5m2, SumOp>(dst, a, b, count);
+  }
+}
+
+void scale_any(DType dtype, void* data, size_t count, uint64_t divisor) {
+  switch (dtype) {
+    case DType::kInt8:
+      return divide_integers<int8_t>(data, count, divisor);
+    case DType::kUint8:
+      return divide_integers<uint8_t>(data, count, divisor);
+    case DType::kInt32:
+      return divide_integers<int32_t>(data, count, divisor);
+    case DType::kUint32:
+      return divide_integers<uint32_t>(data, count, divisor);
+    case DType::kInt64:
+      return divide_integers<int64_t>(data, count, divisor);
+    case DType::kUint64:
+      return divide_integers<uint64_t>(data, count, divisor);
+    case DType::kFloat16:
+      return divide_loop<Float16>(data, count, divisor);
+    case DType::kFloat32:
+      return divide_loop<Plain<float>>(data, count, divisor);
+    case DType::kFloat64:
+      return divide_loop<Plain<double>>(data, count, divisor);
+    case DType::kBfloat16:
+      return divide_loop<Bfloat16>(data, count, divisor);
+    case DType::kFloat8E4m3:
+      return divide_loop<Float8E4m3>(data, count, divisor);
+    case DType::kFloat8E5m2:
+      return divide_loop<Float8E5m2>(data, count, divisor);
+  }
+}
+
+void widening_any(DType from, ReduceOp op, void* dst, const void* a, const void* b, size_t count) {
+  using F32 = Plain<float>;
+  if (from == DType::kBfloat16) {
+    reduce_floats<F32, F32, Bfloat16>(op, dst, a, b, count);
+  } else {
+    reduce_floats<F32, F32, Float16>(op, dst, a, b, count);
+  }
+}
+
+void widening_pair_any(
+    DType from, ReduceOp op, void* dst, const void* a, const void* b, size_t count) {
+  using F32 = Plain<float>;
+  if (from == DType::kBfloat16) {
+    reduce_floats<F32, Bfloat16, Bfloat16>(op, dst, a, b, count);
+  } else {
+    reduce_floats<F32, Float16, Float16>(op, dst, a, b, count);
+  }
+}
+
+void widen_any(DType from, void* dst, const void* src, size_t count) {
+  if (from == DType::kBfloat16) {
+    convert_loop<Plain<float>, Bfloat16>(dst, src, count);
+  } else {
+    convert_loop<Plain<float>, Float16>(dst, src, count);
+  }
+}
+
+void narrow_any(DType to, void* dst, const void* src, size_t count) {
+  if (to == DType::kBfloat16) {
+    convert_loop<Bfloat16, Plain<float>>(dst, src, count);
+  } else {
+    convert_loop<Float16, Plain<float>>(dst, src, count);
+  }
+}
+
+const char* target_name() {
+  return hwy::TargetName(HWY_TARGET);
+}
+
+}  // namespace ho::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ho {
+
+HWY_EXPORT(reduce_any);
+HWY_EXPORT(scale_any);
+HWY_EXPORT(widening_any);
+HWY_EXPORT(widening_pair_any);
+HWY_EXPORT(widen_any);
+HWY_EXPORT(narrow_any);
+HWY_EXPORT(target_name);
+
+void reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, size_t count) {
+  HWY_DYNAMIC_DISPATCH(reduce_any)(dtype, op, dst, a, b, count);
+}
+
+void scale_average(DType dtype, void* data, size_t count, uint64_t divisor) {
+  if (divisor > 1) {
+    HWY_DYNAMIC_DISPATCH(scale_any)(dtype, data, count, divisor);
+  }
+}
+
+void reduce_widening(
+    DType narrow, ReduceOp op, float* dst, const float* a, const void* b, size_t count) {
+  HWY_DYNAMIC_DISPATCH(widening_any)(narrow, op, dst, a, b, count);
+}
+
+void reduce_widening_pair(
+    DType narrow, ReduceOp op, float* dst, const void* a, const void* b, size_t count) {
+  HWY_DYNAMIC_DISPATCH(widening_pair_any)(narrow, op, dst, a, b, count);
+}
+
+void widen(DType narrow, float* dst, const void* src, size_t count) {
+  HWY_DYNAMIC_DISPATCH(widen_any)(narrow, dst, src, count);
+}
+
+void narrow(DType narrow, void* dst, const float* src, size_t count) {
+  HWY_DYNAMIC_DISPATCH(narrow_any)(narrow, dst, src, count);
+}
+
+const char* reduce_target_name() {
+  return HWY_DYNAMIC_DISPATCH(target_name)();
+}
+
+}  // namespace ho
+#endif  // HWY_ONCE

@@ -20,6 +20,9 @@ constexpr std::array kAll{
     kRailPaceMbit,   kShmRingBytes,
     kShmSingleCopy,  kSpinUs,
     kProgressCpu,    kTrace,
+    kEmulation,      kEmulatedRails,
+    kRailRateMbit,   kPaceFd,
+    kCluster,
 };
 
 Status bad_value(const Variable& variable, std::string_view value, std::string_view takes) {

@@ -44,6 +44,11 @@ inline constexpr Variable kProgressCpu{"HORING_PROGRESS_CPU", "auto", "CPU list 
 inline constexpr Variable kTrace{"HORING_TRACE", "", "File for a Chrome/Perfetto trace, a slice per piece and lane; %r in the name is the rank, without it rank 0 merges all ranks into one file.", false};
 inline constexpr Variable kTopoFile{"HORING_TOPO_FILE", "", "hwloc XML file to use in place of live discovery.", false};
 inline constexpr Variable kRailPaceMbit{"HORING_RAIL_PACE_MBIT", "0", "Paces each rail's sends to this many Mbit/s in the sender; set by horing run where it may not shape links. 0 is off.", true};
+inline constexpr Variable kEmulation{"HORING_EMULATION", "", "How horing run emulates nodes: namespaces (links shaped by the kernel), paced (loopback, paced by the sender) or none. Set by horing run, for information.", true};
+inline constexpr Variable kEmulatedRails{"HORING_EMULATED_RAILS", "", "Loopback addresses that stand for this node's rails, as name=address,...; set by horing run where it has no namespaces.", false};
+inline constexpr Variable kRailRateMbit{"HORING_RAIL_RATE_MBIT", "", "Rate of each emulated rail in Mbit/s, 0 for no limit. Set by horing run, for information.", true};
+inline constexpr Variable kPaceFd{"HORING_PACE_FD", "", "Inherited descriptor of the zeroed memory in which the ranks of an emulated node share the pace of their rails. Set by horing run.", false};
+inline constexpr Variable kCluster{"HORING_CLUSTER", "", "JSON file that describes the emulated cluster around this process. Set by horing cluster; horing run then uses that cluster.", false};
 // clang-format on
 
 // All variables, in the order in which the documentation lists them.

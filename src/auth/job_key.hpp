@@ -54,6 +54,8 @@ class JobKey {
 //   server -> client: server nonce, proof over the whole transcript
 //   client -> server: proof over the whole transcript
 //   server -> client: accept, or refuse with a reason
+// After an error from consume() and after refuse(), output() may hold a refusal for the other side:
+// send what can be sent at once, then close. done() stays false, wanted() is 0.
 class Handshake {
  public:
   enum class Role : uint8_t { kClient, kServer };

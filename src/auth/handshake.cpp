@@ -1,0 +1,431 @@
+// Each side proves that it knows the job key without showing it: it hashes, under the key, all that
+// was said so far, both sides' fresh random nonces included. A recorded handshake is worth nothing
+// later because the other side's nonce will be new; a reflected one is worth nothing because the
+// two roles hash under different labels; one recorded on a data port is worth nothing on the
+// control port because the purpose is part of what is hashed.
+//
+// Frames have fixed sizes. Every frame begins with magic and version, and a refusal has the same
+// layout in all versions, so that two versions can always tell each other why they do not talk.
+// The side that finds a fault says so in a refusal; until the client has checked the server's
+// proof it treats such a text as hearsay and says that.
+#include <sodium.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "auth/job_key.hpp"
+#include "auth/printable.hpp"
+#include "base/version.hpp"
+
+namespace ho {
+namespace {
+
+constexpr std::string_view kMagic = "HORING\r\n";
+constexpr size_t kNonceBytes = 32;
+constexpr size_t kProofBytes = 32;
+constexpr size_t kPurposeBytes = 16;
+constexpr size_t kMaxClaimBytes = 256;
+constexpr size_t kMaxReasonBytes = 512;
+
+enum class Kind : uint8_t { kHello = 1, kChallenge = 2, kProof = 3, kAccept = 4, kRefuse = 5 };
+
+// magic, version, kind: the same in every version.
+constexpr size_t kPrefixBytes = 8 + 4 + 1;
+// has_key, purpose, claim length, claim, nonce
+constexpr size_t kHelloBytes = 1 + kPurposeBytes + 2 + kMaxClaimBytes + kNonceBytes;
+constexpr size_t kChallengeBytes = kNonceBytes + kProofBytes;
+// proof (zero before the server may prove anything), reason length, reason
+constexpr size_t kRefuseBytes = kProofBytes + 2 + kMaxReasonBytes;
+
+using Buffer = std::vector<std::byte>;
+using View = std::span<const std::byte>;
+
+void put_text(Buffer& out, std::string_view text, size_t width) {
+  const size_t start = out.size();
+  out.resize(start + width);
+  std::memcpy(out.data() + start, text.data(), std::min(text.size(), width));
+}
+
+void put_number(Buffer& out, uint64_t value, size_t width) {
+  for (size_t i = 0; i < width; ++i) {
+    out.push_back(static_cast<std::byte>(value >> (8 * i)));
+  }
+}
+
+uint32_t number_at(View bytes, size_t offset, size_t width) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < width; ++i) {
+    value |= std::to_integer<uint32_t>(bytes[offset + i]) << (8 * i);
+  }
+  return value;
+}
+
+std::string_view text_of(View bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+void put_prefix(Buffer& out, Kind kind) {
+  put_text(out, kMagic, kMagic.size());
+  put_number(out, kWireVersion, 4);
+  put_number(out, static_cast<uint64_t>(kind), 1);
+}
+
+bool equal(View a, View b) {
+  return a.size() == b.size() && sodium_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+constexpr std::string_view kKeysDiffer =
+    "the job keys differ: set HORING_JOB_KEY (or HORING_JOB_KEY_FILE) to the same secret on all "
+    "ranks, and check that no other job uses this address";
+
+std::string one_sided_key(bool server_has_key) {
+  return std::string(server_has_key ? "the server has a job key and the client has none"
+                                    : "the client has a job key and the server has none") +
+         ": set HORING_JOB_KEY (or HORING_JOB_KEY_FILE) to the same secret on all ranks";
+}
+
+// What both roles share: an outgoing buffer, an incoming frame that fills up, the transcript.
+class HandshakeBase : public Handshake {
+ public:
+  HandshakeBase(std::shared_ptr<const JobKey> key, std::string_view purpose)
+      : key_(std::move(key)), purpose_(purpose) {
+    if (purpose.empty() || purpose.size() > kPurposeBytes) {
+      failure_ = Status(StatusCode::kInternal, "handshake purpose must have 1 to 16 characters");
+    }
+  }
+
+  [[nodiscard]] View output() const override { return View(output_).subspan(sent_); }
+
+  void sent(size_t byte_count) override {
+    sent_ += std::min(byte_count, output_.size() - sent_);
+    if (sent_ == output_.size()) {
+      output_.clear();
+      sent_ = 0;
+    }
+  }
+
+  [[nodiscard]] size_t wanted() const override {
+    if (failure_.has_value() || frame_bytes_ == 0) {
+      return 0;
+    }
+    return frame_bytes_ - frame_.size();
+  }
+
+  Status consume(View bytes) override {
+    if (failure_.has_value()) {
+      return *failure_;
+    }
+    if (bytes.size() > wanted()) {
+      return fail({StatusCode::kInternal, "handshake was fed more bytes than it wanted"});
+    }
+    frame_.insert(frame_.end(), bytes.begin(), bytes.end());
+    if (frame_bytes_ == 0 || frame_.size() < frame_bytes_) {
+      return {};
+    }
+    if (frame_.size() == kPrefixBytes) {
+      if (Status status = check_prefix(); !status.ok()) {
+        return fail(std::move(status));
+      }
+      return {};
+    }
+    if (Status status = on_frame(kind_, View(frame_).subspan(kPrefixBytes)); !status.ok()) {
+      return fail(std::move(status));
+    }
+    return {};
+  }
+
+ protected:
+  // The body size of a frame that may come now, or nothing where it may not.
+  [[nodiscard]] virtual std::optional<size_t> body_bytes(Kind kind) const = 0;
+  virtual Status on_frame(Kind kind, View body) = 0;
+  // Another version spoke; the server answers with a refusal.
+  virtual Status on_other_version(uint32_t version) = 0;
+
+  void expect_frame() {
+    frame_.clear();
+    frame_bytes_ = kPrefixBytes;
+  }
+  void expect_nothing() {
+    frame_.clear();
+    frame_bytes_ = 0;
+  }
+
+  void send_frame(Kind kind, View body) {
+    Buffer frame;
+    put_prefix(frame, kind);
+    frame.insert(frame.end(), body.begin(), body.end());
+    output_.insert(output_.end(), frame.begin(), frame.end());
+    transcript_.insert(transcript_.end(), frame.begin(), frame.end());
+  }
+
+  void remember_frame() { transcript_.insert(transcript_.end(), frame_.begin(), frame_.end()); }
+
+  // The proof of the transcript so far plus `extra`, for one of the four uses.
+  [[nodiscard]] std::array<std::byte, 32> prove(std::string_view use, View extra = {}) const {
+    const std::array<View, 2> parts{View(transcript_), extra};
+    return key_->authenticate(use, parts);
+  }
+
+  Status fail(Status status) {
+    failure_ = status;
+    expect_nothing();
+    return status;
+  }
+
+  std::shared_ptr<const JobKey> key_;
+  std::string purpose_;
+  std::optional<Status> failure_;
+
+ private:
+  Status check_prefix() {
+    if (text_of(View(frame_).first(kMagic.size())) != kMagic) {
+      return {
+          StatusCode::kProtocol,
+          "the peer does not speak this library's handshake: another program uses this address"};
+    }
+    const uint32_t version = number_at(frame_, kMagic.size(), 4);
+    kind_ = static_cast<Kind>(number_at(frame_, kMagic.size() + 4, 1));
+    // A refusal may come from any version.
+    if (version != kWireVersion && kind_ != Kind::kRefuse) {
+      return on_other_version(version);
+    }
+    const std::optional<size_t> body = body_bytes(kind_);
+    if (!body.has_value()) {
+      return {StatusCode::kProtocol,
+              "handshake frame of kind " + std::to_string(static_cast<int>(kind_)) +
+                  " came where none may"};
+    }
+    frame_bytes_ = kPrefixBytes + *body;
+    return {};
+  }
+
+  Buffer output_;
+  size_t sent_ = 0;
+  Buffer frame_;
+  size_t frame_bytes_ = 0;
+  Kind kind_ = Kind::kHello;
+  Buffer transcript_;
+};
+
+class ClientHandshake final : public HandshakeBase {
+ public:
+  ClientHandshake(std::shared_ptr<const JobKey> key, std::string_view purpose, View claim)
+      : HandshakeBase(std::move(key), purpose) {
+    if (claim.size() > kMaxClaimBytes) {
+      failure_ = Status(StatusCode::kInternal, "a handshake claim has at most 256 bytes");
+    }
+    if (failure_.has_value()) {
+      return;
+    }
+    Buffer hello;
+    hello.reserve(kHelloBytes);
+    put_number(hello, key_->authenticated() ? 1 : 0, 1);
+    put_text(hello, purpose, kPurposeBytes);
+    put_number(hello, claim.size(), 2);
+    put_text(hello, text_of(claim), kMaxClaimBytes);
+    std::array<std::byte, kNonceBytes> nonce{};
+    randombytes_buf(nonce.data(), nonce.size());
+    hello.insert(hello.end(), nonce.begin(), nonce.end());
+    send_frame(Kind::kHello, hello);
+    expect_frame();
+  }
+
+  [[nodiscard]] bool done() const override { return stage_ == Stage::kAccepted; }
+  [[nodiscard]] bool needs_decision() const override { return false; }
+  [[nodiscard]] View claim() const override { return {}; }
+  void accept() override {}
+  void refuse(std::string_view /*reason*/) override {}
+
+ protected:
+  [[nodiscard]] std::optional<size_t> body_bytes(Kind kind) const override {
+    if (kind == Kind::kRefuse) {
+      return kRefuseBytes;
+    }
+    if (kind == Kind::kChallenge && stage_ == Stage::kHelloSent) {
+      return kChallengeBytes;
+    }
+    if (kind == Kind::kAccept && stage_ == Stage::kProofSent) {
+      return kProofBytes;
+    }
+    return std::nullopt;
+  }
+
+  Status on_frame(Kind kind, View body) override {
+    if (kind == Kind::kRefuse) {
+      return refused(body);
+    }
+    return kind == Kind::kChallenge ? answer_challenge(body) : check_accept(body);
+  }
+
+  Status on_other_version(uint32_t version) override {
+    return {StatusCode::kMismatch,
+            "the peer speaks wire version " + std::to_string(version) + ", this rank version " +
+                std::to_string(kWireVersion) + "; all ranks must run the same HO-Ring release"};
+  }
+
+ private:
+  enum class Stage : uint8_t { kHelloSent, kProofSent, kAccepted };
+
+  Status answer_challenge(View body) {
+    if (!equal(body.last(kProofBytes), prove("handshake server", body.first(kNonceBytes)))) {
+      return {StatusCode::kUnauthenticated,
+              "the peer did not prove the job key: " + std::string(kKeysDiffer)};
+    }
+    remember_frame();
+    send_frame(Kind::kProof, prove("handshake client"));
+    stage_ = Stage::kProofSent;
+    expect_frame();
+    return {};
+  }
+
+  Status check_accept(View body) {
+    if (!equal(body, prove("handshake accept"))) {
+      return {StatusCode::kUnauthenticated, "the peer's acceptance does not prove the job key"};
+    }
+    stage_ = Stage::kAccepted;
+    expect_nothing();
+    return {};
+  }
+
+  Status refused(View body) {
+    const size_t length = std::min<size_t>(number_at(body, kProofBytes, 2), kMaxReasonBytes);
+    const View reason = body.subspan(kProofBytes + 2, length);
+    const std::string text = printable(text_of(reason), kMaxReasonBytes);
+    if (stage_ == Stage::kProofSent &&
+        equal(body.first(kProofBytes), prove("handshake refuse", reason))) {
+      return {StatusCode::kMismatch, "refused by the peer: " + text};
+    }
+    return {StatusCode::kUnauthenticated, "refused by a peer that proved nothing yet: " + text};
+  }
+
+  Stage stage_ = Stage::kHelloSent;
+};
+
+class ServerHandshake final : public HandshakeBase {
+ public:
+  ServerHandshake(std::shared_ptr<const JobKey> key, std::string_view purpose)
+      : HandshakeBase(std::move(key), purpose) {
+    expect_frame();
+  }
+
+  [[nodiscard]] bool done() const override {
+    return stage_ == Stage::kAccepted && output().empty();
+  }
+  [[nodiscard]] bool needs_decision() const override { return stage_ == Stage::kDeciding; }
+  [[nodiscard]] View claim() const override {
+    const bool proven = stage_ == Stage::kDeciding || stage_ == Stage::kAccepted;
+    return proven ? View(claim_) : View();
+  }
+
+  void accept() override {
+    if (stage_ == Stage::kDeciding) {
+      send_frame(Kind::kAccept, prove("handshake accept"));
+      stage_ = Stage::kAccepted;
+    }
+  }
+
+  void refuse(std::string_view reason) override {
+    if (stage_ == Stage::kDeciding) {
+      const std::string text = printable(reason, kMaxReasonBytes);
+      send_refusal(text, prove("handshake refuse", std::as_bytes(std::span(text))));
+      stage_ = Stage::kRefused;
+    }
+  }
+
+ protected:
+  [[nodiscard]] std::optional<size_t> body_bytes(Kind kind) const override {
+    if (kind == Kind::kHello && stage_ == Stage::kHello) {
+      return kHelloBytes;
+    }
+    if (kind == Kind::kProof && stage_ == Stage::kChallenged) {
+      return kProofBytes;
+    }
+    return std::nullopt;
+  }
+
+  Status on_frame(Kind kind, View body) override {
+    return kind == Kind::kHello ? answer_hello(body) : check_proof(body);
+  }
+
+  Status on_other_version(uint32_t version) override {
+    const std::string text = "the client speaks wire version " + std::to_string(version) +
+                             ", the server version " + std::to_string(kWireVersion) +
+                             "; all ranks must run the same HO-Ring release";
+    return refuse_unproven(StatusCode::kMismatch, text);
+  }
+
+ private:
+  enum class Stage : uint8_t { kHello, kChallenged, kDeciding, kAccepted, kRefused };
+
+  Status answer_hello(View body) {
+    const bool client_has_key = body[0] != std::byte{0};
+    if (client_has_key != key_->authenticated()) {
+      return refuse_unproven(StatusCode::kUnauthenticated, one_sided_key(key_->authenticated()));
+    }
+    const std::string_view padded = text_of(body.subspan(1, kPurposeBytes));
+    const std::string_view purpose = padded.substr(0, padded.find('\0'));
+    if (purpose != purpose_) {
+      return refuse_unproven(StatusCode::kProtocol,
+                             "this is a " + purpose_ + " port, and the client asked for \"" +
+                                 printable(purpose, kPurposeBytes) + "\"");
+    }
+    const size_t claim_bytes = number_at(body, 1 + kPurposeBytes, 2);
+    if (claim_bytes > kMaxClaimBytes) {
+      return refuse_unproven(StatusCode::kProtocol,
+                             "a claim of " + std::to_string(claim_bytes) + " bytes, at most 256");
+    }
+    const View claim = body.subspan(1 + kPurposeBytes + 2, claim_bytes);
+    claim_.assign(claim.begin(), claim.end());
+    remember_frame();
+    Buffer challenge(kNonceBytes);
+    randombytes_buf(challenge.data(), challenge.size());
+    const auto proof = prove("handshake server", challenge);
+    challenge.insert(challenge.end(), proof.begin(), proof.end());
+    send_frame(Kind::kChallenge, challenge);
+    stage_ = Stage::kChallenged;
+    expect_frame();
+    return {};
+  }
+
+  Status check_proof(View body) {
+    if (!equal(body, prove("handshake client"))) {
+      return refuse_unproven(StatusCode::kUnauthenticated, std::string(kKeysDiffer));
+    }
+    remember_frame();
+    stage_ = Stage::kDeciding;
+    expect_nothing();
+    return {};
+  }
+
+  Status refuse_unproven(StatusCode code, std::string reason) {
+    send_refusal(reason, {});
+    stage_ = Stage::kRefused;
+    return {code, std::move(reason)};
+  }
+
+  void send_refusal(std::string_view reason, const std::array<std::byte, kProofBytes>& proof) {
+    Buffer body(proof.begin(), proof.end());
+    put_number(body, std::min(reason.size(), kMaxReasonBytes), 2);
+    put_text(body, reason, kMaxReasonBytes);
+    send_frame(Kind::kRefuse, body);
+  }
+
+  Stage stage_ = Stage::kHello;
+  Buffer claim_;
+};
+
+}  // namespace
+
+std::unique_ptr<Handshake> Handshake::client(std::shared_ptr<const JobKey> key,
+                                             std::string_view purpose,
+                                             std::span<const std::byte> claim) {
+  return std::make_unique<ClientHandshake>(std::move(key), purpose, claim);
+}
+
+std::unique_ptr<Handshake> Handshake::server(std::shared_ptr<const JobKey> key,
+                                             std::string_view purpose) {
+  return std::make_unique<ServerHandshake>(std::move(key), purpose);
+}
+
+}  // namespace ho

@@ -1,0 +1,14 @@
+// Text from a peer on its way into a message or a log.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ho {
+
+// At most `max_bytes` of `text`, every byte outside printable ASCII replaced by '?': a peer's text
+// can neither forge log lines nor drive a terminal.
+[[nodiscard]] std::string printable(std::string_view text, size_t max_bytes);
+
+}  // namespace ho

@@ -1,0 +1,246 @@
+#include "os/socket.hpp"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace ho {
+namespace {
+
+struct AddressListDeleter {
+  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+};
+using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
+
+struct InterfaceListDeleter {
+  void operator()(ifaddrs* list) const { ::freeifaddrs(list); }
+};
+
+Result<AddressList> look_up(const std::string& host, uint16_t port, int flags) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* list = nullptr;
+  const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  AddressList owned(list);
+  if (error != 0) {
+    return Status(StatusCode::kConnection,
+                  "host \"" + host + "\" has no address: " + ::gai_strerror(error));
+  }
+  return owned;
+}
+
+Status set_option(int fd, int level, int name, int value, const char* what) {
+  if (::setsockopt(fd, level, name, &value, sizeof value) != 0) {
+    return system_error(what, errno);
+  }
+  return {};
+}
+
+}  // namespace
+
+SocketAddress::SocketAddress(const sockaddr* address, socklen_t bytes)
+    : size_bytes_(std::min<socklen_t>(bytes, sizeof storage_)) {
+  std::memcpy(&storage_, address, size_bytes_);
+}
+
+Result<SocketAddress> SocketAddress::numeric(std::string_view host, uint16_t port) {
+  HORING_ASSIGN(const AddressList list, look_up(std::string(host), port, AI_NUMERICHOST));
+  return SocketAddress(list->ai_addr, list->ai_addrlen);
+}
+
+std::vector<SocketAddress> SocketAddress::any(uint16_t port) {
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_addr = in6addr_any;
+  six.sin6_port = htons(port);
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_addr.s_addr = htonl(INADDR_ANY);
+  four.sin_port = htons(port);
+  return {SocketAddress(reinterpret_cast<const sockaddr*>(&six), sizeof six),
+          SocketAddress(reinterpret_cast<const sockaddr*>(&four), sizeof four)};
+}
+
+uint16_t SocketAddress::port() const {
+  // sin_port and sin6_port lie at the same offset.
+  sockaddr_in four{};
+  std::memcpy(&four, &storage_, sizeof four);
+  return ntohs(four.sin_port);
+}
+
+void SocketAddress::set_port(uint16_t port) {
+  const uint16_t value = htons(port);
+  std::memcpy(
+      reinterpret_cast<char*>(&storage_) + offsetof(sockaddr_in, sin_port), &value, sizeof value);
+}
+
+std::string SocketAddress::host() const {
+  std::array<char, NI_MAXHOST> text{};
+  if (::getnameinfo(get(), size_bytes_, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) !=
+      0) {
+    return "?";
+  }
+  const std::string_view host(text.data());
+  constexpr std::string_view kMapped = "::ffff:";
+  const bool mapped =
+      host.starts_with(kMapped) && host.find('.', kMapped.size()) != std::string_view::npos;
+  return std::string(mapped ? host.substr(kMapped.size()) : host);
+}
+
+bool SocketAddress::is_loopback() const {
+  const std::string text = host();
+  return text == "::1" || text.starts_with("127.");
+}
+
+bool SocketAddress::is_any() const {
+  const std::string text = host();
+  return text == "::" || text == "0.0.0.0";
+}
+
+std::string SocketAddress::to_string() const {
+  const std::string text = host();
+  const bool six = text.find(':') != std::string::npos;
+  return (six ? "[" + text + "]" : text) + ":" + std::to_string(port());
+}
+
+Result<std::vector<SocketAddress>> resolve(const std::string& host, uint16_t port) {
+  HORING_ASSIGN(const AddressList list, look_up(host, port, 0));
+  std::vector<SocketAddress> addresses;
+  for (const addrinfo* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
+    if (entry->ai_family == AF_INET || entry->ai_family == AF_INET6) {
+      addresses.emplace_back(entry->ai_addr, entry->ai_addrlen);
+    }
+  }
+  return addresses;
+}
+
+Result<std::vector<SocketAddress>> interface_addresses(uint16_t port) {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) {
+    return system_error("getifaddrs", errno);
+  }
+  const std::unique_ptr<ifaddrs, InterfaceListDeleter> owned(list);
+  std::vector<SocketAddress> addresses;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) {
+      continue;
+    }
+    const int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) {
+      continue;
+    }
+    SocketAddress address(entry->ifa_addr,
+                          family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    // A link-local address means nothing without this host's interface name.
+    if (address.host().find('%') == std::string::npos) {
+      address.set_port(port);
+      addresses.push_back(address);
+    }
+  }
+  std::stable_partition(addresses.begin(), addresses.end(), [](const SocketAddress& address) {
+    return !address.is_loopback();
+  });
+  return addresses;
+}
+
+Result<Fd> listen_on(const SocketAddress& address, int backlog) {
+  Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) {
+    return system_error("socket for " + address.to_string(), errno);
+  }
+  HORING_TRY(set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1, "setsockopt(SO_REUSEADDR)"));
+  if (address.family() == AF_INET6) {
+    HORING_TRY(set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0, "setsockopt(IPV6_V6ONLY)"));
+  }
+  if (::bind(fd.get(), address.get(), address.size_bytes()) != 0) {
+    return system_error("bind " + address.to_string(), errno);
+  }
+  if (::listen(fd.get(), backlog) != 0) {
+    return system_error("listen on " + address.to_string(), errno);
+  }
+  return fd;
+}
+
+Result<Fd> start_connect(const SocketAddress& address) {
+  Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) {
+    return system_error("socket for " + address.to_string(), errno);
+  }
+  if (::connect(fd.get(), address.get(), address.size_bytes()) != 0 && errno != EINPROGRESS &&
+      errno != EINTR) {
+    return Status(StatusCode::kConnection,
+                  system_error("connect " + address.to_string(), errno).message());
+  }
+  return fd;
+}
+
+Status connect_result(int fd, const SocketAddress& address) {
+  int error = 0;
+  socklen_t bytes = sizeof error;
+  if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) {
+    return system_error("getsockopt(SO_ERROR)", errno);
+  }
+  if (error != 0) {
+    return {StatusCode::kConnection,
+            system_error("connect " + address.to_string(), error).message()};
+  }
+  return {};
+}
+
+Result<std::optional<Accepted>> accept_from(int listener) {
+  sockaddr_storage peer{};
+  socklen_t bytes = sizeof peer;
+  Fd fd(::accept4(
+      listener, reinterpret_cast<sockaddr*>(&peer), &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (fd.valid()) {
+    return std::optional<Accepted>(
+        Accepted{std::move(fd), SocketAddress(reinterpret_cast<const sockaddr*>(&peer), bytes)});
+  }
+  // The last three: the connection that waited is gone again.
+  if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || errno == EPROTO) {
+    return std::optional<Accepted>();
+  }
+  return system_error("accept", errno);
+}
+
+Result<SocketAddress> local_address(int fd) {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof address;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
+    return system_error("getsockname", errno);
+  }
+  return SocketAddress(reinterpret_cast<const sockaddr*>(&address), bytes);
+}
+
+Result<SocketAddress> peer_address(int fd) {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof address;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
+    return system_error("getpeername", errno);
+  }
+  return SocketAddress(reinterpret_cast<const sockaddr*>(&address), bytes);
+}
+
+Status set_no_delay(int fd) {
+  return set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "setsockopt(TCP_NODELAY)");
+}
+
+Status set_keep_alive(int fd) {
+  HORING_TRY(set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "setsockopt(SO_KEEPALIVE)"));
+  HORING_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 20, "setsockopt(TCP_KEEPIDLE)"));
+  HORING_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10, "setsockopt(TCP_KEEPINTVL)"));
+  return set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 4, "setsockopt(TCP_KEEPCNT)");
+}
+
+}  // namespace ho

@@ -1,0 +1,70 @@
+// TCP sockets and their addresses. All sockets are non-blocking and close-on-exec.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "os/fd.hpp"
+
+namespace ho {
+
+// An IPv4 or IPv6 address with a port.
+class SocketAddress {
+ public:
+  SocketAddress() = default;
+  SocketAddress(const sockaddr* address, socklen_t bytes);
+  // "10.1.0.1" or "fe80::1%eth0"; no names.
+  [[nodiscard]] static Result<SocketAddress> numeric(std::string_view host, uint16_t port);
+  // Every address of this host ("::" and, where IPv6 is off, "0.0.0.0"); first is to be tried
+  // first.
+  [[nodiscard]] static std::vector<SocketAddress> any(uint16_t port);
+
+  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
+  [[nodiscard]] socklen_t size_bytes() const { return size_bytes_; }
+  [[nodiscard]] int family() const { return storage_.ss_family; }
+  [[nodiscard]] uint16_t port() const;
+  void set_port(uint16_t port);
+  [[nodiscard]] bool is_loopback() const;
+  [[nodiscard]] bool is_any() const;
+  // Numeric; an IPv4 address in IPv6 form ("::ffff:10.1.0.1") comes out as IPv4.
+  [[nodiscard]] std::string host() const;
+  // "10.1.0.1:4000" or "[fe80::1]:4000"
+  [[nodiscard]] std::string to_string() const;
+
+ private:
+  sockaddr_storage storage_{};
+  socklen_t size_bytes_ = 0;
+};
+
+// Names and numeric addresses, in the resolver's order. Blocks as long as the resolver does.
+[[nodiscard]] Result<std::vector<SocketAddress>> resolve(const std::string& host, uint16_t port);
+// The usable addresses of this host's interfaces that are up, loopback last.
+[[nodiscard]] Result<std::vector<SocketAddress>> interface_addresses(uint16_t port);
+
+// Listens with SO_REUSEADDR; "::" listens for IPv4 too.
+[[nodiscard]] Result<Fd> listen_on(const SocketAddress& address, int backlog);
+// Starts to connect; the descriptor becomes writable when connect_result() is known.
+[[nodiscard]] Result<Fd> start_connect(const SocketAddress& address);
+[[nodiscard]] Status connect_result(int fd, const SocketAddress& address);
+
+struct Accepted {
+  Fd fd;
+  SocketAddress peer;
+};
+// Nothing when no connection waits.
+[[nodiscard]] Result<std::optional<Accepted>> accept_from(int listener);
+
+[[nodiscard]] Result<SocketAddress> local_address(int fd);
+[[nodiscard]] Result<SocketAddress> peer_address(int fd);
+// Small messages leave at once.
+[[nodiscard]] Status set_no_delay(int fd);
+// The kernel notices within about a minute that the peer's host is gone.
+[[nodiscard]] Status set_keep_alive(int fd);
+
+}  // namespace ho

@@ -1,0 +1,53 @@
+#include "plan/op_writer.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ho {
+
+PlanOp& OpWriter::append(OpKind kind,
+                         GlobalRank peer,
+                         const Chunks& chunks,
+                         const std::vector<uint32_t>& deps) {
+  PlanOp& op = out_.ops.emplace_back();
+  const bool leaves_group = map_.group_of(peer) != map_.group_of(self_);
+  op.kind = kind;
+  op.lane = leaves_group ? Lane::kInter : Lane::kIntra;
+  op.phase = phase_;
+  op.step = step_;
+  op.peer = peer;
+  op.rail = leaves_group ? rail_ : RailIndex();
+  op.chunks = chunks;
+  op.deps = deps;
+  return op;
+}
+
+void OpWriter::also_after(const std::vector<uint32_t>& earlier) {
+  std::vector<uint32_t>& deps = out_.ops.back().deps;
+  deps.insert(deps.end(), earlier.begin(), earlier.end());
+  std::sort(deps.begin(), deps.end());
+  deps.erase(std::unique(deps.begin(), deps.end()), deps.end());
+}
+
+void order_by_phase(RankPlan& mine) {
+  std::vector<uint32_t> order(mine.ops.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return mine.ops[a].phase < mine.ops[b].phase;
+  });
+  std::vector<uint32_t> place(order.size());
+  std::vector<PlanOp> sorted;
+  sorted.reserve(order.size());
+  for (uint32_t i = 0; i < order.size(); ++i) {
+    place[order[i]] = i;
+    sorted.push_back(std::move(mine.ops[order[i]]));
+  }
+  for (PlanOp& op : sorted) {
+    for (uint32_t& dep : op.deps) {
+      dep = place[dep];
+    }
+  }
+  mine.ops = std::move(sorted);
+}
+
+}  // namespace ho

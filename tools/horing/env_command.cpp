@@ -1,0 +1,81 @@
+// `horing env`: the table of environment variables, with the values in effect here; with --markdown
+// the page docs/environment.md.
+#include "horing/env_command.hpp"
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "base/env.hpp"
+
+namespace ho {
+namespace {
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  size_t at = 0;
+  while ((at = text.find(from, at)) != std::string::npos) {
+    text.replace(at, from.size(), to);
+    at += to.size();
+  }
+  return text;
+}
+
+std::string shown_value(const env::Variable& variable) {
+  const std::optional<std::string> value = env::text_if_set(variable);
+  if (!value.has_value()) {
+    return variable.default_value.empty() ? "(unset)" : std::string(variable.default_value);
+  }
+  // The job's secret stays one.
+  return variable.name == env::kJobKey.name ? "(set)" : *value;
+}
+
+void print_markdown() {
+  std::puts("# Environment variables\n");
+  std::puts(
+      "Written by `horing env --markdown` from the one table that the library reads\n"
+      "(src/base/env.hpp); a test keeps this page equal to it. `horing env` prints the values in\n"
+      "effect. \"All ranks\" means that a job refuses to start when ranks have different "
+      "values.\n");
+  std::puts("| variable | default | all ranks | meaning |\n|---|---|---|---|");
+  for (const env::Variable& variable : env::all()) {
+    const std::string default_value =
+        variable.default_value.empty() ? "" : "`" + std::string(variable.default_value) + "`";
+    std::printf("| `%s` | %s | %s | %s |\n",
+                std::string(variable.name).c_str(),
+                default_value.c_str(),
+                variable.must_agree ? "yes" : "",
+                replaced(std::string(variable.meaning), "|", "\\|").c_str());
+  }
+}
+
+void print_table() {
+  for (const env::Variable& variable : env::all()) {
+    const std::string_view default_value =
+        variable.default_value.empty() ? "unset" : variable.default_value;
+    std::printf("%s = %s\n    default %s%s\n    %s\n",
+                std::string(variable.name).c_str(),
+                shown_value(variable).c_str(),
+                std::string(default_value).c_str(),
+                variable.must_agree ? "; the same on all ranks" : "",
+                std::string(variable.meaning).c_str());
+  }
+}
+
+}  // namespace
+
+int env_command(int argc, const char* const* argv) {
+  const std::string_view option = argc == 2 ? argv[1] : "";
+  if (option == "--markdown") {
+    print_markdown();
+    return 0;
+  }
+  if (argc == 1) {
+    print_table();
+    return 0;
+  }
+  const bool help = option == "--help" || option == "-h";
+  std::fputs("usage: horing env [--markdown]\n", help ? stdout : stderr);
+  return help ? 0 : 2;
+}
+
+}  // namespace ho

@@ -1,0 +1,51 @@
+// What `horing run` and `horing cluster` are asked for.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "group/group_map.hpp"
+#include "horing/cluster_model.hpp"
+#include "horing/supervisor.hpp"
+
+namespace ho {
+
+struct ClusterOptions {
+  std::optional<GroupMap> sizes;  // always set after parsing, but for --probe
+  std::optional<uint32_t> rails;
+  uint64_t rail_rate_mbit = 0;
+  std::optional<Emulation> emulation;  // nothing: the best that this machine permits
+  bool quiet = false;
+  bool probe_only = false;
+};
+
+struct RunOptions {
+  ClusterOptions cluster;
+  std::string order = "block";
+  std::string key_file;
+  JobOptions job;
+};
+
+// What the command line says, or the status to exit with (usage was printed: 0 help, 2 an error).
+template <typename Options>
+struct Parsed {
+  Options options;
+  std::optional<int> exit_status;
+};
+// argv[0] is the subcommand's name.
+[[nodiscard]] Parsed<RunOptions> parse_run_options(int argc, const char* const* argv);
+struct ClusterCommandOptions {
+  ClusterOptions cluster;
+  std::vector<std::string> command;
+};
+[[nodiscard]] Parsed<ClusterCommandOptions> parse_cluster_options(int argc,
+                                                                  const char* const* argv);
+
+// Rails, when --rails is not given: one per rank of the smallest node, at most four; none where
+// there is one node only.
+[[nodiscard]] ClusterShape shape_of(const ClusterOptions& options);
+
+}  // namespace ho

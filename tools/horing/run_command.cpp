@@ -1,0 +1,181 @@
+// `horing run`: a job's ranks on an emulated cluster.
+#include "horing/run_command.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "auth/job_key.hpp"
+#include "horing/cluster.hpp"
+#include "horing/emulation.hpp"
+#include "horing/process.hpp"
+
+namespace ho {
+namespace {
+
+constexpr std::string_view kWho = "horing run";
+// One page holds the shared pace of every rail of a node.
+constexpr off_t kPaceBytes = 4096;
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) {
+    return Status(StatusCode::kInvalidArgument,
+                  "--order " + path +
+                      ": cannot be read; takes block, round-robin or "
+                      "a file with the node number of each rank");
+  }
+  return text.str();
+}
+
+Result<GroupMap> place(const RunOptions& options) {
+  const GroupMap& sizes = *options.cluster.sizes;
+  if (options.order == "block" || options.order == "round-robin") {
+    return place_block_or_round_robin(sizes, options.order == "round-robin");
+  }
+  HORING_ASSIGN(const std::string text, read_file(options.order));
+  return place_by_list(sizes, text);
+}
+
+bool port_is_free(uint16_t port) {
+  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+// Below the range from which the kernel gives ports to connecting sockets, so that nobody takes it
+// before rank 0 does; random, so that jobs that start together do not choose the same.
+int report_free_port(int fd) {
+  std::random_device random;
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    const auto port = static_cast<uint16_t>(20000 + random() % 10000);
+    if (port_is_free(port)) {
+      return write_all(fd, std::to_string(port)) ? 0 : 1;
+    }
+  }
+  return 1;
+}
+
+// A port that is free where rank 0 will run.
+Result<uint16_t> free_port(pid_t node_init) {
+  HORING_ASSIGN(Pipe answer, make_pipe());
+  HORING_ASSIGN(const pid_t child,
+                spawn_in_node(node_init, [&] { return report_free_port(answer.write.get()); }));
+  answer.write.reset();
+  HORING_ASSIGN(const std::string text, read_all(answer.read.get(), std::chrono::seconds(30)));
+  if (wait_for(child) != 0 || text.empty()) {
+    return Status(StatusCode::kSystem, "no TCP port from 20000 to 29999 is free on rank 0's node");
+  }
+  return static_cast<uint16_t>(std::stoul(text));
+}
+
+// Memory that the ranks of each node inherit and share; empty where nobody paces.
+Result<std::vector<Fd>> pace_memories(const Cluster& cluster) {
+  std::vector<Fd> memories;
+  if (cluster.emulation != Emulation::kPaced) {
+    return memories;
+  }
+  for (uint32_t node = 0; node < cluster.shape.nodes; ++node) {
+    Fd memory(::memfd_create("horing-pace", 0));
+    if (!memory.valid() || ::ftruncate(memory.get(), kPaceBytes) != 0) {
+      return system_error("memfd_create(horing-pace)", errno);
+    }
+    memories.push_back(std::move(memory));
+  }
+  return memories;
+}
+
+Status set_job_key(const RunOptions& options, JobFacts& facts) {
+  if (options.key_file.empty()) {
+    facts.job_key = JobKey::generate_text();
+    return {};
+  }
+  HORING_TRY(JobKey::from_file(options.key_file).status().with_context("--key-file"));
+  const std::unique_ptr<char, decltype(&std::free)> path(
+      ::realpath(options.key_file.c_str(), nullptr), &std::free);
+  if (path == nullptr) {
+    return system_error("realpath(" + options.key_file + ")", errno);
+  }
+  facts.job_key_file = path.get();
+  return {};
+}
+
+Result<int> run_job(const RunOptions& options, const GroupMap& placement, const Cluster& cluster) {
+  JobFacts facts;
+  facts.rails = options.cluster.rails.value_or(cluster.shape.rails);
+  HORING_TRY(set_job_key(options, facts));
+  const GroupIndex node = placement.group_of(GlobalRank(0));
+  facts.master_address =
+      cluster.emulation == Emulation::kNamespaces ? management_address(node.value()) : "127.0.0.1";
+  HORING_ASSIGN(facts.master_port, free_port(cluster.nodes[node.at()].init_pid));
+  HORING_ASSIGN(const std::vector<Fd> memories, pace_memories(cluster));
+  std::vector<int> pace_fds;
+  for (const Fd& memory : memories) {
+    pace_fds.push_back(memory.get());
+  }
+  return run_ranks(cluster, placement, facts, pace_fds, options.job);
+}
+
+// Whether the job fits on a cluster that is up already.
+Status check_fit(const ClusterOptions& options, const Cluster& cluster) {
+  if (options.sizes->group_count() > cluster.shape.nodes) {
+    return {StatusCode::kInvalidArgument,
+            "-n " + options.sizes->to_string() + " takes " +
+                std::to_string(options.sizes->group_count()) +
+                " nodes, but the cluster around this job has " +
+                std::to_string(cluster.shape.nodes)};
+  }
+  if (options.rails.value_or(0) > cluster.shape.rails) {
+    return {StatusCode::kInvalidArgument,
+            "--rails " + std::to_string(*options.rails) + ", but the cluster around this job has " +
+                std::to_string(cluster.shape.rails)};
+  }
+  if (options.emulation.has_value() && *options.emulation != cluster.emulation) {
+    return {StatusCode::kInvalidArgument,
+            "--emulate " + std::string(to_string(*options.emulation)) +
+                ", but the cluster around this job is " +
+                std::string(to_string(cluster.emulation)) +
+                "; leave the option out, or unset HORING_CLUSTER"};
+  }
+  return {};
+}
+
+Result<int> run(const RunOptions& options) {
+  HORING_ASSIGN(const GroupMap placement, place(options));
+  HORING_ASSIGN(const std::optional<Cluster> around, surrounding_cluster());
+  if (around.has_value()) {
+    HORING_TRY(check_fit(options.cluster, *around));
+    return run_job(options, placement, *around);
+  }
+  return run_on_cluster(options.cluster, false, kWho, [&](const Cluster& cluster) {
+    return run_job(options, placement, cluster);
+  });
+}
+
+}  // namespace
+
+int run_command(int argc, const char* const* argv) {
+  const Parsed<RunOptions> parsed = parse_run_options(argc, argv);
+  if (parsed.exit_status.has_value()) {
+    return *parsed.exit_status;
+  }
+  if (parsed.options.cluster.probe_only) {
+    return print_probe();
+  }
+  const Result<int> status = run(parsed.options);
+  return status.ok() ? status.value() : print_error(kWho, status.status());
+}
+
+}  // namespace ho

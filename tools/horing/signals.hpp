@@ -1,0 +1,31 @@
+// The signals that matter to whoever waits for processes, as a readable descriptor.
+#pragma once
+
+#include <optional>
+
+#include "base/status.hpp"
+#include "os/fd.hpp"
+
+namespace ho {
+
+struct Signal {
+  int number = 0;
+  bool from_terminal = false;  // the whole foreground process group got it, not only this process
+};
+
+class SignalQueue {
+ public:
+  // Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD, and ignores SIGPIPE, for the rest of this process.
+  [[nodiscard]] static Result<SignalQueue> open();
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  // The next signal that came, or nothing. Never waits.
+  [[nodiscard]] std::optional<Signal> next();
+  // Waits for a signal.
+  [[nodiscard]] Signal wait();
+
+ private:
+  explicit SignalQueue(Fd fd) : fd_(std::move(fd)) {}
+  Fd fd_;
+};
+
+}  // namespace ho

@@ -1,0 +1,147 @@
+#include "transport/tcp/dialer.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/log.hpp"
+#include "os/clock.hpp"
+#include "transport/tcp/address.hpp"
+#include "transport/tcp/greeting.hpp"
+
+namespace ho::tcp {
+namespace {
+
+constexpr int64_t kFirstPauseNs = 5'000'000;
+constexpr int64_t kLongestPauseNs = 500'000'000;
+// Connections that the peer accepted and then dropped before greeting; more than a restart
+// explains.
+constexpr uint32_t kMaxLostGreetings = 3;
+
+bool worth_retrying(int errno_value) {
+  return errno_value == ECONNREFUSED || errno_value == ETIMEDOUT || errno_value == EHOSTUNREACH ||
+         errno_value == ENETUNREACH || errno_value == ECONNRESET || errno_value == EAGAIN;
+}
+
+}  // namespace
+
+Dialer::Dialer(Context& context, const LinkKey& key, uint8_t stream, TcpLink* owner)
+    : context_(context),
+      key_(key),
+      stream_(stream),
+      owner_(owner),
+      pause_ns_(kFirstPauseNs),
+      deadline_ns_(now_ns() + std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                  context.options.connect_timeout)
+                                  .count()) {}
+
+Result<std::unique_ptr<Socket>> Dialer::step() {
+  const int64_t now = now_ns();
+  if (state_ == State::kPausing) {
+    if (now < retry_at_ns_) {
+      context_.poller->wake_at(retry_at_ns_);
+      return std::unique_ptr<Socket>();
+    }
+    HORING_TRY(start());
+  }
+  if (state_ == State::kConnecting) {
+    HORING_TRY(finish_connect(now));
+  }
+  if (state_ == State::kGreeting) {
+    HORING_TRY(greet());
+  }
+  return ready_ ? std::move(socket_) : std::unique_ptr<Socket>();
+}
+
+Status Dialer::start() {
+  const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
+  const std::string& host = peer.rail_addresses.at(key_.rail.at());
+  HORING_TRY(context_.options.key->allows_address(host));
+  HORING_ASSIGN(const Address to, parse_address(host, peer.port));
+  HORING_ASSIGN(Dialled dialled, dial(context_.options.rails.at(key_.rail.at()), to));
+  if (dialled.connect_errno != 0) {
+    const std::string reason = system_error("connect", dialled.connect_errno).message();
+    return worth_retrying(dialled.connect_errno) ? retry(reason) : unreachable(reason);
+  }
+  socket_ = std::make_unique<Socket>(std::move(dialled.fd));
+  socket_->owner = owner_;
+  HORING_TRY(context_.poller->add(*socket_));
+  state_ = State::kConnecting;
+  return {};
+}
+
+Status Dialer::finish_connect(int64_t now) {
+  if (!socket_->writable && !socket_->hung_up) {
+    if (now >= deadline_ns_) {
+      return unreachable("no answer");
+    }
+    context_.poller->wake_at(deadline_ns_);
+    return {};
+  }
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::getsockopt(socket_->fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
+    error = errno;
+  }
+  if (error != 0) {
+    const std::string reason = system_error("connect", error).message();
+    return worth_retrying(error) ? retry(reason) : unreachable(reason);
+  }
+  LinkClaim claim;
+  claim.from = context_.options.self;
+  claim.to = key_.peer;
+  claim.rail = key_.rail;
+  claim.communicator = key_.communicator;
+  claim.channel = key_.channel;
+  claim.stream = stream_;
+  claim.stream_count = static_cast<uint8_t>(context_.options.streams);
+  claim.job_id = context_.options.job_id;
+  handshake_ = Handshake::client(context_.options.key, "data", encode(claim));
+  socket_->readable = true;
+  state_ = State::kGreeting;
+  return {};
+}
+
+Status Dialer::greet() {
+  HORING_ASSIGN(const Greeted greeted, advance_handshake(*socket_, *handshake_));
+  if (greeted == Greeted::kLost) {
+    ++lost_greetings_;
+    return retry("the peer closed the connection during the handshake");
+  }
+  if (greeted == Greeted::kDone) {
+    tune_data_socket(socket_->fd.get());
+    ready_ = true;
+  }
+  return {};
+}
+
+Status Dialer::retry(const std::string& reason) {
+  handshake_.reset();
+  socket_.reset();
+  const int64_t now = now_ns();
+  const bool reached = lost_greetings_ > 0 && lost_greetings_ <= kMaxLostGreetings;
+  if (now >= deadline_ns_ && !reached) {
+    return unreachable(reason);
+  }
+  logger().trace("rank {} rail {}: {}; trying again", key_.peer.value(), key_.rail.value(), reason);
+  state_ = State::kPausing;
+  retry_at_ns_ = now + pause_ns_;
+  pause_ns_ = std::min(2 * pause_ns_, kLongestPauseNs);
+  context_.poller->wake_at(retry_at_ns_);
+  return {};
+}
+
+Status Dialer::unreachable(const std::string& reason) const {
+  const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
+  const RailInterface& rail = context_.options.rails.at(key_.rail.at());
+  const std::string host = peer.rail_addresses.at(key_.rail.at());
+  return {StatusCode::kConnection,
+          "cannot connect from " + rail.address +
+              (rail.name.empty() ? "" : " (" + rail.name + ")") + " to " +
+              host_and_port(host, peer.port) + " within " +
+              std::to_string(context_.options.connect_timeout.count()) + " ms: " + reason +
+              "; check that rank " + std::to_string(key_.peer.value()) +
+              " is running, that both ends of rail " + std::to_string(key_.rail.value()) +
+              " are up and in one network, and that no firewall drops its port"};
+}
+
+}  // namespace ho::tcp

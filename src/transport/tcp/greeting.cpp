@@ -1,0 +1,159 @@
+#include "transport/tcp/greeting.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace ho::tcp {
+namespace {
+
+constexpr uint8_t kClaimVersion = 1;
+
+template <typename Integer>
+void put(std::array<std::byte, kClaimBytes>& bytes, size_t offset, Integer value) {
+  for (size_t i = 0; i < sizeof(Integer); ++i) {
+    bytes.at(offset + i) = static_cast<std::byte>((static_cast<uint64_t>(value) >> (8 * i)) & 0xff);
+  }
+}
+
+template <typename Integer>
+Integer get(std::span<const std::byte> bytes, size_t offset) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < sizeof(Integer); ++i) {
+    value |= std::to_integer<uint64_t>(bytes[offset + i]) << (8 * i);
+  }
+  return static_cast<Integer>(value);
+}
+
+Status refuse(std::string text) {
+  return {StatusCode::kMismatch, std::move(text)};
+}
+
+// false: would block or lost; `lost` says which.
+bool send_output(Socket& socket, Handshake& handshake, bool& lost) {
+  while (!handshake.output().empty()) {
+    if (!socket.writable) {
+      return false;
+    }
+    const auto output = handshake.output();
+    const ssize_t sent = ::send(socket.fd.get(), output.data(), output.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      handshake.sent(static_cast<size_t>(sent));
+    } else if (errno == EAGAIN) {
+      socket.writable = false;
+    } else if (errno != EINTR) {
+      lost = true;
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::array<std::byte, kClaimBytes> encode(const LinkClaim& claim) {
+  std::array<std::byte, kClaimBytes> bytes{};
+  put(bytes, 0, kClaimVersion);
+  put(bytes, 1, claim.channel);
+  put(bytes, 2, claim.communicator);
+  put(bytes, 4, claim.from.value());
+  put(bytes, 8, claim.to.value());
+  put(bytes, 12, claim.rail.value());
+  put(bytes, 16, claim.job_id);
+  put(bytes, 24, claim.stream);
+  put(bytes, 25, claim.stream_count);
+  return bytes;
+}
+
+Result<LinkClaim> decode_claim(std::span<const std::byte> bytes) {
+  if (bytes.size() != kClaimBytes || get<uint8_t>(bytes, 0) != kClaimVersion) {
+    return Status(StatusCode::kProtocol, "the claim is not one of a data connection");
+  }
+  LinkClaim claim;
+  claim.channel = get<uint8_t>(bytes, 1);
+  claim.communicator = get<uint16_t>(bytes, 2);
+  claim.from = GlobalRank(get<uint32_t>(bytes, 4));
+  claim.to = GlobalRank(get<uint32_t>(bytes, 8));
+  claim.rail = RailIndex(get<uint32_t>(bytes, 12));
+  claim.job_id = get<uint64_t>(bytes, 16);
+  claim.stream = get<uint8_t>(bytes, 24);
+  claim.stream_count = get<uint8_t>(bytes, 25);
+  return claim;
+}
+
+Status check_claim(const LinkClaim& claim, const TcpOptions& options) {
+  const std::string self = "rank " + std::to_string(options.self.value());
+  if (claim.job_id != options.job_id) {
+    return refuse(self + " belongs to another job (or to another start of this one)");
+  }
+  if (claim.to != options.self) {
+    return refuse("this is " + self + ", and the connection is for rank " +
+                  std::to_string(claim.to.value()));
+  }
+  if (claim.from >= options.self || claim.from.value() >= options.world_size) {
+    return refuse("rank " + std::to_string(claim.from.value()) + " does not connect to " + self +
+                  " in a world of " + std::to_string(options.world_size));
+  }
+  if (claim.communicator != options.communicator) {
+    return refuse("this port serves communicator " + std::to_string(options.communicator) +
+                  ", not " + std::to_string(claim.communicator));
+  }
+  if (claim.rail.at() >= options.rails.size()) {
+    return refuse(self + " has " + std::to_string(options.rails.size()) + " rails, so none with " +
+                  "index " + std::to_string(claim.rail.value()));
+  }
+  if (claim.channel >= kChannelCount) {
+    return refuse("channel " + std::to_string(claim.channel) + " does not exist");
+  }
+  if (claim.stream_count != options.streams || claim.stream >= options.streams) {
+    return refuse("rank " + std::to_string(claim.from.value()) + " uses " +
+                  std::to_string(claim.stream_count) + " streams per link (this is number " +
+                  std::to_string(claim.stream) + "), " + self + " " +
+                  std::to_string(options.streams) + "; set HORING_TCP_STREAMS alike on all ranks");
+  }
+  return {};
+}
+
+Result<Greeted> advance_handshake(Socket& socket, Handshake& handshake) {
+  std::array<std::byte, 1024> bytes;  // NOLINT: filled by recv
+  while (true) {
+    bool lost = false;
+    if (!send_output(socket, handshake, lost)) {
+      return lost ? Greeted::kLost : Greeted::kPending;
+    }
+    if (handshake.done()) {
+      return Greeted::kDone;
+    }
+    if (handshake.needs_decision()) {
+      return Greeted::kDecide;
+    }
+    const size_t wanted = std::min(handshake.wanted(), bytes.size());
+    if (wanted == 0 || !socket.readable) {
+      return Greeted::kPending;
+    }
+    const ssize_t got = ::recv(socket.fd.get(), bytes.data(), wanted, 0);
+    if (got > 0) {
+      HORING_TRY(handshake.consume(std::span(bytes).first(static_cast<size_t>(got))));
+    } else if (got < 0 && errno == EAGAIN) {
+      socket.readable = false;
+    } else if (got == 0 || errno != EINTR) {
+      return Greeted::kLost;
+    }
+  }
+}
+
+void flush_refusal(Socket& socket, Handshake& handshake) {
+  bool lost = false;
+  send_output(socket, handshake, lost);
+  ::shutdown(socket.fd.get(), SHUT_WR);
+  // Unread bytes at close would turn the refusal into a reset.
+  std::array<std::byte, 1024> rest;  // NOLINT: discarded
+  for (int reads = 0; reads < 16; ++reads) {
+    if (::recv(socket.fd.get(), rest.data(), rest.size(), 0) <= 0) {
+      break;
+    }
+  }
+}
+
+}  // namespace ho::tcp

@@ -1,0 +1,167 @@
+#include "transport/tcp/reception.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "base/log.hpp"
+#include "os/clock.hpp"
+#include "transport/tcp/address.hpp"
+
+namespace ho::tcp {
+
+Result<std::unique_ptr<Reception>> Reception::open(Context& context) {
+  std::unique_ptr<Reception> reception(new Reception(context));  // NOLINT: private constructor
+  HORING_TRY(reception->listen());
+  return reception;
+}
+
+// One socket per address family in use, on one port number.
+Status Reception::listen() {
+  constexpr int kAttempts = 16;
+  bool four = false;
+  bool six = false;
+  for (const RailInterface& rail : context_.options.rails) {
+    HORING_ASSIGN(const Address address, parse_address(rail.address, 0));
+    (address.family() == AF_INET6 ? six : four) = true;
+  }
+  std::vector<Fd> sockets;
+  Status last;
+  for (int attempt = 0; attempt < kAttempts && sockets.empty(); ++attempt) {
+    HORING_ASSIGN(Fd first, open_listener(four ? AF_INET : AF_INET6, 0));
+    HORING_ASSIGN(const Address bound, local_address(first.get()));
+    port_ = port_of(bound);
+    if (four && six) {
+      Result<Fd> second = open_listener(AF_INET6, port_);
+      if (!second.ok()) {
+        last = second.status();
+        continue;
+      }
+      sockets.push_back(std::move(*second));
+    }
+    sockets.push_back(std::move(first));
+  }
+  if (sockets.empty()) {
+    return last.with_context("no port is free for both IPv4 and IPv6");
+  }
+  for (Fd& socket : sockets) {
+    listeners_.push_back(std::make_unique<Socket>(std::move(socket)));
+    HORING_TRY(context_.poller->add(*listeners_.back()));
+  }
+  return {};
+}
+
+void Reception::progress(const Decide& decide, const Deliver& deliver) {
+  for (const auto& listener : listeners_) {
+    accept_all(*listener);
+  }
+  for (auto greeting = greetings_.begin(); greeting != greetings_.end();) {
+    greeting = advance(*greeting, decide, deliver) == Outcome::kKeep ? std::next(greeting)
+                                                                     : greetings_.erase(greeting);
+  }
+}
+
+void Reception::accept_all(Socket& listener) {
+  while (listener.readable) {
+    Fd connection(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (connection.valid()) {
+      admit(std::move(connection));
+    } else if (errno == EAGAIN) {
+      listener.readable = false;
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      // Stays readable: tried again in the next turn.
+      logger().warn("accept on port {}: {}; raise the limit of open files (ulimit -n)",
+                    port_,
+                    system_error("accept4", errno).message());
+      return;
+    }
+    // Anything else concerns a connection that was gone before it was accepted.
+  }
+}
+
+void Reception::admit(Fd connection) {
+  const Result<Address> peer = peer_address(connection.get());
+  if (!peer.ok()) {
+    return;
+  }
+  const std::string from = to_text(*peer);
+  if (const Status allowed = context_.options.key->allows_address(from); !allowed.ok()) {
+    logger().warn("refused a connection from {}: {}", from, allowed.message());
+    return;
+  }
+  if (greetings_.size() >= kMaxGreetings) {
+    logger().warn("refused the greeting of {}: {} connections greet at once",
+                  greetings_.front().from,
+                  kMaxGreetings);
+    greetings_.pop_front();
+  }
+  Greeting greeting;
+  greeting.socket = std::make_unique<Socket>(std::move(connection));
+  greeting.handshake = Handshake::server(context_.options.key, "data");
+  greeting.from = from;
+  greeting.deadline_ns = now_ns() + std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        context_.options.connect_timeout)
+                                        .count();
+  if (!context_.poller->add(*greeting.socket).ok()) {
+    return;
+  }
+  // What came with the connection was there before the first edge.
+  greeting.socket->readable = true;
+  greeting.socket->writable = true;
+  greetings_.push_back(std::move(greeting));
+}
+
+Reception::Outcome Reception::advance(Greeting& greeting,
+                                      const Decide& decide,
+                                      const Deliver& deliver) {
+  Result<Greeted> greeted = advance_handshake(*greeting.socket, *greeting.handshake);
+  if (greeted.ok() && *greeted == Greeted::kDecide) {
+    if (const Status claim = check(greeting, decide); claim.ok()) {
+      greeting.handshake->accept();
+      greeted = advance_handshake(*greeting.socket, *greeting.handshake);
+    } else {
+      greeting.handshake->refuse(claim.message());
+      greeted = claim;
+    }
+  }
+  if (!greeted.ok()) {
+    logger().warn("refused a connection from {}: {}", greeting.from, greeted.status().message());
+    flush_refusal(*greeting.socket, *greeting.handshake);
+    return Outcome::kDrop;
+  }
+  if (*greeted == Greeted::kDone) {
+    const Result<LinkClaim> claim = decode_claim(greeting.handshake->claim());
+    const int fd = greeting.socket->fd.get();
+    bind_accepted(fd, context_.options.rails.at(claim->rail.at()));
+    tune_data_socket(fd);
+    deliver(*claim, std::move(greeting.socket));
+    return Outcome::kDrop;
+  }
+  if (*greeted == Greeted::kLost) {
+    logger().debug("a connection from {} went away during the handshake", greeting.from);
+    return Outcome::kDrop;
+  }
+  if (now_ns() >= greeting.deadline_ns) {
+    logger().warn("dropped a connection from {} that did not greet in time", greeting.from);
+    return Outcome::kDrop;
+  }
+  context_.poller->wake_at(greeting.deadline_ns);
+  return Outcome::kKeep;
+}
+
+Status Reception::check(const Greeting& greeting, const Decide& decide) const {
+  HORING_ASSIGN(const LinkClaim claim, decode_claim(greeting.handshake->claim()));
+  HORING_TRY(check_claim(claim, context_.options));
+  const RailInterface& rail = context_.options.rails.at(claim.rail.at());
+  HORING_ASSIGN(const Address expected, parse_address(rail.address, 0));
+  HORING_ASSIGN(const Address local, local_address(greeting.socket->fd.get()));
+  if (to_text(expected) != to_text(local)) {
+    return {StatusCode::kMismatch,
+            "the connection came to " + to_text(local) + ", but rail " +
+                std::to_string(claim.rail.value()) + " of rank " +
+                std::to_string(context_.options.self.value()) + " is " + rail.address};
+  }
+  return decide(claim);
+}
+
+}  // namespace ho::tcp

@@ -1,0 +1,56 @@
+// The listening port: accepts connections, checks who they are from, and hands on those that prove
+// the key and claim a link that may exist. Strangers cost one bounded greeting each.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "auth/job_key.hpp"
+#include "base/status.hpp"
+#include "transport/tcp/context.hpp"
+#include "transport/tcp/greeting.hpp"
+#include "transport/tcp/poller.hpp"
+
+namespace ho::tcp {
+
+class Reception {
+ public:
+  // Greetings under way at most; the oldest makes room for a newer one.
+  static constexpr size_t kMaxGreetings = 1024;
+
+  // Whether the link can take this connection (not a duplicate); the reason if not.
+  using Decide = std::function<Status(const LinkClaim&)>;
+  using Deliver = std::function<void(const LinkClaim&, std::unique_ptr<Socket>)>;
+
+  [[nodiscard]] static Result<std::unique_ptr<Reception>> open(Context& context);
+  [[nodiscard]] uint16_t port() const { return port_; }
+  // Accepts and greets as far as that goes now.
+  void progress(const Decide& decide, const Deliver& deliver);
+
+ private:
+  struct Greeting {
+    std::unique_ptr<Socket> socket;
+    std::unique_ptr<Handshake> handshake;
+    std::string from;
+    int64_t deadline_ns = 0;
+  };
+  enum class Outcome : uint8_t { kKeep, kDrop };
+
+  explicit Reception(Context& context) : context_(context) {}
+  [[nodiscard]] Status listen();
+  void accept_all(Socket& listener);
+  void admit(Fd connection);
+  [[nodiscard]] Outcome advance(Greeting& greeting, const Decide& decide, const Deliver& deliver);
+  [[nodiscard]] Status check(const Greeting& greeting, const Decide& decide) const;
+
+  Context& context_;
+  uint16_t port_ = 0;
+  std::vector<std::unique_ptr<Socket>> listeners_;
+  std::list<Greeting> greetings_;
+};
+
+}  // namespace ho::tcp

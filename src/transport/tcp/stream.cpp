@@ -1,0 +1,236 @@
+#include "transport/tcp/stream.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace ho::tcp {
+namespace {
+
+using Iovecs = std::array<iovec, kMaxParts + 1>;
+
+// Appends `parts` from byte `offset` on, at most `limit` bytes; returns the bytes appended.
+template <typename Part>
+size_t append(Iovecs& to, size_t& count, std::span<const Part> parts, size_t offset, size_t limit) {
+  size_t appended = 0;
+  for (const Part& part : parts) {
+    if (offset >= part.size()) {
+      offset -= part.size();
+      continue;
+    }
+    const size_t size = std::min(part.size() - offset, limit - appended);
+    if (size == 0 || count == to.size()) {
+      break;
+    }
+    // sendmsg takes non-const pointers but only reads.
+    to.at(count) = {const_cast<std::byte*>(part.data()) + offset, size};  // NOLINT
+    ++count;
+    appended += size;
+    offset = 0;
+  }
+  return appended;
+}
+
+Status lost_connection(const char* call, int errno_value) {
+  if (errno_value == ECONNRESET || errno_value == EPIPE) {
+    return {StatusCode::kPeerLost,
+            "the peer reset the connection: its process has ended or given up; look at its log"};
+  }
+  if (errno_value == ETIMEDOUT || errno_value == EHOSTUNREACH || errno_value == ENETUNREACH ||
+      errno_value == ENETDOWN) {
+    return {StatusCode::kConnection,
+            "the rail is down (" + system_error(call, errno_value).message() +
+                "): check cable, switch port and interface on both ends"};
+  }
+  return {StatusCode::kConnection, system_error(call, errno_value).message()};
+}
+
+Status closed_by_peer() {
+  return {StatusCode::kPeerLost,
+          "the peer closed the connection: its process has ended or given up; look at its log"};
+}
+
+}  // namespace
+
+Stream::Stream(std::unique_ptr<Socket> socket) : socket_(std::move(socket)) {
+  // What arrived during the handshake made no edge of its own.
+  socket_->readable = true;
+  socket_->writable = true;
+}
+
+Result<size_t> Stream::write(const FrameBytes& header,
+                             std::span<const ConstBytes> parts,
+                             size_t offset,
+                             size_t limit) {
+  Iovecs iovecs;  // NOLINT: filled by append
+  size_t count = 0;
+  size_t asked = 0;
+  if (offset < kFrameBytes) {
+    const std::array<ConstBytes, 1> head{ConstBytes(header)};
+    asked = append(iovecs, count, std::span<const ConstBytes>(head), offset, limit);
+  }
+  asked +=
+      append(iovecs, count, parts, offset < kFrameBytes ? 0 : offset - kFrameBytes, limit - asked);
+  msghdr message{};
+  message.msg_iov = iovecs.data();
+  message.msg_iovlen = count;
+  while (socket_->writable) {
+    const ssize_t written = ::sendmsg(socket_->fd.get(), &message, MSG_NOSIGNAL);
+    if (written >= 0) {
+      // A short write filled the buffer: the next edge comes when it has room.
+      socket_->writable = static_cast<size_t>(written) == asked;
+      return static_cast<size_t>(written);
+    }
+    if (errno == EAGAIN) {
+      socket_->writable = false;
+    } else if (errno != EINTR) {
+      return lost_connection("send", errno);
+    }
+  }
+  return size_t{0};
+}
+
+Result<size_t> Stream::read_into(std::span<iovec> buffers) {
+  size_t asked = 0;
+  for (const iovec& buffer : buffers) {
+    asked += buffer.iov_len;
+  }
+  while (socket_->readable) {
+    const ssize_t got =
+        ::readv(socket_->fd.get(), buffers.data(), static_cast<int>(buffers.size()));
+    if (got > 0) {
+      // A short read emptied the buffer; an end of stream behind it has its own edge.
+      socket_->readable = socket_->hung_up || static_cast<size_t>(got) == asked;
+      return static_cast<size_t>(got);
+    }
+    if (got == 0) {
+      return closed_by_peer();
+    }
+    if (errno == EAGAIN) {
+      socket_->readable = false;
+    } else if (errno != EINTR) {
+      return lost_connection("recv", errno);
+    }
+  }
+  return size_t{0};
+}
+
+Result<bool> Stream::fill_ahead() {
+  ahead_.resize(kAheadBytes);
+  std::array<iovec, 1> buffer{iovec{ahead_.data(), ahead_.size()}};
+  HORING_ASSIGN(const size_t got, read_into(buffer));
+  ahead_begin_ = 0;
+  ahead_end_ = got;
+  return got > 0;
+}
+
+size_t Stream::take_ahead(std::byte* to, size_t limit) {
+  const size_t size = std::min(limit, ahead_end_ - ahead_begin_);
+  if (size > 0) {
+    std::memcpy(to, ahead_.data() + ahead_begin_, size);
+    ahead_begin_ += size;
+  }
+  return size;
+}
+
+Result<bool> Stream::read_header(HeaderRead how, std::span<const Bytes> parts) {
+  while (!header_complete()) {
+    const size_t taken = take_ahead(header_.data() + header_bytes_, kFrameBytes - header_bytes_);
+    header_bytes_ += taken;
+    if (taken > 0) {
+      continue;
+    }
+    if (how == HeaderRead::kAhead) {
+      HORING_ASSIGN(const bool filled, fill_ahead());
+      if (!filled) {
+        return false;
+      }
+      continue;
+    }
+    Iovecs iovecs;  // NOLINT: filled here
+    const size_t missing = kFrameBytes - header_bytes_;
+    iovecs[0] = {header_.data() + header_bytes_, missing};
+    size_t count = 1;
+    if (how == HeaderRead::kWithPayload) {
+      append(iovecs, count, parts, 0, kMaxPayloadBytes);
+    }
+    HORING_ASSIGN(const size_t got, read_into(std::span(iovecs).first(count)));
+    if (got == 0) {
+      return false;
+    }
+    header_bytes_ += std::min(got, missing);
+    payload_bytes_ += got - std::min(got, missing);
+  }
+  return true;
+}
+
+Result<bool> Stream::read_payload(std::span<const Bytes> parts, size_t total) {
+  // First what was read ahead, part by part.
+  size_t part_begin = 0;
+  for (const Bytes& part : parts) {
+    if (payload_bytes_ < part_begin + part.size()) {
+      const size_t skip = payload_bytes_ - part_begin;
+      payload_bytes_ += take_ahead(part.data() + skip, part.size() - skip);
+    }
+    part_begin += part.size();
+  }
+  while (payload_bytes_ < total) {
+    Iovecs iovecs;  // NOLINT: filled by append
+    size_t count = 0;
+    append(iovecs, count, parts, payload_bytes_, total - payload_bytes_);
+    HORING_ASSIGN(const size_t got, read_into(std::span(iovecs).first(count)));
+    if (got == 0) {
+      return false;
+    }
+    payload_bytes_ += got;
+  }
+  return true;
+}
+
+void Stream::next_message() {
+  header_bytes_ = 0;
+  payload_bytes_ = 0;
+  // The mark may have held back the edge of what follows: look before waiting for one.
+  socket_->readable |= low_water_bytes_ > 1;
+}
+
+void Stream::await_bytes(size_t missing) {
+  const size_t wanted = missing <= kSmallPayloadBytes ? 1 : std::min(missing, kMaxLowWaterBytes);
+  if (wanted == low_water_bytes_) {
+    return;
+  }
+  // The kernel makes an edge at once when enough is there already.
+  const int value = static_cast<int>(wanted);
+  if (::setsockopt(socket_->fd.get(), SOL_SOCKET, SO_RCVLOWAT, &value, sizeof value) == 0) {
+    low_water_bytes_ = wanted;
+  }
+}
+
+Status Stream::check_alive() {
+  constexpr uint32_t kSilenceMs = 10'000;
+  constexpr uint32_t kNeededChecks = 2;
+  tcp_info details{};
+  auto size = static_cast<socklen_t>(sizeof details);
+  if (::getsockopt(socket_->fd.get(), IPPROTO_TCP, TCP_INFO, &details, &size) != 0) {
+    return {};
+  }
+  // Retransmissions or window probes that nobody answers. Both counters go back to 0 with every
+  // answer, so a stopped peer (closed window, answered probes) shows 0, or 1 for a moment.
+  const bool unanswered = details.tcpi_retransmits > 0 || details.tcpi_probes > 0;
+  const bool silent = details.tcpi_last_ack_recv > kSilenceMs;
+  unanswered_checks_ = unanswered && silent ? unanswered_checks_ + 1 : 0;
+  if (unanswered_checks_ < kNeededChecks) {
+    return {};
+  }
+  return {StatusCode::kConnection,
+          "the rail is down: data sent has been unanswered for " +
+              std::to_string(details.tcpi_last_ack_recv / 1000) +
+              " s; check cable, switch port and interface on both ends"};
+}
+
+}  // namespace ho::tcp

@@ -1,0 +1,95 @@
+// Messages over one socket. Writes a header and its payload parts with one system call, and reads
+// them the same way: where a large message is expected, header and payload arrive in one readv,
+// straight into the caller's memory; where small ones are, one recv fetches as many as there are
+// into a buffer of 4 KiB, from which the next calls are served.
+//
+// While a large message is awaited the socket's low-water mark (SO_RCVLOWAT) is set to what is
+// missing, at most kMaxLowWaterBytes: the process is then woken once per piece, not per packet.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.hpp"
+#include "transport/frame.hpp"
+#include "transport/tcp/poller.hpp"
+#include "transport/transport.hpp"
+
+namespace ho::tcp {
+
+inline constexpr size_t kMaxParts = 64;
+inline constexpr size_t kSmallPayloadBytes = 2048;
+inline constexpr size_t kAheadBytes = 4096;
+inline constexpr size_t kMaxLowWaterBytes = 64 * 1024;
+
+// How the rest of a header is fetched.
+enum class HeaderRead : uint8_t {
+  kAlone,        // not a byte further
+  kAhead,        // with whatever small messages follow
+  kWithPayload,  // with its payload, into the parts
+};
+
+class Stream {
+ public:
+  explicit Stream(std::unique_ptr<Socket> socket);
+
+  [[nodiscard]] Socket& socket() { return *socket_; }
+  [[nodiscard]] const Socket& socket() const { return *socket_; }
+
+  // Writes header and payload from byte `offset` of the message on, at most limit bytes. Returns
+  // how many were written; 0: would block.
+  [[nodiscard]] Result<size_t> write(const FrameBytes& header,
+                                     std::span<const ConstBytes> parts,
+                                     size_t offset,
+                                     size_t limit);
+
+  // true: the head message's header is complete (header()). With kWithPayload, payload bytes may
+  // already lie in `parts`.
+  [[nodiscard]] Result<bool> read_header(HeaderRead how, std::span<const Bytes> parts);
+  [[nodiscard]] const FrameBytes& header() const { return header_; }
+  [[nodiscard]] bool header_complete() const { return header_bytes_ == kFrameBytes; }
+  // Payload bytes of the head message read so far.
+  [[nodiscard]] size_t payload_bytes() const { return payload_bytes_; }
+  // true: all `total` bytes of the head message lie in `parts`.
+  [[nodiscard]] Result<bool> read_payload(std::span<const Bytes> parts, size_t total);
+  // The head message is dealt with.
+  void next_message();
+  // Nothing of a message has been read yet.
+  [[nodiscard]] bool at_message_start() const {
+    return header_bytes_ == 0 && ahead_begin_ == ahead_end_;
+  }
+  // Something can be read without a new edge.
+  [[nodiscard]] bool may_read() const { return socket_->readable || ahead_begin_ != ahead_end_; }
+  // Called when a read of a message with that much missing would block.
+  void await_bytes(size_t missing);
+
+  // Whether the kernel still gets answers from the peer's kernel. An error once data has been
+  // unanswered for about 10 s. A peer that is merely slow or stopped answers (its window is
+  // closed), and stays alive. Call about once a second.
+  [[nodiscard]] Status check_alive();
+
+  [[nodiscard]] uint64_t memory_bytes() const { return ahead_.capacity(); }
+
+ private:
+  // Reads into the buffers in order; 0: would block.
+  [[nodiscard]] Result<size_t> read_into(std::span<iovec> buffers);
+  [[nodiscard]] Result<bool> fill_ahead();
+  size_t take_ahead(std::byte* to, size_t limit);
+
+  std::unique_ptr<Socket> socket_;
+  FrameBytes header_{};
+  size_t header_bytes_ = 0;
+  size_t payload_bytes_ = 0;
+  std::vector<std::byte> ahead_;
+  size_t ahead_begin_ = 0;
+  size_t ahead_end_ = 0;
+  size_t low_water_bytes_ = 1;
+  uint32_t unanswered_checks_ = 0;
+};
+
+}  // namespace ho::tcp

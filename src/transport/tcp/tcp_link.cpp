@@ -1,0 +1,273 @@
+#include "transport/tcp/tcp_link.hpp"
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "os/clock.hpp"
+#include "transport/tcp/address.hpp"
+
+namespace ho::tcp {
+namespace {
+
+template <typename Part>
+Status check_parts(const Frame& frame, std::span<const Part> parts) {
+  size_t total = 0;
+  for (const Part& part : parts) {
+    total += part.size();
+  }
+  if (parts.size() > kMaxParts || total != frame.payload_bytes || total > kMaxPayloadBytes) {
+    return {StatusCode::kInternal,
+            "a message of " + std::to_string(frame.payload_bytes) + " bytes was given " +
+                std::to_string(parts.size()) + " parts with " + std::to_string(total) + " bytes"};
+  }
+  return {};
+}
+
+}  // namespace
+
+TcpLink::TcpLink(Context& context, const LinkKey& key)
+    : context_(context), key_(key), dials_(context.options.self < key.peer) {
+  streams_.resize(context.options.streams);
+  if (dials_) {
+    start_dialling();
+  }
+}
+
+TcpLink::~TcpLink() = default;
+
+std::string TcpLink::path() const {
+  const RailInterface& rail = context_.options.rails.at(key_.rail.at());
+  return "tcp " + rail.address + (rail.name.empty() ? "" : " (" + rail.name + ")") + " -> " +
+         context_.peers.at(key_.peer.at()).rail_addresses.at(key_.rail.at());
+}
+
+std::string TcpLink::describe() const {
+  switch (state_) {
+    case State::kOpening:
+      return path() +
+             (dials_ ? ", connecting"
+                     : ", waiting for rank " + std::to_string(key_.peer.value()) + " to connect");
+    case State::kOpen:
+      return path() + ", connected";
+    case State::kClosing:
+      return path() + ", closing (idle)";
+    case State::kClosed:
+      return path() + ", closed while idle";
+    case State::kFailed:
+      return path() + ", failed";
+  }
+  return path();
+}
+
+// Every try call: the sticky error, the mark of use, and opening anew after an idle close.
+Status TcpLink::enter_call() {
+  event_ = false;
+  last_used_turn_ = context_.turn;
+  if (state_ == State::kClosed && dials_) {
+    state_ = State::kOpening;
+    start_dialling();
+    if (Status status = advance_opening(); !status.ok()) {
+      return fail(status);
+    }
+  }
+  return error_;
+}
+
+Result<bool> TcpLink::try_send(const Frame& frame, std::span<const ConstBytes> payload) {
+  HORING_TRY(enter_call());
+  if (!send_active_) {
+    HORING_TRY(check_parts(frame, payload));
+    send_header_ = encode(frame);
+    send_offset_ = 0;
+    send_bytes_ = kFrameBytes + frame.payload_bytes;
+    send_active_ = true;
+  }
+  if (state_ != State::kOpen) {
+    return false;
+  }
+  Stream& stream = *streams_[sent_count_ % streams_.size()];
+  const Result<bool> written = write_message(stream, payload);
+  if (!written.ok()) {
+    return fail(written.status());
+  }
+  if (*written) {
+    send_active_ = false;
+    ++sent_count_;
+  }
+  return *written;
+}
+
+Result<bool> TcpLink::write_message(Stream& stream, std::span<const ConstBytes> payload) {
+  // Close frames go between messages.
+  if (control_left_ > 0 && send_offset_ == 0) {
+    HORING_ASSIGN(const bool flushed, flush_control());
+    if (!flushed) {
+      return false;
+    }
+  }
+  while (send_offset_ < send_bytes_) {
+    size_t limit = send_bytes_ - send_offset_;
+    if (context_.pacer != nullptr) {
+      limit = pace(limit);
+      if (limit == 0) {
+        return false;
+      }
+    }
+    HORING_ASSIGN(const size_t written, stream.write(send_header_, payload, send_offset_, limit));
+    if (written == 0) {
+      return false;
+    }
+    send_offset_ += written;
+    paced_bytes_ -= std::min(paced_bytes_, written);
+  }
+  return true;
+}
+
+// How much may leave now; 0: the timer is set for when it may.
+size_t TcpLink::pace(size_t wanted_bytes) {
+  const int64_t now = now_ns();
+  if (paced_bytes_ == 0) {
+    paced_bytes_ = std::min(wanted_bytes, Pacer::kSliceBytes);
+    paced_from_ns_ = context_.pacer->reserve(key_.rail, paced_bytes_, now);
+  }
+  if (now < paced_from_ns_) {
+    context_.poller->wake_at(paced_from_ns_);
+    return 0;
+  }
+  return std::min(wanted_bytes, paced_bytes_);
+}
+
+Result<bool> TcpLink::try_recv(const Frame& expected, std::span<const Bytes> parts) {
+  HORING_TRY(enter_call());
+  if (!recv_active_) {
+    HORING_TRY(check_parts(expected, parts));
+    recv_active_ = true;
+  }
+  if (state_ != State::kOpen && state_ != State::kClosing) {
+    return false;
+  }
+  const Result<bool> received = receive(expected, parts);
+  if (!received.ok()) {
+    return fail(received.status());
+  }
+  if (*received) {
+    recv_active_ = false;
+    ++received_count_;
+  }
+  return *received;
+}
+
+Result<bool> TcpLink::receive(const Frame& expected, std::span<const Bytes> parts) {
+  Stream& stream = *streams_[received_count_ % streams_.size()];
+  HORING_ASSIGN(const bool header, receive_header(expected, parts, stream));
+  if (!header) {
+    return false;
+  }
+  HORING_ASSIGN(const bool complete, stream.read_payload(parts, expected.payload_bytes));
+  if (!complete) {
+    stream.await_bytes(expected.payload_bytes - stream.payload_bytes());
+    return false;
+  }
+  stream.next_message();
+  head_checked_ = false;
+  return true;
+}
+
+Result<bool> TcpLink::receive_header(const Frame& expected,
+                                     std::span<const Bytes> parts,
+                                     Stream& stream) {
+  while (!head_checked_) {
+    const bool answer_due = dials_ && (state_ == State::kClosing || refusal_due_);
+    const HeaderRead how = answer_due ? HeaderRead::kAlone
+                           : expected.payload_bytes <= kSmallPayloadBytes
+                               ? HeaderRead::kAhead
+                               : HeaderRead::kWithPayload;
+    HORING_ASSIGN(const bool complete, stream.read_header(how, parts));
+    if (!complete) {
+      stream.await_bytes(answer_due ? 1 : kFrameBytes + expected.payload_bytes);
+      return false;
+    }
+    HORING_ASSIGN(const Frame frame, decode(stream.header()));
+    if (frame.type == Frame::Type::kData) {
+      note_data_ahead(stream);
+      HORING_TRY(check_expected(expected, frame));
+      head_checked_ = true;
+      break;
+    }
+    HORING_TRY(on_control(frame, stream));
+    if (state_ != State::kOpen) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Result<ConstBytes> TcpLink::try_view(const Frame& expected) {
+  if (!view_ready_) {
+    const size_t needed = std::max<size_t>(expected.payload_bytes, 1);
+    if (staging_bytes_ < needed && expected.payload_bytes <= kMaxPayloadBytes) {
+      staging_ = std::make_unique_for_overwrite<std::byte[]>(needed);  // NOLINT: see the member
+      staging_bytes_ = needed;
+    }
+    const Bytes part(staging_.get(), std::min<size_t>(staging_bytes_, expected.payload_bytes));
+    HORING_ASSIGN(const bool received, try_recv(expected, std::span(&part, 1)));
+    if (!received) {
+      return ConstBytes();
+    }
+    view_ready_ = true;
+    view_bytes_ = expected.payload_bytes;
+  }
+  return ConstBytes(staging_.get(), view_bytes_);
+}
+
+bool TcpLink::take_unseen_event() {
+  const bool unseen = event_ && (send_active_ || recv_active_);
+  event_ = event_ && !unseen;
+  return unseen;
+}
+
+void TcpLink::check_alive() {
+  if (state_ != State::kOpen && state_ != State::kClosing) {
+    return;
+  }
+  for (const auto& stream : streams_) {
+    if (const Status alive = stream->check_alive(); !alive.ok()) {
+      event_ = true;
+      static_cast<void>(fail(alive));  // the next call returns it
+      return;
+    }
+  }
+}
+
+void TcpLink::close_streams() {
+  for (auto& stream : streams_) {
+    if (stream != nullptr) {
+      stream.reset();
+      --context_.open_connections;
+    }
+  }
+  dialers_.clear();
+  control_left_ = 0;
+  refusal_due_ = false;
+}
+
+Status TcpLink::fail(const Status& cause) {
+  if (state_ != State::kFailed) {
+    error_ = cause.with_context("rank " + std::to_string(key_.peer.value()) + ", rail " +
+                                std::to_string(key_.rail.value()) + ", " + path());
+    logger().debug("link failed: {}", error_.message());
+    close_streams();
+    state_ = State::kFailed;
+  }
+  return error_;
+}
+
+uint64_t TcpLink::memory_bytes() const {
+  uint64_t total = sizeof(TcpLink) + staging_bytes_;
+  for (const auto& stream : streams_) {
+    total += stream == nullptr ? 0 : sizeof(Stream) + sizeof(Socket) + stream->memory_bytes();
+  }
+  return total;
+}
+
+}  // namespace ho::tcp

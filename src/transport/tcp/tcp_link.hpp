@@ -1,0 +1,121 @@
+// One link: the message FIFOs to one peer over one connection (or several, message k using number
+// k modulo their count), its opening, failing, and closing when idle.
+//
+// Closing. A rank with more connections than it may keep closes idle links of which it is the
+// lower rank (it opened them, and it will open them again). It sends a CloseRequest that says how
+// many messages it has sent and received. The peer agrees only when it has received and sent
+// exactly as many and has nothing under way, so that no message can be lost; it answers CloseAccept
+// and closes. Otherwise, because messages crossed the request, it answers CloseRefuse and all goes
+// on. Either way the next use of the link on the lower rank opens it again; the higher rank's calls
+// wait for that. A higher rank never begins: its cap is kept by its peers' caps.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/tcp/context.hpp"
+#include "transport/tcp/dialer.hpp"
+#include "transport/tcp/stream.hpp"
+#include "transport/transport.hpp"
+
+namespace ho::tcp {
+
+class TcpLink final : public Link {
+ public:
+  TcpLink(Context& context, const LinkKey& key);
+  ~TcpLink() override;
+
+  [[nodiscard]] Result<bool> try_send(const Frame& frame,
+                                      std::span<const ConstBytes> payload) override;
+  // The kernel copies: a message is released when it is accepted.
+  [[nodiscard]] uint64_t released() override { return sent_count_; }
+  // After an error `parts` may hold bytes of a message that did not match.
+  [[nodiscard]] Result<bool> try_recv(const Frame& expected, std::span<const Bytes> parts) override;
+  [[nodiscard]] Result<ConstBytes> try_view(const Frame& expected) override;
+  void release_view() override { view_ready_ = false; }
+  [[nodiscard]] std::string describe() const override;
+
+  // For the transport.
+  void note_event() { event_ = true; }
+  // Whether an event came that concerns a pending call, since the last call or the last asking.
+  [[nodiscard]] bool take_unseen_event();
+  // Moves opening and closing along; looks for close requests on links that are not in use.
+  void advance();
+  // About once a second.
+  void check_alive();
+  // A connection that the peer opened. Refused when there is one already.
+  [[nodiscard]] bool can_attach(uint8_t stream) const;
+  void attach(uint8_t stream, std::unique_ptr<Socket> socket);
+  // Whether closing may begin, and when the link was last used.
+  [[nodiscard]] bool closable() const;
+  [[nodiscard]] bool closing() const { return state_ == State::kClosing; }
+  [[nodiscard]] uint64_t last_used_turn() const { return last_used_turn_; }
+  void begin_close();
+  [[nodiscard]] uint64_t memory_bytes() const;
+
+ private:
+  enum class State : uint8_t {
+    kOpening,  // dialling, or waiting for the peer to
+    kOpen,
+    kClosing,  // lower rank: request sent; higher rank: acceptance being sent
+    kClosed,   // by agreement; opens again
+    kFailed,
+  };
+
+  [[nodiscard]] Status enter_call();
+  [[nodiscard]] Result<bool> receive(const Frame& expected, std::span<const Bytes> parts);
+  [[nodiscard]] Result<bool> receive_header(const Frame& expected,
+                                            std::span<const Bytes> parts,
+                                            Stream& stream);
+  [[nodiscard]] Result<bool> write_message(Stream& stream, std::span<const ConstBytes> payload);
+  [[nodiscard]] size_t pace(size_t wanted_bytes);
+  void start_dialling();
+  void note_attached();
+  [[nodiscard]] Status advance_opening();
+  [[nodiscard]] Status advance_closing();
+  [[nodiscard]] Status inspect();
+  [[nodiscard]] Status on_control(const Frame& frame, Stream& stream);
+  void note_data_ahead(const Stream& stream);
+  void queue_control(Frame::Type type);
+  [[nodiscard]] Result<bool> flush_control();
+  void close_streams();
+  Status fail(const Status& cause);
+  [[nodiscard]] std::string path() const;
+
+  Context& context_;
+  const LinkKey key_;
+  const bool dials_;
+  State state_ = State::kOpening;
+  Status error_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::unique_ptr<Dialer>> dialers_;
+  uint64_t last_used_turn_ = 0;
+  bool event_ = false;
+
+  // Sending: the head message.
+  bool send_active_ = false;
+  FrameBytes send_header_{};
+  size_t send_offset_ = 0;
+  size_t send_bytes_ = 0;
+  uint64_t sent_count_ = 0;
+  int64_t paced_from_ns_ = 0;
+  size_t paced_bytes_ = 0;
+
+  // Receiving.
+  bool recv_active_ = false;
+  bool head_checked_ = false;
+  uint64_t received_count_ = 0;
+  std::unique_ptr<std::byte[]> staging_;  // NOLINT: uninitialised on purpose, sized once
+  size_t staging_bytes_ = 0;
+  bool view_ready_ = false;
+  size_t view_bytes_ = 0;
+
+  // Close frames.
+  FrameBytes control_{};
+  size_t control_left_ = 0;
+  bool refusal_due_ = false;  // a message crossed our request: a CloseRefuse will come
+};
+
+}  // namespace ho::tcp

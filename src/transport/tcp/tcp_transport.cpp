@@ -1,0 +1,218 @@
+// The transport: one poller, one listening port, and the links by key.
+#include "transport/tcp/tcp_transport.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/log.hpp"
+#include "os/clock.hpp"
+#include "transport/tcp/context.hpp"
+#include "transport/tcp/reception.hpp"
+#include "transport/tcp/tcp_link.hpp"
+
+namespace ho {
+namespace tcp {
+namespace {
+
+constexpr uint32_t kMaxStreams = 64;
+constexpr int64_t kTickNs = 1'000'000'000;
+
+Status check_options(const TcpOptions& options) {
+  const auto invalid = [](std::string text) {
+    return Status(StatusCode::kInvalidArgument, "tcp transport: " + std::move(text));
+  };
+  if (options.key == nullptr) {
+    return invalid("no job key (JobKey::none() where there is none)");
+  }
+  if (options.rails.empty()) {
+    return invalid(
+        "no rail: no usable network interface was found or HORING_SOCKET_IFNAME "
+        "excludes them all");
+  }
+  if (options.streams == 0 || options.streams > kMaxStreams) {
+    return invalid("HORING_TCP_STREAMS must be 1 to " + std::to_string(kMaxStreams) + ", not " +
+                   std::to_string(options.streams));
+  }
+  if (options.rail_pace_mbit > 0 && options.rails.size() > Pacer::kMaxRails) {
+    return invalid("at most " + std::to_string(Pacer::kMaxRails) + " rails can be paced");
+  }
+  return {};
+}
+
+class SocketTransport final : public TcpTransport {
+ public:
+  explicit SocketTransport(const TcpOptions& options) { context_.options = options; }
+
+  [[nodiscard]] Status open() {
+    HORING_TRY(check_options(context_.options));
+    HORING_ASSIGN(context_.poller, Poller::create());
+    if (context_.options.rail_pace_mbit > 0) {
+      HORING_ASSIGN(context_.pacer,
+                    Pacer::create(context_.options.pace_domain, context_.options.rail_pace_mbit));
+    }
+    HORING_ASSIGN(reception_, Reception::open(context_));
+    for (const RailInterface& rail : context_.options.rails) {
+      endpoint_.rail_addresses.push_back(rail.address);
+    }
+    endpoint_.port = reception_->port();
+    next_tick_ns_ = now_ns() + kTickNs;
+    return {};
+  }
+
+  [[nodiscard]] const TcpEndpoint& endpoint() const override { return endpoint_; }
+  void set_peers(std::vector<TcpEndpoint> peers) override { context_.peers = std::move(peers); }
+  [[nodiscard]] uint32_t open_connections() const override { return context_.open_connections; }
+
+  [[nodiscard]] Result<Link*> link(const LinkKey& key) override {
+    if (const auto found = links_.find(key); found != links_.end()) {
+      return static_cast<Link*>(found->second);
+    }
+    HORING_TRY(check_key(key));
+    order_.push_back(std::make_unique<TcpLink>(context_, key));
+    TcpLink* link = order_.back().get();
+    links_.emplace(key, link);
+    for (uint8_t stream = 0; stream < context_.options.streams; ++stream) {
+      if (auto parked = parked_.extract({key, stream}); !parked.empty()) {
+        link->attach(stream, std::move(parked.mapped()));
+      }
+    }
+    link->advance();
+    return static_cast<Link*>(link);
+  }
+
+  [[nodiscard]] Status progress() override {
+    ++context_.turn;
+    HORING_TRY(context_.poller->poll().status());
+    reception_->progress([this](const LinkClaim& claim) { return decide(claim); },
+                         [this](const LinkClaim& claim, std::unique_ptr<Socket> socket) {
+                           deliver(claim, std::move(socket));
+                         });
+    for (const auto& link : order_) {
+      link->advance();
+    }
+    close_idle();
+    const int64_t now = now_ns();
+    if (now >= next_tick_ns_) {
+      next_tick_ns_ = now + kTickNs;
+      for (const auto& link : order_) {
+        link->check_alive();
+      }
+    }
+    if (context_.open_connections > 0) {
+      context_.poller->wake_at(next_tick_ns_);
+    }
+    return {};
+  }
+
+  [[nodiscard]] int wait_fd() const override { return context_.poller->fd(); }
+
+  [[nodiscard]] bool prepare_wait(const WaitHint& /*hint*/) override {
+    bool unseen = false;
+    for (const auto& link : order_) {
+      unseen |= link->take_unseen_event();
+    }
+    return !unseen;
+  }
+  void finish_wait() override {}
+
+  [[nodiscard]] uint64_t memory_bytes() const override {
+    uint64_t total = sizeof(*this) + parked_.size() * sizeof(Socket);
+    for (const auto& link : order_) {
+      total += link->memory_bytes();
+    }
+    return total;
+  }
+
+ private:
+  [[nodiscard]] Status check_key(const LinkKey& key) const {
+    const TcpOptions& options = context_.options;
+    const std::string name = "link to rank " + std::to_string(key.peer.value()) + " on rail " +
+                             std::to_string(key.rail.value()) + ": ";
+    const auto invalid = [&](std::string text) {
+      return Status(StatusCode::kInvalidArgument, name + std::move(text));
+    };
+    if (key.peer == options.self || key.peer.value() >= options.world_size ||
+        key.peer.at() >= context_.peers.size()) {
+      return invalid("no such peer of rank " + std::to_string(options.self.value()) +
+                     " in a world of " + std::to_string(options.world_size));
+    }
+    const size_t peer_rails = context_.peers[key.peer.at()].rail_addresses.size();
+    if (key.rail.at() >= options.rails.size() || key.rail.at() >= peer_rails) {
+      return invalid("this host has " + std::to_string(options.rails.size()) +
+                     " rails, the peer's " + std::to_string(peer_rails));
+    }
+    if (key.communicator != options.communicator || key.channel >= kChannelCount) {
+      return invalid("communicator " + std::to_string(key.communicator) + ", channel " +
+                     std::to_string(key.channel) + " does not belong to this transport");
+    }
+    return {};
+  }
+
+  [[nodiscard]] Status decide(const LinkClaim& claim) const {
+    const LinkKey key = claim.key_of_peer();
+    const auto found = links_.find(key);
+    const bool free = found != links_.end() ? found->second->can_attach(claim.stream)
+                                            : parked_.count({key, claim.stream}) == 0;
+    if (free) {
+      return {};
+    }
+    return {StatusCode::kMismatch,
+            "rank " + std::to_string(claim.from.value()) + " has already opened stream " +
+                std::to_string(claim.stream) + " of this link (rail " +
+                std::to_string(claim.rail.value()) + ", channel " + std::to_string(claim.channel) +
+                "), or the link has failed"};
+  }
+
+  void deliver(const LinkClaim& claim, std::unique_ptr<Socket> socket) {
+    if (!decide(claim).ok()) {
+      return;  // two equal claims were decided on in one turn
+    }
+    const LinkKey key = claim.key_of_peer();
+    if (const auto found = links_.find(key); found != links_.end()) {
+      found->second->attach(claim.stream, std::move(socket));
+    } else {
+      parked_.emplace(std::pair(key, claim.stream), std::move(socket));
+    }
+  }
+
+  // Above the cap, asks the peer of the longest unused link to close it. The cap is where the
+  // number of connections returns to, never a reason to make a link wait.
+  void close_idle() {
+    const uint32_t cap = context_.options.max_connections;
+    if (context_.open_connections <= cap) {
+      return;
+    }
+    uint32_t leaving = 0;
+    TcpLink* oldest = nullptr;
+    for (const auto& link : order_) {
+      leaving += link->closing() ? context_.options.streams : 0;
+      if (link->closable() &&
+          (oldest == nullptr || link->last_used_turn() < oldest->last_used_turn())) {
+        oldest = link.get();
+      }
+    }
+    if (oldest != nullptr && context_.open_connections > cap + leaving) {
+      oldest->begin_close();
+    }
+  }
+
+  Context context_;
+  TcpEndpoint endpoint_;
+  std::unique_ptr<Reception> reception_;
+  std::vector<std::unique_ptr<TcpLink>> order_;
+  std::map<LinkKey, TcpLink*> links_;
+  std::map<std::pair<LinkKey, uint8_t>, std::unique_ptr<Socket>> parked_;
+  int64_t next_tick_ns_ = 0;
+};
+
+}  // namespace
+}  // namespace tcp
+
+Result<std::unique_ptr<TcpTransport>> TcpTransport::listen(const TcpOptions& options) {
+  auto transport = std::make_unique<tcp::SocketTransport>(options);
+  HORING_TRY(transport->open());
+  return std::unique_ptr<TcpTransport>(std::move(transport));
+}
+
+}  // namespace ho

@@ -1,0 +1,52 @@
+#include "tcp_ranks.hpp"
+
+namespace ho::conformance {
+
+TcpOptions options_of(const TcpCase& config, GlobalRank self, uint32_t world_size) {
+  TcpOptions options;
+  options.self = self;
+  options.world_size = world_size;
+  options.job_id = config.job_id;
+  options.key = config.key;
+  if (options.key == nullptr) {
+    auto key = JobKey::from_text("a key for the tests of the transport");
+    options.key = key.ok() ? *key : nullptr;
+  }
+  options.rails.assign(config.rails, RailInterface{"", config.address});
+  options.streams = config.streams;
+  options.max_connections = config.max_connections;
+  options.connect_timeout = config.connect_timeout;
+  options.rail_pace_mbit = config.pace_mbit;
+  options.pace_domain = config.pace_domain;
+  return options;
+}
+
+Status meet(TcpTransport& transport, uint32_t rank, Meeting& meeting) {
+  const uint16_t port = transport.endpoint().port;
+  HORING_ASSIGN(const auto ports, meeting.exchange(rank, std::as_bytes(std::span(&port, 1))));
+  std::vector<TcpEndpoint> peers;
+  for (const auto& blob : ports) {
+    TcpEndpoint peer;
+    peer.rail_addresses = transport.endpoint().rail_addresses;
+    peer.port = static_cast<uint16_t>(std::to_integer<unsigned>(blob.at(0)) |
+                                      std::to_integer<unsigned>(blob.at(1)) << 8);
+    peers.push_back(peer);
+  }
+  transport.set_peers(std::move(peers));
+  return {};
+}
+
+UnderTest tcp_under_test(const TcpCase& config) {
+  UnderTest under_test;
+  under_test.rails = config.rails;
+  under_test.make = [config](GlobalRank self,
+                             uint32_t world_size,
+                             Meeting& meeting) -> Result<std::unique_ptr<Transport>> {
+    HORING_ASSIGN(auto transport, TcpTransport::listen(options_of(config, self, world_size)));
+    HORING_TRY(meet(*transport, self.value(), meeting));
+    return std::unique_ptr<Transport>(std::move(transport));
+  };
+  return under_test;
+}
+
+}  // namespace ho::conformance

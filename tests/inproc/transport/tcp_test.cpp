@@ -1,0 +1,38 @@
+// The conformance suite over TCP in its configurations.
+#include "catch.hpp"
+#include "conformance.hpp"
+#include "tcp_ranks.hpp"
+
+namespace ho::conformance {
+namespace {
+
+TEST_CASE("tcp over loopback") {
+  run_suite(tcp_under_test({}));
+}
+
+TEST_CASE("tcp over IPv6 loopback") {
+  TcpCase options;
+  options.address = "::1";
+  run_suite(tcp_under_test(options));
+}
+
+TEST_CASE("tcp with three streams per link") {
+  TcpCase options;
+  options.streams = 3;
+  run_suite(tcp_under_test(options));
+}
+
+TEST_CASE("tcp with paced rails") {
+  TcpCase options;
+  options.pace_mbit = 20000;
+  run_suite(tcp_under_test(options));
+}
+
+TEST_CASE("tcp with a connection cap below the number of links") {
+  TcpCase options;
+  options.max_connections = 2;
+  run_suite(tcp_under_test(options));
+}
+
+}  // namespace
+}  // namespace ho::conformance

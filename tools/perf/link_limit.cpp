@@ -1,0 +1,266 @@
+#include "perf/link_limit.hpp"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/env.hpp"
+#include "os/clock.hpp"
+#include "os/fd.hpp"
+#include "perf/gather.hpp"
+#include "perf/rails_here.hpp"
+
+namespace ho::perf {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds kConnectLimit{10'000};
+constexpr milliseconds kSettle{500};  // not counted: slow start, full token buckets
+constexpr milliseconds kCounted{1200};
+constexpr milliseconds kDrain{100};  // queues of the links empty after the last byte
+constexpr size_t kBufferBytes = 256 * 1024;
+
+// What a rank tells the others about its end of a flow.
+struct Endpoint {
+  uint32_t listening = 0;  // 1: this rank carries the flow of its group rank's interface
+  uint32_t address_bytes = 0;
+  std::array<std::byte, sizeof(sockaddr_in6)> address{};
+};
+
+struct Outcome {
+  uint32_t worked = 0;
+  double bytes_per_second = 0.0;
+};
+
+bool set_nonblocking(int fd) {
+  const int flags = fcntl(fd, F_GETFL, 0);
+  return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+const sockaddr* as_sockaddr(const sockaddr_storage& storage) {
+  return static_cast<const sockaddr*>(static_cast<const void*>(&storage));
+}
+
+// A socket bound to the rail's address, any port.
+Fd bound_socket(const RailAddress& rail) {
+  Fd fd(::socket(rail.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid() || !set_nonblocking(fd.get()) ||
+      ::bind(fd.get(), as_sockaddr(rail.address), rail.length) != 0) {
+    return {};
+  }
+  return fd;
+}
+
+Fd listen_on(const RailAddress& rail, Endpoint& endpoint) {
+  Fd fd = bound_socket(rail);
+  sockaddr_storage bound{};
+  socklen_t length = sizeof(bound);
+  if (!fd.valid() || ::listen(fd.get(), 1) != 0 ||
+      ::getsockname(fd.get(), static_cast<sockaddr*>(static_cast<void*>(&bound)), &length) != 0 ||
+      length > endpoint.address.size()) {
+    return {};
+  }
+  endpoint.listening = 1;
+  endpoint.address_bytes = length;
+  std::memcpy(endpoint.address.data(), &bound, length);
+  return fd;
+}
+
+Fd start_connect(const RailAddress& from, const Endpoint& to) {
+  Fd fd = bound_socket(from);
+  if (!fd.valid() || to.listening == 0 || to.address_bytes > to.address.size()) {
+    return {};
+  }
+  sockaddr_storage address{};
+  std::memcpy(&address, to.address.data(), to.address_bytes);
+  if (::connect(fd.get(), as_sockaddr(address), to.address_bytes) != 0 && errno != EINPROGRESS) {
+    return {};
+  }
+  return fd;
+}
+
+bool ready(int fd, short events, Deadline deadline) {
+  pollfd entry{fd, events, 0};
+  const auto limit = std::chrono::ceil<milliseconds>(left(deadline)).count();
+  return ::poll(&entry, 1, static_cast<int>(limit)) == 1 && (entry.revents & events) != 0;
+}
+
+// Both ends of this rank's flow: what it sends to the node ahead, what comes from the one behind.
+struct Flow {
+  Fd out;
+  Fd in;
+};
+
+std::optional<Flow> open_flow(const RailAddress& rail, Fd listener, const Endpoint& ahead) {
+  const Deadline deadline = deadline_after(kConnectLimit);
+  Flow flow{.out = start_connect(rail, ahead), .in = {}};
+  if (!flow.out.valid() || !ready(listener.get(), POLLIN, deadline)) {
+    return std::nullopt;
+  }
+  flow.in = Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!flow.in.valid() || !ready(flow.out.get(), POLLOUT, deadline)) {
+    return std::nullopt;
+  }
+  return flow;
+}
+
+bool would_block(ssize_t moved) {
+  return moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+}
+
+// Streams both ways until the time is over. Nothing if the flow broke.
+std::optional<double> stream(const Flow& flow) {
+  std::vector<std::byte> buffer(kBufferBytes);
+  const auto start = Clock::now();
+  const auto count_from = start + kSettle;
+  const auto end = count_from + kCounted;
+  auto counted_since = count_from;
+  auto counted_until = count_from;
+  uint64_t received = 0;
+  bool counting = false;
+  while (Clock::now() < end) {
+    std::array<pollfd, 2> entries{{{flow.in.get(), POLLIN, 0}, {flow.out.get(), POLLOUT, 0}}};
+    if (::poll(entries.data(), entries.size(), 20) <= 0) {
+      continue;
+    }
+    if (entries[0].revents != 0) {
+      const ssize_t moved = ::recv(flow.in.get(), buffer.data(), buffer.size(), 0);
+      if (moved == 0 || (moved < 0 && !would_block(moved))) {
+        return std::nullopt;
+      }
+      const auto now = Clock::now();
+      if (counting && moved > 0) {
+        received += static_cast<uint64_t>(moved);
+        counted_until = now;
+      } else if (!counting && moved > 0 && now >= count_from) {
+        counting = true;
+        counted_since = now;
+        counted_until = now;
+      }
+    }
+    if (entries[1].revents != 0) {
+      const ssize_t moved = ::send(flow.out.get(), buffer.data(), buffer.size(), MSG_NOSIGNAL);
+      if (moved < 0 && !would_block(moved)) {
+        return std::nullopt;
+      }
+    }
+  }
+  const std::chrono::duration<double> span = counted_until - counted_since;
+  return span.count() > 0.0 ? static_cast<double>(received) / span.count() : 0.0;
+}
+
+// The rank that carries this rank's rail in the next group.
+int32_t rank_ahead(const horing::Communicator& comm) {
+  const int32_t rank = comm.rank();
+  const int32_t group = (comm.group_of(rank) + 1) % comm.group_count();
+  for (int32_t other = 0; other < comm.world_size(); ++other) {
+    if (comm.group_of(other) == group && comm.group_rank_of(other) == comm.group_rank_of(rank)) {
+      return other;
+    }
+  }
+  return -1;
+}
+
+Outcome run_flow(horing::Communicator& comm, const RailAddress* rail, uint32_t& flows) {
+  Endpoint mine;
+  Fd listener = rail != nullptr ? listen_on(*rail, mine) : Fd();
+  const auto endpoints = gather_all(comm, mine);
+  const int32_t ahead = rank_ahead(comm);
+  const bool carries = rail != nullptr && listener.valid() && ahead >= 0;
+  flows = 0;
+  for (int32_t rank = 0; rank < comm.world_size(); ++rank) {
+    const bool first_group = comm.group_of(rank) == 0;
+    flows += first_group ? endpoints[static_cast<size_t>(rank)].listening : 0;
+  }
+  std::optional<Flow> flow;
+  if (carries) {
+    flow = open_flow(*rail, std::move(listener), endpoints[static_cast<size_t>(ahead)]);
+  }
+  comm.barrier();
+  Outcome outcome{.worked = rail == nullptr ? 1U : 0U};
+  if (flow) {
+    const auto rate = stream(*flow);
+    outcome = {.worked = rate ? 1U : 0U, .bytes_per_second = rate.value_or(0.0)};
+  }
+  // Nobody closes a flow that its sender still fills.
+  comm.barrier();
+  return outcome;
+}
+
+// The least over the groups of the sum over a group's flows.
+LinkLimit evaluate(const horing::Communicator& comm,
+                   const std::vector<Outcome>& outcomes,
+                   uint32_t flows) {
+  std::vector<double> of_group(static_cast<size_t>(comm.group_count()), 0.0);
+  LinkLimit limit;
+  for (int32_t rank = 0; rank < comm.world_size(); ++rank) {
+    const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
+    if (outcome.worked == 0) {
+      limit.how = "not measured: rank " + std::to_string(rank) +
+                  " could not stream to the next node over its rail; try horing doctor";
+      return limit;
+    }
+    of_group[static_cast<size_t>(comm.group_of(rank))] += outcome.bytes_per_second;
+  }
+  limit.bytes_per_second = *std::min_element(of_group.begin(), of_group.end());
+  limit.rails = flows;
+  limit.how = "payload of plain TCP on " + std::to_string(flows) +
+              " interface(s) per node, all at once, measured now";
+  return limit;
+}
+
+LinkLimit paced_limit(const horing::Communicator& comm, uint64_t mbit, size_t interfaces) {
+  const auto ranks = static_cast<size_t>(comm.rail_count());
+  const size_t rails = interfaces == 0 ? ranks : std::min(ranks, interfaces);
+  LinkLimit limit;
+  limit.rails = static_cast<uint32_t>(rails);
+  limit.bytes_per_second = static_cast<double>(mbit) * 1e6 / 8.0 * static_cast<double>(rails);
+  limit.how = "the rate at which senders pace themselves (no links to measure)";
+  return limit;
+}
+
+}  // namespace
+
+std::string emulation_mode() {
+  return env::text(env::kEmulation);
+}
+
+LinkLimit measure_link_limit(horing::Communicator& comm) {
+  LinkLimit none{.how = "none: one node, nothing crosses a network"};
+  if (comm.group_count() < 2) {
+    return none;
+  }
+  const auto rails = rails_here(env::text(env::kSocketIfname), env::text(env::kEmulatedRails));
+  const auto pace = env::number(env::kRailPaceMbit);
+  if (pace.ok() && *pace > 0) {
+    return paced_limit(comm, *pace, rails.size());
+  }
+  uint32_t usable =
+      static_cast<uint32_t>(std::min<size_t>(rails.size(), static_cast<size_t>(comm.rail_count())));
+  for (const uint32_t others : gather_all(comm, usable)) {
+    usable = std::min(usable, others);
+  }
+  if (usable == 0) {
+    none.how = "not measured: a node has no interface that may be a rail; see horing topo";
+    return none;
+  }
+  const auto place = static_cast<size_t>(comm.group_rank_of(comm.rank()));
+  uint32_t flows = 0;
+  const Outcome outcome = run_flow(comm, place < usable ? &rails[place] : nullptr, flows);
+  const LinkLimit limit = evaluate(comm, gather_all(comm, outcome), flows);
+  std::this_thread::sleep_for(kDrain);
+  comm.barrier();
+  return limit;
+}
+
+}  // namespace ho::perf

@@ -1,0 +1,28 @@
+// What plain TCP moves over the rails of this job, measured without the library's transports: the
+// figure that link shares are held against.
+//
+// Each node streams to the next one on every rail at once, one flow per interface, as a ring of
+// groups does; a receiver counts payload bytes after the flow has run long enough to empty the
+// token buckets of a shaper. A node's limit is the sum over its interfaces; the job's is the least
+// over its nodes.
+#pragma once
+
+#include <cstdint>
+#include <horing/communicator.hpp>
+#include <string>
+
+namespace ho::perf {
+
+struct LinkLimit {
+  double bytes_per_second = 0.0;  // of one node, each direction; 0: not known
+  uint32_t rails = 0;             // interfaces per node that carried a flow
+  std::string how;                // one line for people
+};
+
+// Collective. Never throws for a network that does not work: says so in `how`, alike on all ranks.
+[[nodiscard]] LinkLimit measure_link_limit(horing::Communicator& comm);
+
+// "namespaces", "paced" or "none".
+[[nodiscard]] std::string emulation_mode();
+
+}  // namespace ho::perf

@@ -1,0 +1,172 @@
+// all_gather_perf, reduce_scatter_perf and all_reduce_perf: one program, built three times.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <horing/communicator.hpp>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "os/clock.hpp"
+#include "perf/gather.hpp"
+#include "perf/link_limit.hpp"
+#include "perf/measure.hpp"
+#include "perf/options.hpp"
+#include "perf/table.hpp"
+
+namespace ho::perf {
+namespace {
+
+// "4x4" where groups are equal, else "3+5+1"; "8" for one group.
+std::string groups_text(const horing::Communicator& comm) {
+  const int32_t groups = comm.group_count();
+  bool equal = true;
+  std::string sizes;
+  for (int32_t group = 0; group < groups; ++group) {
+    equal = equal && comm.group_size(group) == comm.group_size(0);
+    sizes += (group == 0 ? "" : "+") + std::to_string(comm.group_size(group));
+  }
+  if (equal && groups > 1) {
+    return std::to_string(groups) + "x" + std::to_string(comm.group_size(0));
+  }
+  return sizes;
+}
+
+std::vector<std::string> places(const horing::Communicator& comm) {
+  std::vector<std::string> lines;
+  for (int32_t rank = 0; rank < comm.world_size(); ++rank) {
+    const int32_t rail = comm.rail_of(rank);
+    lines.push_back("rank " + std::to_string(rank) + ": group " +
+                    std::to_string(comm.group_of(rank)) + ", group rank " +
+                    std::to_string(comm.group_rank_of(rank)) + ", " +
+                    (rail < 0 ? "no rail of its own" : "rail " + std::to_string(rail)));
+  }
+  return lines;
+}
+
+LinkLimit find_limit(horing::Communicator& comm, const Options& options) {
+  if (options.link_limit > 0.0) {
+    return {.bytes_per_second = options.link_limit, .how = "given with --link-limit-rate"};
+  }
+  if (!options.measure_link_limit) {
+    return {.how = "not measured (--no-link-limit)"};
+  }
+  return measure_link_limit(comm);
+}
+
+// All cases that make sense: reductions of fp8 are sums only, an all-gather has no operation.
+std::vector<Case> cases_of(Collective collective, const Options& options) {
+  std::vector<Case> cases;
+  for (const DType dtype : options.dtypes) {
+    if (collective == Collective::kAllGather) {
+      cases.push_back({.collective = collective, .dtype = dtype});
+      continue;
+    }
+    for (const ReduceOp op : options.ops) {
+      if (reduction_supported(dtype, op)) {
+        cases.push_back({.collective = collective, .dtype = dtype, .op = op});
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<Row> run_size(
+    Bench& bench, const Case& what, uint64_t count, uint32_t iterations, const Options& options) {
+  std::vector<Row> rows;
+  if (options.out_of_place) {
+    rows.push_back({what, bench.run(count, iterations, false)});
+  }
+  if (options.in_place) {
+    rows.push_back({what, bench.run(count, iterations, true)});
+  }
+  return rows;
+}
+
+void run_case(horing::Communicator& comm,
+              const Options& options,
+              const Job& job,
+              const Case& what,
+              std::vector<Row>& all) {
+  const bool talks = comm.rank() == 0;
+  Bench bench(comm, options, job.limit, what);
+  for (const auto& [size, iterations] : options.sizes()) {
+    const uint64_t count = count_for(what, size, static_cast<uint32_t>(comm.world_size()));
+    if (count == 0) {
+      if (talks) {
+        std::printf("# %llu B are less than one %s per rank: left out\n",
+                    static_cast<unsigned long long>(size),
+                    std::string(to_string(what.dtype)).c_str());
+      }
+      continue;
+    }
+    const auto rows = run_size(bench, what, count, iterations, options);
+    if (talks) {
+      print_rows(rows, options);
+    }
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+}
+
+int run(Collective collective, const Options& options) {
+  const int64_t started = now_ns();
+  auto comm = horing::Communicator::create();
+  const auto created_ms = static_cast<double>(now_ns() - started) / 1e6;
+  const bool talks = comm.rank() == 0;
+  Job job;
+  job.collective = collective;
+  job.ranks = comm.world_size();
+  job.rails = comm.rail_count();
+  job.groups = groups_text(comm);
+  job.emulation = emulation_mode();
+  for (const double of_rank : gather_all(comm, created_ms)) {
+    job.startup_ms = std::max(job.startup_ms, of_rank);
+  }
+  job.limit = find_limit(comm, options);
+  if (options.groups) {
+    job.places = places(comm);
+  }
+  if (talks) {
+    print_header(job, options);
+  }
+  std::vector<Row> rows;
+  for (const Case& what : cases_of(collective, options)) {
+    run_case(comm, options, job, what, rows);
+  }
+  int status = total_wrong(rows) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  if (talks) {
+    print_summary(rows);
+    if (!options.json_file.empty() && !write_json(job, options, rows)) {
+      status = EXIT_FAILURE;
+    }
+  }
+  comm.barrier();
+  return status;
+}
+
+int run_guarded(Collective collective, const Options& options) {
+  try {
+    return run(collective, options);
+  } catch (const horing::Error& error) {
+    std::fprintf(stderr, "%s_perf: %s\n", std::string(to_string(collective)).c_str(), error.what());
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr,
+                 "%s_perf: not enough memory for the buffers; lower -e\n",
+                 std::string(to_string(collective)).c_str());
+  }
+  return EXIT_FAILURE;
+}
+
+}  // namespace
+}  // namespace ho::perf
+
+int main(int argc, char** argv) {
+  constexpr auto kCollective = ho::perf::Collective::PERF_COLLECTIVE;
+  const char* const rank = std::getenv("RANK");
+  const bool print = rank == nullptr || std::string(rank) == "0";
+  const auto parsed = ho::perf::parse_options(kCollective, argc, argv, print);
+  if (parsed.exit_status) {
+    return *parsed.exit_status;
+  }
+  return ho::perf::run_guarded(kCollective, parsed.options);
+}

@@ -1,0 +1,68 @@
+// Command line of the perf programs: nccl-tests' options with nccl-tests' meaning, and ours.
+#pragma once
+
+#include <horing.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.hpp"
+
+namespace ho::perf {
+
+enum class Collective : uint8_t { kAllGather, kReduceScatter, kAllReduce };
+
+[[nodiscard]] std::string_view to_string(Collective collective);  // "all_gather"
+[[nodiscard]] std::string_view to_string(ho_algorithm algorithm);
+[[nodiscard]] std::optional<ho_algorithm> parse_algorithm(std::string_view name);
+// "64", "8K", "4M", "1G" (powers of 1024), or nothing.
+[[nodiscard]] std::optional<uint64_t> parse_bytes(std::string_view text);
+
+struct SizeRun {
+  uint64_t size_bytes = 0;
+  uint32_t iterations = 0;
+};
+// "64K:100,1M": sizes, each with its number of operations or the default; or nothing.
+[[nodiscard]] std::optional<std::vector<SizeRun>> parse_sizes(std::string_view text,
+                                                              uint32_t iterations);
+
+struct Options {
+  uint64_t min_bytes = 32u << 20;
+  uint64_t max_bytes = 32u << 20;
+  uint64_t step_bytes = 1u << 20;
+  uint64_t step_factor = 1;  // above 1: sizes grow by this factor, otherwise by step_bytes
+  uint32_t iterations = 20;
+  uint32_t warmup = 5;
+  bool check = true;
+  bool barrier_each = false;  // -z 1
+  std::vector<DType> dtypes{DType::kFloat32};
+  std::vector<ReduceOp> ops{ReduceOp::kSum};
+  ho_algorithm algorithm = HO_ALGORITHM_AUTO;
+  bool out_of_place = true;
+  bool in_place = true;
+  bool phases = false;
+  bool groups = false;
+  bool measure_link_limit = true;
+  double link_limit = 0.0;            // given: bytes per second of one node; 0: measure
+  std::vector<SizeRun> listed_sizes;  // --sizes; empty: from -b, -e, -f, -i
+  std::string json_file;
+
+  // The sizes to run, in order.
+  [[nodiscard]] std::vector<SizeRun> sizes() const;
+};
+
+// Either options, or what the program must exit with (after --help or a bad argument, which have
+// been printed if `print` is set).
+struct ParsedOptions {
+  Options options;
+  std::optional<int> exit_status;
+};
+[[nodiscard]] ParsedOptions parse_options(Collective collective,
+                                          int argc,
+                                          const char* const* argv,
+                                          bool print);
+
+}  // namespace ho::perf

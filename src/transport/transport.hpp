@@ -61,6 +61,9 @@ class Link {
   [[nodiscard]] virtual Result<ConstBytes> try_view(const Frame& expected) = 0;
   virtual void release_view() = 0;
 
+  // Whether its progress is announced by the transport's wait_fd (true) or by the doorbell (false).
+  [[nodiscard]] virtual bool over_network() const { return true; }
+
   // For messages: "tcp 10.1.0.1 (rail0) -> 10.1.0.2, connected" and the like.
   [[nodiscard]] virtual std::string describe() const = 0;
 };

@@ -1,0 +1,172 @@
+#include "exec/binding.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace ho {
+namespace {
+
+constexpr uint64_t kSmallestPieceBytes = 8U << 10;
+constexpr uint64_t kLargestPieceBytes = 128U << 10;
+constexpr uint64_t kPieceAlignment = 4096;
+// Enough pieces per chunk that the last one, which nothing overlaps, is a small part of it.
+constexpr uint64_t kPiecesPerChunk = 8;
+constexpr uint64_t kUnplaced = std::numeric_limits<uint64_t>::max();
+
+uint64_t divide_up(uint64_t value, uint64_t by) {
+  return (value + by - 1) / by;
+}
+
+// Address arithmetic that may leave the buffer (the address element 0 would have) goes through
+// integers: the pointer itself would be undefined.
+std::byte* shifted_back(const std::byte* base, uint64_t bytes) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) - bytes);
+}
+
+std::byte* shifted(std::byte* base, uint64_t bytes) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + bytes);
+}
+
+bool uses_scratch(const Plan& plan) {
+  return plan.collective == Collective::kReduceScatter || plan.collective == Collective::kAllReduce;
+}
+
+}  // namespace
+
+Binding::Binding(const Plan& plan,
+                 const RankPlan& mine,
+                 const Call& call,
+                 const BindingLimits& limits)
+    : whole_ops_(plan.whole_ops),
+      element_bytes_(size_bytes(call.dtype)),
+      scratch_element_bytes_(call.fp32_sums ? sizeof(float) : element_bytes_),
+      input_(nullptr),
+      output_(nullptr) {
+  place_chunks(plan, call);
+  choose_pieces(plan, limits);
+  place_scratch(mine);
+}
+
+void Binding::place_chunks(const Plan& plan, const Call& call) {
+  std::vector<uint64_t> block_begin(call.block_counts.size() + 1, 0);
+  for (size_t b = 0; b < call.block_counts.size(); ++b) {
+    block_begin[b + 1] = block_begin[b] + call.block_counts[b];
+  }
+  chunk_begin_.reserve(plan.chunks.size());
+  chunk_count_.reserve(plan.chunks.size());
+  for (const Chunk& chunk : plan.chunks) {
+    const uint64_t length = call.block_counts[chunk.block];
+    const uint64_t begin = length * chunk.part / chunk.parts;
+    const uint64_t end = length * (chunk.part + 1) / chunk.parts;
+    chunk_begin_.push_back(block_begin[chunk.block] + begin);
+    chunk_count_.push_back(end - begin);
+    largest_chunk_ = std::max(largest_chunk_, end - begin);
+  }
+  // The buffer that holds only this rank's own block starts at that block.
+  const uint64_t own = call.point_to_point || plan.collective == Collective::kAllReduce ||
+                               plan.collective == Collective::kBroadcast
+                           ? 0
+                           : block_begin[call.self.at()] * element_bytes_;
+  const bool gathers = plan.collective == Collective::kAllGather;
+  input_ = shifted_back(call.input, gathers ? own : 0);
+  output_ = shifted_back(call.output, gathers ? 0 : own);
+}
+
+void Binding::choose_pieces(const Plan& plan, const BindingLimits& limits) {
+  if (whole_ops_) {
+    piece_count_ = std::max<uint64_t>(largest_chunk_, 1);
+    return;
+  }
+  uint64_t bytes = limits.piece_bytes;
+  if (bytes == 0) {
+    const uint64_t wanted = largest_chunk_ * element_bytes_ / kPiecesPerChunk;
+    bytes = std::clamp(divide_up(wanted, kPieceAlignment) * kPieceAlignment,
+                       kSmallestPieceBytes,
+                       kLargestPieceBytes);
+  }
+  // Chunks of one rail pass through a rank's scratch in two-level plans, all of them in flat ones.
+  const bool two_level =
+      plan.algorithm == Algorithm::kHoRing || plan.algorithm == Algorithm::kHierarchical;
+  const uint64_t slots =
+      two_level ? divide_up(plan.chunks.size(), std::max<uint32_t>(limits.rail_count, 1))
+                : plan.chunks.size();
+  const uint64_t expansion = scratch_element_bytes_ / element_bytes_;
+  const uint64_t slot_budget = limits.scratch_bytes / (std::max<uint64_t>(slots, 1) * expansion);
+  if (uses_scratch(plan)) {
+    bytes = std::min(bytes, std::max(slot_budget, element_bytes_));
+  }
+  piece_count_ = std::max<uint64_t>(bytes / element_bytes_, 1);
+  const uint64_t pieces = std::max<uint64_t>(divide_up(largest_chunk_, piece_count_), 1);
+  const uint64_t window = uses_scratch(plan)
+                              ? std::max<uint64_t>(slot_budget / (piece_count_ * element_bytes_), 1)
+                              : pieces;
+  window_pieces_ = static_cast<uint32_t>(std::min(window, pieces));
+  window_count_ = static_cast<uint32_t>(divide_up(pieces, window_pieces_));
+}
+
+void Binding::place_scratch(const RankPlan& mine) {
+  scratch_begin_.assign(chunk_begin_.size(), kUnplaced);
+  for (const PlanOp& op : mine.ops) {
+    if (op.dst != Space::kScratch || op.kind == OpKind::kSend) {
+      continue;
+    }
+    for (const ChunkIndex chunk : op.chunks) {
+      uint64_t& begin = scratch_begin_[chunk.at()];
+      if (begin == kUnplaced) {
+        begin = scratch_bytes_;
+        const uint64_t held =
+            std::min<uint64_t>(chunk_count_[chunk.at()], uint64_t{window_pieces_} * piece_count_);
+        scratch_bytes_ += divide_up(held * scratch_element_bytes_, 64) * 64;
+      }
+    }
+  }
+}
+
+uint32_t Binding::op_pieces(const PlanOp& op) const {
+  if (whole_ops_) {
+    return 1;
+  }
+  return static_cast<uint32_t>(divide_up(chunk_count_[op.chunks.front().at()], piece_count_));
+}
+
+Binding::PieceRange Binding::op_pieces_in(const PlanOp& op, uint32_t window) const {
+  const uint32_t pieces = op_pieces(op);
+  return {std::min(pieces, window * window_pieces_),
+          std::min(pieces, (window + 1) * window_pieces_)};
+}
+
+uint64_t Binding::piece_elements(ChunkIndex chunk, uint32_t piece) const {
+  const uint64_t begin = piece * piece_count_;
+  return std::min(piece_count_,
+                  chunk_count_[chunk.at()] - std::min(begin, chunk_count_[chunk.at()]));
+}
+
+std::byte* Binding::address(Space space, ChunkIndex chunk, uint32_t piece) const {
+  const uint64_t in_chunk = piece * piece_count_;
+  switch (space) {
+    case Space::kInput:
+      return shifted(input_, (chunk_begin_[chunk.at()] + in_chunk) * element_bytes_);
+    case Space::kOutput:
+      return shifted(output_, (chunk_begin_[chunk.at()] + in_chunk) * element_bytes_);
+    case Space::kScratch:
+      break;
+  }
+  const uint64_t in_window = (piece % window_pieces_) * piece_count_;
+  return scratch_ + scratch_begin_[chunk.at()] + in_window * scratch_element_bytes_;
+}
+
+uint64_t Binding::wire_bytes(const PlanOp& op, uint32_t piece) const {
+  uint64_t elements = 0;
+  for (const ChunkIndex chunk : op.chunks) {
+    elements += piece_elements(chunk, piece);
+  }
+  return elements * element_bytes_;
+}
+
+uint64_t Binding::largest_piece_bytes() const {
+  return std::min(piece_count_, std::max<uint64_t>(largest_chunk_, 1)) * element_bytes_;
+}
+
+}  // namespace ho

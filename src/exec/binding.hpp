@@ -1,0 +1,73 @@
+// Binds a plan's chunks to a call's memory, and cuts them into pieces and windows.
+//
+// A chunk moves in pieces of `piece_count` elements so that it can be forwarded while it is still
+// arriving. Partial sums live in scratch memory, which must stay bounded however large the call is:
+// pieces are grouped into windows, every link runs the plan once per window, and a scratch slot is
+// used again by the next window as soon as its last reader is through. All ranks compute the same
+// pieces and windows from values that they have agreed on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "exec/call.hpp"
+#include "plan/plan.hpp"
+
+namespace ho {
+
+struct BindingLimits {
+  uint64_t piece_bytes = 0;  // 0: by size
+  uint64_t scratch_bytes = 16U << 20;
+  uint32_t rail_count = 1;
+};
+
+class Binding {
+ public:
+  Binding(const Plan& plan, const RankPlan& mine, const Call& call, const BindingLimits& limits);
+
+  [[nodiscard]] uint32_t op_pieces(const PlanOp& op) const;
+  // Pieces [first, end) of the op that belong to the window.
+  struct PieceRange {
+    uint32_t first;
+    uint32_t end;
+  };
+  [[nodiscard]] PieceRange op_pieces_in(const PlanOp& op, uint32_t window) const;
+  [[nodiscard]] uint32_t window_count() const { return window_count_; }
+  [[nodiscard]] uint32_t window_pieces() const { return window_pieces_; }
+
+  // Elements of one piece of a chunk (all of it in a whole-op plan).
+  [[nodiscard]] uint64_t piece_elements(ChunkIndex chunk, uint32_t piece) const;
+  // Where that piece lies. kScratch needs set_scratch first.
+  [[nodiscard]] std::byte* address(Space space, ChunkIndex chunk, uint32_t piece) const;
+  // Bytes of the op's piece on the wire.
+  [[nodiscard]] uint64_t wire_bytes(const PlanOp& op, uint32_t piece) const;
+
+  [[nodiscard]] uint64_t scratch_bytes() const { return scratch_bytes_; }
+  void set_scratch(std::byte* scratch) { scratch_ = scratch; }
+  [[nodiscard]] size_t element_bytes() const { return element_bytes_; }
+  [[nodiscard]] uint64_t largest_piece_bytes() const;
+
+ private:
+  void place_chunks(const Plan& plan, const Call& call);
+  void choose_pieces(const Plan& plan, const BindingLimits& limits);
+  void place_scratch(const RankPlan& mine);
+
+  bool whole_ops_;
+  size_t element_bytes_;
+  size_t scratch_element_bytes_;
+  std::byte* input_;   // address that element 0 of the whole data would have
+  std::byte* output_;  // likewise
+  std::byte* scratch_ = nullptr;
+  std::vector<uint64_t> chunk_begin_;  // elements
+  std::vector<uint64_t> chunk_count_;
+  std::vector<uint64_t> scratch_begin_;  // bytes, by chunk
+  uint64_t largest_chunk_ = 0;           // elements
+  uint64_t piece_count_ = 1;             // elements
+  uint32_t window_pieces_ = 1;
+  uint32_t window_count_ = 1;
+  uint64_t scratch_bytes_ = 0;
+};
+
+}  // namespace ho

@@ -1,0 +1,147 @@
+// Drives all operations of one communicator on one rank.
+//
+// There is one driver at a time: the thread that calls a blocking operation or waits for a request,
+// else a progress thread (made with the first background request). The driver holds the mutex while
+// it moves pieces and lets go of it while it sleeps, so that other threads can submit, abort or ask
+// where the rank is.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "exec/call.hpp"
+#include "exec/run.hpp"
+#include "os/clock.hpp"
+#include "os/fd.hpp"
+#include "transport/shm/shm_transport.hpp"
+#include "transport/transport.hpp"
+
+namespace ho {
+
+// One submitted operation. Owned jointly by the engine and whoever waits for it.
+class Operation {
+ public:
+  [[nodiscard]] const OpReport& report() const { return report_; }  // once ended
+
+ private:
+  friend class Engine;
+  std::unique_ptr<Run> run_;
+  std::unique_ptr<std::byte[]> scratch_;
+  uint32_t lane_key_ = 0;
+  bool started_ = false;
+  bool ended_ = false;
+  Status status_;
+  OpReport report_;
+};
+
+struct EngineOptions {
+  BindingLimits limits;
+  std::chrono::nanoseconds spin{0};
+  std::vector<uint32_t> progress_cpus;  // for the progress thread; empty: anywhere
+  bool trace = false;
+};
+
+// Where a channel of this rank is; the communicator makes the stall report's RankState from it.
+struct ChannelState {
+  uint8_t channel = 0;
+  uint32_t entered = 0;
+  uint32_t completed = 0;
+  std::string operation;
+  std::string waiting;
+};
+
+class Engine {
+ public:
+  // Called when an operation fails here, without locks held, once per engine. Somebody then calls
+  // fail() with the outcome for the whole job; until that, or at most `kVerdictPatience`, the
+  // operation waits.
+  using FailureHandler = std::function<void(const RunError&)>;
+  static constexpr std::chrono::milliseconds kVerdictPatience{1500};
+
+  // `network` may be null when no rank is on another host.
+  [[nodiscard]] static Result<std::unique_ptr<Engine>> create(const EngineOptions& options,
+                                                              std::unique_ptr<ShmTransport> shm,
+                                                              std::unique_ptr<Transport> network,
+                                                              FailureHandler on_failure);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Puts the operation at the end of its channel. `background`: it will be waited for later.
+  [[nodiscard]] Result<std::shared_ptr<Operation>> submit(Call call,
+                                                          std::shared_ptr<const Schedule> schedule,
+                                                          bool background);
+  // Drives until the operation has ended, or until the deadline (nothing is cancelled then).
+  // nullopt: not ended.
+  [[nodiscard]] std::optional<Status> wait(Operation& operation, Deadline deadline);
+  // Whether it has ended; moves what can be moved when nobody else does.
+  [[nodiscard]] bool test(Operation& operation);
+  // Ends everything, now and later, with this error. The first call decides. Any thread.
+  void fail(const Status& why);
+  // Waits for all operations to end, at most until their deadlines.
+  void drain();
+  [[nodiscard]] std::vector<ChannelState> states();
+  [[nodiscard]] uint64_t memory_bytes();
+  [[nodiscard]] const TraceBuffer& trace() const { return trace_; }
+  // Runs f(shm transport, network transport or null) while no thread moves anything: for making
+  // links.
+  template <typename Function>
+  [[nodiscard]] auto exclusively(Function&& function) {
+    const Lock lock(mutex_);
+    return function(*shm_, network_.get());
+  }
+
+ private:
+  Engine(const EngineOptions& options,
+         std::unique_ptr<ShmTransport> shm,
+         std::unique_ptr<Transport> network,
+         FailureHandler on_failure);
+  using Lock = std::unique_lock<std::mutex>;
+  using Queue = std::deque<std::shared_ptr<Operation>>;
+
+  // One pass over all active operations. true: something moved or ended.
+  [[nodiscard]] bool turn(Lock& lock);
+  [[nodiscard]] bool step_front(Queue& queue, std::optional<RunError>& error);
+  void end(Operation& operation, const Status& status);
+  void fail_locally(Lock& lock, const RunError& error);
+  void end_all();
+  void drive(Lock& lock, const std::function<bool()>& enough, Deadline deadline);
+  void sleep(Lock& lock, Deadline deadline);
+  [[nodiscard]] RunWait merged_wait(Deadline* earliest) const;
+  [[nodiscard]] bool any_active() const;
+  void ensure_progress_thread();
+  void progress_loop();
+
+  const EngineOptions options_;
+  const std::unique_ptr<ShmTransport> shm_;
+  const std::unique_ptr<Transport> network_;
+  const FailureHandler on_failure_;
+  Fd epoll_;
+  TraceBuffer trace_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // driver left, operation ended, new work, failure
+  bool driving_ = false;
+  bool stopping_ = false;
+  bool reported_ = false;
+  std::optional<Status> broken_;
+  // Key: the channel; for point to point the channel, direction and peer.
+  std::map<uint32_t, Queue> lanes_;
+  struct Counters {
+    uint32_t entered = 0;
+    uint32_t completed = 0;
+  };
+  std::array<Counters, kChannelCount> counters_;
+  std::thread progress_;
+};
+
+}  // namespace ho

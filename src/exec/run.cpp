@@ -1,0 +1,476 @@
+// A run turns a schedule into messages.
+//
+// Each queue (a link and a direction) has a cursor over window, op and piece, in that order. Only
+// the piece under the cursor can move, and only when the pieces that it depends on are through; so
+// a whole operation's progress is one number per op. A piece of a receive is through when its bytes
+// are where they belong; of a send, when its memory may be used again.
+#include "exec/run.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "exec/sums.hpp"
+
+namespace ho {
+namespace {
+
+// Turns a queue gets per step before the others have theirs.
+constexpr int kPiecesPerTurn = 8;
+constexpr uint64_t kBytesPerWake = 128U << 10;
+
+}  // namespace
+
+std::string Call::name() const {
+  const std::string_view kind = point_to_point ? "send/recv" : to_string(collective);
+  return fmt::format("{} #{}", kind, sequence);
+}
+
+Run::Run(Call call,
+         std::shared_ptr<const Schedule> schedule,
+         const BindingLimits& limits,
+         TraceBuffer* trace)
+    : call_(std::move(call)),
+      schedule_(std::move(schedule)),
+      binding_(schedule_->built.plan, schedule_->built.mine, call_, limits),
+      trace_(trace),
+      done_(schedule_->built.mine.ops.size(), 0) {
+  const auto& ops = schedule_->built.mine.ops;
+  const bool barrier = schedule_->built.plan.phase_barrier;
+  if (barrier) {
+    barrier_left_.assign(size_t{binding_.window_count()} * schedule_->phase_count, 0);
+  }
+  report_.algorithm = call_.algorithm;
+  queues_.reserve(schedule_->queues.size());
+  for (const QueueLayout& layout : schedule_->queues) {
+    Queue& queue = queues_.emplace_back();
+    queue.layout = &layout;
+    for (const uint32_t index : layout.ops) {
+      const uint32_t pieces = binding_.op_pieces(ops[index]);
+      total_pieces_ += pieces;
+      if (layout.over_network) {
+        inter_pieces_left_ += pieces;
+      } else if (layout.link != nullptr && !layout.sends) {
+        intra_messages_left_ += pieces;
+      }
+      for (uint32_t window = 0; barrier && window < binding_.window_count(); ++window) {
+        const auto range = binding_.op_pieces_in(ops[index], window);
+        barrier_left_[size_t{window} * schedule_->phase_count + ops[index].phase] +=
+            range.end - range.first;
+      }
+    }
+  }
+}
+
+void Run::start(std::byte* scratch) {
+  binding_.set_scratch(scratch);
+  started_ns_ = now_ns();
+  for (Queue& queue : queues_) {
+    if (queue.layout->link != nullptr && queue.layout->sends) {
+      queue.released_base = queue.layout->link->released();
+    }
+    if (binding_.window_count() > 0 && !queue.layout->ops.empty()) {
+      queue.piece = binding_.op_pieces_in(schedule_->op(queue.op()), 0).first;
+    }
+    settle(queue);
+  }
+  while (barrier_now_ < barrier_left_.size() && barrier_left_[barrier_now_] == 0) {
+    ++barrier_now_;
+  }
+}
+
+void Run::settle(Queue& queue) {
+  while (!queue.ended) {
+    const PlanOp& op = schedule_->op(queue.op());
+    if (queue.piece < binding_.op_pieces_in(op, queue.window).end) {
+      return;
+    }
+    if (++queue.position == queue.layout->ops.size()) {
+      queue.position = 0;
+      queue.ended = ++queue.window == binding_.window_count();
+    }
+    queue.piece = binding_.op_pieces_in(schedule_->op(queue.op()), queue.window).first;
+  }
+}
+
+void Run::advance(Queue& queue) {
+  ++queue.piece;
+  ++queue.messages;
+  queue.narrowed = false;
+  queue.head_since_ns = 0;
+  settle(queue);
+}
+
+bool Run::satisfied(uint32_t dep, uint32_t piece) const {
+  return done_[dep] > piece;
+}
+
+bool Run::ready(uint32_t op_index, uint32_t piece) const {
+  const PlanOp& op = schedule_->op(op_index);
+  if (!barrier_left_.empty()) {
+    const uint32_t window = piece / binding_.window_pieces();
+    if (barrier_now_ < window * schedule_->phase_count + op.phase) {
+      return false;
+    }
+  }
+  for (const uint32_t dep : op.deps) {
+    if (!satisfied(dep, piece)) {
+      return false;
+    }
+  }
+  if (piece >= binding_.window_pieces()) {
+    for (const uint32_t reader : schedule_->readers_before[op_index]) {
+      if (!satisfied(reader, piece - binding_.window_pieces())) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+void Run::piece_done(uint32_t op_index, uint32_t piece) {
+  ++done_[op_index];
+  ++done_pieces_;
+  if (barrier_left_.empty()) {
+    return;
+  }
+  const uint32_t window = piece / binding_.window_pieces();
+  --barrier_left_[size_t{window} * schedule_->phase_count + schedule_->op(op_index).phase];
+  while (barrier_now_ < barrier_left_.size() && barrier_left_[barrier_now_] == 0) {
+    ++barrier_now_;
+  }
+}
+
+Frame Run::frame_for(const Queue& queue, const PlanOp& op) const {
+  Frame frame;
+  frame.collective = call_.point_to_point ? 0xff : static_cast<uint8_t>(call_.collective);
+  frame.algorithm = static_cast<uint8_t>(call_.algorithm);
+  frame.dtype = static_cast<uint8_t>(call_.dtype);
+  frame.op = static_cast<uint8_t>(call_.op);
+  frame.phase = static_cast<uint8_t>(op.phase);
+  frame.communicator = call_.communicator;
+  frame.sequence = call_.point_to_point ? 0 : call_.sequence;
+  frame.op_index = queue.messages;
+  frame.payload_bytes = static_cast<uint32_t>(binding_.wire_bytes(op, queue.piece));
+  frame.count = call_.count;
+  return frame;
+}
+
+std::optional<RunError> Run::step(bool* moved) {
+  *moved = false;
+  for (Queue& queue : queues_) {
+    if (queue.layout->link == nullptr && *moved) {
+      continue;  // local copies use the time in which nothing else can move
+    }
+    const int turns = queue.layout->link == nullptr ? 1 : kPiecesPerTurn;
+    for (int turn = 0; turn < turns; ++turn) {
+      Result<bool> progress = step_queue(queue);
+      if (!progress.ok()) {
+        const Status status = progress.status();
+        return RunError{
+            status.with_context(call_.name() + " (" + std::string(to_string(call_.algorithm)) +
+                                "), " + describe_head(queue)),
+            queue.layout->peer};
+      }
+      if (!*progress) {
+        break;
+      }
+      *moved = true;
+    }
+  }
+  if (finished() && report_.total_ns == 0) {
+    report_.total_ns = static_cast<uint64_t>(now_ns() - started_ns_);
+  }
+  return std::nullopt;
+}
+
+Result<bool> Run::step_queue(Queue& queue) {
+  const bool released = queue.layout->sends && collect_released(queue);
+  if (queue.ended || !ready(queue.op(), queue.piece)) {
+    return released;
+  }
+  const PlanOp& op = schedule_->op(queue.op());
+  const int64_t began = now_ns();
+  if (queue.head_since_ns == 0) {
+    queue.head_since_ns = began;
+    if (queue.layout->over_network && inter_began_ns_ == 0) {
+      inter_began_ns_ = began;
+    }
+  }
+  HORING_ASSIGN(const bool through, step_head(queue, op));
+  if (!through) {
+    return released;
+  }
+  const uint32_t index = queue.op();
+  const uint32_t piece = queue.piece;
+  if (queue.layout->link != nullptr) {
+    account(queue, op, binding_.wire_bytes(op, piece), began);
+  }
+  advance(queue);
+  if (queue.layout->sends) {
+    queue.unreleased.push_back(index);
+    (void)collect_released(queue);
+  } else {
+    piece_done(index, piece);
+  }
+  return true;
+}
+
+bool Run::collect_released(Queue& queue) {
+  if (queue.unreleased.empty()) {
+    return false;
+  }
+  const uint64_t released = queue.layout->link->released() - queue.released_base;
+  const bool any = released > queue.released;
+  for (; queue.released < released && !queue.unreleased.empty(); ++queue.released) {
+    const uint32_t index = queue.unreleased.front();
+    queue.unreleased.pop_front();
+    piece_done(index, done_[index]);
+  }
+  return any;
+}
+
+Result<bool> Run::step_head(Queue& queue, const PlanOp& op) {
+  switch (op.kind) {
+    case OpKind::kSend:
+      return send_head(queue, op);
+    case OpKind::kRecv:
+      return recv_head(queue, op);
+    case OpKind::kRecvReduce:
+      return reduce_head(queue, op);
+    case OpKind::kCopy:
+      copy_head(queue, op);
+      return true;
+  }
+  return Status(StatusCode::kInternal, "an op of no known kind");
+}
+
+Result<bool> Run::send_head(Queue& queue, const PlanOp& op) {
+  if (call_.fp32_sums && op.src == Space::kScratch && !queue.narrowed) {
+    for (const ChunkIndex chunk : op.chunks) {
+      narrow_in_place(call_,
+                      binding_.address(op.src, chunk, queue.piece),
+                      binding_.piece_elements(chunk, queue.piece));
+    }
+    queue.narrowed = true;
+  }
+  std::array<ConstBytes, 1> one;
+  std::vector<ConstBytes> many;
+  std::span<const ConstBytes> parts = one;
+  const auto part = [&](ChunkIndex chunk) {
+    return ConstBytes(binding_.address(op.src, chunk, queue.piece),
+                      binding_.piece_elements(chunk, queue.piece) * binding_.element_bytes());
+  };
+  if (op.chunks.size() == 1) {
+    one[0] = part(op.chunks.front());
+  } else {
+    many = joined_parts<ConstBytes>(op.chunks, part);
+    parts = many;
+  }
+  return queue.layout->link->try_send(frame_for(queue, op), parts);
+}
+
+Result<bool> Run::recv_head(Queue& queue, const PlanOp& op) {
+  std::array<Bytes, 1> one;
+  std::vector<Bytes> many;
+  std::span<const Bytes> parts = one;
+  const auto part = [&](ChunkIndex chunk) {
+    return Bytes(binding_.address(op.dst, chunk, queue.piece),
+                 binding_.piece_elements(chunk, queue.piece) * binding_.element_bytes());
+  };
+  if (op.chunks.size() == 1) {
+    one[0] = part(op.chunks.front());
+  } else {
+    many = joined_parts<Bytes>(op.chunks, part);
+    parts = many;
+  }
+  return queue.layout->link->try_recv(frame_for(queue, op), parts);
+}
+
+Result<bool> Run::reduce_head(Queue& queue, const PlanOp& op) {
+  HORING_ASSIGN(const ConstBytes incoming, queue.layout->link->try_view(frame_for(queue, op)));
+  if (incoming.data() == nullptr) {
+    return false;
+  }
+  add_incoming(op, queue.piece, incoming);
+  queue.layout->link->release_view();
+  return true;
+}
+
+void Run::add_incoming(const PlanOp& op, uint32_t piece, ConstBytes incoming) {
+  for (const ChunkIndex chunk : op.chunks) {
+    const uint64_t elements = binding_.piece_elements(chunk, piece);
+    const uint64_t bytes = elements * binding_.element_bytes();
+    add(call_,
+        op,
+        {binding_.address(op.dst, chunk, piece),
+         binding_.address(op.src, chunk, piece),
+         incoming.data(),
+         elements});
+    incoming = incoming.subspan(bytes);
+  }
+}
+
+void Run::copy_head(const Queue& queue, const PlanOp& op) {
+  for (const ChunkIndex chunk : op.chunks) {
+    std::byte* to = binding_.address(op.dst, chunk, queue.piece);
+    const std::byte* from = binding_.address(op.src, chunk, queue.piece);
+    const uint64_t bytes = binding_.piece_elements(chunk, queue.piece) * binding_.element_bytes();
+    if (to != from && bytes > 0) {
+      std::memcpy(to, from, bytes);
+    }
+  }
+}
+
+void Run::account(const Queue& queue, const PlanOp& op, uint64_t bytes, int64_t began_ns) {
+  const int64_t now = now_ns();
+  const bool inter = op.lane == Lane::kInter;
+  uint64_t& counter = queue.layout->sends
+                          ? (inter ? report_.inter_sent_bytes : report_.intra_sent_bytes)
+                          : (inter ? report_.inter_received_bytes : report_.intra_received_bytes);
+  counter += bytes;
+  if (queue.layout->over_network) {
+    --inter_pieces_left_;
+    report_.inter_ns = static_cast<uint64_t>(now - inter_began_ns_);
+    report_.overlap_ns = intra_since_inter_ns_;
+  } else {
+    const auto spent = static_cast<uint64_t>(now - began_ns);
+    report_.intra_ns += spent;
+    intra_since_inter_ns_ += inter_began_ns_ != 0 ? spent : 0;
+    intra_messages_left_ -= queue.layout->sends ? 0 : 1;
+  }
+  if (trace_ != nullptr) {
+    TraceSlice slice;
+    slice.begin_ns = inter ? queue.head_since_ns : began_ns;
+    slice.end_ns = now;
+    slice.bytes = bytes;
+    slice.sequence = call_.sequence;
+    slice.step = op.step;
+    slice.piece = queue.piece;
+    slice.chunk = op.chunks.front().value();
+    slice.peer = op.peer.value();
+    slice.phase = op.phase;
+    slice.collective = call_.collective;
+    slice.kind = op.kind;
+    slice.lane = op.lane;
+    slice.rail = static_cast<uint8_t>(op.rail.value());
+    trace_->add(slice);
+  }
+}
+
+void Run::collect_blockers(uint32_t op_index,
+                           uint32_t piece,
+                           Blockers& found,
+                           std::vector<uint32_t>& seen) const {
+  const auto visit = [&](uint32_t dep, uint32_t dep_piece) {
+    if (satisfied(dep, dep_piece) || std::find(seen.begin(), seen.end(), dep) != seen.end()) {
+      return;
+    }
+    seen.push_back(dep);
+    const PlanOp& op = schedule_->op(dep);
+    const bool is_ready = ready(dep, dep_piece);
+    if (op.kind == OpKind::kSend) {
+      found.releases = true;
+      found.network |= is_ready && op.lane == Lane::kInter;
+    } else if (op.kind != OpKind::kCopy && op.lane == Lane::kIntra) {
+      ++found.intra_messages;
+    } else {
+      found.network |= is_ready;
+    }
+    if (!is_ready) {
+      collect_blockers(dep, dep_piece, found, seen);
+    }
+  };
+  for (const uint32_t dep : schedule_->op(op_index).deps) {
+    visit(dep, piece);
+  }
+  if (piece >= binding_.window_pieces()) {
+    for (const uint32_t reader : schedule_->readers_before[op_index]) {
+      visit(reader, piece - binding_.window_pieces());
+    }
+  }
+}
+
+// Waking a rank for each message inside the group costs more than moving the message when ranks
+// outnumber cores. What matters is the lane between groups: while it waits for a socket only,
+// arrivals inside the group can wait for the same wake-up. Where it waits for arrivals inside the
+// group, it is woken when as many are there as can unblock it.
+RunWait Run::wait_state() const {
+  RunWait wait;
+  uint32_t needed = 0;
+  bool barrier_blocked = false;
+  for (const Queue& queue : queues_) {
+    if (queue.ended) {
+      wait.network |= !queue.unreleased.empty() && queue.layout->over_network;
+      continue;
+    }
+    if (ready(queue.op(), queue.piece)) {
+      wait.network |= queue.layout->over_network;
+      wait.intra_releases |= !queue.layout->over_network && queue.layout->sends;
+      continue;
+    }
+    Blockers blockers;
+    std::vector<uint32_t> seen;
+    collect_blockers(queue.op(), queue.piece, blockers, seen);
+    barrier_blocked |= seen.empty();
+    wait.intra_releases |= blockers.releases;
+    if (blockers.intra_messages > 0 && !blockers.network) {
+      needed = needed == 0 ? blockers.intra_messages : std::min(needed, blockers.intra_messages);
+    }
+  }
+  if (needed > 0) {
+    wait.intra_arrivals = needed;
+    wait.intra_releases = true;
+  } else if (!wait.network || barrier_blocked) {
+    const uint64_t per_wake = std::max<uint64_t>(
+        kBytesPerWake / std::max<uint64_t>(binding_.largest_piece_bytes(), 1), 1);
+    wait.intra_arrivals = static_cast<uint32_t>(
+        barrier_blocked ? 1 : std::min(std::max<uint64_t>(intra_messages_left_, 1), per_wake));
+    wait.intra_releases = true;
+  }
+  return wait;
+}
+
+std::string Run::describe_head(const Queue& queue) const {
+  if (queue.ended) {
+    return fmt::format("{} to rank {}: waiting for it to read the last pieces",
+                       to_string(queue.layout->lane),
+                       queue.layout->peer.value());
+  }
+  const PlanOp& op = schedule_->op(queue.op());
+  const auto& names = schedule_->built.plan.phase_names;
+  const std::string phase = op.phase < names.size() ? " (phase " + names[op.phase] + ")" : "";
+  const std::string rail =
+      op.lane == Lane::kInter ? " of rail " + std::to_string(op.rail.value()) : "";
+  if (op.kind == OpKind::kCopy) {
+    return "local copy";
+  }
+  return fmt::format("{} step {}{}: {} rank {}{}",
+                     to_string(op.lane),
+                     op.step,
+                     rail,
+                     op.kind == OpKind::kSend ? "send to" : "recv from",
+                     op.peer.value(),
+                     phase);
+}
+
+std::string Run::waiting_text() const {
+  std::string text;
+  int listed = 0;
+  // First what waits for somebody else, then what waits for our own progress.
+  for (const Queue& queue : queues_) {
+    const bool waits = queue.ended ? !queue.unreleased.empty() : ready(queue.op(), queue.piece);
+    if (waits && listed < 3) {
+      text += (listed++ == 0 ? "" : "; ") + describe_head(queue);
+    }
+  }
+  return text;
+}
+
+OpReport Run::report() const {
+  return report_;
+}
+
+}  // namespace ho

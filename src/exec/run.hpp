@@ -1,0 +1,117 @@
+// One operation in flight on one rank: the state of its queues, and step(), which moves whatever
+// can move. A run blocks nowhere and knows no thread; the engine drives it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/binding.hpp"
+#include "exec/call.hpp"
+#include "exec/op_report.hpp"
+#include "exec/schedule.hpp"
+#include "exec/trace.hpp"
+#include "transport/transport.hpp"
+
+namespace ho {
+
+// A failure inside a run: the error, and whom it blames where it is a link.
+struct RunError {
+  Status status;
+  std::optional<GlobalRank> peer;
+};
+
+// What a run that cannot move now waits for.
+struct RunWait {
+  bool network = false;         // some message between groups can only move when a socket is ready
+  uint32_t intra_arrivals = 0;  // messages inside the group before it is worth waking up; 0: none
+  bool intra_releases = false;
+};
+
+class Run {
+ public:
+  Run(Call call,
+      std::shared_ptr<const Schedule> schedule,
+      const BindingLimits& limits,
+      TraceBuffer* trace);
+
+  [[nodiscard]] const Call& call() const { return call_; }
+  [[nodiscard]] uint64_t scratch_bytes() const { return binding_.scratch_bytes(); }
+  // Before the first step: links' counters are read, the clock starts.
+  void start(std::byte* scratch);
+  // Moves what can be moved; *moved says whether anything was.
+  [[nodiscard]] std::optional<RunError> step(bool* moved);
+  [[nodiscard]] bool finished() const { return done_pieces_ == total_pieces_; }
+  [[nodiscard]] RunWait wait_state() const;
+  // "inter step 2 of rail 1: recv from rank 5 (phase reduce_scatter)", at most three of them.
+  [[nodiscard]] std::string waiting_text() const;
+  // Times and bytes so far.
+  [[nodiscard]] OpReport report() const;
+  void add_wait_ns(int64_t ns) { report_.wait_ns += static_cast<uint64_t>(ns); }
+
+ private:
+  struct Queue {
+    const QueueLayout* layout = nullptr;
+    size_t position = 0;  // in layout->ops
+    uint32_t piece = 0;   // of that op
+    uint32_t window = 0;
+    bool ended = false;
+    bool narrowed = false;  // the head's fp32 sums were rounded for the wire already
+    uint32_t messages = 0;  // begun on this link and direction, for Frame::op_index
+    int64_t head_since_ns = 0;
+    uint64_t released_base = 0;
+    uint64_t released = 0;
+    std::deque<uint32_t> unreleased;  // ops of accepted sends
+    [[nodiscard]] uint32_t op() const { return layout->ops[position]; }
+  };
+
+  void settle(Queue& queue);   // moves the cursor to the next piece there is
+  void advance(Queue& queue);  // past the head
+  [[nodiscard]] bool ready(uint32_t op_index, uint32_t piece) const;
+  [[nodiscard]] bool satisfied(uint32_t dep, uint32_t piece) const;
+  [[nodiscard]] Frame frame_for(const Queue& queue, const PlanOp& op) const;
+  [[nodiscard]] Result<bool> step_queue(Queue& queue);
+  [[nodiscard]] Result<bool> step_head(Queue& queue, const PlanOp& op);
+  [[nodiscard]] Result<bool> send_head(Queue& queue, const PlanOp& op);
+  [[nodiscard]] Result<bool> recv_head(Queue& queue, const PlanOp& op);
+  [[nodiscard]] Result<bool> reduce_head(Queue& queue, const PlanOp& op);
+  void copy_head(const Queue& queue, const PlanOp& op);
+  void add_incoming(const PlanOp& op, uint32_t piece, ConstBytes incoming);
+  void piece_done(uint32_t op_index, uint32_t piece);
+  [[nodiscard]] bool collect_released(Queue& queue);
+  void account(const Queue& queue, const PlanOp& op, uint64_t bytes, int64_t began_ns);
+  [[nodiscard]] std::string describe_head(const Queue& queue) const;
+
+  // wait_state's walk over the deps of a head that is not ready.
+  struct Blockers {
+    uint32_t intra_messages = 0;
+    bool network = false;
+    bool releases = false;
+  };
+  void collect_blockers(uint32_t op_index,
+                        uint32_t piece,
+                        Blockers& found,
+                        std::vector<uint32_t>& seen) const;
+
+  Call call_;
+  std::shared_ptr<const Schedule> schedule_;
+  Binding binding_;
+  TraceBuffer* trace_;
+  std::vector<Queue> queues_;
+  std::vector<uint32_t> done_;  // by op: pieces completed, in order
+  // With phase barriers: pieces left per (window, phase), and the first of them that has any.
+  std::vector<uint64_t> barrier_left_;
+  uint32_t barrier_now_ = 0;
+  uint64_t total_pieces_ = 0;
+  uint64_t done_pieces_ = 0;
+  uint64_t intra_messages_left_ = 0;
+  uint64_t inter_pieces_left_ = 0;
+  OpReport report_;
+  int64_t started_ns_ = 0;
+  int64_t inter_began_ns_ = 0;
+  uint64_t intra_since_inter_ns_ = 0;
+};
+
+}  // namespace ho

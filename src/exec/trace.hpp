@@ -1,0 +1,45 @@
+// Slices for a Chrome/Perfetto trace: one per piece, on a track per rank and lane.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "plan/plan.hpp"
+
+namespace ho {
+
+struct TraceSlice {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  uint64_t bytes = 0;
+  uint32_t sequence = 0;
+  uint32_t step = 0;
+  uint32_t piece = 0;
+  uint32_t chunk = 0;
+  uint32_t peer = 0;
+  uint16_t phase = 0;
+  Collective collective = Collective::kAllGather;
+  OpKind kind = OpKind::kSend;
+  Lane lane = Lane::kIntra;
+  uint8_t rail = 0;
+};
+
+class TraceBuffer {
+ public:
+  // At most this many slices are kept; later ones are counted and dropped.
+  static constexpr size_t kMostSlices = 1U << 20;
+
+  void add(const TraceSlice& slice);
+  // Appends this rank's slices to the file, which all ranks of the job share: Chrome's JSON array
+  // format, whose end may be missing, so that ranks append under a lock. A file of another job is
+  // started afresh. "%r" in the path becomes the rank.
+  [[nodiscard]] Status append_to(const std::string& path, uint32_t rank, uint64_t job_id) const;
+
+ private:
+  std::vector<TraceSlice> slices_;
+  uint64_t dropped_ = 0;
+};
+
+}  // namespace ho

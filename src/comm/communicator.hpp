@@ -1,0 +1,174 @@
+// A set of ranks that run collectives together: owns the engine and its transports, chooses a plan
+// per call and keeps the plans that it has made.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "auth/job_key.hpp"
+#include "bootstrap/control_plane.hpp"
+#include "comm/job_control.hpp"
+#include "comm/placement.hpp"
+#include "comm/selection.hpp"
+#include "exec/engine.hpp"
+#include "plan/plan.hpp"
+
+namespace ho {
+
+struct CommunicatorConfig {
+  Rendezvous rendezvous;
+  std::shared_ptr<const JobKey> key;
+  std::optional<std::string> host_id;                // overrides HORING_HOST_ID
+  std::optional<std::chrono::milliseconds> timeout;  // overrides HORING_TIMEOUT_MS
+};
+
+// Settings that come from the environment, read and checked once per communicator.
+struct CommunicatorSettings {
+  SelectionRules rules;
+  BindingLimits limits;
+  std::chrono::milliseconds timeout{600000};
+  std::chrono::milliseconds connect_timeout{60000};
+  uint64_t ring_bytes = 128 * 1024;
+  bool single_copy = true;
+  std::string network = "tcp";
+  uint32_t tcp_streams = 1;
+  uint32_t tcp_max_connections = 256;
+  uint64_t rail_pace_mbit = 0;
+  std::string trace_path;
+  [[nodiscard]] static Result<CommunicatorSettings> from_environment();
+};
+
+struct CallOptions {
+  std::optional<Algorithm> algorithm;
+  std::optional<std::chrono::milliseconds> timeout;
+  bool fp32_sums = false;
+};
+
+// What a caller asks of a collective. Counts are elements; see horing.h for shapes.
+struct CollectiveCall {
+  Collective collective = Collective::kAllGather;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  size_t count = 0;  // per rank for all-gather and reduce-scatter, else of the whole
+  std::span<const size_t> counts{};  // per rank; replaces count where not empty
+  DType dtype = DType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  GlobalRank root;
+  CallOptions options;
+};
+
+struct PointToPointCall {
+  bool sends = false;
+  const void* data = nullptr;  // read when sending
+  void* into = nullptr;        // written when receiving
+  size_t count = 0;
+  DType dtype = DType::kUint8;
+  GlobalRank peer;
+  CallOptions options;
+};
+
+// The rate of one link of this rank, measured with all links of its kind busy.
+struct LinkRate {
+  GlobalRank peer;
+  std::optional<RailIndex> rail;  // nothing: inside the group
+  double bytes_per_second = 0;
+  double round_trip_ns = 0;
+};
+
+class Communicator {
+ public:
+  // Collective over the job.
+  [[nodiscard]] static Result<std::unique_ptr<Communicator>> create(
+      const CommunicatorConfig& config);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  // Collective. nullptr for a negative color.
+  [[nodiscard]] Result<std::unique_ptr<Communicator>> split(int32_t color, int32_t key);
+  // Any thread.
+  [[nodiscard]] Status abort(const std::string& reason);
+
+  // A null operation means that there was nothing to do (no elements).
+  [[nodiscard]] Result<std::shared_ptr<Operation>> start(const CollectiveCall& call,
+                                                         bool background);
+  [[nodiscard]] Result<std::shared_ptr<Operation>> start(const PointToPointCall& call,
+                                                         bool background);
+  [[nodiscard]] Status barrier(const CallOptions& options);
+  // Blocks until the operation ends.
+  [[nodiscard]] Status finish(const std::shared_ptr<Operation>& operation);
+  [[nodiscard]] Engine& engine() { return *engine_; }
+
+  // Collective; the result is kept for link_rates().
+  [[nodiscard]] Status measure_links();
+  [[nodiscard]] const std::vector<LinkRate>& link_rates() const { return link_rates_; }
+
+  [[nodiscard]] GlobalRank rank() const { return self_; }
+  [[nodiscard]] const GroupMap& map() const { return placement_.map; }
+  [[nodiscard]] const Placement& placement() const { return placement_; }
+  [[nodiscard]] uint64_t memory_bytes() { return engine_->memory_bytes(); }
+  [[nodiscard]] const CommunicatorSettings& settings() const { return settings_; }
+
+ private:
+  Communicator(std::shared_ptr<JobControl> control,
+               CommunicatorSettings settings,
+               Placement placement,
+               std::vector<GlobalRank> world_ranks,
+               GlobalRank self,
+               uint16_t id);
+  // Makes transports and engine; collective over the members.
+  [[nodiscard]] Status connect(std::shared_ptr<const JobKey> key, Deadline deadline);
+  [[nodiscard]] Result<std::unique_ptr<ShmTransport>> make_shm(Deadline deadline);
+  [[nodiscard]] Result<std::unique_ptr<Transport>> make_network(
+      const std::shared_ptr<const JobKey>& key, Deadline deadline);
+  [[nodiscard]] Result<std::vector<std::vector<std::byte>>> exchange(
+      std::string_view what,
+      std::span<const std::byte> mine,
+      const std::vector<GlobalRank>& members,
+      Deadline deadline);
+  void on_failure(const RunError& error);
+
+  [[nodiscard]] Result<std::shared_ptr<const Schedule>> lay_out(BuiltPlan built, uint8_t channel);
+  [[nodiscard]] Result<std::shared_ptr<const Schedule>> schedule_for(Collective collective,
+                                                                     Algorithm algorithm,
+                                                                     GlobalRank root);
+  [[nodiscard]] Result<Call> make_call(const CollectiveCall& asked,
+                                       Algorithm algorithm,
+                                       const Plan& plan) const;
+  [[nodiscard]] Status check(const CollectiveCall& call) const;
+  [[nodiscard]] uint64_t total_count(const CollectiveCall& call) const;
+  void set_deadline(Call& call, const CallOptions& options) const;
+
+  const std::shared_ptr<JobControl> control_;
+  const CommunicatorSettings settings_;
+  const Placement placement_;
+  const std::vector<GlobalRank> world_ranks_;  // of this communicator's ranks
+  const GlobalRank self_;
+  const uint16_t id_;
+  std::shared_ptr<const JobKey> key_;
+  std::unique_ptr<Engine> engine_;
+  uint32_t splits_ = 0;
+  std::vector<LinkRate> link_rates_;
+  // Plans laid out, by what they are for. Used by the calling thread only.
+  struct ScheduleKey {
+    Collective collective;
+    Algorithm algorithm;
+    GlobalRank root;
+    friend auto operator<=>(const ScheduleKey&, const ScheduleKey&) = default;
+  };
+  std::map<ScheduleKey, std::shared_ptr<const Schedule>> schedules_;
+  struct PointToPointKey {
+    GlobalRank peer;
+    bool sends;
+    friend auto operator<=>(const PointToPointKey&, const PointToPointKey&) = default;
+  };
+  std::map<PointToPointKey, std::shared_ptr<const Schedule>> point_to_point_;
+};
+
+}  // namespace ho

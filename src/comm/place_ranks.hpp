@@ -1,0 +1,24 @@
+// The exchange of what every rank found on its host, and what follows from it for all of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bootstrap/control_plane.hpp"
+#include "comm/placement.hpp"
+
+namespace ho {
+
+// Collective. Fails alike on all ranks where they disagree in a setting, naming who differs in
+// what.
+[[nodiscard]] Result<Placement> place_ranks(ControlPlane& plane,
+                                            const std::optional<std::string>& host_id,
+                                            Deadline deadline);
+
+// CPUs for the progress thread of a rank that uses this interface, by HORING_PROGRESS_CPU.
+[[nodiscard]] Result<std::vector<uint32_t>> progress_cpus(std::string_view interface);
+
+}  // namespace ho

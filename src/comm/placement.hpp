@@ -1,0 +1,35 @@
+// Where the ranks of one communicator are: groups, hosts and the NIC of each rank. All ranks
+// compute the same placement from the cards that they exchanged; a split communicator inherits its
+// part.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "group/group_map.hpp"
+#include "transport/tcp/tcp_transport.hpp"
+
+namespace ho {
+
+struct Placement {
+  GroupMap map;
+  std::vector<std::string> host_id;    // by rank
+  std::vector<std::string> host_name;  // by rank
+  std::vector<RailInterface> nic;      // by rank: its own
+  std::vector<std::string> warnings;
+
+  // The interfaces that `rank` uses for each rail: those of its group's rail ranks; its own where a
+  // rail's rank is on another host (groups may span hosts under one switch).
+  [[nodiscard]] std::vector<RailInterface> rails_of(GlobalRank rank) const;
+  // Rings of multi_ring: the distinct NICs that every group has among its rails.
+  [[nodiscard]] uint32_t ring_count() const;
+  [[nodiscard]] bool same_host(GlobalRank a, GlobalRank b) const {
+    return host_id[a.at()] == host_id[b.at()];
+  }
+  [[nodiscard]] std::vector<GlobalRank> ranks_on_host_of(GlobalRank rank) const;
+  // The ranks `members` (of this placement, in their new order) as a placement of their own.
+  [[nodiscard]] Result<Placement> part(const std::vector<GlobalRank>& members) const;
+};
+
+}  // namespace ho

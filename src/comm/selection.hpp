@@ -1,0 +1,29 @@
+// Which algorithm a call gets. Pure, and from values that all ranks agree on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/status.hpp"
+#include "group/group_map.hpp"
+#include "plan/plan.hpp"
+
+namespace ho {
+
+struct SelectionRules {
+  std::optional<Algorithm> forced;   // HORING_ALGORITHM
+  uint64_t direct_max_bytes = 8192;  // HORING_DIRECT_MAX_BYTES
+};
+
+struct SelectionInput {
+  Collective collective = Collective::kAllGather;
+  uint64_t total_bytes = 0;  // of the whole data: world size blocks for all-gather, reduce-scatter
+  bool fp32_sums = false;
+  std::optional<Algorithm> asked;  // by the call; beats everything
+};
+
+// An error where the asked algorithm cannot do it, saying what can.
+[[nodiscard]] Result<Algorithm> select_algorithm(const SelectionRules& rules,
+                                                 const SelectionInput& input);
+
+}  // namespace ho

@@ -1,0 +1,328 @@
+// How a communicator comes to be: the ranks meet, exchange what they found, agree or fail by name,
+// and open their transports. A split repeats the last part for its members.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "base/env.hpp"
+#include "base/log.hpp"
+#include "comm/communicator.hpp"
+#include "comm/endpoint_blob.hpp"
+#include "comm/place_ranks.hpp"
+#include "os/affinity.hpp"
+
+namespace ho {
+namespace {
+
+Result<std::optional<Algorithm>> forced_algorithm() {
+  const std::string name = env::text(env::kAlgorithm);
+  if (name == "auto") {
+    return std::optional<Algorithm>();
+  }
+  Result<Algorithm> parsed = parse_algorithm(name);
+  if (!parsed.ok()) {
+    return parsed.status().with_context(std::string(env::kAlgorithm.name));
+  }
+  return std::optional<Algorithm>(*parsed);
+}
+
+// Spinning while another rank waits for the core only delays that rank.
+Result<std::chrono::nanoseconds> spin_time(size_t ranks_on_host) {
+  if (env::text(env::kSpinUs) != "auto") {
+    HORING_ASSIGN(const uint64_t us, env::number(env::kSpinUs));
+    return std::chrono::nanoseconds(std::chrono::microseconds(std::min<uint64_t>(us, 1000000)));
+  }
+  HORING_ASSIGN(const auto cpus, allowed_cpus());
+  constexpr std::chrono::microseconds kSpin{20};
+  return ranks_on_host < cpus.size() ? std::chrono::nanoseconds(kSpin)
+                                     : std::chrono::nanoseconds(0);
+}
+
+struct ColorKey {
+  int32_t color = 0;
+  int32_t key = 0;
+  uint16_t id = 0;
+};
+
+Result<ColorKey> parse_color_key(std::span<const std::byte> blob) {
+  ColorKey parsed;
+  if (blob.size() != sizeof(parsed.color) + sizeof(parsed.key) + sizeof(parsed.id)) {
+    return Status(StatusCode::kProtocol,
+                  fmt::format("split: {} bytes where a color and key belong", blob.size()));
+  }
+  std::memcpy(&parsed.color, blob.data(), 4);
+  std::memcpy(&parsed.key, blob.data() + 4, 4);
+  std::memcpy(&parsed.id, blob.data() + 8, 2);
+  return parsed;
+}
+
+std::vector<std::byte> encode(const ColorKey& value) {
+  std::vector<std::byte> blob(10);
+  std::memcpy(blob.data(), &value.color, 4);
+  std::memcpy(blob.data() + 4, &value.key, 4);
+  std::memcpy(blob.data() + 8, &value.id, 2);
+  return blob;
+}
+
+std::vector<GlobalRank> all_ranks(uint32_t world_size) {
+  std::vector<GlobalRank> ranks;
+  for (uint32_t r = 0; r < world_size; ++r) {
+    ranks.push_back(GlobalRank(r));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
+  CommunicatorSettings settings;
+  HORING_ASSIGN(settings.rules.forced, forced_algorithm());
+  HORING_ASSIGN(settings.rules.direct_max_bytes, env::number(env::kDirectMaxBytes));
+  HORING_ASSIGN(settings.limits.piece_bytes, env::number(env::kPieceBytes));
+  HORING_ASSIGN(settings.limits.scratch_bytes, env::number(env::kScratchBytes));
+  HORING_ASSIGN(const uint64_t timeout_ms, env::number(env::kTimeoutMs));
+  HORING_ASSIGN(const uint64_t connect_ms, env::number(env::kConnectTimeoutMs));
+  HORING_ASSIGN(settings.ring_bytes, env::number(env::kShmRingBytes));
+  HORING_ASSIGN(settings.single_copy, env::flag(env::kShmSingleCopy));
+  HORING_ASSIGN(const uint64_t streams, env::number(env::kTcpStreams));
+  HORING_ASSIGN(const uint64_t connections, env::number(env::kTcpMaxConnections));
+  HORING_ASSIGN(settings.rail_pace_mbit, env::number(env::kRailPaceMbit));
+  constexpr uint64_t kLongest = uint64_t{1} << 40;
+  settings.timeout = std::chrono::milliseconds(std::clamp<uint64_t>(timeout_ms, 1, kLongest));
+  settings.connect_timeout =
+      std::chrono::milliseconds(std::clamp<uint64_t>(connect_ms, 1, kLongest));
+  settings.network = env::text(env::kTransport);
+  if (settings.network != "tcp" && settings.network != "ucx") {
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("{}={}: takes tcp or ucx", env::kTransport.name, settings.network));
+  }
+  if (streams < 1 || streams > 16) {
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("{}={}: takes 1 to 16", env::kTcpStreams.name, streams));
+  }
+  if (settings.limits.piece_bytes > kMaxPayloadBytes) {
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("{}={}: takes at most {}",
+                              env::kPieceBytes.name,
+                              settings.limits.piece_bytes,
+                              kMaxPayloadBytes));
+  }
+  settings.tcp_streams = static_cast<uint32_t>(streams);
+  settings.tcp_max_connections = static_cast<uint32_t>(std::clamp<uint64_t>(connections, 2, 65536));
+  settings.trace_path = env::text(env::kTrace);
+  return settings;
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorConfig& config) {
+  HORING_ASSIGN(CommunicatorSettings settings, CommunicatorSettings::from_environment());
+  settings.timeout = config.timeout.value_or(settings.timeout);
+  const Deadline deadline = deadline_after(settings.connect_timeout);
+  HORING_ASSIGN(auto plane, ControlPlane::create(config.rendezvous, config.key, deadline));
+  set_log_rank(static_cast<int>(config.rendezvous.rank));
+  const auto members = all_ranks(config.rendezvous.world_size);
+  HORING_ASSIGN(Placement placement, place_ranks(*plane, config.host_id, deadline));
+  const GlobalRank self(config.rendezvous.rank);
+  if (self.value() == 0) {
+    for (const std::string& warning : placement.warnings) {
+      logger().warn("{}", warning);
+    }
+  }
+  auto control = std::make_shared<JobControl>(std::move(plane));
+  std::unique_ptr<Communicator> made(
+      new Communicator(control, std::move(settings), std::move(placement), members, self, 0));
+  HORING_TRY(made->connect(config.key, deadline));
+  control->start();
+  control->add(0, made->engine_.get());
+  return made;
+}
+
+Communicator::Communicator(std::shared_ptr<JobControl> control,
+                           CommunicatorSettings settings,
+                           Placement placement,
+                           std::vector<GlobalRank> world_ranks,
+                           GlobalRank self,
+                           uint16_t id)
+    : control_(std::move(control)),
+      settings_(std::move(settings)),
+      placement_(std::move(placement)),
+      world_ranks_(std::move(world_ranks)),
+      self_(self),
+      id_(id) {}
+
+Communicator::~Communicator() {
+  if (engine_ == nullptr) {
+    return;
+  }
+  engine_->drain();
+  if (!settings_.trace_path.empty()) {
+    const Status status = engine_->trace().append_to(
+        settings_.trace_path, world_ranks_[self_.at()].value(), control_->plane().job_id());
+    if (!status.ok()) {
+      logger().error("{}", status.message());
+    }
+  }
+  control_->remove(engine_.get());
+}
+
+Result<std::vector<std::vector<std::byte>>> Communicator::exchange(
+    std::string_view what,
+    std::span<const std::byte> mine,
+    const std::vector<GlobalRank>& members,
+    Deadline deadline) {
+  std::vector<GlobalRank> world;
+  for (const GlobalRank rank : members) {
+    world.push_back(world_ranks_[rank.at()]);
+  }
+  return control_->plane().all_gather(
+      fmt::format("{} of communicator {}", what, id_), mine, world, deadline);
+}
+
+Result<std::unique_ptr<ShmTransport>> Communicator::make_shm(Deadline deadline) {
+  ShmOptions options;
+  options.self = self_;
+  options.members = placement_.ranks_on_host_of(self_);
+  options.ring_bytes = settings_.ring_bytes;
+  options.single_copy = settings_.single_copy;
+  options.job_id = control_->plane().job_id();
+  const auto members = options.members;
+  return ShmTransport::create(
+      options,
+      [&](std::span<const std::byte> mine) {
+        return exchange(fmt::format("shared memory on {}", placement_.host_name[self_.at()]),
+                        mine,
+                        members,
+                        deadline);
+      },
+      deadline);
+}
+
+Result<std::unique_ptr<Transport>> Communicator::make_network(
+    const std::shared_ptr<const JobKey>& key, Deadline deadline) {
+  const auto everybody = all_ranks(placement_.map.world_size());
+  // Groups by HORING_HOST_ID may share a host: only one group on one host needs no network.
+  if (placement_.map.group_count() == 1 &&
+      placement_.ranks_on_host_of(self_).size() == everybody.size()) {
+    return std::unique_ptr<Transport>();
+  }
+  if (settings_.network == "ucx") {
+    return Status(
+        StatusCode::kUnsupported,
+        "HORING_TRANSPORT=ucx: this build has no UCX; install libucx-dev and build again, "
+        "or set it to tcp");
+  }
+  TcpOptions options;
+  options.self = self_;
+  options.world_size = placement_.map.world_size();
+  options.communicator = id_;
+  options.job_id = control_->plane().job_id();
+  options.key = key;
+  options.rails = placement_.rails_of(self_);
+  options.streams = settings_.tcp_streams;
+  options.max_connections = settings_.tcp_max_connections;
+  options.connect_timeout = settings_.connect_timeout;
+  options.rail_pace_mbit = settings_.rail_pace_mbit;
+  HORING_ASSIGN(auto tcp, TcpTransport::listen(options));
+  HORING_ASSIGN(const auto blobs,
+                exchange("endpoints", encode(tcp->endpoint()), everybody, deadline));
+  std::vector<TcpEndpoint> peers;
+  for (size_t r = 0; r < blobs.size(); ++r) {
+    Result<TcpEndpoint> peer = parse_endpoint(blobs[r], options.rails.size());
+    if (!peer.ok()) {
+      return peer.status().with_context(fmt::format("endpoint of rank {}", r));
+    }
+    peers.push_back(*std::move(peer));
+  }
+  tcp->set_peers(std::move(peers));
+  return std::unique_ptr<Transport>(std::move(tcp));
+}
+
+Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadline) {
+  key_ = std::move(key);
+  control_->used_id(id_);
+  HORING_ASSIGN(auto shm, make_shm(deadline));
+  HORING_ASSIGN(auto network, make_network(key_, deadline));
+  EngineOptions options;
+  options.limits = settings_.limits;
+  options.limits.rail_count = placement_.map.rail_count();
+  HORING_ASSIGN(options.spin, spin_time(placement_.ranks_on_host_of(self_).size()));
+  HORING_ASSIGN(options.progress_cpus, progress_cpus(placement_.nic[self_.at()].name));
+  options.trace = !settings_.trace_path.empty();
+  HORING_ASSIGN(
+      engine_,
+      Engine::create(options, std::move(shm), std::move(network), [this](const RunError& error) {
+        on_failure(error);
+      }));
+  // Nobody starts an operation before all have opened their doors.
+  HORING_ASSIGN(const auto ready,
+                exchange("ready", {}, all_ranks(placement_.map.world_size()), deadline));
+  return {};
+}
+
+void Communicator::on_failure(const RunError& error) {
+  FailureReport report;
+  report.code = error.status.code();
+  report.reporter = world_ranks_[self_.at()];
+  if (error.peer && error.peer->at() < world_ranks_.size()) {
+    report.peer = world_ranks_[error.peer->at()];
+  }
+  report.text = id_ == 0 ? error.status.message()
+                         : fmt::format("communicator {}: {}", id_, error.status.message());
+  logger().error("{}", report.text);
+  control_->plane().report(report);
+}
+
+Status Communicator::abort(const std::string& reason) {
+  const GlobalRank world = world_ranks_[self_.at()];
+  const Status why(
+      StatusCode::kAborted,
+      fmt::format(
+          "rank {} called abort: {}", world.value(), reason.empty() ? "no reason given" : reason));
+  engine_->fail(why);
+  control_->plane().report({StatusCode::kAborted, world, std::nullopt, why.message()});
+  return {};
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t key) {
+  const Deadline deadline = deadline_after(settings_.connect_timeout);
+  const uint32_t world = placement_.map.world_size();
+  const std::string what = fmt::format("split {}", ++splits_);
+  HORING_ASSIGN(
+      const auto blobs,
+      exchange(
+          what, encode(ColorKey{color, key, control_->next_id()}), all_ranks(world), deadline));
+  std::vector<std::pair<int32_t, uint32_t>> chosen;
+  uint16_t id = 0;
+  for (uint32_t r = 0; r < blobs.size(); ++r) {
+    HORING_ASSIGN(const ColorKey peer, parse_color_key(blobs[r]));
+    id = std::max(id, peer.id);
+    if (peer.color == color) {
+      chosen.emplace_back(peer.key, r);
+    }
+  }
+  control_->used_id(id);
+  if (color < 0) {
+    return std::unique_ptr<Communicator>();
+  }
+  std::sort(chosen.begin(), chosen.end());
+  std::vector<GlobalRank> members;
+  std::vector<GlobalRank> world_ranks;
+  GlobalRank self;
+  for (const auto& [member_key, rank] : chosen) {
+    if (GlobalRank(rank) == self_) {
+      self = GlobalRank(members.size());
+    }
+    members.push_back(GlobalRank(rank));
+    world_ranks.push_back(world_ranks_[rank]);
+  }
+  HORING_ASSIGN(Placement placement, placement_.part(members));
+  std::unique_ptr<Communicator> made(new Communicator(
+      control_, settings_, std::move(placement), std::move(world_ranks), self, id));
+  HORING_TRY(made->connect(key_, deadline));
+  control_->add(id, made->engine_.get());
+  return made;
+}
+
+}  // namespace ho

@@ -1,0 +1,111 @@
+#include "job.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <thread>
+
+#include "catch.hpp"
+#include "group/group_map.hpp"
+#include "os/fd.hpp"
+
+namespace ho::test {
+namespace {
+
+// Group of each rank. Round robin deals ranks to the groups that still have room.
+std::vector<uint32_t> groups_of(const JobOptions& options) {
+  const auto map = GroupMap::parse(options.groups).value();
+  std::vector<uint32_t> room;
+  for (uint32_t g = 0; g < map.group_count(); ++g) {
+    room.push_back(map.group_size(GroupIndex(g)));
+  }
+  std::vector<uint32_t> groups;
+  for (uint32_t g = 0; groups.size() < map.world_size();) {
+    if (room[g] > 0) {
+      groups.push_back(g);
+      --room[g];
+    }
+    if (options.round_robin || room[g] == 0) {
+      g = (g + 1) % map.group_count();
+    }
+  }
+  return groups;
+}
+
+std::string run_rank(const ho_comm_options& options, const std::function<void(ho_comm*)>& body) {
+  ho_comm* comm = nullptr;
+  if (ho_comm_create(&options, &comm) != HO_OK) {
+    return std::string("create: ") + ho_last_error_message();
+  }
+  std::string error;
+  try {
+    body(comm);
+  } catch (const std::exception& thrown) {
+    error = thrown.what();
+  }
+  ho_comm_destroy(comm);
+  return error;
+}
+
+}  // namespace
+
+void must(ho_status status) {
+  if (status != HO_OK) {
+    throw std::runtime_error(ho_last_error_message());
+  }
+}
+
+uint16_t free_port() {
+  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    throw std::runtime_error("no free loopback port");
+  }
+  return ntohs(address.sin_port);
+}
+
+std::vector<std::string> run_job(const JobOptions& options,
+                                 const std::function<void(ho_comm*)>& body) {
+  ::setenv("HORING_SOCKET_IFNAME", "=lo", 1);
+  const std::vector<uint32_t> groups = groups_of(options);
+  const std::string rendezvous = "tcp://127.0.0.1:" + std::to_string(free_port());
+  std::vector<std::string> errors(groups.size());
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < groups.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      const std::string host = "node" + std::to_string(groups[rank]);
+      ho_comm_options comm_options = HO_COMM_OPTIONS_INIT;
+      comm_options.rank = static_cast<int32_t>(rank);
+      comm_options.world_size = static_cast<int32_t>(groups.size());
+      comm_options.rendezvous = rendezvous.c_str();
+      comm_options.job_key = "a key for tests only";
+      comm_options.host_id = host.c_str();
+      comm_options.timeout_ms = options.timeout_ms;
+      errors[rank] = run_rank(comm_options, body);
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  return errors;
+}
+
+void require_job(const JobOptions& options, const std::function<void(ho_comm*)>& body) {
+  const std::vector<std::string> errors = run_job(options, body);
+  for (size_t rank = 0; rank < errors.size(); ++rank) {
+    INFO("groups " << options.groups << ", rank " << rank);
+    CHECK(errors[rank] == "");
+  }
+  REQUIRE(std::all_of(errors.begin(), errors.end(), [](const auto& e) { return e.empty(); }));
+}
+
+}  // namespace ho::test

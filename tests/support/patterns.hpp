@@ -1,0 +1,122 @@
+// Input values that encode rank and index, chosen so that every expected output is a formula and
+// exact in every type: small whole numbers for sums, powers of two for products.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "reduce/reduce.hpp"
+
+namespace ho::test {
+
+// The number that rank contributes at the index, before it is stored in a dtype.
+inline double pattern(ReduceOp op, uint32_t rank, uint64_t index) {
+  if (op == ReduceOp::kProd) {
+    return (index + rank) % 5 == 0 ? 2.0 : 1.0;  // at most 2^ceil(world/5)
+  }
+  return static_cast<double>((index * 3 + rank * 7) % 4);
+}
+
+inline double combine(ReduceOp op, double a, double b) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg:
+      return a + b;
+    case ReduceOp::kProd:
+      return a * b;
+    case ReduceOp::kMax:
+      return a > b ? a : b;
+    case ReduceOp::kMin:
+      return a < b ? a : b;
+  }
+  return 0;
+}
+
+inline double expected(ReduceOp op, uint32_t world, uint64_t index) {
+  double value = pattern(op, 0, index);
+  for (uint32_t rank = 1; rank < world; ++rank) {
+    value = combine(op, value, pattern(op, rank, index));
+  }
+  return value;
+}
+
+// value as the dtype stores it. 8-bit floats are written through the table of their exact small
+// whole numbers 0..15.
+inline void store(DType dtype, std::byte* at, double value) {
+  const auto put = [at](auto typed) { std::memcpy(at, &typed, sizeof(typed)); };
+  static constexpr uint8_t kE4m3[16] = {0x00,
+                                        0x38,
+                                        0x40,
+                                        0x44,
+                                        0x48,
+                                        0x4a,
+                                        0x4c,
+                                        0x4e,
+                                        0x50,
+                                        0x51,
+                                        0x52,
+                                        0x53,
+                                        0x54,
+                                        0x55,
+                                        0x56,
+                                        0x57};
+  const float narrow_value = static_cast<float>(value);
+  switch (dtype) {
+    case DType::kInt8:
+      return put(static_cast<int8_t>(value));
+    case DType::kUint8:
+      return put(static_cast<uint8_t>(value));
+    case DType::kInt32:
+      return put(static_cast<int32_t>(value));
+    case DType::kUint32:
+      return put(static_cast<uint32_t>(value));
+    case DType::kInt64:
+      return put(static_cast<int64_t>(value));
+    case DType::kUint64:
+      return put(static_cast<uint64_t>(value));
+    case DType::kFloat16:
+    case DType::kBfloat16:
+      return narrow(dtype, at, &narrow_value, 1);
+    case DType::kFloat32:
+      return put(narrow_value);
+    case DType::kFloat64:
+      return put(value);
+    case DType::kFloat8E4m3:
+      return put(kE4m3[static_cast<size_t>(value)]);
+    // e5m2 is the upper byte of fp16.
+    case DType::kFloat8E5m2: {
+      uint16_t half = 0;
+      narrow(DType::kFloat16, &half, &narrow_value, 1);
+      return put(static_cast<uint8_t>(half >> 8));
+    }
+  }
+}
+
+inline std::vector<std::byte> filled(
+    DType dtype, ReduceOp op, uint32_t rank, uint64_t count, uint64_t first_index = 0) {
+  const size_t size = size_bytes(dtype);
+  std::vector<std::byte> data(count * size);
+  for (uint64_t i = 0; i < count; ++i) {
+    store(dtype, data.data() + i * size, pattern(op, rank, first_index + i));
+  }
+  return data;
+}
+
+// Throws with the first difference.
+inline void require_equal(const std::vector<std::byte>& got,
+                          const std::vector<std::byte>& want,
+                          size_t element_bytes,
+                          const std::string& what) {
+  for (size_t at = 0; at < want.size(); ++at) {
+    if (got[at] != want[at]) {
+      throw std::runtime_error(what + ": wrong from element " + std::to_string(at / element_bytes) +
+                               " of " + std::to_string(want.size() / element_bytes));
+    }
+  }
+}
+
+}  // namespace ho::test

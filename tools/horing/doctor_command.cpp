@@ -1,0 +1,218 @@
+// Every rank runs the same command; rank 0 prints one table and one verdict for the job. A rank
+// that cannot be reached shows as the error of the communicator, which names it.
+#include "doctor_command.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bootstrap/rendezvous.hpp"
+#include "comm/communicator.hpp"
+
+namespace ho {
+namespace {
+
+// A link is suspicious below this share of the median of its kind.
+constexpr double kSlowShare = 0.7;
+
+struct Row {
+  uint32_t from = 0;
+  uint32_t to = 0;
+  int32_t rail = -1;  // -1: inside the group
+  double bytes_per_second = 0;
+  double round_trip_ns = 0;
+};
+
+Result<std::vector<Row>> gather_rows(Communicator& communicator) {
+  std::vector<Row> mine;
+  for (const LinkRate& rate : communicator.link_rates()) {
+    mine.push_back({communicator.rank().value(),
+                    rate.peer.value(),
+                    rate.rail ? static_cast<int32_t>(rate.rail->value()) : -1,
+                    rate.bytes_per_second,
+                    rate.round_trip_ns});
+  }
+  const uint32_t world = communicator.map().world_size();
+  const uint64_t my_count = mine.size();
+  std::vector<uint64_t> row_counts(world);
+  CollectiveCall call;
+  call.send = &my_count;
+  call.recv = row_counts.data();
+  call.count = 1;
+  call.dtype = DType::kUint64;
+  HORING_ASSIGN(auto operation, communicator.start(call, false));
+  HORING_TRY(communicator.finish(operation));
+  std::vector<size_t> bytes;
+  size_t rows = 0;
+  for (const uint64_t count : row_counts) {
+    bytes.push_back(count * sizeof(Row));
+    rows += count;
+  }
+  std::vector<Row> all(rows);
+  call.send = mine.data();
+  call.recv = all.data();
+  call.counts = bytes;
+  call.dtype = DType::kUint8;
+  HORING_ASSIGN(operation, communicator.start(call, false));
+  HORING_TRY(communicator.finish(operation));
+  return all;
+}
+
+// The median rate of each rail and, under -1, of links inside groups.
+std::map<bool, double> medians(const std::vector<Row>& rows) {
+  std::map<bool, std::vector<double>> rates;
+  for (const Row& row : rows) {
+    rates[row.rail >= 0].push_back(row.bytes_per_second);
+  }
+  std::map<bool, double> result;
+  for (auto& [inter, values] : rates) {
+    std::nth_element(
+        values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2), values.end());
+    result[inter] = values[values.size() / 2];
+  }
+  return result;
+}
+
+std::string via(const Communicator& communicator, const Row& row) {
+  if (row.rail < 0) {
+    return communicator.placement().same_host(GlobalRank(row.from), GlobalRank(row.to))
+               ? "shared memory"
+               : "network inside the group";
+  }
+  const auto& nics = communicator.placement().nic;
+  return fmt::format("rail {}: {} {} -> {} {}",
+                     row.rail,
+                     nics[row.from].name,
+                     nics[row.from].address,
+                     nics[row.to].name,
+                     nics[row.to].address);
+}
+
+struct Diagnosis {
+  std::vector<std::string> remarks;  // by row
+  std::string verdict;
+  bool healthy = true;
+};
+
+Diagnosis diagnose(const Communicator& communicator, const std::vector<Row>& rows) {
+  Diagnosis diagnosis;
+  auto median = medians(rows);
+  std::string slow;
+  int slow_count = 0;
+  for (const Row& row : rows) {
+    const double share = row.bytes_per_second / std::max(median[row.rail >= 0], 1.0);
+    std::string remark;
+    if (row.rail >= 0 && share < kSlowShare) {
+      remark = fmt::format("slow: {:.0f} % of the median", share * 100);
+      const std::string text = fmt::format("rank {} ({}) to rank {} ({}) by {}",
+                                           row.from,
+                                           communicator.placement().host_name[row.from],
+                                           row.to,
+                                           communicator.placement().host_name[row.to],
+                                           via(communicator, row));
+      slow += (slow_count++ == 0 ? "" : "; ") + text;
+    }
+    diagnosis.remarks.push_back(std::move(remark));
+  }
+  diagnosis.healthy = slow_count == 0;
+  if (!diagnosis.healthy) {
+    diagnosis.verdict = fmt::format(
+        "{} of {} links are slow: {}. Check cabling, switch port and speed of these interfaces",
+        slow_count,
+        rows.size(),
+        slow);
+  } else if (rows.empty()) {
+    diagnosis.verdict = "healthy: one rank, no links";
+  } else {
+    diagnosis.verdict = fmt::format(
+        "healthy: {} ranks as {}, all {} links reachable; median between groups {:.1f} MB/s, "
+        "inside "
+        "{:.1f} MB/s",
+        communicator.map().world_size(),
+        communicator.map().to_string(),
+        rows.size(),
+        median[true] / 1e6,
+        median[false] / 1e6);
+  }
+  return diagnosis;
+}
+
+void print_table(const Communicator& communicator,
+                 const std::vector<Row>& rows,
+                 const Diagnosis& diagnosis) {
+  std::printf("%-6s %-6s %12s %14s  %s\n", "from", "to", "MB/s", "round trip us", "by");
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    std::printf("%-6u %-6u %12.1f %14.1f  %s%s%s\n",
+                row.from,
+                row.to,
+                row.bytes_per_second / 1e6,
+                row.round_trip_ns / 1e3,
+                via(communicator, row).c_str(),
+                diagnosis.remarks[i].empty() ? "" : "  <- ",
+                diagnosis.remarks[i].c_str());
+  }
+  std::printf("verdict: %s\n", diagnosis.verdict.c_str());
+}
+
+void print_json(const Communicator& communicator,
+                const std::vector<Row>& rows,
+                const Diagnosis& diagnosis) {
+  nlohmann::json links = nlohmann::json::array();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    links.push_back({{"from", rows[i].from},
+                     {"to", rows[i].to},
+                     {"rail", rows[i].rail},
+                     {"bytes_per_second", rows[i].bytes_per_second},
+                     {"round_trip_ns", rows[i].round_trip_ns},
+                     {"by", via(communicator, rows[i])},
+                     {"remark", diagnosis.remarks[i]}});
+  }
+  const nlohmann::json report{{"healthy", diagnosis.healthy},
+                              {"verdict", diagnosis.verdict},
+                              {"groups", communicator.map().to_string()},
+                              {"links", links}};
+  std::printf("%s\n", report.dump(2).c_str());
+}
+
+Result<bool> examine(bool json) {
+  CommunicatorConfig config;
+  HORING_ASSIGN(config.rendezvous, rendezvous_from_environment());
+  HORING_ASSIGN(config.key, JobKey::from_environment());
+  HORING_ASSIGN(const auto communicator, Communicator::create(config));
+  HORING_TRY(communicator->measure_links());
+  HORING_ASSIGN(const std::vector<Row> rows, gather_rows(*communicator));
+  const Diagnosis diagnosis = diagnose(*communicator, rows);
+  if (communicator->rank().value() == 0) {
+    (json ? print_json : print_table)(*communicator, rows, diagnosis);
+  }
+  return diagnosis.healthy;
+}
+
+}  // namespace
+
+int doctor_command(int argc, const char* const* argv) {
+  CLI::App app{
+      "Tests every link that this job's collectives will use: reachable, bandwidth, round trip.\n"
+      "Start it on every rank, as you start the job: horing run -n 4x4 -- horing doctor, or under\n"
+      "torchrun, srun or mpirun. Exit status 0: healthy, 1: slow links or an error.",
+      "horing doctor"};
+  bool json = false;
+  app.add_flag("--json", json, "print JSON");
+  CLI11_PARSE(app, argc, argv);
+  const Result<bool> healthy = examine(json);
+  if (!healthy.ok()) {
+    std::fprintf(stderr, "verdict: %s\n", healthy.status().to_string().c_str());
+    return 1;
+  }
+  return *healthy ? 0 : 1;
+}
+
+}  // namespace ho

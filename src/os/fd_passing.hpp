@@ -1,0 +1,44 @@
+// File descriptors between processes of one host, over Unix sockets in the abstract name space
+// (no file, gone with its process) that keep message boundaries.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "os/clock.hpp"
+#include "os/fd.hpp"
+
+namespace ho {
+
+inline constexpr size_t kMaxPassedFds = 8;
+
+// Listens at the abstract name; non-blocking.
+[[nodiscard]] Result<Fd> listen_abstract(const std::string& name, int backlog);
+// Connects; retries while the listener's queue is full, until the deadline.
+[[nodiscard]] Result<Fd> connect_abstract(const std::string& name, Deadline deadline);
+// The next connection, non-blocking, or an invalid Fd when none waits.
+[[nodiscard]] Result<Fd> accept_waiting(const Fd& listener);
+// The user id of the process at the other end, as it was when it connected.
+[[nodiscard]] Result<uid_t> peer_uid(const Fd& connection);
+
+// Sends one message with descriptors (at most kMaxPassedFds); they stay open here.
+[[nodiscard]] Status send_with_fds(const Fd& connection,
+                                   std::span<const std::byte> message,
+                                   std::span<const int> fds,
+                                   Deadline deadline);
+
+struct ReceivedFds {
+  size_t message_bytes = 0;  // 0: the other end closed
+  std::vector<Fd> fds;
+};
+// The message that waits, into `message` (a longer one is an error). Call when readable.
+[[nodiscard]] Result<ReceivedFds> receive_with_fds(const Fd& connection,
+                                                   std::span<std::byte> message);
+
+}  // namespace ho

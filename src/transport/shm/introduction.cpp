@@ -1,0 +1,340 @@
+#include "transport/shm/introduction.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/version.hpp"
+#include "os/fd_passing.hpp"
+#include "os/peer_memory.hpp"
+#include "os/random_bytes.hpp"
+
+namespace ho {
+namespace {
+
+constexpr uint64_t kMagic = 0x6d68732d676e6972;  // "ring-shm"
+using Secret = std::array<std::byte, 16>;
+
+// What goes through the control plane. Ranks of one host share byte order and layout.
+struct Card {
+  uint64_t magic = kMagic;
+  uint32_t version = kWireVersion;
+  uint32_t rank = 0;
+  uint64_t job_id = 0;
+  uint64_t ring_bytes = 0;
+  uint32_t member_count = 0;
+  int32_t pid = 0;
+  uint64_t probe_address = 0;
+  Secret probe{};  // what lies at probe_address
+  Secret token{};  // proves to this rank that a caller has read this card
+  std::array<char, 48> socket_name{};
+};
+static_assert(std::is_trivially_copyable_v<Card>);
+
+// What comes with the descriptors over the Unix socket.
+struct Greeting {
+  uint64_t magic = kMagic;
+  uint32_t from_index = 0;
+  uint32_t unused = 0;
+  Secret token{};  // the called rank's
+};
+static_assert(std::is_trivially_copyable_v<Greeting>);
+
+template <typename Plain>
+std::span<const std::byte> bytes_of(const Plain& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+std::string rank_text(GlobalRank rank) {
+  return "rank " + std::to_string(rank.value());
+}
+
+bool equal(const Secret& a, const Secret& b) {
+  std::byte difference{0};
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference |= a.at(i) ^ b.at(i);
+  }
+  return difference == std::byte{0};
+}
+
+Result<std::string> random_name() {
+  std::array<std::byte, 16> bytes{};
+  HORING_TRY(fill_random(bytes));
+  std::string name = "horing-";
+  for (const std::byte byte : bytes) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    name += kDigits[std::to_integer<size_t>(byte >> 4)];
+    name += kDigits[std::to_integer<size_t>(byte & std::byte{15})];
+  }
+  return name;
+}
+
+class Introducer {
+ public:
+  Introducer(const ShmOptions& options, const SegmentGeometry& geometry, Deadline deadline)
+      : options_(options), geometry_(geometry), deadline_(deadline) {
+    const auto self = std::find(options.members.begin(), options.members.end(), options.self);
+    self_ = static_cast<size_t>(self - options.members.begin());
+    peers_.resize(options.members.size());
+  }
+
+  [[nodiscard]] Status open_door();
+  [[nodiscard]] Status exchange_cards(const GroupExchange& exchange);
+  [[nodiscard]] Status call_everybody(const SharedMemory& segment, const EventFd& event);
+  [[nodiscard]] Status answer_everybody();
+  [[nodiscard]] Status try_reading(const GroupExchange& exchange);
+  [[nodiscard]] std::vector<std::unique_ptr<ShmPeer>> take_peers() { return std::move(peers_); }
+
+ private:
+  [[nodiscard]] Status check_card(size_t index, std::span<const std::byte> bytes);
+  [[nodiscard]] Status accept_callers();
+  // Reads what a caller sent. Callers that are not of the job are dropped without a word.
+  [[nodiscard]] Status hear(const Fd& caller);
+  [[nodiscard]] std::string absent() const;
+
+  const ShmOptions& options_;
+  const SegmentGeometry& geometry_;
+  Deadline deadline_;
+  size_t self_ = 0;
+  Fd listener_;
+  Card own_;
+  std::unique_ptr<Secret> probe_ = std::make_unique<Secret>();
+  std::vector<Card> cards_;
+  std::vector<Fd> callers_;  // connected, not heard yet
+  std::vector<std::unique_ptr<ShmPeer>> peers_;
+};
+
+Status Introducer::open_door() {
+  HORING_ASSIGN(const std::string name, random_name());
+  const int backlog = static_cast<int>(std::min<size_t>(options_.members.size() + 16, 4096));
+  HORING_ASSIGN(listener_, listen_abstract(name, backlog));
+  HORING_TRY(fill_random(own_.token));
+  HORING_TRY(fill_random(*probe_));
+  own_.rank = options_.self.value();
+  own_.job_id = options_.job_id;
+  own_.ring_bytes = geometry_.ring_bytes();
+  own_.member_count = static_cast<uint32_t>(options_.members.size());
+  own_.pid = ::getpid();
+  own_.probe_address = reinterpret_cast<uintptr_t>(probe_->data());
+  own_.probe = *probe_;
+  static_assert(sizeof(own_.socket_name) >= 7 + 32 + 1);
+  std::memcpy(own_.socket_name.data(), name.data(), name.size());
+  return {};
+}
+
+Status Introducer::check_card(size_t index, std::span<const std::byte> bytes) {
+  const GlobalRank rank = options_.members[index];
+  Card& card = cards_[index];
+  if (bytes.size() != sizeof(Card)) {
+    return {StatusCode::kProtocol,
+            rank_text(rank) + " introduced itself with " + std::to_string(bytes.size()) +
+                " bytes, expected " + std::to_string(sizeof(Card)) +
+                "; run the same build of the library on all ranks"};
+  }
+  std::memcpy(&card, bytes.data(), sizeof(Card));
+  if (card.magic != kMagic || card.version != kWireVersion || card.rank != rank.value()) {
+    return {StatusCode::kProtocol,
+            "the introduction of " + rank_text(rank) + " is damaged or of another version (" +
+                std::to_string(card.version) + ", this rank has " + std::to_string(kWireVersion) +
+                ")"};
+  }
+  if (card.job_id != options_.job_id) {
+    return {StatusCode::kMismatch, rank_text(rank) + " belongs to another job"};
+  }
+  if (card.ring_bytes != own_.ring_bytes || card.member_count != own_.member_count) {
+    return {StatusCode::kMismatch,
+            rank_text(rank) + " has rings of " + std::to_string(card.ring_bytes) + " bytes and " +
+                std::to_string(card.member_count) + " ranks on this host, this rank " +
+                std::to_string(own_.ring_bytes) + " bytes and " +
+                std::to_string(own_.member_count) +
+                " ranks; set HORING_SHM_RING_BYTES to the same value on all ranks"};
+  }
+  card.socket_name.back() = '\0';
+  if (card.pid <= 0 || card.socket_name.front() == '\0') {
+    return {StatusCode::kProtocol, "the introduction of " + rank_text(rank) + " is damaged"};
+  }
+  return {};
+}
+
+Status Introducer::exchange_cards(const GroupExchange& exchange) {
+  HORING_ASSIGN(const auto blobs, exchange(bytes_of(own_)));
+  if (blobs.size() != options_.members.size()) {
+    return {StatusCode::kInternal,
+            "the exchange among the ranks of this host gave " + std::to_string(blobs.size()) +
+                " introductions for " + std::to_string(options_.members.size()) + " ranks"};
+  }
+  cards_.resize(blobs.size());
+  for (size_t i = 0; i < blobs.size(); ++i) {
+    HORING_TRY(check_card(i, blobs[i]));
+  }
+  return {};
+}
+
+Status Introducer::call_everybody(const SharedMemory& segment, const EventFd& event) {
+  const std::array<int, 2> fds{segment.fd(), event.fd()};
+  for (size_t i = 0; i < cards_.size(); ++i) {
+    if (i == self_) {
+      continue;
+    }
+    auto connection = connect_abstract(cards_[i].socket_name.data(), deadline_);
+    Greeting greeting;
+    greeting.from_index = static_cast<uint32_t>(self_);
+    greeting.token = cards_[i].token;
+    const Status sent = connection.ok()
+                            ? send_with_fds(*connection, bytes_of(greeting), fds, deadline_)
+                            : connection.status();
+    if (!sent.ok()) {
+      return sent.with_context("handing shared memory to " + rank_text(options_.members[i]) +
+                               " (do both ranks share a network namespace? set HORING_HOST_ID "
+                               "to put them in different groups)");
+    }
+  }
+  return {};
+}
+
+std::string Introducer::absent() const {
+  std::string text;
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    if (i != self_ && peers_[i] == nullptr) {
+      text += (text.empty() ? "rank " : ", ") + std::to_string(options_.members[i].value());
+    }
+  }
+  return text;
+}
+
+Status Introducer::accept_callers() {
+  // More callers than ranks can only be strangers; the newest of them have to wait.
+  const size_t most = 2 * options_.members.size() + 16;
+  while (callers_.size() < most) {
+    HORING_ASSIGN(Fd caller, accept_waiting(listener_));
+    if (!caller.valid()) {
+      break;
+    }
+    HORING_ASSIGN(const uid_t uid, peer_uid(caller));
+    if (uid == ::geteuid() || uid == 0) {
+      callers_.push_back(std::move(caller));
+    }
+  }
+  return {};
+}
+
+Status Introducer::hear(const Fd& caller) {
+  Greeting greeting;
+  auto received = receive_with_fds(caller, std::as_writable_bytes(std::span(&greeting, 1)));
+  const bool ours = received.ok() && received->message_bytes == sizeof(greeting) &&
+                    greeting.magic == kMagic && equal(greeting.token, own_.token);
+  if (!ours) {
+    return {};
+  }
+  const size_t from = greeting.from_index;
+  if (from >= peers_.size() || from == self_ || peers_[from] != nullptr ||
+      received->fds.size() != 2) {
+    return {StatusCode::kProtocol,
+            "a rank of this job handed over shared memory in a malformed way (index " +
+                std::to_string(from) + ", " + std::to_string(received->fds.size()) +
+                " descriptors)"};
+  }
+  auto segment = SharedMemory::attach(std::move(received->fds[0]), geometry_.segment_bytes());
+  if (!segment.ok()) {
+    return segment.status().with_context("shared memory of " + rank_text(options_.members[from]));
+  }
+  segment->close_fd();
+  peers_[from] = std::make_unique<ShmPeer>(ShmPeer{std::move(*segment),
+                                                   EventFd(std::move(received->fds[1])),
+                                                   cards_[from].pid,
+                                                   false,
+                                                   false,
+                                                   {}});
+  return {};
+}
+
+Status Introducer::answer_everybody() {
+  while (!absent().empty()) {
+    if (passed(deadline_)) {
+      return {StatusCode::kTimeout,
+              "no shared memory from " + absent() +
+                  " within the deadline; see the output of these ranks"};
+    }
+    std::vector<pollfd> waits{{listener_.get(), POLLIN, 0}};
+    for (const Fd& caller : callers_) {
+      waits.push_back({caller.get(), POLLIN, 0});
+    }
+    const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(left(deadline_));
+    const auto timeout = static_cast<int>(std::clamp<int64_t>(left_ms.count(), 1, 100));
+    if (::poll(waits.data(), waits.size(), timeout) <= 0) {
+      continue;
+    }
+    std::vector<Fd> silent;
+    for (size_t i = 0; i < callers_.size(); ++i) {
+      if (waits[i + 1].revents == 0) {
+        silent.push_back(std::move(callers_[i]));
+        continue;
+      }
+      HORING_TRY(hear(callers_[i]));
+    }
+    callers_ = std::move(silent);
+    HORING_TRY(accept_callers());
+  }
+  return {};
+}
+
+Status Introducer::try_reading(const GroupExchange& exchange) {
+  const size_t count = peers_.size();
+  std::vector<std::byte> readable(count, std::byte{0});
+  for (size_t i = 0; i < count; ++i) {
+    if (i == self_) {
+      continue;
+    }
+    ShmPeer& peer = *peers_[i];
+    if (!options_.single_copy) {
+      peer.why_not = "switched off (HORING_SHM_SINGLE_COPY=0)";
+      continue;
+    }
+    Secret seen{};
+    const RemoteRange from{cards_[i].probe_address, seen.size()};
+    const std::span<std::byte> into(seen);
+    const Status read = read_peer_memory(peer.pid, std::span(&from, 1), std::span(&into, 1));
+    peer.reads_peer = read.ok() && equal(seen, cards_[i].probe);
+    if (!peer.reads_peer) {
+      peer.why_not =
+          read.ok() ? "its process id names another process here (pid namespaces)" : read.message();
+    }
+    readable[i] = peer.reads_peer ? std::byte{1} : std::byte{0};
+  }
+  HORING_ASSIGN(const auto verdicts, exchange(readable));
+  for (size_t i = 0; i < count; ++i) {
+    if (verdicts.size() != count || verdicts[i].size() != count) {
+      return {StatusCode::kProtocol,
+              "malformed answer about single copy from " + rank_text(options_.members[i])};
+    }
+    if (i != self_) {
+      peers_[i]->reads_me = options_.single_copy && verdicts[i][self_] == std::byte{1};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<std::unique_ptr<ShmPeer>>> introduce(const ShmOptions& options,
+                                                        const SegmentGeometry& geometry,
+                                                        const SharedMemory& segment,
+                                                        const EventFd& event,
+                                                        const GroupExchange& exchange,
+                                                        Deadline deadline) {
+  Introducer introducer(options, geometry, deadline);
+  if (options.members.size() == 1) {
+    return introducer.take_peers();
+  }
+  HORING_TRY(introducer.open_door());
+  HORING_TRY(introducer.exchange_cards(exchange));
+  HORING_TRY(introducer.call_everybody(segment, event));
+  HORING_TRY(introducer.answer_everybody());
+  HORING_TRY(introducer.try_reading(exchange));
+  return introducer.take_peers();
+}
+
+}  // namespace ho

@@ -1,0 +1,215 @@
+// The transport proper: this rank's segment, what it holds of its peers, the links made so far, and
+// the question "may I sleep?", which is answered from what the links' last calls have not seen.
+#include "transport/shm/shm_transport.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "transport/shm/introduction.hpp"
+#include "transport/shm/shm_link.hpp"
+
+namespace ho {
+namespace {
+
+class ShmTransportImpl : public ShmTransport {
+ public:
+  ShmTransportImpl(const ShmOptions& options,
+                   const SegmentGeometry& geometry,
+                   SharedMemory segment,
+                   EventFd event)
+      : options_(options),
+        geometry_(geometry),
+        segment_(std::move(segment)),
+        event_(std::move(event)),
+        sleeper_(SegmentGeometry::doorbell(segment_.bytes()), event_) {}
+
+  [[nodiscard]] Status meet(const GroupExchange& exchange, Deadline deadline) {
+    HORING_ASSIGN(peers_, introduce(options_, geometry_, segment_, event_, exchange, deadline));
+    segment_.close_fd();
+    return {};
+  }
+
+  [[nodiscard]] Result<Link*> link(const LinkKey& key) override;
+  [[nodiscard]] Status progress() override { return {}; }
+  [[nodiscard]] int wait_fd() const override { return event_.fd(); }
+  [[nodiscard]] bool prepare_wait(const WaitHint& hint) override {
+    return prepare(SleepMode::kEpoll, hint);
+  }
+  void finish_wait() override { finish(SleepMode::kEpoll); }
+  void wait(const WaitHint& hint, Deadline deadline) override;
+  void wake() override { Bell(SegmentGeometry::doorbell(segment_.bytes()), event_).wake(); }
+  [[nodiscard]] uint64_t memory_bytes() const override;
+  [[nodiscard]] std::string single_copy_status() const override;
+
+ private:
+  struct News {
+    uint64_t messages = 0;
+    bool urgent = false;  // whatever the hint counts
+  };
+
+  [[nodiscard]] bool prepare(SleepMode mode, const WaitHint& hint);
+  void finish(SleepMode mode);
+  [[nodiscard]] News news(const WaitHint& hint) const;
+  void mark_seen();
+  [[nodiscard]] size_t index_of(GlobalRank rank) const;
+  [[nodiscard]] std::unique_ptr<ShmLink> make_link(size_t peer, uint8_t channel);
+
+  ShmOptions options_;
+  SegmentGeometry geometry_;
+  SharedMemory segment_;
+  EventFd event_;
+  Sleeper sleeper_;
+  std::vector<std::unique_ptr<ShmPeer>> peers_;  // by member index
+  std::map<std::pair<size_t, uint8_t>, std::unique_ptr<ShmLink>> links_;
+};
+
+size_t ShmTransportImpl::index_of(GlobalRank rank) const {
+  const auto& members = options_.members;
+  return static_cast<size_t>(std::find(members.begin(), members.end(), rank) - members.begin());
+}
+
+std::unique_ptr<ShmLink> ShmTransportImpl::make_link(size_t peer, uint8_t channel) {
+  const size_t self = index_of(options_.self);
+  const ShmPeer& other = *peers_[peer];
+  const auto there = other.segment.bytes();
+  const auto here = segment_.bytes();
+  return std::make_unique<ShmLink>(
+      ShmLink::Wiring{options_.self,
+                      options_.members[peer],
+                      channel,
+                      RingWriter(geometry_.control(there, peer, self, channel),
+                                 geometry_.ring(there, peer, self, channel)),
+                      RingReader(geometry_.control(here, self, peer, channel),
+                                 geometry_.ring(here, self, peer, channel)),
+                      Bell(SegmentGeometry::doorbell(there), other.event),
+                      other.pid,
+                      other.reads_me,
+                      other.reads_peer,
+                      options_.single_copy_min_bytes});
+}
+
+Result<Link*> ShmTransportImpl::link(const LinkKey& key) {
+  const size_t peer = index_of(key.peer);
+  if (peer == options_.members.size() || key.peer == options_.self ||
+      key.channel >= kChannelCount) {
+    return Status(StatusCode::kInvalidArgument,
+                  "no shared memory link from rank " + std::to_string(options_.self.value()) +
+                      " to rank " + std::to_string(key.peer.value()) + " on channel " +
+                      std::to_string(key.channel) +
+                      ": links lead to other ranks of this host, on channels below " +
+                      std::to_string(kChannelCount));
+  }
+  auto& link = links_[{peer, key.channel}];
+  if (link == nullptr) {
+    link = make_link(peer, key.channel);
+  }
+  return static_cast<Link*>(link.get());
+}
+
+ShmTransportImpl::News ShmTransportImpl::news(const WaitHint& hint) const {
+  News found;
+  for (const auto& [key, link] : links_) {
+    found.messages += link->unseen_messages();
+    found.urgent =
+        found.urgent || link->unseen_half_full() || (hint.intra_releases && link->unseen_release());
+  }
+  found.urgent = found.urgent || sleeper_.wake_requested();
+  return found;
+}
+
+// News that has been announced once does not keep a rank awake that is not interested in it.
+void ShmTransportImpl::mark_seen() {
+  sleeper_.serve_wake_request();
+  for (auto& [key, link] : links_) {
+    link->mark_seen();
+  }
+}
+
+bool ShmTransportImpl::prepare(SleepMode mode, const WaitHint& hint) {
+  // Arrivals first: a message that is counted there has been published, so it is in the news too;
+  // one that slips in between counts twice, which wakes early, never late.
+  const uint32_t arrivals = sleeper_.arrivals();
+  const News before = news(hint);
+  const bool counts = hint.intra_arrivals != 0;
+  if (before.urgent || (counts && before.messages >= hint.intra_arrivals)) {
+    mark_seen();
+    return false;
+  }
+  const uint32_t wants = (counts ? kWantsCount : 0U) | (hint.intra_releases ? kWantsReleases : 0U);
+  const uint32_t missing =
+      hint.intra_arrivals - static_cast<uint32_t>(counts ? before.messages : 0);
+  const uint32_t wake_at = arrivals + missing;
+  sleeper_.announce(mode, wants, wake_at);
+  if (sleeper_.count_reached(wants, wake_at) || news(hint).urgent) {
+    finish(mode);
+    return false;
+  }
+  return true;
+}
+
+void ShmTransportImpl::finish(SleepMode mode) {
+  sleeper_.finish(mode);
+  mark_seen();
+}
+
+void ShmTransportImpl::wait(const WaitHint& hint, Deadline deadline) {
+  if (prepare(SleepMode::kFutex, hint)) {
+    sleeper_.sleep(deadline);
+    finish(SleepMode::kFutex);
+  }
+}
+
+uint64_t ShmTransportImpl::memory_bytes() const {
+  uint64_t bytes = segment_.bytes().size();
+  for (const auto& [key, link] : links_) {
+    bytes += link->staging_bytes();
+  }
+  return bytes;
+}
+
+std::string ShmTransportImpl::single_copy_status() const {
+  std::string failed;
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    if (peers_[i] == nullptr || (peers_[i]->reads_peer && peers_[i]->reads_me)) {
+      continue;
+    }
+    const std::string why =
+        peers_[i]->reads_peer ? "it cannot read this rank's memory" : peers_[i]->why_not;
+    failed += (failed.empty() ? "rank " : "; rank ") + std::to_string(options_.members[i].value()) +
+              ": " + why;
+  }
+  return failed.empty() ? "process_vm_readv to all ranks of this host" : failed;
+}
+
+Status check_options(const ShmOptions& options) {
+  auto sorted = options.members;
+  std::sort(sorted.begin(), sorted.end());
+  const bool duplicate = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+  if (duplicate || !std::binary_search(sorted.begin(), sorted.end(), options.self)) {
+    return {StatusCode::kInvalidArgument,
+            "shared memory of rank " + std::to_string(options.self.value()) +
+                ": the ranks of this host must be distinct and contain the rank itself"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ShmTransport>> ShmTransport::create(const ShmOptions& options,
+                                                           const GroupExchange& exchange,
+                                                           Deadline deadline) {
+  HORING_TRY(check_options(options));
+  const SegmentGeometry geometry(options.members.size(), options.ring_bytes);
+  HORING_ASSIGN(SharedMemory segment,
+                SharedMemory::create("horing-rank-" + std::to_string(options.self.value()),
+                                     geometry.segment_bytes()));
+  HORING_ASSIGN(EventFd event, EventFd::create());
+  auto transport =
+      std::make_unique<ShmTransportImpl>(options, geometry, std::move(segment), std::move(event));
+  if (const Status met = transport->meet(exchange, deadline); !met.ok()) {
+    return met.with_context("shared memory of rank " + std::to_string(options.self.value()));
+  }
+  return std::unique_ptr<ShmTransport>(std::move(transport));
+}
+
+}  // namespace ho

@@ -19,14 +19,16 @@ struct GpuDevice {
   std::string name;  // "cuda0", "rsmi0", or the PCI name
   std::string pci;   // "0000:3b:00.0"
   int32_t numa_node = -1;
+  std::vector<std::string> pci_path;  // bridges above it, from the host bridge down
 };
 
 struct NetworkInterface {
   std::string name;
-  std::string pci;          // "" for a virtual interface
-  int32_t numa_node = -1;   // -1 unknown
+  std::string pci;         // "" for a virtual interface
+  int32_t numa_node = -1;  // -1 unknown
+  std::vector<std::string> pci_path;
   uint64_t speed_mbit = 0;  // 0 unknown
-  std::string operstate;    // "up", "down", "unknown"
+  std::string operstate;    // "up", "down", "unknown", "absent" (in a file, but not on this host)
   bool loopback = false;
   std::vector<std::string> addresses;  // numeric with prefix length: "10.1.0.1/24", "fd00::1/64"
 };
@@ -34,7 +36,7 @@ struct NetworkInterface {
 struct Topology {
   std::string source;  // "live", "xml FILE", "synthetic"
   std::string host_name;
-  std::string host_id;  // equal on ranks of one host (boot id and namespaces, or HORING_HOST_ID)
+  std::string host_id;  // equal on ranks of one host (host_identity.hpp)
   uint32_t package_count = 0;
   uint32_t core_count = 0;
   uint32_t cpu_count = 0;

@@ -1,0 +1,125 @@
+#include "topo/agreement.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace ho {
+namespace {
+
+constexpr size_t kMostHostsNamed = 8;
+constexpr const char* kNotKnown = "(not known to it)";
+
+using RanksByValue = std::map<std::string, std::vector<size_t>>;
+
+std::string value_of(const RankCard& card, const std::string& name) {
+  const auto found = std::find_if(card.settings.begin(),
+                                  card.settings.end(),
+                                  [&](const Setting& setting) { return setting.name == name; });
+  return found == card.settings.end() ? kNotKnown : found->value;
+}
+
+std::string shown(const std::string& value) {
+  return value.empty() ? "(empty)" : value;
+}
+
+// "rank 3", "ranks 0-3, 7"
+std::string rank_list(const std::vector<size_t>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size();) {
+    size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) {
+      ++last;
+    }
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+    if (last > i) {
+      text += "-" + std::to_string(ranks[last]);
+    }
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string host_list(std::span<const RankCard> cards, const std::vector<size_t>& ranks) {
+  std::vector<std::string> hosts;
+  std::set<std::string> seen;
+  for (const size_t rank : ranks) {
+    if (seen.insert(cards[rank].host_name).second) {
+      hosts.push_back(cards[rank].host_name);
+    }
+  }
+  std::string text;
+  for (size_t i = 0; i < std::min(hosts.size(), kMostHostsNamed); ++i) {
+    text += (i == 0 ? "" : ", ") + hosts[i];
+  }
+  if (hosts.size() > kMostHostsNamed) {
+    text += " and " + std::to_string(hosts.size() - kMostHostsNamed) + " more hosts";
+  }
+  return text;
+}
+
+// Most ranks; of equally many, those of the lowest rank.
+const RanksByValue::value_type& majority(const RanksByValue& values) {
+  return *std::max_element(values.begin(), values.end(), [](const auto& a, const auto& b) {
+    return a.second.size() != b.second.size() ? a.second.size() < b.second.size()
+                                              : a.second.front() > b.second.front();
+  });
+}
+
+std::string difference(std::span<const RankCard> cards, const std::string& name) {
+  RanksByValue values;
+  for (size_t rank = 0; rank < cards.size(); ++rank) {
+    values[value_of(cards[rank], name)].push_back(rank);
+  }
+  if (values.size() < 2) {
+    return "";
+  }
+  const auto& [usual, usual_ranks] = majority(values);
+  std::string text;
+  for (const auto& [value, ranks] : values) {
+    if (value != usual) {
+      text += (text.empty() ? "" : "; ") + rank_list(ranks) + " (" + host_list(cards, ranks) +
+              "): " + name + "=" + shown(value);
+    }
+  }
+  return text + "; " +
+         (usual_ranks.size() == 1
+              ? rank_list(usual_ranks) + " (" + host_list(cards, usual_ranks) + ") has "
+              : std::to_string(usual_ranks.size()) + " ranks have ") +
+         shown(usual);
+}
+
+}  // namespace
+
+Status agree(std::span<const RankCard> cards) {
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  const std::vector<Setting>* previous = nullptr;
+  for (const RankCard& card : cards) {
+    if (previous != nullptr && *previous == card.settings) {
+      continue;
+    }
+    previous = &card.settings;
+    for (const Setting& setting : card.settings) {
+      if (seen.insert(setting.name).second) {
+        names.push_back(setting.name);
+      }
+    }
+  }
+  std::string text;
+  for (const std::string& name : names) {
+    const std::string one = difference(cards, name);
+    if (!one.empty()) {
+      text += (text.empty() ? "" : ". ") + one;
+    }
+  }
+  if (text.empty()) {
+    return {};
+  }
+  return {StatusCode::kMismatch,
+          "the ranks' settings differ: " + text + ". Give all ranks the same values"};
+}
+
+}  // namespace ho

@@ -1,0 +1,15 @@
+// Do all ranks have equal settings?
+#pragma once
+
+#include <span>
+
+#include "base/status.hpp"
+#include "topo/rank_card.hpp"
+
+namespace ho {
+
+// cards[r] is rank r's. A kMismatch error names every setting that differs, the ranks that differ
+// from most, and both values: "rank 3 (node1): HORING_PIECE_BYTES=65536; 15 ranks have 131072".
+[[nodiscard]] Status agree(std::span<const RankCard> cards);
+
+}  // namespace ho

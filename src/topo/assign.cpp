@@ -1,0 +1,516 @@
+// Four decisions, one after the other:
+// 1. Groups: equal host identities, or the group file.
+// 2. A NIC for each rank, host by host: evenly first, then near, then on a subnet that the other
+//    groups have too, then fast (seating.hpp).
+// 3. The order of the ranks in their group. Rail r of every group should reach rail r of the
+// others,
+//    so the smallest group sets a subnet per rail and the others order their ranks after it; and
+//    the first rails should use different NICs, because plans with fewer rings than rails use
+//    those.
+// 4. One address per rail, of one family and subnet in all groups where there is one.
+#include "topo/assign.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "topo/address.hpp"
+#include "topo/seating.hpp"
+
+namespace ho {
+namespace {
+
+constexpr size_t kMaxRanks = 65536;
+constexpr int64_t kMostSpeeds = 64;
+constexpr uint64_t kSlowerFactor = 4;
+
+struct Nic {
+  std::string name;
+  uint64_t speed_mbit = 0;
+  std::vector<InterfaceAddress> addresses;
+};
+
+using Subnets = std::set<std::string>;
+
+struct Host {
+  std::string name;
+  std::vector<Nic> nics;  // of all its ranks, in natural order
+  // By global rank: the NICs it offers (index into nics) and how far they are.
+  std::map<size_t, std::map<size_t, Distance>> offers;
+};
+
+struct Seat {
+  size_t host = 0;
+  size_t nic = 0;
+  bool has_nic = false;
+  uint32_t sharers = 1;
+  friend bool operator==(const Seat& a, const Seat& b) {
+    return a.host == b.host && a.nic == b.nic && a.has_nic == b.has_nic;
+  }
+};
+
+bool same_nic(const Nic& nic, const CardNic& card) {
+  return nic.name == card.name && nic.addresses.size() == card.addresses.size() &&
+         std::equal(nic.addresses.begin(),
+                    nic.addresses.end(),
+                    card.addresses.begin(),
+                    [](const InterfaceAddress& a, const std::string& b) {
+                      return b.starts_with(a.host) &&
+                             (b.size() == a.host.size() || b[a.host.size()] == '/');
+                    });
+}
+
+bool only_loopback(const CardNic& card) {
+  return std::all_of(card.addresses.begin(), card.addresses.end(), [](const std::string& text) {
+    const auto address = parse_interface_address(text);
+    return address && address->loopback;
+  });
+}
+
+bool on_any(const Nic& nic, const Subnets& subnets) {
+  // An address without a known subnet (/32, routed) says nothing against it.
+  return subnets.empty() ||
+         std::any_of(nic.addresses.begin(), nic.addresses.end(), [&](const InterfaceAddress& a) {
+           return a.subnet.empty() || subnets.contains(a.subnet);
+         });
+}
+
+class Assigner {
+ public:
+  Assigner(std::span<const RankCard> cards, const std::optional<GroupFile>& group_file)
+      : cards_(cards), group_file_(group_file) {}
+
+  Result<Assignment> run() {
+    if (cards_.empty() || cards_.size() > kMaxRanks) {
+      return Status(StatusCode::kInvalidArgument,
+                    "a world of " + std::to_string(cards_.size()) + " ranks");
+    }
+    collect_hosts();
+    HORING_ASSIGN(const GroupMap by_label, label_groups());
+    HORING_TRY(check_usable(by_label));
+    for (uint32_t g = 0; g < by_label.group_count(); ++g) {
+      members_.push_back(by_label.members(GroupIndex(g)));
+    }
+    rail_count_ = by_label.rail_count();
+    seats_.resize(cards_.size());
+    seat_all();
+    order_all();
+    HORING_ASSIGN(GroupMap map, GroupMap::from_members(members_));
+    return finish(std::move(map));
+  }
+
+ private:
+  void collect_hosts() {
+    std::map<std::string, size_t> index;
+    std::set<std::string> names;
+    for (const RankCard& card : cards_) {
+      names.insert(card.host_name);
+    }
+    loopback_reaches_all_ = names.size() == 1;
+    for (size_t rank = 0; rank < cards_.size(); ++rank) {
+      const auto [entry, is_new] = index.emplace(cards_[rank].host_id, hosts_.size());
+      if (is_new) {
+        hosts_.push_back({cards_[rank].host_name, {}, {}});
+      }
+      host_of_rank_.push_back(static_cast<uint32_t>(entry->second));
+    }
+    for (size_t rank = 0; rank < cards_.size(); ++rank) {
+      collect_offers(rank, hosts_[host_of_rank_[rank]]);
+    }
+  }
+
+  void collect_offers(size_t rank, Host& host) {
+    std::vector<const CardNic*> sorted;
+    for (const CardNic& card : cards_[rank].nics) {
+      if (loopback_reaches_all_ || !only_loopback(card)) {
+        sorted.push_back(&card);
+      }
+    }
+    std::sort(sorted.begin(), sorted.end(), [](const CardNic* a, const CardNic* b) {
+      return natural_less(a->name, b->name);
+    });
+    auto& offers = host.offers[rank];
+    for (const CardNic* card : sorted) {
+      size_t nic = 0;
+      while (nic < host.nics.size() && !same_nic(host.nics[nic], *card)) {
+        ++nic;
+      }
+      if (nic == host.nics.size()) {
+        host.nics.push_back(make_nic(*card));
+      }
+      offers[nic] = card->distance;
+    }
+  }
+
+  static Nic make_nic(const CardNic& card) {
+    Nic nic{card.name, card.speed_mbit, {}};
+    for (const std::string& text : card.addresses) {
+      if (auto address = parse_interface_address(text)) {
+        nic.addresses.push_back(std::move(*address));
+      }
+    }
+    return nic;
+  }
+
+  Result<GroupMap> label_groups() const {
+    std::vector<std::string> labels;
+    labels.reserve(cards_.size());
+    for (size_t rank = 0; rank < cards_.size(); ++rank) {
+      if (group_file_) {
+        HORING_ASSIGN(const uint32_t group, group_file_->group_of(cards_[rank].host_name));
+        labels.push_back(std::to_string(group));
+      } else {
+        labels.push_back(std::to_string(host_of_rank_[rank]));
+      }
+    }
+    return GroupMap::from_labels(labels);
+  }
+
+  Status check_usable(const GroupMap& map) const {
+    if (map.group_count() == 1) {
+      return {};
+    }
+    for (size_t rank = 0; rank < cards_.size(); ++rank) {
+      const auto& offers = hosts_[host_of_rank_[rank]].offers;
+      if (offers.at(rank).empty()) {
+        return no_nic(rank);
+      }
+    }
+    return {};
+  }
+
+  Status no_nic(size_t rank) const {
+    const RankCard& card = cards_[rank];
+    std::string text = "host " + card.host_name + " (rank " + std::to_string(rank) +
+                       ") has no usable network interface, and other groups must be reached: ";
+    std::string list;
+    for (const CardNic& nic : card.nics) {
+      list += (list.empty() ? "" : "; ") + nic.name +
+              " dropped: loopback, which other hosts cannot reach";
+    }
+    for (const DroppedNic& dropped : card.dropped) {
+      list += (list.empty() ? "" : "; ") + dropped.name + " " + dropped.reason;
+    }
+    return {StatusCode::kInvalidArgument,
+            text + (list.empty() ? "it shows none at all" : list) +
+                ". Bring one up, give it an address, or change HORING_SOCKET_IFNAME; `horing "
+                "topo` shows what the library sees"};
+  }
+
+  [[nodiscard]] size_t reference_group() const {
+    const auto smallest =
+        std::min_element(members_.begin(), members_.end(), [](const auto& a, const auto& b) {
+          return a.size() < b.size();
+        });
+    return static_cast<size_t>(smallest - members_.begin());
+  }
+
+  [[nodiscard]] Subnets subnets_of_group(size_t group) const {
+    Subnets subnets;
+    for (const GlobalRank rank : members_[group]) {
+      const Host& host = hosts_[host_of_rank_[rank.at()]];
+      for (const auto& [nic, distance] : host.offers.at(rank.at())) {
+        for (const InterfaceAddress& address : host.nics[nic].addresses) {
+          if (!address.subnet.empty()) {
+            subnets.insert(address.subnet);
+          }
+        }
+      }
+    }
+    return subnets;
+  }
+
+  [[nodiscard]] Subnets common_subnets() const {
+    Subnets common = subnets_of_group(0);
+    for (size_t g = 1; g < members_.size() && !common.empty(); ++g) {
+      const Subnets here = subnets_of_group(g);
+      std::erase_if(common, [&](const std::string& subnet) { return !here.contains(subnet); });
+    }
+    return common;
+  }
+
+  void seat_all() {
+    const size_t reference = reference_group();
+    common_ = common_subnets();
+    seat_group(reference, common_);
+    Subnets used;
+    for (const GlobalRank rank : members_[reference]) {
+      if (const Nic* nic = nic_of(rank.at())) {
+        for (const InterfaceAddress& address : nic->addresses) {
+          used.insert(address.subnet);
+        }
+      }
+    }
+    used.erase("");
+    for (size_t g = 0; g < members_.size(); ++g) {
+      if (g != reference) {
+        seat_group(g, used);
+      }
+    }
+  }
+
+  void seat_group(size_t group, const Subnets& wanted) {
+    std::map<size_t, std::vector<size_t>> ranks_of_host;
+    for (const GlobalRank rank : members_[group]) {
+      ranks_of_host[host_of_rank_[rank.at()]].push_back(rank.at());
+    }
+    for (const auto& [host, ranks] : ranks_of_host) {
+      seat_host(host, ranks, wanted);
+    }
+  }
+
+  void seat_host(size_t host_index, const std::vector<size_t>& ranks, const Subnets& wanted) {
+    const Host& host = hosts_[host_index];
+    std::vector<std::vector<int64_t>> costs;
+    std::vector<size_t> seated;
+    for (const size_t rank : ranks) {
+      seats_[rank].host = host_index;
+      if (!host.offers.at(rank).empty()) {
+        costs.push_back(costs_of(host, host.offers.at(rank), wanted));
+        seated.push_back(rank);
+      }
+    }
+    const std::vector<size_t> nics = seat_evenly(costs);
+    for (size_t i = 0; i < seated.size(); ++i) {
+      const auto sharers = std::count(nics.begin(), nics.end(), nics[i]);
+      seats_[seated[i]] = {host_index, nics[i], true, static_cast<uint32_t>(sharers)};
+    }
+  }
+
+  static std::vector<int64_t> costs_of(const Host& host,
+                                       const std::map<size_t, Distance>& offers,
+                                       const Subnets& wanted) {
+    std::set<uint64_t> speeds;
+    for (const Nic& nic : host.nics) {
+      speeds.insert(nic.speed_mbit);
+    }
+    std::vector<int64_t> costs(host.nics.size(), kForbiddenSeat);
+    for (const auto& [nic, distance] : offers) {
+      const int64_t elsewhere = on_any(host.nics[nic], wanted) ? 0 : 1;
+      const auto faster =
+          std::distance(speeds.upper_bound(host.nics[nic].speed_mbit), speeds.end());
+      costs[nic] = (int64_t{distance} * 2 + elsewhere) * kMostSpeeds +
+                   std::min<int64_t>(faster, kMostSpeeds - 1);
+    }
+    return costs;
+  }
+
+  [[nodiscard]] const Nic* nic_of(size_t rank) const {
+    const Seat& seat = seats_[rank];
+    return seat.has_nic ? &hosts_[seat.host].nics[seat.nic] : nullptr;
+  }
+
+  void order_all() {
+    if (members_.size() < 2) {
+      return;
+    }
+    const size_t reference = reference_group();
+    for (auto& members : members_) {
+      distinct_nics_first(members);
+    }
+    for (size_t g = 0; g < members_.size(); ++g) {
+      if (g != reference) {
+        follow(members_[reference], members_[g]);
+      }
+    }
+  }
+
+  // The first rank of each NIC, then the second of each, ...: the order stays as it is where NICs
+  // were dealt out in turn.
+  void distinct_nics_first(std::vector<GlobalRank>& members) const {
+    std::map<std::pair<size_t, size_t>, uint32_t> dealt;
+    std::vector<std::pair<uint32_t, GlobalRank>> keyed;
+    for (const GlobalRank rank : members) {
+      const Seat& seat = seats_[rank.at()];
+      keyed.emplace_back(dealt[{seat.host, seat.nic}]++, rank);
+    }
+    std::stable_sort(
+        keyed.begin(), keyed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (size_t i = 0; i < members.size(); ++i) {
+      members[i] = keyed[i].second;
+    }
+  }
+
+  [[nodiscard]] bool reach(GlobalRank a, GlobalRank b) const {
+    const Nic* left = nic_of(a.at());
+    const Nic* right = nic_of(b.at());
+    if (left == nullptr || right == nullptr) {
+      return true;
+    }
+    Subnets subnets;
+    for (const InterfaceAddress& address : left->addresses) {
+      if (address.subnet.empty()) {
+        return true;
+      }
+      subnets.insert(address.subnet);
+    }
+    return on_any(*right, subnets);
+  }
+
+  // Ranks that already match their rail stay; the others are exchanged where that makes a match.
+  void follow(const std::vector<GlobalRank>& reference, std::vector<GlobalRank>& members) const {
+    for (size_t rail = 0; rail < rail_count_; ++rail) {
+      if (reach(reference[rail], members[rail])) {
+        continue;
+      }
+      for (size_t other = 0; other < members.size(); ++other) {
+        const bool other_is_matched =
+            other < rail_count_ && reach(reference[other], members[other]);
+        if (!other_is_matched && reach(reference[rail], members[other])) {
+          std::swap(members[rail], members[other]);
+          break;
+        }
+      }
+    }
+  }
+
+  Assignment finish(GroupMap map) {
+    Assignment result{std::move(map), 1, {}, {}, host_of_rank_, {}, {}};
+    for (const Host& host : hosts_) {
+      result.host_names.push_back(host.name);
+    }
+    for (size_t rank = 0; rank < cards_.size(); ++rank) {
+      result.nic_of_rank.push_back(assigned(rank, nullptr));
+    }
+    const size_t reference = reference_group();
+    for (size_t g = 0; g < members_.size(); ++g) {
+      auto& rails = result.rails.emplace_back();
+      for (size_t rail = 0; rail < rail_count_; ++rail) {
+        const InterfaceAddress* like = best_address(members_[reference][rail].at(), nullptr);
+        const size_t rank = members_[g][rail].at();
+        result.nic_of_rank[rank] = assigned(rank, like);
+        rails.push_back(result.nic_of_rank[rank]);
+      }
+    }
+    result.ring_count = count_rings();
+    for (size_t rail = 0; rail < rail_count_ && members_.size() > 1; ++rail) {
+      warn_of_subnets(rail, result);
+    }
+    warn_of_speeds(result);
+    return result;
+  }
+
+  // The address most like `like`; without it, one on a subnet that all groups have, else IPv4.
+  [[nodiscard]] const InterfaceAddress* best_address(size_t rank,
+                                                     const InterfaceAddress* like) const {
+    const Nic* nic = nic_of(rank);
+    if (nic == nullptr || nic->addresses.empty()) {
+      return nullptr;
+    }
+    const auto badness = [&](const InterfaceAddress& address) {
+      if (like != nullptr) {
+        return (address.ipv6 != like->ipv6 ? 2 : 0) + (address.subnet != like->subnet ? 1 : 0);
+      }
+      return (common_.contains(address.subnet) ? 0 : 2) + (address.ipv6 ? 1 : 0);
+    };
+    return &*std::min_element(
+        nic->addresses.begin(), nic->addresses.end(), [&](const auto& a, const auto& b) {
+          return badness(a) < badness(b);
+        });
+  }
+
+  [[nodiscard]] AssignedNic assigned(size_t rank, const InterfaceAddress* like) const {
+    AssignedNic result;
+    const InterfaceAddress* address = best_address(rank, like);
+    if (address == nullptr) {
+      return result;
+    }
+    const Nic& nic = *nic_of(rank);
+    const Seat& seat = seats_[rank];
+    result.name = nic.name;
+    result.address = address->host;
+    result.subnet = address->subnet;
+    result.speed_mbit = nic.speed_mbit;
+    result.distance = hosts_[seat.host].offers.at(rank).at(seat.nic);
+    result.sharers = seat.sharers;
+    return result;
+  }
+
+  [[nodiscard]] uint32_t count_rings() const {
+    size_t rings = rail_count_;
+    for (const auto& members : members_) {
+      std::set<std::pair<size_t, size_t>> seen;
+      size_t distinct = 0;
+      while (distinct < rings) {
+        const Seat& seat = seats_[members[distinct].at()];
+        if (!seat.has_nic || !seen.emplace(seat.host, seat.nic).second) {
+          break;
+        }
+        ++distinct;
+      }
+      rings = distinct;
+    }
+    return static_cast<uint32_t>(std::max<size_t>(rings, 1));
+  }
+
+  [[nodiscard]] std::string place(size_t group, size_t rail, const AssignedNic& nic) const {
+    const size_t rank = members_[group][rail].at();
+    return hosts_[host_of_rank_[rank]].name + " has " + nic.name + " " + nic.address + " (" +
+           (nic.subnet.empty() ? "no subnet" : nic.subnet) + ")";
+  }
+
+  void warn_of_subnets(size_t rail, Assignment& result) const {
+    const size_t reference = reference_group();
+    const AssignedNic& first = result.rails[reference][rail];
+    size_t differing = 0;
+    std::string example;
+    for (size_t g = 0; g < result.rails.size(); ++g) {
+      const AssignedNic& nic = result.rails[g][rail];
+      const bool families = (nic.address.find(':') == std::string::npos) !=
+                            (first.address.find(':') == std::string::npos);
+      const bool subnets =
+          nic.subnet != first.subnet && !nic.subnet.empty() && !first.subnet.empty();
+      if (families || subnets) {
+        ++differing;
+        example = example.empty() ? place(g, rail, nic) : example;
+      }
+    }
+    if (differing > 0) {
+      result.warnings.push_back(
+          "rail " + std::to_string(rail) + ": " + std::to_string(differing) + " of " +
+          std::to_string(result.rails.size()) +
+          " groups are on another subnet: " + place(reference, rail, first) + ", " + example +
+          "; without a route between them the rail cannot connect. HORING_SOCKET_IFNAME chooses "
+          "interfaces");
+    }
+  }
+
+  // Every NIC is used before one is shared, so a slow one among fast ones is used as well: say so.
+  static void warn_of_speeds(Assignment& result) {
+    uint64_t fastest = 0;
+    for (const AssignedNic& nic : result.nic_of_rank) {
+      fastest = std::max(fastest, nic.speed_mbit);
+    }
+    for (size_t rank = 0; rank < result.nic_of_rank.size(); ++rank) {
+      const AssignedNic& nic = result.nic_of_rank[rank];
+      if (nic.speed_mbit > 0 && nic.speed_mbit * kSlowerFactor <= fastest) {
+        result.warnings.push_back("rank " + std::to_string(rank) + " (" +
+                                  result.host_names[result.host_of_rank[rank]] + ") uses " +
+                                  nic.name + " with " + std::to_string(nic.speed_mbit) +
+                                  " Mbit/s where others have " + std::to_string(fastest) +
+                                  ", and the slowest rail sets the pace; HORING_SOCKET_IFNAME=^" +
+                                  nic.name + " leaves it out");
+        return;
+      }
+    }
+  }
+
+  std::span<const RankCard> cards_;
+  const std::optional<GroupFile>& group_file_;
+  bool loopback_reaches_all_ = true;
+  std::vector<Host> hosts_;
+  std::vector<uint32_t> host_of_rank_;
+  std::vector<std::vector<GlobalRank>> members_;
+  size_t rail_count_ = 0;
+  Subnets common_;
+  std::vector<Seat> seats_;
+};
+
+}  // namespace
+
+Result<Assignment> assign_rails(std::span<const RankCard> cards,
+                                const std::optional<GroupFile>& group_file) {
+  return Assigner(cards, group_file).run();
+}
+
+}  // namespace ho

@@ -1,0 +1,142 @@
+#include "topo/discover.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "base/env.hpp"
+#include "topo/host_identity.hpp"
+#include "topo/hwloc_reader.hpp"
+#include "topo/interfaces.hpp"
+#include "topo/xml_shape.hpp"
+
+namespace ho {
+namespace {
+
+constexpr uintmax_t kMaxXmlBytes = uintmax_t{64} << 20U;
+constexpr const char* kHowToMake = "; `lstopo --of xml FILE` writes such a file";
+
+Status xml_error(const std::string& path, const std::string& what) {
+  return {StatusCode::kInvalidArgument, "topology file " + path + ": " + what + kHowToMake};
+}
+
+Result<std::string> read_text(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return xml_error(path, "is a directory");
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return xml_error(path, "cannot be opened: " + system_error("open", errno).message());
+  }
+  std::string text;
+  std::string block(size_t{1} << 16U, '\0');
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
+    text.append(block, 0, static_cast<size_t>(file.gcount()));
+    if (text.size() > kMaxXmlBytes) {
+      return xml_error(path, "is larger than 64 MiB, no topology is");
+    }
+  }
+  return text;
+}
+
+const NetworkInterface* find_interface(std::span<const NetworkInterface> interfaces,
+                                       const std::string& name) {
+  const auto found = std::find_if(interfaces.begin(), interfaces.end(), [&](const auto& interface) {
+    return interface.name == name;
+  });
+  return found == interfaces.end() ? nullptr : &*found;
+}
+
+// getifaddrs says which interfaces there are; hwloc adds the PCI path of those that sysfs placed.
+void adopt_pci(std::span<const NetworkInterface> from_hwloc, NetworkInterface& interface) {
+  const NetworkInterface* known = find_interface(from_hwloc, interface.name);
+  if (known == nullptr || interface.pci.empty() || known->pci != interface.pci) {
+    return;
+  }
+  interface.pci_path = known->pci_path;
+  if (known->numa_node >= 0) {
+    interface.numa_node = known->numa_node;
+  }
+}
+
+}  // namespace
+
+Result<Topology> discover_live(const SystemRoots& roots) {
+  auto loaded = read_hwloc(HwlocSource::kLive, "");
+  if (!loaded.ok()) {
+    return loaded.status().with_context("discovering this host's topology");
+  }
+  Topology topology = std::move(loaded).value();
+  HORING_ASSIGN(auto interfaces, live_interfaces(roots.sysfs));
+  for (NetworkInterface& interface : interfaces) {
+    adopt_pci(topology.interfaces, interface);
+  }
+  topology.source = "live";
+  topology.interfaces = std::move(interfaces);
+  topology.host_name = host_name();
+  HORING_ASSIGN(topology.host_id, host_identity(roots.proc));
+  return topology;
+}
+
+Result<Topology> parse_topology_xml(std::string_view xml, const std::string& path) {
+  if (const auto fault = xml_fault(xml)) {
+    return xml_error(path, *fault);
+  }
+  auto loaded = read_hwloc(HwlocSource::kXmlText, std::string(xml));
+  if (!loaded.ok()) {
+    return xml_error(path, loaded.status().message());
+  }
+  Topology topology = std::move(loaded).value();
+  if (topology.cpu_count == 0) {
+    return xml_error(path, "has no CPUs");
+  }
+  topology.source = "xml " + path;
+  if (topology.host_name.empty()) {
+    topology.host_name = std::filesystem::path(path).stem().string();
+  }
+  topology.host_id = topology.host_name;
+  return topology;
+}
+
+Result<Topology> discover_xml(const std::string& path) {
+  HORING_ASSIGN(const std::string text, read_text(path));
+  return parse_topology_xml(text, path);
+}
+
+void adopt_live(std::span<const NetworkInterface> live, Topology& topology) {
+  for (NetworkInterface& interface : topology.interfaces) {
+    const NetworkInterface* here = find_interface(live, interface.name);
+    if (here == nullptr) {
+      interface.operstate = "absent";
+      continue;
+    }
+    interface.addresses = here->addresses;
+    interface.operstate = here->operstate;
+    interface.loopback = here->loopback;
+    if (interface.speed_mbit == 0) {
+      interface.speed_mbit = here->speed_mbit;
+    }
+  }
+}
+
+Result<Topology> discover(const SystemRoots& roots) {
+  const std::string path = env::text(env::kTopoFile);
+  if (path.empty()) {
+    return discover_live(roots);
+  }
+  auto loaded = discover_xml(path);
+  if (!loaded.ok()) {
+    return loaded.status().with_context("HORING_TOPO_FILE");
+  }
+  Topology topology = std::move(loaded).value();
+  HORING_ASSIGN(const auto live, live_interfaces(roots.sysfs));
+  adopt_live(live, topology);
+  topology.host_name = host_name();
+  HORING_ASSIGN(topology.host_id, host_identity(roots.proc));
+  return topology;
+}
+
+}  // namespace ho

@@ -1,0 +1,37 @@
+// Which interfaces may be rails, and why: the operator's list in NCCL's syntax, then what cannot
+// carry data.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "topo/topology.hpp"
+
+namespace ho {
+
+// HORING_SOCKET_IFNAME. "eth,ib": names that begin so. "=eth0,eth1": these names. "^docker,lo": no
+// name that begins so. "^=eth3": not these names. Empty: the default, which is every interface but
+// loopback, docker* and virbr*; those two kinds, then loopback, serve where nothing else can.
+struct InterfaceFilter {
+  bool is_default = true;
+  bool exclude = false;
+  bool exact = false;
+  std::vector<std::string> names;
+  std::string text;
+};
+[[nodiscard]] Result<InterfaceFilter> parse_interface_filter(std::string_view text);
+// From the environment.
+[[nodiscard]] Result<InterfaceFilter> interface_filter();
+
+struct InterfaceVerdict {
+  bool taken = false;
+  std::string reason;  // "taken: up, 10.1.0.1/24", "dropped: no address"
+};
+// One verdict per interface, in the same order. Pure.
+[[nodiscard]] std::vector<InterfaceVerdict> judge_interfaces(
+    std::span<const NetworkInterface> interfaces, const InterfaceFilter& filter);
+
+}  // namespace ho

@@ -1,0 +1,218 @@
+#include "topo/interfaces.hpp"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netpacket/packet.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "topo/address.hpp"
+
+namespace ho {
+namespace {
+
+std::optional<std::string> read_word(const std::string& path) {
+  std::ifstream file(path);
+  std::string word;
+  if (!(file >> word)) {
+    return std::nullopt;
+  }
+  return word;
+}
+
+std::optional<int64_t> read_number(const std::string& path) {
+  const auto word = read_word(path);
+  int64_t value = 0;
+  if (!word) {
+    return std::nullopt;
+  }
+  const auto [end, error] = std::from_chars(word->data(), word->data() + word->size(), value);
+  if (error != std::errc() || end != word->data() + word->size()) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+// getifaddrs hands out sockaddrs of several families behind one pointer type; memcpy is the cast
+// that is always defined.
+template <typename Address>
+Address address_as(const sockaddr* generic) {
+  Address address{};
+  std::memcpy(&address, generic, sizeof(address));
+  return address;
+}
+
+template <size_t N>
+uint32_t prefix_length(const std::array<uint8_t, N>& mask) {
+  uint32_t bits = 0;
+  for (const uint8_t byte : mask) {
+    bits += static_cast<uint32_t>(std::popcount(byte));
+  }
+  return bits;
+}
+
+std::optional<std::string> ipv4_text(const ifaddrs& entry) {
+  const auto address = address_as<sockaddr_in>(entry.ifa_addr);
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
+  uint32_t prefix = 32;
+  if (entry.ifa_netmask != nullptr) {
+    const auto mask = address_as<sockaddr_in>(entry.ifa_netmask);
+    prefix = static_cast<uint32_t>(std::popcount(mask.sin_addr.s_addr));
+  }
+  return std::string(text.data()) + "/" + std::to_string(prefix);
+}
+
+std::optional<std::string> ipv6_text(const ifaddrs& entry) {
+  const auto address = address_as<sockaddr_in6>(entry.ifa_addr);
+  if (address.sin6_addr.s6_addr[0] == 0xfe && (address.sin6_addr.s6_addr[1] & 0xc0) == 0x80) {
+    return std::nullopt;  // link-local: every interface has one, and it needs a scope to be used
+  }
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(AF_INET6, &address.sin6_addr, text.data(), text.size());
+  uint32_t prefix = 128;
+  if (entry.ifa_netmask != nullptr) {
+    const auto mask = address_as<sockaddr_in6>(entry.ifa_netmask);
+    prefix = prefix_length(std::to_array(mask.sin6_addr.s6_addr));
+  }
+  return std::string(text.data()) + "/" + std::to_string(prefix);
+}
+
+std::string hardware_text(const sockaddr_ll& link) {
+  std::string text;
+  const size_t count = std::min<size_t>(link.sll_halen, sizeof(link.sll_addr));
+  for (size_t i = 0; i < count; ++i) {
+    std::array<char, 4> byte{};
+    std::snprintf(byte.data(), byte.size(), "%02x", static_cast<unsigned>(link.sll_addr[i]));
+    text += (i == 0 ? "" : ":") + std::string(byte.data());
+  }
+  return text;
+}
+
+struct Found {
+  NetworkInterface interface;
+  LinkIdentity identity;
+  bool administratively_up = false;
+};
+
+void add_entry(const ifaddrs& entry, Found& found) {
+  found.interface.name = entry.ifa_name;
+  found.interface.loopback = (entry.ifa_flags & IFF_LOOPBACK) != 0;
+  found.administratively_up = (entry.ifa_flags & IFF_UP) != 0;
+  const bool running = found.administratively_up && (entry.ifa_flags & IFF_RUNNING) != 0;
+  found.interface.operstate = running ? "up" : "down";
+  if (entry.ifa_addr == nullptr) {
+    return;
+  }
+  std::optional<std::string> address;
+  switch (entry.ifa_addr->sa_family) {
+    case AF_PACKET: {
+      const auto link = address_as<sockaddr_ll>(entry.ifa_addr);
+      found.identity.index = static_cast<uint32_t>(link.sll_ifindex);
+      found.identity.hardware_address = hardware_text(link);
+      return;
+    }
+    case AF_INET:
+      address = ipv4_text(entry);
+      break;
+    case AF_INET6:
+      address = ipv6_text(entry);
+      break;
+    default:
+      return;
+  }
+  if (address) {
+    found.interface.addresses.push_back(std::move(*address));
+  }
+}
+
+bool is_pci_address(std::string_view text) {
+  constexpr std::string_view kShape = "hhhh:hh:hh.h";
+  if (text.size() != kShape.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool hex = std::isxdigit(static_cast<unsigned char>(text[i])) != 0;
+    if (kShape[i] == 'h' ? !hex : text[i] != kShape[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The device link of a virtio interface names the virtio device; its PCI device is further up.
+void add_pci(const std::string& entry, NetworkInterface& interface) {
+  std::error_code error;
+  auto device = std::filesystem::canonical(entry + "/device", error);
+  while (!error && device.has_relative_path() && !is_pci_address(device.filename().string())) {
+    device = device.parent_path();
+  }
+  if (error || !device.has_relative_path()) {
+    return;
+  }
+  interface.pci = device.filename().string();
+  interface.numa_node =
+      static_cast<int32_t>(read_number(device.string() + "/numa_node").value_or(-1));
+}
+
+}  // namespace
+
+bool add_from_sysfs(const std::string& sysfs_root,
+                    const LinkIdentity& identity,
+                    NetworkInterface& interface) {
+  const std::string entry = sysfs_root + "/class/net/" + interface.name;
+  const auto index = read_number(entry + "/ifindex");
+  const std::string hardware = read_word(entry + "/address").value_or("");
+  // Long hardware addresses (InfiniBand) come shortened from the kernel: what there is must agree.
+  if (!index || *index != static_cast<int64_t>(identity.index) ||
+      hardware.compare(0, identity.hardware_address.size(), identity.hardware_address) != 0) {
+    return false;
+  }
+  interface.operstate = read_word(entry + "/operstate").value_or(interface.operstate);
+  const int64_t speed = read_number(entry + "/speed").value_or(0);
+  interface.speed_mbit = speed > 0 ? static_cast<uint64_t>(speed) : 0;
+  add_pci(entry, interface);
+  return true;
+}
+
+Result<std::vector<NetworkInterface>> live_interfaces(const std::string& sysfs_root) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) {
+    return system_error("getifaddrs(), for the interfaces of this host", errno);
+  }
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
+  std::map<std::string, Found> by_name;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_name != nullptr) {
+      add_entry(*entry, by_name[entry->ifa_name]);
+    }
+  }
+  std::vector<NetworkInterface> interfaces;
+  for (auto& [name, found] : by_name) {
+    add_from_sysfs(sysfs_root, found.identity, found.interface);
+    if (!found.administratively_up) {
+      found.interface.operstate = "down";
+    }
+    interfaces.push_back(std::move(found.interface));
+  }
+  std::sort(interfaces.begin(), interfaces.end(), [](const auto& a, const auto& b) {
+    return natural_less(a.name, b.name);
+  });
+  return interfaces;
+}
+
+}  // namespace ho

@@ -1,0 +1,145 @@
+// A scan of tags only: attributes and text are skipped, quotes respected. It accepts more than XML
+// does; hwloc judges the rest.
+#include "topo/xml_shape.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace ho {
+namespace {
+
+constexpr size_t kMaxDepth = 256;
+
+struct OpenElement {
+  std::string_view name;
+  size_t line = 0;
+};
+
+class Scan {
+ public:
+  explicit Scan(std::string_view text) : text_(text) {}
+
+  std::optional<std::string> run() {
+    for (;;) {
+      const size_t start = text_.find('<', at_);
+      if (start == std::string_view::npos) {
+        break;
+      }
+      move_to(start);
+      if (auto fault = one_tag()) {
+        return fault;
+      }
+    }
+    if (!open_.empty()) {
+      return "ends inside <" + std::string(open_.back().name) + "> of line " +
+             std::to_string(open_.back().line) + ": the file is cut off";
+    }
+    return saw_root_ ? std::nullopt : std::optional<std::string>("has no <topology> element");
+  }
+
+ private:
+  void move_to(size_t position) {
+    line_ += static_cast<size_t>(std::count(text_.begin() + static_cast<std::ptrdiff_t>(at_),
+                                            text_.begin() + static_cast<std::ptrdiff_t>(position),
+                                            '\n'));
+    at_ = position;
+  }
+
+  [[nodiscard]] std::string here() const { return "line " + std::to_string(line_) + ": "; }
+
+  std::optional<std::string> one_tag() {
+    if (text_.substr(at_, 4) == "<!--") {
+      return skip_past("-->", "a comment");
+    }
+    if (text_.substr(at_, 2) == "<?" || text_.substr(at_, 2) == "<!") {
+      return skip_past(">", "a declaration");
+    }
+    const size_t end = tag_end();
+    if (end == std::string_view::npos) {
+      return here() + "a tag is cut off";
+    }
+    const std::string_view inside = text_.substr(at_ + 1, end - at_ - 1);
+    auto fault = inside.starts_with('/') ? close(inside.substr(1)) : open(inside);
+    move_to(end + 1);
+    return fault;
+  }
+
+  std::optional<std::string> skip_past(std::string_view mark, const char* what) {
+    const size_t end = text_.find(mark, at_);
+    if (end == std::string_view::npos) {
+      return here() + what + " is cut off";
+    }
+    move_to(end + mark.size());
+    return std::nullopt;
+  }
+
+  // The '>' of the tag at at_; one inside quotes does not count.
+  [[nodiscard]] size_t tag_end() const {
+    char quote = '\0';
+    for (size_t i = at_ + 1; i < text_.size(); ++i) {
+      const char c = text_[i];
+      if (quote != '\0') {
+        quote = c == quote ? '\0' : quote;
+      } else if (c == '"' || c == '\'') {
+        quote = c;
+      } else if (c == '>') {
+        return i;
+      }
+    }
+    return std::string_view::npos;
+  }
+
+  std::optional<std::string> open(std::string_view inside) {
+    const std::string_view name = inside.substr(0, inside.find_first_of(" \t\r\n/"));
+    if (name.empty()) {
+      return here() + "a tag without a name";
+    }
+    if (open_.empty() && (name != "topology" || saw_root_)) {
+      return here() + "<" + std::string(name.substr(0, 40)) +
+             "> stands where the one <topology> element should";
+    }
+    saw_root_ = true;
+    if (inside.ends_with('/')) {
+      return std::nullopt;
+    }
+    if (open_.size() >= kMaxDepth) {
+      return here() + "elements are nested more than " + std::to_string(kMaxDepth) + " deep";
+    }
+    open_.push_back({name, line_});
+    return std::nullopt;
+  }
+
+  std::optional<std::string> close(std::string_view inside) {
+    const std::string_view name = inside.substr(0, inside.find_first_of(" \t\r\n"));
+    if (open_.empty()) {
+      return here() + "</" + std::string(name.substr(0, 40)) + "> closes nothing";
+    }
+    if (open_.back().name != name) {
+      return here() + "</" + std::string(name.substr(0, 40)) + "> closes <" +
+             std::string(open_.back().name.substr(0, 40)) + "> of line " +
+             std::to_string(open_.back().line);
+    }
+    open_.pop_back();
+    return std::nullopt;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  size_t line_ = 1;
+  bool saw_root_ = false;
+  std::vector<OpenElement> open_;
+};
+
+}  // namespace
+
+std::optional<std::string> xml_fault(std::string_view text) {
+  if (text.empty()) {
+    return "is empty";
+  }
+  if (text.find('\0') != std::string_view::npos) {
+    return "has a zero byte in it: not XML";
+  }
+  return Scan(text).run();
+}
+
+}  // namespace ho

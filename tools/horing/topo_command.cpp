@@ -1,0 +1,247 @@
+#include "topo_command.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "topo/assign.hpp"
+#include "topo/binding.hpp"
+#include "topo/discover.hpp"
+#include "topo/filter.hpp"
+
+namespace ho {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kBadArguments = 2;
+constexpr uint32_t kRanksWithoutGpus = 4;
+constexpr uint32_t kMostRanks = 1024;
+
+struct Options {
+  std::optional<std::string> xml;
+  std::optional<std::string> synthetic;
+  bool json = false;
+  uint32_t ranks = 0;  // 0: one per GPU, or 4
+};
+
+struct View {
+  Topology topology;
+  std::vector<InterfaceVerdict> verdicts;
+  std::vector<RankPlace> places;
+  Assignment assignment;
+};
+
+Result<Topology> find_topology(const Options& options) {
+  if (options.xml) {
+    return discover_xml(*options.xml);
+  }
+  return options.synthetic ? discover_synthetic(*options.synthetic) : discover();
+}
+
+Result<View> look(const Options& options) {
+  HORING_ASSIGN(Topology topology, find_topology(options));
+  HORING_ASSIGN(const InterfaceFilter filter, interface_filter());
+  const auto gpus = static_cast<uint32_t>(topology.gpus.size());
+  const uint32_t ranks = options.ranks > 0 ? options.ranks : gpus > 0 ? gpus : kRanksWithoutGpus;
+  std::vector<RankPlace> places;
+  std::vector<RankCard> cards;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    places.push_back(place_of_rank(topology, {}, rank));
+    cards.push_back(make_rank_card(topology, filter, places.back()));
+  }
+  HORING_ASSIGN(Assignment assignment, assign_rails(cards, std::nullopt));
+  auto verdicts = judge_interfaces(topology.interfaces, filter);
+  return View{std::move(topology), std::move(verdicts), std::move(places), std::move(assignment)};
+}
+
+const char* or_dash(const std::string& text) {
+  return text.empty() ? "-" : text.c_str();
+}
+
+std::string node_text(int32_t node) {
+  return node < 0 ? "NUMA ?" : "NUMA " + std::to_string(node);
+}
+
+std::string speed_text(uint64_t mbit) {
+  return mbit == 0 ? "speed unknown" : std::to_string(mbit) + " Mbit/s";
+}
+
+void print_devices(const Topology& topology) {
+  std::printf("host %s (%s)\n", topology.host_name.c_str(), topology.source.c_str());
+  std::printf("  identity %s\n", topology.host_id.c_str());
+  std::printf("  %u packages, %zu NUMA nodes, %u cores, %u CPUs\n",
+              topology.package_count,
+              topology.numa_nodes.size(),
+              topology.core_count,
+              topology.cpu_count);
+  for (const NumaNode& node : topology.numa_nodes) {
+    std::printf("  NUMA %u: CPUs %s, %llu MiB\n",
+                node.os_index,
+                node.cpus.empty() ? "none" : format_cpu_list(node.cpus).c_str(),
+                static_cast<unsigned long long>(node.memory_bytes >> 20U));
+    for (const GpuDevice& gpu : topology.gpus) {
+      if (gpu.numa_node == static_cast<int32_t>(node.os_index)) {
+        std::printf("    GPU %s at %s\n", gpu.name.c_str(), gpu.pci.c_str());
+      }
+    }
+  }
+  for (const GpuDevice& gpu : topology.gpus) {
+    if (gpu.numa_node < 0) {
+      std::printf("  GPU %s at %s, NUMA node unknown\n", gpu.name.c_str(), gpu.pci.c_str());
+    }
+  }
+}
+
+void print_interfaces(const View& view) {
+  std::printf("interfaces\n");
+  for (size_t i = 0; i < view.verdicts.size(); ++i) {
+    const NetworkInterface& nic = view.topology.interfaces[i];
+    std::printf("  %-12s %s, PCI %s, %s, operstate %s\n",
+                nic.name.c_str(),
+                node_text(nic.numa_node).c_str(),
+                or_dash(nic.pci),
+                speed_text(nic.speed_mbit).c_str(),
+                nic.operstate.c_str());
+    for (const std::string& address : nic.addresses) {
+      std::printf("  %-12s   %s\n", "", address.c_str());
+    }
+    std::printf("  %-12s   %s\n", "", view.verdicts[i].reason.c_str());
+  }
+  if (view.verdicts.empty()) {
+    std::printf("  none\n");
+  }
+}
+
+void print_ranks(const View& view) {
+  const Assignment& assignment = view.assignment;
+  std::printf("with %u ranks on this host\n", assignment.map.world_size());
+  for (uint32_t rank = 0; rank < assignment.map.world_size(); ++rank) {
+    const std::string& gpu = view.places[rank].gpu_pci;
+    std::printf("  %s%s%s\n",
+                explain_rank(assignment, GlobalRank(rank)).c_str(),
+                gpu.empty() ? "" : ", GPU ",
+                gpu.c_str());
+  }
+  std::printf("  rings of multi_ring: %u\n", assignment.ring_count);
+  for (const std::string& warning : assignment.warnings) {
+    std::printf("  warning: %s\n", warning.c_str());
+  }
+}
+
+nlohmann::ordered_json devices_json(const Topology& topology) {
+  nlohmann::ordered_json json;
+  json["source"] = topology.source;
+  json["host_name"] = topology.host_name;
+  json["host_id"] = topology.host_id;
+  json["package_count"] = topology.package_count;
+  json["core_count"] = topology.core_count;
+  json["cpu_count"] = topology.cpu_count;
+  json["numa_nodes"] = nlohmann::ordered_json::array();
+  for (const NumaNode& node : topology.numa_nodes) {
+    json["numa_nodes"].push_back({{"os_index", node.os_index},
+                                  {"memory_bytes", node.memory_bytes},
+                                  {"cpus", format_cpu_list(node.cpus)}});
+  }
+  json["gpus"] = nlohmann::ordered_json::array();
+  for (const GpuDevice& gpu : topology.gpus) {
+    json["gpus"].push_back({{"name", gpu.name},
+                            {"pci", gpu.pci},
+                            {"numa_node", gpu.numa_node},
+                            {"pci_path", gpu.pci_path}});
+  }
+  return json;
+}
+
+nlohmann::ordered_json interfaces_json(const View& view) {
+  auto list = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < view.verdicts.size(); ++i) {
+    const NetworkInterface& nic = view.topology.interfaces[i];
+    list.push_back({{"name", nic.name},
+                    {"pci", nic.pci},
+                    {"numa_node", nic.numa_node},
+                    {"pci_path", nic.pci_path},
+                    {"speed_mbit", nic.speed_mbit},
+                    {"operstate", nic.operstate},
+                    {"loopback", nic.loopback},
+                    {"addresses", nic.addresses},
+                    {"taken", view.verdicts[i].taken},
+                    {"reason", view.verdicts[i].reason}});
+  }
+  return list;
+}
+
+nlohmann::ordered_json ranks_json(const View& view) {
+  auto list = nlohmann::ordered_json::array();
+  for (uint32_t rank = 0; rank < view.assignment.map.world_size(); ++rank) {
+    const AssignedNic& nic = view.assignment.nic_of_rank[rank];
+    const auto rail = view.assignment.map.rail_of(GlobalRank(rank));
+    list.push_back({{"local_rank", rank},
+                    {"rail", rail ? static_cast<int64_t>(rail->value()) : -1},
+                    {"interface", nic.name},
+                    {"address", nic.address},
+                    {"distance", nic.name.empty() ? "" : describe_distance(nic.distance)},
+                    {"sharers", nic.name.empty() ? 0 : nic.sharers},
+                    {"gpu", view.places[rank].gpu_pci}});
+  }
+  return list;
+}
+
+void print_json(const View& view) {
+  auto json = devices_json(view.topology);
+  json["interfaces"] = interfaces_json(view);
+  json["ranks"] = ranks_json(view);
+  json["ring_count"] = view.assignment.ring_count;
+  json["warnings"] = view.assignment.warnings;
+  // Names come from files and kernels: anything that is not UTF-8 is replaced, not thrown over.
+  std::printf("%s\n",
+              json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+}
+
+// The exit status where the command line ends the program.
+std::optional<int> parse(int argc, const char* const* argv, Options& options) {
+  CLI::App app(
+      "Prints this host's packages, NUMA nodes, GPUs and network interfaces, why each interface is "
+      "taken or dropped as a rail, and the rail of each local rank.",
+      "horing topo");
+  auto* xml = app.add_option(
+      "--xml", options.xml, "hwloc XML file instead of this host (`lstopo --of xml FILE`)");
+  app.add_option("--synthetic",
+                 options.synthetic,
+                 "description instead of this host: 'pack:2 numa:1 core:8 pu:1; "
+                 "nic=eth0,numa=0,speed=100000,addr=10.1.0.1/24; gpu=cuda0,numa=0'")
+      ->excludes(xml);
+  app.add_flag("--json", options.json, "print JSON");
+  app.add_option("--ranks", options.ranks, "local ranks; default: one per GPU, or 4")
+      ->check(CLI::Range(1U, kMostRanks));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kBadArguments;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int topo_command(int argc, const char* const* argv) {
+  Options options;
+  if (const auto status = parse(argc, argv, options)) {
+    return *status;
+  }
+  const auto view = look(options);
+  if (!view.ok()) {
+    std::fprintf(stderr, "horing topo: %s\n", view.status().message().c_str());
+    return kFailed;
+  }
+  if (options.json) {
+    print_json(*view);
+    return 0;
+  }
+  print_devices(view->topology);
+  print_interfaces(*view);
+  print_ranks(*view);
+  return 0;
+}
+
+}  // namespace ho

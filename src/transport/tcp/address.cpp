@@ -73,6 +73,12 @@ Result<Address> parse_address(const std::string& numeric, uint16_t port) {
   std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
   address.size = found->ai_addrlen;
   ::freeaddrinfo(found);
+  // "10.1" means 10.0.0.1 to the resolver; such addresses would not compare equal to what the
+  // kernel reports.
+  if (address.family() == AF_INET && to_text(address) != numeric) {
+    return Status(StatusCode::kInvalidArgument,
+                  "'" + numeric + "' is not a numeric address with four parts");
+  }
   return address;
 }
 

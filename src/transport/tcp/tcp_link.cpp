@@ -226,16 +226,20 @@ bool TcpLink::take_unseen_event() {
   return unseen;
 }
 
-void TcpLink::check_alive() {
+void TcpLink::tick() {
   if (state_ != State::kOpen && state_ != State::kClosing) {
     return;
   }
-  for (const auto& stream : streams_) {
-    if (const Status alive = stream->check_alive(); !alive.ok()) {
-      event_ = true;
-      static_cast<void>(fail(alive));  // the next call returns it
-      return;
-    }
+  Status status;
+  for (size_t i = 0; i < streams_.size() && status.ok(); ++i) {
+    status = streams_[i]->check_alive();
+  }
+  if (status.ok() && !recv_active_ && streams_[0]->may_read()) {
+    status = inspect();
+  }
+  if (!status.ok()) {
+    event_ = true;
+    static_cast<void>(fail(status));  // the next call returns it
   }
 }
 
@@ -256,7 +260,11 @@ Status TcpLink::fail(const Status& cause) {
     error_ = cause.with_context("rank " + std::to_string(key_.peer.value()) + ", rail " +
                                 std::to_string(key_.rail.value()) + ", " + path());
     logger().debug("link failed: {}", error_.message());
-    close_streams();
+    // Ranks that disagree are both alive: the peer shall hear what differs, over the control plane,
+    // and not find a lost connection first.
+    if (cause.code() != StatusCode::kMismatch && cause.code() != StatusCode::kInternal) {
+      close_streams();
+    }
     state_ = State::kFailed;
   }
   return error_;

@@ -43,8 +43,8 @@ class TcpLink final : public Link {
   [[nodiscard]] bool take_unseen_event();
   // Moves opening and closing along; looks for close requests on links that are not in use.
   void advance();
-  // About once a second.
-  void check_alive();
+  // About once a second: notices dead rails, and close requests that arrived between uses.
+  void tick();
   // A connection that the peer opened. Refused when there is one already.
   [[nodiscard]] bool can_attach(uint8_t stream) const;
   void attach(uint8_t stream, std::unique_ptr<Socket> socket);

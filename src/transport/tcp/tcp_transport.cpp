@@ -96,7 +96,7 @@ class SocketTransport final : public TcpTransport {
     if (now >= next_tick_ns_) {
       next_tick_ns_ = now + kTickNs;
       for (const auto& link : order_) {
-        link->check_alive();
+        link->tick();
       }
     }
     if (context_.open_connections > 0) {

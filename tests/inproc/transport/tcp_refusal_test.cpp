@@ -1,0 +1,253 @@
+// What a TCP transport refuses, and how it says so; and the connection cap.
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "catch.hpp"
+#include "conformance.hpp"
+#include "tcp_ranks.hpp"
+#include "transport/tcp/address.hpp"
+#include "transport/tcp/greeting.hpp"
+
+namespace ho::conformance {
+namespace {
+
+// Two ranks with differing settings; what rank 0 (which connects) gets, while rank 1 keeps going.
+Status outcome_at_rank_0(const TcpCase& zero, const TcpCase& one) {
+  Meeting meeting(2);
+  std::atomic<bool> done = false;
+  Status outcome(StatusCode::kInternal, "not run");
+  const auto rank_1 = [&] {
+    auto transport = TcpTransport::listen(options_of(one, GlobalRank(1), 2));
+    if (!transport.ok() || !meet(**transport, 1, meeting).ok()) {
+      return;
+    }
+    while (!done && (*transport)->progress().ok()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  std::thread other(rank_1);
+  const auto rank_0 = [&]() -> Status {
+    HORING_ASSIGN(auto transport, TcpTransport::listen(options_of(zero, GlobalRank(0), 2)));
+    HORING_TRY(meet(*transport, 0, meeting));
+    Rank rank;
+    rank.world_size = 2;
+    rank.transport = std::move(transport);
+    HORING_ASSIGN(Link * link, rank.link(1));
+    return rank.run({[&]() -> Result<bool> { return link->try_send(frame_of(0, 0), {}); }});
+  };
+  outcome = rank_0();
+  done = true;
+  other.join();
+  return outcome;
+}
+
+bool says(const Status& status, const std::string& text) {
+  return status.message().find(text) != std::string::npos;
+}
+
+std::string address_that_is_not_loopback() {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) {
+    return "";
+  }
+  std::string found;
+  for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET) {
+      tcp::Address address;
+      std::memcpy(&address.storage, each->ifa_addr, sizeof(sockaddr_in));
+      address.size = sizeof(sockaddr_in);
+      const std::string text = tcp::to_text(address);
+      found = text.rfind("127.", 0) == 0 ? found : text;
+    }
+  }
+  ::freeifaddrs(all);
+  return found;
+}
+
+Result<Fd> raw_connection(const std::string& host, uint16_t port) {
+  HORING_ASSIGN(const tcp::Address to, tcp::parse_address(host, port));
+  Fd fd(::socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (::connect(fd.get(), to.raw(), to.size) != 0) {
+    return system_error("connect", errno);
+  }
+  return fd;
+}
+
+// Drives the transport until the other end of `fd` is closed.
+bool is_closed_by(TcpTransport& transport, const Fd& fd) {
+  for (const Deadline limit = deadline_after(std::chrono::seconds(20)); !passed(limit);) {
+    std::array<char, 1024> bytes{};
+    const ssize_t got = ::recv(fd.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN)) {
+      return true;
+    }
+    if (!transport.progress().ok()) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+TEST_CASE("tcp: equal settings connect") {
+  REQUIRE(outcome_at_rank_0({}, {}).ok());
+}
+
+TEST_CASE("tcp: another key is refused by name") {
+  TcpCase other;
+  other.key = *JobKey::from_text("quite another key for the job");
+  const Status status = outcome_at_rank_0({}, other);
+  REQUIRE(status.code() == StatusCode::kUnauthenticated);
+  REQUIRE(says(status, "rank 1, rail 0"));
+  REQUIRE(says(status, "127.0.0.1"));
+}
+
+TEST_CASE("tcp: a rank without the key is refused") {
+  TcpCase other;
+  other.key = JobKey::none(false);
+  REQUIRE(outcome_at_rank_0({}, other).code() == StatusCode::kUnauthenticated);
+  REQUIRE(outcome_at_rank_0(other, {}).code() == StatusCode::kUnauthenticated);
+  REQUIRE(outcome_at_rank_0(other, other).ok());  // loopback
+}
+
+TEST_CASE("tcp: another job is refused") {
+  TcpCase other;
+  other.job_id = 4712;
+  const Status status = outcome_at_rank_0({}, other);
+  REQUIRE(status.code() == StatusCode::kMismatch);
+  REQUIRE(says(status, "another job"));
+}
+
+TEST_CASE("tcp: other stream counts are refused") {
+  TcpCase other;
+  other.streams = 2;
+  const Status status = outcome_at_rank_0({}, other);
+  REQUIRE(status.code() == StatusCode::kMismatch);
+  REQUIRE(says(status, "HORING_TCP_STREAMS"));
+}
+
+TEST_CASE("tcp: without a key only loopback is reached and accepted") {
+  const std::string address = address_that_is_not_loopback();
+  if (address.empty()) {
+    WARN("this host has loopback only: not tested");
+    return;
+  }
+  TcpCase open;
+  open.key = JobKey::none(false);
+  open.address = address;
+  const Status status = outcome_at_rank_0(open, open);
+  REQUIRE(status.code() == StatusCode::kUnauthenticated);
+
+  auto transport = TcpTransport::listen(options_of(open, GlobalRank(1), 2));
+  REQUIRE(transport.ok());
+  auto stranger = raw_connection(address, (*transport)->endpoint().port);
+  REQUIRE(stranger.ok());
+  REQUIRE(is_closed_by(**transport, *stranger));
+
+  open.key = JobKey::none(true);
+  REQUIRE(outcome_at_rank_0(open, open).ok());
+}
+
+TEST_CASE("tcp: nobody listening is an error that names the way there") {
+  TcpCase config;
+  config.connect_timeout = std::chrono::milliseconds(200);
+  auto transport = TcpTransport::listen(options_of(config, GlobalRank(0), 2));
+  REQUIRE(transport.ok());
+  auto gone = tcp::open_listener(AF_INET, 0);
+  REQUIRE(gone.ok());
+  const uint16_t port = tcp::port_of(*tcp::local_address(gone->get()));
+  gone->reset();
+  (*transport)->set_peers({(*transport)->endpoint(), TcpEndpoint{{"127.0.0.1"}, port}});
+  Rank rank;
+  rank.world_size = 2;
+  rank.transport = std::move(*transport);
+  auto link = rank.link(1);
+  REQUIRE(link.ok());
+  const Status status =
+      rank.run({[&]() -> Result<bool> { return (*link)->try_send(frame_of(0, 0), {}); }});
+  REQUIRE(status.code() == StatusCode::kConnection);
+  REQUIRE(says(status, "rank 1, rail 0"));
+  REQUIRE(says(status, "127.0.0.1:" + std::to_string(port)));
+  REQUIRE(says(status, "firewall"));
+}
+
+TEST_CASE("tcp: keys of links that cannot be are refused") {
+  auto transport = TcpTransport::listen(options_of({}, GlobalRank(0), 2));
+  REQUIRE(transport.ok());
+  (*transport)->set_peers({(*transport)->endpoint(), (*transport)->endpoint()});
+  LinkKey key{GlobalRank(1), RailIndex(0), 0, 0};
+  REQUIRE((*transport)->link(key).ok());
+  for (const LinkKey& bad : {LinkKey{GlobalRank(0), RailIndex(0), 0, 0},
+                             LinkKey{GlobalRank(2), RailIndex(0), 0, 0},
+                             LinkKey{GlobalRank(1), RailIndex(1), 0, 0},
+                             LinkKey{GlobalRank(1), RailIndex(0), 1, 0},
+                             LinkKey{GlobalRank(1), RailIndex(0), 0, kChannelCount}}) {
+    REQUIRE((*transport)->link(bad).status().code() == StatusCode::kInvalidArgument);
+  }
+}
+
+TEST_CASE("tcp: garbage on the data port is dropped and disturbs nobody") {
+  Meeting meeting(2);
+  auto one = TcpTransport::listen(options_of({}, GlobalRank(1), 2));
+  REQUIRE(one.ok());
+  const uint16_t port = (*one)->endpoint().port;
+  for (const size_t size : {size_t{1}, size_t{32}, size_t{5000}}) {
+    auto stranger = raw_connection("127.0.0.1", port);
+    REQUIRE(stranger.ok());
+    const std::vector<std::byte> bytes = pattern(size, size);
+    REQUIRE(::send(stranger->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(size));
+    if (size < 8) {
+      ::shutdown(stranger->get(), SHUT_WR);
+    }
+    REQUIRE(is_closed_by(**one, *stranger));
+  }
+  REQUIRE((*one)->open_connections() == 0);
+}
+
+TEST_CASE("tcp: idle connections above the cap close and open again") {
+  TcpCase config;
+  config.max_connections = 3;
+  const UnderTest under_test = tcp_under_test(config);
+  std::atomic<int> above_cap = 1;
+  const std::string errors = run_ranks(under_test, 4, [&](Rank& rank) -> Status {
+    auto& transport = dynamic_cast<TcpTransport&>(*rank.transport);
+    for (uint32_t round = 0; round < 3; ++round) {
+      std::vector<Step> steps;
+      for (uint32_t peer = 0; peer < 4; ++peer) {
+        for (uint8_t channel = 0; channel < kChannelCount && peer != rank.self.value(); ++channel) {
+          HORING_ASSIGN(Link * link, rank.link(peer, 0, channel));
+          steps.emplace_back([=] { return link->try_send(frame_of(round, 0), {}); });
+          steps.emplace_back([=] { return link->try_recv(frame_of(round, 0), {}); });
+        }
+      }
+      HORING_TRY(rank.run(std::move(steps)));
+      // Rank 0 is the lower rank of all its 12 links: it comes back to its cap.
+      if (rank.self.value() == 0) {
+        above_cap = 1;
+      }
+      HORING_TRY(rank.meeting->barrier(rank.self.value()));
+      for (const Deadline limit = deadline_after(std::chrono::seconds(20)); above_cap != 0;) {
+        HORING_TRY(transport.progress());
+        if (rank.self.value() == 0 && transport.open_connections() <= 3) {
+          above_cap = 0;
+        }
+        if (passed(limit)) {
+          return {StatusCode::kTimeout, std::to_string(transport.open_connections()) + " are open"};
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      HORING_TRY(rank.meeting->barrier(rank.self.value()));
+    }
+    return {};
+  });
+  REQUIRE(errors == "");
+}
+
+}  // namespace
+}  // namespace ho::conformance

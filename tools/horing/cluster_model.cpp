@@ -78,6 +78,9 @@ Status check_shape(const ClusterShape& shape) {
 
 Cluster plain_cluster(Emulation emulation, const ClusterShape& shape) {
   Cluster cluster{emulation, shape, {}};
+  if (emulation == Emulation::kNone) {
+    cluster.shape.rail_rate_mbit = 0;
+  }
   for (uint32_t node = 0; node < shape.nodes; ++node) {
     cluster.nodes.push_back({node_name(node), 0});
   }

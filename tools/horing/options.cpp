@@ -136,8 +136,7 @@ Parsed<RunOptions> parse_run_options(int argc, const char* const* argv) {
                  "FILE with the node number of each rank")
       ->capture_default_str();
   app.add_option("--key-file", options.key_file, "File with the job key [a fresh random key]");
-  app.add_option("--timeout", texts.timeout_s, "End the job after that many seconds (status 124)")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--timeout", texts.timeout_s, "End the job after that many seconds (status 124)");
   app.add_flag("--no-prefix", texts.no_prefix, "Forward output without [rank] in front");
   app.add_flag("--rank0-raw",
                options.job.rank0_raw,
@@ -150,8 +149,12 @@ Parsed<RunOptions> parse_run_options(int argc, const char* const* argv) {
     return parsed;
   }
   options.job.prefix = !texts.no_prefix;
-  if (texts.timeout_s > 0) {
+  if (app.count("--timeout") > 0) {
     constexpr double kMostSeconds = 1e9;
+    if (!(texts.timeout_s > 0)) {
+      parsed.exit_status = usage_error(app, "--timeout takes a number of seconds above 0");
+      return parsed;
+    }
     options.job.timeout = std::chrono::milliseconds(
         static_cast<int64_t>(std::min(texts.timeout_s, kMostSeconds) * 1000));
   }

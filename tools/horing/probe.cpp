@@ -91,6 +91,9 @@ Result<std::vector<Probe>> probe_machine() {
   if (!outer.ok()) {
     return probes;
   }
+  if (outer.value() != 0) {
+    return Status(StatusCode::kAborted, "interrupted");
+  }
   answer.write.reset();
   HORING_ASSIGN(const std::string text, read_all(answer.read.get(), std::chrono::seconds(30)));
   HORING_ASSIGN(const std::vector<Probe> inside, decode(text));

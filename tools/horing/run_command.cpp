@@ -88,7 +88,7 @@ Result<std::vector<Fd>> pace_memories(const Cluster& cluster) {
     return memories;
   }
   for (uint32_t node = 0; node < cluster.shape.nodes; ++node) {
-    Fd memory(::memfd_create("horing-pace", 0));
+    Fd memory(::memfd_create("horing-pace", MFD_CLOEXEC));
     if (!memory.valid() || ::ftruncate(memory.get(), kPaceBytes) != 0) {
       return system_error("memfd_create(horing-pace)", errno);
     }

@@ -55,7 +55,8 @@ class Supervisor {
  private:
   [[nodiscard]] Status start_rank(const ClusterNode& node,
                                   GlobalRank rank,
-                                  const Environment& environment);
+                                  const Environment& environment,
+                                  int pace_fd);
   void step();
   [[nodiscard]] int poll_timeout_ms() const;
   void forward(Stream& stream);
@@ -81,7 +82,7 @@ class Supervisor {
 };
 
 // In the rank's process. Exec or bust.
-int become_rank(const JobOptions& options, const Environment& environment, Pipe& go) {
+int become_rank(const JobOptions& options, const Environment& environment, int pace_fd, Pipe& go) {
   die_with_parent();
   (void)::setpgid(0, 0);
   go.write.reset();
@@ -97,12 +98,16 @@ int become_rank(const JobOptions& options, const Environment& environment, Pipe&
     // An interface filter that the user set stays.
     ::setenv(name.c_str(), value.c_str(), name == env::kSocketIfname.name ? 0 : 1);
   }
+  if (pace_fd >= 0) {
+    (void)::fcntl(pace_fd, F_SETFD, 0);  // only this node's memory goes on to the program
+  }
   return replace_process(options.command);
 }
 
 Status Supervisor::start_rank(const ClusterNode& node,
                               GlobalRank rank,
-                              const Environment& environment) {
+                              const Environment& environment,
+                              int pace_fd) {
   HORING_ASSIGN(Pipe out, make_pipe());
   HORING_ASSIGN(Pipe err, make_pipe());
   const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -110,7 +115,7 @@ Status Supervisor::start_rank(const ClusterNode& node,
                   ::dup2(nothing.get(), STDIN_FILENO);
                   ::dup2(out.write.get(), STDOUT_FILENO);
                   ::dup2(err.write.get(), STDERR_FILENO);
-                  return become_rank(options_, environment, go_);
+                  return become_rank(options_, environment, pace_fd, go_);
                 }));
   (void)::setpgid(pid, pid);
   ranks_.push_back({rank, node.name, pid});
@@ -134,9 +139,9 @@ Status Supervisor::start(const Cluster& cluster,
     const GlobalRank rank(i);
     const size_t node = placement.group_of(rank).at();
     facts.pace_fd = pace_fds.empty() ? -1 : pace_fds[node];
-    HORING_TRY(
-        start_rank(cluster.nodes[node], rank, rank_environment(cluster, placement, rank, facts))
-            .with_context("rank " + std::to_string(i)));
+    const Environment environment = rank_environment(cluster, placement, rank, facts);
+    HORING_TRY(start_rank(cluster.nodes[node], rank, environment, facts.pace_fd)
+                   .with_context("rank " + std::to_string(i)));
   }
   if (!write_all(go_.write.get(), std::string(ranks_.size(), 'g'))) {
     return {StatusCode::kSystem, "the ranks ended before they could start"};

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Compiles every header on its own: public ones as C11 (.h) and C++20, internal ones as C++20.
+
+usage: check_headers.py [--cc CC] [--cxx CXX] [ROOT]
+
+Exempt, since their purpose is to be included again and again inside other files' namespaces:
+headers that end in _inl.hpp.
+"""
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+PACKAGES = ["spdlog", "hwloc", "libsodium", "libhwy", "catch2", "catch2-with-main", "ucx"]
+
+
+def package_flags():
+    """Compile flags of those libraries that are installed."""
+    flags = ["-D_GNU_SOURCE"]
+    for package in PACKAGES:
+        answer = subprocess.run(["pkg-config", "--cflags", package], capture_output=True, text=True)
+        if answer.returncode == 0:
+            flags += shlex.split(answer.stdout)
+            if package == "ucx":
+                flags.append("-DHORING_HAVE_UCX")
+    return flags
+
+
+def jobs(root, cc, cxx):
+    """(header, what, command without the file) for each compilation."""
+    public = sorted(p for p in (root / "include").rglob("*") if p.suffix in (".h", ".hpp"))
+    include = f"-I{root / 'include'}"
+    for header in public:
+        if header.suffix == ".h":
+            yield header, "C11", [*cc, "-std=c11", "-x", "c", include, *WARNINGS]
+        yield header, "C++20", [*cxx, "-std=c++20", "-x", "c++", include, *WARNINGS]
+    flags = package_flags()
+    folders = [f"-I{root / f}" for f in ("src", "tests/support", "plugin", "runtime")]
+    folders += ["-iquote", str(root / "tools")]  # as <compare>, tools/compare would be found
+    for top in ("src", "tools", "tests", "plugin", "runtime"):
+        for header in sorted((root / top).rglob("*.hpp")):
+            if not header.name.endswith("_inl.hpp"):
+                yield header, "C++20", [*cxx, "-std=c++20", "-x", "c++", include, *folders,
+                                        *WARNINGS, *flags]
+
+
+def compile_alone(job):
+    header, what, command = job
+    # Twice, so that a missing include guard shows.
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as source:
+        source.write(f'#include "{header}"\n#include "{header}"\n')
+        source.flush()
+        answer = subprocess.run([*command, "-fsyntax-only", source.name], capture_output=True,
+                                text=True)
+    return header, what, answer
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cc", default="cc")
+    parser.add_argument("--cxx", default="c++")
+    parser.add_argument("root", nargs="?", default=pathlib.Path(__file__).parents[2])
+    options = parser.parse_args()
+    root = pathlib.Path(options.root).resolve()
+    work = list(jobs(root, shlex.split(options.cc), shlex.split(options.cxx)))
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for header, what, answer in pool.map(compile_alone, work):
+            if answer.returncode != 0:
+                failed += 1
+                print(f"{header.relative_to(root)} does not compile alone as {what}:\n{answer.stderr}")
+    print(f"headers: {len(work)} compilations, {failed} failed")
+    return 1 if failed or not work else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

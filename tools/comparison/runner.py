@@ -1,0 +1,222 @@
+"""Runs a scenario's configurations, interleaved, on a cluster that is already up.
+
+In each round every configuration measures every size once, so that a slow minute of the machine
+hits all of them. A process that fails or hangs costs its own cell only.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from comparison import configs as configurations
+from comparison.model import MIB, Sample, bytes_text, most_operations
+
+START_SECONDS = 60  # of a job, on top of what its operations should take
+CPU_SECONDS = 6.0
+CPU_SETTLE_SECONDS = 4.0
+
+
+class Progress:
+    """One line per job: what, how far, how long still."""
+
+    def __init__(self, steps):
+        self.steps, self.done, self.started = steps, 0, time.monotonic()
+
+    def begin(self, text):
+        spent = time.monotonic() - self.started
+        left = spent / self.done * (self.steps - self.done) if self.done else None
+        eta = f"about {left / 60:.0f} min left" if left is not None else "time left not known yet"
+        print(f"[{self.done + 1}/{self.steps}] {text} ({eta})", file=sys.stderr, flush=True)
+
+    def end(self):
+        self.done += 1
+
+
+def run_job(argv, environment, log, seconds):
+    """Runs a job in a process group of its own and ends all of it. None, or why it failed."""
+    process = subprocess.Popen(
+        argv,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        status = process.wait(timeout=seconds)
+        return None if status == 0 else f"exit status {status}"
+    except subprocess.TimeoutExpired:
+        return f"no end after {seconds:.0f} s"
+    finally:
+        end_group(process)
+
+
+def end_group(process):
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(timeout=3)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
+
+
+class Runner:
+    def __init__(self, record, scenario, place, options):
+        self.record, self.scenario, self.place, self.options = record, scenario, place, options
+        self.log_path = os.path.join(place.scratch, "job.log")
+
+    # What is worth running ------------------------------------------------------------------
+
+    def sizes_for(self, config, collective, round_number):
+        sizes = [s for s in self.scenario.sizes if config.covers(collective, s)]
+        smallest = self.scenario.ranks * 4 if collective != "all_reduce" else 4
+        sizes = [s for s in sizes if s >= smallest]
+        return [s for s in sizes if not self.skip(config, collective, s, round_number)]
+
+    def skip(self, config, collective, size, round_number):
+        """Cells that cannot change the comparison: a peer far behind the best peer, and cells that
+        take very long, after the second round."""
+        if round_number == 0:
+            return False
+        mine = self.record.cell(self.scenario.name, config.name, collective, size)
+        if mine is None:
+            return True  # failed before
+        seconds = mine.median * most_operations(size) / 1e6
+        if seconds > self.options.slow_seconds and round_number >= 2:
+            return True
+        if config.library == configurations.OURS:
+            return False
+        best = self.best_peer_us(collective, size)
+        return best is not None and mine.median > self.options.prune * best
+
+    def best_peer_us(self, collective, size):
+        cells = [
+            self.record.cell(self.scenario.name, name, collective, size)
+            for name in self.record.configs(self.scenario.name, collective)
+            if not name.startswith(configurations.OURS)
+        ]
+        times = [cell.median for cell in cells if cell is not None]
+        return min(times) if times else None
+
+    # Running ----------------------------------------------------------------------------------
+
+    def run(self):
+        configs = configurations.all_configs(self.place, self.scenario)
+        jobs = [
+            (collective, config)
+            for collective in self.scenario.collectives
+            for config in configs
+            if collective in config.collectives
+        ]
+        progress = Progress(len(jobs) * self.options.rounds)
+        for round_number in range(self.options.rounds):
+            for collective, config in jobs:
+                progress.begin(
+                    f"{self.scenario.name} round {round_number + 1}: {collective}, {config.name}"
+                )
+                self.measure(config, collective, round_number)
+                progress.end()
+                self.record.save()
+
+    def measure(self, config, collective, round_number):
+        sizes = self.sizes_for(config, collective, round_number)
+        if not sizes:
+            return
+        runs = [(size, most_operations(size)) for size in sizes]
+        json_file = os.path.join(self.place.scratch, "result.json")
+        if os.path.exists(json_file):
+            os.remove(json_file)
+        argv, environment = config.command(self.scenario, collective, runs, json_file)
+        with open(self.log_path, "wb") as log:
+            failure = run_job(argv, environment, log, self.patience(collective, runs))
+        self.read_results(config, collective, round_number, json_file)
+        if failure:
+            self.note_failure(config, collective, round_number, failure)
+
+    def patience(self, collective, runs):
+        """Ten times what a tenth of the link would need, and room for latency."""
+        slowest = 0.0
+        for size, count in runs:
+            crossing = self.scenario.boundary_bytes(collective, size) or size
+            slowest += count * (crossing / (self.options.rail_mbit * 1e6 / 8) * 2 + 0.02)
+        return START_SECONDS + min(2 * slowest, self.options.job_seconds)
+
+    def read_results(self, config, collective, round_number, json_file):
+        try:
+            with open(json_file, encoding="utf-8") as file:
+                content = json.load(file)
+        except (OSError, ValueError):
+            return
+        for row in content["results"]:
+            extra = {
+                key: row[key]
+                for key in ("algorithm", "overlap_ratio", "time_p50", "time_p95", "time_p99")
+                if key in row
+            }
+            self.record.samples.append(
+                Sample(self.scenario.name, config.name, collective, row["size"], round_number,
+                       row["time_us"], int(row.get("wrong") or 0), row.get("iterations", 0), extra)
+            )
+        limit = content.get("link_limit_bytes_per_second")
+        if limit:
+            entry = {"scenario": self.scenario.name, "round": round_number,
+                     "bytes_per_second": limit}
+            self.record.limits.append(entry)
+        if "startup_ms" in content:
+            key = f"startup_ms {self.scenario.shape}"
+            self.record.facts.setdefault(key, []).append(content["startup_ms"])
+        if "emulation" in content:
+            self.record.facts["emulation"] = content["emulation"]
+
+    def note_failure(self, config, collective, round_number, failure):
+        with open(self.log_path, encoding="utf-8", errors="replace") as log:
+            lines = [line.strip() for line in log.read().splitlines() if line.strip()]
+        text = f"{failure}: {' / '.join(lines[-3:])[:400]}" if lines else failure
+        print(f"  {config.name}: {text}", file=sys.stderr, flush=True)
+        self.record.failures.append(
+            {"scenario": self.scenario.name, "config": config.name, "collective": collective,
+             "round": round_number, "text": text}
+        )
+
+    # CPU --------------------------------------------------------------------------------------
+
+    def measure_cpu(self):
+        """Cores busy while 16 MiB operations run back to back, in the steady state."""
+        for collective in self.scenario.collectives:
+            config = configurations.ours(self.place, "auto")
+            crossing = self.scenario.boundary_bytes(collective, 16 * MIB)
+            each = crossing / (self.options.rail_mbit * 1e6 / 8 * max(self.scenario.rails, 1))
+            count = max(20, int((CPU_SECONDS + CPU_SETTLE_SECONDS) / max(each, 1e-3) * 1.3))
+            json_file = os.path.join(self.place.scratch, "cpu.json")
+            argv, _ = config.command(self.scenario, collective, [(16 * MIB, count)], json_file)
+            with open(self.log_path, "wb") as log:
+                process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log,
+                                           stderr=subprocess.STDOUT, start_new_session=True)
+                busy = self.sample_busy(process)
+                end_group(process)
+            if busy is not None:
+                self.record.facts.setdefault("cores_busy_16MiB", {})[collective] = busy
+                self.record.facts["cores"] = os.cpu_count()
+        self.record.save()
+
+    def sample_busy(self, process):
+        time.sleep(CPU_SETTLE_SECONDS)
+        before, start = busy_seconds(), time.monotonic()
+        time.sleep(CPU_SECONDS)
+        busy = (busy_seconds() - before) / (time.monotonic() - start)
+        return busy if process.poll() is None else None
+
+
+def busy_seconds():
+    """Seconds that all cores together were not idle, since boot."""
+    with open("/proc/stat", encoding="ascii") as file:
+        fields = [int(word) for word in file.readline().split()[1:]]
+    user, nice, system, _idle, _iowait, irq, softirq = fields[:7]
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")

@@ -18,6 +18,18 @@ struct Held {
   std::vector<uint8_t> counts;
 };
 
+// Whether `after` has all that `before` has, and more.
+bool grows(const Held& before, const Held& after) {
+  bool more = false;
+  for (size_t rank = 0; rank < before.counts.size(); ++rank) {
+    if (before.counts[rank] > after.counts[rank]) {
+      return false;
+    }
+    more = more || before.counts[rank] < after.counts[rank];
+  }
+  return more;
+}
+
 class ChunkCheck {
  public:
   ChunkCheck(const OpGraph& graph, const GroupMap& map)
@@ -227,6 +239,9 @@ Status ChunkCheck::run_op(uint32_t local, OpId id) {
   if (op.kind == OpKind::kRecvReduce) {
     Held sum = held(rank, op.src);
     HORING_TRY(add_incoming(id, messages_[local_of_[graph_.partner[id]]], sum));
+    if (target.defined && !grows(target, sum)) {
+      return broken("contributions", describe(id) + " replaces a sum by one that is no larger");
+    }
     target = std::move(sum);
     return {};
   }

@@ -1,0 +1,215 @@
+#include "bootstrap/admission.hpp"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/log.hpp"
+#include "bootstrap/rank_names.hpp"
+
+namespace ho {
+
+Admission::Admission(int epoll, std::vector<Fd> listeners, std::shared_ptr<const JobKey> key)
+    : epoll_(epoll),
+      listeners_(std::move(listeners)),
+      key_(std::move(key)),
+      next_token_(kFirstToken + listeners_.size()) {}
+
+Status Admission::open() {
+  for (size_t i = 0; i < listeners_.size(); ++i) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = kFirstToken + i;
+    if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, listeners_[i].get(), &event) != 0) {
+      return system_error("epoll_ctl for a listener of the rendezvous", errno);
+    }
+  }
+  return {};
+}
+
+void Admission::remark(std::string text) {
+  logger().info("rendezvous: {}", text);
+  constexpr size_t kMostRemarks = 3;
+  if (std::find(remarks_.begin(), remarks_.end(), text) == remarks_.end()) {
+    remarks_.push_back(std::move(text));
+  }
+  if (remarks_.size() > kMostRemarks) {
+    remarks_.erase(remarks_.begin());
+  }
+}
+
+void Admission::remark(const Pending& pending, std::string_view what) {
+  // Without the port: the same host's next try is the same remark.
+  remark("a connection from " + pending.peer.host() + " was refused: " + std::string(what));
+}
+
+void Admission::handle(uint64_t token, Deadline now, const Judge& judge, const Enter& enter) {
+  const uint64_t index = token - kFirstToken;
+  if (index < listeners_.size()) {
+    accept_all(listeners_[index].get(), now);
+    return;
+  }
+  const auto place = pending_.find(token);
+  if (place == pending_.end()) {
+    return;
+  }
+  const Progress progress = advance(place->second, judge);
+  if (progress == Progress::kWaits) {
+    return;
+  }
+  Pending pending = std::move(place->second);
+  pending_.erase(place);
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, pending.fd.get(), nullptr);
+  if (progress == Progress::kEnters) {
+    enter(std::move(pending.fd), pending.who);
+  }
+}
+
+void Admission::accept_all(int listener, Deadline now) {
+  constexpr int kAtOnce = 64;
+  for (int i = 0; i < kAtOnce; ++i) {
+    auto accepted = accept_from(listener);
+    if (!accepted.ok()) {
+      // Out of descriptors or memory: the connection stays in the backlog, so asking again at once
+      // would spin.
+      remark(accepted.status().message() +
+             " (rank 0 needs a file descriptor per rank; raise the limit with ulimit -n)");
+      for (const Fd& fd : listeners_) {
+        ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd.get(), nullptr);
+      }
+      accept_again_ = now + std::chrono::milliseconds(100);
+      return;
+    }
+    if (!accepted->has_value()) {
+      return;
+    }
+    add(std::move(**accepted), now);
+  }
+}
+
+void Admission::add(Accepted accepted, Deadline now) {
+  if (Status status = key_->allows_address(accepted.peer.host()); !status.ok()) {
+    remark("a connection from " + accepted.peer.host() + " was refused: " + status.message());
+    return;
+  }
+  if (pending_.size() >= kMostPending) {
+    // A rank's handshake takes milliseconds: the oldest is the least likely to be one.
+    remark(pending_.begin()->second, "too many connections that prove nothing");
+    pending_.erase(pending_.begin());
+  }
+  Pending pending;
+  pending.fd = std::move(accepted.fd);
+  pending.peer = accepted.peer;
+  pending.handshake = Handshake::server(key_, "control");
+  pending.deadline = now + kHandshakeTime;
+  if (!set_no_delay(pending.fd.get()).ok()) {
+    return;
+  }
+  const uint64_t token = next_token_++;
+  epoll_event event{};
+  // A handshake's few hundred bytes always fit a fresh socket's buffer: no need for EPOLLOUT.
+  event.events = EPOLLIN;
+  event.data.u64 = token;
+  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, pending.fd.get(), &event) == 0) {
+    pending_.emplace(token, std::move(pending));
+  }
+}
+
+bool Admission::write(Pending& pending) {
+  while (!pending.handshake->output().empty()) {
+    const auto bytes = pending.handshake->output();
+    const ssize_t sent =
+        ::send(pending.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR) {
+      continue;
+    }
+    if (sent < 0) {
+      return false;
+    }
+    pending.handshake->sent(static_cast<size_t>(sent));
+  }
+  return true;
+}
+
+void Admission::decide(Pending& pending, const Judge& judge) {
+  auto who = wire::decode_introduction(pending.handshake->claim());
+  Status verdict = who.ok() ? judge(*who) : who.status();
+  if (!verdict.ok()) {
+    pending.refused = true;
+    pending.handshake->refuse(verdict.message());
+    remark(pending, verdict.message());
+    return;
+  }
+  pending.who = std::move(*who);
+  pending.handshake->accept();
+}
+
+Admission::Progress Admission::read(Pending& pending) {
+  std::array<std::byte, 1024> chunk{};
+  const size_t wanted = std::min(pending.handshake->wanted(), chunk.size());
+  const ssize_t got = ::recv(pending.fd.get(), chunk.data(), wanted, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return Progress::kWaits;
+  }
+  if (got <= 0) {
+    remark(pending, "it closed during the handshake (another job's key, or no rank at all)");
+    return Progress::kEnds;
+  }
+  if (Status status = pending.handshake->consume(std::span(chunk).first(static_cast<size_t>(got)));
+      !status.ok()) {
+    remark(pending, status.message());
+    (void)write(pending);  // the refusal; whether it arrives is the peer's concern
+    return Progress::kEnds;
+  }
+  return Progress::kEnters;  // go on
+}
+
+Admission::Progress Admission::advance(Pending& pending, const Judge& judge) {
+  while (true) {
+    if (pending.handshake->needs_decision()) {
+      decide(pending, judge);
+    }
+    if (!write(pending) || pending.refused) {
+      return Progress::kEnds;
+    }
+    if (pending.handshake->done()) {
+      return Progress::kEnters;
+    }
+    const Progress progress = read(pending);
+    if (progress != Progress::kEnters) {
+      return progress;
+    }
+  }
+}
+
+void Admission::expire(Deadline now) {
+  for (auto place = pending_.begin(); place != pending_.end();) {
+    if (place->second.deadline <= now) {
+      remark(place->second, "it did not finish the handshake within 5 s");
+      place = pending_.erase(place);  // closing takes it out of the epoll
+    } else {
+      ++place;
+    }
+  }
+  if (accept_again_ <= now) {
+    accept_again_ = Deadline::max();
+    if (Status status = open(); !status.ok()) {
+      remark(status.message());
+    }
+  }
+}
+
+Deadline Admission::next_deadline() const {
+  const Deadline oldest = pending_.empty() ? Deadline::max() : pending_.begin()->second.deadline;
+  return std::min(oldest, accept_again_);
+}
+
+void Admission::close() {
+  pending_.clear();
+  listeners_.clear();
+}
+
+}  // namespace ho

@@ -1,0 +1,77 @@
+// The door of the coordinator: accepts connections, runs their handshakes and hands over those that
+// prove the job key. What is not yet proven is bounded in number and in time, and cannot disturb
+// anything but itself.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "auth/job_key.hpp"
+#include "base/status.hpp"
+#include "bootstrap/wire.hpp"
+#include "os/clock.hpp"
+#include "os/fd.hpp"
+#include "os/socket.hpp"
+
+namespace ho {
+
+class Admission {
+ public:
+  static constexpr std::chrono::seconds kHandshakeTime{5};
+  static constexpr size_t kMostPending = 256;
+  // Distinct epoll user data: listeners and pending connections count up from kFirstToken.
+  static constexpr uint64_t kFirstToken = uint64_t{1} << 32;
+
+  // Says whether a proven rank may enter; not ok: the reason it is told.
+  using Judge = std::function<Status(const wire::Introduction&)>;
+  using Enter = std::function<void(Fd, const wire::Introduction&)>;
+
+  // `epoll` outlives the admission.
+  Admission(int epoll, std::vector<Fd> listeners, std::shared_ptr<const JobKey> key);
+
+  [[nodiscard]] Status open();
+  // An event of one of its tokens.
+  void handle(uint64_t token, Deadline now, const Judge& judge, const Enter& enter);
+  // Drops handshakes that take too long; accepts again after running out of descriptors.
+  void expire(Deadline now);
+  [[nodiscard]] Deadline next_deadline() const;
+  // Closes listeners and pending connections.
+  void close();
+  // The last few refusals, for the message about missing ranks.
+  [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
+
+ private:
+  struct Pending {
+    Fd fd;
+    SocketAddress peer;
+    std::unique_ptr<Handshake> handshake;
+    wire::Introduction who;
+    Deadline deadline;
+    bool refused = false;
+  };
+  enum class Progress : uint8_t { kWaits, kEnters, kEnds };
+
+  void accept_all(int listener, Deadline now);
+  void add(Accepted accepted, Deadline now);
+  [[nodiscard]] Progress advance(Pending& pending, const Judge& judge);
+  [[nodiscard]] Progress read(Pending& pending);
+  [[nodiscard]] bool write(Pending& pending);
+  void decide(Pending& pending, const Judge& judge);
+  void remark(const Pending& pending, std::string_view what);
+  void remark(std::string text);
+
+  int epoll_;
+  std::vector<Fd> listeners_;
+  std::shared_ptr<const JobKey> key_;
+  std::map<uint64_t, Pending> pending_;  // ascending token: oldest first
+  uint64_t next_token_;
+  Deadline accept_again_ = Deadline::max();
+  std::vector<std::string> remarks_;
+};
+
+}  // namespace ho

@@ -1,0 +1,432 @@
+// Callers of any thread queue messages under the lock and send what the socket takes; the receiving
+// thread sends the rest, reads, keeps the one timer there is (a report that nobody answers) and
+// calls back. It never calls back with the lock held.
+//
+// A verdict may come before start(): it is kept and delivered by the same thread once it may.
+#include "bootstrap/control_client.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/log.hpp"
+
+namespace ho {
+namespace {
+
+constexpr std::chrono::milliseconds kGoodbyeTime{250};
+// The coordinator answers a gather at its deadline; the answer needs a moment to get here.
+constexpr std::chrono::milliseconds kGrace{700};
+constexpr std::chrono::hours kLongest{24 * 7};
+
+ControlChannel::Body body_of(wire::Buffer buffer) {
+  return std::make_shared<const wire::Buffer>(std::move(buffer));
+}
+
+Deadline bounded(Deadline deadline) {
+  return std::min(deadline, Clock::now() + kLongest);
+}
+
+int poll_ms(Deadline deadline) {
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(deadline)).count();
+  return static_cast<int>(std::min<int64_t>(ms, 60'000));
+}
+
+}  // namespace
+
+ControlClient::ControlClient(const Rendezvous& rendezvous, Fd fd, std::string local_address)
+    : rendezvous_(rendezvous),
+      local_address_(std::move(local_address)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      channel_(std::move(fd)) {}
+
+Result<std::unique_ptr<ControlClient>> ControlClient::create(
+    const Rendezvous& rendezvous,
+    Fd fd,
+    std::unique_ptr<Coordinator> coordinator,
+    std::string local_address,
+    Deadline deadline) {
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
+  std::unique_ptr<ControlClient> client(
+      new ControlClient(rendezvous, std::move(fd), std::move(local_address)));
+  client->coordinator_ = std::move(coordinator);
+  if (!client->wake_.valid()) {
+    return system_error("eventfd for the control plane", errno);
+  }
+  HORING_TRY(client->await_welcome(deadline));
+  client->thread_ = std::thread([raw = client.get()] { raw->run(); });
+  return client;
+}
+
+ControlClient::~ControlClient() {
+  {
+    const Lock lock(mutex_);
+    stop_ = true;
+  }
+  wake();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+  if (connected_) {
+    channel_.queue(wire::Type::kGoodbye);
+    const Deadline end = deadline_after(kGoodbyeTime);
+    bool open = true;
+    bool ended = false;
+    // Until the coordinator has closed too: a close with unread input would be a reset, which can
+    // overtake the goodbye.
+    while (open && !passed(end)) {
+      open = channel_.send_some().ok();
+      if (open && !ended && !channel_.has_output()) {
+        channel_.end_output();
+        ended = true;
+      }
+      pollfd entry{.fd = channel_.fd(),
+                   .events = static_cast<short>(ended ? POLLIN : POLLIN | POLLOUT),
+                   .revents = 0};
+      ::poll(&entry, 1, poll_ms(end));
+      const auto more = channel_.read_some();
+      open = open && more.ok() && *more;
+    }
+  }
+  coordinator_.reset();
+}
+
+Result<std::optional<wire::Message>> ControlClient::receive(Deadline deadline) {
+  while (!passed(deadline)) {
+    HORING_ASSIGN(auto message, channel_.next());
+    if (message.has_value()) {
+      return message;
+    }
+    pollfd entry{.fd = channel_.fd(), .events = POLLIN, .revents = 0};
+    ::poll(&entry, 1, poll_ms(deadline));
+    HORING_ASSIGN(const bool open, channel_.read_some());
+    if (!open) {
+      HORING_ASSIGN(message, channel_.next());
+      if (!message.has_value()) {
+        connected_ = false;
+        return Status(StatusCode::kPeerLost,
+                      "rank 0 closed the connection before all ranks had met; see its output");
+      }
+      return message;
+    }
+  }
+  return std::optional<wire::Message>();
+}
+
+Status ControlClient::await_welcome(Deadline deadline) {
+  const std::string self = "rank " + std::to_string(rendezvous_.rank);
+  HORING_ASSIGN(const auto message, receive(bounded(deadline) + kGrace));
+  if (!message.has_value()) {
+    return {
+        StatusCode::kTimeout,
+        self +
+            ": rank 0 was reached but did not say who is missing before the deadline; it may be "
+            "stopped"};
+  }
+  if (message->header.type == wire::Type::kRefusal) {
+    HORING_ASSIGN(const wire::Outcome outcome, wire::decode_outcome(message->body));
+    return {outcome.code, outcome.text};
+  }
+  if (message->header.type != wire::Type::kWelcome) {
+    return {StatusCode::kProtocol, self + ": rank 0 sent something other than a welcome"};
+  }
+  HORING_ASSIGN(welcome_, wire::decode_welcome(message->body));
+  if (rendezvous_.rank == 0 && !welcome_.coordinator_address.empty()) {
+    local_address_ = welcome_.coordinator_address;
+  }
+  return {};
+}
+
+void ControlClient::wake() const {
+  ::eventfd_write(wake_.get(), 1);
+}
+
+int ControlClient::wait_ms() {
+  const Lock lock(mutex_);
+  return poll_ms(answer_due_);
+}
+
+void ControlClient::run() {
+  while (true) {
+    turn();
+    deliver();
+    const Lock lock(mutex_);
+    if (stop_) {
+      return;
+    }
+  }
+}
+
+void ControlClient::turn() {
+  std::array<pollfd, 2> entries{};
+  entries[0] = {.fd = wake_.get(), .events = POLLIN, .revents = 0};
+  {
+    const Lock lock(mutex_);
+    const bool output = connected_ && channel_.has_output();
+    entries[1] = {.fd = connected_ ? channel_.fd() : -1,
+                  .events = static_cast<short>(POLLIN | (output ? POLLOUT : 0)),
+                  .revents = 0};
+  }
+  ::poll(entries.data(), entries.size(), wait_ms());
+  if (entries[0].revents != 0) {
+    eventfd_t ignored = 0;
+    ::eventfd_read(wake_.get(), &ignored);
+  }
+  if ((entries[1].revents & POLLOUT) != 0) {
+    const Lock lock(mutex_);
+    (void)channel_.send_some();  // an error shows when reading
+  }
+  if (entries[1].revents != 0) {
+    read_input();
+  }
+  // After reading: a process that was stopped finds the answer before it finds that it is late.
+  check_report_answered();
+}
+
+void ControlClient::read_input() {
+  const Result<bool> open = channel_.read_some();
+  while (true) {
+    const auto message = channel_.next();
+    if (!message.ok()) {
+      coordinator_closed(message.status().message());
+      return;
+    }
+    if (!message->has_value()) {
+      break;
+    }
+    handle(**message);
+  }
+  if (!open.ok()) {
+    coordinator_closed(open.status().message());
+  } else if (!*open) {
+    coordinator_closed({});
+  }
+}
+
+void ControlClient::handle(const wire::Message& message) {
+  switch (message.header.type) {
+    case wire::Type::kGathered:
+    case wire::Type::kGatherFailed: {
+      const Lock lock(mutex_);
+      // A call that gave up meanwhile is no longer there.
+      const auto place = gathers_.find(message.header.id);
+      if (place != gathers_.end()) {
+        take_part(place->second, message);
+      }
+      return;
+    }
+    case wire::Type::kStateQuery:
+      answer_query(message.header.id);
+      return;
+    case wire::Type::kVerdict: {
+      const auto outcome = wire::decode_outcome(message.body);
+      settle(outcome.ok() ? Status(outcome->code, outcome->text) : outcome.status());
+      return;
+    }
+    case wire::Type::kFarewell: {
+      const Lock lock(mutex_);
+      coordinator_left_ = true;
+      return;
+    }
+    default:
+      logger().warn("control plane: rank 0 sent a message of unexpected type {}",
+                    static_cast<int>(message.header.type));
+  }
+}
+
+void ControlClient::take_part(Gather& gather, const wire::Message& message) {
+  if (message.header.type == wire::Type::kGatherFailed) {
+    const auto outcome = wire::decode_outcome(message.body);
+    gather.ended = outcome.ok() ? Status(outcome->code, outcome->text) : outcome.status();
+    changed_.notify_all();
+    return;
+  }
+  auto part = wire::decode_gathered(message.body);
+  if (!part.ok() || part->first > gather.blobs.size() ||
+      part->blobs.size() > gather.blobs.size() - part->first) {
+    gather.ended =
+        part.ok() ? Status(StatusCode::kProtocol, "rank 0 sent blobs of no member") : part.status();
+    changed_.notify_all();
+    return;
+  }
+  for (size_t i = 0; i < part->blobs.size(); ++i) {
+    auto& blob = gather.blobs[part->first + i];
+    gather.arrived += blob.has_value() ? 0U : 1U;
+    blob = std::move(part->blobs[i]);
+  }
+  if (gather.arrived == gather.blobs.size()) {
+    gather.ended = Status();
+    changed_.notify_all();
+  }
+}
+
+void ControlClient::answer_query(uint64_t id) {
+  std::function<std::vector<RankState>()> describe;
+  {
+    const Lock lock(mutex_);
+    if (callbacks_.has_value()) {
+      describe = callbacks_->describe_state;
+    }
+  }
+  const std::vector<RankState> states = describe ? describe() : std::vector<RankState>();
+  const Lock lock(mutex_);
+  channel_.queue(wire::Type::kStates, id, body_of(wire::encode(states)));
+  (void)channel_.send_some();
+}
+
+void ControlClient::coordinator_closed(const std::string& how) {
+  bool left = false;
+  {
+    const Lock lock(mutex_);
+    connected_ = false;
+    channel_.end_output();  // a coordinator that leaves waits for this
+    left = coordinator_left_;
+  }
+  if (!left) {
+    settle({StatusCode::kPeerLost,
+            welcome_.coordinator + " is gone: its control connection " +
+                (how.empty() ? "closed without a goodbye" : "broke (" + how + ")") +
+                " (killed, crashed, or the host is down); see the output of that rank"});
+    return;
+  }
+  const Lock lock(mutex_);
+  end_gathers(
+      {StatusCode::kPeerLost, welcome_.coordinator + " has left: it destroyed its communicator"});
+  // Nobody will answer a report any more.
+  answer_due_ = reported_.has_value() ? Clock::now() : answer_due_;
+}
+
+void ControlClient::end_gathers(const Status& why) {
+  for (auto& [id, gather] : gathers_) {
+    if (!gather.ended.has_value()) {
+      gather.ended = why;
+    }
+  }
+  changed_.notify_all();
+}
+
+void ControlClient::settle(Status cause) {
+  const Lock lock(mutex_);
+  answer_due_ = Deadline::max();
+  if (!verdict_.has_value()) {
+    end_gathers(cause);
+    verdict_ = std::move(cause);
+  }
+}
+
+void ControlClient::check_report_answered() {
+  Status own;
+  {
+    const Lock lock(mutex_);
+    if (answer_due_ > Clock::now() || verdict_.has_value() || !reported_.has_value()) {
+      return;
+    }
+    own = Status(reported_->code,
+                 reported_->text + (connected_ ? "; coordinator rank 0 does not answer: " +
+                                                     welcome_.coordinator + " may be stopped"
+                                               : "; rank 0 has left already, so no other rank "
+                                                 "could be asked"));
+  }
+  settle(std::move(own));
+}
+
+void ControlClient::deliver() {
+  std::function<void(const Verdict&)> tell;
+  Verdict verdict;
+  {
+    const Lock lock(mutex_);
+    if (!verdict_.has_value() || !callbacks_.has_value() || delivered_ || stop_) {
+      return;
+    }
+    delivered_ = true;
+    tell = callbacks_->on_verdict;
+    verdict.cause = *verdict_;
+  }
+  if (tell) {
+    tell(verdict);
+  }
+}
+
+Result<std::vector<std::vector<std::byte>>> ControlClient::all_gather(
+    std::string_view tag,
+    std::span<const std::byte> mine,
+    std::span<const GlobalRank> members,
+    Deadline deadline) {
+  const std::string what = "all_gather \"" + std::string(tag) + "\"";
+  if (mine.size() > wire::kMaxBlobBytes || tag.size() > wire::kMaxTagBytes) {
+    return Status(StatusCode::kInvalidArgument,
+                  what +
+                      ": at most 1 MiB may be gathered per rank, with a tag of at most 256 "
+                      "characters");
+  }
+  wire::Contribution contribution{
+      .tag = std::string(tag), .timeout_ms = 0, .members = {}, .blob = {mine.begin(), mine.end()}};
+  contribution.timeout_ms = static_cast<uint32_t>(std::min<int64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(left(bounded(deadline))).count(),
+      UINT32_MAX));
+  for (const GlobalRank member : members) {
+    contribution.members.push_back(member.value());
+  }
+  Lock lock(mutex_);
+  if (verdict_.has_value() || !connected_) {
+    return (verdict_.has_value()
+                ? *verdict_
+                : Status(StatusCode::kPeerLost, welcome_.coordinator + " has left already"))
+        .with_context(what);
+  }
+  const uint64_t id = next_id_++;
+  Gather& gather = gathers_[id];
+  gather.blobs.resize(members.empty() ? rendezvous_.world_size : members.size());
+  channel_.queue(wire::Type::kContribution, id, body_of(wire::encode(contribution)));
+  (void)channel_.send_some();
+  if (channel_.has_output()) {
+    wake();
+  }
+  const bool ended = changed_.wait_until(
+      lock, bounded(deadline) + kGrace, [&gather] { return gather.ended.has_value(); });
+  Gather result = std::move(gather);
+  gathers_.erase(id);
+  if (!ended) {
+    return Status(StatusCode::kTimeout,
+                  what + ": coordinator " + welcome_.coordinator +
+                      " did not answer before the deadline; it may be stopped");
+  }
+  HORING_TRY(*result.ended);
+  std::vector<std::vector<std::byte>> blobs;
+  blobs.reserve(result.blobs.size());
+  for (auto& blob : result.blobs) {
+    blobs.push_back(std::move(*blob));
+  }
+  return blobs;
+}
+
+void ControlClient::start(Callbacks callbacks) {
+  {
+    const Lock lock(mutex_);
+    callbacks_ = std::move(callbacks);
+  }
+  wake();  // a verdict may be waiting
+}
+
+void ControlClient::report(const FailureReport& failure) {
+  {
+    const Lock lock(mutex_);
+    if (verdict_.has_value()) {
+      return;
+    }
+    if (!reported_.has_value()) {
+      reported_ = failure;
+      answer_due_ = Clock::now() + (connected_ ? kAnswerTime : std::chrono::milliseconds(0));
+    }
+    if (connected_) {
+      channel_.queue(wire::Type::kReport, 0, body_of(wire::encode(failure)));
+      (void)channel_.send_some();
+    }
+  }
+  wake();
+}
+
+}  // namespace ho

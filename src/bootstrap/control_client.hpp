@@ -1,0 +1,97 @@
+// A rank's side of the control plane.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bootstrap/channel.hpp"
+#include "bootstrap/control_plane.hpp"
+#include "bootstrap/coordinator.hpp"
+#include "bootstrap/wire.hpp"
+
+namespace ho {
+
+class ControlClient final : public ControlPlane {
+ public:
+  // How long a coordinator may take to answer before it is taken for stopped.
+  static constexpr std::chrono::milliseconds kAnswerTime{900};
+
+  // `fd` is connected and proven. `coordinator` lives in rank 0's process only.
+  [[nodiscard]] static Result<std::unique_ptr<ControlClient>> create(
+      const Rendezvous& rendezvous,
+      Fd fd,
+      std::unique_ptr<Coordinator> coordinator,
+      std::string local_address,
+      Deadline deadline);
+  // Says goodbye. Not from a callback.
+  ~ControlClient() override;
+
+  [[nodiscard]] Result<std::vector<std::vector<std::byte>>> all_gather(
+      std::string_view tag,
+      std::span<const std::byte> mine,
+      std::span<const GlobalRank> members,
+      Deadline deadline) override;
+  void start(Callbacks callbacks) override;
+  void report(const FailureReport& failure) override;
+  [[nodiscard]] uint64_t job_id() const override { return welcome_.job_id; }
+  [[nodiscard]] const Rendezvous& rendezvous() const override { return rendezvous_; }
+  [[nodiscard]] std::string local_address() const override { return local_address_; }
+
+ private:
+  struct Gather {
+    std::vector<std::optional<wire::Buffer>> blobs;
+    size_t arrived = 0;
+    std::optional<Status> ended;  // ok or why not
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  ControlClient(const Rendezvous& rendezvous, Fd fd, std::string local_address);
+
+  [[nodiscard]] Status await_welcome(Deadline deadline);
+  [[nodiscard]] Result<std::optional<wire::Message>> receive(Deadline deadline);
+  void run();
+  void turn();
+  void read_input();
+  void handle(const wire::Message& message);
+  void take_part(Gather& gather, const wire::Message& message);
+  void answer_query(uint64_t id);
+  void coordinator_closed(const std::string& how);
+  void end_gathers(const Status& why);
+  void settle(Status cause);
+  void check_report_answered();
+  void deliver();
+  void wake() const;
+  [[nodiscard]] int wait_ms();
+
+  const Rendezvous rendezvous_;
+  std::string local_address_;
+  wire::Welcome welcome_;
+  Fd wake_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_ from here on. The thread that reads uses the channel's input without it:
+  // nobody else does.
+  ControlChannel channel_;
+  std::map<uint64_t, Gather> gathers_;
+  uint64_t next_id_ = 1;
+  std::optional<Callbacks> callbacks_;
+  std::optional<Status> verdict_;
+  bool delivered_ = false;
+  std::optional<FailureReport> reported_;  // the first one, until a verdict comes
+  Deadline answer_due_ = Deadline::max();
+  bool connected_ = true;
+  bool coordinator_left_ = false;
+  bool stop_ = false;
+
+  std::unique_ptr<Coordinator> coordinator_;
+  std::thread thread_;
+};
+
+}  // namespace ho

@@ -1,0 +1,427 @@
+// One epoll loop over all ranks; nothing in it blocks. The thread owns everything but the wake
+// descriptor, through which the destructor tells it to stop: there is no lock because nothing is
+// shared.
+//
+// Its life: meet (admit ranks until all are here or the earliest deadline of any rank passes),
+// serve (all-gathers, reports, ranks that go), say farewell.
+#include "bootstrap/coordinator.hpp"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/log.hpp"
+#include "bootstrap/rank_names.hpp"
+
+namespace ho {
+namespace {
+
+constexpr uint64_t kWakeToken = ~uint64_t{0};
+constexpr std::chrono::milliseconds kFarewellTime{300};
+
+ControlChannel::Body body_of(wire::Buffer buffer) {
+  return std::make_shared<const wire::Buffer>(std::move(buffer));
+}
+
+ControlChannel::Body body_of(const Status& status) {
+  return body_of(wire::encode(wire::Outcome{status.code(), status.message()}));
+}
+
+std::string name_of(const wire::Introduction& who) {
+  return rank_at_host(who.rank, who.host, who.pid);
+}
+
+Status watch(int epoll, int operation, int fd, uint64_t token, bool output) {
+  epoll_event event{};
+  event.events = EPOLLIN | (output ? EPOLLOUT : 0U);
+  event.data.u64 = token;
+  if (::epoll_ctl(epoll, operation, fd, &event) != 0) {
+    return system_error("epoll_ctl of the coordinator", errno);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Coordinator>> Coordinator::start(Setup setup) {
+  Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  Fd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll.valid() || !wake.valid()) {
+    return system_error("epoll_create1 or eventfd for the coordinator", errno);
+  }
+  HORING_TRY(watch(epoll.get(), EPOLL_CTL_ADD, wake.get(), kWakeToken, false));
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
+  std::unique_ptr<Coordinator> coordinator(
+      new Coordinator(std::move(setup), std::move(epoll), std::move(wake)));
+  HORING_TRY(coordinator->admission_.open());
+  coordinator->enter(std::move(coordinator->setup_.own_end), coordinator->setup_.own);
+  coordinator->thread_ = std::thread([raw = coordinator.get()] { raw->run(); });
+  return coordinator;
+}
+
+Coordinator::Coordinator(Setup setup, Fd epoll, Fd wake)
+    : setup_(std::move(setup)),
+      epoll_(std::move(epoll)),
+      wake_(std::move(wake)),
+      admission_(epoll_.get(), std::move(setup_.listeners), setup_.key),
+      peers_(setup_.world_size),
+      gathers_(setup_.world_size) {}
+
+Coordinator::~Coordinator() {
+  ::eventfd_write(wake_.get(), 1);
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void Coordinator::run() {
+  finish_meeting();  // a world of one is complete at once
+  while (!stop_) {
+    turn();
+    const Deadline now = Clock::now();
+    admission_.expire(now);
+    if (meeting_) {
+      finish_meeting();
+      fail_meeting(now);
+    }
+    answer(gathers_.expire(now));
+    pronounce();
+  }
+  end_meeting();
+  say_farewell();
+}
+
+int Coordinator::wait_ms() const {
+  Deadline next = std::min(admission_.next_deadline(), gathers_.next_deadline());
+  if (meeting_) {
+    next = std::min(next, setup_.deadline);
+    for (const Peer& peer : peers_) {
+      next = std::min(next, peer.deadline);
+    }
+  }
+  if (desk_) {
+    next = std::min(next, desk_->next_deadline());
+  }
+  constexpr int64_t kLongestMs = 10'000;
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(next)).count();
+  return static_cast<int>(std::min<int64_t>(ms, kLongestMs));
+}
+
+void Coordinator::turn() {
+  std::array<epoll_event, 64> events{};
+  const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), wait_ms());
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events[static_cast<size_t>(i)];
+    if (event.data.u64 == kWakeToken) {
+      stop_ = true;
+    } else if (event.data.u64 >= Admission::kFirstToken) {
+      admission_.handle(
+          event.data.u64,
+          Clock::now(),
+          [this](const wire::Introduction& who) { return judge(who); },
+          [this](Fd fd, const wire::Introduction& who) { enter(std::move(fd), who); });
+    } else {
+      handle_peer(static_cast<uint32_t>(event.data.u64), event.events);
+    }
+  }
+}
+
+Status Coordinator::judge(const wire::Introduction& who) const {
+  if (who.world_size != setup_.world_size) {
+    return {StatusCode::kMismatch,
+            name_of(setup_.own) + " was started with a world size of " +
+                std::to_string(setup_.world_size) + ", " + name_of(who) + " with " +
+                std::to_string(who.world_size) + "; give all ranks the same (WORLD_SIZE)"};
+  }
+  const Peer& peer = peers_[who.rank];
+  if (peer.presence != Presence::kAbsent) {
+    return {StatusCode::kMismatch,
+            "rank " + std::to_string(who.rank) + " has come twice: " + name_of(peer.who) + " and " +
+                name_of(who) + "; give every process its own rank (RANK)"};
+  }
+  return {};
+}
+
+void Coordinator::enter(Fd fd, const wire::Introduction& who) {
+  // Two connections may have been judged in the same turn.
+  if (Status verdict = judge(who); !verdict.ok()) {
+    logger().warn("rendezvous: {}", verdict.message());
+    return;
+  }
+  if (who.rank != setup_.own.rank) {
+    if (Status status = set_keep_alive(fd.get()); !status.ok()) {
+      logger().warn("rendezvous: {}", status.message());
+    }
+    if (const auto address = local_address(fd.get()); address.ok() && address_.empty()) {
+      address_ = address->host();
+    }
+  }
+  Peer& peer = peers_[who.rank];
+  peer.channel = std::make_unique<ControlChannel>(std::move(fd));
+  peer.who = who;
+  peer.presence = Presence::kHere;
+  peer.deadline = Clock::now() + std::chrono::milliseconds(who.timeout_ms);
+  ++present_count_;
+  if (Status status = watch(epoll_.get(), EPOLL_CTL_ADD, peer.channel->fd(), who.rank, false);
+      !status.ok()) {
+    logger().error("rendezvous: {}", status.message());
+    drop(who.rank, Presence::kAbsent);
+  }
+}
+
+void Coordinator::end_meeting() {
+  if (!meeting_) {
+    return;
+  }
+  meeting_ = false;
+  admission_.close();
+  if (setup_.on_ended) {
+    setup_.on_ended();
+  }
+}
+
+void Coordinator::finish_meeting() {
+  if (present_count_ < setup_.world_size) {
+    return;
+  }
+  end_meeting();
+  std::vector<std::string> names;
+  names.reserve(peers_.size());
+  for (const Peer& peer : peers_) {
+    names.push_back(name_of(peer.who));
+  }
+  desk_ = std::make_unique<FailureDesk>(std::move(names));
+  send_to_all(wire::Type::kWelcome,
+              body_of(wire::encode(wire::Welcome{.job_id = setup_.job_id,
+                                                 .coordinator = name_of(setup_.own),
+                                                 .coordinator_address = address_})));
+}
+
+std::string Coordinator::missing_text(std::optional<uint32_t> impatient) const {
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
+    if (peers_[rank].presence != Presence::kHere) {
+      missing.push_back(rank);
+    }
+  }
+  std::string text = std::to_string(present_count_) + " of " + std::to_string(setup_.world_size) +
+                     " ranks arrived at " + setup_.address;
+  text += impatient.has_value()
+              ? " before the deadline of " + name_of(peers_[*impatient].who) + " passed"
+              : " within " + std::to_string(setup_.own.timeout_ms) + " ms";
+  text += "; missing: " + rank_list(missing);
+  for (const std::string& remark : admission_.remarks()) {
+    text += "; " + remark;
+  }
+  return text + "; see the output of the missing ranks, or give more time with " +
+         "HORING_CONNECT_TIMEOUT_MS";
+}
+
+void Coordinator::fail_meeting(Deadline now) {
+  if (!meeting_) {
+    return;
+  }
+  const bool own_over = setup_.deadline <= now || peers_[setup_.own.rank].deadline <= now;
+  const auto impatient = std::find_if(peers_.begin(), peers_.end(), [now](const Peer& peer) {
+    return peer.presence == Presence::kHere && peer.deadline <= now;
+  });
+  if (own_over || impatient != peers_.end()) {
+    const auto rank = own_over ? std::nullopt : std::optional(impatient->who.rank);
+    const Status why(StatusCode::kTimeout, missing_text(rank));
+    end_meeting();
+    send_to_all(wire::Type::kRefusal, body_of(why));
+  }
+}
+
+void Coordinator::handle_peer(uint32_t rank, uint32_t events) {
+  if (peers_[rank].channel == nullptr) {
+    return;
+  }
+  if ((events & EPOLLOUT) != 0) {
+    flush(rank);
+  }
+  const Result<bool> open = peers_[rank].channel->read_some();
+  // What came before the end counts: it may be the goodbye.
+  while (peers_[rank].channel != nullptr) {
+    auto message = peers_[rank].channel->next();
+    if (!message.ok()) {
+      peer_closed(rank, message.status().message());
+      return;
+    }
+    if (!message->has_value()) {
+      break;
+    }
+    handle_message(rank, std::move(**message));
+  }
+  if (peers_[rank].channel != nullptr && (!open.ok() || !*open)) {
+    peer_closed(rank, {});
+  }
+}
+
+void Coordinator::handle_message(uint32_t rank, wire::Message message) {
+  if (message.header.type == wire::Type::kGoodbye) {
+    peer_left(rank);
+    return;
+  }
+  if (stop_ || desk_ == nullptr) {
+    return;  // nobody waits for an answer any more, or not yet
+  }
+  if (Status status = dispatch(rank, message); !status.ok()) {
+    peer_closed(rank, status.message());
+  }
+}
+
+Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
+  switch (message.header.type) {
+    case wire::Type::kContribution: {
+      HORING_ASSIGN(auto contribution, wire::decode_contribution(message.body));
+      auto outcome = gathers_.add({rank, message.header.id}, std::move(contribution), Clock::now());
+      if (outcome.has_value()) {
+        answer({std::move(*outcome)});
+      }
+      return {};
+    }
+    case wire::Type::kReport: {
+      HORING_ASSIGN(FailureReport report, wire::decode_report(message.body));
+      report.reporter = GlobalRank(rank);  // whoever it says it is
+      desk_->report(report, Clock::now());
+      if (desk_->take_query()) {
+        send_to_all(wire::Type::kStateQuery, nullptr);
+      }
+      return {};
+    }
+    case wire::Type::kStates: {
+      HORING_ASSIGN(auto states, wire::decode_states(message.body));
+      desk_->answer(rank, std::move(states));
+      return {};
+    }
+    default:
+      return {StatusCode::kProtocol,
+              "control message of type " + std::to_string(static_cast<int>(message.header.type)) +
+                  " came from a rank; only the coordinator sends those"};
+  }
+}
+
+void Coordinator::drop(uint32_t rank, Presence presence) {
+  Peer& peer = peers_[rank];
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.channel->fd(), nullptr);
+  peer.channel.reset();
+  peer.presence = presence;
+  peer.deadline = Deadline::max();
+  peer.watches_output = false;
+  --present_count_;
+}
+
+void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
+  drop(rank, meeting_ ? Presence::kAbsent : Presence::kGone);
+  if (desk_ == nullptr || stop_) {
+    return;  // it may come again, or all is over
+  }
+  const Deadline now = Clock::now();
+  const std::string name = name_of(peers_[rank].who);
+  if (!how.empty()) {
+    desk_->report({StatusCode::kProtocol,
+                   GlobalRank(rank),
+                   {},
+                   name + " sent a malformed control message: " + how},
+                  now);
+  }
+  desk_->rank_gone(rank, now);
+  answer(gathers_.rank_ended(
+      rank,
+      Status(StatusCode::kPeerLost,
+             name + " is gone: its control connection closed without a goodbye")));
+}
+
+void Coordinator::peer_left(uint32_t rank) {
+  drop(rank, meeting_ ? Presence::kAbsent : Presence::kLeft);
+  if (desk_ == nullptr || stop_) {
+    return;
+  }
+  desk_->rank_left(rank);
+  answer(gathers_.rank_ended(
+      rank,
+      Status(StatusCode::kPeerLost,
+             name_of(peers_[rank].who) + " has left: it destroyed its communicator")));
+}
+
+void Coordinator::send(uint32_t rank,
+                       wire::Type type,
+                       uint64_t id,
+                       const ControlChannel::Body& body) {
+  if (peers_[rank].channel != nullptr) {
+    peers_[rank].channel->queue(type, id, body);
+    flush(rank);
+  }
+}
+
+void Coordinator::send_to_all(wire::Type type, const ControlChannel::Body& body) {
+  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
+    send(rank, type, 0, body);
+  }
+}
+
+void Coordinator::flush(uint32_t rank) {
+  Peer& peer = peers_[rank];
+  // An error shows again when this connection is read, and is dealt with there.
+  const bool broken = !peer.channel->send_some().ok();
+  const bool wants = !broken && peer.channel->has_output();
+  if (wants != peer.watches_output &&
+      watch(epoll_.get(), EPOLL_CTL_MOD, peer.channel->fd(), rank, wants).ok()) {
+    peer.watches_output = wants;
+  }
+  if (stop_ && !wants) {
+    peer.channel->end_output();
+  }
+}
+
+void Coordinator::answer(const std::vector<GatherTable::Outcome>& outcomes) {
+  for (const GatherTable::Outcome& outcome : outcomes) {
+    const ControlChannel::Body error =
+        outcome.error.ok() ? ControlChannel::Body() : body_of(outcome.error);
+    for (const GatherTable::Waiter& waiter : outcome.waiters) {
+      if (error) {
+        send(waiter.rank, wire::Type::kGatherFailed, waiter.id, error);
+      }
+      for (const auto& part : outcome.parts) {
+        send(waiter.rank, wire::Type::kGathered, waiter.id, part);
+      }
+    }
+  }
+}
+
+void Coordinator::pronounce() {
+  if (!desk_) {
+    return;
+  }
+  if (const std::optional<Verdict> verdict = desk_->decide(Clock::now())) {
+    send_to_all(wire::Type::kVerdict, body_of(verdict->cause));
+  }
+}
+
+void Coordinator::say_farewell() {
+  send_to_all(wire::Type::kFarewell, nullptr);
+  // Closing with unread input would reset the connection and could take the farewell with it: wait
+  // until the others have closed too, a stopped one excepted.
+  const Deadline end = deadline_after(kFarewellTime);
+  while (present_count_ > 0 && !passed(end)) {
+    std::array<epoll_event, 64> events{};
+    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(end)).count();
+    const int count =
+        ::epoll_wait(epoll_.get(), events.data(), events.size(), static_cast<int>(ms));
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<size_t>(i)];
+      if (event.data.u64 < Admission::kFirstToken) {
+        handle_peer(static_cast<uint32_t>(event.data.u64), event.events);
+      } else if (event.data.u64 == kWakeToken) {
+        eventfd_t ignored = 0;
+        ::eventfd_read(wake_.get(), &ignored);
+      }
+    }
+  }
+}
+
+}  // namespace ho

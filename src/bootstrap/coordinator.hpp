@@ -1,0 +1,95 @@
+// The one who hears from every rank: a thread in rank 0's process that admits the ranks, passes
+// their blobs around, notices who vanishes and pronounces the verdict.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "auth/job_key.hpp"
+#include "base/status.hpp"
+#include "bootstrap/admission.hpp"
+#include "bootstrap/channel.hpp"
+#include "bootstrap/gather_table.hpp"
+#include "bootstrap/verdict.hpp"
+#include "bootstrap/wire.hpp"
+#include "os/clock.hpp"
+#include "os/fd.hpp"
+
+namespace ho {
+
+class Coordinator {
+ public:
+  struct Setup {
+    uint32_t world_size = 1;
+    std::vector<Fd> listeners;
+    std::shared_ptr<const JobKey> key;
+    Fd own_end;              // rank 0's own connection, a socket pair's end
+    wire::Introduction own;  // and who it is
+    std::string address;     // where the others reach it, for messages
+    uint64_t job_id = 0;
+    Deadline deadline;               // for all ranks to meet
+    std::function<void()> on_ended;  // once, when meeting is over, well or not
+  };
+
+  [[nodiscard]] static Result<std::unique_ptr<Coordinator>> start(Setup setup);
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+  // Says farewell and ends the thread, within about half a second.
+  ~Coordinator();
+
+ private:
+  enum class Presence : uint8_t { kAbsent, kHere, kLeft, kGone };
+  struct Peer {
+    Presence presence = Presence::kAbsent;
+    std::unique_ptr<ControlChannel> channel;
+    wire::Introduction who;
+    Deadline deadline = Deadline::max();
+    bool watches_output = false;
+  };
+
+  Coordinator(Setup setup, Fd epoll, Fd wake);
+
+  void run();
+  void turn();
+  [[nodiscard]] int wait_ms() const;
+  void enter(Fd fd, const wire::Introduction& who);
+  [[nodiscard]] Status judge(const wire::Introduction& who) const;
+  void finish_meeting();
+  void fail_meeting(Deadline now);
+  [[nodiscard]] std::string missing_text(std::optional<uint32_t> impatient) const;
+  void end_meeting();
+
+  void handle_peer(uint32_t rank, uint32_t events);
+  void handle_message(uint32_t rank, wire::Message message);
+  [[nodiscard]] Status dispatch(uint32_t rank, wire::Message& message);
+  void peer_closed(uint32_t rank, const std::string& how);
+  void peer_left(uint32_t rank);
+  void drop(uint32_t rank, Presence presence);
+
+  void send(uint32_t rank, wire::Type type, uint64_t id, const ControlChannel::Body& body);
+  void send_to_all(wire::Type type, const ControlChannel::Body& body);
+  void flush(uint32_t rank);
+  void answer(const std::vector<GatherTable::Outcome>& outcomes);
+  void pronounce();
+  void say_farewell();
+
+  Setup setup_;
+  Fd epoll_;
+  Fd wake_;
+  Admission admission_;
+  std::vector<Peer> peers_;
+  uint32_t present_count_ = 0;
+  bool meeting_ = true;
+  bool stop_ = false;  // the thread's own view of wake_
+  GatherTable gathers_;
+  std::unique_ptr<FailureDesk> desk_;  // once all have met
+  std::string address_;                // where a rank was seen to reach us
+  std::thread thread_;
+};
+
+}  // namespace ho

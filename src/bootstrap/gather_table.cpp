@@ -1,0 +1,198 @@
+// Calls belong together when tag and members are equal. Split communicators gather at the same time
+// from several threads, so another tag is not wrong by itself: another thread of that rank may be
+// about to bring the right one. Only at the deadline is it said that a missing rank sits in another
+// call, and then it is named with that call's tag.
+#include "bootstrap/gather_table.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "bootstrap/rank_names.hpp"
+
+namespace ho {
+namespace {
+
+constexpr size_t kPartBytes = size_t{1} << 20;
+
+std::vector<std::shared_ptr<const wire::Buffer>> pack(
+    std::vector<std::optional<wire::Buffer>>& blobs) {
+  std::vector<std::shared_ptr<const wire::Buffer>> parts;
+  wire::GatheredPart part;
+  size_t part_bytes = 0;
+  const auto close = [&] {
+    parts.push_back(std::make_shared<const wire::Buffer>(wire::encode(part)));
+  };
+  for (size_t i = 0; i < blobs.size(); ++i) {
+    const size_t blob_bytes = blobs[i]->size() + 4;
+    if (!part.blobs.empty() && part_bytes + blob_bytes > kPartBytes) {
+      close();
+      part = wire::GatheredPart{.first = static_cast<uint32_t>(i), .blobs = {}};
+      part_bytes = 0;
+    }
+    part.blobs.push_back(std::move(*blobs[i]));
+    part_bytes += blob_bytes;
+  }
+  close();
+  return parts;
+}
+
+}  // namespace
+
+GatherTable::GatherTable(uint32_t world_size) : world_size_(world_size), ended_(world_size) {}
+
+Status GatherTable::check(const wire::Contribution& contribution, uint32_t rank) const {
+  std::vector<bool> seen(world_size_, false);
+  for (const uint32_t member : contribution.members) {
+    if (member >= world_size_ || seen[member]) {
+      return {StatusCode::kInvalidArgument,
+              "all_gather \"" + contribution.tag + "\": member list has rank " +
+                  std::to_string(member) +
+                  (member >= world_size_ ? " beyond the world" : " twice")};
+    }
+    seen[member] = true;
+  }
+  if (!seen[rank]) {
+    return {StatusCode::kInvalidArgument,
+            "all_gather \"" + contribution.tag + "\": rank " + std::to_string(rank) +
+                " is not among the members it names"};
+  }
+  for (const uint32_t member : contribution.members) {
+    if (ended_[member].has_value()) {
+      return ended_[member]->with_context("all_gather \"" + contribution.tag + "\"");
+    }
+  }
+  return {};
+}
+
+GatherTable::Place GatherTable::find(const wire::Contribution& contribution, uint32_t rank) {
+  return std::find_if(gathers_.begin(), gathers_.end(), [&](const Gather& gather) {
+    return gather.tag == contribution.tag && gather.members == contribution.members &&
+           std::none_of(gather.waiters.begin(), gather.waiters.end(), [&](const Waiter& waiter) {
+             return waiter.rank == rank;
+           });
+  });
+}
+
+std::optional<GatherTable::Outcome> GatherTable::add(Waiter waiter,
+                                                     wire::Contribution contribution,
+                                                     Deadline now) {
+  if (contribution.members.empty()) {
+    contribution.members.resize(world_size_);
+    std::iota(contribution.members.begin(), contribution.members.end(), 0U);
+  }
+  if (Status status = check(contribution, waiter.rank); !status.ok()) {
+    return Outcome{{waiter}, std::move(status), {}};
+  }
+  Place place = find(contribution, waiter.rank);
+  if (place == gathers_.end()) {
+    Gather gather;
+    gather.tag = contribution.tag;
+    gather.members = contribution.members;
+    gather.blobs.resize(gather.members.size());
+    gather.deadline = Deadline::max();
+    place = gathers_.insert(gathers_.end(), std::move(gather));
+  }
+  const auto member =
+      std::find(place->members.begin(), place->members.end(), waiter.rank) - place->members.begin();
+  place->blobs[static_cast<size_t>(member)] = std::move(contribution.blob);
+  place->waiters.push_back(waiter);
+  const Deadline deadline = now + std::chrono::milliseconds(contribution.timeout_ms);
+  if (deadline < place->deadline) {
+    place->deadline = deadline;
+    place->timeout_ms = contribution.timeout_ms;
+  }
+  if (place->waiters.size() < place->members.size()) {
+    return std::nullopt;
+  }
+  Outcome outcome{std::move(place->waiters), {}, pack(place->blobs)};
+  gathers_.erase(place);
+  return outcome;
+}
+
+std::string GatherTable::where_is(uint32_t rank, const Gather& gather) const {
+  for (const Gather& other : gathers_) {
+    const bool waits = std::any_of(other.waiters.begin(),
+                                   other.waiters.end(),
+                                   [rank](const Waiter& waiter) { return waiter.rank == rank; });
+    if (&other == &gather || !waits) {
+      continue;
+    }
+    std::string text = "rank " + std::to_string(rank) + " is in all_gather \"" + other.tag + "\"";
+    return other.members == gather.members ? text : text + " with other members";
+  }
+  return {};
+}
+
+Status GatherTable::missing_error(const Gather& gather) const {
+  std::vector<uint32_t> missing;
+  std::string elsewhere;
+  for (size_t i = 0; i < gather.members.size(); ++i) {
+    if (gather.blobs[i].has_value()) {
+      continue;
+    }
+    missing.push_back(gather.members[i]);
+    if (elsewhere.size() < 512) {
+      const std::string where = where_is(gather.members[i], gather);
+      elsewhere += where.empty() ? where : "; " + where;
+    }
+  }
+  std::sort(missing.begin(), missing.end());
+  return {elsewhere.empty() ? StatusCode::kTimeout : StatusCode::kMismatch,
+          "all_gather \"" + gather.tag + "\": " + std::to_string(gather.waiters.size()) + " of " +
+              std::to_string(gather.members.size()) + " ranks came within " +
+              std::to_string(gather.timeout_ms) + " ms; missing: " + rank_list(missing) +
+              elsewhere};
+}
+
+GatherTable::Outcome GatherTable::fail(Place place, Status why) {
+  Outcome outcome{std::move(place->waiters), std::move(why), {}};
+  gathers_.erase(place);
+  return outcome;
+}
+
+std::vector<GatherTable::Outcome> GatherTable::expire(Deadline now) {
+  // All texts first: each may name a rank that waits in another gather that expires now.
+  std::vector<std::pair<Place, Status>> expired;
+  for (Place place = gathers_.begin(); place != gathers_.end(); ++place) {
+    if (place->deadline <= now) {
+      expired.emplace_back(place, missing_error(*place));
+    }
+  }
+  std::vector<Outcome> outcomes;
+  outcomes.reserve(expired.size());
+  for (auto& [place, why] : expired) {
+    outcomes.push_back(fail(place, std::move(why)));
+  }
+  return outcomes;
+}
+
+std::vector<GatherTable::Outcome> GatherTable::rank_ended(uint32_t rank, const Status& why) {
+  ended_[rank] = why;
+  std::vector<Outcome> outcomes;
+  for (Place place = gathers_.begin(); place != gathers_.end();) {
+    const Place current = place++;
+    if (std::find(current->members.begin(), current->members.end(), rank) !=
+        current->members.end()) {
+      outcomes.push_back(fail(current, why.with_context("all_gather \"" + current->tag + "\"")));
+    }
+  }
+  return outcomes;
+}
+
+std::vector<GatherTable::Outcome> GatherTable::fail_all(const Status& why) {
+  std::vector<Outcome> outcomes;
+  while (!gathers_.empty()) {
+    outcomes.push_back(fail(gathers_.begin(), why));
+  }
+  return outcomes;
+}
+
+Deadline GatherTable::next_deadline() const {
+  Deadline next = Deadline::max();
+  for (const Gather& gather : gathers_) {
+    next = std::min(next, gather.deadline);
+  }
+  return next;
+}
+
+}  // namespace ho

@@ -1,0 +1,33 @@
+// The first contact: rank 0 opens the door, the others find it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "auth/job_key.hpp"
+#include "base/status.hpp"
+#include "bootstrap/meeting_place.hpp"
+#include "bootstrap/wire.hpp"
+#include "os/clock.hpp"
+#include "os/fd.hpp"
+
+namespace ho {
+
+// Rank 0's door. Nothing to listen on in a world of 1.
+struct Door {
+  std::vector<Fd> listeners;
+  std::string text;                 // where it is, for messages
+  std::string likely_address;       // numeric, where others are likely to reach this rank
+  std::function<void()> take_down;  // removes the rendezvous file, if it is still ours
+};
+[[nodiscard]] Result<Door> open_door(const MeetingPlace& place, const JobKey& key);
+
+// A connection to rank 0 whose handshake is done, or an error that says what was tried last.
+[[nodiscard]] Result<Fd> find_door(const MeetingPlace& place,
+                                   const std::shared_ptr<const JobKey>& key,
+                                   wire::Introduction own,
+                                   Deadline deadline);
+
+}  // namespace ho

@@ -1,0 +1,17 @@
+// How messages name ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ho {
+
+// "rank 5", "ranks 1, 2, 5", "ranks 0-6, 9"; at most `most` runs, then "and N more".
+[[nodiscard]] std::string rank_list(std::span<const uint32_t> ascending, size_t most = 16);
+// "rank 5 (node1, pid 123)"
+[[nodiscard]] std::string rank_at_host(uint32_t rank, std::string_view host, uint32_t pid);
+
+}  // namespace ho

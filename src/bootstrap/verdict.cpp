@@ -1,0 +1,170 @@
+// A failure on one rank makes failures on all others: a killed process resets connections, a
+// mismatch lets the others wait until their deadlines. What is reported first is not what happened
+// first, because reports travel on different connections. So reports are collected for a moment and
+// ordered by how much they can be the cause of the others: a rank that vanished, then ranks that
+// disagree, then broken connections, then mere waiting; within a class the earliest.
+//
+// A rank that told what went wrong before it vanished is not the cause by vanishing: its report is.
+#include "bootstrap/verdict.hpp"
+
+#include <algorithm>
+
+namespace ho {
+
+FailureDesk::FailureDesk(std::vector<std::string> rank_names)
+    : names_(std::move(rank_names)),
+      presence_(names_.size(), Presence::kHere),
+      answers_(names_.size()) {
+  for (size_t rank = 0; rank < answers_.size(); ++rank) {
+    answers_[rank].rank = static_cast<uint32_t>(rank);
+  }
+}
+
+FailureDesk::Class FailureDesk::class_of(StatusCode code) {
+  switch (code) {
+    case StatusCode::kTimeout:
+      return Class::kStall;
+    case StatusCode::kMismatch:
+    case StatusCode::kInvalidArgument:
+      return Class::kMismatch;
+    default:
+      return Class::kBroken;
+  }
+}
+
+bool FailureDesk::cause_of_its_own(uint32_t rank) const {
+  return std::any_of(reports_.begin(), reports_.end(), [rank](const FailureReport& report) {
+    return report.reporter.value() == rank && class_of(report.code) != Class::kStall;
+  });
+}
+
+void FailureDesk::report(const FailureReport& report, Deadline now) {
+  // Bounded: later reports of a rank are consequences of its first ones.
+  const auto of_same_rank =
+      std::count_if(reports_.begin(), reports_.end(), [&](const FailureReport& other) {
+        return other.reporter == report.reporter;
+      });
+  if (report.reporter.at() >= names_.size() || of_same_rank >= 4) {
+    return;
+  }
+  reports_.push_back(report);
+  began_ = began_.value_or(now);
+  if (class_of(report.code) == Class::kStall && !query_taken_) {
+    query_wanted_ = true;
+  }
+}
+
+void FailureDesk::rank_gone(uint32_t rank, Deadline now) {
+  if (presence_[rank] != Presence::kHere) {
+    return;
+  }
+  presence_[rank] = Presence::kGone;
+  if (!cause_of_its_own(rank)) {
+    gone_.push_back(rank);
+    began_ = began_.value_or(now);
+  }
+}
+
+void FailureDesk::rank_left(uint32_t rank) {
+  if (presence_[rank] == Presence::kHere) {
+    presence_[rank] = Presence::kLeft;
+  }
+}
+
+void FailureDesk::answer(uint32_t rank, std::vector<RankState> states) {
+  answers_[rank].answered = true;
+  answers_[rank].states = std::move(states);
+}
+
+bool FailureDesk::take_query() {
+  if (!query_wanted_ || query_taken_ || decided_) {
+    return false;
+  }
+  query_taken_ = true;
+  return true;
+}
+
+const FailureReport* FailureDesk::first_of_best_class() const {
+  const auto best = std::min_element(
+      reports_.begin(), reports_.end(), [](const FailureReport& a, const FailureReport& b) {
+        return class_of(a.code) < class_of(b.code);
+      });
+  return best == reports_.end() ? nullptr : &*best;
+}
+
+bool FailureDesk::all_answered() const {
+  for (size_t rank = 0; rank < names_.size(); ++rank) {
+    if (presence_[rank] == Presence::kHere && !answers_[rank].answered) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<Deadline> FailureDesk::due() const {
+  if (!began_.has_value() || decided_) {
+    return std::nullopt;
+  }
+  const FailureReport* best = first_of_best_class();
+  const bool stall = gone_.empty() && best != nullptr && class_of(best->code) == Class::kStall;
+  return *began_ + (stall && !all_answered() ? kAnswers : kCollect);
+}
+
+Deadline FailureDesk::next_deadline() const {
+  return due().value_or(Deadline::max());
+}
+
+std::vector<RankAnswer> FailureDesk::answers_of_present() const {
+  std::vector<RankAnswer> present;
+  for (const RankAnswer& answer : answers_) {
+    if (presence_[answer.rank] == Presence::kHere) {
+      present.push_back(answer);
+    }
+  }
+  return present;
+}
+
+Verdict FailureDesk::gone_verdict() const {
+  std::string text;
+  constexpr size_t kMostNames = 8;
+  for (size_t i = 0; i < std::min(gone_.size(), kMostNames); ++i) {
+    text += (i == 0 ? "" : ", ") + names_[gone_[i]];
+  }
+  if (gone_.size() > kMostNames) {
+    text += " and " + std::to_string(gone_.size() - kMostNames) + " more ranks";
+  }
+  text += gone_.size() == 1 ? " is gone: its control connection"
+                            : " are gone: their control connections";
+  text +=
+      " closed without a goodbye (killed, crashed, or the host is down); see the output of that "
+      "rank";
+  if (const FailureReport* first = first_of_best_class()) {
+    text += "; " + names_[first->reporter.at()] + " noticed it as: " + first->text;
+  }
+  return {Status(StatusCode::kPeerLost, std::move(text))};
+}
+
+Verdict FailureDesk::stall_verdict(const FailureReport& first) const {
+  std::string text = describe_stall(answers_of_present(), names_, first);
+  text += "; first reported by " + names_[first.reporter.at()] + ": " + first.text;
+  return {Status(StatusCode::kTimeout, std::move(text))};
+}
+
+std::optional<Verdict> FailureDesk::decide(Deadline now) {
+  const std::optional<Deadline> when = due();
+  if (!when.has_value() || now < *when) {
+    return std::nullopt;
+  }
+  decided_ = true;
+  if (!gone_.empty()) {
+    return gone_verdict();
+  }
+  const FailureReport& first = *first_of_best_class();
+  if (class_of(first.code) == Class::kStall) {
+    return stall_verdict(first);
+  }
+  return Verdict{
+      Status(first.code, first.text + " (first reported by " + names_[first.reporter.at()] + ")")};
+}
+
+}  // namespace ho

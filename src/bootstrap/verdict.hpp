@@ -1,0 +1,76 @@
+// From many ranks' troubles to one outcome. Pure: told what happened and what time it is.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "bootstrap/control_plane.hpp"
+
+namespace ho {
+
+// What one rank answered when asked where it is.
+struct RankAnswer {
+  uint32_t rank = 0;
+  bool answered = false;
+  std::vector<RankState> states;
+};
+
+// One sentence from all answers: who has not entered the operation, who does not answer, and where
+// the others wait. `first` is the report that started it and chooses the operation.
+[[nodiscard]] std::string describe_stall(std::span<const RankAnswer> answers,
+                                         std::span<const std::string> rank_names,
+                                         const FailureReport& first);
+
+// Collects reports for a short while after the first and then decides, once.
+class FailureDesk {
+ public:
+  static constexpr std::chrono::milliseconds kCollect{150};
+  static constexpr std::chrono::milliseconds kAnswers{400};
+
+  // rank_names[r] = "rank 5 (node1, pid 123)"
+  explicit FailureDesk(std::vector<std::string> rank_names);
+
+  void report(const FailureReport& report, Deadline now);
+  // Its control connection closed without a goodbye.
+  void rank_gone(uint32_t rank, Deadline now);
+  // It said goodbye: nothing is asked of it any more.
+  void rank_left(uint32_t rank);
+  void answer(uint32_t rank, std::vector<RankState> states);
+  // True once: all ranks that are here must now be asked for their states.
+  [[nodiscard]] bool take_query();
+  // The verdict, once, as soon as it is due.
+  [[nodiscard]] std::optional<Verdict> decide(Deadline now);
+  // When to call decide() next.
+  [[nodiscard]] Deadline next_deadline() const;
+
+ private:
+  // In the order of precedence.
+  enum class Class : uint8_t { kGone, kMismatch, kBroken, kStall };
+  enum class Presence : uint8_t { kHere, kLeft, kGone };
+
+  [[nodiscard]] static Class class_of(StatusCode code);
+  [[nodiscard]] bool cause_of_its_own(uint32_t rank) const;
+  [[nodiscard]] std::optional<Deadline> due() const;
+  [[nodiscard]] const FailureReport* first_of_best_class() const;
+  [[nodiscard]] Verdict gone_verdict() const;
+  [[nodiscard]] Verdict stall_verdict(const FailureReport& first) const;
+  [[nodiscard]] bool all_answered() const;
+  [[nodiscard]] std::vector<RankAnswer> answers_of_present() const;
+
+  std::vector<std::string> names_;
+  std::vector<Presence> presence_;
+  std::vector<RankAnswer> answers_;     // by rank
+  std::vector<FailureReport> reports_;  // in the order they came
+  std::vector<uint32_t> gone_;          // in the order they went, without those that said why first
+  std::optional<Deadline> began_;
+  bool query_wanted_ = false;
+  bool query_taken_ = false;
+  bool decided_ = false;
+};
+
+}  // namespace ho

@@ -1,0 +1,357 @@
+// Little endian throughout. A list is a count and its elements, a text or a blob a length and its
+// bytes. A reader remembers its first fault and then answers zeros, so that a decoder reads all its
+// fields in order and checks once, in finish(), that all of the body and nothing else was read.
+#include "bootstrap/wire.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "auth/printable.hpp"
+
+namespace ho::wire {
+namespace {
+
+constexpr uint16_t kMagic = 0x4843;  // "CH"
+
+class Writer {
+ public:
+  void number(uint64_t value, size_t width) {
+    for (size_t i = 0; i < width; ++i) {
+      buffer_.push_back(static_cast<std::byte>(value >> (8 * i)));
+    }
+  }
+  void bytes(View value) {
+    number(value.size(), 4);
+    buffer_.insert(buffer_.end(), value.begin(), value.end());
+  }
+  void text(std::string_view value, size_t max_bytes) {
+    bytes(std::as_bytes(std::span(value.substr(0, max_bytes))));
+  }
+  [[nodiscard]] Buffer take() { return std::move(buffer_); }
+
+ private:
+  Buffer buffer_;
+};
+
+class Reader {
+ public:
+  Reader(View body, std::string_view what) : rest_(body), what_(what) {}
+
+  template <typename Number>
+  Number number() {
+    if (rest_.size() < sizeof(Number)) {
+      fail("ends early");
+      return 0;
+    }
+    uint64_t value = 0;
+    for (size_t i = 0; i < sizeof(Number); ++i) {
+      value |= std::to_integer<uint64_t>(rest_[i]) << (8 * i);
+    }
+    rest_ = rest_.subspan(sizeof(Number));
+    return static_cast<Number>(value);
+  }
+
+  View bytes(size_t max_bytes) {
+    const size_t length = number<uint32_t>();
+    if (length > max_bytes) {
+      fail("holds " + std::to_string(length) + " bytes where at most " + std::to_string(max_bytes) +
+           " may be");
+      return {};
+    }
+    if (length > rest_.size()) {
+      fail("ends early");
+      return {};
+    }
+    const View result = rest_.first(length);
+    rest_ = rest_.subspan(length);
+    return result;
+  }
+
+  std::string text(size_t max_bytes) {
+    const View raw = bytes(max_bytes);
+    return printable({reinterpret_cast<const char*>(raw.data()), raw.size()}, max_bytes);
+  }
+
+  // A count of elements that take at least `element_bytes` each: never more than can be there.
+  size_t count(size_t max_count, size_t element_bytes) {
+    const size_t value = number<uint32_t>();
+    if (value > max_count || value > rest_.size() / element_bytes) {
+      fail("claims " + std::to_string(value) + " elements, more than it can hold");
+      return 0;
+    }
+    return value;
+  }
+
+  StatusCode status_code() {
+    const auto value = number<uint32_t>();
+    if (value < 1 || value > static_cast<uint32_t>(StatusCode::kInternal)) {
+      fail("has status code " + std::to_string(value));
+      return StatusCode::kInternal;
+    }
+    return static_cast<StatusCode>(value);
+  }
+
+  uint32_t rank() {
+    const auto value = number<uint32_t>();
+    if (value >= kMaxWorldSize) {
+      fail("has rank " + std::to_string(value));
+      return 0;
+    }
+    return value;
+  }
+
+  void fail(const std::string& how) {
+    if (fault_.empty()) {
+      fault_ = how;
+    }
+    rest_ = {};
+  }
+
+  template <typename T>
+  Result<T> finish(T value) {
+    if (fault_.empty() && !rest_.empty()) {
+      fail("has " + std::to_string(rest_.size()) + " bytes too many");
+    }
+    if (!fault_.empty()) {
+      return Status(StatusCode::kProtocol, "control message: " + what_ + " " + fault_);
+    }
+    return value;
+  }
+
+ private:
+  View rest_;
+  std::string what_;
+  std::string fault_;
+};
+
+Buffer copy(View bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+RankState read_state(Reader& reader) {
+  RankState state;
+  state.communicator = reader.number<uint16_t>();
+  state.channel = reader.number<uint8_t>();
+  state.entered = reader.number<uint32_t>();
+  state.completed = reader.number<uint32_t>();
+  state.operation = reader.text(kMaxTagBytes);
+  state.waiting = reader.text(kMaxTagBytes);
+  return state;
+}
+constexpr size_t kLeastStateBytes = 2 + 1 + 4 + 4 + 4 + 4;
+
+}  // namespace
+
+HeaderBytes encode(const Header& header) {
+  Writer writer;
+  writer.number(kMagic, 2);
+  writer.number(static_cast<uint64_t>(header.type), 1);
+  writer.number(0, 1);
+  writer.number(header.body_bytes, 4);
+  writer.number(header.id, 8);
+  const Buffer bytes = writer.take();
+  HeaderBytes result{};
+  std::copy(bytes.begin(), bytes.end(), result.begin());
+  return result;
+}
+
+Result<Header> decode_header(std::span<const std::byte, kHeaderBytes> bytes) {
+  Reader reader(bytes, "header");
+  const auto magic = reader.number<uint16_t>();
+  const auto type = reader.number<uint8_t>();
+  const auto reserved = reader.number<uint8_t>();
+  Header header;
+  header.body_bytes = reader.number<uint32_t>();
+  header.id = reader.number<uint64_t>();
+  if (magic != kMagic || reserved != 0) {
+    reader.fail("does not begin as one");
+  } else if (type < 1 || type > kLastType) {
+    reader.fail("has unknown type " + std::to_string(type));
+  } else if (header.body_bytes > kMaxBodyBytes) {
+    reader.fail("announces " + std::to_string(header.body_bytes) + " bytes, at most " +
+                std::to_string(kMaxBodyBytes) + " may come");
+  } else {
+    header.type = static_cast<Type>(type);
+  }
+  return reader.finish(header);
+}
+
+void Splitter::feed(View bytes) {
+  if (start_ > 0) {
+    buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(start_));
+    start_ = 0;
+  }
+  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+}
+
+Result<std::optional<Message>> Splitter::next() {
+  const View rest = View(buffer_).subspan(start_);
+  if (rest.size() < kHeaderBytes) {
+    return std::optional<Message>();
+  }
+  HORING_ASSIGN(const Header header, decode_header(rest.first<kHeaderBytes>()));
+  if (rest.size() - kHeaderBytes < header.body_bytes) {
+    return std::optional<Message>();
+  }
+  Message message{header, copy(rest.subspan(kHeaderBytes, header.body_bytes))};
+  start_ += kHeaderBytes + header.body_bytes;
+  return std::optional<Message>(std::move(message));
+}
+
+Buffer encode(const Introduction& introduction) {
+  Writer writer;
+  writer.number(introduction.rank, 4);
+  writer.number(introduction.world_size, 4);
+  writer.number(introduction.pid, 4);
+  writer.number(introduction.timeout_ms, 4);
+  writer.text(introduction.host, kMaxHostBytes);
+  return writer.take();
+}
+
+Result<Introduction> decode_introduction(View body) {
+  Reader reader(body, "introduction");
+  Introduction introduction;
+  introduction.rank = reader.rank();
+  introduction.world_size = reader.number<uint32_t>();
+  introduction.pid = reader.number<uint32_t>();
+  introduction.timeout_ms = reader.number<uint32_t>();
+  introduction.host = reader.text(kMaxHostBytes);
+  if (introduction.world_size > kMaxWorldSize || introduction.rank >= introduction.world_size) {
+    reader.fail("has rank " + std::to_string(introduction.rank) + " of " +
+                std::to_string(introduction.world_size));
+  }
+  return reader.finish(std::move(introduction));
+}
+
+Buffer encode(const Welcome& welcome) {
+  Writer writer;
+  writer.number(welcome.job_id, 8);
+  writer.text(welcome.coordinator, kMaxTagBytes);
+  writer.text(welcome.coordinator_address, kMaxTagBytes);
+  return writer.take();
+}
+
+Result<Welcome> decode_welcome(View body) {
+  Reader reader(body, "welcome");
+  Welcome welcome;
+  welcome.job_id = reader.number<uint64_t>();
+  welcome.coordinator = reader.text(kMaxTagBytes);
+  welcome.coordinator_address = reader.text(kMaxTagBytes);
+  return reader.finish(std::move(welcome));
+}
+
+Buffer encode(const Contribution& contribution) {
+  Writer writer;
+  writer.text(contribution.tag, kMaxTagBytes);
+  writer.number(contribution.timeout_ms, 4);
+  writer.number(contribution.members.size(), 4);
+  for (const uint32_t member : contribution.members) {
+    writer.number(member, 4);
+  }
+  writer.bytes(contribution.blob);
+  return writer.take();
+}
+
+Result<Contribution> decode_contribution(View body) {
+  Reader reader(body, "contribution");
+  Contribution contribution;
+  contribution.tag = reader.text(kMaxTagBytes);
+  contribution.timeout_ms = reader.number<uint32_t>();
+  const size_t members = reader.count(kMaxWorldSize, 4);
+  contribution.members.reserve(members);
+  for (size_t i = 0; i < members; ++i) {
+    contribution.members.push_back(reader.rank());
+  }
+  contribution.blob = copy(reader.bytes(kMaxBlobBytes));
+  return reader.finish(std::move(contribution));
+}
+
+Buffer encode(const GatheredPart& part) {
+  Writer writer;
+  writer.number(part.first, 4);
+  writer.number(part.blobs.size(), 4);
+  for (const Buffer& blob : part.blobs) {
+    writer.bytes(blob);
+  }
+  return writer.take();
+}
+
+Result<GatheredPart> decode_gathered(View body) {
+  Reader reader(body, "gathered part");
+  GatheredPart part;
+  part.first = reader.number<uint32_t>();
+  const size_t blobs = reader.count(kMaxWorldSize, 4);
+  part.blobs.reserve(blobs);
+  for (size_t i = 0; i < blobs; ++i) {
+    part.blobs.push_back(copy(reader.bytes(kMaxBlobBytes)));
+  }
+  return reader.finish(std::move(part));
+}
+
+Buffer encode(const Outcome& outcome) {
+  Writer writer;
+  writer.number(static_cast<uint32_t>(outcome.code), 4);
+  writer.text(outcome.text, kMaxTextBytes);
+  return writer.take();
+}
+
+Result<Outcome> decode_outcome(View body) {
+  Reader reader(body, "outcome");
+  Outcome outcome;
+  outcome.code = reader.status_code();
+  outcome.text = reader.text(kMaxTextBytes);
+  return reader.finish(std::move(outcome));
+}
+
+Buffer encode(const FailureReport& report) {
+  Writer writer;
+  writer.number(static_cast<uint32_t>(report.code), 4);
+  writer.number(report.reporter.value(), 4);
+  writer.number(report.peer.has_value() ? 1 : 0, 1);
+  writer.number(report.peer.value_or(GlobalRank()).value(), 4);
+  writer.text(report.text, kMaxTextBytes);
+  return writer.take();
+}
+
+Result<FailureReport> decode_report(View body) {
+  Reader reader(body, "failure report");
+  FailureReport report;
+  report.code = reader.status_code();
+  report.reporter = GlobalRank(reader.rank());
+  const bool has_peer = reader.number<uint8_t>() != 0;
+  const GlobalRank peer(reader.rank());
+  if (has_peer) {
+    report.peer = peer;
+  }
+  report.text = reader.text(kMaxTextBytes);
+  return reader.finish(std::move(report));
+}
+
+Buffer encode(std::span<const RankState> states) {
+  const size_t count = std::min(states.size(), kMaxStates);
+  Writer writer;
+  writer.number(count, 4);
+  for (const RankState& state : states.first(count)) {
+    writer.number(state.communicator, 2);
+    writer.number(state.channel, 1);
+    writer.number(state.entered, 4);
+    writer.number(state.completed, 4);
+    writer.text(state.operation, kMaxTagBytes);
+    // So that the list fits into one message however many states there are.
+    writer.text(state.waiting, kMaxTagBytes);
+  }
+  return writer.take();
+}
+
+Result<std::vector<RankState>> decode_states(View body) {
+  Reader reader(body, "list of states");
+  const size_t count = reader.count(kMaxStates, kLeastStateBytes);
+  std::vector<RankState> states;
+  states.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    states.push_back(read_state(reader));
+  }
+  return reader.finish(std::move(states));
+}
+
+}  // namespace ho::wire

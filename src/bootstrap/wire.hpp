@@ -1,0 +1,116 @@
+// The control plane's messages as bytes and back. Pure: no sockets. Every number a peer sends is
+// checked here before anything is allocated or indexed with it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "bootstrap/control_plane.hpp"
+
+namespace ho::wire {
+
+using View = std::span<const std::byte>;
+using Buffer = std::vector<std::byte>;
+
+inline constexpr uint32_t kMaxWorldSize = 65536;
+inline constexpr size_t kMaxBlobBytes = size_t{1} << 20;
+inline constexpr size_t kMaxTagBytes = 256;
+inline constexpr size_t kMaxTextBytes = 4096;
+inline constexpr size_t kMaxHostBytes = 64;
+inline constexpr size_t kMaxStates = 2048;
+// A blob with its tag and the largest list of members.
+inline constexpr size_t kMaxBodyBytes = kMaxBlobBytes + size_t{4} * kMaxWorldSize + 4096;
+
+enum class Type : uint8_t {
+  kWelcome = 1,       // coordinator: all ranks have met
+  kRefusal = 2,       // coordinator: they have not, and why
+  kContribution = 3,  // rank: its part of an all-gather; the id is the rank's own
+  kGathered = 4,      // coordinator: some of the parts, for that id
+  kGatherFailed = 5,  // coordinator: an Outcome for that id
+  kReport = 6,        // rank: a FailureReport
+  kStateQuery = 7,    // coordinator: where are you?
+  kStates = 8,        // rank: a list of RankState
+  kVerdict = 9,       // coordinator: an Outcome for the whole job
+  kGoodbye = 10,      // rank: leaves as planned
+  kFarewell = 11,     // coordinator: leaves as planned
+};
+inline constexpr uint8_t kLastType = 11;
+
+inline constexpr size_t kHeaderBytes = 16;
+using HeaderBytes = std::array<std::byte, kHeaderBytes>;
+struct Header {
+  Type type = Type::kGoodbye;
+  uint32_t body_bytes = 0;
+  uint64_t id = 0;
+};
+[[nodiscard]] HeaderBytes encode(const Header& header);
+[[nodiscard]] Result<Header> decode_header(std::span<const std::byte, kHeaderBytes> bytes);
+
+// Cuts a stream into messages. Memory grows with the bytes that came, not with what they promise.
+struct Message {
+  Header header;
+  Buffer body;
+};
+class Splitter {
+ public:
+  void feed(View bytes);
+  // The next whole message, nothing yet, or an error after which the stream is worthless.
+  [[nodiscard]] Result<std::optional<Message>> next();
+
+ private:
+  Buffer buffer_;
+  size_t start_ = 0;
+};
+
+// What a rank says about itself in the handshake's claim.
+struct Introduction {
+  uint32_t rank = 0;
+  uint32_t world_size = 0;
+  uint32_t pid = 0;
+  uint32_t timeout_ms = 0;  // how long it is willing to wait for the others
+  std::string host;
+};
+struct Welcome {
+  uint64_t job_id = 0;
+  std::string coordinator;          // "rank 0 (node1, pid 12)"
+  std::string coordinator_address;  // numeric, where ranks reach rank 0; may be empty
+};
+struct Contribution {
+  std::string tag;
+  uint32_t timeout_ms = 0;
+  std::vector<uint32_t> members;  // empty: all
+  Buffer blob;
+};
+struct GatheredPart {
+  uint32_t first = 0;  // index of blobs[0] among the members
+  std::vector<Buffer> blobs;
+};
+struct Outcome {
+  StatusCode code = StatusCode::kInternal;
+  std::string text;
+};
+
+[[nodiscard]] Buffer encode(const Introduction& introduction);
+[[nodiscard]] Buffer encode(const Welcome& welcome);
+[[nodiscard]] Buffer encode(const Contribution& contribution);
+[[nodiscard]] Buffer encode(const GatheredPart& part);
+[[nodiscard]] Buffer encode(const Outcome& outcome);
+[[nodiscard]] Buffer encode(const FailureReport& report);
+[[nodiscard]] Buffer encode(std::span<const RankState> states);
+
+[[nodiscard]] Result<Introduction> decode_introduction(View body);
+[[nodiscard]] Result<Welcome> decode_welcome(View body);
+[[nodiscard]] Result<Contribution> decode_contribution(View body);
+[[nodiscard]] Result<GatheredPart> decode_gathered(View body);
+[[nodiscard]] Result<Outcome> decode_outcome(View body);
+[[nodiscard]] Result<FailureReport> decode_report(View body);
+[[nodiscard]] Result<std::vector<RankState>> decode_states(View body);
+
+}  // namespace ho::wire

@@ -1,0 +1,554 @@
+// The control plane over real sockets, one thread per rank. No outcome depends on timing: waits
+// only bound how long a broken implementation may hang.
+#include "bootstrap/control_plane.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "bootstrap/wire.hpp"
+#include "catch.hpp"
+#include "os/socket.hpp"
+
+using namespace ho;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Plane = std::unique_ptr<ControlPlane>;
+using Created = Result<Plane>;
+
+const std::string kSecret = "a test secret of enough length";
+
+std::shared_ptr<const JobKey> key_of(const std::string& secret = kSecret) {
+  return JobKey::from_text(secret).value();
+}
+
+uint16_t free_port() {
+  const Fd listener = listen_on(SocketAddress::numeric("127.0.0.1", 0).value(), 1).value();
+  return local_address(listener.get())->port();
+}
+
+std::string free_place() {
+  return "tcp://127.0.0.1:" + std::to_string(free_port());
+}
+
+Rendezvous at(const std::string& place, uint32_t rank, uint32_t world_size) {
+  return {.rank = rank,
+          .world_size = world_size,
+          .local_rank = {},
+          .address = place,
+          .source = "arguments"};
+}
+
+struct Attempt {
+  Rendezvous rendezvous;
+  std::shared_ptr<const JobKey> key = key_of();
+  std::chrono::milliseconds time = 20s;
+};
+
+std::vector<Created> create_all(const std::vector<Attempt>& attempts) {
+  std::vector<std::future<Created>> pending;
+  pending.reserve(attempts.size());
+  for (const Attempt& attempt : attempts) {
+    pending.push_back(std::async(std::launch::async, [attempt] {
+      return ControlPlane::create(attempt.rendezvous, attempt.key, deadline_after(attempt.time));
+    }));
+  }
+  std::vector<Created> created;
+  created.reserve(pending.size());
+  for (auto& one : pending) {
+    created.push_back(one.get());
+  }
+  return created;
+}
+
+std::vector<Plane> world(uint32_t size, const std::string& place = free_place()) {
+  std::vector<Attempt> attempts;
+  for (uint32_t rank = 0; rank < size; ++rank) {
+    attempts.push_back({.rendezvous = at(place, rank, size)});
+  }
+  std::vector<Plane> planes;
+  for (Created& created : create_all(attempts)) {
+    INFO(created.status().to_string());
+    REQUIRE(created.ok());
+    planes.push_back(std::move(created).value());
+  }
+  return planes;
+}
+
+std::vector<std::byte> blob_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string text_of(const std::vector<std::byte>& blob) {
+  return {reinterpret_cast<const char*>(blob.data()), blob.size()};
+}
+
+using Gathered = Result<std::vector<std::vector<std::byte>>>;
+
+std::future<Gathered> gather(ControlPlane& plane,
+                             const std::string& tag,
+                             const std::string& mine,
+                             std::vector<GlobalRank> members = {},
+                             std::chrono::milliseconds time = 20s) {
+  return std::async(std::launch::async, [&plane, tag, mine, members = std::move(members), time] {
+    return plane.all_gather(tag, blob_of(mine), members, deadline_after(time));
+  });
+}
+
+// Collects one rank's verdict and counts them.
+class Ear {
+ public:
+  void listen(ControlPlane& plane, std::vector<RankState> states = {}) {
+    plane.start({.on_verdict =
+                     [this](const Verdict& verdict) {
+                       const std::lock_guard lock(mutex_);
+                       verdict_ = verdict.cause;
+                       ++count_;
+                       changed_.notify_all();
+                     },
+                 .describe_state = [states] { return states; }});
+  }
+  Status heard() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, 20s, [this] { return count_ > 0; });
+    return count_ > 0 ? verdict_ : Status(StatusCode::kInternal, "no verdict came");
+  }
+  int count() {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Status verdict_;
+  int count_ = 0;
+};
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Fd raw_connection(uint16_t port) {
+  const auto address = SocketAddress::numeric("127.0.0.1", port).value();
+  for (int i = 0; i < 2000; ++i) {
+    Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (::connect(fd.get(), address.get(), address.size_bytes()) == 0) {
+      return fd;
+    }
+    std::this_thread::sleep_for(5ms);
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("ranks meet over loopback and share a job id") {
+  for (const uint32_t size : {1U, 2U, 16U}) {
+    const auto planes = world(size);
+    for (const auto& plane : planes) {
+      CHECK(plane->job_id() == planes[0]->job_id());
+      CHECK(plane->local_address() == "127.0.0.1");
+    }
+    CHECK(planes.back()->rendezvous().rank == size - 1);
+  }
+}
+
+TEST_CASE("a world of one needs no place") {
+  auto created = ControlPlane::create(at("", 0, 1), key_of(), deadline_after(5s));
+  REQUIRE(created.ok());
+  auto result = (*created)->all_gather("alone", blob_of("x"), {}, deadline_after(5s));
+  REQUIRE(result.ok());
+  REQUIRE(result->size() == 1);
+  CHECK(text_of(result->front()) == "x");
+}
+
+TEST_CASE("ranks meet through a file that is gone afterwards") {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("horing-meet-" + std::to_string(::getpid()));
+  // Left over from an earlier job: a port that nobody listens at.
+  std::ofstream(path) << "horing rendezvous 1\n127.0.0.1:" << free_port() << "\nend\n";
+  {
+    const auto planes = world(3, "file://" + path);
+    CHECK_FALSE(std::filesystem::exists(path));
+    CHECK(planes[0]->job_id() == planes[2]->job_id());
+  }
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
+TEST_CASE("missing ranks are named to everybody") {
+  const std::string place = free_place();
+  const auto created = create_all({{.rendezvous = at(place, 0, 5), .key = key_of(), .time = 700ms},
+                                   {.rendezvous = at(place, 1, 5)},
+                                   {.rendezvous = at(place, 3, 5)}});
+  for (const Created& one : created) {
+    REQUIRE_FALSE(one.ok());
+    CHECK(one.status().code() == StatusCode::kTimeout);
+    INFO(one.status().message());
+    CHECK(has(one.status().message(), "3 of 5 ranks arrived"));
+    CHECK(has(one.status().message(), "missing: ranks 2, 4"));
+  }
+}
+
+TEST_CASE("without rank 0 the others say where they looked") {
+  const std::string place = free_place();
+  const auto created = ControlPlane::create(at(place, 1, 2), key_of(), deadline_after(200ms));
+  REQUIRE_FALSE(created.ok());
+  CHECK(created.status().code() == StatusCode::kTimeout);
+  CHECK(has(created.status().message(), place));
+  CHECK(has(created.status().message(), "refused"));
+}
+
+TEST_CASE("another key is refused at once, and the others hear of it") {
+  const std::string place = free_place();
+  const auto created = create_all(
+      {{.rendezvous = at(place, 0, 2), .key = key_of(), .time = 1000ms},
+       {.rendezvous = at(place, 1, 2), .key = key_of("quite another secret of some length")},
+       {.rendezvous = at(place, 1, 2), .key = JobKey::none(false)}});
+  CHECK(created[1].status().code() == StatusCode::kUnauthenticated);
+  CHECK(has(created[1].status().message(), "job keys differ"));
+  CHECK(created[2].status().code() == StatusCode::kUnauthenticated);
+  CHECK(has(created[2].status().message(), "server has a job key and the client has none"));
+  CHECK(created[0].status().code() == StatusCode::kTimeout);
+  INFO(created[0].status().message());
+  CHECK(has(created[0].status().message(), "missing: rank 1"));
+  CHECK(has(created[0].status().message(), "127.0.0.1 was refused"));
+}
+
+TEST_CASE("a duplicate rank and another world size are refused naming both sides") {
+  const std::string place = free_place();
+  auto first = std::async(std::launch::async, [&] {
+    return ControlPlane::create(at(place, 0, 3), key_of(), deadline_after(20s));
+  });
+  auto twins = create_all({{.rendezvous = at(place, 1, 3), .key = key_of(), .time = 1500ms},
+                           {.rendezvous = at(place, 1, 3), .key = key_of(), .time = 1500ms},
+                           {.rendezvous = at(place, 2, 4), .key = key_of(), .time = 1500ms}});
+  const auto result = first.get();  // ends with the deadline of the rank that waits in vain
+  REQUIRE_FALSE(result.ok());
+  const bool first_twin_refused = twins[0].status().code() == StatusCode::kMismatch;
+  const Status refused = twins[first_twin_refused ? 0 : 1].status();
+  const Status waited = twins[first_twin_refused ? 1 : 0].status();
+  INFO(refused.message());
+  CHECK(refused.code() == StatusCode::kMismatch);
+  CHECK(has(refused.message(), "rank 1 has come twice"));
+  CHECK(waited.code() == StatusCode::kTimeout);
+  CHECK(twins[2].status().code() == StatusCode::kMismatch);
+  CHECK(has(twins[2].status().message(), "world size of 3"));
+  CHECK(has(twins[2].status().message(), "with 4"));
+  CHECK(has(result.status().message(), "before the deadline of rank 1"));
+  CHECK(has(result.status().message(), "missing: rank 2"));
+}
+
+TEST_CASE("garbage connections do not disturb the job") {
+  const uint16_t port = free_port();
+  const std::string place = "tcp://127.0.0.1:" + std::to_string(port);
+  auto first = std::async(std::launch::async, [&] {
+    return ControlPlane::create(at(place, 0, 2), key_of(), deadline_after(20s));
+  });
+  std::vector<Fd> garbage;
+  for (int i = 0; i < 300; ++i) {  // more than may be pending
+    Fd fd = raw_connection(port);
+    REQUIRE(fd.valid());
+    const std::string text = i % 3 == 0 ? "GET / HTTP/1.1\r\n\r\n" : i % 3 == 1 ? "HOR" : "";
+    REQUIRE(::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL) >= 0);
+    garbage.push_back(std::move(fd));
+  }
+  const auto second = ControlPlane::create(at(place, 1, 2), key_of(), deadline_after(20s));
+  INFO(second.status().message());
+  CHECK(second.ok());
+  CHECK(first.get().ok());
+}
+
+TEST_CASE("all_gather brings every blob to every rank in order") {
+  const auto planes = world(5);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::future<Gathered>> pending;
+    for (uint32_t rank = 0; rank < 5; ++rank) {
+      pending.push_back(gather(*planes[rank], "same tag", std::string(rank * 7, 'a')));
+    }
+    for (auto& one : pending) {
+      auto result = one.get();
+      INFO(result.status().message());
+      REQUIRE(result.ok());
+      REQUIRE(result->size() == 5);
+      for (uint32_t rank = 0; rank < 5; ++rank) {
+        CHECK(text_of((*result)[rank]) == std::string(rank * 7, 'a'));
+      }
+    }
+  }
+}
+
+TEST_CASE("blobs of 1 MiB pass, larger ones are refused before they are sent") {
+  const auto planes = world(3);
+  const std::string large(wire::kMaxBlobBytes, 'x');
+  std::vector<std::future<Gathered>> pending;
+  for (const auto& plane : planes) {
+    pending.push_back(gather(*plane, "large", large));
+  }
+  for (auto& one : pending) {
+    auto result = one.get();
+    REQUIRE(result.ok());
+    CHECK(text_of(result->at(2)) == large);
+  }
+  const auto refused = gather(*planes[1], "larger", large + "x").get();
+  CHECK(refused.status().code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("subsets gather at the same time, in members order") {
+  const auto planes = world(6);
+  const std::vector<GlobalRank> even{GlobalRank(4U), GlobalRank(0U), GlobalRank(2U)};
+  const std::vector<GlobalRank> odd{GlobalRank(1U), GlobalRank(3U), GlobalRank(5U)};
+  std::vector<std::future<Gathered>> subsets;
+  std::vector<std::future<Gathered>> worlds;
+  for (uint32_t rank = 0; rank < 6; ++rank) {
+    subsets.push_back(
+        gather(*planes[rank], "split", std::to_string(rank), rank % 2 == 0 ? even : odd));
+    worlds.push_back(gather(*planes[rank], "world", std::to_string(rank)));
+  }
+  for (uint32_t rank = 0; rank < 6; ++rank) {
+    auto subset = subsets[rank].get();
+    REQUIRE(subset.ok());
+    REQUIRE(subset->size() == 3);
+    CHECK(text_of(subset->at(0)) == (rank % 2 == 0 ? "4" : "1"));
+    CHECK(text_of(subset->at(2)) == (rank % 2 == 0 ? "2" : "5"));
+    CHECK(worlds[rank].get().ok());
+  }
+}
+
+TEST_CASE("another tag and a missing rank are named at the deadline") {
+  const auto planes = world(3);
+  auto a = gather(*planes[0], "colours", "a", {}, 300ms);
+  auto b = gather(*planes[1], "shapes", "b", {}, 300ms);
+  const Status first = a.get().status();
+  const Status second = b.get().status();
+  INFO(first.message() << "\n" << second.message());
+  CHECK(has(first.message(), "missing: ranks 1, 2"));
+  CHECK(has(second.message(), "missing: ranks 0, 2"));
+  // Whichever expired first still saw the other.
+  CHECK((has(first.message(), "rank 1 is in all_gather \"shapes\"") ||
+         has(second.message(), "rank 0 is in all_gather \"colours\"")));
+  CHECK((first.code() == StatusCode::kMismatch || second.code() == StatusCode::kMismatch));
+}
+
+TEST_CASE("members that cannot work are refused") {
+  const auto planes = world(2);
+  const auto status = [&](std::vector<GlobalRank> members) {
+    return gather(*planes[0], "wrong", "", std::move(members)).get().status();
+  };
+  CHECK(status({GlobalRank(1U)}).code() == StatusCode::kInvalidArgument);
+  CHECK(status({GlobalRank(0U), GlobalRank(7U)}).code() == StatusCode::kInvalidArgument);
+  CHECK(status({GlobalRank(0U), GlobalRank(0U)}).code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("a report becomes one verdict for everybody") {
+  const auto planes = world(4);
+  std::vector<Ear> ears(4);
+  for (size_t rank = 0; rank < 4; ++rank) {
+    ears[rank].listen(*planes[rank]);
+  }
+  planes[2]->report({.code = StatusCode::kConnection,
+                     .reporter = GlobalRank(2U),
+                     .peer = GlobalRank(3U),
+                     .text = "rail 1 to rank 3 is down"});
+  planes[1]->report({.code = StatusCode::kMismatch,
+                     .reporter = GlobalRank(1U),
+                     .peer = {},
+                     .text = "rank 3 called with 7 elements"});
+  const Status first = ears[0].heard();
+  for (Ear& ear : ears) {
+    const Status heard = ear.heard();
+    CHECK(heard.code() == first.code());
+    CHECK(heard.message() == first.message());
+  }
+  CHECK(first.code() == StatusCode::kMismatch);
+  CHECK(has(first.message(), "rank 3 called with 7 elements"));
+  CHECK(has(first.message(), "reported by rank 1 ("));
+  planes[3]->report(
+      {.code = StatusCode::kSystem, .reporter = GlobalRank(3U), .peer = {}, .text = "late"});
+  CHECK(gather(*planes[3], "after", "").get().status().code() == StatusCode::kMismatch);
+  for (Ear& ear : ears) {
+    CHECK(ear.count() == 1);
+  }
+}
+
+TEST_CASE("a verdict that came before start is delivered by start") {
+  const auto planes = world(2);
+  planes[1]->report(
+      {.code = StatusCode::kSystem, .reporter = GlobalRank(1U), .peer = {}, .text = "no"});
+  Ear early;
+  early.listen(*planes[1]);
+  REQUIRE(early.heard().code() == StatusCode::kSystem);
+  Ear late;
+  late.listen(*planes[0]);
+  CHECK(late.heard().code() == StatusCode::kSystem);
+}
+
+TEST_CASE("a stall asks all ranks and merges their states") {
+  const auto planes = world(4);
+  std::vector<Ear> ears(4);
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    const bool behind = rank == 2;
+    RankState state{.communicator = 0,
+                    .channel = 0,
+                    .entered = behind ? 11U : 12U,
+                    .completed = 11,
+                    .operation = behind ? "" : "all_reduce",
+                    .waiting = behind ? "" : "recv inter step 2 of rail 1 from rank 2"};
+    ears[rank].listen(*planes[rank], {state});
+  }
+  planes[0]->report({.code = StatusCode::kTimeout,
+                     .reporter = GlobalRank(0U),
+                     .peer = {},
+                     .text = "all_reduce #12 did not complete within 5000 ms"});
+  const Status heard = ears[3].heard();
+  INFO(heard.message());
+  CHECK(heard.code() == StatusCode::kTimeout);
+  CHECK(has(heard.message(), "rank 2 has not entered all_reduce #12 (its last is #11)"));
+  CHECK(has(heard.message(), "3 ranks wait in it: recv inter step 2 of rail 1 from rank 2"));
+}
+
+namespace {
+
+// A rank in a process of its own, so that it can die without a goodbye.
+class RankProcess {
+ public:
+  explicit RankProcess(const Rendezvous& rendezvous) : pid_(::fork()) {
+    if (pid_ == 0) {
+      auto created = ControlPlane::create(rendezvous, key_of(), deadline_after(20s));
+      if (created.ok()) {
+        (*created)->start({});
+        (void)(*created)->barrier("up", {}, deadline_after(20s));
+        ::pause();
+      }
+      ::_exit(1);
+    }
+  }
+  RankProcess(const RankProcess&) = delete;
+  RankProcess& operator=(const RankProcess&) = delete;
+  ~RankProcess() {
+    end(SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  void end(int signal) const { ::kill(pid_, signal); }
+  [[nodiscard]] std::string pid() const { return std::to_string(pid_); }
+
+ private:
+  pid_t pid_;
+};
+
+}  // namespace
+
+TEST_CASE("a killed rank is named with host and pid, and beats other reports") {
+  const std::string place = free_place();
+  const RankProcess victim(at(place, 1, 3));
+  auto created = create_all({{.rendezvous = at(place, 0, 3)}, {.rendezvous = at(place, 2, 3)}});
+  REQUIRE(created[0].ok());
+  REQUIRE(created[1].ok());
+  std::vector<Plane> planes;
+  planes.push_back(std::move(created[0]).value());
+  planes.push_back(std::move(created[1]).value());
+  std::vector<Ear> ears(2);
+  ears[0].listen(*planes[0]);
+  ears[1].listen(*planes[1]);
+  auto up = gather(*planes[0], "up", "");
+  REQUIRE(gather(*planes[1], "up", "").get().ok());
+  REQUIRE(up.get().ok());
+  auto in_vain = gather(*planes[0], "with the dead", "");
+  victim.end(SIGKILL);
+  CHECK(in_vain.get().status().code() == StatusCode::kPeerLost);
+  planes[1]->report({.code = StatusCode::kConnection,
+                     .reporter = GlobalRank(2U),
+                     .peer = GlobalRank(1U),
+                     .text = "link to rank 1 was reset in all_gather #3"});
+  for (Ear& ear : ears) {
+    const Status heard = ear.heard();
+    INFO(heard.message());
+    CHECK(heard.code() == StatusCode::kPeerLost);
+    CHECK(has(heard.message(), "rank 1 ("));
+    CHECK(has(heard.message(), "pid " + victim.pid() + ") is gone"));
+    CHECK(ear.count() == 1);
+  }
+}
+
+TEST_CASE("when the coordinator dies or stops, the others still get a verdict") {
+  const bool stopped = GENERATE(false, true);
+  const std::string place = free_place();
+  const RankProcess first(at(place, 0, 3));
+  auto created = create_all({{.rendezvous = at(place, 1, 3)}, {.rendezvous = at(place, 2, 3)}});
+  REQUIRE(created[0].ok());
+  REQUIRE(created[1].ok());
+  const Plane one = std::move(created[0]).value();
+  const Plane two = std::move(created[1]).value();
+  Ear first_ear;
+  Ear second_ear;
+  first_ear.listen(*one);
+  second_ear.listen(*two);
+  auto up = gather(*one, "up", "");
+  REQUIRE(gather(*two, "up", "").get().ok());
+  REQUIRE(up.get().ok());
+  first.end(stopped ? SIGSTOP : SIGKILL);
+  if (!stopped) {
+    for (Ear* ear : {&first_ear, &second_ear}) {
+      CHECK(ear->heard().code() == StatusCode::kPeerLost);
+      CHECK(has(ear->heard().message(), "rank 0 ("));
+      CHECK(has(ear->heard().message(), "is gone"));
+    }
+    return;
+  }
+  one->report({.code = StatusCode::kTimeout,
+               .reporter = GlobalRank(1U),
+               .peer = {},
+               .text = "all_reduce #3 did not complete"});
+  const Status heard = first_ear.heard();
+  CHECK(heard.code() == StatusCode::kTimeout);
+  CHECK(has(heard.message(), "all_reduce #3 did not complete"));
+  CHECK(has(heard.message(), "coordinator rank 0 does not answer"));
+}
+
+TEST_CASE("a rank that leaves as planned is no failure; a gather with it is") {
+  auto planes = world(3);
+  std::vector<Ear> ears(3);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    ears[rank].listen(*planes[rank]);
+  }
+  planes[1].reset();
+  const Status with = gather(*planes[2], "with the left", "").get().status();
+  CHECK(with.code() == StatusCode::kPeerLost);
+  CHECK(has(with.message(), "has left"));
+  const std::vector<GlobalRank> rest{GlobalRank(0U), GlobalRank(2U)};
+  auto a = gather(*planes[0], "rest", "", rest);
+  CHECK(gather(*planes[2], "rest", "", rest).get().ok());
+  CHECK(a.get().ok());
+  // The coordinator leaves before rank 2: still no failure, and a report still has an end.
+  planes[0].reset();
+  CHECK(gather(*planes[2], "alone", "", {GlobalRank(2U)}).get().status().code() ==
+        StatusCode::kPeerLost);
+  CHECK(ears[2].count() == 0);
+  planes[2]->report({.code = StatusCode::kConnection,
+                     .reporter = GlobalRank(2U),
+                     .peer = {},
+                     .text = "link to rank 0 closed"});
+  CHECK(has(ears[2].heard().message(), "link to rank 0 closed"));
+}
+
+TEST_CASE("two worlds one after the other may use the same place") {
+  const std::string place = free_place();
+  for (int round = 0; round < 3; ++round) {
+    const auto planes = world(2, place);
+    CHECK(planes.size() == 2);
+  }
+}

@@ -216,6 +216,7 @@ void Direct::lead_all_reduce() {
   const Chunks data = {ChunkIndex(0)};
   const uint32_t core = std::bit_floor(groups_);
   const auto rounds = static_cast<uint32_t>(std::countr_zero(core));
+  const uint32_t fold_steps = groups_ == core ? 0 : 1;
   const bool folds = group_ >= core;             // gives its sum away, gets the result
   const bool absorbs = group_ + core < groups_;  // takes one of those in
   // Values alternate, and the last round must end in the output.
@@ -224,7 +225,7 @@ void Direct::lead_all_reduce() {
   writer_.at(1, 0);
   if (folds) {
     writer_.send(leader_of(group_ - core), data, sum);
-    writer_.at(1, rounds + 1);
+    writer_.at(1, rounds + fold_steps);
     sum = writer_.recv(leader_of(group_ - core), data, Space::kOutput);
   } else {
     if (absorbs) {
@@ -234,7 +235,7 @@ void Direct::lead_all_reduce() {
     }
     std::vector<uint32_t> last_send;  // reads what the next round may overwrite
     for (uint32_t k = 0; k < rounds; ++k) {
-      writer_.at(1, k + 1);
+      writer_.at(1, k + fold_steps);
       const GlobalRank partner = leader_of(group_ ^ (1U << k));
       const uint32_t send = writer_.send(partner, data, sum);
       const Space dst = sum.space == Space::kScratch ? Space::kOutput : Space::kScratch;
@@ -243,7 +244,7 @@ void Direct::lead_all_reduce() {
       last_send = {send};
     }
     if (absorbs) {
-      writer_.at(1, rounds + 1);
+      writer_.at(1, rounds + fold_steps);
       writer_.send(leader_of(group_ + core), data, sum);
     }
   }

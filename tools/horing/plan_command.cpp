@@ -1,0 +1,255 @@
+#include "plan_command.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "group/group_map.hpp"
+#include "plan/plan.hpp"
+#include "plan/print.hpp"
+#include "plan/summary.hpp"
+#include "plan/verify.hpp"
+
+namespace ho {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// All ranks' ops are held at once, and a flat ring has as many per rank as there are ranks.
+constexpr uint32_t kMostRanks = 512;
+
+struct PlanArguments {
+  std::string collective = "all_gather";
+  std::string algorithm = "ho_ring";
+  std::string groups = "4x4";
+  std::optional<uint32_t> rings;
+  uint32_t root = 0;
+  uint32_t rank = 0;
+  bool json = false;
+  bool verify = false;
+};
+
+void declare(CLI::App& app, PlanArguments& arguments) {
+  app.add_option("--collective,-c",
+                 arguments.collective,
+                 "all_gather, reduce_scatter, all_reduce or broadcast")
+      ->capture_default_str();
+  app.add_option(
+         "--algorithm,-a", arguments.algorithm, "ring, multi_ring, hierarchical, ho_ring or direct")
+      ->capture_default_str();
+  app.add_option("--groups,-g", arguments.groups, "groups x ranks (4x4) or the groups' sizes (1+3)")
+      ->capture_default_str();
+  app.add_option("--rings",
+                 arguments.rings,
+                 "rings of multi_ring: 1 to the ranks of the smallest group (default: all)");
+  app.add_option("--root", arguments.root, "broadcast: the rank that has the data")
+      ->capture_default_str();
+  app.add_option("--rank", arguments.rank, "the rank whose ops and links are printed")
+      ->capture_default_str();
+  app.add_flag("--json", arguments.json, "print as JSON, the ops of all ranks included");
+  app.add_flag("--verify", arguments.verify, "prove the plan correct first");
+}
+
+struct CheckedArguments {
+  GroupMap map;
+  PlanRequest request;
+  GlobalRank rank;
+};
+
+Result<CheckedArguments> check(const PlanArguments& arguments) {
+  HORING_ASSIGN(GroupMap map, GroupMap::parse(arguments.groups));
+  HORING_ASSIGN(const Collective collective, parse_collective(arguments.collective));
+  HORING_ASSIGN(const Algorithm algorithm, parse_algorithm(arguments.algorithm));
+  const uint32_t world = map.world_size();
+  if (world > kMostRanks) {
+    return Status(StatusCode::kInvalidArgument,
+                  "groups " + arguments.groups + " have " + std::to_string(world) +
+                      " ranks: this command builds all of them and takes at most " +
+                      std::to_string(kMostRanks));
+  }
+  for (const auto& [name, value] :
+       {std::pair("--rank", arguments.rank), std::pair("--root", arguments.root)}) {
+    if (value >= world) {
+      return Status(StatusCode::kInvalidArgument,
+                    std::string(name) + " " + std::to_string(value) + ": use 0 to " +
+                        std::to_string(world - 1) + " with groups " + arguments.groups);
+    }
+  }
+  if (collective != Collective::kBroadcast && arguments.root != 0) {
+    return Status(StatusCode::kInvalidArgument, "--root is for --collective broadcast only");
+  }
+  if (algorithm != Algorithm::kMultiRing && arguments.rings) {
+    return Status(StatusCode::kInvalidArgument, "--rings is for --algorithm multi_ring only");
+  }
+  const uint32_t rings =
+      algorithm == Algorithm::kMultiRing ? arguments.rings.value_or(map.rail_count()) : 1;
+  const PlanRequest request = {collective, algorithm, rings, GlobalRank(arguments.root)};
+  return CheckedArguments{std::move(map), request, GlobalRank(arguments.rank)};
+}
+
+Json flow_json(const Flow& flow, uint64_t data) {
+  return {{"in", fraction(flow.in, data)}, {"out", fraction(flow.out, data)}};
+}
+
+Json op_json(const PlanOp& op) {
+  Json json = {{"kind", to_string(op.kind)}, {"phase", op.phase}, {"step", op.step}};
+  if (op.kind != OpKind::kCopy) {
+    json["peer"] = op.peer.value();
+    json["lane"] = to_string(op.lane);
+    json["rail"] = op.rail.value();
+  }
+  if (op.kind != OpKind::kRecv) {
+    json["src"] = to_string(op.src);
+  }
+  if (op.kind != OpKind::kSend) {
+    json["dst"] = to_string(op.dst);
+  }
+  if (op.final_sum) {
+    json["final"] = true;
+  }
+  json["chunks"] = Json::array();
+  for (const ChunkIndex chunk : op.chunks) {
+    json["chunks"].push_back(chunk.value());
+  }
+  json["deps"] = op.deps;
+  return json;
+}
+
+Json traffic_json(const PlanSummary& summary) {
+  const Traffic& traffic = summary.traffic;
+  Json json = {{"groups", Json::array()}, {"ranks", Json::array()}, {"links", Json::array()}};
+  for (size_t g = 0; g < traffic.boundary.size(); ++g) {
+    Json group = flow_json(traffic.boundary[g], traffic.data);
+    for (const Flow& rail : traffic.rails[g]) {
+      group["rails"].push_back(flow_json(rail, traffic.data));
+    }
+    json["groups"].push_back(std::move(group));
+  }
+  for (size_t r = 0; r < traffic.intra.size(); ++r) {
+    json["ranks"].push_back({{"intra", flow_json(traffic.intra[r], traffic.data)},
+                             {"inter", flow_json(traffic.inter[r], traffic.data)}});
+  }
+  for (const LinkShare& link : summary.links) {
+    Json entry = flow_json(link.units, traffic.data);
+    entry["peer"] = link.peer.value();
+    entry["lane"] = to_string(link.lane);
+    entry["rail"] = link.rail.value();
+    json["links"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+Json overlap_json(const Plan& plan, const PlanSummary& summary) {
+  Json json = Json::array();
+  for (const StepOverlap& overlap : summary.overlaps) {
+    Json entry = {{"phase", plan.phase_names[overlap.phase]},
+                  {"inter_step", overlap.step},
+                  {"intra", Json::array()}};
+    for (const IntraShare& intra : overlap.intra) {
+      entry["intra"].push_back({{"phase", plan.phase_names[intra.phase]},
+                                {"step", intra.step},
+                                {"transfers", intra.free},
+                                {"of", intra.total}});
+    }
+    json.push_back(std::move(entry));
+  }
+  return json;
+}
+
+Json plan_json(const WholePlan& whole,
+               const CheckedArguments& checked,
+               const PlanSummary& summary) {
+  const Plan& plan = whole.plan;
+  Json json = {{"collective", to_string(plan.collective)},
+               {"algorithm", to_string(plan.algorithm)},
+               {"groups", checked.map.to_string()},
+               {"ranks", checked.map.world_size()},
+               {"rails", checked.map.rail_count()},
+               {"rank", checked.rank.value()},
+               {"root", plan.root.value()},
+               {"whole_ops", plan.whole_ops},
+               {"phase_barrier", plan.phase_barrier},
+               {"blocks", plan.block_count},
+               {"critical_inter_messages", summary.inter_messages},
+               {"critical_inter_hops", summary.inter_hops},
+               {"scratch", fraction(summary.scratch, summary.traffic.data)}};
+  for (size_t p = 0; p < plan.phase_names.size(); ++p) {
+    json["phases"].push_back({{"name", plan.phase_names[p]},
+                              {"inter_steps", summary.steps[p].inter},
+                              {"intra_steps", summary.steps[p].intra}});
+  }
+  json["bytes"] = traffic_json(summary);
+  json["overlap"] = overlap_json(plan, summary);
+  for (const Chunk& chunk : plan.chunks) {
+    json["chunks"].push_back(
+        {{"block", chunk.block}, {"part", chunk.part}, {"parts", chunk.parts}});
+  }
+  for (const RankPlan& rank : whole.ranks) {
+    Json ops = Json::array();
+    for (const PlanOp& op : rank.ops) {
+      ops.push_back(op_json(op));
+    }
+    json["ops"].push_back(std::move(ops));
+  }
+  return json;
+}
+
+int fail(const Status& status) {
+  std::fprintf(stderr, "horing plan: %s\n", status.to_string().c_str());
+  return status.code() == StatusCode::kInvalidArgument ? 2 : 1;
+}
+
+int show(const CheckedArguments& checked, const PlanArguments& arguments) {
+  const auto whole = build_whole_plan(checked.map, checked.request);
+  if (!whole.ok()) {
+    return fail(whole.status());
+  }
+  if (arguments.verify) {
+    if (const Status status = verify(*whole, checked.map); !status.ok()) {
+      return fail(status);
+    }
+  }
+  const auto summary = summarize(*whole, checked.map, checked.rank);
+  if (!summary.ok()) {
+    return fail(summary.status());
+  }
+  if (arguments.json) {
+    Json json = plan_json(*whole, checked, *summary);
+    json["verified"] = arguments.verify;
+    std::puts(json.dump(1).c_str());
+    return 0;
+  }
+  std::fputs(print_plan(*whole, checked.map, *summary, checked.rank).c_str(), stdout);
+  if (arguments.verify) {
+    size_t ops = 0;
+    for (const RankPlan& rank : whole->ranks) {
+      ops += rank.ops.size();
+    }
+    std::printf(
+        "verified: %zu ops of %zu ranks pair up without a cycle or a race, in place and out of "
+        "place; every contribution arrives exactly once\n",
+        ops,
+        whole->ranks.size());
+  }
+  return 0;
+}
+
+}  // namespace
+
+int plan_command(int argc, const char* const* argv) {
+  CLI::App app("Prints a plan: steps, bytes per link, what overlaps with what.", "horing plan");
+  PlanArguments arguments;
+  declare(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error);
+    return status == 0 ? 0 : 2;
+  }
+  const auto checked = check(arguments);
+  return checked.ok() ? show(*checked, arguments) : fail(checked.status());
+}
+
+}  // namespace ho

@@ -135,18 +135,19 @@ class Runner:
             os.remove(json_file)
         argv, environment = config.command(self.scenario, collective, runs, json_file)
         with open(self.log_path, "wb") as log:
-            failure = run_job(argv, environment, log, self.patience(collective, runs))
+            seconds = min(self.patience(collective, runs), config.most_seconds)
+            failure = run_job(argv, environment, log, seconds)
         self.read_results(config, collective, round_number, json_file)
         if failure:
             self.note_failure(config, collective, round_number, failure)
 
     def patience(self, collective, runs):
-        """Ten times what a tenth of the link would need, and room for latency."""
-        slowest = 0.0
+        """Seconds: far more than one rail would need, and room for latency and start-up."""
+        needed = 0.0
         for size, count in runs:
             crossing = self.scenario.boundary_bytes(collective, size) or size
-            slowest += count * (crossing / (self.options.rail_mbit * 1e6 / 8) * 2 + 0.02)
-        return START_SECONDS + min(2 * slowest, self.options.job_seconds)
+            needed += count * (crossing / (self.options.rail_mbit * 1e6 / 8) * 2 + 0.02)
+        return START_SECONDS + min(4 * needed, self.options.job_seconds)
 
     def read_results(self, config, collective, round_number, json_file):
         try:

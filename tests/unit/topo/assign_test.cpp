@@ -1,0 +1,237 @@
+// Which NIC each rank gets, and what a world that cannot work says.
+#include "topo/assign.hpp"
+
+#include <map>
+#include <set>
+
+#include "cards.hpp"
+#include "catch.hpp"
+#include "topo/discover.hpp"
+
+using ho::GlobalRank;
+using ho::RankCard;
+
+namespace {
+
+ho::Assignment assign(const std::vector<RankCard>& cards) {
+  auto result = ho::assign_rails(cards, std::nullopt);
+  INFO((result.ok() ? "" : result.status().message()));
+  REQUIRE(result.ok());
+  return std::move(result).value();
+}
+
+std::string names(const ho::Assignment& assignment) {
+  std::string text;
+  for (const ho::AssignedNic& nic : assignment.nic_of_rank) {
+    text += (text.empty() ? "" : " ") + nic.name;
+  }
+  return text;
+}
+
+// Ranks dealt to hosts of these sizes one after the other.
+std::vector<RankCard> round_robin(std::vector<uint32_t> sizes, uint32_t nics) {
+  std::vector<RankCard> cards;
+  for (bool dealt = true; dealt;) {
+    dealt = false;
+    for (uint32_t host = 0; host < sizes.size(); ++host) {
+      if (sizes[host] > 0) {
+        --sizes[host];
+        cards.push_back(ho::railed_card(host, nics));
+        dealt = true;
+      }
+    }
+  }
+  return cards;
+}
+
+std::vector<RankCard> blocks(const std::vector<uint32_t>& sizes, uint32_t nics) {
+  std::vector<RankCard> cards;
+  for (uint32_t host = 0; host < sizes.size(); ++host) {
+    cards.insert(cards.end(), sizes[host], ho::railed_card(host, nics));
+  }
+  return cards;
+}
+
+void check_even_use(const ho::Assignment& assignment, uint32_t nics) {
+  std::vector<std::map<std::string, uint32_t>> uses(assignment.host_names.size());
+  std::vector<uint32_t> ranks(assignment.host_names.size(), 0);
+  for (size_t rank = 0; rank < assignment.nic_of_rank.size(); ++rank) {
+    ++uses[assignment.host_of_rank[rank]][assignment.nic_of_rank[rank].name];
+    ++ranks[assignment.host_of_rank[rank]];
+  }
+  for (size_t host = 0; host < uses.size(); ++host) {
+    CHECK(uses[host].size() == std::min(nics, ranks[host]));
+    for (const auto& [name, count] : uses[host]) {
+      CHECK(count >= ranks[host] / nics);
+      CHECK(count <= (ranks[host] + nics - 1) / nics);
+    }
+  }
+}
+
+void check_rails_align(const ho::Assignment& assignment) {
+  for (const auto& rails : assignment.rails) {
+    REQUIRE(rails.size() == assignment.map.rail_count());
+    for (size_t rail = 0; rail < rails.size(); ++rail) {
+      CHECK(rails[rail].subnet == assignment.rails[0][rail].subnet);
+    }
+  }
+  CHECK(assignment.warnings.empty());
+}
+
+}  // namespace
+
+TEST_CASE("every placement and shape uses NICs evenly and aligns rails") {
+  const std::vector<std::vector<uint32_t>> shapes{
+      {1}, {5}, {1, 1}, {4, 4}, {1, 3}, {7, 8}, {1, 8}, {3, 5, 1}, {4, 4, 4, 4}, {2, 2, 2}};
+  for (const auto& shape : shapes) {
+    for (uint32_t nics = 1; nics <= 8; ++nics) {
+      for (const bool dealt : {false, true}) {
+        const auto cards = dealt ? round_robin(shape, nics) : blocks(shape, nics);
+        const auto assignment = assign(cards);
+        CHECK(assignment.map.group_count() == shape.size());
+        CHECK(assignment.map.world_size() == cards.size());
+        check_even_use(assignment, nics);
+        check_rails_align(assignment);
+        CHECK(assignment.ring_count == std::min(nics, assignment.map.rail_count()));
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks dealt round-robin keep the order of their group") {
+  const auto assignment = assign(round_robin({4, 4, 4, 4}, 4));
+  for (uint32_t rank = 0; rank < 16; ++rank) {
+    CHECK(assignment.map.group_of(GlobalRank(rank)).value() == rank % 4);
+    CHECK(assignment.map.group_rank_of(GlobalRank(rank)).value() == rank / 4);
+    CHECK(assignment.nic_of_rank[rank].name == "rail" + std::to_string(rank / 4));
+    CHECK(assignment.nic_of_rank[rank].address ==
+          "10." + std::to_string(rank / 4 + 1) + ".0." + std::to_string(rank % 4 + 1));
+  }
+}
+
+TEST_CASE("one NIC is shared by all ranks of its host") {
+  const auto assignment = assign(blocks({4, 4}, 1));
+  CHECK(names(assignment) == "rail0 rail0 rail0 rail0 rail0 rail0 rail0 rail0");
+  CHECK(assignment.nic_of_rank[2].sharers == 4);
+  CHECK(assignment.ring_count == 1);
+}
+
+TEST_CASE("names count naturally") {
+  auto cards = blocks({12, 12}, 12);
+  for (auto& card : cards) {
+    std::reverse(card.nics.begin(), card.nics.end());
+  }
+  const auto assignment = assign(cards);
+  CHECK(assignment.nic_of_rank[2].name == "rail2");
+  CHECK(assignment.nic_of_rank[10].name == "rail10");
+}
+
+TEST_CASE("of more NICs than ranks the nearest are taken, then the fastest") {
+  auto cards = blocks({1, 1}, 3);
+  for (auto& card : cards) {
+    card.nics[0].distance = ho::kOtherNumaNode;
+  }
+  CHECK(names(assign(cards)) == "rail1 rail1");
+  for (auto& card : cards) {
+    card.nics[1].speed_mbit = 1000;
+  }
+  CHECK(names(assign(cards)) == "rail2 rail2");
+}
+
+TEST_CASE("8 NICs on 2 NUMA nodes: GPUs choose") {
+  const auto topology =
+      ho::discover_xml(std::string(HORING_FIXTURES) + "/two_socket_8gpu_8nic.xml");
+  REQUIRE(topology.ok());
+  const auto filter = *ho::parse_interface_filter("rail");
+  // Local rank r has GPU order[r]: each rank's NIC must hang under its GPU's switch.
+  const std::vector<uint32_t> order{5, 2, 7, 0, 3, 6, 1, 4};
+  std::vector<RankCard> cards;
+  for (const uint32_t gpu : order) {
+    cards.push_back(ho::make_rank_card(*topology, filter, ho::place_of_rank(*topology, {}, gpu)));
+  }
+  const auto assignment = assign(cards);
+  std::set<std::string> used;
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    const auto& nic = assignment.nic_of_rank[rank];
+    CHECK(nic.distance < ho::kSameHostBridge);
+    CHECK((nic.name == "rail" + std::to_string(order[rank] / 2 * 2) ||
+           nic.name == "rail" + std::to_string(order[rank] / 2 * 2 + 1)));
+    CHECK(used.insert(nic.name).second);
+  }
+}
+
+TEST_CASE("8 NICs on 2 NUMA nodes: CPUs choose") {
+  const auto topology =
+      *ho::discover_xml(std::string(HORING_FIXTURES) + "/two_socket_8gpu_8nic.xml");
+  const auto filter = *ho::parse_interface_filter("rail");
+  std::vector<RankCard> cards;
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    const std::vector<uint32_t> cpus{rank % 2 == 0 ? 4U + rank : rank};  // 4, 1, 6, 3
+    cards.push_back(
+        ho::make_rank_card(topology, filter, ho::place_of_rank(topology, cpus, std::nullopt)));
+  }
+  CHECK(names(assign(cards)) == "rail4 rail0 rail5 rail1");
+}
+
+TEST_CASE("a management NIC is left alone while fast rails suffice") {
+  std::vector<RankCard> cards;
+  for (uint32_t rank = 0; rank < 8; ++rank) {
+    cards.push_back(ho::railed_card(rank / 4, 4));
+    cards.back().nics.insert(
+        cards.back().nics.begin(),
+        ho::card_nic(
+            "eno1", "192.168.0." + std::to_string(rank / 4 + 1) + "/24", ho::kSameNumaNode, 1000));
+  }
+  CHECK(names(assign(cards)) == "rail0 rail1 rail2 rail3 rail0 rail1 rail2 rail3");
+  cards.push_back(cards[0]);
+  const auto shared = assign(cards);
+  REQUIRE(shared.warnings.size() == 1);
+  CHECK(shared.warnings[0].find("HORING_SOCKET_IFNAME=^eno1") != std::string::npos);
+}
+
+TEST_CASE("no NIC: fine in one group, an error that says why in several") {
+  std::vector<RankCard> cards{ho::card_on(0, {}), ho::card_on(0, {})};
+  const auto alone = assign(cards);
+  CHECK(alone.nic_of_rank[0].name.empty());
+  CHECK(alone.ring_count == 1);
+  CHECK(alone.rails[0].size() == 2);
+  cards = blocks({2, 2}, 1);
+  cards[3].nics.clear();
+  cards[3].dropped = {{"eth0", "dropped: operstate down"}, {"ib0", "dropped: no address"}};
+  const auto failed = ho::assign_rails(cards, std::nullopt);
+  REQUIRE_FALSE(failed.ok());
+  CHECK(failed.status().message().find("host node1 (rank 3) has no usable network interface") == 0);
+  CHECK(failed.status().message().find("eth0 dropped: operstate down; ib0 dropped: no address") !=
+        std::string::npos);
+}
+
+TEST_CASE("loopback serves groups on one machine only") {
+  std::vector<RankCard> cards;
+  for (uint32_t host = 0; host < 2; ++host) {
+    cards.push_back(ho::card_on(host, {ho::card_nic("lo", "127.0.0.1/8")}));
+    cards.back().host_name = "same";
+  }
+  CHECK(names(assign(cards)) == "lo lo");
+  cards[1].host_name = "other";
+  const auto failed = ho::assign_rails(cards, std::nullopt);
+  REQUIRE_FALSE(failed.ok());
+  CHECK(failed.status().message().find("loopback, which other hosts cannot reach") !=
+        std::string::npos);
+}
+
+TEST_CASE("an empty world is an error") {
+  CHECK_FALSE(ho::assign_rails({}, std::nullopt).ok());
+}
+
+TEST_CASE("a rank's row of rails and its explanation") {
+  const auto cards = blocks({4, 4}, 2);
+  const auto assignment = assign(cards);
+  const auto rails = ho::rails_on_rank(assignment, GlobalRank(5), cards[5]);
+  REQUIRE(rails.size() == 4);
+  for (size_t rail = 0; rail < 4; ++rail) {
+    CHECK(rails[rail].name == "rail" + std::to_string(rail % 2));
+    CHECK(rails[rail].address == "10." + std::to_string(rail % 2 + 1) + ".0.2");
+  }
+  CHECK(ho::explain_rank(assignment, GlobalRank(5)) ==
+        "rank 5 (node1): group 1, rail 1, rail1 10.2.0.2 (same NUMA node, shared by 2 ranks)");
+}

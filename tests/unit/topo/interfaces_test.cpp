@@ -1,0 +1,111 @@
+// A made-up sysfs: what is believed of it, and what is not.
+#include "topo/interfaces.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "catch.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+class FakeSysfs {
+ public:
+  FakeSysfs() {
+    std::string pattern = (fs::temp_directory_path() / "horing-sysfs-XXXXXX").string();
+    REQUIRE(mkdtemp(pattern.data()) != nullptr);
+    root_ = pattern;
+  }
+  FakeSysfs(const FakeSysfs&) = delete;
+  FakeSysfs& operator=(const FakeSysfs&) = delete;
+  ~FakeSysfs() {
+    std::error_code ignored;
+    fs::remove_all(root_, ignored);
+  }
+
+  void write(const std::string& path, const std::string& text) const {
+    fs::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text << "\n";
+  }
+  void link(const std::string& path, const std::string& target) const {
+    fs::create_directories((root_ / path).parent_path());
+    fs::create_symlink(root_ / target, root_ / path);
+  }
+  [[nodiscard]] std::string root() const { return root_.string(); }
+
+ private:
+  fs::path root_;
+};
+
+ho::NetworkInterface plain() {
+  ho::NetworkInterface interface;
+  interface.name = "eth0";
+  interface.operstate = "up";
+  return interface;
+}
+
+const ho::LinkIdentity kIdentity{7, "02:00:00:00:00:01"};
+
+}  // namespace
+
+TEST_CASE("sysfs adds speed, state and PCI place") {
+  const FakeSysfs sysfs;
+  sysfs.write("class/net/eth0/ifindex", "7");
+  sysfs.write("class/net/eth0/address", "02:00:00:00:00:01");
+  sysfs.write("class/net/eth0/operstate", "dormant");
+  sysfs.write("class/net/eth0/speed", "25000");
+  const std::string pci = "devices/pci0000:00/0000:00:01.0/0000:3b:00.1";
+  sysfs.write(pci + "/numa_node", "1");
+  sysfs.write(pci + "/virtio3/status", "x");
+  sysfs.link("class/net/eth0/device", pci + "/virtio3");
+  auto interface = plain();
+  CHECK(ho::add_from_sysfs(sysfs.root(), kIdentity, interface));
+  CHECK(interface.speed_mbit == 25000);
+  CHECK(interface.operstate == "dormant");
+  CHECK(interface.pci == "0000:3b:00.1");
+  CHECK(interface.numa_node == 1);
+}
+
+TEST_CASE("another namespace's interface of the same name is not believed") {
+  const FakeSysfs sysfs;
+  sysfs.write("class/net/eth0/ifindex", "7");
+  sysfs.write("class/net/eth0/address", "02:00:00:00:00:99");
+  sysfs.write("class/net/eth0/operstate", "down");
+  sysfs.write("class/net/eth0/speed", "25000");
+  auto interface = plain();
+  CHECK_FALSE(ho::add_from_sysfs(sysfs.root(), kIdentity, interface));
+  CHECK(interface.speed_mbit == 0);
+  CHECK(interface.operstate == "up");
+  sysfs.write("class/net/eth0/address", "02:00:00:00:00:01");
+  sysfs.write("class/net/eth0/ifindex", "8");
+  CHECK_FALSE(ho::add_from_sysfs(sysfs.root(), kIdentity, interface));
+}
+
+TEST_CASE("unknown speeds and odd files leave things unknown") {
+  const FakeSysfs sysfs;
+  sysfs.write("class/net/eth0/ifindex", "7");
+  sysfs.write("class/net/eth0/address", "02:00:00:00:00:01");
+  auto interface = plain();
+  for (const char* speed : {"-1", "", "fast", "99999999999999999999"}) {
+    sysfs.write("class/net/eth0/speed", speed);
+    CHECK(ho::add_from_sysfs(sysfs.root(), kIdentity, interface));
+    CHECK(interface.speed_mbit == 0);
+    CHECK(interface.operstate == "up");
+    CHECK(interface.pci.empty());
+  }
+}
+
+TEST_CASE("the live interfaces do not need a sysfs") {
+  const FakeSysfs sysfs;
+  const auto interfaces = ho::live_interfaces(sysfs.root());
+  REQUIRE(interfaces.ok());
+  for (const auto& interface : *interfaces) {
+    CHECK_FALSE(interface.name.empty());
+    CHECK(interface.speed_mbit == 0);
+    for (const std::string& address : interface.addresses) {
+      CHECK_FALSE(address.starts_with("fe80:"));
+    }
+  }
+}

@@ -1,0 +1,158 @@
+#include "transport/ucx/worker.hpp"
+
+#include <utility>
+
+#include "os/clock.hpp"
+
+namespace ho::ucx {
+namespace {
+
+// How long closing waits for what is still on its way to a peer.
+constexpr std::chrono::milliseconds kCloseLimit{1000};
+
+}  // namespace
+
+Status ucx_error(const std::string& what, ucs_status_t status) {
+  return {StatusCode::kConnection, what + ": " + ucs_status_string(status)};
+}
+
+Request& Request::operator=(Request&& other) noexcept {
+  if (this != &other) {
+    reset();
+    worker_ = other.worker_;
+    handle_ = std::exchange(other.handle_, nullptr);
+  }
+  return *this;
+}
+
+void Request::reset() {
+  if (handle_ != nullptr && UCS_PTR_IS_PTR(handle_)) {
+    if (ucp_request_check_status(handle_) == UCS_INPROGRESS) {
+      ucp_request_cancel(worker_, handle_);
+    }
+    ucp_request_free(handle_);
+  }
+  handle_ = nullptr;
+}
+
+ucs_status_t Request::status() const {
+  if (handle_ == nullptr) {
+    return UCS_OK;
+  }
+  return UCS_PTR_IS_ERR(handle_) ? UCS_PTR_STATUS(handle_) : ucp_request_check_status(handle_);
+}
+
+Result<std::unique_ptr<Worker>> Worker::create() {
+  std::unique_ptr<Worker> worker(new Worker);  // NOLINT: the constructor is private
+  ucp_config_t* config = nullptr;
+  if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
+    return ucx_error("ucp_config_read (check the UCX_ variables)", status);
+  }
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.name = "horing";
+  ucs_status_t status = ucp_init(&params, config, &worker->context_);
+  ucp_config_release(config);
+  if (status != UCS_OK) {
+    return ucx_error("ucp_init (check UCX_TLS and UCX_NET_DEVICES)", status);
+  }
+  ucp_worker_params_t worker_params{};
+  worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS;
+  worker_params.thread_mode = UCS_THREAD_MODE_SINGLE;
+  worker_params.events = UCP_WAKEUP_RX | UCP_WAKEUP_TX;
+  status = ucp_worker_create(worker->context_, &worker_params, &worker->worker_);
+  if (status != UCS_OK) {
+    return ucx_error("ucp_worker_create", status);
+  }
+  status = ucp_worker_get_efd(worker->worker_, &worker->event_fd_);
+  if (status != UCS_OK) {
+    return ucx_error("ucp_worker_get_efd (a transport in UCX_TLS cannot wake a sleeper)", status);
+  }
+  return worker;
+}
+
+Worker::~Worker() {
+  if (worker_ != nullptr) {
+    ucp_worker_destroy(worker_);
+  }
+  if (context_ != nullptr) {
+    ucp_cleanup(context_);
+  }
+}
+
+Result<std::vector<std::byte>> Worker::address() const {
+  ucp_address_t* address = nullptr;
+  size_t size = 0;
+  if (const ucs_status_t status = ucp_worker_get_address(worker_, &address, &size);
+      status != UCS_OK) {
+    return ucx_error("ucp_worker_get_address", status);
+  }
+  const auto* bytes = reinterpret_cast<const std::byte*>(address);  // NOLINT: opaque to us
+  std::vector<std::byte> copy(bytes, bytes + size);
+  ucp_worker_release_address(worker_, address);
+  return copy;
+}
+
+Status Worker::set_handler(unsigned id, ucp_am_recv_callback_t callback, void* argument) {
+  ucp_am_handler_param_t param{};
+  param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                     UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  param.id = id;
+  param.cb = callback;
+  param.arg = argument;
+  const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_, &param);
+  return status == UCS_OK ? Status() : ucx_error("ucp_worker_set_am_recv_handler", status);
+}
+
+bool Worker::arm() {
+  return ucp_worker_arm(worker_) == UCS_OK;
+}
+
+Peer::Peer(Worker& worker, std::vector<std::byte> address, bool report_lost)
+    : worker_(worker), address_(std::move(address)), report_lost_(report_lost) {}
+
+Status Peer::connect() {
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address_.data());  // NOLINT: opaque
+  params.err_mode = report_lost_ ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
+  params.err_handler.cb = &Peer::on_error;
+  params.err_handler.arg = this;
+  const ucs_status_t status = ucp_ep_create(worker_.handle(), &params, &endpoint_);
+  if (status != UCS_OK) {
+    endpoint_ = nullptr;
+    return ucx_error("ucp_ep_create (check that both hosts have equal UCX_TLS and UCX_NET_DEVICES)",
+                     status);
+  }
+  return {};
+}
+
+void Peer::on_error(void* self, ucp_ep_h /*endpoint*/, ucs_status_t status) {
+  static_cast<Peer*>(self)->failure_ = status;
+}
+
+Peer::~Peer() {
+  if (endpoint_ == nullptr) {
+    return;
+  }
+  const auto wait = [&](void* handle) {
+    const Deadline limit = deadline_after(kCloseLimit);
+    const Request request(worker_.handle(), handle);
+    while (request.status() == UCS_INPROGRESS && !passed(limit)) {
+      worker_.progress();
+    }
+  };
+  ucp_request_param_t param{};
+  if (failure_ == UCS_OK) {
+    wait(ucp_ep_flush_nbx(endpoint_, &param));
+  }
+  if (report_lost_) {
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  }
+  wait(ucp_ep_close_nbx(endpoint_, &param));
+}
+
+}  // namespace ho::ucx

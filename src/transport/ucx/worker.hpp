@@ -1,0 +1,83 @@
+// Owning wrappers of UCX's context, worker and endpoints.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "transport/transport.hpp"
+
+namespace ho::ucx {
+
+// "ucp_init: Out of memory"
+[[nodiscard]] Status ucx_error(const std::string& what, ucs_status_t status);
+
+// An operation under way. Cancelled and let go of when it is dropped.
+class Request {
+ public:
+  Request() = default;
+  Request(ucp_worker_h worker, void* handle) : worker_(worker), handle_(handle) {}
+  Request(Request&& other) noexcept
+      : worker_(other.worker_), handle_(std::exchange(other.handle_, nullptr)) {}
+  Request& operator=(Request&& other) noexcept;
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+  ~Request() { reset(); }
+  void reset();
+  // UCS_OK: done. UCS_INPROGRESS. Else its error.
+  [[nodiscard]] ucs_status_t status() const;
+
+ private:
+  ucp_worker_h worker_ = nullptr;
+  void* handle_ = nullptr;  // nullptr: done at once; may be an error code in disguise
+};
+
+class Worker {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<Worker>> create();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker();
+
+  [[nodiscard]] ucp_worker_h handle() const { return worker_; }
+  [[nodiscard]] int event_fd() const { return event_fd_; }
+  [[nodiscard]] Result<std::vector<std::byte>> address() const;
+  [[nodiscard]] Status set_handler(unsigned id, ucp_am_recv_callback_t callback, void* argument);
+  // true: progress was made.
+  bool progress() { return ucp_worker_progress(worker_) != 0; }
+  // false: something is pending, do not sleep.
+  [[nodiscard]] bool arm();
+
+ private:
+  Worker() = default;
+  ucp_context_h context_ = nullptr;
+  ucp_worker_h worker_ = nullptr;
+  int event_fd_ = -1;  // the worker's
+};
+
+// The way to one peer.
+class Peer {
+ public:
+  Peer(Worker& worker, std::vector<std::byte> address, bool report_lost);
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+  ~Peer();
+  [[nodiscard]] Status connect();
+  [[nodiscard]] ucp_ep_h endpoint() const { return endpoint_; }
+  // What UCX has reported; UCS_OK: nothing.
+  [[nodiscard]] ucs_status_t failure() const { return failure_; }
+
+ private:
+  static void on_error(void* self, ucp_ep_h endpoint, ucs_status_t status);
+
+  Worker& worker_;
+  std::vector<std::byte> address_;
+  bool report_lost_;
+  ucp_ep_h endpoint_ = nullptr;
+  ucs_status_t failure_ = UCS_OK;
+};
+
+}  // namespace ho::ucx

@@ -1,0 +1,89 @@
+// The conformance suite over UCX. UCX_TLS comes from the environment (meson.build): once the
+// network's way of UCX, once its shared memory, which cannot report lost peers.
+#include <cstdlib>
+#include <string_view>
+
+#include "catch.hpp"
+#include "conformance.hpp"
+#include "transport/ucx/envelope.hpp"
+#include "transport/ucx/ucx_transport.hpp"
+
+namespace ho::conformance {
+namespace {
+
+std::shared_ptr<const JobKey> test_key() {
+  auto key = JobKey::from_text("a key for the tests of the transport");
+  return key.ok() ? *key : nullptr;
+}
+
+UnderTest ucx_under_test() {
+  const char* tls = std::getenv("UCX_TLS");
+  const bool reports =
+      tls == nullptr || std::string_view(tls).find("tcp") != std::string_view::npos;
+  UnderTest under_test;
+  under_test.reports_lost_peer = reports;
+  under_test.make = [reports](GlobalRank self,
+                              uint32_t world_size,
+                              Meeting& meeting) -> Result<std::unique_ptr<Transport>> {
+    UcxOptions options;
+    options.self = self;
+    options.world_size = world_size;
+    options.job_id = 4711;
+    options.key = test_key();
+    options.report_lost_peers = reports;
+    HORING_ASSIGN(auto transport, UcxTransport::create(options));
+    HORING_ASSIGN(auto blobs, meeting.exchange(self.value(), transport->endpoint()));
+    HORING_TRY(transport->set_peers(std::move(blobs)));
+    return std::unique_ptr<Transport>(std::move(transport));
+  };
+  return under_test;
+}
+
+TEST_CASE("ucx") {
+  run_suite(ucx_under_test());
+}
+
+TEST_CASE("ucx: without a key it is refused") {
+  UcxOptions options;
+  options.key = JobKey::none(false);
+  REQUIRE(UcxTransport::create(options).status().code() == StatusCode::kUnauthenticated);
+}
+
+TEST_CASE("ucx: tokens differ by key, link, direction and nonces") {
+  const auto key = test_key();
+  const LinkKey link{GlobalRank(1), RailIndex(0), 0, 0};
+  ucx::TokenScope scope;
+  scope.to = GlobalRank(2);
+  const ucx::Token token = ucx::token_for(*key, link, scope);
+  REQUIRE(ucx::equal(token, ucx::token_for(*key, link, scope)));
+  LinkKey other = link;
+  other.channel = 1;
+  REQUIRE_FALSE(ucx::equal(token, ucx::token_for(*key, other, scope)));
+  ucx::TokenScope fresh = scope;
+  fresh.receiver_nonce[3] = std::byte{1};
+  REQUIRE_FALSE(ucx::equal(token, ucx::token_for(*key, link, fresh)));
+  const auto another = JobKey::from_text("another key for the tests of ucx");
+  REQUIRE_FALSE(ucx::equal(token, ucx::token_for(**another, link, scope)));
+}
+
+TEST_CASE("ucx: envelopes survive their encoding, other bytes are refused") {
+  ucx::Envelope envelope;
+  envelope.kind = ucx::Envelope::Kind::kCredit;
+  envelope.index = 0x01020304;
+  envelope.consumed = 0x05060708;
+  envelope.from = GlobalRank(70000);
+  envelope.rail = RailIndex(3);
+  envelope.communicator = 0x1234;
+  envelope.channel = 2;
+  const auto bytes = ucx::encode(envelope);
+  const auto decoded = ucx::decode_envelope(bytes);
+  REQUIRE(decoded.ok());
+  REQUIRE(ucx::encode(*decoded) == bytes);
+  REQUIRE(decoded->consumed == envelope.consumed);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    REQUIRE_FALSE(ucx::decode_envelope(std::span(bytes).first(size)).ok());
+  }
+}
+
+}  // namespace
+}  // namespace ho::conformance

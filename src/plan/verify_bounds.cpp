@@ -67,6 +67,10 @@ Status BoundsCheck::shared_part() const {
 
 Status BoundsCheck::chunks_tile() const {
   const Plan& plan = whole_.plan;
+  if (plan.block_count > plan.chunks.size()) {
+    return broken(std::to_string(plan.block_count) + " blocks but only " +
+                  std::to_string(plan.chunks.size()) + " chunks");
+  }
   std::vector<std::vector<bool>> parts(plan.block_count);
   for (uint32_t c = 0; c < plan.chunks.size(); ++c) {
     const Chunk& chunk = plan.chunks[c];

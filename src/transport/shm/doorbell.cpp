@@ -50,6 +50,7 @@ void Sleeper::announce(SleepMode mode, uint32_t wants, uint32_t wake_at) {
   if (owed_rings_ > 0) {
     owed_rings_ -= std::min(owed_rings_, event_->drain());
   }
+  announced_ = true;
   block_->wants.store(wants, kOrdered);
   block_->wake_at.store(wake_at, kOrdered);
   block_->mode.store(static_cast<uint32_t>(mode), kOrdered);
@@ -65,6 +66,10 @@ void Sleeper::sleep(Deadline deadline) {
 }
 
 void Sleeper::finish(SleepMode mode) {
+  if (!announced_) {
+    return;
+  }
+  announced_ = false;
   const uint32_t before = block_->mode.exchange(kAwakeWord, kOrdered);
   if (mode == SleepMode::kEpoll && before == kAwakeWord) {
     ++owed_rings_;  // its ringer may not have reached the event fd yet

@@ -68,13 +68,15 @@ class Sleeper {
   // Until a ringer ends the announced futex sleep, or the deadline.
   void sleep(Deadline deadline);
   // Back to awake, whether woken or not; swallows the rings of the event fd that belong to it.
+  // Nothing where no sleep was announced.
   void finish(SleepMode mode);
-  // finish() for a sleep that ended: a wake() request is hereby served.
+  // The rank is awake and will look at everything: a wake() request is hereby served.
   void serve_wake_request() { block_->wake_requested.store(0, std::memory_order_seq_cst); }
 
  private:
   DoorbellBlock* block_;
   const EventFd* event_;
+  bool announced_ = false;
   uint64_t owed_rings_ = 0;  // rings of the event fd that ringers have claimed, not drained yet
 };
 

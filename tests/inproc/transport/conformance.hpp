@@ -43,6 +43,8 @@ struct UnderTest {
   uint32_t rails = 1;
   // Whether a peer that goes away is reported by the transport itself.
   bool reports_lost_peer = true;
+  // Links accept from their creation on, so that a refused first send was held back.
+  bool opens_at_once = false;
 };
 
 // A step of a conversation: true when it is done, false to be called again.

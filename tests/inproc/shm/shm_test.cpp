@@ -1,0 +1,118 @@
+// The conformance suite over shared memory in its configurations, and what is particular to it.
+#include "catch.hpp"
+#include "conformance.hpp"
+#include "shm_ranks.hpp"
+
+namespace ho::conformance {
+namespace {
+
+Link* link_of(ShmTransport& transport, uint32_t peer, uint8_t channel = 0) {
+  LinkKey key;
+  key.peer = GlobalRank(peer);
+  key.channel = channel;
+  auto link = transport.link(key);
+  REQUIRE(link.ok());
+  return *link;
+}
+
+TEST_CASE("shared memory, large payloads read in place") {
+  run_suite(shm_under_test({}));
+}
+
+TEST_CASE("shared memory, everything through the rings") {
+  ShmCase config;
+  config.single_copy = false;
+  run_suite(shm_under_test(config));
+}
+
+TEST_CASE("shared memory, the smallest rings") {
+  ShmCase config;
+  config.ring_bytes = 1;
+  config.single_copy = false;
+  run_suite(shm_under_test(config));
+}
+
+TEST_CASE("shared memory, small payloads read in place too") {
+  ShmCase config;
+  config.ring_bytes = 8 * 1024;
+  config.single_copy_min_bytes = 65;  // the suite never receives a message of 64 bytes
+  run_suite(shm_under_test(config));
+}
+
+TEST_CASE("links lead to other members on the known channels only") {
+  const auto ranks = make_all({}, 2);
+  LinkKey key;
+  key.peer = GlobalRank(0);
+  CHECK(ranks[0]->link(key).status().code() == StatusCode::kInvalidArgument);
+  key.peer = GlobalRank(2);
+  CHECK(ranks[0]->link(key).status().code() == StatusCode::kInvalidArgument);
+  key.peer = GlobalRank(1);
+  key.channel = kChannelCount;
+  CHECK(ranks[0]->link(key).status().code() == StatusCode::kInvalidArgument);
+  CHECK(link_of(*ranks[0], 1) == link_of(*ranks[0], 1));
+  CHECK_FALSE(link_of(*ranks[0], 1)->over_network());
+}
+
+TEST_CASE("a rank alone on its host needs nobody") {
+  const auto ranks = make_all({}, 1);
+  CHECK(ranks[0]->memory_bytes() < 64 * 1024);
+  CHECK(ranks[0]->prepare_wait({}));
+  ranks[0]->finish_wait();
+}
+
+TEST_CASE("single copy says whether it works, and why not") {
+  ShmCase config;
+  config.single_copy = false;
+  const auto off = make_all(config, 3);
+  CHECK(off[1]->single_copy_status().find("rank 0: switched off") != std::string::npos);
+  // Threads of one process may always read each other.
+  const auto on = make_all({}, 3);
+  CHECK(on[1]->single_copy_status() == "process_vm_readv to all ranks of this host");
+}
+
+TEST_CASE("ranks with different ring sizes are told so") {
+  Meeting meeting(2);
+  const UnderTest under_test{
+      [](GlobalRank self, uint32_t world, Meeting& where) -> Result<std::unique_ptr<Transport>> {
+        ShmCase config;
+        config.ring_bytes = self.value() == 0 ? 65536 : 131072;
+        return shm_under_test(config).make(self, world, where);
+      }};
+  const std::string errors = run_ranks(under_test, 2, [](Rank&) { return Status(); });
+  CHECK(errors.find("rank 1 has rings of 131072 bytes") != std::string::npos);
+  CHECK(errors.find("HORING_SHM_RING_BYTES") != std::string::npos);
+}
+
+TEST_CASE("a reference is released when its reader has read it, in order") {
+  const auto ranks = make_all({}, 2);
+  Link* out = link_of(*ranks[0], 1);
+  Link* in = link_of(*ranks[1], 0);
+  const std::vector<std::byte> large = pattern(1, 100000);
+  const std::vector<std::byte> small = pattern(2, 10);
+  const ConstBytes large_part(large);
+  const ConstBytes small_part(small);
+  REQUIRE(*out->try_send(frame_of(0, 10), std::span(&small_part, 1)));
+  CHECK(out->released() == 1);
+  REQUIRE(*out->try_send(frame_of(1, 100000), std::span(&large_part, 1)));
+  REQUIRE(*out->try_send(frame_of(2, 10), std::span(&small_part, 1)));
+  CHECK(out->released() == 1);  // the copied one behind the reference has to wait its turn
+  std::vector<std::byte> into(100000);
+  Bytes part = Bytes(into).first(10);
+  REQUIRE(*in->try_recv(frame_of(0, 10), std::span(&part, 1)));
+  CHECK(out->released() == 1);
+  part = into;
+  REQUIRE(*in->try_recv(frame_of(1, 100000), std::span(&part, 1)));
+  CHECK(into == large);
+  CHECK(out->released() == 3);
+}
+
+TEST_CASE("memory is bounded whatever the number of ranks") {
+  // 12 ranks with 4 channels would want 44 MiB of rings.
+  ShmCase config;
+  config.ring_bytes = 1024 * 1024;
+  const auto ranks = make_all(config, 12);
+  CHECK(ranks[0]->memory_bytes() <= (16U << 20) + (1U << 16));
+}
+
+}  // namespace
+}  // namespace ho::conformance

@@ -63,11 +63,16 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
   return engine;
 }
 
+void Engine::drain() {
+  Lock lock(mutex_);
+  drive(
+      lock, [this] { return !any_active(); }, Deadline::max());
+}
+
 Engine::~Engine() {
+  drain();
   {
-    Lock lock(mutex_);
-    drive(
-        lock, [this] { return !any_active(); }, Deadline::max());
+    const Lock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
   }

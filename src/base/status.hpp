@@ -87,6 +87,7 @@ class [[nodiscard]] Result {
     }                                                         \
   } while (false)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot stand in parentheses
 // HORING_ASSIGN(auto x, fallible()): declares x from a Result, or returns its error.
 #define HORING_ASSIGN(declaration, expression) \
   HORING_ASSIGN_INNER(HORING_CONCAT(result_, __LINE__), declaration, expression)
@@ -96,3 +97,4 @@ class [[nodiscard]] Result {
     return name.status();                                  \
   }                                                        \
   declaration = std::move(name).value()
+// NOLINTEND(bugprone-macro-parentheses)

@@ -41,6 +41,7 @@ def jobs(root, cc, cxx):
         yield header, "C++20", [*cxx, "-std=c++20", "-x", "c++", include, *WARNINGS]
     flags = package_flags()
     folders = [f"-I{root / f}" for f in ("src", "tests/support", "plugin", "runtime")]
+    folders += sorted({f"-I{header.parent}" for header in (root / "tests").rglob("*.hpp")})
     folders += ["-iquote", str(root / "tools")]  # as <compare>, tools/compare would be found
     for top in ("src", "tools", "tests", "plugin", "runtime"):
         for header in sorted((root / top).rglob("*.hpp")):

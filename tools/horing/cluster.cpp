@@ -20,6 +20,12 @@ Status run_tc(const std::string& script, pid_t network_of) {
   return run_program({"tc", "-batch", "-"}, script, network_of);
 }
 
+// An empty script shapes nothing.
+Status connect(const std::string& links, const std::string& rates, pid_t network_of) {
+  HORING_TRY(run_ip(links, network_of));
+  return rates.empty() ? Status() : run_tc(rates, network_of);
+}
+
 Status check_link(const Cluster& cluster, uint32_t node, uint32_t rail) {
   if (cluster.emulation != Emulation::kNamespaces) {
     return {StatusCode::kUnsupported,
@@ -43,17 +49,12 @@ Result<Cluster> bring_up(const ClusterShape& shape) {
   for (ClusterNode& node : cluster.nodes) {
     HORING_ASSIGN(node.init_pid, start_node(node.name));
   }
-  HORING_TRY(run_ip(outside_link_script(cluster), 0).with_context("bridges and links"));
-  const bool shaped = shape.rails > 0 && shape.rail_rate_mbit > 0;
-  if (shaped) {
-    HORING_TRY(run_tc(outside_shape_script(shape), 0).with_context("rail rates"));
-  }
+  HORING_TRY(connect(outside_link_script(cluster), outside_shape_script(shape), 0)
+                 .with_context("bridges and links"));
   for (uint32_t node = 0; node < shape.nodes; ++node) {
     const pid_t init = cluster.nodes[node].init_pid;
-    HORING_TRY(run_ip(node_link_script(shape, node), init).with_context(node_name(node)));
-    if (shaped) {
-      HORING_TRY(run_tc(node_shape_script(shape), init).with_context(node_name(node)));
-    }
+    HORING_TRY(connect(node_link_script(shape, node), node_shape_script(shape), init)
+                   .with_context(node_name(node)));
   }
   return cluster;
 }

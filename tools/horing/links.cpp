@@ -27,6 +27,9 @@ std::string class_parameters(uint64_t rate_mbit) {
 }
 
 std::string shape_lines(const std::string& device, uint64_t rate_mbit) {
+  if (rate_mbit == 0) {
+    return {};
+  }
   return "qdisc add dev " + device + " root handle 1: htb default 1\nclass add dev " + device +
          " parent 1: classid 1:1" + class_parameters(rate_mbit) + "qdisc add dev " + device +
          " parent 1:1 handle 10: bfifo limit 512kb\n";

@@ -5,8 +5,11 @@
 #include <string_view>
 
 #include "horing/cluster_command.hpp"
+#include "horing/doctor_command.hpp"
 #include "horing/env_command.hpp"
+#include "horing/plan_command.hpp"
 #include "horing/run_command.hpp"
+#include "horing/topo_command.hpp"
 
 namespace ho {
 namespace {
@@ -24,6 +27,9 @@ constexpr std::array kCommands{
     Command{"cluster-link",
             cluster_link_command,
             "inside a cluster: take a link down or up, or change its rate"},
+    Command{"topo", topo_command, "what this host has, and which network interfaces can be rails"},
+    Command{"plan", plan_command, "print and verify the steps of an algorithm"},
+    Command{"doctor", doctor_command, "inside a job: test every link that it will use"},
     Command{"env", env_command, "the environment variables and their values in effect"},
 };
 

@@ -199,6 +199,7 @@ Status run_program(const std::vector<std::string>& arguments,
 
 int replace_process(const std::vector<std::string>& arguments) {
   std::vector<char*> pointers;
+  pointers.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) {
     pointers.push_back(const_cast<char*>(argument.c_str()));
   }

@@ -122,6 +122,7 @@ Result<int> run_job(const RunOptions& options, const GroupMap& placement, const 
   HORING_ASSIGN(facts.master_port, free_port(cluster.nodes[node.at()].init_pid));
   HORING_ASSIGN(const std::vector<Fd> memories, pace_memories(cluster));
   std::vector<int> pace_fds;
+  pace_fds.reserve(memories.size());
   for (const Fd& memory : memories) {
     pace_fds.push_back(memory.get());
   }

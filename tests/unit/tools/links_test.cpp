@@ -43,6 +43,11 @@ TEST_CASE("both ends of a rail are shaped, the management network is not") {
   CHECK(lines_with(outside + inside, "n0m") == 0);
 }
 
+TEST_CASE("without a rate nothing is shaped") {
+  CHECK(outside_shape_script({3, 2, 0}).empty());
+  CHECK(node_shape_script({3, 2, 0}).empty());
+}
+
 TEST_CASE("a node's addresses") {
   const std::string script = node_link_script({4, 2, 0}, 2);
   CHECK(lines_with(script, "address add 10.1.0.3/24 dev rail0") == 1);

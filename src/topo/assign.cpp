@@ -75,6 +75,14 @@ bool on_any(const Nic& nic, const Subnets& subnets) {
          });
 }
 
+void add_subnets(const Nic& nic, Subnets& subnets) {
+  for (const InterfaceAddress& address : nic.addresses) {
+    if (!address.subnet.empty()) {
+      subnets.insert(address.subnet);
+    }
+  }
+}
+
 class Assigner {
  public:
   Assigner(std::span<const RankCard> cards, const std::optional<GroupFile>& group_file)
@@ -210,11 +218,7 @@ class Assigner {
     for (const GlobalRank rank : members_[group]) {
       const Host& host = hosts_[host_of_rank_[rank.at()]];
       for (const auto& [nic, distance] : host.offers.at(rank.at())) {
-        for (const InterfaceAddress& address : host.nics[nic].addresses) {
-          if (!address.subnet.empty()) {
-            subnets.insert(address.subnet);
-          }
-        }
+        add_subnets(host.nics[nic], subnets);
       }
     }
     return subnets;
@@ -236,12 +240,9 @@ class Assigner {
     Subnets used;
     for (const GlobalRank rank : members_[reference]) {
       if (const Nic* nic = nic_of(rank.at())) {
-        for (const InterfaceAddress& address : nic->addresses) {
-          used.insert(address.subnet);
-        }
+        add_subnets(*nic, used);
       }
     }
-    used.erase("");
     for (size_t g = 0; g < members_.size(); ++g) {
       if (g != reference) {
         seat_group(g, used);

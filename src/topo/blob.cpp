@@ -133,13 +133,7 @@ class Reader {
   size_t at_ = 0;
 };
 
-Status read_nic(Reader& reader, CardNic& nic) {
-  HORING_TRY(reader.name("an interface name", nic.name));
-  HORING_TRY(reader.u64("an interface speed", nic.speed_mbit));
-  HORING_TRY(reader.u8("an interface distance", nic.distance));
-  if (nic.distance > kOtherNumaNode) {
-    return reader.error("distance " + std::to_string(nic.distance) + " is out of range");
-  }
+Status read_addresses(Reader& reader, CardNic& nic) {
   uint8_t count = 0;
   HORING_TRY(reader.count("addresses", kMaxCardAddresses, count));
   if (count == 0) {
@@ -156,6 +150,16 @@ Status read_nic(Reader& reader, CardNic& nic) {
   return {};
 }
 
+Status read_nic(Reader& reader, CardNic& nic) {
+  HORING_TRY(reader.name("an interface name", nic.name));
+  HORING_TRY(reader.u64("an interface speed", nic.speed_mbit));
+  HORING_TRY(reader.u8("an interface distance", nic.distance));
+  if (nic.distance > kOtherNumaNode) {
+    return reader.error("distance " + std::to_string(nic.distance) + " is out of range");
+  }
+  return read_addresses(reader, nic);
+}
+
 Status read_nics(Reader& reader, std::vector<CardNic>& nics) {
   uint8_t count = 0;
   HORING_TRY(reader.count("interfaces", kMaxCardNics, count));
@@ -168,6 +172,34 @@ Status read_nics(Reader& reader, std::vector<CardNic>& nics) {
       return reader.error("interface " + nic.name + " is in it twice");
     }
     nics.push_back(std::move(nic));
+  }
+  return {};
+}
+
+Status read_host(Reader& reader, RankCard& card) {
+  HORING_TRY(reader.magic());
+  HORING_TRY(reader.name("the host identity", card.host_id));
+  return reader.name("the host name", card.host_name);
+}
+
+Status read_dropped(Reader& reader, std::vector<DroppedNic>& list) {
+  uint8_t count = 0;
+  HORING_TRY(reader.count("dropped interfaces", kMaxCardNics, count));
+  for (uint8_t i = 0; i < count; ++i) {
+    DroppedNic& dropped = list.emplace_back();
+    HORING_TRY(reader.name("an interface name", dropped.name));
+    HORING_TRY(reader.text("a reason", dropped.reason));
+  }
+  return {};
+}
+
+Status read_settings(Reader& reader, std::vector<Setting>& list) {
+  uint8_t count = 0;
+  HORING_TRY(reader.count("settings", kMaxCardSettings, count));
+  for (uint8_t i = 0; i < count; ++i) {
+    Setting& setting = list.emplace_back();
+    HORING_TRY(reader.name("a setting's name", setting.name));
+    HORING_TRY(reader.text("a setting's value", setting.value));
   }
   return {};
 }
@@ -204,23 +236,10 @@ Result<std::vector<std::byte>> encode_rank_card(const RankCard& card) {
 Result<RankCard> parse_rank_card(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   RankCard card;
-  HORING_TRY(reader.magic());
-  HORING_TRY(reader.name("the host identity", card.host_id));
-  HORING_TRY(reader.name("the host name", card.host_name));
+  HORING_TRY(read_host(reader, card));
   HORING_TRY(read_nics(reader, card.nics));
-  uint8_t count = 0;
-  HORING_TRY(reader.count("dropped interfaces", kMaxCardNics, count));
-  for (uint8_t i = 0; i < count; ++i) {
-    DroppedNic& dropped = card.dropped.emplace_back();
-    HORING_TRY(reader.name("an interface name", dropped.name));
-    HORING_TRY(reader.text("a reason", dropped.reason));
-  }
-  HORING_TRY(reader.count("settings", kMaxCardSettings, count));
-  for (uint8_t i = 0; i < count; ++i) {
-    Setting& setting = card.settings.emplace_back();
-    HORING_TRY(reader.name("a setting's name", setting.name));
-    HORING_TRY(reader.text("a setting's value", setting.value));
-  }
+  HORING_TRY(read_dropped(reader, card.dropped));
+  HORING_TRY(read_settings(reader, card.settings));
   if (reader.left() != 0) {
     return reader.error(std::to_string(reader.left()) + " bytes follow its end");
   }

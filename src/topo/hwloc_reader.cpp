@@ -127,13 +127,15 @@ std::vector<std::string> bridges_above(const hwloc_obj* object) {
   return path;
 }
 
+// PCI class numbers.
+constexpr uint16_t kVga = 0x0300;
+constexpr uint16_t k3d = 0x0302;
+constexpr uint16_t kOtherDisplay = 0x0380;
+constexpr uint16_t kAccelerator = 0x1200;
+
 // Display classes are GPUs where the maker makes compute GPUs: servers have a display chip on their
 // management controller too.
 bool is_gpu(const PciAttributes& pci) {
-  constexpr uint16_t kVga = 0x0300;
-  constexpr uint16_t k3d = 0x0302;
-  constexpr uint16_t kOtherDisplay = 0x0380;
-  constexpr uint16_t kAccelerator = 0x1200;
   const uint16_t class_id = pci.class_id;
   const bool compute_maker = pci.vendor_id == 0x10de || pci.vendor_id == 0x1002;
   return class_id == k3d || class_id == kOtherDisplay || class_id == kAccelerator ||

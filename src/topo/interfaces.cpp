@@ -140,14 +140,15 @@ void add_entry(const ifaddrs& entry, Found& found) {
   }
 }
 
+constexpr std::string_view kPciShape = "hhhh:hh:hh.h";
+
 bool is_pci_address(std::string_view text) {
-  constexpr std::string_view kShape = "hhhh:hh:hh.h";
-  if (text.size() != kShape.size()) {
+  if (text.size() != kPciShape.size()) {
     return false;
   }
   for (size_t i = 0; i < text.size(); ++i) {
     const bool hex = std::isxdigit(static_cast<unsigned char>(text[i])) != 0;
-    if (kShape[i] == 'h' ? !hex : text[i] != kShape[i]) {
+    if (kPciShape[i] == 'h' ? !hex : text[i] != kPciShape[i]) {
       return false;
     }
   }

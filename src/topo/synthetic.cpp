@@ -130,9 +130,8 @@ Status add_nic(std::string_view item, const std::vector<Field>& fields, Topology
   }
   for (size_t i = 1; i < fields.size(); ++i) {
     HORING_ASSIGN(const bool done, set_place(item, fields[i], topology, nic));
-    if (!done) {
-      HORING_TRY(set_nic_field(item, fields[i], nic));
-    }
+    const Status rest = done ? Status() : set_nic_field(item, fields[i], nic);
+    HORING_TRY(rest);
   }
   topology.interfaces.push_back(std::move(nic));
   return {};
@@ -155,6 +154,9 @@ Status add_gpu(std::string_view item, const std::vector<Field>& fields, Topology
 }
 
 Status add_item(std::string_view item, Topology& topology) {
+  if (item.empty()) {
+    return {};  // a semicolon at the end
+  }
   HORING_ASSIGN(const auto fields, fields_of(item));
   const std::string_view kind = fields.front().name;
   if (kind == "nic") {
@@ -214,9 +216,7 @@ Result<Topology> discover_synthetic(const std::string& description) {
   topology.host_name = "synthetic";
   topology.host_id = topology.host_name;
   for (size_t i = 1; i < items.size(); ++i) {
-    if (!items[i].empty()) {
-      HORING_TRY(add_item(items[i], topology));
-    }
+    HORING_TRY(add_item(items[i], topology));
   }
   std::sort(topology.interfaces.begin(),
             topology.interfaces.end(),

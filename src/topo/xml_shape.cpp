@@ -1,5 +1,6 @@
-// A scan of tags only: attributes and text are skipped, quotes respected. It accepts more than XML
-// does; hwloc judges the rest.
+// A scan of tags: text is skipped, quotes respected. It accepts more than XML does; hwloc judges
+// the rest. But hwloc 2.9 believes that objects with CPUs have all four of their sets and crashes
+// where one is missing, so these are looked for here.
 #include "topo/xml_shape.hpp"
 
 #include <algorithm>
@@ -89,6 +90,49 @@ class Scan {
     return std::string_view::npos;
   }
 
+  // The value of an attribute, or nothing.
+  static std::optional<std::string_view> attribute(std::string_view inside, std::string_view name) {
+    const std::string mark = " " + std::string(name) + "=\"";
+    const size_t start = inside.find(mark);
+    if (start == std::string_view::npos) {
+      return std::nullopt;
+    }
+    const std::string_view rest = inside.substr(start + mark.size());
+    return rest.substr(0, rest.find('"'));
+  }
+
+  // "0x000000ff", "0x3,0xffffffff"
+  static bool is_set(std::string_view value) {
+    return value.starts_with("0x") &&
+           value.find_first_not_of("0123456789abcdefABCDEFx,.") == std::string_view::npos;
+  }
+
+  [[nodiscard]] std::optional<std::string> object_fault(std::string_view inside) const {
+    const std::string_view type = attribute(inside, "type").value_or("");
+    if (type == "Bridge" || type == "PCIDev" || type == "OSDev" || type == "Misc") {
+      return std::nullopt;  // devices have no sets
+    }
+    for (const char* set : {"cpuset", "complete_cpuset", "nodeset", "complete_nodeset"}) {
+      if (!is_set(attribute(inside, set).value_or(""))) {
+        return here() + "the object of type '" + std::string(type.substr(0, 40)) +
+               "' has no valid " + set;
+      }
+    }
+    for (const char* set : {"allowed_cpuset", "allowed_nodeset"}) {
+      if (!is_set(attribute(inside, set).value_or("0x1"))) {
+        return here() + set + " is not valid";
+      }
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<std::string> version_fault(std::string_view inside) const {
+    if (attribute(inside, "version").value_or("").starts_with("2.")) {
+      return std::nullopt;
+    }
+    return here() + "<topology> is not of version 2, which hwloc 2 writes";
+  }
+
   std::optional<std::string> open(std::string_view inside) {
     const std::string_view name = inside.substr(0, inside.find_first_of(" \t\r\n/"));
     if (name.empty()) {
@@ -99,6 +143,11 @@ class Scan {
              "> stands where the one <topology> element should";
     }
     saw_root_ = true;
+    if (name == "topology" || name == "object") {
+      if (auto fault = name == "object" ? object_fault(inside) : version_fault(inside)) {
+        return fault;
+      }
+    }
     if (inside.ends_with('/')) {
       return std::nullopt;
     }

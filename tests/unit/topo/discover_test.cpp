@@ -99,21 +99,23 @@ TEST_CASE("damaged XML says where") {
   CHECK(fault_of("").find("topology file t.xml: is empty") == 0);
   CHECK(fault_of("hello").find("has no <topology> element") != std::string::npos);
   CHECK(fault_of("<a/>").find("line 1: <a> stands where") != std::string::npos);
-  CHECK(fault_of("<topology>\n<object>\n</topology>")
-            .find("line 3: </topology> closes <object> of line 2") != std::string::npos);
-  CHECK(fault_of("<topology>\n<object").find("line 2: a tag is cut off") != std::string::npos);
-  CHECK(fault_of("<topology>\n<object>").find("ends inside <object> of line 2") !=
+  CHECK(fault_of("<topology version=\"2.0\">\n<info>\n</topology>")
+            .find("line 3: </topology> closes <info> of line 2") != std::string::npos);
+  CHECK(fault_of("<topology version=\"2.0\">\n<object").find("line 2: a tag is cut off") !=
         std::string::npos);
-  CHECK(fault_of("<topology><!-- ").find("a comment is cut off") != std::string::npos);
+  CHECK(fault_of("<topology version=\"2.0\">\n<info>").find("ends inside <info> of line 2") !=
+        std::string::npos);
+  CHECK(fault_of("<topology version=\"2.0\"><!-- ").find("a comment is cut off") !=
+        std::string::npos);
   CHECK(fault_of("</topology>").find("closes nothing") != std::string::npos);
-  CHECK(fault_of("<topology></topology>").find("hwloc") != std::string::npos);
+  CHECK(fault_of("<topology></topology>").find("not of version 2") != std::string::npos);
   CHECK(fault_of("<topology version=\"2.0\"/>").find("hwloc") != std::string::npos);
   CHECK(fault_of(std::string("<topology>\0", 11)).find("zero byte") != std::string::npos);
-  std::string deep;
+  std::string deep = "<topology version=\"2.0\">";
   for (int i = 0; i < 300; ++i) {
-    deep += "<topology>";
+    deep += "<info>";
   }
-  CHECK_FALSE(fault_of(deep) == "none");
+  CHECK(fault_of(deep).find("nested more than 256 deep") != std::string::npos);
 }
 
 TEST_CASE("damaged attributes name the interface") {
@@ -123,6 +125,18 @@ TEST_CASE("damaged attributes name the interface") {
   CHECK(fault_of(replaced("\"400000\"", "\"quick\"")).find("Speed 'quick'") != std::string::npos);
   CHECK(fault_of(replaced("type=\"Package\"", "type=\"Basket\"")).find("hwloc") !=
         std::string::npos);
+}
+
+TEST_CASE("objects without their sets are refused before hwloc sees them") {
+  for (const char* set : {" cpuset=", " complete_cpuset=", " nodeset=", " complete_nodeset="}) {
+    for (const char* type : {"Machine", "Package", "NUMANode", "Core", "PU"}) {
+      std::string text = fixture_text();
+      const size_t object = text.find("type=\"" + std::string(type));
+      text.replace(text.find(set, object), 2, " _");
+      INFO(set << type);
+      CHECK(fault_of(text).find("has no valid") != std::string::npos);
+    }
+  }
 }
 
 TEST_CASE("a file that is cut off anywhere is refused") {

@@ -1,0 +1,14 @@
+// The contents of a rendezvous file, and HORING_RENDEZVOUS.
+#include "bootstrap/meeting_place.hpp"
+#include "fuzz.hpp"
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto text = fuzz::text(data, size);
+  if (const auto addresses = ho::parse_rendezvous_file(text); addresses.ok()) {
+    fuzz::require(*ho::parse_rendezvous_file(ho::rendezvous_file_text(*addresses)) == *addresses);
+  }
+  if (const auto place = ho::parse_meeting_place(text); place.ok() && place->path.empty()) {
+    fuzz::require(*ho::parse_host_port(place->tcp.to_string()) == place->tcp);
+  }
+  return 0;
+}

@@ -1,0 +1,226 @@
+#include "bootstrap/verdict.hpp"
+
+#include "bootstrap/rank_names.hpp"
+#include "catch.hpp"
+
+using namespace ho;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Deadline kStart{std::chrono::seconds(1000)};
+
+std::vector<std::string> names(uint32_t size) {
+  std::vector<std::string> result;
+  for (uint32_t rank = 0; rank < size; ++rank) {
+    result.push_back(rank_at_host(rank, "n", 100 + rank));
+  }
+  return result;
+}
+
+FailureReport report_of(uint32_t rank, StatusCode code, const std::string& text) {
+  return {.code = code, .reporter = GlobalRank(rank), .peer = {}, .text = text};
+}
+
+RankState state_of(uint32_t entered,
+                   uint32_t completed,
+                   const std::string& operation = "",
+                   const std::string& waiting = "",
+                   uint16_t communicator = 0,
+                   uint8_t channel = 0) {
+  return {.communicator = communicator,
+          .channel = channel,
+          .entered = entered,
+          .completed = completed,
+          .operation = operation,
+          .waiting = waiting};
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct Decided {
+  Status cause;
+  std::chrono::milliseconds after;
+};
+
+// Follows the desk's own deadlines until it decides.
+Decided decide(FailureDesk& desk) {
+  Deadline now = kStart;
+  for (int i = 0; i < 10; ++i) {
+    if (const auto verdict = desk.decide(now)) {
+      return {verdict->cause, std::chrono::duration_cast<std::chrono::milliseconds>(now - kStart)};
+    }
+    now = desk.next_deadline();
+    REQUIRE(now != Deadline::max());
+  }
+  return {Status(StatusCode::kInternal, "undecided"), 0ms};
+}
+
+}  // namespace
+
+TEST_CASE("lists of ranks are short") {
+  const auto list = [](std::vector<uint32_t> ranks, size_t most = 16) {
+    return rank_list(ranks, most);
+  };
+  CHECK(list({5}) == "rank 5");
+  CHECK(list({1, 2}) == "ranks 1, 2");
+  CHECK(list({1, 2, 3, 7, 9, 10}) == "ranks 1-3, 7, 9, 10");
+  CHECK(list({0, 2, 4, 6}, 2) == "ranks 0, 2 and 2 more");
+}
+
+TEST_CASE("nothing is decided without a cause, and once with one") {
+  FailureDesk desk(names(3));
+  CHECK(desk.next_deadline() == Deadline::max());
+  CHECK_FALSE(desk.decide(kStart).has_value());
+  desk.report(report_of(1, StatusCode::kConnection, "first"), kStart);
+  CHECK_FALSE(desk.decide(kStart + 149ms).has_value());
+  CHECK(desk.decide(kStart + 150ms).has_value());
+  desk.report(report_of(2, StatusCode::kConnection, "second"), kStart + 200ms);
+  CHECK_FALSE(desk.decide(kStart + 10s).has_value());
+  CHECK(desk.next_deadline() == Deadline::max());
+}
+
+TEST_CASE("the first of the most telling class is the cause") {
+  FailureDesk desk(names(6));
+  desk.report(report_of(0, StatusCode::kTimeout, "waited"), kStart);
+  CHECK(desk.take_query());
+  CHECK_FALSE(desk.take_query());
+  desk.report(report_of(1, StatusCode::kConnection, "reset"), kStart);
+  desk.report(report_of(2, StatusCode::kMismatch, "7 against 8"), kStart + 1ms);
+  desk.report(report_of(3, StatusCode::kMismatch, "8 against 7"), kStart + 2ms);
+  const Decided decided = decide(desk);
+  CHECK(decided.cause.code() == StatusCode::kMismatch);
+  CHECK(decided.cause.message() == "7 against 8 (first reported by rank 2 (n, pid 102))");
+  CHECK(decided.after == 150ms);
+}
+
+TEST_CASE("a rank that is gone beats every report, which then says how it was noticed") {
+  FailureDesk desk(names(6));
+  desk.report(report_of(1, StatusCode::kMismatch, "frame from rank 5 ended"), kStart);
+  desk.rank_gone(5, kStart + 20ms);
+  desk.rank_gone(5, kStart + 21ms);
+  const Status cause = decide(desk).cause;
+  CHECK(cause.code() == StatusCode::kPeerLost);
+  CHECK(has(cause.message(), "rank 5 (n, pid 105) is gone"));
+  CHECK(has(cause.message(), "rank 1 (n, pid 101) noticed it as: frame from rank 5 ended"));
+}
+
+TEST_CASE("several that are gone are listed in the order they went") {
+  FailureDesk desk(names(20));
+  for (uint32_t rank = 19; rank > 5; --rank) {
+    desk.rank_gone(rank, kStart);
+  }
+  const Status cause = decide(desk).cause;
+  CHECK(has(cause.message(), "rank 19 (n, pid 119), rank 18 (n, pid 118)"));
+  CHECK(has(cause.message(), "and 6 more ranks are gone"));
+}
+
+TEST_CASE("a rank that said why before it vanished is not the cause by vanishing") {
+  FailureDesk desk(names(3));
+  desk.report(report_of(1, StatusCode::kMismatch, "sizes differ"), kStart);
+  desk.rank_gone(1, kStart + 5ms);
+  CHECK(decide(desk).cause.code() == StatusCode::kMismatch);
+  // But a mere timeout explains nothing.
+  FailureDesk other(names(3));
+  other.report(report_of(1, StatusCode::kTimeout, "waited"), kStart);
+  other.rank_gone(1, kStart + 5ms);
+  CHECK(decide(other).cause.code() == StatusCode::kPeerLost);
+}
+
+TEST_CASE("a rank that left as planned is neither gone nor asked") {
+  FailureDesk desk(names(2));
+  desk.rank_left(1);
+  desk.rank_gone(1, kStart);
+  CHECK(desk.next_deadline() == Deadline::max());
+  desk.report(report_of(0, StatusCode::kTimeout, "waited"), kStart);
+  desk.answer(0, {state_of(3, 2, "barrier", "recv from rank 1")});
+  const Decided decided = decide(desk);
+  CHECK(decided.after == 150ms);  // no answer is missing
+  CHECK_FALSE(has(decided.cause.message(), "does not answer"));
+}
+
+TEST_CASE("a stall waits for answers, but not for long") {
+  FailureDesk desk(names(3));
+  desk.report(report_of(0, StatusCode::kTimeout, "all_gather #4 is late"), kStart);
+  REQUIRE(desk.take_query());
+  desk.answer(0, {state_of(4, 3, "all_gather", "recv from rank 2")});
+  desk.answer(1, {state_of(4, 3, "all_gather", "recv from rank 2")});
+  const Decided decided = decide(desk);
+  CHECK(decided.after == 400ms);
+  CHECK(decided.cause.code() == StatusCode::kTimeout);
+  CHECK(has(decided.cause.message(),
+            "rank 2 (n, pid 102) does not answer: stopped, or its host is gone"));
+  CHECK(has(decided.cause.message(),
+            "all 2 ranks have entered all_gather #4 and wait: recv from "
+            "rank 2 (ranks 0, 1)"));
+  CHECK(
+      has(decided.cause.message(), "first reported by rank 0 (n, pid 100): all_gather #4 is late"));
+}
+
+TEST_CASE("a stall names who has not entered, and where the others wait") {
+  std::vector<RankAnswer> answers;
+  for (uint32_t rank = 0; rank < 16; ++rank) {
+    const std::string waiting =
+        rank == 1 || rank == 4 ? "inter step 2 of rail 1" : "intra step 1 of rank 5";
+    answers.push_back(
+        {rank, true, {rank == 5 ? state_of(11, 11) : state_of(12, 11, "all_reduce", waiting)}});
+  }
+  const std::string text =
+      describe_stall(answers, names(16), report_of(3, StatusCode::kTimeout, "all_reduce #12"));
+  CHECK(text ==
+        "rank 5 has not entered all_reduce #12 (its last is #11); 15 ranks wait in it: "
+        "inter step 2 of rail 1 (ranks 1, 4), intra step 1 of rank 5 (ranks 0, 2, 3, 6-15)");
+}
+
+TEST_CASE("ranks behind are told apart by what they do") {
+  const std::vector<RankAnswer> answers{{0, true, {state_of(9, 8, "barrier", "recv from rank 1")}},
+                                        {1, true, {state_of(8, 7, "all_gather", "send to rank 2")}},
+                                        {2, true, {state_of(7, 7)}},
+                                        {3, true, {state_of(7, 7)}},
+                                        {4, true, {state_of(0, 0)}},
+                                        {5, true, {state_of(9, 9)}},
+                                        {6, true, {}}};
+  const std::string text =
+      describe_stall(answers, names(7), report_of(0, StatusCode::kTimeout, "late"));
+  CHECK(has(text,
+            "rank 1 has not entered barrier #9 (it is still in all_gather #8: send to rank 2)"));
+  CHECK(has(text, "ranks 2, 3 have not entered barrier #9 (their last is #7)"));
+  CHECK(has(text, "rank 4 has not entered barrier #9 (it has entered none so far)"));
+  CHECK(has(text, "1 rank has completed it"));
+  CHECK(has(text, "1 rank waits in it: recv from rank 1 (rank 0)"));
+  CHECK_FALSE(has(text, "rank 6"));
+}
+
+TEST_CASE("the operation that the first report names is the one that is explained") {
+  const std::vector<RankAnswer> answers{
+      {0,
+       true,
+       {state_of(3, 2, "all_gather", "a", 0, 0), state_of(5, 4, "reduce_scatter", "b", 2, 1)}},
+      {1, true, {state_of(3, 2, "all_gather", "c", 0, 0), state_of(4, 4, "", "", 2, 1)}}};
+  const std::string second = describe_stall(
+      answers, names(2), report_of(0, StatusCode::kTimeout, "reduce_scatter #5 is late"));
+  CHECK(has(second, "rank 1 has not entered reduce_scatter #5 of communicator 2"));
+  const std::string first = describe_stall(
+      answers, names(2), report_of(0, StatusCode::kTimeout, "all_gather #3 is late"));
+  CHECK(first == "all 2 ranks have entered all_gather #3 and wait: a (rank 0), c (rank 1)");
+}
+
+TEST_CASE("a stall without any operation says so") {
+  const std::vector<RankAnswer> answers{{0, true, {state_of(3, 3)}}, {1, false, {}}};
+  const std::string text =
+      describe_stall(answers, names(2), report_of(0, StatusCode::kTimeout, "late"));
+  CHECK(has(text, "rank 1 (n, pid 101) does not answer"));
+  CHECK(has(text, "no rank that answers is inside an operation"));
+}
+
+TEST_CASE("hostile reports are bounded") {
+  FailureDesk desk(names(2));
+  desk.report(report_of(7, StatusCode::kConnection, "no such rank"), kStart);
+  CHECK(desk.next_deadline() == Deadline::max());
+  for (int i = 0; i < 10000; ++i) {
+    desk.report(report_of(1, StatusCode::kConnection, "again"), kStart);
+  }
+  CHECK(decide(desk).cause.code() == StatusCode::kConnection);
+}

@@ -1,0 +1,184 @@
+#include "bootstrap/wire.hpp"
+
+#include <random>
+
+#include "catch.hpp"
+
+using namespace ho;
+using namespace ho::wire;
+
+namespace {
+
+Buffer bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+// What each decoder answers for any bytes: a value or a protocol error, never anything else.
+template <typename Decode>
+void decodes_strictly(const Buffer& whole, Decode decode) {
+  REQUIRE(decode(View(whole)).ok());
+  for (size_t length = 0; length < whole.size(); ++length) {
+    INFO("cut to " << length << " of " << whole.size());
+    CHECK(decode(View(whole).first(length)).status().code() == StatusCode::kProtocol);
+  }
+  Buffer longer = whole;
+  longer.push_back(std::byte{0});
+  CHECK_FALSE(decode(View(longer)).ok());
+  std::mt19937 random(7);
+  for (int round = 0; round < 2000; ++round) {
+    Buffer changed = whole;
+    changed[random() % changed.size()] = static_cast<std::byte>(random());
+    const auto result = decode(View(changed));
+    if (!result.ok()) {
+      CHECK(result.status().code() == StatusCode::kProtocol);
+    }
+  }
+}
+
+bool introduces(uint32_t rank, uint32_t world_size) {
+  Introduction introduction;
+  introduction.rank = rank;
+  introduction.world_size = world_size;
+  return decode_introduction(encode(introduction)).ok();
+}
+
+}  // namespace
+
+TEST_CASE("every message survives the way there and back, and nothing shorter or longer does") {
+  const Introduction introduction{
+      .rank = 3, .world_size = 16, .pid = 77, .timeout_ms = 60000, .host = "node1"};
+  const auto introduced = decode_introduction(encode(introduction)).value();
+  CHECK(introduced.rank == 3);
+  CHECK(introduced.world_size == 16);
+  CHECK(introduced.pid == 77);
+  CHECK(introduced.timeout_ms == 60000);
+  CHECK(introduced.host == "node1");
+  decodes_strictly(encode(introduction), decode_introduction);
+
+  const Welcome welcome{
+      .job_id = ~uint64_t{5}, .coordinator = "rank 0", .coordinator_address = "::1"};
+  CHECK(decode_welcome(encode(welcome))->job_id == ~uint64_t{5});
+  CHECK(decode_welcome(encode(welcome))->coordinator_address == "::1");
+  decodes_strictly(encode(welcome), decode_welcome);
+
+  const Contribution contribution{
+      .tag = "topology", .timeout_ms = 5, .members = {4, 0, 9}, .blob = bytes_of("blob")};
+  const auto contributed = decode_contribution(encode(contribution)).value();
+  CHECK(contributed.tag == "topology");
+  CHECK(contributed.members == contribution.members);
+  CHECK(contributed.blob == contribution.blob);
+  decodes_strictly(encode(contribution), decode_contribution);
+
+  const GatheredPart part{.first = 2, .blobs = {bytes_of("a"), {}, bytes_of("ccc")}};
+  CHECK(decode_gathered(encode(part))->blobs == part.blobs);
+  CHECK(decode_gathered(encode(part))->first == 2);
+  decodes_strictly(encode(part), decode_gathered);
+
+  const Outcome outcome{.code = StatusCode::kPeerLost, .text = "rank 5 is gone"};
+  CHECK(decode_outcome(encode(outcome))->code == StatusCode::kPeerLost);
+  CHECK(decode_outcome(encode(outcome))->text == "rank 5 is gone");
+  decodes_strictly(encode(outcome), decode_outcome);
+
+  const FailureReport report{.code = StatusCode::kTimeout,
+                             .reporter = GlobalRank(3U),
+                             .peer = GlobalRank(4U),
+                             .text = "late"};
+  CHECK(decode_report(encode(report))->peer == GlobalRank(4U));
+  CHECK(decode_report(encode(report))->reporter == GlobalRank(3U));
+  const FailureReport blameless{
+      .code = StatusCode::kTimeout, .reporter = GlobalRank(3U), .peer = {}, .text = "late"};
+  CHECK_FALSE(decode_report(encode(blameless))->peer.has_value());
+  decodes_strictly(encode(report), decode_report);
+
+  const std::vector<RankState> states{{.communicator = 1,
+                                       .channel = 2,
+                                       .entered = 12,
+                                       .completed = 11,
+                                       .operation = "all_reduce",
+                                       .waiting = "recv from rank 5"},
+                                      {}};
+  const auto read = decode_states(encode(states)).value();
+  REQUIRE(read.size() == 2);
+  CHECK(read[0].communicator == 1);
+  CHECK(read[0].channel == 2);
+  CHECK(read[0].entered == 12);
+  CHECK(read[0].completed == 11);
+  CHECK(read[0].operation == "all_reduce");
+  CHECK(read[0].waiting == "recv from rank 5");
+  decodes_strictly(encode(std::span(states)), decode_states);
+}
+
+TEST_CASE("the largest of everything fits into one message") {
+  Contribution contribution{.tag = std::string(kMaxTagBytes, 't'),
+                            .timeout_ms = 1,
+                            .members = std::vector<uint32_t>(kMaxWorldSize, 1),
+                            .blob = Buffer(kMaxBlobBytes)};
+  CHECK(encode(contribution).size() <= kMaxBodyBytes);
+  CHECK(decode_contribution(encode(contribution)).ok());
+  contribution.blob.emplace_back();
+  CHECK_FALSE(decode_contribution(encode(contribution)).ok());
+  const RankState state{.communicator = 0,
+                        .channel = 0,
+                        .entered = 0,
+                        .completed = 0,
+                        .operation = std::string(10000, 'o'),
+                        .waiting = std::string(10000, 'w')};
+  const std::vector<RankState> states(10000, state);
+  CHECK(encode(std::span(states)).size() <= kMaxBodyBytes);
+  CHECK(decode_states(encode(std::span(states)))->size() == kMaxStates);
+}
+
+TEST_CASE("claimed counts do not allocate") {
+  Buffer body(12, std::byte{0xff});
+  CHECK_FALSE(decode_gathered(body).ok());
+  CHECK_FALSE(decode_states(body).ok());
+  CHECK_FALSE(decode_contribution(body).ok());
+}
+
+TEST_CASE("texts of peers come out printable, ranks and worlds in range") {
+  const Outcome outcome{.code = StatusCode::kPeerLost, .text = "a\nb\x1b[2J"};
+  CHECK(decode_outcome(encode(outcome))->text == "a?b?[2J");
+  CHECK_FALSE(introduces(4, 4));
+  CHECK_FALSE(introduces(0, 0));
+  CHECK_FALSE(introduces(0, 70000));
+  CHECK_FALSE(decode_outcome(encode(Outcome{.code = StatusCode::kOk, .text = ""})).ok());
+}
+
+TEST_CASE("a stream is cut into messages wherever it is broken") {
+  Buffer stream;
+  for (uint32_t i = 0; i < 5; ++i) {
+    const auto header = encode(Header{.type = Type::kReport, .body_bytes = i * 3, .id = i});
+    stream.insert(stream.end(), header.begin(), header.end());
+    stream.insert(stream.end(), i * 3, static_cast<std::byte>(i));
+  }
+  for (const size_t step : {size_t{1}, size_t{3}, size_t{16}, stream.size()}) {
+    Splitter splitter;
+    uint32_t seen = 0;
+    for (size_t at = 0; at < stream.size(); at += step) {
+      splitter.feed(View(stream).subspan(at, std::min(step, stream.size() - at)));
+      while (true) {
+        auto message = splitter.next();
+        REQUIRE(message.ok());
+        if (!message->has_value()) {
+          break;
+        }
+        CHECK((*message)->header.id == seen);
+        CHECK((*message)->body == Buffer(seen * 3, static_cast<std::byte>(seen)));
+        ++seen;
+      }
+    }
+    CHECK(seen == 5);
+  }
+}
+
+TEST_CASE("a stream that is none of ours ends") {
+  for (const size_t at : {size_t{0}, size_t{1}, size_t{2}, size_t{3}, size_t{7}}) {
+    auto header = encode(Header{.type = Type::kReport, .body_bytes = 0, .id = 0});
+    header[at] = std::byte{0xee};
+    Splitter splitter;
+    splitter.feed(header);
+    INFO("byte " << at);
+    CHECK(splitter.next().status().code() == StatusCode::kProtocol);
+  }
+}

@@ -36,8 +36,8 @@ std::string chunk_list(const Plan& plan, const PlanOp& op) {
 }
 
 std::string places(const PlanOp& op) {
-  const std::string src(to_string(op.src));
-  const std::string dst(to_string(op.dst));
+  std::string src(to_string(op.src));
+  std::string dst(to_string(op.dst));
   switch (op.kind) {
     case OpKind::kSend:
       return src;

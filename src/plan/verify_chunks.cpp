@@ -67,9 +67,14 @@ class ChunkCheck {
   }
   [[nodiscard]] bool conflict(const PlanOp& a, const PlanOp& b) const;
   [[nodiscard]] Status check_races(const Ids& ids) const;
+  // One of a rank's ops on the chunk against those before it.
+  [[nodiscard]] Status check_against_earlier(const Ids& ids,
+                                             const std::vector<uint32_t>& mine,
+                                             size_t later) const;
 
   // Rule 5.
   void set_inputs();
+  Status run_ops(const Ids& ids);
   Status run_op(uint32_t local, OpId id);
   Status add_incoming(OpId id, const Held& incoming, Held& sum) const;
   [[nodiscard]] Status check_results() const;
@@ -122,12 +127,7 @@ Status ChunkCheck::check_chunk(const Ids& ids) {
   for (const bool in_place : {false, true}) {
     in_place_ = in_place;
     HORING_TRY(check_races(ids));
-    set_inputs();
-    messages_.assign(ids.size(), {});
-    for (uint32_t local = 0; local < ids.size(); ++local) {
-      HORING_TRY(run_op(local, ids[local]));
-    }
-    HORING_TRY(check_results());
+    HORING_TRY(run_ops(ids));
   }
   for (const OpId id : ids) {
     local_of_[id] = kNoOp;
@@ -198,15 +198,25 @@ bool ChunkCheck::conflict(const PlanOp& a, const PlanOp& b) const {
 
 Status ChunkCheck::check_races(const Ids& ids) const {
   for (const auto& mine : of_rank_) {
-    for (size_t b = 0; b < mine.size(); ++b) {
-      for (size_t a = 0; a < b; ++a) {
-        if (!ordered(mine[a], mine[b]) &&
-            conflict(graph_.op(ids[mine[a]]), graph_.op(ids[mine[b]]))) {
-          return broken("race",
-                        describe(ids[mine[a]]) + " and " + describe(ids[mine[b]]) +
-                            " touch the same memory in no fixed order");
-        }
+    for (size_t later = 1; later < mine.size(); ++later) {
+      if (Status status = check_against_earlier(ids, mine, later); !status.ok()) {
+        return status;
       }
+    }
+  }
+  return {};
+}
+
+Status ChunkCheck::check_against_earlier(const Ids& ids,
+                                         const std::vector<uint32_t>& mine,
+                                         size_t later) const {
+  const OpId id = ids[mine[later]];
+  for (size_t i = 0; i < later; ++i) {
+    const OpId other = ids[mine[i]];
+    if (!ordered(mine[i], mine[later]) && conflict(graph_.op(other), graph_.op(id))) {
+      return broken(
+          "race",
+          describe(other) + " and " + describe(id) + " touch the same memory in no fixed order");
     }
   }
   return {};
@@ -223,6 +233,15 @@ void ChunkCheck::set_inputs() {
     input.counts.assign(world_, 0);
     input.counts[rank] = 1;
   }
+}
+
+Status ChunkCheck::run_ops(const Ids& ids) {
+  set_inputs();
+  messages_.assign(ids.size(), {});
+  for (uint32_t local = 0; local < ids.size(); ++local) {
+    HORING_TRY(run_op(local, ids[local]));
+  }
+  return check_results();
 }
 
 Status ChunkCheck::run_op(uint32_t local, OpId id) {

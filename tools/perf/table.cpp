@@ -3,8 +3,10 @@
 #include <horing.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 namespace ho::perf {
@@ -251,8 +253,9 @@ bool write_json(const Job& job, const Options& options, const std::vector<Row>& 
   const bool closed = file != nullptr && std::fclose(file) == 0;
   if (!written || !closed) {
     std::fprintf(stderr,
-                 "cannot write %s: %m; give -J a file in a directory that you may write\n",
-                 options.json_file.c_str());
+                 "cannot write %s: %s; give -J a file in a directory that you may write\n",
+                 options.json_file.c_str(),
+                 std::strerror(errno));
   }
   return written && closed;
 }

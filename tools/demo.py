@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""The three collectives with three algorithms on an emulated cluster: a table and a picture.
+
+usage: demo.py [--build build] [--svg build/quickstart.svg] [--groups 4x4] [--rails 4]
+               [--rail-rate 200mbit] [--sizes 64K,1M,4M,16M]
+
+All measurements run on one cluster: this script starts itself inside `horing cluster`.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+# pylint: disable=wrong-import-position
+import demo_picture  # noqa: E402
+
+COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce")
+ALGORITHMS = ("ring", "multi_ring", "ho_ring")
+NAMES = {"ring": "flat ring", "multi_ring": "multi-rail ring", "ho_ring": "HO-Ring"}
+UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
+
+
+def parse_bytes(text):
+    unit = UNITS.get(text[-1:].upper())
+    return int(text[:-1]) * unit if unit else int(text)
+
+
+def size_text(size):
+    for unit, bytes_ in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if size >= bytes_:
+            return f"{size / bytes_:g} {unit}"
+    return f"{size} B"
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    add = parser.add_argument
+    add("--build", default="build", help="[%(default)s]")
+    add("--svg", default="build/quickstart.svg", help="where the picture goes [%(default)s]")
+    add("--groups", default="4x4", help="nodes x ranks [%(default)s]")
+    add("--rails", default="4", help="[%(default)s]")
+    add("--rail-rate", default="200mbit", help="[%(default)s]")
+    add("--sizes", default="64K,1M,4M,16M", help="total bytes of an operation [%(default)s]")
+    add("--iterations", default="20", help="operations timed per size [%(default)s]")
+    add("--inner", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def measure(options, collective, algorithm, size, folder):
+    """One row of a perf program's JSON, by running it as a job."""
+    output = pathlib.Path(folder) / "result.json"
+    output.unlink(missing_ok=True)
+    tools = pathlib.Path(options.build) / "tools"
+    command = [str(tools / "horing"), "run", "-q", "-n", options.groups, "--timeout", "100", "--",
+               str(tools / f"{collective}_perf"), "--algorithm", algorithm, "-b", str(size),
+               "-e", str(size), "-n", options.iterations, "-w", "2", "-c", "1", "--place", "out",
+               "-J", str(output)]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    if answer.returncode != 0:
+        sys.exit(f"{' '.join(command)}\nended with status {answer.returncode}:\n"
+                 f"{answer.stdout[-2000:]}{answer.stderr[-4000:]}")
+    report = json.loads(output.read_text())
+    row = report["results"][0]
+    row["emulation"] = report.get("emulation") or os.environ.get("HORING_EMULATION", "")
+    if row["wrong"] not in (0, "0"):
+        sys.exit(f"{collective} with {algorithm}, {size} bytes: {row['wrong']} wrong elements")
+    return row
+
+
+def measure_all(options):
+    rows = []
+    work = [(c, parse_bytes(s), a) for c in COLLECTIVES for s in options.sizes.split(",")
+            for a in ALGORITHMS]
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="horing-demo-") as folder:
+        for number, (collective, size, algorithm) in enumerate(work, 1):
+            say(f"  [{number:2}/{len(work)}] {time.monotonic() - started:4.0f} s  {collective}, "
+                f"{size_text(size)}, {NAMES[algorithm]}")
+            row = measure(options, collective, algorithm, size, folder)
+            rows.append({**row, "collective": collective, "algorithm": algorithm, "size": size})
+    return rows
+
+
+def number(value, digits):
+    return "-" if value is None else f"{float(value):.{digits}f}"
+
+
+def table(rows):
+    head = ("collective", "size", "algorithm", "time ms", "algbw GB/s", "busbw GB/s", "link share",
+            "overlap", "p50 ms", "p95 ms", "p99 ms")
+    lines = [head]
+    for row in rows:
+        lines.append((
+            row["collective"], size_text(row["size"]), NAMES[row["algorithm"]],
+            number(row["time_us"] / 1000, 2), number(row["algbw"], 3), number(row["busbw"], 3),
+            number(row.get("link_share"), 3), number(row.get("overlap_ratio"), 2),
+            *(number(row[f"time_p{p}"] / 1000, 2) for p in (50, 95, 99))))
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    text = []
+    for line in lines:
+        cells = [cell.ljust(width) if i in (0, 2) else cell.rjust(width)
+                 for i, (cell, width) in enumerate(zip(line, widths))]
+        text.append("  ".join(cells).rstrip())
+        if line is head:
+            text.append("-" * len(text[0]))
+        elif line[2] == NAMES[ALGORITHMS[-1]]:
+            text.append("")
+    return "\n".join(text)
+
+
+def explanation(options, emulation):
+    how = {
+        "namespaces": "nodes are namespaces, rails are links shaped by the kernel (HTB)",
+        "paced": "this machine does not permit shaped links: rails are loopback, paced by the "
+                 "senders",
+    }.get(emulation, f"emulation: {emulation}")
+    return (f"{options.groups} ranks, {options.rails} rails of {options.rail_rate} each way, fp32; {how}.\n"
+            "Every byte of every result was checked. link share: bytes that must enter a node, per\n"
+            "second, over what plain TCP reaches on the same rails in the same run. overlap: how much\n"
+            "of the shorter lane (inside nodes, between nodes) ran while the other did.")
+
+
+def inner(options):
+    rows = measure_all(options)
+    emulation = rows[0]["emulation"]
+    print("\n" + table(rows))
+    print(explanation(options, emulation))
+    panels = [(c, {NAMES[a]: [(r["size"], r["time_us"]) for r in rows
+                              if r["collective"] == c and r["algorithm"] == a]
+                   for a in ALGORITHMS}) for c in COLLECTIVES]
+    how = "rails shaped by HTB" if emulation == "namespaces" else "rails paced by the senders"
+    title = f"{options.groups} ranks, {options.rails} rails of {options.rail_rate}, {how}"
+    pathlib.Path(options.svg).write_text(demo_picture.draw(title, panels, size_text))
+    print(f"\npicture: {options.svg}")
+
+
+def main():
+    options = parse_options()
+    if options.inner:
+        try:
+            inner(options)
+        except KeyboardInterrupt:
+            return 130
+        return 0
+    command = [str(pathlib.Path(options.build) / "tools" / "horing"), "cluster", "-n",
+               options.groups, "--rails", options.rails, "--rail-rate", options.rail_rate, "--",
+               sys.executable, os.path.abspath(__file__), "--inner", *sys.argv[1:]]
+    os.execv(command[0], command)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // All ranks' ops are held at once, and a flat ring has as many per rank as there are ranks.
-constexpr uint32_t kMostRanks = 512;
+constexpr uint32_t kMostRanks = 256;
 
 struct PlanArguments {
   std::string collective = "all_gather";

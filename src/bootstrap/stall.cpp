@@ -80,9 +80,10 @@ void add_behind(std::vector<std::string>& parts,
     }
   }
   for (const auto& [entered, ranks] : behind) {
-    const auto first = std::find_if(members.begin(), members.end(), [&](const Member& member) {
-      return member.rank == ranks.front();
-    });
+    const auto first =
+        std::find_if(members.begin(), members.end(), [rank = ranks.front()](const Member& member) {
+          return member.rank == rank;
+        });
     std::string text =
         rank_list(ranks) + plural(ranks, " has", " have") + " not entered " + operation;
     if (entered == 0) {

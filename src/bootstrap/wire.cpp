@@ -177,6 +177,12 @@ Result<Header> decode_header(std::span<const std::byte, kHeaderBytes> bytes) {
 }
 
 void Splitter::feed(View bytes) {
+  constexpr size_t kKeptBytes = size_t{1} << 17;
+  if (start_ == buffer_.size() && buffer_.capacity() > kKeptBytes) {
+    // A large message has passed; there may be a thousand splitters.
+    buffer_ = Buffer();
+    start_ = 0;
+  }
   if (start_ > 0) {
     buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(start_));
     start_ = 0;

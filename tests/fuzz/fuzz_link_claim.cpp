@@ -1,0 +1,19 @@
+// What the connecting rank says about a data connection.
+#include "fuzz.hpp"
+#include "transport/tcp/greeting.hpp"
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (const auto claim = ho::tcp::decode_claim(fuzz::bytes(data, size)); claim.ok()) {
+    const auto again = ho::tcp::decode_claim(ho::tcp::encode(*claim));
+    fuzz::require(again.ok() && again->key_of_peer() == claim->key_of_peer());
+    ho::TcpOptions options;
+    options.self = ho::GlobalRank(2U);
+    options.world_size = 4;
+    options.rails.resize(2);
+    if (ho::tcp::check_claim(*claim, options).ok()) {
+      fuzz::require(claim->from < options.self && claim->rail.value() < 2);
+      fuzz::require(claim->stream < claim->stream_count);
+    }
+  }
+  return 0;
+}

@@ -44,9 +44,6 @@ struct Seat {
   size_t nic = 0;
   bool has_nic = false;
   uint32_t sharers = 1;
-  friend bool operator==(const Seat& a, const Seat& b) {
-    return a.host == b.host && a.nic == b.nic && a.has_nic == b.has_nic;
-  }
 };
 
 bool same_nic(const Nic& nic, const CardNic& card) {

@@ -15,6 +15,10 @@ namespace ho::tcp {
 namespace {
 
 constexpr int kBacklog = 1024;
+// Keep-alive: a connection on which nothing is in flight is given up after 5 + 3 * 2 seconds.
+constexpr int kIdleSeconds = 5;
+constexpr int kIntervalSeconds = 2;
+constexpr int kProbes = 3;
 
 int set_int(int fd, int level, int option, int value) {
   return ::setsockopt(fd, level, option, &value, sizeof value) == 0 ? 0 : errno;
@@ -194,9 +198,6 @@ void bind_accepted(int fd, const RailInterface& rail) {
 }
 
 void tune_data_socket(int fd) {
-  constexpr int kIdleSeconds = 5;
-  constexpr int kIntervalSeconds = 2;
-  constexpr int kProbes = 3;
   set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, kIdleSeconds);

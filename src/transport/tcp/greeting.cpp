@@ -50,6 +50,26 @@ bool send_output(Socket& socket, Handshake& handshake, bool& lost) {
   return true;
 }
 
+// One read. false: would block, nothing is wanted, or lost; `lost` says which.
+Result<bool> read_input(Socket& socket, Handshake& handshake, bool& lost) {
+  std::array<std::byte, 1024> bytes;  // NOLINT: filled by recv
+  const size_t wanted = std::min(handshake.wanted(), bytes.size());
+  if (wanted == 0 || !socket.readable) {
+    return false;
+  }
+  const ssize_t got = ::recv(socket.fd.get(), bytes.data(), wanted, 0);
+  if (got > 0) {
+    HORING_TRY(handshake.consume(std::span(bytes).first(static_cast<size_t>(got))));
+    return true;
+  }
+  if (got < 0 && errno == EAGAIN) {
+    socket.readable = false;
+    return false;
+  }
+  lost = got == 0 || errno != EINTR;
+  return !lost;
+}
+
 }  // namespace
 
 std::array<std::byte, kClaimBytes> encode(const LinkClaim& claim) {
@@ -116,7 +136,6 @@ Status check_claim(const LinkClaim& claim, const TcpOptions& options) {
 }
 
 Result<Greeted> advance_handshake(Socket& socket, Handshake& handshake) {
-  std::array<std::byte, 1024> bytes;  // NOLINT: filled by recv
   while (true) {
     bool lost = false;
     if (!send_output(socket, handshake, lost)) {
@@ -128,17 +147,9 @@ Result<Greeted> advance_handshake(Socket& socket, Handshake& handshake) {
     if (handshake.needs_decision()) {
       return Greeted::kDecide;
     }
-    const size_t wanted = std::min(handshake.wanted(), bytes.size());
-    if (wanted == 0 || !socket.readable) {
-      return Greeted::kPending;
-    }
-    const ssize_t got = ::recv(socket.fd.get(), bytes.data(), wanted, 0);
-    if (got > 0) {
-      HORING_TRY(handshake.consume(std::span(bytes).first(static_cast<size_t>(got))));
-    } else if (got < 0 && errno == EAGAIN) {
-      socket.readable = false;
-    } else if (got == 0 || errno != EINTR) {
-      return Greeted::kLost;
+    HORING_ASSIGN(const bool read, read_input(socket, handshake, lost));
+    if (!read) {
+      return lost ? Greeted::kLost : Greeted::kPending;
     }
   }
 }

@@ -13,6 +13,8 @@ namespace {
 static_assert(std::atomic<int64_t>::is_always_lock_free && sizeof(std::atomic<int64_t>) == 8,
               "the pacing state is shared between processes");
 
+constexpr uint64_t kNsPerByteAtOneMbit = 8000;
+
 Result<int> parse_domain(const std::string& domain) {
   int fd = -1;
   const char* const end = domain.data() + domain.size();
@@ -58,7 +60,6 @@ Pacer::~Pacer() {
 }
 
 int64_t Pacer::reserve(RailIndex rail, size_t byte_count, int64_t now_ns) {
-  constexpr uint64_t kNsPerByteAtOneMbit = 8000;
   const auto duration_ns = static_cast<int64_t>(byte_count * kNsPerByteAtOneMbit / mbit_per_s_);
   std::atomic<int64_t>& free_at_ns = free_at_ns_[rail.at() % kMaxRails];
   int64_t seen = free_at_ns.load(std::memory_order_relaxed);

@@ -22,7 +22,7 @@ class Pacer {
  public:
   static constexpr uint32_t kMaxRails = 64;
   static constexpr size_t kDomainBytes = kMaxRails * sizeof(int64_t);
-  static constexpr size_t kSliceBytes = 16 * 1024;
+  static constexpr size_t kSliceBytes = 16384;
   static constexpr int64_t kCreditNs = 1'000'000;
 
   // domain: "fd:N" (a memfd of at least kDomainBytes zeros, inherited by all processes of the

@@ -10,6 +10,11 @@
 #include "transport/tcp/tcp_link.hpp"
 
 namespace ho::tcp {
+namespace {
+
+constexpr int64_t kNsPerSecond = 1'000'000'000;
+
+}  // namespace
 
 Result<std::unique_ptr<Poller>> Poller::create() {
   std::unique_ptr<Poller> poller(new Poller);  // NOLINT: the constructor is private
@@ -43,7 +48,6 @@ void Poller::wake_at(int64_t time_ns) {
   if (time_ns >= timer_set_for_ns_) {
     return;
   }
-  constexpr int64_t kNsPerSecond = 1'000'000'000;
   timer_set_for_ns_ = std::max<int64_t>(time_ns, 1);  // 0 would disarm
   itimerspec spec{};
   spec.it_value.tv_sec = timer_set_for_ns_ / kNsPerSecond;

@@ -9,6 +9,12 @@
 #include "transport/tcp/address.hpp"
 
 namespace ho::tcp {
+namespace {
+
+// To find a port number that is free in both families.
+constexpr int kAttempts = 16;
+
+}  // namespace
 
 Result<std::unique_ptr<Reception>> Reception::open(Context& context) {
   std::unique_ptr<Reception> reception(new Reception(context));  // NOLINT: private constructor
@@ -16,34 +22,35 @@ Result<std::unique_ptr<Reception>> Reception::open(Context& context) {
   return reception;
 }
 
+Result<std::vector<Fd>> Reception::open_pair(bool four, bool six) {
+  Status last;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    std::vector<Fd> sockets(1);
+    HORING_ASSIGN(sockets[0], open_listener(four ? AF_INET : AF_INET6, 0));
+    HORING_ASSIGN(const Address bound, local_address(sockets[0].get()));
+    port_ = port_of(bound);
+    if (!four || !six) {
+      return sockets;
+    }
+    Result<Fd> second = open_listener(AF_INET6, port_);
+    if (second.ok()) {
+      sockets.push_back(*std::move(second));
+      return sockets;
+    }
+    last = second.status();
+  }
+  return last.with_context("no port is free for both IPv4 and IPv6");
+}
+
 // One socket per address family in use, on one port number.
 Status Reception::listen() {
-  constexpr int kAttempts = 16;
   bool four = false;
   bool six = false;
   for (const RailInterface& rail : context_.options.rails) {
     HORING_ASSIGN(const Address address, parse_address(rail.address, 0));
     (address.family() == AF_INET6 ? six : four) = true;
   }
-  std::vector<Fd> sockets;
-  Status last;
-  for (int attempt = 0; attempt < kAttempts && sockets.empty(); ++attempt) {
-    HORING_ASSIGN(Fd first, open_listener(four ? AF_INET : AF_INET6, 0));
-    HORING_ASSIGN(const Address bound, local_address(first.get()));
-    port_ = port_of(bound);
-    if (four && six) {
-      Result<Fd> second = open_listener(AF_INET6, port_);
-      if (!second.ok()) {
-        last = second.status();
-        continue;
-      }
-      sockets.push_back(std::move(*second));
-    }
-    sockets.push_back(std::move(first));
-  }
-  if (sockets.empty()) {
-    return last.with_context("no port is free for both IPv4 and IPv6");
-  }
+  HORING_ASSIGN(std::vector<Fd> sockets, open_pair(four, six));
   for (Fd& socket : sockets) {
     listeners_.push_back(std::make_unique<Socket>(std::move(socket)));
     HORING_TRY(context_.poller->add(*listeners_.back()));

@@ -42,6 +42,7 @@ class Reception {
 
   explicit Reception(Context& context) : context_(context) {}
   [[nodiscard]] Status listen();
+  [[nodiscard]] Result<std::vector<Fd>> open_pair(bool four, bool six);
   void accept_all(Socket& listener);
   void admit(Fd connection);
   [[nodiscard]] Outcome advance(Greeting& greeting, const Decide& decide, const Deliver& deliver);

@@ -12,6 +12,10 @@
 namespace ho::tcp {
 namespace {
 
+// A rail is down when the peer's kernel has been silent for that long, at that many checks.
+constexpr uint32_t kSilenceMs = 10'000;
+constexpr uint32_t kNeededChecks = 2;
+
 using Iovecs = std::array<iovec, kMaxParts + 1>;
 
 // Appends `parts` from byte `offset` on, at most `limit` bytes; returns the bytes appended.
@@ -212,8 +216,6 @@ void Stream::await_bytes(size_t missing) {
 }
 
 Status Stream::check_alive() {
-  constexpr uint32_t kSilenceMs = 10'000;
-  constexpr uint32_t kNeededChecks = 2;
   tcp_info details{};
   auto size = static_cast<socklen_t>(sizeof details);
   if (::getsockopt(socket_->fd.get(), IPPROTO_TCP, TCP_INFO, &details, &size) != 0) {

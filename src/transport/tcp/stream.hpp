@@ -25,7 +25,7 @@ namespace ho::tcp {
 inline constexpr size_t kMaxParts = 64;
 inline constexpr size_t kSmallPayloadBytes = 2048;
 inline constexpr size_t kAheadBytes = 4096;
-inline constexpr size_t kMaxLowWaterBytes = 64 * 1024;
+inline constexpr size_t kMaxLowWaterBytes = 65536;
 
 // How the rest of a header is fetched.
 enum class HeaderRead : uint8_t {

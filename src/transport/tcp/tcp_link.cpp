@@ -173,18 +173,21 @@ Result<bool> TcpLink::receive(const Frame& expected, std::span<const Bytes> part
   return true;
 }
 
+HeaderRead TcpLink::header_read(uint32_t payload_bytes) const {
+  if (answer_due()) {
+    return HeaderRead::kAlone;
+  }
+  return payload_bytes <= kSmallPayloadBytes ? HeaderRead::kAhead : HeaderRead::kWithPayload;
+}
+
 Result<bool> TcpLink::receive_header(const Frame& expected,
                                      std::span<const Bytes> parts,
                                      Stream& stream) {
   while (!head_checked_) {
-    const bool answer_due = dials_ && (state_ == State::kClosing || refusal_due_);
-    const HeaderRead how = answer_due ? HeaderRead::kAlone
-                           : expected.payload_bytes <= kSmallPayloadBytes
-                               ? HeaderRead::kAhead
-                               : HeaderRead::kWithPayload;
+    const HeaderRead how = header_read(expected.payload_bytes);
     HORING_ASSIGN(const bool complete, stream.read_header(how, parts));
     if (!complete) {
-      stream.await_bytes(answer_due ? 1 : kFrameBytes + expected.payload_bytes);
+      stream.await_bytes(how == HeaderRead::kAlone ? 1 : kFrameBytes + expected.payload_bytes);
       return false;
     }
     HORING_ASSIGN(const Frame frame, decode(stream.header()));
@@ -192,7 +195,7 @@ Result<bool> TcpLink::receive_header(const Frame& expected,
       note_data_ahead(stream);
       HORING_TRY(check_expected(expected, frame));
       head_checked_ = true;
-      break;
+      return true;
     }
     HORING_TRY(on_control(frame, stream));
     if (state_ != State::kOpen) {

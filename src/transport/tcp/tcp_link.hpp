@@ -69,6 +69,11 @@ class TcpLink final : public Link {
   [[nodiscard]] Result<bool> receive_header(const Frame& expected,
                                             std::span<const Bytes> parts,
                                             Stream& stream);
+  // Whether the peer owes an answer to our close request, which stands before any message.
+  [[nodiscard]] bool answer_due() const {
+    return dials_ && (state_ == State::kClosing || refusal_due_);
+  }
+  [[nodiscard]] HeaderRead header_read(uint32_t payload_bytes) const;
   [[nodiscard]] Result<bool> write_message(Stream& stream, std::span<const ConstBytes> payload);
   [[nodiscard]] size_t pace(size_t wanted_bytes);
   void start_dialling();

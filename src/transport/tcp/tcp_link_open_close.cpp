@@ -5,6 +5,12 @@
 #include "transport/tcp/tcp_link.hpp"
 
 namespace ho::tcp {
+namespace {
+
+// Links in use find close frames in their try calls; looking earlier costs them a system call.
+constexpr uint64_t kIdleTurns = 16;
+
+}  // namespace
 
 void TcpLink::start_dialling() {
   dialers_.clear();
@@ -53,8 +59,6 @@ Status TcpLink::advance_opening() {
 }
 
 void TcpLink::advance() {
-  // Links in use find close frames in their try calls; looking here costs them a system call.
-  constexpr uint64_t kIdleTurns = 16;
   Status status;
   if (state_ == State::kOpening && dials_) {
     status = advance_opening();

@@ -72,7 +72,8 @@ class SocketTransport final : public TcpTransport {
     order_.push_back(std::make_unique<TcpLink>(context_, key));
     TcpLink* link = order_.back().get();
     links_.emplace(key, link);
-    for (uint8_t stream = 0; stream < context_.options.streams; ++stream) {
+    for (uint32_t i = 0; i < context_.options.streams; ++i) {
+      const auto stream = static_cast<uint8_t>(i);
       if (auto parked = parked_.extract({key, stream}); !parked.empty()) {
         link->attach(stream, std::move(parked.mapped()));
       }

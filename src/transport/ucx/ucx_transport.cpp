@@ -16,7 +16,7 @@ namespace ucx {
 namespace {
 
 // Far above what UCX needs for many devices.
-constexpr size_t kMaxEndpointBytes = 64 * 1024;
+constexpr size_t kMaxEndpointBytes = 65536;
 constexpr int kMaxProgressCalls = 1024;
 
 class WorkerTransport final : public UcxTransport {

@@ -178,7 +178,7 @@ def mpich_config(place):
         return argv, environment
 
     # It spins: with more ranks than cores an operation takes its turn in scheduler ticks.
-    return Config("MPICH", "MPICH", COLLECTIVES, command, most_seconds=120)
+    return Config("MPICH", "MPICH", COLLECTIVES, command, most_seconds=60)
 
 
 def gloo(place, name, algorithm, contexts, collectives, **limits):

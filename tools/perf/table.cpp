@@ -167,16 +167,16 @@ void print_header(const Job& job, const Options& options) {
       "        time   algbw   busbw #wrong  share overlap        p50        p95        p99";
   const auto half = [&](bool wanted, const char* text) {
     if (wanted) {
-      std::printf("%-90s", text);
+      std::printf("%-83s", text);
     }
   };
-  std::printf("#\n#%57s", "");
+  std::printf("#\n#%50s", "");
   half(options.out_of_place, "   out-of-place");
   half(options.in_place, "   in-place");
-  std::printf("\n#%11s %12s %10s %6s %6s %8s", "size", "count", "type", "redop", "root", "");
+  std::printf("\n#%11s %12s %10s %6s %6s ", "size", "count", "type", "redop", "root");
   half(options.out_of_place, columns);
   half(options.in_place, columns);
-  std::printf("\n#%11s %12s %10s %6s %6s %8s", "(B)", "(elements)", "", "", "", "");
+  std::printf("\n#%11s %12s %10s %6s %6s ", "(B)", "(elements)", "", "", "");
   const char* const units =
       "        (us)  (GB/s)  (GB/s)                            (us)       (us)       (us)";
   half(options.out_of_place, units);
@@ -187,7 +187,7 @@ void print_header(const Job& job, const Options& options) {
 
 void print_rows(const std::vector<Row>& rows, const Options& options) {
   const Row& first = rows.front();
-  std::printf("%12" PRIu64 " %12" PRIu64 " %10s %6s %6d         ",
+  std::printf("%12" PRIu64 " %12" PRIu64 " %10s %6s %6d ",
               first.measured.size_bytes,
               first.measured.count,
               std::string(to_string(first.what.dtype)).c_str(),

@@ -26,12 +26,11 @@ def bytes_text(size):
 
 
 def most_operations(size):
-    """How many operations are timed: many where one is short, never fewer than twenty."""
-    if size <= 4096:
-        return 400
+    """How many operations are timed: many where one is short, so that the one burst of a shaper that
+    a pause of the machine allows is lost in them; never fewer than twenty."""
     if size <= 65536:
-        return 100
-    return 40 if size <= MIB else FEWEST_OPERATIONS
+        return 400
+    return 80 if size <= MIB else FEWEST_OPERATIONS
 
 
 @dataclass(frozen=True)

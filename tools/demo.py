@@ -46,7 +46,8 @@ def parse_options():
     add("--rails", default="4", help="[%(default)s]")
     add("--rail-rate", default="200mbit", help="[%(default)s]")
     add("--sizes", default="64K,1M,4M,16M", help="total bytes of an operation [%(default)s]")
-    add("--iterations", default="20", help="operations timed per size [%(default)s]")
+    add("--iterations", type=int, default=20,
+        help="operations timed per size; a fifth of it from 8 MiB on [%(default)s]")
     add("--inner", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -55,39 +56,45 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def measure(options, collective, algorithm, size, folder):
-    """One row of a perf program's JSON, by running it as a job."""
+def measure(options, collective, algorithm, sizes, iterations, folder):
+    """The rows of a perf program's JSON, by running it as a job."""
     output = pathlib.Path(folder) / "result.json"
     output.unlink(missing_ok=True)
     tools = pathlib.Path(options.build) / "tools"
     command = [str(tools / "horing"), "run", "-q", "-n", options.groups, "--timeout", "100", "--",
-               str(tools / f"{collective}_perf"), "--algorithm", algorithm, "-b", str(size),
-               "-e", str(size), "-n", options.iterations, "-w", "2", "-c", "1", "--place", "out",
-               "-J", str(output)]
+               str(tools / f"{collective}_perf"), "--algorithm", algorithm, "--sizes",
+               ",".join(map(str, sizes)), "-n", str(iterations), "-w", "2", "-c", "1", "--place",
+               "out", "-J", str(output)]
     answer = subprocess.run(command, capture_output=True, text=True)
     if answer.returncode != 0:
         sys.exit(f"{' '.join(command)}\nended with status {answer.returncode}:\n"
                  f"{answer.stdout[-2000:]}{answer.stderr[-4000:]}")
     report = json.loads(output.read_text())
-    row = report["results"][0]
-    row["emulation"] = report.get("emulation") or os.environ.get("HORING_EMULATION", "")
-    if row["wrong"] not in (0, "0"):
-        sys.exit(f"{collective} with {algorithm}, {size} bytes: {row['wrong']} wrong elements")
-    return row
+    emulation = report.get("emulation") or os.environ.get("HORING_EMULATION", "")
+    rows = []
+    for size, row in zip(sizes, report["results"], strict=True):
+        if row["wrong"] not in (0, "0"):
+            sys.exit(f"{collective} with {algorithm}, {size} bytes: {row['wrong']} wrong elements")
+        rows.append({**row, "collective": collective, "algorithm": algorithm, "size": size,
+                     "emulation": emulation})
+    return rows
 
 
 def measure_all(options):
-    rows = []
-    work = [(c, parse_bytes(s), a) for c in COLLECTIVES for s in options.sizes.split(",")
-            for a in ALGORITHMS]
+    sizes = [parse_bytes(size) for size in options.sizes.split(",")]
+    # Long operations need fewer repetitions: one job for them, one for the others.
+    parts = [([s for s in sizes if s < 8 * UNITS["M"]], options.iterations),
+             ([s for s in sizes if s >= 8 * UNITS["M"]], max(1, options.iterations // 5))]
+    work = [(c, a, some, n) for some, n in parts if some for c in COLLECTIVES for a in ALGORITHMS]
     started = time.monotonic()
+    rows = []
     with tempfile.TemporaryDirectory(prefix="horing-demo-") as folder:
-        for number, (collective, size, algorithm) in enumerate(work, 1):
-            say(f"  [{number:2}/{len(work)}] {time.monotonic() - started:4.0f} s  {collective}, "
-                f"{size_text(size)}, {NAMES[algorithm]}")
-            row = measure(options, collective, algorithm, size, folder)
-            rows.append({**row, "collective": collective, "algorithm": algorithm, "size": size})
-    return rows
+        for done, (collective, algorithm, some, iterations) in enumerate(work, 1):
+            say(f"  [{done:2}/{len(work)}] {time.monotonic() - started:4.0f} s  {collective}, "
+                f"{NAMES[algorithm]}, {', '.join(map(size_text, some))}")
+            rows += measure(options, collective, algorithm, some, iterations, folder)
+    order = {name: place for place, name in enumerate(COLLECTIVES + ALGORITHMS)}
+    return sorted(rows, key=lambda r: (order[r["collective"]], r["size"], order[r["algorithm"]]))
 
 
 def number(value, digits):

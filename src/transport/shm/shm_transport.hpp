@@ -18,8 +18,10 @@ namespace ho {
 
 struct ShmOptions {
   GlobalRank self;
-  std::vector<GlobalRank> members;   // all ranks of this host in the communicator, self included
-  uint64_t ring_bytes = 128 * 1024;  // per peer and channel
+  std::vector<GlobalRank> members;  // all ranks of this host in the communicator, self included
+  // Per peer and channel; equal on all members. Rounded down to a power of two of at least 8 KiB,
+  // then halved until the rings of all peers and channels fit in 16 MiB per rank (or are 8 KiB).
+  uint64_t ring_bytes = 128 * 1024;
   uint64_t single_copy_min_bytes = 16 * 1024;  // payloads from here on are read by the receiver
   bool single_copy = true;                     // process_vm_readv where the kernel permits it
   uint64_t job_id = 0;
@@ -31,7 +33,11 @@ using GroupExchange =
 
 class ShmTransport : public Transport {
  public:
-  // Collective over the members. On success nothing is left to connect.
+  // Collective over the members (the exchange is called twice, not at all by a single member). On
+  // success nothing is left to connect. `exchange` must end by the deadline itself.
+  //
+  // link() knows a peer and a channel; rail and communicator of the key are not looked at, so two
+  // communicators over one transport must use a channel in the same order on both sides.
   [[nodiscard]] static Result<std::unique_ptr<ShmTransport>> create(const ShmOptions& options,
                                                                     const GroupExchange& exchange,
                                                                     Deadline deadline);

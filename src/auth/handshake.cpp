@@ -11,7 +11,6 @@
 #include <sodium.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "auth/job_key.hpp"
@@ -41,10 +40,11 @@ constexpr size_t kRefuseBytes = kProofBytes + 2 + kMaxReasonBytes;
 using Buffer = std::vector<std::byte>;
 using View = std::span<const std::byte>;
 
+// Padded with zeros to `width`.
 void put_text(Buffer& out, std::string_view text, size_t width) {
-  const size_t start = out.size();
-  out.resize(start + width);
-  std::memcpy(out.data() + start, text.data(), std::min(text.size(), width));
+  const auto bytes = std::as_bytes(std::span(text.substr(0, width)));
+  out.insert(out.end(), bytes.begin(), bytes.end());
+  out.resize(out.size() + width - bytes.size());
 }
 
 void put_number(Buffer& out, uint64_t value, size_t width) {

@@ -132,6 +132,8 @@ class Communicator {
       std::span<const std::byte> mine,
       const std::vector<GlobalRank>& members,
       Deadline deadline);
+  [[nodiscard]] Result<std::unique_ptr<Transport>> make_ucx(
+      const std::shared_ptr<const JobKey>& key, Deadline deadline);
   void on_failure(const RunError& error);
 
   [[nodiscard]] Result<std::shared_ptr<const Schedule>> lay_out(BuiltPlan built, uint8_t channel);

@@ -13,6 +13,9 @@
 #include "comm/endpoint_blob.hpp"
 #include "comm/place_ranks.hpp"
 #include "os/affinity.hpp"
+#ifdef HORING_HAVE_UCX
+#include "transport/ucx/ucx_transport.hpp"
+#endif
 
 namespace ho {
 namespace {
@@ -65,6 +68,22 @@ std::vector<std::byte> encode(const ColorKey& value) {
   std::memcpy(blob.data() + 4, &value.key, 4);
   std::memcpy(blob.data() + 8, &value.id, 2);
   return blob;
+}
+
+// Emulated rails are loopback addresses without a device to bind to; their order numbers the slots
+// of the shared pace.
+std::vector<RailInterface> socket_interfaces(std::vector<RailInterface> rails) {
+  const std::string emulated = env::text(env::kEmulatedRails);
+  if (emulated.empty()) {
+    return rails;
+  }
+  for (RailInterface& rail : rails) {
+    const size_t at = emulated.find(rail.name + "=" + rail.address);
+    const auto before = emulated.begin() + static_cast<ptrdiff_t>(std::min(at, emulated.size()));
+    rail.pace_slot = static_cast<uint32_t>(std::count(emulated.begin(), before, ','));
+    rail.name.clear();
+  }
+  return rails;
 }
 
 std::vector<GlobalRank> all_ranks(uint32_t world_size) {
@@ -208,10 +227,7 @@ Result<std::unique_ptr<Transport>> Communicator::make_network(
     return std::unique_ptr<Transport>();
   }
   if (settings_.network == "ucx") {
-    return Status(
-        StatusCode::kUnsupported,
-        "HORING_TRANSPORT=ucx: this build has no UCX; install libucx-dev and build again, "
-        "or set it to tcp");
+    return make_ucx(key, deadline);
   }
   TcpOptions options;
   options.self = self_;
@@ -219,11 +235,14 @@ Result<std::unique_ptr<Transport>> Communicator::make_network(
   options.communicator = id_;
   options.job_id = control_->plane().job_id();
   options.key = key;
-  options.rails = placement_.rails_of(self_);
+  options.rails = socket_interfaces(placement_.rails_of(self_));
   options.streams = settings_.tcp_streams;
   options.max_connections = settings_.tcp_max_connections;
   options.connect_timeout = settings_.connect_timeout;
   options.rail_pace_mbit = settings_.rail_pace_mbit;
+  if (const auto pace_fd = env::text_if_set(env::kPaceFd)) {
+    options.pace_domain = "fd:" + *pace_fd;
+  }
   HORING_ASSIGN(auto tcp, TcpTransport::listen(options));
   HORING_ASSIGN(const auto blobs,
                 exchange("endpoints", encode(tcp->endpoint()), everybody, deadline));
@@ -237,6 +256,29 @@ Result<std::unique_ptr<Transport>> Communicator::make_network(
   }
   tcp->set_peers(std::move(peers));
   return std::unique_ptr<Transport>(std::move(tcp));
+}
+
+Result<std::unique_ptr<Transport>> Communicator::make_ucx(
+    [[maybe_unused]] const std::shared_ptr<const JobKey>& key, [[maybe_unused]] Deadline deadline) {
+#ifdef HORING_HAVE_UCX
+  UcxOptions options;
+  options.self = self_;
+  options.world_size = placement_.map.world_size();
+  options.communicator = id_;
+  options.rail_count = placement_.map.rail_count();
+  options.job_id = control_->plane().job_id();
+  options.key = key;
+  HORING_ASSIGN(auto ucx, UcxTransport::create(options));
+  HORING_ASSIGN(
+      auto peers,
+      exchange("UCX endpoints", ucx->endpoint(), all_ranks(options.world_size), deadline));
+  HORING_TRY(ucx->set_peers(std::move(peers)));
+  return std::unique_ptr<Transport>(std::move(ucx));
+#else
+  return Status(StatusCode::kUnsupported,
+                "HORING_TRANSPORT=ucx: this build has no UCX; install libucx-dev and build again, "
+                "or set it to tcp");
+#endif
 }
 
 Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadline) {

@@ -21,6 +21,14 @@ namespace {
 constexpr int kPiecesPerTurn = 8;
 constexpr uint64_t kBytesPerWake = 128U << 10;
 
+std::vector<std::byte> joined_copy(std::span<const ConstBytes> parts) {
+  std::vector<std::byte> copy;
+  for (const ConstBytes part : parts) {
+    copy.insert(copy.end(), part.begin(), part.end());
+  }
+  return copy;
+}
+
 }  // namespace
 
 std::string Call::name() const {
@@ -99,6 +107,7 @@ void Run::advance(Queue& queue) {
   ++queue.piece;
   ++queue.messages;
   queue.narrowed = false;
+  queue.packing = false;
   queue.head_since_ns = 0;
   settle(queue);
 }
@@ -267,6 +276,13 @@ Result<bool> Run::send_head(Queue& queue, const PlanOp& op) {
     one[0] = part(op.chunks.front());
   } else {
     many = joined_parts<ConstBytes>(op.chunks, part);
+    if (many.size() > Link::kMostParts) {
+      if (!queue.packing) {
+        queue.packed.push_back(joined_copy(many));
+        queue.packing = true;
+      }
+      many = {ConstBytes(queue.packed.back())};
+    }
     parts = many;
   }
   return queue.layout->link->try_send(frame_for(queue, op), parts);
@@ -284,9 +300,25 @@ Result<bool> Run::recv_head(Queue& queue, const PlanOp& op) {
     one[0] = part(op.chunks.front());
   } else {
     many = joined_parts<Bytes>(op.chunks, part);
+    if (many.size() > Link::kMostParts) {
+      return recv_scattered(queue, op, many);
+    }
     parts = many;
   }
   return queue.layout->link->try_recv(frame_for(queue, op), parts);
+}
+
+Result<bool> Run::recv_scattered(Queue& queue, const PlanOp& op, std::span<const Bytes> parts) {
+  HORING_ASSIGN(ConstBytes incoming, queue.layout->link->try_view(frame_for(queue, op)));
+  if (incoming.data() == nullptr) {
+    return false;
+  }
+  for (const Bytes part : parts) {
+    std::memcpy(part.data(), incoming.data(), part.size());
+    incoming = incoming.subspan(part.size());
+  }
+  queue.layout->link->release_view();
+  return true;
 }
 
 Result<bool> Run::reduce_head(Queue& queue, const PlanOp& op) {

@@ -58,6 +58,9 @@ class Run {
     uint32_t piece = 0;   // of that op
     uint32_t window = 0;
     bool ended = false;
+    // Messages of more parts than a link takes, as one part each; kept until the run ends.
+    std::deque<std::vector<std::byte>> packed;
+    bool packing = false;   // the last of them is the head's
     bool narrowed = false;  // the head's fp32 sums were rounded for the wire already
     uint32_t messages = 0;  // begun on this link and direction, for Frame::op_index
     int64_t head_since_ns = 0;
@@ -76,6 +79,9 @@ class Run {
   [[nodiscard]] Result<bool> step_head(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> send_head(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> recv_head(Queue& queue, const PlanOp& op);
+  [[nodiscard]] Result<bool> recv_scattered(Queue& queue,
+                                            const PlanOp& op,
+                                            std::span<const Bytes> parts);
   [[nodiscard]] Result<bool> reduce_head(Queue& queue, const PlanOp& op);
   void copy_head(const Queue& queue, const PlanOp& op);
   void add_incoming(const PlanOp& op, uint32_t piece, ConstBytes incoming);

@@ -42,7 +42,9 @@ struct SystemRoots {
 // What a rank uses: the live topology, or with HORING_TOPO_FILE that file's devices with this
 // host's identity and the live addresses of interfaces of the same name.
 [[nodiscard]] Result<Topology> discover(const SystemRoots& roots = {});
-// The second half of that: interfaces that are not in `live` become "absent".
+// HORING_EMULATED_RAILS ("rail0=127.1.0.1,rail1=127.2.0.1") takes the place of live interfaces.
+[[nodiscard]] Status adopt_emulated(std::string_view rails, Topology& topology);
+// The second half of discover() with a file: interfaces that are not in `live` become "absent".
 void adopt_live(std::span<const NetworkInterface> live, Topology& topology);
 
 }  // namespace ho

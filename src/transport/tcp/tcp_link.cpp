@@ -128,7 +128,8 @@ size_t TcpLink::pace(size_t wanted_bytes) {
   const int64_t now = now_ns();
   if (paced_bytes_ == 0) {
     paced_bytes_ = std::min(wanted_bytes, Pacer::kSliceBytes);
-    paced_from_ns_ = context_.pacer->reserve(key_.rail, paced_bytes_, now);
+    paced_from_ns_ = context_.pacer->reserve(
+        RailIndex(context_.options.rails[key_.rail.at()].pace_slot), paced_bytes_, now);
   }
   if (now < paced_from_ns_) {
     context_.poller->wake_at(paced_from_ns_);

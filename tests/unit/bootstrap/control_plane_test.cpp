@@ -109,7 +109,8 @@ std::future<Gathered> gather(ControlPlane& plane,
   });
 }
 
-// Collects one rank's verdict and counts them.
+// Collects one rank's verdict and counts them. Declared before the plane that calls it, so that it
+// outlives it.
 class Ear {
  public:
   void listen(ControlPlane& plane, std::vector<RankState> states = {}) {
@@ -355,8 +356,8 @@ TEST_CASE("members that cannot work are refused") {
 }
 
 TEST_CASE("a report becomes one verdict for everybody") {
-  const auto planes = world(4);
   std::vector<Ear> ears(4);
+  const auto planes = world(4);
   for (size_t rank = 0; rank < 4; ++rank) {
     ears[rank].listen(*planes[rank]);
   }
@@ -386,20 +387,20 @@ TEST_CASE("a report becomes one verdict for everybody") {
 }
 
 TEST_CASE("a verdict that came before start is delivered by start") {
+  Ear early;
+  Ear late;
   const auto planes = world(2);
   planes[1]->report(
       {.code = StatusCode::kSystem, .reporter = GlobalRank(1U), .peer = {}, .text = "no"});
-  Ear early;
   early.listen(*planes[1]);
   REQUIRE(early.heard().code() == StatusCode::kSystem);
-  Ear late;
   late.listen(*planes[0]);
   CHECK(late.heard().code() == StatusCode::kSystem);
 }
 
 TEST_CASE("a stall asks all ranks and merges their states") {
-  const auto planes = world(4);
   std::vector<Ear> ears(4);
+  const auto planes = world(4);
   for (uint32_t rank = 0; rank < 4; ++rank) {
     const bool behind = rank == 2;
     RankState state{.communicator = 0,
@@ -458,10 +459,10 @@ TEST_CASE("a killed rank is named with host and pid, and beats other reports") {
   auto created = create_all({{.rendezvous = at(place, 0, 3)}, {.rendezvous = at(place, 2, 3)}});
   REQUIRE(created[0].ok());
   REQUIRE(created[1].ok());
+  std::vector<Ear> ears(2);
   std::vector<Plane> planes;
   planes.push_back(std::move(created[0]).value());
   planes.push_back(std::move(created[1]).value());
-  std::vector<Ear> ears(2);
   ears[0].listen(*planes[0]);
   ears[1].listen(*planes[1]);
   auto up = gather(*planes[0], "up", "");
@@ -491,10 +492,10 @@ TEST_CASE("when the coordinator dies or stops, the others still get a verdict") 
   auto created = create_all({{.rendezvous = at(place, 1, 3)}, {.rendezvous = at(place, 2, 3)}});
   REQUIRE(created[0].ok());
   REQUIRE(created[1].ok());
-  const Plane one = std::move(created[0]).value();
-  const Plane two = std::move(created[1]).value();
   Ear first_ear;
   Ear second_ear;
+  const Plane one = std::move(created[0]).value();
+  const Plane two = std::move(created[1]).value();
   first_ear.listen(*one);
   second_ear.listen(*two);
   auto up = gather(*one, "up", "");
@@ -520,8 +521,8 @@ TEST_CASE("when the coordinator dies or stops, the others still get a verdict") 
 }
 
 TEST_CASE("a rank that leaves as planned is no failure; a gather with it is") {
-  auto planes = world(3);
   std::vector<Ear> ears(3);
+  auto planes = world(3);
   for (size_t rank = 0; rank < 3; ++rank) {
     ears[rank].listen(*planes[rank]);
   }

@@ -38,7 +38,7 @@ inline constexpr Variable kTcpStreams{"HORING_TCP_STREAMS", "1", "TCP connection
 inline constexpr Variable kTcpMaxConnections{"HORING_TCP_MAX_CONNECTIONS", "256", "Most data connections that a rank keeps open; idle ones are closed first.", false};
 inline constexpr Variable kTransport{"HORING_TRANSPORT", "tcp", "Transport between groups: tcp or ucx.", true};
 inline constexpr Variable kShmRingBytes{"HORING_SHM_RING_BYTES", "131072", "Bytes of the ring in shared memory per peer and channel.", true};
-inline constexpr Variable kShmSingleCopy{"HORING_SHM_SINGLE_COPY", "1", "0 never uses process_vm_readv inside a group, even where the kernel permits it.", false};
+inline constexpr Variable kShmSingleCopy{"HORING_SHM_SINGLE_COPY", "auto", "Whether large payloads inside a group are read by the receiver with process_vm_readv: 1 where the kernel permits it, 0 never, auto where it is also measured to be faster than two copies.", false};
 inline constexpr Variable kSpinUs{"HORING_SPIN_US", "auto", "Microseconds to spin before sleeping; auto spins only where the ranks of the node leave cores free.", false};
 inline constexpr Variable kProgressCpu{"HORING_PROGRESS_CPU", "auto", "CPU list for the progress thread (for example 4-7); auto takes the NUMA node of the rank's NIC, none leaves it alone.", false};
 inline constexpr Variable kTrace{"HORING_TRACE", "", "File for a Chrome/Perfetto trace, a slice per piece and lane; %r in the name is the rank, without it rank 0 merges all ranks into one file.", false};

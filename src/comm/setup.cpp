@@ -13,6 +13,7 @@
 #include "comm/endpoint_blob.hpp"
 #include "comm/place_ranks.hpp"
 #include "os/affinity.hpp"
+#include "os/copy_rate.hpp"
 #ifdef HORING_HAVE_UCX
 #include "transport/ucx/ucx_transport.hpp"
 #endif
@@ -105,7 +106,11 @@ Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
   HORING_ASSIGN(const uint64_t timeout_ms, env::number(env::kTimeoutMs));
   HORING_ASSIGN(const uint64_t connect_ms, env::number(env::kConnectTimeoutMs));
   HORING_ASSIGN(settings.ring_bytes, env::number(env::kShmRingBytes));
-  HORING_ASSIGN(settings.single_copy, env::flag(env::kShmSingleCopy));
+  if (env::text(env::kShmSingleCopy) == "auto") {
+    settings.single_copy = single_copy_is_faster();
+  } else {
+    HORING_ASSIGN(settings.single_copy, env::flag(env::kShmSingleCopy));
+  }
   HORING_ASSIGN(const uint64_t streams, env::number(env::kTcpStreams));
   HORING_ASSIGN(const uint64_t connections, env::number(env::kTcpMaxConnections));
   HORING_ASSIGN(settings.rail_pace_mbit, env::number(env::kRailPaceMbit));

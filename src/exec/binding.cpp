@@ -7,10 +7,10 @@ namespace ho {
 namespace {
 
 constexpr uint64_t kSmallestPieceBytes = 8U << 10;
-constexpr uint64_t kLargestPieceBytes = 128U << 10;
+constexpr uint64_t kLargestPieceBytes = 64U << 10;
 constexpr uint64_t kPieceAlignment = 4096;
 // Enough pieces per chunk that the last one, which nothing overlaps, is a small part of it.
-constexpr uint64_t kPiecesPerChunk = 8;
+constexpr uint64_t kPiecesPerChunk = 16;
 constexpr uint64_t kUnplaced = std::numeric_limits<uint64_t>::max();
 
 uint64_t divide_up(uint64_t value, uint64_t by) {

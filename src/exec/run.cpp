@@ -17,8 +17,8 @@
 namespace ho {
 namespace {
 
-// Turns a queue gets per step before the others have theirs.
-constexpr int kPiecesPerTurn = 8;
+// Pieces that move in one step before the engine looks at sockets and deadlines again.
+constexpr int kTurnsPerStep = 16;
 constexpr uint64_t kBytesPerWake = 128U << 10;
 
 std::vector<std::byte> joined_copy(std::span<const ConstBytes> parts) {
@@ -55,6 +55,8 @@ Run::Run(Call call,
   for (const QueueLayout& layout : schedule_->queues) {
     Queue& queue = queues_.emplace_back();
     queue.layout = &layout;
+    first_inside_ += layout.link != nullptr && layout.lane == Lane::kInter ? 1 : 0;
+    first_copy_ += layout.link != nullptr ? 1 : 0;
     for (const uint32_t index : layout.ops) {
       const uint32_t pieces = binding_.op_pieces(ops[index]);
       total_pieces_ += pieces;
@@ -167,31 +169,53 @@ Frame Run::frame_for(const Queue& queue, const PlanOp& op) const {
   return frame;
 }
 
+// Lanes share this thread fairly when the lane between groups looks for work after every piece that
+// moved inside, and the queues inside the group take turns.
 std::optional<RunError> Run::step(bool* moved) {
   *moved = false;
-  for (Queue& queue : queues_) {
-    if (queue.layout->link == nullptr && *moved) {
-      continue;  // local copies use the time in which nothing else can move
-    }
-    const int turns = queue.layout->link == nullptr ? 1 : kPiecesPerTurn;
-    for (int turn = 0; turn < turns; ++turn) {
-      Result<bool> progress = step_queue(queue);
-      if (!progress.ok()) {
-        const Status status = progress.status();
-        return RunError{
-            status.with_context(call_.name() + " (" + std::string(to_string(call_.algorithm)) +
-                                "), " + describe_head(queue)),
-            queue.layout->peer};
+  for (int turn = 0; turn < kTurnsPerStep; ++turn) {
+    bool progress = false;
+    for (size_t at = 0; at < first_inside_; ++at) {
+      if (auto error = step_once(queues_[at], &progress)) {
+        return error;
       }
-      if (!*progress) {
-        break;
-      }
-      *moved = true;
     }
+    const size_t inside = first_copy_ - first_inside_;
+    bool moved_inside = false;
+    for (size_t tried = 0; tried < inside && !moved_inside; ++tried) {
+      Queue& queue = queues_[first_inside_ + next_inside_];
+      next_inside_ = next_inside_ + 1 == inside ? 0 : next_inside_ + 1;
+      if (auto error = step_once(queue, &moved_inside)) {
+        return error;
+      }
+    }
+    progress |= moved_inside;
+    // Local copies use the time in which nothing else can move.
+    for (size_t at = first_copy_; at < queues_.size() && !progress; ++at) {
+      if (auto error = step_once(queues_[at], &progress)) {
+        return error;
+      }
+    }
+    if (!progress) {
+      break;
+    }
+    *moved = true;
   }
   if (finished() && report_.total_ns == 0) {
     report_.total_ns = static_cast<uint64_t>(now_ns() - started_ns_);
   }
+  return std::nullopt;
+}
+
+std::optional<RunError> Run::step_once(Queue& queue, bool* moved) {
+  const Result<bool> progress = step_queue(queue);
+  if (!progress.ok()) {
+    return RunError{progress.status().with_context(call_.name() + " (" +
+                                                   std::string(to_string(call_.algorithm)) + "), " +
+                                                   describe_head(queue)),
+                    queue.layout->peer};
+  }
+  *moved |= *progress;
   return std::nullopt;
 }
 

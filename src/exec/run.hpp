@@ -75,6 +75,7 @@ class Run {
   [[nodiscard]] bool ready(uint32_t op_index, uint32_t piece) const;
   [[nodiscard]] bool satisfied(uint32_t dep, uint32_t piece) const;
   [[nodiscard]] Frame frame_for(const Queue& queue, const PlanOp& op) const;
+  [[nodiscard]] std::optional<RunError> step_once(Queue& queue, bool* moved);
   [[nodiscard]] Result<bool> step_queue(Queue& queue);
   [[nodiscard]] Result<bool> step_head(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> send_head(Queue& queue, const PlanOp& op);
@@ -105,7 +106,11 @@ class Run {
   std::shared_ptr<const Schedule> schedule_;
   Binding binding_;
   TraceBuffer* trace_;
+  // In the schedule's order: between groups, inside the group, local copies.
   std::vector<Queue> queues_;
+  size_t first_inside_ = 0;
+  size_t first_copy_ = 0;
+  size_t next_inside_ = 0;      // whose turn it is, from first_inside_
   std::vector<uint32_t> done_;  // by op: pieces completed, in order
   // With phase barriers: pieces left per (window, phase), and the first of them that has any.
   std::vector<uint64_t> barrier_left_;

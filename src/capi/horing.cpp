@@ -8,10 +8,9 @@
 #include <cstring>
 #include <memory>
 
-#include "base/env.hpp"
-#include "bootstrap/rendezvous.hpp"
 #include "capi/guard.hpp"
 #include "comm/communicator.hpp"
+#include "comm/configuration.hpp"
 
 struct ho_comm {
   std::shared_ptr<ho::Communicator> communicator;
@@ -25,6 +24,9 @@ struct ho_request {
 
 namespace ho::capi {
 namespace {
+
+// Longer than any job, short enough to be added to any time.
+constexpr uint64_t kLongestMs = uint64_t{1} << 40;
 
 thread_local std::string last_message;
 
@@ -70,8 +72,7 @@ Result<CallOptions> call_options(const ho_call_options* given) {
     result.algorithm = static_cast<Algorithm>(options.algorithm);
   }
   if (options.timeout_ms > 0) {
-    constexpr uint64_t kLongest = uint64_t{1} << 40;
-    result.timeout = std::chrono::milliseconds(std::min(options.timeout_ms, kLongest));
+    result.timeout = std::chrono::milliseconds(std::min(options.timeout_ms, kLongestMs));
   }
   result.fp32_sums = options.fp32_sums != 0;
   return result;
@@ -188,37 +189,24 @@ ho_status point_to_point(PointToPointCall call,
 }
 
 Result<CommunicatorConfig> configuration(const ho_comm_options& options) {
-  CommunicatorConfig config;
-  if (options.rank < 0) {
-    HORING_ASSIGN(config.rendezvous, rendezvous_from_environment());
-  } else {
-    if (options.world_size <= options.rank) {
-      return invalid(fmt::format("rank {} of world size {}", options.rank, options.world_size));
-    }
-    config.rendezvous.rank = static_cast<uint32_t>(options.rank);
-    config.rendezvous.world_size = static_cast<uint32_t>(options.world_size);
-    config.rendezvous.source = "arguments";
-    config.rendezvous.address = env::text(env::kRendezvous);
-    if (options.local_rank >= 0) {
-      config.rendezvous.local_rank = static_cast<uint32_t>(options.local_rank);
-    }
+  GivenConfiguration given;
+  if (options.rank >= 0) {
+    given.rank = static_cast<uint32_t>(options.rank);
+    given.world_size = static_cast<uint32_t>(std::max(options.world_size, 0));
   }
-  if (options.rendezvous != nullptr) {
-    config.rendezvous.address = options.rendezvous;
+  if (options.local_rank >= 0) {
+    given.local_rank = static_cast<uint32_t>(options.local_rank);
   }
-  if (options.job_key != nullptr) {
-    HORING_ASSIGN(config.key, JobKey::from_text(options.job_key));
-  } else {
-    HORING_ASSIGN(config.key, JobKey::from_environment());
-  }
-  if (options.host_id != nullptr) {
-    config.host_id = options.host_id;
-  }
+  const auto text = [](const char* value) {
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+  given.rendezvous = text(options.rendezvous);
+  given.job_key = text(options.job_key);
+  given.host_id = text(options.host_id);
   if (options.timeout_ms > 0) {
-    constexpr uint64_t kLongest = uint64_t{1} << 40;
-    config.timeout = std::chrono::milliseconds(std::min(options.timeout_ms, kLongest));
+    given.timeout = std::chrono::milliseconds(std::min(options.timeout_ms, kLongestMs));
   }
-  return config;
+  return configure(given);
 }
 
 const GroupMap* map_of(const ho_comm* comm) {
@@ -580,10 +568,10 @@ ho_status ho_request_wait(ho_request* request, uint64_t timeout_ms) {
     }
     Status status;
     if (request->operation != nullptr) {
-      const Deadline deadline = timeout_ms == 0
-                                    ? Deadline::max()
-                                    : deadline_after(std::chrono::milliseconds(
-                                          std::min<uint64_t>(timeout_ms, uint64_t{1} << 40)));
+      const Deadline deadline =
+          timeout_ms == 0
+              ? Deadline::max()
+              : deadline_after(std::chrono::milliseconds(std::min(timeout_ms, kLongestMs)));
       const auto ended = request->communicator->engine().wait(*request->operation, deadline);
       if (!ended) {
         return {StatusCode::kTimeout,

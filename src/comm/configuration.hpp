@@ -1,0 +1,26 @@
+// A communicator's configuration from what a caller gives and, for the rest, the environment.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "comm/communicator.hpp"
+
+namespace ho {
+
+struct GivenConfiguration {
+  // Both or neither.
+  std::optional<uint32_t> rank;
+  std::optional<uint32_t> world_size;
+  std::optional<uint32_t> local_rank;
+  std::optional<std::string> rendezvous;
+  std::optional<std::string> job_key;
+  std::optional<std::string> host_id;
+  std::optional<std::chrono::milliseconds> timeout;
+};
+
+[[nodiscard]] Result<CommunicatorConfig> configure(const GivenConfiguration& given);
+
+}  // namespace ho

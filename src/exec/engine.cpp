@@ -15,6 +15,9 @@ namespace {
 
 // An upper bound for one sleep. Wake-ups do not depend on it; it bounds what a lost one would cost.
 constexpr std::chrono::milliseconds kLongestSleep{500};
+constexpr int kYieldsForLatency = 16;
+constexpr int kYieldsForThroughput = 4;
+constexpr uint64_t kLatencyBoundBytes = 512U << 10;
 
 uint32_t lane_key(const Call& call, const Schedule& schedule) {
   uint32_t key = call.channel;
@@ -152,16 +155,12 @@ void Engine::drive(Lock& lock, const std::function<bool()>& enough, Deadline dea
       continue;
     }
     driving_ = true;
-    int64_t idle_since_ns = 0;
+    Idleness idleness;
     while (!enough() && !passed(deadline)) {
       if (turn(lock)) {
-        idle_since_ns = 0;
-        continue;
-      }
-      const int64_t now = now_ns();
-      idle_since_ns = idle_since_ns == 0 ? now : idle_since_ns;
-      if (now - idle_since_ns >= options_.spin.count()) {
-        sleep(lock, deadline);
+        idleness = {};
+      } else {
+        idle(lock, deadline, idleness);
       }
     }
     driving_ = false;
@@ -172,6 +171,32 @@ void Engine::drive(Lock& lock, const std::function<bool()>& enough, Deadline dea
       return;
     }
   }
+}
+
+// Where ranks outnumber cores, what this rank waits for is often about to be done by a rank that
+// waits for this core: offering it is cheaper than going to sleep and being woken. It costs next to
+// nothing when nobody else wants to run, but adds up over a long transfer, which gains nothing by
+// it.
+void Engine::idle(Lock& lock, Deadline deadline, Idleness& idleness) {
+  const int64_t now = now_ns();
+  idleness.since_ns = idleness.since_ns == 0 ? now : idleness.since_ns;
+  if (now - idleness.since_ns < options_.spin.count()) {
+    return;
+  }
+  if (idleness.yields < (latency_bound() ? kYieldsForLatency : kYieldsForThroughput)) {
+    ++idleness.yields;
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
+    return;
+  }
+  sleep(lock, deadline);
+}
+
+bool Engine::latency_bound() const {
+  return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
+    return lane.second.front()->run_->moved_bytes() <= kLatencyBoundBytes;
+  });
 }
 
 bool Engine::turn(Lock& lock) {

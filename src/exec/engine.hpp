@@ -115,6 +115,13 @@ class Engine {
   void fail_locally(Lock& lock, const RunError& error);
   void end_all();
   void drive(Lock& lock, const std::function<bool()>& enough, Deadline deadline);
+  // What a driver does when nothing moves: spin, offer the core to others, sleep.
+  struct Idleness {
+    int64_t since_ns = 0;
+    int yields = 0;
+  };
+  void idle(Lock& lock, Deadline deadline, Idleness& idleness);
+  [[nodiscard]] bool latency_bound() const;
   void sleep(Lock& lock, Deadline deadline);
   [[nodiscard]] RunWait merged_wait(Deadline* earliest) const;
   [[nodiscard]] bool any_active() const;

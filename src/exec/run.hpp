@@ -47,6 +47,10 @@ class Run {
   [[nodiscard]] RunWait wait_state() const;
   // "inter step 2 of rail 1: recv from rank 5 (phase reduce_scatter)", at most three of them.
   [[nodiscard]] std::string waiting_text() const;
+  // About how many bytes all ops of this rank move, copies counted.
+  [[nodiscard]] uint64_t moved_bytes() const {
+    return total_pieces_ * binding_.largest_piece_bytes();
+  }
   // Times and bytes so far.
   [[nodiscard]] OpReport report() const;
   void add_wait_ns(int64_t ns) { report_.wait_ns += static_cast<uint64_t>(ns); }

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "base/env.hpp"
@@ -341,15 +342,20 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t
       exchange(
           what, encode(ColorKey{color, key, control_->next_id()}), all_ranks(world), deadline));
   std::vector<std::pair<int32_t, uint32_t>> chosen;
-  uint16_t id = 0;
+  std::set<int32_t> colors;
+  uint16_t first_id = 0;
   for (uint32_t r = 0; r < blobs.size(); ++r) {
     HORING_ASSIGN(const ColorKey peer, parse_color_key(blobs[r]));
-    id = std::max(id, peer.id);
+    first_id = std::max(first_id, peer.id);
+    colors.insert(peer.color);
     if (peer.color == color) {
       chosen.emplace_back(peer.key, r);
     }
   }
-  control_->used_id(id);
+  // An id per color: the stall report tells communicators apart by it.
+  const auto place = std::distance(colors.begin(), colors.find(color));
+  const auto id = static_cast<uint16_t>(first_id + place);
+  control_->used_id(static_cast<uint16_t>(first_id + colors.size() - 1));
   if (color < 0) {
     return std::unique_ptr<Communicator>();
   }

@@ -1,5 +1,6 @@
 #include "topo/hwloc_reader.hpp"
 
+#include <dlfcn.h>
 #include <hwloc.h>
 
 #include <algorithm>
@@ -17,6 +18,17 @@
 
 namespace ho {
 namespace {
+
+// hwloc loads its PCI plugin, and with it libpciaccess, anew for every topology. That library keeps
+// its state for the life of the process and cannot know that it is unloaded, so each load would
+// lose a kilobyte. Kept loaded, it finds its state again. Where it is missing there is nothing to
+// keep.
+void keep_pciaccess_loaded() {
+  void* const handle = ::dlopen("libpciaccess.so.0", RTLD_LAZY | RTLD_NODELETE);
+  if (handle != nullptr) {
+    ::dlclose(handle);
+  }
+}
 
 struct DestroyTopology {
   void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
@@ -40,6 +52,7 @@ void leave_out_slow_backends(hwloc_topology_t topology) {
 
 Result<TopologyHandle> load(HwlocSource source, const std::string& text) {
   hwloc_topology_t raw = nullptr;
+  keep_pciaccess_loaded();
   if (hwloc_topology_init(&raw) != 0) {
     return hwloc_error("cannot start", errno);
   }

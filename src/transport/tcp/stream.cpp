@@ -177,6 +177,9 @@ Result<bool> Stream::read_payload(std::span<const Bytes> parts, size_t total) {
   // First what was read ahead, part by part.
   size_t part_begin = 0;
   for (const Bytes& part : parts) {
+    if (payload_bytes_ < part_begin) {
+      break;  // nothing is left of it
+    }
     if (payload_bytes_ < part_begin + part.size()) {
       const size_t skip = payload_bytes_ - part_begin;
       payload_bytes_ += take_ahead(part.data() + skip, part.size() - skip);

@@ -145,14 +145,20 @@ Result<std::shared_ptr<const JobKey>> JobKey::from_file(const std::string& path)
     return secret.status().with_context("job key file " + path);
   }
   auto key = from_text(*secret);
-  return key.ok() ? std::move(key) : key.status().with_context("job key file " + path);
+  if (!key.ok()) {
+    return key.status().with_context("job key file " + path);
+  }
+  return key;
 }
 
 Result<std::shared_ptr<const JobKey>> JobKey::from_environment() {
   if (auto secret = env::text_if_set(env::kJobKey)) {
     auto key = from_text(*secret);
     sodium_memzero(secret->data(), secret->size());
-    return key.ok() ? std::move(key) : key.status().with_context("HORING_JOB_KEY");
+    if (!key.ok()) {
+      return key.status().with_context("HORING_JOB_KEY");
+    }
+    return key;
   }
   if (const auto path = env::text_if_set(env::kJobKeyFile)) {
     return from_file(*path);

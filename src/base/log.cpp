@@ -28,8 +28,8 @@ std::shared_ptr<spdlog::logger> make_logger() {
 
 // The one process-wide object: stderr is process-wide too.
 spdlog::logger& logger() {
-  static const std::shared_ptr<spdlog::logger> kLogger = make_logger();
-  return *kLogger;
+  static const std::shared_ptr<spdlog::logger> process_logger = make_logger();
+  return *process_logger;
 }
 
 void set_log_rank(int rank) {

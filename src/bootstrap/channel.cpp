@@ -11,8 +11,8 @@ namespace ho {
 
 void ControlChannel::queue(wire::Type type, uint64_t id, Body body) {
   const auto body_bytes = static_cast<uint32_t>(body ? body->size() : 0);
-  output_.push_back(
-      {wire::encode(wire::Header{.type = type, .body_bytes = body_bytes, .id = id}), body});
+  output_.push_back({wire::encode(wire::Header{.type = type, .body_bytes = body_bytes, .id = id}),
+                     std::move(body)});
 }
 
 Status ControlChannel::send_some() {

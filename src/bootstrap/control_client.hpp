@@ -31,6 +31,8 @@ class ControlClient final : public ControlPlane {
       Deadline deadline);
   // Says goodbye. Not from a callback.
   ~ControlClient() override;
+  ControlClient(const ControlClient&) = delete;
+  ControlClient& operator=(const ControlClient&) = delete;
 
   [[nodiscard]] Result<std::vector<std::vector<std::byte>>> all_gather(
       std::string_view tag,

@@ -42,36 +42,44 @@ Status wait_for(int fd, short events, Deadline deadline, std::string_view what) 
   }
 }
 
+Status connection_error(const char* call) {
+  return {StatusCode::kConnection, system_error(call, errno).message()};
+}
+
+Status send_output(int fd, Handshake& handshake, Deadline deadline) {
+  const auto output = handshake.output();
+  const ssize_t sent = ::send(fd, output.data(), output.size(), MSG_NOSIGNAL);
+  if (sent > 0) {
+    handshake.sent(static_cast<size_t>(sent));
+    return {};
+  }
+  if (errno != EAGAIN && errno != EINTR) {
+    return connection_error("send");
+  }
+  return wait_for(fd, POLLOUT, deadline, "the handshake");
+}
+
+Status receive_input(int fd, Handshake& handshake, Deadline deadline) {
+  std::array<std::byte, 1024> chunk{};
+  const ssize_t got =
+      ::recv(fd, chunk.data(), std::min(chunk.size(), handshake.wanted()), MSG_DONTWAIT);
+  if (got > 0) {
+    return handshake.consume(std::span(chunk).first(static_cast<size_t>(got)));
+  }
+  if (got == 0) {
+    return {StatusCode::kConnection, "it closed the connection during the handshake"};
+  }
+  if (errno != EAGAIN && errno != EINTR) {
+    return connection_error("receive");
+  }
+  return wait_for(fd, POLLIN, deadline, "the handshake");
+}
+
 // Only errors of the key and signed refusals keep their code; whatever may pass is kConnection.
 Status drive(int fd, Handshake& handshake, Deadline deadline) {
   while (!handshake.done()) {
-    const auto output = handshake.output();
-    if (!output.empty()) {
-      const ssize_t sent = ::send(fd, output.data(), output.size(), MSG_NOSIGNAL);
-      if (sent > 0) {
-        handshake.sent(static_cast<size_t>(sent));
-        continue;
-      }
-      if (errno != EAGAIN && errno != EINTR) {
-        return {StatusCode::kConnection, system_error("send", errno).message()};
-      }
-      HORING_TRY(wait_for(fd, POLLOUT, deadline, "the handshake"));
-      continue;
-    }
-    std::array<std::byte, 1024> chunk{};
-    const ssize_t got =
-        ::recv(fd, chunk.data(), std::min(chunk.size(), handshake.wanted()), MSG_DONTWAIT);
-    if (got > 0) {
-      HORING_TRY(handshake.consume(std::span(chunk).first(static_cast<size_t>(got))));
-      continue;
-    }
-    if (got == 0) {
-      return {StatusCode::kConnection, "it closed the connection during the handshake"};
-    }
-    if (errno != EAGAIN && errno != EINTR) {
-      return {StatusCode::kConnection, system_error("receive", errno).message()};
-    }
-    HORING_TRY(wait_for(fd, POLLIN, deadline, "the handshake"));
+    HORING_TRY(handshake.output().empty() ? receive_input(fd, handshake, deadline)
+                                          : send_output(fd, handshake, deadline));
   }
   return {};
 }
@@ -284,7 +292,7 @@ Result<Door> open_door(const MeetingPlace& place, const JobKey& key) {
 
 Result<Fd> find_door(const MeetingPlace& place,
                      const std::shared_ptr<const JobKey>& key,
-                     wire::Introduction own,
+                     const wire::Introduction& own,
                      Deadline deadline) {
   const bool behind_file = !place.path.empty();
   const std::string self = "rank " + std::to_string(own.rank);

@@ -27,7 +27,7 @@ struct Door {
 // A connection to rank 0 whose handshake is done, or an error that says what was tried last.
 [[nodiscard]] Result<Fd> find_door(const MeetingPlace& place,
                                    const std::shared_ptr<const JobKey>& key,
-                                   wire::Introduction own,
+                                   const wire::Introduction& own,
                                    Deadline deadline);
 
 }  // namespace ho

@@ -99,6 +99,20 @@ void add_behind(std::vector<std::string>& parts,
   }
 }
 
+// "recv inter step 2 of rail 1 (ranks 1, 4), ..."
+std::string places_text(const std::map<std::string, std::vector<uint32_t>>& waits) {
+  constexpr size_t kMostPlaces = 6;
+  std::string text;
+  size_t shown = 0;
+  for (const auto& [where, ranks] : waits) {
+    if (shown == kMostPlaces) {
+      return text + ", and " + std::to_string(waits.size() - shown) + " more places";
+    }
+    text += (shown++ == 0 ? "" : ", ") + where + " (" + rank_list(ranks, 4) + ")";
+  }
+  return text;
+}
+
 // "15 ranks wait in it: recv inter step 2 of rail 1 (ranks 1, 4), ..."
 void add_waiting(std::vector<std::string>& parts,
                  const std::vector<Member>& members,
@@ -127,15 +141,7 @@ void add_waiting(std::vector<std::string>& parts,
                                operation + " and wait: "
                          : std::to_string(waiting_count) +
                                (waiting_count == 1 ? " rank waits in it: " : " ranks wait in it: ");
-  constexpr size_t kMostPlaces = 6;
-  size_t shown = 0;
-  for (const auto& [where, ranks] : waits) {
-    if (shown == kMostPlaces) {
-      text += ", and " + std::to_string(waits.size() - shown) + " more places";
-      break;
-    }
-    text += (shown++ == 0 ? "" : ", ") + where + " (" + rank_list(ranks, 4) + ")";
-  }
+  text += places_text(waits);
   parts.push_back(std::move(text));
 }
 

@@ -24,6 +24,7 @@ class Index {
     ++value_;
     return *this;
   }
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm of clang-tidy 14 on every defaulted <=>
   friend constexpr auto operator<=>(Index, Index) = default;
 
  private:

@@ -34,7 +34,7 @@ struct CommunicatorSettings {
   BindingLimits limits;
   std::chrono::milliseconds timeout{600000};
   std::chrono::milliseconds connect_timeout{60000};
-  uint64_t ring_bytes = 128 * 1024;
+  uint64_t ring_bytes = uint64_t{128} << 10;
   bool single_copy = true;
   std::string network = "tcp";
   uint32_t tcp_streams = 1;
@@ -144,6 +144,7 @@ class Communicator {
                                        Algorithm algorithm,
                                        const Plan& plan) const;
   [[nodiscard]] Status check(const CollectiveCall& call) const;
+  [[nodiscard]] Status check_buffers(const CollectiveCall& call) const;
   [[nodiscard]] uint64_t total_count(const CollectiveCall& call) const;
   void set_deadline(Call& call, const CallOptions& options) const;
 
@@ -162,12 +163,14 @@ class Communicator {
     Collective collective;
     Algorithm algorithm;
     GlobalRank root;
+    // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm, see base/index.hpp
     friend auto operator<=>(const ScheduleKey&, const ScheduleKey&) = default;
   };
   std::map<ScheduleKey, std::shared_ptr<const Schedule>> schedules_;
   struct PointToPointKey {
     GlobalRank peer;
     bool sends;
+    // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm, see base/index.hpp
     friend auto operator<=>(const PointToPointKey&, const PointToPointKey&) = default;
   };
   std::map<PointToPointKey, std::shared_ptr<const Schedule>> point_to_point_;

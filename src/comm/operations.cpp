@@ -54,6 +54,39 @@ Range range_of(const void* data, uint64_t bytes) {
   return {begin, begin + bytes};
 }
 
+Status check_counts(const CollectiveCall& call, uint32_t world) {
+  if (!call.counts.empty() && call.counts.size() != world) {
+    return invalid(call, fmt::format("{} counts for {} ranks", call.counts.size(), world));
+  }
+  const uint64_t most = kMostBytes / size_bytes(call.dtype) / world;
+  const auto too_large = [most](size_t count) { return count > most; };
+  if (too_large(call.count) || std::any_of(call.counts.begin(), call.counts.end(), too_large)) {
+    return invalid(call, "a count beyond 64 TiB in all; is it negative?");
+  }
+  if (call.collective == Collective::kBroadcast && call.root.value() >= world) {
+    return invalid(call, fmt::format("root {} of {} ranks", call.root.value(), world));
+  }
+  return {};
+}
+
+Status check_reduction(const CollectiveCall& call) {
+  if (reduces(call.collective) && !reduction_supported(call.dtype, call.op)) {
+    return {StatusCode::kUnsupported,
+            fmt::format("{}: no {} of {}; 8-bit floats can only be summed",
+                        to_string(call.collective),
+                        to_string(call.op),
+                        to_string(call.dtype))};
+  }
+  const bool narrow = call.dtype == DType::kFloat16 || call.dtype == DType::kBfloat16;
+  const bool sums = call.op == ReduceOp::kSum || call.op == ReduceOp::kAvg;
+  if (call.options.fp32_sums && (!reduces(call.collective) || !narrow || !sums)) {
+    return {StatusCode::kUnsupported,
+            fmt::format("{}: fp32_sums is for sum and avg of half and bfloat16",
+                        to_string(call.collective))};
+  }
+  return {};
+}
+
 // Ranks that build different plans would only time out later; small worlds are proven here.
 Status verify_in_debug_builds([[maybe_unused]] const GroupMap& map,
                               [[maybe_unused]] const PlanRequest& request) {
@@ -81,35 +114,16 @@ uint64_t Communicator::total_count(const CollectiveCall& call) const {
 }
 
 Status Communicator::check(const CollectiveCall& call) const {
-  const uint32_t world = placement_.map.world_size();
-  if (!call.counts.empty() && call.counts.size() != world) {
-    return invalid(call, fmt::format("{} counts for {} ranks", call.counts.size(), world));
-  }
-  const uint64_t most = kMostBytes / size_bytes(call.dtype) / world;
-  const auto too_large = [most](size_t count) { return count > most; };
-  if (too_large(call.count) || std::any_of(call.counts.begin(), call.counts.end(), too_large)) {
-    return invalid(call, "a count beyond 64 TiB in all; is it negative?");
-  }
-  if (call.collective == Collective::kBroadcast && call.root.value() >= world) {
-    return invalid(call, fmt::format("root {} of {} ranks", call.root.value(), world));
-  }
-  if (reduces(call.collective) && !reduction_supported(call.dtype, call.op)) {
-    return {StatusCode::kUnsupported,
-            fmt::format("{}: no {} of {}; 8-bit floats can only be summed",
-                        to_string(call.collective),
-                        to_string(call.op),
-                        to_string(call.dtype))};
-  }
-  const bool narrow = call.dtype == DType::kFloat16 || call.dtype == DType::kBfloat16;
-  const bool sums = call.op == ReduceOp::kSum || call.op == ReduceOp::kAvg;
-  if (call.options.fp32_sums && (!reduces(call.collective) || !narrow || !sums)) {
-    return {StatusCode::kUnsupported,
-            fmt::format("{}: fp32_sums is for sum and avg of half and bfloat16",
-                        to_string(call.collective))};
-  }
-  const uint64_t total = total_count(call) * size_bytes(call.dtype);
-  const uint64_t own =
-      (call.counts.empty() ? call.count : call.counts[self_.at()]) * size_bytes(call.dtype);
+  HORING_TRY(check_counts(call, placement_.map.world_size()));
+  HORING_TRY(check_reduction(call));
+  return check_buffers(call);
+}
+
+// Null buffers, and overlaps that are not the in-place ones of horing.h.
+Status Communicator::check_buffers(const CollectiveCall& call) const {
+  const size_t element = size_bytes(call.dtype);
+  const uint64_t total = total_count(call) * element;
+  const uint64_t own = (call.counts.empty() ? call.count : call.counts[self_.at()]) * element;
   const bool gathers = call.collective == Collective::kAllGather;
   const bool scatters = call.collective == Collective::kReduceScatter;
   const uint64_t send_bytes = gathers ? own : total;
@@ -121,16 +135,12 @@ Status Communicator::check(const CollectiveCall& call) const {
   }
   uint64_t before = 0;
   for (uint32_t r = 0; r < self_.value(); ++r) {
-    before += (call.counts.empty() ? call.count : call.counts[r]) * size_bytes(call.dtype);
+    before += (call.counts.empty() ? call.count : call.counts[r]) * element;
   }
-  const auto at = [](const void* base, uint64_t bytes) {
-    return reinterpret_cast<uintptr_t>(base) + bytes;
-  };
-  const bool in_place = gathers    ? at(call.send, 0) == at(call.recv, before)
-                        : scatters ? at(call.recv, 0) == at(call.send, before)
-                                   : call.send == call.recv;
-  if (reads && !in_place &&
-      range_of(call.send, send_bytes).overlaps(range_of(call.recv, recv_bytes))) {
+  const Range send = range_of(call.send, send_bytes);
+  const Range recv = range_of(call.recv, recv_bytes);
+  const bool in_place = send.begin + (scatters ? before : 0) == recv.begin + (gathers ? before : 0);
+  if (reads && !in_place && send.overlaps(recv)) {
     return invalid(call,
                    "send and receive buffers overlap without being in place; horing.h says which "
                    "addresses are in place");

@@ -198,6 +198,7 @@ Result<std::vector<std::vector<std::byte>>> Communicator::exchange(
     const std::vector<GlobalRank>& members,
     Deadline deadline) {
   std::vector<GlobalRank> world;
+  world.reserve(members.size());
   for (const GlobalRank rank : members) {
     world.push_back(world_ranks_[rank.at()]);
   }

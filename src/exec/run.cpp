@@ -170,40 +170,51 @@ Frame Run::frame_for(const Queue& queue, const PlanOp& op) const {
 }
 
 // Lanes share this thread fairly when the lane between groups looks for work after every piece that
-// moved inside, and the queues inside the group take turns.
+// moved inside, and the queues inside the group take turns. Local copies use the time in which
+// nothing else can move.
 std::optional<RunError> Run::step(bool* moved) {
   *moved = false;
-  for (int turn = 0; turn < kTurnsPerStep; ++turn) {
-    bool progress = false;
-    for (size_t at = 0; at < first_inside_; ++at) {
-      if (auto error = step_once(queues_[at], &progress)) {
-        return error;
-      }
+  bool progress = true;
+  for (int turn = 0; turn < kTurnsPerStep && progress; ++turn) {
+    progress = false;
+    auto error = step_range(0, first_inside_, &progress);
+    if (!error) {
+      error = step_inside(&progress);
     }
-    const size_t inside = first_copy_ - first_inside_;
-    bool moved_inside = false;
-    for (size_t tried = 0; tried < inside && !moved_inside; ++tried) {
-      Queue& queue = queues_[first_inside_ + next_inside_];
-      next_inside_ = next_inside_ + 1 == inside ? 0 : next_inside_ + 1;
-      if (auto error = step_once(queue, &moved_inside)) {
-        return error;
-      }
+    if (!error && !progress) {
+      error = step_range(first_copy_, queues_.size(), &progress);
     }
-    progress |= moved_inside;
-    // Local copies use the time in which nothing else can move.
-    for (size_t at = first_copy_; at < queues_.size() && !progress; ++at) {
-      if (auto error = step_once(queues_[at], &progress)) {
-        return error;
-      }
+    if (error) {
+      return error;
     }
-    if (!progress) {
-      break;
-    }
-    *moved = true;
+    *moved |= progress;
   }
   if (finished() && report_.total_ns == 0) {
     report_.total_ns = static_cast<uint64_t>(now_ns() - started_ns_);
   }
+  return std::nullopt;
+}
+
+std::optional<RunError> Run::step_range(size_t first, size_t end, bool* moved) {
+  for (size_t at = first; at < end; ++at) {
+    if (auto error = step_once(queues_[at], moved)) {
+      return error;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<RunError> Run::step_inside(bool* moved) {
+  const size_t inside = first_copy_ - first_inside_;
+  bool moved_one = false;
+  for (size_t tried = 0; tried < inside && !moved_one; ++tried) {
+    Queue& queue = queues_[first_inside_ + next_inside_];
+    next_inside_ = next_inside_ + 1 == inside ? 0 : next_inside_ + 1;
+    if (auto error = step_once(queue, &moved_one)) {
+      return error;
+    }
+  }
+  *moved |= moved_one;
   return std::nullopt;
 }
 

@@ -79,6 +79,9 @@ class Run {
   [[nodiscard]] bool ready(uint32_t op_index, uint32_t piece) const;
   [[nodiscard]] bool satisfied(uint32_t dep, uint32_t piece) const;
   [[nodiscard]] Frame frame_for(const Queue& queue, const PlanOp& op) const;
+  [[nodiscard]] std::optional<RunError> step_range(size_t first, size_t end, bool* moved);
+  // At most one piece inside the group.
+  [[nodiscard]] std::optional<RunError> step_inside(bool* moved);
   [[nodiscard]] std::optional<RunError> step_once(Queue& queue, bool* moved);
   [[nodiscard]] Result<bool> step_queue(Queue& queue);
   [[nodiscard]] Result<bool> step_head(Queue& queue, const PlanOp& op);

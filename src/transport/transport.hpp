@@ -26,6 +26,7 @@ struct LinkKey {
   RailIndex rail;  // inter: whose NICs; intra: 0
   uint16_t communicator = 0;
   uint8_t channel = 0;  // below kChannelCount
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm, see base/index.hpp
   friend auto operator<=>(const LinkKey&, const LinkKey&) = default;
 };
 inline constexpr uint8_t kChannelCount = 4;

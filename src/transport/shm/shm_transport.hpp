@@ -21,9 +21,10 @@ struct ShmOptions {
   std::vector<GlobalRank> members;  // all ranks of this host in the communicator, self included
   // Per peer and channel; equal on all members. Rounded down to a power of two of at least 8 KiB,
   // then halved until the rings of all peers and channels fit in 16 MiB per rank (or are 8 KiB).
-  uint64_t ring_bytes = 128 * 1024;
-  uint64_t single_copy_min_bytes = 16 * 1024;  // payloads from here on are read by the receiver
-  bool single_copy = true;                     // process_vm_readv where the kernel permits it
+  uint64_t ring_bytes = uint64_t{128} << 10;
+  uint64_t single_copy_min_bytes = uint64_t{16}
+                                   << 10;  // payloads from here on are read by the receiver
+  bool single_copy = true;                 // process_vm_readv where the kernel permits it
   uint64_t job_id = 0;
 };
 

@@ -133,7 +133,8 @@ void divide_integers(void* data, size_t count, uint64_t divisor) {
     T value;
     std::memcpy(&value, at, sizeof(T));
     const bool negative = value < T{0};
-    const auto wide = static_cast<uint64_t>(value);
+    const auto wide = static_cast<uint64_t>(
+        static_cast<std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>(value));
     const uint64_t quotient = (negative ? uint64_t{0} - wide : wide) / divisor;
     value = static_cast<T>(negative ? uint64_t{0} - quotient : quotient);
     std::memcpy(at, &value, sizeof(T));

@@ -89,15 +89,17 @@ class Share {
 
   [[nodiscard]] uint64_t wrong_elements() const {
     const auto world = static_cast<size_t>(context_->size);
-    const float sum = static_cast<float>(world * (world + 1) / 2);
+    const size_t whole_sum = world * (world + 1) / 2;
+    const auto sum = static_cast<float>(whole_sum);
     // reduce_scatter leaves the result at the front of its input
     const std::vector<float>& output = collective_ == Collective::kReduceScatter ? send_ : recv_;
     const size_t elements = collective_ == Collective::kReduceScatter ? count_ : output.size();
     uint64_t wrong = 0;
     for (size_t i = 0; i < elements; ++i) {
-      const float gathered = static_cast<float>(i / count_ + 1);
+      const size_t owner = i / count_;
+      const auto gathered = static_cast<float>(owner + 1);
       const float expected = collective_ == Collective::kAllGather ? gathered : sum;
-      wrong += std::memcmp(&output[i], &expected, sizeof(float)) != 0 ? 1U : 0U;
+      wrong += output[i] != expected ? 1U : 0U;
     }
     return wrong;
   }
@@ -161,6 +163,7 @@ double operate_all(std::vector<std::unique_ptr<Share>>& shares, int times) {
   }
   std::barrier<> ended(static_cast<std::ptrdiff_t>(shares.size()));
   std::vector<std::thread> threads;
+  threads.reserve(shares.size());
   for (const auto& share : shares) {
     threads.emplace_back([&ended, &share, times] {
       for (int i = 0; i < times; ++i) {

@@ -55,8 +55,8 @@ class SegmentGeometry {
  public:
   // Ring sizes are powers of two of at least kMinRingBytes; the wanted size is rounded down, then
   // halved until all rings of a rank fit in kMaxRingBytesPerRank or the minimum is reached.
-  static constexpr uint64_t kMinRingBytes = 8 * 1024;
-  static constexpr uint64_t kMaxRingBytesPerRank = 16 * 1024 * 1024;
+  static constexpr uint64_t kMinRingBytes = uint64_t{8} << 10;
+  static constexpr uint64_t kMaxRingBytesPerRank = uint64_t{16} << 20;
 
   SegmentGeometry(size_t member_count, uint64_t wanted_ring_bytes);
 

@@ -26,6 +26,8 @@ class TcpLink final : public Link {
  public:
   TcpLink(Context& context, const LinkKey& key);
   ~TcpLink() override;
+  TcpLink(const TcpLink&) = delete;
+  TcpLink& operator=(const TcpLink&) = delete;
 
   [[nodiscard]] Result<bool> try_send(const Frame& frame,
                                       std::span<const ConstBytes> payload) override;

@@ -41,6 +41,8 @@ class UcxLink final : public Link {
  public:
   UcxLink(Worker& worker, const LinkIdentity& identity);
   ~UcxLink() override;
+  UcxLink(const UcxLink&) = delete;
+  UcxLink& operator=(const UcxLink&) = delete;
 
   [[nodiscard]] Result<bool> try_send(const Frame& frame,
                                       std::span<const ConstBytes> payload) override;

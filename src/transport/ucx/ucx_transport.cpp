@@ -22,6 +22,8 @@ constexpr int kMaxProgressCalls = 1024;
 class WorkerTransport final : public UcxTransport {
  public:
   explicit WorkerTransport(const UcxOptions& options) : options_(options) {}
+  WorkerTransport(const WorkerTransport&) = delete;
+  WorkerTransport& operator=(const WorkerTransport&) = delete;
   ~WorkerTransport() override {
     // Peers flush what their links have sent; links give back what UCX lent them.
     peers_.clear();

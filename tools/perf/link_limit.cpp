@@ -28,7 +28,7 @@ constexpr milliseconds kConnectLimit{10'000};
 constexpr milliseconds kSettle{500};  // not counted: slow start, full token buckets
 constexpr milliseconds kCounted{1200};
 constexpr milliseconds kDrain{100};  // queues of the links empty after the last byte
-constexpr size_t kBufferBytes = 256 * 1024;
+constexpr size_t kBufferBytes = size_t{256} << 10;
 
 // What a rank tells the others about its end of a flow.
 struct Endpoint {
@@ -118,16 +118,35 @@ bool would_block(ssize_t moved) {
   return moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
 }
 
+// Payload that arrived between two moments, counted from the first arrival after `from`.
+struct Arrivals {
+  Clock::time_point from;
+  std::optional<Clock::time_point> since;
+  Clock::time_point until;
+  uint64_t bytes = 0;
+
+  void add(uint64_t count) {
+    const auto now = Clock::now();
+    if (since) {
+      bytes += count;
+      until = now;
+    } else if (now >= from) {
+      since = now;
+      until = now;
+    }
+  }
+  [[nodiscard]] double rate() const {
+    const std::chrono::duration<double> span = until - since.value_or(until);
+    return span.count() > 0.0 ? static_cast<double>(bytes) / span.count() : 0.0;
+  }
+};
+
 // Streams both ways until the time is over. Nothing if the flow broke.
 std::optional<double> stream(const Flow& flow) {
   std::vector<std::byte> buffer(kBufferBytes);
-  const auto start = Clock::now();
-  const auto count_from = start + kSettle;
-  const auto end = count_from + kCounted;
-  auto counted_since = count_from;
-  auto counted_until = count_from;
-  uint64_t received = 0;
-  bool counting = false;
+  Arrivals arrivals;
+  arrivals.from = Clock::now() + kSettle;
+  const auto end = arrivals.from + kCounted;
   while (Clock::now() < end) {
     std::array<pollfd, 2> entries{{{flow.in.get(), POLLIN, 0}, {flow.out.get(), POLLOUT, 0}}};
     if (::poll(entries.data(), entries.size(), 20) <= 0) {
@@ -135,17 +154,10 @@ std::optional<double> stream(const Flow& flow) {
     }
     if (entries[0].revents != 0) {
       const ssize_t moved = ::recv(flow.in.get(), buffer.data(), buffer.size(), 0);
-      if (moved == 0 || (moved < 0 && !would_block(moved))) {
+      if (moved > 0) {
+        arrivals.add(static_cast<uint64_t>(moved));
+      } else if (moved == 0 || !would_block(moved)) {
         return std::nullopt;
-      }
-      const auto now = Clock::now();
-      if (counting && moved > 0) {
-        received += static_cast<uint64_t>(moved);
-        counted_until = now;
-      } else if (!counting && moved > 0 && now >= count_from) {
-        counting = true;
-        counted_since = now;
-        counted_until = now;
       }
     }
     if (entries[1].revents != 0) {
@@ -155,8 +167,7 @@ std::optional<double> stream(const Flow& flow) {
       }
     }
   }
-  const std::chrono::duration<double> span = counted_until - counted_since;
-  return span.count() > 0.0 ? static_cast<double>(received) / span.count() : 0.0;
+  return arrivals.rate();
 }
 
 // The rank that carries this rank's rail in the next group.
@@ -257,7 +268,7 @@ LinkLimit measure_link_limit(horing::Communicator& comm) {
   const auto place = static_cast<size_t>(comm.group_rank_of(comm.rank()));
   uint32_t flows = 0;
   const Outcome outcome = run_flow(comm, place < usable ? &rails[place] : nullptr, flows);
-  const LinkLimit limit = evaluate(comm, gather_all(comm, outcome), flows);
+  LinkLimit limit = evaluate(comm, gather_all(comm, outcome), flows);
   std::this_thread::sleep_for(kDrain);
   comm.barrier();
   return limit;

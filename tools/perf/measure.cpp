@@ -59,6 +59,7 @@ std::vector<Table> make_expected(const Case& what, uint32_t world_size, bool che
 
 std::vector<uint32_t> group_sizes_of(const horing::Communicator& comm) {
   std::vector<uint32_t> sizes;
+  sizes.reserve(static_cast<size_t>(comm.group_count()));
   for (int32_t group = 0; group < comm.group_count(); ++group) {
     sizes.push_back(static_cast<uint32_t>(comm.group_size(group)));
   }

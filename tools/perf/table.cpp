@@ -7,6 +7,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 namespace ho::perf {
@@ -248,10 +249,10 @@ bool write_json(const Job& job, const Options& options, const std::vector<Row>& 
                                    {"link_limit_how", job.limit.how},
                                    {"results", results}};
   const std::string text = document.dump(2) + "\n";
-  std::FILE* const file = std::fopen(options.json_file.c_str(), "w");
-  const bool written = file != nullptr && std::fputs(text.c_str(), file) >= 0;
-  const bool closed = file != nullptr && std::fclose(file) == 0;
-  if (!written || !closed) {
+  std::ofstream file(options.json_file);
+  file << text;
+  file.close();
+  if (!file) {
     std::fprintf(stderr,
                  "cannot write %s: %s; give -J a file in a directory that you may write\n",
                  options.json_file.c_str(),

@@ -154,6 +154,7 @@ Result<std::shared_ptr<const JobKey>> JobKey::from_file(const std::string& path)
 Result<std::shared_ptr<const JobKey>> JobKey::from_environment() {
   if (auto secret = env::text_if_set(env::kJobKey)) {
     auto key = from_text(*secret);
+    // NOLINTNEXTLINE(clang-analyzer-cplusplus.InnerPointer): `secret` is not touched in between
     sodium_memzero(secret->data(), secret->size());
     if (!key.ok()) {
       return key.status().with_context("HORING_JOB_KEY");

@@ -19,7 +19,15 @@ std::shared_ptr<spdlog::logger> make_logger() {
   auto made =
       std::make_shared<spdlog::logger>("horing", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   made->set_pattern(line_pattern(-1));
-  made->set_level(spdlog::level::from_str(env::text(env::kLogLevel)));
+  const std::string wanted = env::text(env::kLogLevel);
+  const auto level = spdlog::level::from_str(wanted);
+  const bool unknown = level == spdlog::level::off && wanted != "off";
+  made->set_level(unknown ? spdlog::level::warn : level);
+  if (unknown) {
+    made->warn("{}={}: takes trace, debug, info, warn, error or off; using warn",
+               env::kLogLevel.name,
+               wanted);
+  }
   made->flush_on(spdlog::level::trace);
   return made;
 }

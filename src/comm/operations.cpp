@@ -41,6 +41,21 @@ Status invalid(const CollectiveCall& call, std::string_view what) {
           std::string(to_string(call.collective)) + ": " + std::string(what)};
 }
 
+// FNV-1a over what is not in a message header as it is, folded to 16 bits.
+uint16_t digest_of(const CollectiveCall& call) {
+  uint64_t hash = 0xcbf29ce484222325U;
+  const auto mix = [&hash](uint64_t value) {
+    for (int byte = 0; byte < 8; ++byte) {
+      hash = (hash ^ ((value >> (8 * byte)) & 0xffU)) * 0x100000001b3U;
+    }
+  };
+  mix(call.collective == Collective::kBroadcast ? call.root.value() : 0);
+  for (const size_t count : call.counts) {
+    mix(count);
+  }
+  return static_cast<uint16_t>(hash ^ (hash >> 16) ^ (hash >> 32) ^ (hash >> 48));
+}
+
 struct Range {
   uintptr_t begin;
   uintptr_t end;
@@ -166,6 +181,7 @@ Result<Call> Communicator::make_call(const CollectiveCall& asked,
   call.input = static_cast<const std::byte*>(root_reads ? asked.send : asked.recv);
   call.output = static_cast<std::byte*>(asked.recv);
   call.count = total_count(asked);
+  call.digest = digest_of(asked);
   call.self = self_;
   call.world_size = placement_.map.world_size();
   call.communicator = id_;

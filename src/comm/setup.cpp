@@ -115,6 +115,16 @@ Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
   HORING_ASSIGN(const uint64_t streams, env::number(env::kTcpStreams));
   HORING_ASSIGN(const uint64_t connections, env::number(env::kTcpMaxConnections));
   HORING_ASSIGN(settings.rail_pace_mbit, env::number(env::kRailPaceMbit));
+  if (timeout_ms == 0 || connect_ms == 0) {
+    return Status(
+        StatusCode::kInvalidArgument,
+        fmt::format("{}={}, {}={}: a deadline of 0 ms cannot be met; unset the variable or "
+                    "give at least 1",
+                    env::kTimeoutMs.name,
+                    timeout_ms,
+                    env::kConnectTimeoutMs.name,
+                    connect_ms));
+  }
   constexpr uint64_t kLongest = uint64_t{1} << 40;
   settings.timeout = std::chrono::milliseconds(std::clamp<uint64_t>(timeout_ms, 1, kLongest));
   settings.connect_timeout =

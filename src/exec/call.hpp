@@ -24,6 +24,7 @@ struct Call {
   std::byte* output = nullptr;
   uint64_t count = 0;                  // elements, as the caller gave them; the sum for ..._counts
   std::vector<uint64_t> block_counts;  // elements of each block of the plan
+  uint16_t digest = 0;                 // of root and counts per rank; ranks compare it
   GlobalRank self;
   uint32_t world_size = 1;
   uint16_t communicator = 0;

@@ -15,6 +15,7 @@ namespace {
 
 // An upper bound for one sleep. Wake-ups do not depend on it; it bounds what a lost one would cost.
 constexpr std::chrono::milliseconds kLongestSleep{500};
+constexpr uint8_t kPointToPointChannel = 3;
 constexpr int kYieldsForLatency = 16;
 constexpr int kYieldsForThroughput = 4;
 constexpr uint64_t kLatencyBoundBytes = 512U << 10;
@@ -322,9 +323,8 @@ void Engine::sleep(Lock& lock, Deadline deadline) {
       if (passed(call.deadline)) {
         fail_locally(lock,
                      {{StatusCode::kTimeout,
-                       fmt::format("{} ({}) did not complete within {} ms; this rank waits in: {}",
+                       fmt::format("{} did not complete within {} ms; this rank waits in: {}",
                                    call.name(),
-                                   to_string(call.algorithm),
                                    call.timeout.count(),
                                    queue.front()->run_->waiting_text())},
                       std::nullopt});
@@ -371,7 +371,8 @@ std::vector<ChannelState> Engine::states() {
         state.waiting = run.waiting_text();
       }
     }
-    if (state.entered > 0) {
+    // Collective channels are listed when idle too, so that a rank that has not come yet is named.
+    if (state.entered > 0 || channel != kPointToPointChannel) {
       states.push_back(std::move(state));
     }
   }

@@ -33,7 +33,8 @@ std::vector<std::byte> joined_copy(std::span<const ConstBytes> parts) {
 
 std::string Call::name() const {
   const std::string_view kind = point_to_point ? "send/recv" : to_string(collective);
-  return fmt::format("{} #{}", kind, sequence);
+  return fmt::format(
+      "{} #{}{}", kind, sequence, point_to_point ? "" : fmt::format(" ({})", to_string(algorithm)));
 }
 
 Run::Run(Call call,
@@ -161,7 +162,9 @@ Frame Run::frame_for(const Queue& queue, const PlanOp& op) const {
   frame.dtype = static_cast<uint8_t>(call_.dtype);
   frame.op = static_cast<uint8_t>(call_.op);
   frame.phase = static_cast<uint8_t>(op.phase);
+  frame.flags = call_.fp32_sums ? kFp32Sums : uint8_t{0};
   frame.communicator = call_.communicator;
+  frame.digest = call_.digest;
   frame.sequence = call_.point_to_point ? 0 : call_.sequence;
   frame.op_index = queue.messages;
   frame.payload_bytes = static_cast<uint32_t>(binding_.wire_bytes(op, queue.piece));
@@ -221,9 +224,7 @@ std::optional<RunError> Run::step_inside(bool* moved) {
 std::optional<RunError> Run::step_once(Queue& queue, bool* moved) {
   const Result<bool> progress = step_queue(queue);
   if (!progress.ok()) {
-    return RunError{progress.status().with_context(call_.name() + " (" +
-                                                   std::string(to_string(call_.algorithm)) + "), " +
-                                                   describe_head(queue)),
+    return RunError{progress.status().with_context(call_.name() + ", " + describe_head(queue)),
                     queue.layout->peer};
   }
   *moved |= *progress;

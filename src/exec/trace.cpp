@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <string_view>
 
 #include "base/log.hpp"
 #include "os/fd.hpp"
@@ -14,23 +15,24 @@
 namespace ho {
 namespace {
 
+constexpr std::string_view kEnd = "\n]\n";
+
 std::string header_line(uint64_t job_id) {
   return fmt::format(
-      "[{{\"name\":\"job\",\"ph\":\"M\",\"pid\":0,\"args\":{{\"job\":\"{:016x}\"}}}},\n", job_id);
+      "[{{\"name\":\"job\",\"ph\":\"M\",\"pid\":0,\"args\":{{\"job\":\"{:016x}\"}}}}", job_id);
 }
 
 std::string track_names(uint32_t rank) {
   std::string text = fmt::format(
-      "{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{0},\"args\":{{\"name\":\"rank "
-      "{0}\"}}}},\n",
+      ",\n{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{0},\"args\":{{\"name\":\"rank "
+      "{0}\"}}}}",
       rank);
   constexpr std::array<const char*, 4> kTracks{
       "intra send", "intra recv", "inter send", "inter recv"};
   for (size_t track = 0; track < kTracks.size(); ++track) {
     text += fmt::format(
-        "{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":\"{}\"}}"
-        "}},"
-        "\n",
+        ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":"
+        "\"{}\"}}}}",
         rank,
         track,
         kTracks.at(track));
@@ -41,10 +43,10 @@ std::string track_names(uint32_t rank) {
 std::string slice_line(const TraceSlice& slice, uint32_t rank) {
   const int track = (slice.lane == Lane::kInter ? 2 : 0) + (slice.kind == OpKind::kSend ? 0 : 1);
   return fmt::format(
-      "{{\"name\":\"{} #{} {} step {} piece {}\",\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},"
-      "\"dur\":{:.3f},\"args\":{{\"bytes\":{},\"peer\":{},\"chunk\":{},\"phase\":{},\"rail\":{}}}}}"
-      ","
-      "\n",
+      ",\n{{\"name\":\"{} #{} {} step {} piece "
+      "{}\",\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},"
+      "\"dur\":{:.3f},\"args\":{{\"bytes\":{},\"peer\":{},\"chunk\":{},\"phase\":{},\"rail\":{}}}}"
+      "}",
       to_string(slice.collective),
       slice.sequence,
       to_string(slice.kind),
@@ -103,11 +105,15 @@ Status TraceBuffer::append_to(const std::string& path, uint32_t rank, uint64_t j
       return system_error("trace file " + name + ": truncate", errno);
     }
     text = header;
+  } else if (const off_t size = ::lseek(file.get(), 0, SEEK_END);
+             ::ftruncate(file.get(), size - static_cast<off_t>(kEnd.size())) != 0) {
+    return system_error("trace file " + name + ": truncate", errno);
   }
   text += track_names(rank);
   for (const TraceSlice& slice : slices_) {
     text += slice_line(slice, rank);
   }
+  text += kEnd;
   if (dropped_ > 0) {
     logger().warn(
         "trace file {}: kept the first {} slices, dropped {}", name, slices_.size(), dropped_);

@@ -32,9 +32,9 @@ class TraceBuffer {
   static constexpr size_t kMostSlices = 1U << 20;
 
   void add(const TraceSlice& slice);
-  // Appends this rank's slices to the file, which all ranks of the job share: Chrome's JSON array
-  // format, whose end may be missing, so that ranks append under a lock. A file of another job is
-  // started afresh. "%r" in the path becomes the rank.
+  // Adds this rank's slices to the file, which all ranks of the job share: a JSON array of Chrome
+  // trace events. Ranks take turns under a lock; a file of another job is started afresh. "%r" in
+  // the path becomes the rank.
   [[nodiscard]] Status append_to(const std::string& path, uint32_t rank, uint64_t job_id) const;
 
  private:

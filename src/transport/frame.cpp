@@ -49,8 +49,17 @@ std::string dtype_name(uint8_t dtype) {
                              : "dtype " + std::to_string(dtype);
 }
 
+// As horing.h numbers them; the plan folder is not this one's to know.
+std::string algorithm_name(uint8_t algorithm) {
+  constexpr std::array<const char*, 5> kNames{
+      "ring", "multi_ring", "hierarchical", "ho_ring", "direct"};
+  return algorithm < kNames.size() ? kNames.at(algorithm) : std::to_string(algorithm);
+}
+
 std::string call_text(const Frame& frame) {
-  std::string text = name_of(frame.collective) + " #" + std::to_string(frame.sequence) + " of " +
+  const bool numbered = frame.collective != kPointToPoint;
+  std::string text = name_of(frame.collective) +
+                     (numbered ? " #" + std::to_string(frame.sequence) : "") + " of " +
                      std::to_string(frame.count) + " " + dtype_name(frame.dtype);
   if ((frame.collective == 1 || frame.collective == 2) && frame.op < kReduceOpCount) {
     text += " " + std::string(to_string(static_cast<ReduceOp>(frame.op)));
@@ -69,7 +78,9 @@ FrameBytes encode(const Frame& frame) {
   put(bytes, 4, frame.dtype);
   put(bytes, 5, frame.op);
   put(bytes, 6, frame.phase);
+  put(bytes, 7, frame.flags);
   put(bytes, 8, frame.communicator);
+  put(bytes, 10, frame.digest);
   put(bytes, 12, frame.sequence);
   put(bytes, 16, frame.op_index);
   put(bytes, 20, frame.payload_bytes);
@@ -89,8 +100,8 @@ Result<Frame> decode(std::span<const std::byte, kFrameBytes> bytes) {
       type > static_cast<uint8_t>(Frame::Type::kCloseRefuse)) {
     return bad("unknown type " + std::to_string(type));
   }
-  if (get<uint8_t>(bytes, 7) != 0 || get<uint16_t>(bytes, 10) != 0) {
-    return bad("reserved bytes are not zero");
+  if (get<uint8_t>(bytes, 7) > kFp32Sums) {
+    return bad("unknown flags");
   }
   Frame frame;
   frame.type = static_cast<Frame::Type>(type);
@@ -99,7 +110,9 @@ Result<Frame> decode(std::span<const std::byte, kFrameBytes> bytes) {
   frame.dtype = get<uint8_t>(bytes, 4);
   frame.op = get<uint8_t>(bytes, 5);
   frame.phase = get<uint8_t>(bytes, 6);
+  frame.flags = get<uint8_t>(bytes, 7);
   frame.communicator = get<uint16_t>(bytes, 8);
+  frame.digest = get<uint16_t>(bytes, 10);
   frame.sequence = get<uint32_t>(bytes, 12);
   frame.op_index = get<uint32_t>(bytes, 16);
   frame.payload_bytes = get<uint32_t>(bytes, 20);
@@ -128,9 +141,21 @@ Status check_expected(const Frame& expected, const Frame& got) {
     return mismatch("peer called " + peer_call + ", this rank " + own_call +
                     "; all ranks must make the same calls in the same order");
   }
+  if (expected.flags != got.flags) {
+    const bool peer_has = (got.flags & kFp32Sums) != 0;
+    return mismatch(
+        own_call + ": fp32_sums is " +
+        (peer_has ? "set on the peer, not on this rank" : "set on this rank, not on the peer") +
+        "; pass the same call options on all ranks");
+  }
+  if (expected.digest != got.digest) {
+    return mismatch(own_call +
+                    ": peer passed another root or other counts per rank, though their sum "
+                    "is the same; pass the same on all ranks");
+  }
   if (expected.algorithm != got.algorithm) {
-    return mismatch(own_call + ": peer uses algorithm " + std::to_string(got.algorithm) +
-                    ", this rank " + std::to_string(expected.algorithm) +
+    return mismatch(own_call + ": peer uses algorithm " + algorithm_name(got.algorithm) +
+                    ", this rank " + algorithm_name(expected.algorithm) +
                     "; set the same algorithm on all ranks");
   }
   return mismatch(own_call + ": peer sent message " + std::to_string(got.op_index) + " of phase " +

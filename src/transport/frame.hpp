@@ -22,7 +22,9 @@ struct Frame {
   uint8_t dtype = 0;
   uint8_t op = 0;  // ReduceOp
   uint8_t phase = 0;
+  uint8_t flags = 0;          // kFp32Sums
   uint16_t communicator = 0;  // id of the (split) communicator
+  uint16_t digest = 0;        // of what else all ranks must pass alike: root, count per rank
   uint32_t sequence = 0;      // the operation's number in its channel, from 1
   uint32_t op_index = 0;      // link-local: the k-th message of this operation on this link
   uint32_t payload_bytes = 0;
@@ -30,6 +32,7 @@ struct Frame {
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
+inline constexpr uint8_t kFp32Sums = 1;
 inline constexpr size_t kFrameBytes = 32;
 inline constexpr uint32_t kMaxPayloadBytes = 1U << 26;
 

@@ -260,7 +260,9 @@ ParsedOptions parse_options(Collective collective, int argc, const char* const* 
     understand(text, parsed.options);
   } catch (const CLI::ParseError& error) {
     std::ostream nowhere(nullptr);
-    parsed.exit_status = app.exit(error, print ? std::cout : nowhere, print ? std::cerr : nowhere);
+    // One rank prints help; errors come from all, since the first rank that ends may end the others.
+    const bool failed = app.exit(error, print ? std::cout : nowhere, std::cerr) != 0;
+    parsed.exit_status = failed ? 2 : 0;
   }
   return parsed;
 }

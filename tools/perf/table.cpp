@@ -252,13 +252,14 @@ bool write_json(const Job& job, const Options& options, const std::vector<Row>& 
   std::ofstream file(options.json_file);
   file << text;
   file.close();
-  if (!file) {
+  const bool written = !file.fail();
+  if (!written) {
     std::fprintf(stderr,
                  "cannot write %s: %s; give -J a file in a directory that you may write\n",
                  options.json_file.c_str(),
                  std::strerror(errno));
   }
-  return written && closed;
+  return written;
 }
 
 }  // namespace ho::perf

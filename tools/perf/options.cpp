@@ -260,7 +260,8 @@ ParsedOptions parse_options(Collective collective, int argc, const char* const* 
     understand(text, parsed.options);
   } catch (const CLI::ParseError& error) {
     std::ostream nowhere(nullptr);
-    // One rank prints help; errors come from all, since the first rank that ends may end the others.
+    // One rank prints help; errors come from all, since the first rank that ends may end the
+    // others.
     const bool failed = app.exit(error, print ? std::cout : nowhere, std::cerr) != 0;
     parsed.exit_status = failed ? 2 : 0;
   }

@@ -498,6 +498,13 @@ RunWait Run::wait_state() const {
         barrier_blocked ? 1 : std::min(std::max<uint64_t>(intra_messages_left_, 1), per_wake));
     wait.intra_releases = true;
   }
+  // In a flat ring every message is forwarded, so what lies here unread may be what the socket's
+  // other end is waiting for, all the way around.
+  const bool flat = call_.algorithm == Algorithm::kRing || call_.algorithm == Algorithm::kMultiRing;
+  if (flat && wait.intra_arrivals == 0 && intra_messages_left_ > 0) {
+    wait.intra_arrivals = 1;
+    wait.intra_releases = true;
+  }
   return wait;
 }
 

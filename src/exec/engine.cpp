@@ -313,24 +313,32 @@ RunWait Engine::merged_wait(Deadline* earliest) const {
   return merged;
 }
 
+// The operation whose deadline has passed. It may be one that still queues behind another of its
+// channel, whose own deadline is later: what they wait for is then the first one's to say.
+RunError Engine::late_operation() const {
+  for (const auto& [key, queue] : lanes_) {
+    for (const auto& operation : queue) {
+      const Call& call = operation->run_->call();
+      if (passed(call.deadline)) {
+        return {{StatusCode::kTimeout,
+                 fmt::format("{} did not complete within {} ms; this rank waits in: {}",
+                             call.name(),
+                             call.timeout.count(),
+                             queue.front()->run_->waiting_text())},
+                std::nullopt};
+      }
+    }
+  }
+  return {{StatusCode::kInternal, "a deadline passed that belongs to no operation"}, std::nullopt};
+}
+
 void Engine::sleep(Lock& lock, Deadline deadline) {
   Deadline until = deadline_after(kLongestSleep);
   Deadline earliest = Deadline::max();
   const RunWait wait = merged_wait(&earliest);
   if (passed(earliest)) {
-    for (const auto& [key, queue] : lanes_) {
-      const Call& call = queue.front()->run_->call();
-      if (passed(call.deadline)) {
-        fail_locally(lock,
-                     {{StatusCode::kTimeout,
-                       fmt::format("{} did not complete within {} ms; this rank waits in: {}",
-                                   call.name(),
-                                   call.timeout.count(),
-                                   queue.front()->run_->waiting_text())},
-                      std::nullopt});
-        return;
-      }
-    }
+    fail_locally(lock, late_operation());
+    return;
   }
   until = std::min({until, deadline, earliest});
   const WaitHint hint{wait.intra_arrivals, wait.intra_releases};

@@ -121,6 +121,7 @@ class Engine {
     int yields = 0;
   };
   void idle(Lock& lock, Deadline deadline, Idleness& idleness);
+  [[nodiscard]] RunError late_operation() const;
   [[nodiscard]] bool latency_bound() const;
   void sleep(Lock& lock, Deadline deadline);
   [[nodiscard]] RunWait merged_wait(Deadline* earliest) const;

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -206,7 +207,10 @@ void Stream::next_message() {
   socket_->readable |= low_water_bytes_ > 1;
 }
 
-void Stream::await_bytes(size_t missing) {
+void Stream::await_rest(HeaderRead how, size_t payload_bytes) {
+  const size_t missing = how == HeaderRead::kAlone && !header_complete()
+                             ? kFrameBytes - header_bytes_
+                             : kFrameBytes - header_bytes_ + payload_bytes - payload_bytes_;
   const size_t wanted = missing <= kSmallPayloadBytes ? 1 : std::min(missing, kMaxLowWaterBytes);
   if (wanted == low_water_bytes_) {
     return;
@@ -216,6 +220,15 @@ void Stream::await_bytes(size_t missing) {
   if (::setsockopt(socket_->fd.get(), SOL_SOCKET, SO_RCVLOWAT, &value, sizeof value) == 0) {
     low_water_bytes_ = wanted;
   }
+}
+
+bool Stream::look_below_mark() {
+  int waiting = 0;
+  if (low_water_bytes_ > 1 && ::ioctl(socket_->fd.get(), FIONREAD, &waiting) == 0 && waiting > 0) {
+    socket_->readable = true;
+    return true;
+  }
+  return false;
 }
 
 Status Stream::check_alive() {

@@ -5,6 +5,8 @@
 //
 // While a large message is awaited the socket's low-water mark (SO_RCVLOWAT) is set to what is
 // missing, at most kMaxLowWaterBytes: the process is then woken once per piece, not per packet.
+// What stays below the mark because the peer sends something else than is awaited is found by
+// look_below_mark().
 #pragma once
 
 #include <sys/uio.h>
@@ -65,8 +67,12 @@ class Stream {
   }
   // Something can be read without a new edge.
   [[nodiscard]] bool may_read() const { return socket_->readable || ahead_begin_ != ahead_end_; }
-  // Called when a read of a message with that much missing would block.
-  void await_bytes(size_t missing);
+  // Called when a read of the head message would block: the next edge comes when the rest of its
+  // header, read as said, and of its payload can be read, or as much as the mark may ask for.
+  void await_rest(HeaderRead how, size_t payload_bytes);
+  // Bytes that lie below the mark can be read from now on; true if there were any. Call about once
+  // a second while a message is awaited.
+  [[nodiscard]] bool look_below_mark();
 
   // Whether the kernel still gets answers from the peer's kernel. An error once data has been
   // unanswered for about 10 s. A peer that is merely slow or stopped answers (its window is

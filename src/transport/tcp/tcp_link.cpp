@@ -166,7 +166,7 @@ Result<bool> TcpLink::receive(const Frame& expected, std::span<const Bytes> part
   }
   HORING_ASSIGN(const bool complete, stream.read_payload(parts, expected.payload_bytes));
   if (!complete) {
-    stream.await_bytes(expected.payload_bytes - stream.payload_bytes());
+    stream.await_rest(HeaderRead::kWithPayload, expected.payload_bytes);
     return false;
   }
   stream.next_message();
@@ -188,7 +188,7 @@ Result<bool> TcpLink::receive_header(const Frame& expected,
     const HeaderRead how = header_read(expected.payload_bytes);
     HORING_ASSIGN(const bool complete, stream.read_header(how, parts));
     if (!complete) {
-      stream.await_bytes(how == HeaderRead::kAlone ? 1 : kFrameBytes + expected.payload_bytes);
+      stream.await_rest(how, expected.payload_bytes);
       return false;
     }
     HORING_ASSIGN(const Frame frame, decode(stream.header()));
@@ -237,6 +237,7 @@ void TcpLink::tick() {
   Status status;
   for (size_t i = 0; i < streams_.size() && status.ok(); ++i) {
     status = streams_[i]->check_alive();
+    event_ |= recv_active_ && streams_[i]->look_below_mark();
   }
   if (status.ok() && !recv_active_ && streams_[0]->may_read()) {
     status = inspect();

@@ -136,7 +136,7 @@ Status TcpLink::inspect() {
   }
   HORING_ASSIGN(const bool complete, stream.read_header(HeaderRead::kAlone, {}));
   if (!complete) {
-    stream.await_bytes(1);
+    stream.await_rest(HeaderRead::kAlone, 0);
     return {};
   }
   HORING_ASSIGN(const Frame frame, decode(stream.header()));

@@ -1,0 +1,147 @@
+// When a stream is woken for what arrives, over real sockets on loopback.
+#include "transport/tcp/stream.hpp"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <vector>
+
+#include "catch.hpp"
+#include "os/fd.hpp"
+
+namespace ho::tcp {
+namespace {
+
+constexpr size_t kPayload = 8192;
+
+struct Ends {
+  Fd writer;
+  std::unique_ptr<Socket> reader;
+};
+
+Ends connected_pair() {
+  const Fd listener(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  REQUIRE(::bind(listener.get(), generic, size) == 0);
+  REQUIRE(::listen(listener.get(), 1) == 0);
+  REQUIRE(::getsockname(listener.get(), generic, &size) == 0);
+  Fd writer(::socket(AF_INET, SOCK_STREAM, 0));
+  REQUIRE(::connect(writer.get(), generic, size) == 0);
+  Fd accepted(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK));
+  REQUIRE(accepted.get() >= 0);
+  return {std::move(writer), std::make_unique<Socket>(std::move(accepted))};
+}
+
+class Reader {
+ public:
+  explicit Reader(Ends ends) : writer_(std::move(ends.writer)), stream_(std::move(ends.reader)) {
+    Frame frame;
+    frame.payload_bytes = kPayload;
+    const FrameBytes header = encode(frame);
+    message_.assign(header.begin(), header.end());
+    message_.resize(kFrameBytes + kPayload, std::byte{7});
+    epoll_ = Fd(::epoll_create1(0));
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLET;
+    REQUIRE(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, stream_.socket().fd.get(), &event) == 0);
+  }
+
+  void send(size_t from, size_t to) {
+    REQUIRE(::send(writer_.get(), message_.data() + from, to - from, 0) ==
+            static_cast<ssize_t>(to - from));
+  }
+  // Whether an edge came within `timeout_ms`.
+  bool edge(int timeout_ms) {
+    epoll_event event{};
+    const bool came = ::epoll_wait(epoll_.get(), &event, 1, timeout_ms) == 1;
+    stream_.socket().readable |= came;
+    return came;
+  }
+  // Reads what there is; asks to be woken for the rest.
+  bool read() {
+    const Bytes part(payload_);
+    const std::span<const Bytes> parts(&part, 1);
+    const auto header = stream_.read_header(HeaderRead::kWithPayload, parts);
+    REQUIRE(header.ok());
+    bool complete = *header;
+    if (complete) {
+      const auto payload = stream_.read_payload(parts, kPayload);
+      REQUIRE(payload.ok());
+      complete = *payload;
+    }
+    if (!complete) {
+      stream_.await_rest(HeaderRead::kWithPayload, kPayload);
+    } else {
+      stream_.next_message();
+    }
+    return complete;
+  }
+  [[nodiscard]] size_t message_bytes() const { return message_.size(); }
+  Stream& stream() { return stream_; }
+
+ private:
+  Fd writer_;
+  Fd epoll_;
+  Stream stream_;
+  std::vector<std::byte> message_;
+  std::vector<std::byte> payload_ = std::vector<std::byte>(kPayload);
+};
+
+constexpr int kLong = 10'000;  // milliseconds; only a failure waits for them
+
+}  // namespace
+
+TEST_CASE("a message cut anywhere wakes its reader once all of it is there") {
+  for (const size_t cut : {size_t{1},
+                           size_t{8},
+                           kFrameBytes - 1,
+                           kFrameBytes,
+                           kFrameBytes + 1,
+                           kFrameBytes + kPayload / 2,
+                           kFrameBytes + kPayload - 1}) {
+    INFO("cut after " << cut << " bytes");
+    Reader reader(connected_pair());
+    for (int message = 0; message < 3; ++message) {
+      reader.send(0, cut);
+      while (!reader.stream().may_read()) {
+        // The mark of the message before may hold the first part back.
+        if (!reader.edge(20)) {
+          (void)reader.stream().look_below_mark();
+        }
+      }
+      CHECK_FALSE(reader.read());
+      reader.send(cut, reader.message_bytes());
+      bool complete = false;
+      while (!complete) {
+        REQUIRE(reader.edge(kLong));
+        complete = reader.read();
+      }
+    }
+  }
+}
+
+TEST_CASE("what stays below the mark is found by looking") {
+  Reader reader(connected_pair());
+  CHECK_FALSE(reader.read());
+  CHECK_FALSE(reader.stream().look_below_mark());
+  reader.send(0, kFrameBytes);  // as a peer does whose message is shorter than awaited
+  CHECK_FALSE(reader.edge(50));
+  CHECK_FALSE(reader.stream().may_read());
+  pollfd readable{reader.stream().socket().fd.get(), POLLIN, 0};
+  for (int i = 0; i < kLong && !reader.stream().look_below_mark(); ++i) {
+    (void)::poll(&readable, 1, 1);
+  }
+  CHECK(reader.stream().may_read());
+  CHECK_FALSE(reader.read());
+  CHECK(reader.stream().header_complete());
+}
+
+}  // namespace ho::tcp

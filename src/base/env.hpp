@@ -28,6 +28,7 @@ inline constexpr Variable kRendezvous{"HORING_RENDEZVOUS", "", "Where the ranks 
 inline constexpr Variable kHostId{"HORING_HOST_ID", "", "Overrides the host identity that ranks are grouped by; ranks with equal values form one group.", false};
 inline constexpr Variable kGroupFile{"HORING_GROUP_FILE", "", "JSON file that maps host names to groups (for example by switch): {\"groups\": [[\"node1\", \"node2\"], [\"node3\"]]}.", false};
 inline constexpr Variable kSocketIfname{"HORING_SOCKET_IFNAME", "", "Interfaces that may be rails, in NCCL's syntax: a list of prefixes (eth,ib), =exact names (=eth0,eth1) or ^excluded prefixes (^docker,lo).", false};
+inline constexpr Variable kRails{"HORING_RAILS", "0", "Rails between groups, at most the ranks of the smallest group. 0 chooses as many as carry the most and of equals the fewest: one per NIC that all groups have, more on NICs faster than 10 Gbit/s.", true};
 inline constexpr Variable kAlgorithm{"HORING_ALGORITHM", "auto", "Algorithm of every collective: auto, ring, multi_ring, hierarchical, ho_ring or direct.", true};
 inline constexpr Variable kPieceBytes{"HORING_PIECE_BYTES", "0", "Bytes of a chunk that move as one piece; 0 chooses by size.", true};
 inline constexpr Variable kDirectMaxBytes{"HORING_DIRECT_MAX_BYTES", "8192", "Largest total size in bytes for which auto chooses the direct algorithm.", true};

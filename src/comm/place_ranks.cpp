@@ -59,16 +59,20 @@ Result<Placement> place_ranks(ControlPlane& plane,
   HORING_ASSIGN(const RankCard mine, own_card(host_id, plane.rendezvous().local_rank, group_file));
   HORING_ASSIGN(const std::vector<RankCard> cards, exchange_cards(plane, mine, deadline));
   HORING_TRY(agree(cards));
-  HORING_ASSIGN(Assignment assignment, assign_rails(cards, group_file));
+  HORING_ASSIGN(const uint64_t rails, env::number(env::kRails));
+  const auto wanted = static_cast<uint32_t>(std::min<uint64_t>(rails, cards.size()));
+  HORING_ASSIGN(Assignment assignment, assign_rails(cards, group_file, wanted));
   const GlobalRank self(plane.rendezvous().rank);
   logger().info("{}", explain_rank(assignment, self));
-  Placement placement{std::move(assignment.map), {}, {}, {}, std::move(assignment.warnings)};
+  Placement placement{
+      std::move(assignment.map), {}, {}, {}, {}, wanted, std::move(assignment.warnings)};
   for (size_t rank = 0; rank < cards.size(); ++rank) {
     const uint32_t host = assignment.host_of_rank[rank];
     placement.host_id.push_back(std::to_string(host));
     placement.host_name.push_back(assignment.host_names[host]);
     const AssignedNic& nic = assignment.nic_of_rank[rank];
     placement.nic.push_back({nic.name, nic.address});
+    placement.nic_mbit.push_back(nic.speed_mbit);
   }
   return placement;
 }

@@ -1,9 +1,46 @@
 #include "comm/placement.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "topo/rail_choice.hpp"
+
 namespace ho {
+namespace {
+
+// Seats of `ranks`, in that order.
+std::vector<RailSeat> seats_of(const Placement& placement, const std::vector<GlobalRank>& ranks) {
+  std::map<std::pair<std::string, std::string>, size_t> numbers;
+  std::vector<RailSeat> seats;
+  for (const GlobalRank rank : ranks) {
+    const auto nic = std::pair(placement.host_id[rank.at()], placement.nic[rank.at()].address);
+    const size_t number = numbers.emplace(nic, numbers.size()).first->second;
+    seats.push_back({number, placement.nic_mbit[rank.at()]});
+  }
+  return seats;
+}
+
+// Different NICs under the first rails, as many rails as that is worth.
+Result<GroupMap> with_suited_rails(const Placement& placement) {
+  if (placement.map.group_count() == 1) {
+    return placement.map;
+  }
+  std::vector<std::vector<GlobalRank>> groups;
+  std::vector<std::vector<RailSeat>> seats;
+  for (uint32_t g = 0; g < placement.map.group_count(); ++g) {
+    const std::vector<GlobalRank>& before = placement.map.members(GroupIndex(g));
+    std::vector<GlobalRank>& members = groups.emplace_back();
+    for (const size_t at : deal_nics(seats_of(placement, before))) {
+      members.push_back(before[at]);
+    }
+    seats.push_back(seats_of(placement, members));
+  }
+  HORING_ASSIGN(const GroupMap map, GroupMap::from_members(std::move(groups)));
+  return map.with_rails(choose_rail_count(seats, placement.wanted_rails));
+}
+
+}  // namespace
 
 std::vector<RailInterface> Placement::rails_of(GlobalRank rank) const {
   std::vector<RailInterface> rails;
@@ -42,14 +79,24 @@ Result<Placement> Placement::part(const std::vector<GlobalRank>& members) const 
   std::vector<std::string> ids;
   std::vector<std::string> names;
   std::vector<RailInterface> nics;
+  std::vector<uint64_t> speeds;
   for (const GlobalRank rank : members) {
     labels.push_back(std::to_string(map.group_of(rank).value()));
     ids.push_back(host_id[rank.at()]);
     names.push_back(host_name[rank.at()]);
     nics.push_back(nic[rank.at()]);
+    speeds.push_back(nic_mbit[rank.at()]);
   }
   HORING_ASSIGN(GroupMap groups, GroupMap::from_labels(labels));
-  return Placement{std::move(groups), std::move(ids), std::move(names), std::move(nics), {}};
+  Placement made{std::move(groups),
+                 std::move(ids),
+                 std::move(names),
+                 std::move(nics),
+                 std::move(speeds),
+                 wanted_rails,
+                 {}};
+  HORING_ASSIGN(made.map, with_suited_rails(made));
+  return made;
 }
 
 }  // namespace ho

@@ -17,6 +17,8 @@ struct Placement {
   std::vector<std::string> host_id;    // by rank
   std::vector<std::string> host_name;  // by rank
   std::vector<RailInterface> nic;      // by rank: its own
+  std::vector<uint64_t> nic_mbit;      // by rank: that NIC's speed, 0: unknown
+  uint32_t wanted_rails = 0;           // HORING_RAILS; 0: chosen
   std::vector<std::string> warnings;
 
   // The interfaces that `rank` uses for each rail: those of its group's rail ranks; its own where a
@@ -28,7 +30,8 @@ struct Placement {
     return host_id[a.at()] == host_id[b.at()];
   }
   [[nodiscard]] std::vector<GlobalRank> ranks_on_host_of(GlobalRank rank) const;
-  // The ranks `members` (of this placement, in their new order) as a placement of their own.
+  // The ranks `members` (of this placement, in their new order) as a placement of their own, with
+  // an order inside the groups and a number of rails that suit the NICs they have.
   [[nodiscard]] Result<Placement> part(const std::vector<GlobalRank>& members) const;
 };
 

@@ -46,7 +46,7 @@ Result<GroupMap> GroupMap::from_members(std::vector<std::vector<GlobalRank>> mem
   GroupMap map;
   map.group_of_.resize(world);
   map.group_rank_of_.resize(world);
-  map.rail_count_ = std::numeric_limits<uint32_t>::max();
+  map.smallest_group_ = std::numeric_limits<uint32_t>::max();
   std::vector<bool> seen(world, false);
   for (size_t g = 0; g < members.size(); ++g) {
     for (size_t l = 0; l < members[g].size(); ++l) {
@@ -60,9 +60,10 @@ Result<GroupMap> GroupMap::from_members(std::vector<std::vector<GlobalRank>> mem
       map.group_rank_of_[rank.at()] = GroupRank(l);
     }
     const auto size = static_cast<uint32_t>(members[g].size());
-    map.rail_count_ = std::min(map.rail_count_, size);
+    map.smallest_group_ = std::min(map.smallest_group_, size);
     map.largest_group_ = std::max(map.largest_group_, size);
   }
+  map.rail_count_ = map.smallest_group_;
   map.members_ = std::move(members);
   return map;
 }
@@ -120,6 +121,12 @@ Result<GroupMap> GroupMap::parse(std::string_view text) {
   }
 }
 
+GroupMap GroupMap::with_rails(uint32_t rails) const {
+  GroupMap map = *this;
+  map.rail_count_ = std::clamp(rails, 1U, smallest_group_);
+  return map;
+}
+
 std::optional<RailIndex> GroupMap::rail_of(GlobalRank rank) const {
   const GroupRank local = group_rank_of(rank);
   if (local.value() >= rail_count_) {
@@ -138,7 +145,7 @@ GroupIndex GroupMap::group_behind(GroupIndex group, uint32_t steps) const {
 
 std::string GroupMap::to_string() const {
   if (equal_groups()) {
-    return std::to_string(group_count()) + "x" + std::to_string(rail_count_);
+    return std::to_string(group_count()) + "x" + std::to_string(smallest_group_);
   }
   std::string text;
   for (const auto& group : members_) {

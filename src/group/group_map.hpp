@@ -2,8 +2,8 @@
 //
 // Every rank has a global rank, belongs to one group, and has a group rank inside it (its place
 // among the group's ranks in ascending global order unless another order is given). The rails are
-// the ranks of equal group rank; with unequal groups there are as many rails as the smallest group
-// has ranks, and the ranks beyond that are "extra": they have no rail of their own.
+// the ranks of equal group rank; there are at most as many rails as the smallest group has ranks,
+// and the ranks beyond that are "extra": they have no rail of their own.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,13 @@ class GroupMap {
   [[nodiscard]] uint32_t group_size(GroupIndex group) const {
     return static_cast<uint32_t>(members_[group.at()].size());
   }
-  // Ranks of the smallest group.
+  // The same groups with `rails` rails, at least 1 and at most the ranks of the smallest group.
+  [[nodiscard]] GroupMap with_rails(uint32_t rails) const;
+
+  // Ranks of the smallest group unless with_rails() said less.
   [[nodiscard]] uint32_t rail_count() const { return rail_count_; }
-  [[nodiscard]] bool equal_groups() const { return rail_count_ == largest_group_; }
+  [[nodiscard]] uint32_t smallest_group() const { return smallest_group_; }
+  [[nodiscard]] bool equal_groups() const { return smallest_group_ == largest_group_; }
 
   [[nodiscard]] GroupIndex group_of(GlobalRank rank) const { return group_of_[rank.at()]; }
   [[nodiscard]] GroupRank group_rank_of(GlobalRank rank) const { return group_rank_of_[rank.at()]; }
@@ -66,6 +70,7 @@ class GroupMap {
   std::vector<GroupIndex> group_of_;
   std::vector<GroupRank> group_rank_of_;
   uint32_t rail_count_ = 0;
+  uint32_t smallest_group_ = 0;
   uint32_t largest_group_ = 0;
 };
 

@@ -23,7 +23,7 @@ Status check_request(const GroupMap& map, const PlanRequest& request) {
       (request.ring_count == 0 || request.ring_count > map.rail_count())) {
     return invalid("multi_ring with " + std::to_string(request.ring_count) + " rings on groups " +
                    map.to_string() + ": use 1 to " + std::to_string(map.rail_count()) +
-                   " (the ranks of the smallest group)");
+                   " (the rails)");
   }
   return {};
 }

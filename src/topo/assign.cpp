@@ -3,11 +3,10 @@
 // 2. A NIC for each rank, host by host: evenly first, then near, then on a subnet that the other
 //    groups have too, then fast (seating.hpp).
 // 3. The order of the ranks in their group. Rail r of every group should reach rail r of the
-// others,
-//    so the smallest group sets a subnet per rail and the others order their ranks after it; and
-//    the first rails should use different NICs, because plans with fewer rings than rails use
-//    those.
-// 4. One address per rail, of one family and subnet in all groups where there is one.
+//    others, so the smallest group sets a subnet per rail and the others order their ranks after
+//    it; and the first rails should use different NICs, because fewer rails than ranks use those.
+// 4. How many rails there are (rail_choice.hpp).
+// 5. One address per rail, of one family and subnet in all groups where there is one.
 #include "topo/assign.hpp"
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <set>
 
 #include "topo/address.hpp"
+#include "topo/rail_choice.hpp"
 #include "topo/seating.hpp"
 
 namespace ho {
@@ -82,8 +82,10 @@ void add_subnets(const Nic& nic, Subnets& subnets) {
 
 class Assigner {
  public:
-  Assigner(std::span<const RankCard> cards, const std::optional<GroupFile>& group_file)
-      : cards_(cards), group_file_(group_file) {}
+  Assigner(std::span<const RankCard> cards,
+           const std::optional<GroupFile>& group_file,
+           uint32_t wanted_rails)
+      : cards_(cards), group_file_(group_file), wanted_rails_(wanted_rails) {}
 
   Result<Assignment> run() {
     if (cards_.empty() || cards_.size() > kMaxRanks) {
@@ -100,8 +102,9 @@ class Assigner {
     seats_.resize(cards_.size());
     seat_all();
     order_all();
+    rail_count_ = choose_rail_count(seats_by_group(), wanted_rails_);
     HORING_ASSIGN(GroupMap map, GroupMap::from_members(members_));
-    return finish(std::move(map));
+    return finish(map.with_rails(static_cast<uint32_t>(rail_count_)));
   }
 
  private:
@@ -313,19 +316,32 @@ class Assigner {
     }
   }
 
-  // The first rank of each NIC, then the second of each, ...: the order stays as it is where NICs
-  // were dealt out in turn.
-  void distinct_nics_first(std::vector<GlobalRank>& members) const {
-    std::map<std::pair<size_t, size_t>, uint32_t> dealt;
-    std::vector<std::pair<uint32_t, GlobalRank>> keyed;
+  [[nodiscard]] std::vector<RailSeat> rail_seats(const std::vector<GlobalRank>& members) const {
+    std::map<std::pair<size_t, size_t>, size_t> numbers;
+    std::vector<RailSeat> seats;
     for (const GlobalRank rank : members) {
       const Seat& seat = seats_[rank.at()];
-      keyed.emplace_back(dealt[{seat.host, seat.nic}]++, rank);
+      const Nic* nic = nic_of(rank.at());
+      const size_t number =
+          numbers.emplace(std::pair(seat.host, seat.nic), numbers.size()).first->second;
+      seats.push_back({number, nic == nullptr ? 0 : nic->speed_mbit});
     }
-    std::stable_sort(
-        keyed.begin(), keyed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    return seats;
+  }
+
+  [[nodiscard]] std::vector<std::vector<RailSeat>> seats_by_group() const {
+    std::vector<std::vector<RailSeat>> groups;
+    for (const auto& members : members_) {
+      groups.push_back(rail_seats(members));
+    }
+    return groups;
+  }
+
+  void distinct_nics_first(std::vector<GlobalRank>& members) const {
+    const std::vector<GlobalRank> before = members;
+    const std::vector<size_t> order = deal_nics(rail_seats(before));
     for (size_t i = 0; i < members.size(); ++i) {
-      members[i] = keyed[i].second;
+      members[i] = before[order[i]];
     }
   }
 
@@ -495,6 +511,7 @@ class Assigner {
 
   std::span<const RankCard> cards_;
   const std::optional<GroupFile>& group_file_;
+  uint32_t wanted_rails_;
   bool loopback_reaches_all_ = true;
   std::vector<Host> hosts_;
   std::vector<uint32_t> host_of_rank_;
@@ -507,8 +524,9 @@ class Assigner {
 }  // namespace
 
 Result<Assignment> assign_rails(std::span<const RankCard> cards,
-                                const std::optional<GroupFile>& group_file) {
-  return Assigner(cards, group_file).run();
+                                const std::optional<GroupFile>& group_file,
+                                uint32_t rails) {
+  return Assigner(cards, group_file, rails).run();
 }
 
 }  // namespace ho

@@ -27,7 +27,7 @@ struct AssignedNic {
 
 struct Assignment {
   // Group ranks ascend with the global rank, except where another order puts rail r of every group
-  // on one subnet, or different NICs under the first rails.
+  // on one subnet, or different NICs under the first rails. As many rails as rail_choice.hpp says.
   GroupMap map;
   // NICs that every group has: in each group, rails 0 .. ring_count - 1 use different NICs. At
   // least 1.
@@ -39,9 +39,11 @@ struct Assignment {
   std::vector<std::string> warnings;
 };
 
-// cards[r] is rank r's. Without a group file the groups are the hosts.
+// cards[r] is rank r's. Without a group file the groups are the hosts. `rails` as in
+// choose_rail_count(): 0 chooses.
 [[nodiscard]] Result<Assignment> assign_rails(std::span<const RankCard> cards,
-                                              const std::optional<GroupFile>& group_file);
+                                              const std::optional<GroupFile>& group_file,
+                                              uint32_t rails);
 
 // Rail r's NIC as `rank` (whose card is `card`) may use it, for every rail: the one its group uses
 // for that rail where that is on its host, else its own NIC on the rail's subnet, else its NICs in

@@ -21,6 +21,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<ho::RankCard> cards(3, *card);
   cards[2].host_id += "'";
   (void)ho::agree(cards);
-  (void)ho::assign_rails(cards, std::nullopt);
+  (void)ho::assign_rails(cards, std::nullopt, 0);
   return 0;
 }

@@ -76,6 +76,7 @@ uint16_t free_port() {
 std::vector<std::string> run_job(const JobOptions& options,
                                  const std::function<void(ho_comm*)>& body) {
   ::setenv("HORING_SOCKET_IFNAME", "=lo", 1);
+  ::setenv("HORING_RAILS", std::to_string(options.rails).c_str(), 1);
   const std::vector<uint32_t> groups = groups_of(options);
   const std::string rendezvous = "tcp://127.0.0.1:" + std::to_string(free_port());
   std::vector<std::string> errors(groups.size());

@@ -14,6 +14,7 @@ struct JobOptions {
   std::string groups = "2x2";   // GroupMap::parse's syntax
   bool round_robin = false;     // ranks dealt over the groups in turn instead of block order
   uint64_t timeout_ms = 20000;  // of operations
+  uint32_t rails = 64;          // HORING_RAILS: one per rank of the smallest group, or fewer
 };
 
 // Runs `body` on every rank in a thread of its own and returns each rank's error text ("" for

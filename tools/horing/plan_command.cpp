@@ -25,6 +25,7 @@ struct PlanArguments {
   std::string algorithm = "ho_ring";
   std::string groups = "4x4";
   std::optional<uint32_t> rings;
+  std::optional<uint32_t> rails;
   uint32_t root = 0;
   uint32_t rank = 0;
   bool json = false;
@@ -41,9 +42,12 @@ void declare(CLI::App& app, PlanArguments& arguments) {
       ->capture_default_str();
   app.add_option("--groups,-g", arguments.groups, "groups x ranks (4x4) or the groups' sizes (1+3)")
       ->capture_default_str();
-  app.add_option("--rings",
-                 arguments.rings,
-                 "rings of multi_ring: 1 to the ranks of the smallest group (default: all)");
+  app.add_option(
+      "--rings", arguments.rings, "rings of multi_ring: 1 to the number of rails (default: all)");
+  app.add_option("--rails",
+                 arguments.rails,
+                 "rails between the groups: 1 to the ranks of the smallest group (default: all); a "
+                 "job uses one per NIC");
   app.add_option("--root", arguments.root, "broadcast: the rank that has the data")
       ->capture_default_str();
   app.add_option("--rank", arguments.rank, "the rank whose ops and links are printed")
@@ -62,6 +66,12 @@ Result<CheckedArguments> check(const PlanArguments& arguments) {
   HORING_ASSIGN(GroupMap map, GroupMap::parse(arguments.groups));
   HORING_ASSIGN(const Collective collective, parse_collective(arguments.collective));
   HORING_ASSIGN(const Algorithm algorithm, parse_algorithm(arguments.algorithm));
+  if (arguments.rails && (*arguments.rails == 0 || *arguments.rails > map.smallest_group())) {
+    return Status(StatusCode::kInvalidArgument,
+                  "--rails " + std::to_string(*arguments.rails) + ": use 1 to " +
+                      std::to_string(map.smallest_group()) + " with groups " + arguments.groups);
+  }
+  map = map.with_rails(arguments.rails.value_or(map.smallest_group()));
   const uint32_t world = map.world_size();
   if (world > kMostRanks) {
     return Status(StatusCode::kInvalidArgument,

@@ -1,14 +1,18 @@
 #include "topo_command.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/env.hpp"
 #include "topo/assign.hpp"
 #include "topo/binding.hpp"
 #include "topo/discover.hpp"
 #include "topo/filter.hpp"
+#include "topo/rail_choice.hpp"
 
 namespace ho {
 namespace {
@@ -30,7 +34,22 @@ struct View {
   std::vector<InterfaceVerdict> verdicts;
   std::vector<RankPlace> places;
   Assignment assignment;
+  uint32_t network_rails = 0;  // of a job on several such hosts
 };
+
+uint32_t rails_among_such_hosts(const Assignment& assignment, uint32_t wanted) {
+  std::map<std::string, size_t> numbers;
+  std::vector<RailSeat> seats;
+  for (const AssignedNic& nic : assignment.nic_of_rank) {
+    const size_t number = numbers.emplace(nic.name, numbers.size()).first->second;
+    seats.push_back({number, nic.speed_mbit});
+  }
+  std::vector<RailSeat> dealt;
+  for (const size_t at : deal_nics(seats)) {
+    dealt.push_back(seats[at]);
+  }
+  return choose_rail_count({dealt, dealt}, wanted);
+}
 
 Result<Topology> find_topology(const Options& options) {
   if (options.xml) {
@@ -50,9 +69,16 @@ Result<View> look(const Options& options) {
     places.push_back(place_of_rank(topology, {}, rank));
     cards.push_back(make_rank_card(topology, filter, places.back()));
   }
-  HORING_ASSIGN(Assignment assignment, assign_rails(cards, std::nullopt));
+  HORING_ASSIGN(const uint64_t wanted, env::number(env::kRails));
+  const auto rails = static_cast<uint32_t>(std::min<uint64_t>(wanted, ranks));
+  HORING_ASSIGN(Assignment assignment, assign_rails(cards, std::nullopt, rails));
+  const uint32_t network_rails = rails_among_such_hosts(assignment, rails);
   auto verdicts = judge_interfaces(topology.interfaces, filter);
-  return View{std::move(topology), std::move(verdicts), std::move(places), std::move(assignment)};
+  return View{std::move(topology),
+              std::move(verdicts),
+              std::move(places),
+              std::move(assignment),
+              network_rails};
 }
 
 const char* or_dash(const std::string& text) {
@@ -123,7 +149,7 @@ void print_ranks(const View& view) {
                 gpu.empty() ? "" : ", GPU ",
                 gpu.c_str());
   }
-  std::printf("  rings of multi_ring: %u\n", assignment.ring_count);
+  std::printf("in a job on several such hosts: %u rails\n", view.network_rails);
   for (const std::string& warning : assignment.warnings) {
     std::printf("  warning: %s\n", warning.c_str());
   }
@@ -191,7 +217,7 @@ void print_json(const View& view) {
   auto json = devices_json(view.topology);
   json["interfaces"] = interfaces_json(view);
   json["ranks"] = ranks_json(view);
-  json["ring_count"] = view.assignment.ring_count;
+  json["network_rails"] = view.network_rails;
   json["warnings"] = view.assignment.warnings;
   // Names come from files and kernels: anything that is not UTF-8 is replaced, not thrown over.
   std::printf("%s\n",

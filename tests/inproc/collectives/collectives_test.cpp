@@ -196,6 +196,44 @@ TEST_CASE("all collectives and algorithms on many shapes") {
   }
 }
 
+TEST_CASE("fewer rails than ranks, as on nodes that share a NIC") {
+  for (const char* groups : {"2x2", "2x3", "3x4", "3+2", "2+4"}) {
+    for (const uint32_t rails : {0U, 1U, 2U}) {
+      JobOptions options;
+      options.groups = groups;
+      options.rails = rails;
+      require_job(options, [rails](ho_comm* comm) {
+        // Everybody is on one loopback interface.
+        const int32_t expected = rails == 0 ? 1 : static_cast<int32_t>(rails);
+        if (ho_comm_rail_count(comm) != expected) {
+          throw std::runtime_error("not as many rails as expected");
+        }
+        sweep(comm, {1, 1000, 20000});
+      });
+    }
+  }
+}
+
+TEST_CASE("a split communicator chooses its own rails") {
+  JobOptions options;
+  options.groups = "2x4";
+  options.rails = 0;
+  require_job(options, [](ho_comm* comm) {
+    ho_comm* odd_or_even = nullptr;
+    ho_comm* node = nullptr;
+    const int32_t rank = ho_comm_rank(comm);
+    must(ho_comm_split(comm, rank % 2, rank, &odd_or_even));
+    must(ho_comm_split(comm, ho_comm_group_of(comm, rank), rank, &node));
+    if (ho_comm_rail_count(odd_or_even) != 1 || ho_comm_rail_count(node) != 4) {
+      throw std::runtime_error("not as many rails as expected");
+    }
+    sweep(odd_or_even, {1000});
+    sweep(node, {1000});
+    ho_comm_destroy(odd_or_even);
+    ho_comm_destroy(node);
+  });
+}
+
 TEST_CASE("sizes around piece borders") {
   // Pieces are of at least 8 KiB: 2048 floats.
   require_job({"2x2"}, [](ho_comm* comm) { sweep(comm, {2047, 2048, 2049, 8192, 40000, 300001}); });

@@ -50,6 +50,20 @@ TEST_CASE("ranks convert between index spaces and back") {
   CHECK(map->group_behind(GroupIndex(0), 5) == GroupIndex(1));
 }
 
+TEST_CASE("fewer rails leave the ranks beyond them without one") {
+  const auto map = GroupMap::parse("2x4");
+  REQUIRE(map.ok());
+  const GroupMap two = map->with_rails(2);
+  CHECK(two.rail_count() == 2);
+  CHECK(two.equal_groups());
+  CHECK(two.to_string() == "2x4");
+  CHECK(two.rail_of(GlobalRank(5)) == RailIndex(1));
+  CHECK_FALSE(two.rail_of(GlobalRank(6)).has_value());
+  CHECK_FALSE(two == *map);
+  CHECK(map->with_rails(0).rail_count() == 1);
+  CHECK(map->with_rails(9) == *map);
+}
+
 TEST_CASE("labels group ranks placed in any order") {
   const auto map = GroupMap::from_labels({"b", "a", "b", "a", "c"});
   REQUIRE(map.ok());

@@ -50,6 +50,23 @@ TEST_CASE("every built plan is proved correct") {
   }
 }
 
+TEST_CASE("fewer rails than ranks in the smallest group") {
+  for (const auto& shape : test::all_shapes()) {
+    if (shape.map.world_size() > 16) {
+      continue;
+    }
+    for (uint32_t rails = 1; rails < shape.map.rail_count(); ++rails) {
+      const test::Shape fewer = {shape.name + " on " + std::to_string(rails) + " rails",
+                                 shape.map.with_rails(rails)};
+      for (uint8_t collective = 0; collective < 4; ++collective) {
+        for (uint8_t algorithm = 0; algorithm < kAlgorithmCount; ++algorithm) {
+          verify_all(fewer, static_cast<Collective>(collective), static_cast<Algorithm>(algorithm));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("a world of 64 ranks is verified as well") {
   for (const char* text : {"8x8", "4x16", "16x4"}) {
     const test::Shape shape = {text, GroupMap::parse(text).value()};

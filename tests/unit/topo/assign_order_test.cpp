@@ -15,7 +15,7 @@ namespace {
 
 ho::Assignment assign(const std::vector<RankCard>& cards,
                       const std::optional<ho::GroupFile>& file = std::nullopt) {
-  auto result = ho::assign_rails(cards, file);
+  auto result = ho::assign_rails(cards, file, 0);
   INFO((result.ok() ? "" : result.status().message()));
   REQUIRE(result.ok());
   return std::move(result).value();
@@ -197,7 +197,7 @@ TEST_CASE("a group file joins hosts; hosts stay apart") {
     }
   }
   const auto missing =
-      ho::assign_rails(cards, *ho::GroupFile::parse(R"({"groups": [["node0"]]})", "g.json"));
+      ho::assign_rails(cards, *ho::GroupFile::parse(R"({"groups": [["node0"]]})", "g.json"), 0);
   REQUIRE_FALSE(missing.ok());
   CHECK(missing.status().message().find("host node1 runs ranks but is in no group") !=
         std::string::npos);

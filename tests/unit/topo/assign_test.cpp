@@ -14,7 +14,7 @@ using ho::RankCard;
 namespace {
 
 ho::Assignment assign(const std::vector<RankCard>& cards) {
-  auto result = ho::assign_rails(cards, std::nullopt);
+  auto result = ho::assign_rails(cards, std::nullopt, 0);
   INFO((result.ok() ? "" : result.status().message()));
   REQUIRE(result.ok());
   return std::move(result).value();
@@ -198,7 +198,7 @@ TEST_CASE("no NIC: fine in one group, an error that says why in several") {
   cards = blocks({2, 2}, 1);
   cards[3].nics.clear();
   cards[3].dropped = {{"eth0", "dropped: operstate down"}, {"ib0", "dropped: no address"}};
-  const auto failed = ho::assign_rails(cards, std::nullopt);
+  const auto failed = ho::assign_rails(cards, std::nullopt, 0);
   REQUIRE_FALSE(failed.ok());
   CHECK(failed.status().message().find("host node1 (rank 3) has no usable network interface") == 0);
   CHECK(failed.status().message().find("eth0 dropped: operstate down; ib0 dropped: no address") !=
@@ -213,24 +213,24 @@ TEST_CASE("loopback serves groups on one machine only") {
   }
   CHECK(names(assign(cards)) == "lo lo");
   cards[1].host_name = "other";
-  const auto failed = ho::assign_rails(cards, std::nullopt);
+  const auto failed = ho::assign_rails(cards, std::nullopt, 0);
   REQUIRE_FALSE(failed.ok());
   CHECK(failed.status().message().find("loopback, which other hosts cannot reach") !=
         std::string::npos);
 }
 
 TEST_CASE("an empty world is an error") {
-  CHECK_FALSE(ho::assign_rails({}, std::nullopt).ok());
+  CHECK_FALSE(ho::assign_rails({}, std::nullopt, 0).ok());
 }
 
 TEST_CASE("a rank's row of rails and its explanation") {
   const auto cards = blocks({4, 4}, 2);
   const auto assignment = assign(cards);
   const auto rails = ho::rails_on_rank(assignment, GlobalRank(5), cards[5]);
-  REQUIRE(rails.size() == 4);
-  for (size_t rail = 0; rail < 4; ++rail) {
-    CHECK(rails[rail].name == "rail" + std::to_string(rail % 2));
-    CHECK(rails[rail].address == "10." + std::to_string(rail % 2 + 1) + ".0.2");
+  REQUIRE(rails.size() == 2);
+  for (size_t rail = 0; rail < 2; ++rail) {
+    CHECK(rails[rail].name == "rail" + std::to_string(rail));
+    CHECK(rails[rail].address == "10." + std::to_string(rail + 1) + ".0.2");
   }
   CHECK(ho::explain_rank(assignment, GlobalRank(5)) ==
         "rank 5 (node1): group 1, rail 1, rail1 10.2.0.2 (same NUMA node, shared by 2 ranks)");

@@ -10,6 +10,13 @@
  * Threads: a communicator may be used by one thread at a time, except ho_comm_abort and the
  * getters, which any thread may call at any time. Different communicators are independent.
  *
+ * fork: a communicator belongs to the process that made it. A child forked afterwards may call
+ * nothing but exec (the library's descriptors close then) or _exit, and should do so soon: while it
+ * lives it keeps the parent's connections open, so that the other ranks would not notice the
+ * parent's death. In the child every call with the communicator or one of its requests fails with
+ * HO_INVALID_ARGUMENT and touches nothing of the parent's; ho_comm_destroy does nothing; of the
+ * getters, those that need a lock (ho_comm_memory_bytes) give 0.
+ *
  * Option structs start with `size`: set it to sizeof the struct (HO_*_INIT does). Fields that an
  * older caller does not know take their defaults.
  */
@@ -105,7 +112,9 @@ typedef struct ho_call_options {
 #define HO_CALL_OPTIONS_INIT \
   { sizeof(ho_call_options), HO_ALGORITHM_AUTO, 0, 0 }
 
-/* What one operation moved and where its time went, for this rank. Times in nanoseconds. */
+/* What one operation moved and where its time went, for this rank. Times in nanoseconds. A call
+ * whose report has no sensible size (set it with HO_OP_REPORT_INIT) fails before anything is sent.
+ */
 typedef struct ho_op_report {
   size_t size;
   ho_algorithm algorithm;

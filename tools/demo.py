@@ -70,12 +70,14 @@ def measure(options, collective, algorithm, sizes, iterations, folder):
         sys.exit(f"{' '.join(command)}\nended with status {answer.returncode}:\n"
                  f"{answer.stdout[-2000:]}{answer.stderr[-4000:]}")
     report = json.loads(output.read_text())
-    emulation = report.get("emulation") or os.environ.get("HORING_EMULATION", "")
+    emulation = report["config"]["emulation"] or os.environ.get("HORING_EMULATION", "")
     rows = []
     for size, row in zip(sizes, report["results"], strict=True):
-        if row["wrong"] not in (0, "0"):
-            sys.exit(f"{collective} with {algorithm}, {size} bytes: {row['wrong']} wrong elements")
-        rows.append({**row, "collective": collective, "algorithm": algorithm, "size": size,
+        measured = row["out_of_place"]
+        if measured["nwrong"] != 0:
+            sys.exit(f"{collective} with {algorithm}, {size} bytes: {measured['nwrong']} wrong "
+                     "elements")
+        rows.append({**measured, "collective": collective, "algorithm": algorithm, "size": size,
                      "emulation": emulation})
     return rows
 
@@ -108,7 +110,7 @@ def table(rows):
     for row in rows:
         lines.append((
             row["collective"], size_text(row["size"]), NAMES[row["algorithm"]],
-            number(row["time_us"] / 1000, 2), number(row["algbw"], 3), number(row["busbw"], 3),
+            number(row["time"] / 1000, 2), number(row["alg_bw"], 3), number(row["bus_bw"], 3),
             number(row.get("link_share"), 3), number(row.get("overlap_ratio"), 2),
             *(number(row[f"time_p{p}"] / 1000, 2) for p in (50, 95, 99))))
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
@@ -141,7 +143,7 @@ def inner(options):
     emulation = rows[0]["emulation"]
     print("\n" + table(rows))
     print(explanation(options, emulation))
-    panels = [(c, {NAMES[a]: [(r["size"], r["time_us"]) for r in rows
+    panels = [(c, {NAMES[a]: [(r["size"], r["time"]) for r in rows
                               if r["collective"] == c and r["algorithm"] == a]
                    for a in ALGORITHMS}) for c in COLLECTIVES]
     how = "rails shaped by HTB" if emulation == "namespaces" else "rails paced by the senders"

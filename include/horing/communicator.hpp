@@ -10,6 +10,8 @@
 // Threads: one thread at a time uses a communicator and its requests; abort() and the queries may
 // be called by any thread at any time. Different communicators are independent.
 //
+// fork: a child of the process that made a communicator may only exec or _exit; horing.h says more.
+//
 // Lifetime: a Request borrows the buffers, the counts and the report of its call; all of them must
 // outlive it. A Request must end before its Communicator is destroyed.
 #pragma once

@@ -1,6 +1,7 @@
 #include "base/env.hpp"
 
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstdlib>
 
@@ -46,6 +47,14 @@ Status bad_value(const Variable& variable, std::string_view value, std::string_v
               "; change or unset the variable"};
 }
 
+bool allows(const Range& range, uint64_t value) {
+  if (range.or_zero && value == 0) {
+    return true;
+  }
+  return value >= range.least && value <= range.most && value % range.multiple_of == 0 &&
+         (!range.power_of_two || std::has_single_bit(value));
+}
+
 }  // namespace
 
 std::span<const Variable> all() {
@@ -64,14 +73,49 @@ std::string text(const Variable& variable) {
   return text_if_set(variable).value_or(std::string(variable.default_value));
 }
 
+std::string takes(const Variable& variable) {
+  if (!variable.range) {
+    return {};
+  }
+  const Range& range = *variable.range;
+  std::string text = range.or_zero ? "0, or " : "";
+  if (!range.or_word.empty()) {
+    text += std::string(range.or_word) + ", or ";
+  }
+  text += std::to_string(range.least) + " to " + std::to_string(range.most);
+  if (range.power_of_two) {
+    text += ", a power of two";
+  }
+  if (range.multiple_of > 1) {
+    text += ", a multiple of " + std::to_string(range.multiple_of);
+  }
+  return text;
+}
+
 Result<uint64_t> number(const Variable& variable) {
   const std::string value = text(variable);
   uint64_t parsed = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
-  if (error != std::errc() || end != value.data() + value.size() || value.empty()) {
-    return bad_value(variable, value, "a whole number");
+  const bool whole = error == std::errc() && end == value.data() + value.size() && !value.empty();
+  if (!whole || (variable.range && !allows(*variable.range, parsed))) {
+    return bad_value(variable, value, variable.range ? takes(variable) : "a whole number");
   }
   return parsed;
+}
+
+Status check_numbers() {
+  for (const Variable& variable : kAll) {
+    if (!variable.range) {
+      continue;
+    }
+    const std::string value = text(variable);
+    const bool unset = value.empty() && variable.default_value.empty();
+    const bool word = !value.empty() && value == variable.range->or_word;
+    if (!unset && !word) {
+      HORING_TRY(number(variable).status());
+    }
+  }
+  return {};
 }
 
 Result<bool> flag(const Variable& variable) {

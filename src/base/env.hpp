@@ -12,12 +12,27 @@
 
 namespace ho::env {
 
+// What a variable that holds a number may hold. number() and check_numbers() refuse anything else:
+// an odd value that is obeyed costs more than one that is named.
+struct Range {
+  uint64_t least = 0;
+  uint64_t most = 0;
+  bool or_zero = false;  // also 0, where that is below `least`
+  bool power_of_two = false;
+  uint64_t multiple_of = 1;
+  std::string_view or_word{};  // also this word: "auto"
+};
+
 struct Variable {
   std::string_view name;
   std::string_view default_value;  // "" = unset
   std::string_view meaning;        // one or two sentences; unit included
   bool must_agree;                 // all ranks of a job must have the same value
+  std::optional<Range> range{};    // nothing: not a number
 };
+
+inline constexpr uint64_t kLongestMs = 1'000'000'000'000;  // 31 years
+inline constexpr uint64_t kMostMbit = 1'000'000;
 
 // clang-format off
 inline constexpr Variable kLogLevel{"HORING_LOG_LEVEL", "warn", "Least severe level that is logged: trace, debug, info, warn, error or off.", false};
@@ -28,27 +43,27 @@ inline constexpr Variable kRendezvous{"HORING_RENDEZVOUS", "", "Where the ranks 
 inline constexpr Variable kHostId{"HORING_HOST_ID", "", "Overrides the host identity that ranks are grouped by; ranks with equal values form one group.", false};
 inline constexpr Variable kGroupFile{"HORING_GROUP_FILE", "", "JSON file that maps host names to groups (for example by switch): {\"groups\": [[\"node1\", \"node2\"], [\"node3\"]]}.", false};
 inline constexpr Variable kSocketIfname{"HORING_SOCKET_IFNAME", "", "Interfaces that may be rails, in NCCL's syntax: a list of prefixes (eth,ib), =exact names (=eth0,eth1) or ^excluded prefixes (^docker,lo).", false};
-inline constexpr Variable kRails{"HORING_RAILS", "0", "Rails between groups, at most the ranks of the smallest group. 0 chooses as many as carry the most and of equals the fewest: one per NIC that all groups have, more on NICs faster than 10 Gbit/s.", true};
+inline constexpr Variable kRails{"HORING_RAILS", "0", "Rails between groups, at most the ranks of the smallest group. 0 chooses as many as carry the most and of equals the fewest: one per NIC that all groups have, more on NICs faster than 10 Gbit/s.", true, Range{.least = 0, .most = 65536}};
 inline constexpr Variable kAlgorithm{"HORING_ALGORITHM", "auto", "Algorithm of every collective: auto, ring, multi_ring, hierarchical, ho_ring or direct.", true};
-inline constexpr Variable kPieceBytes{"HORING_PIECE_BYTES", "0", "Bytes of a chunk that move as one piece; 0 chooses by size.", true};
-inline constexpr Variable kDirectMaxBytes{"HORING_DIRECT_MAX_BYTES", "8192", "Largest total size in bytes for which auto chooses the direct algorithm.", true};
-inline constexpr Variable kScratchBytes{"HORING_SCRATCH_BYTES", "16777216", "Most bytes of partial sums that a rank keeps per channel; larger operations run in windows.", true};
-inline constexpr Variable kTimeoutMs{"HORING_TIMEOUT_MS", "600000", "Default deadline of an operation in milliseconds.", false};
-inline constexpr Variable kConnectTimeoutMs{"HORING_CONNECT_TIMEOUT_MS", "60000", "Deadline for creating a communicator and for opening a connection, in milliseconds.", false};
-inline constexpr Variable kTcpStreams{"HORING_TCP_STREAMS", "1", "TCP connections per rail neighbour; more than one where a single one cannot fill the link.", true};
-inline constexpr Variable kTcpMaxConnections{"HORING_TCP_MAX_CONNECTIONS", "256", "Most data connections that a rank keeps open; idle ones are closed first.", false};
+inline constexpr Variable kPieceBytes{"HORING_PIECE_BYTES", "0", "Bytes of a chunk that move as one piece; 0 chooses by size.", true, Range{.least = 1024, .most = 67108864, .or_zero = true, .multiple_of = 8}};
+inline constexpr Variable kDirectMaxBytes{"HORING_DIRECT_MAX_BYTES", "8192", "Largest total size in bytes for which auto chooses the direct algorithm.", true, Range{.least = 0, .most = 1073741824}};
+inline constexpr Variable kScratchBytes{"HORING_SCRATCH_BYTES", "16777216", "Most bytes of partial sums that a rank keeps per channel; larger operations run in windows.", true, Range{.least = 65536, .most = 68719476736}};
+inline constexpr Variable kTimeoutMs{"HORING_TIMEOUT_MS", "600000", "Default deadline of an operation in milliseconds.", false, Range{.least = 1, .most = kLongestMs}};
+inline constexpr Variable kConnectTimeoutMs{"HORING_CONNECT_TIMEOUT_MS", "60000", "Deadline for creating a communicator and for opening a connection, in milliseconds.", false, Range{.least = 1, .most = kLongestMs}};
+inline constexpr Variable kTcpStreams{"HORING_TCP_STREAMS", "1", "TCP connections per rail neighbour; more than one where a single one cannot fill the link.", true, Range{.least = 1, .most = 16}};
+inline constexpr Variable kTcpMaxConnections{"HORING_TCP_MAX_CONNECTIONS", "256", "Most data connections that a rank keeps open; idle ones are closed first.", false, Range{.least = 2, .most = 65536}};
 inline constexpr Variable kTransport{"HORING_TRANSPORT", "tcp", "Transport between groups: tcp or ucx.", true};
-inline constexpr Variable kShmRingBytes{"HORING_SHM_RING_BYTES", "131072", "Bytes of the ring in shared memory per peer and channel.", true};
+inline constexpr Variable kShmRingBytes{"HORING_SHM_RING_BYTES", "131072", "Bytes of the ring in shared memory per peer and channel; halved until all of a rank's rings fit in 16 MiB.", true, Range{.least = 8192, .most = 4194304, .power_of_two = true}};
 inline constexpr Variable kShmSingleCopy{"HORING_SHM_SINGLE_COPY", "auto", "Whether large payloads inside a group are read by the receiver with process_vm_readv: 1 where the kernel permits it, 0 never, auto where it is also measured to be faster than two copies.", false};
-inline constexpr Variable kSpinUs{"HORING_SPIN_US", "auto", "Microseconds to spin before sleeping; auto spins only where the ranks of the node leave cores free.", false};
+inline constexpr Variable kSpinUs{"HORING_SPIN_US", "auto", "Microseconds to spin before sleeping; auto spins only where the ranks of the node leave cores free.", false, Range{.least = 0, .most = 1000000, .or_word = "auto"}};
 inline constexpr Variable kProgressCpu{"HORING_PROGRESS_CPU", "auto", "CPU list for the progress thread (for example 4-7); auto takes the NUMA node of the rank's NIC, none leaves it alone.", false};
-inline constexpr Variable kTrace{"HORING_TRACE", "", "File for a Chrome/Perfetto trace, a slice per piece and lane; %r in the name is the rank, without it rank 0 merges all ranks into one file.", false};
+inline constexpr Variable kTrace{"HORING_TRACE", "", "File for a Chrome/Perfetto trace, a slice per piece and lane; %r in the name is the rank, without it all ranks of the job write into one file.", false};
 inline constexpr Variable kTopoFile{"HORING_TOPO_FILE", "", "hwloc XML file to use in place of live discovery.", false};
-inline constexpr Variable kRailPaceMbit{"HORING_RAIL_PACE_MBIT", "0", "Paces each rail's sends to this many Mbit/s in the sender; set by horing run where it may not shape links. 0 is off.", true};
+inline constexpr Variable kRailPaceMbit{"HORING_RAIL_PACE_MBIT", "0", "Paces each rail's sends to this many Mbit/s in the sender; set by horing run where it may not shape links. 0 is off.", true, Range{.least = 0, .most = kMostMbit}};
 inline constexpr Variable kEmulation{"HORING_EMULATION", "", "How horing run emulates nodes: namespaces (links shaped by the kernel), paced (loopback, paced by the sender) or none. Set by horing run, for information.", true};
 inline constexpr Variable kEmulatedRails{"HORING_EMULATED_RAILS", "", "Loopback addresses that stand for this node's rails, as name=address,...; set by horing run where it has no namespaces.", false};
-inline constexpr Variable kRailRateMbit{"HORING_RAIL_RATE_MBIT", "", "Rate of each emulated rail in Mbit/s, 0 for no limit. Set by horing run, for information.", true};
-inline constexpr Variable kPaceFd{"HORING_PACE_FD", "", "Inherited descriptor of the zeroed memory in which the ranks of an emulated node share the pace of their rails. Set by horing run.", false};
+inline constexpr Variable kRailRateMbit{"HORING_RAIL_RATE_MBIT", "", "Rate of each emulated rail in Mbit/s, 0 for no limit. Set by horing run, for information.", true, Range{.least = 0, .most = kMostMbit}};
+inline constexpr Variable kPaceFd{"HORING_PACE_FD", "", "Inherited descriptor of the zeroed memory in which the ranks of an emulated node share the pace of their rails. Set by horing run.", false, Range{.least = 0, .most = 2147483647}};
 inline constexpr Variable kCluster{"HORING_CLUSTER", "", "JSON file that describes the emulated cluster around this process. Set by horing cluster; horing run then uses that cluster.", false};
 // clang-format on
 
@@ -58,8 +73,13 @@ inline constexpr Variable kCluster{"HORING_CLUSTER", "", "JSON file that describ
 // The value, or the variable's default.
 [[nodiscard]] std::string text(const Variable& variable);
 [[nodiscard]] std::optional<std::string> text_if_set(const Variable& variable);
-// A non-negative whole number, or an error that names the variable, its value and what it takes.
+// A whole number in the variable's range, or an error that names the variable, its value and what
+// it takes.
 [[nodiscard]] Result<uint64_t> number(const Variable& variable);
+// "0, or 1024 to 67108864, a multiple of 8"; "" for a variable that holds no number.
+[[nodiscard]] std::string takes(const Variable& variable);
+// The first variable in this process's environment whose number is out of its range, as an error.
+[[nodiscard]] Status check_numbers();
 // 0/1 (also true/false, yes/no, on/off), or an error.
 [[nodiscard]] Result<bool> flag(const Variable& variable);
 

@@ -38,7 +38,7 @@ Result<std::optional<Algorithm>> forced_algorithm() {
 Result<std::chrono::nanoseconds> spin_time(size_t ranks_on_host) {
   if (env::text(env::kSpinUs) != "auto") {
     HORING_ASSIGN(const uint64_t us, env::number(env::kSpinUs));
-    return std::chrono::nanoseconds(std::chrono::microseconds(std::min<uint64_t>(us, 1000000)));
+    return std::chrono::nanoseconds(std::chrono::microseconds(us));
   }
   HORING_ASSIGN(const auto cpus, allowed_cpus());
   constexpr std::chrono::microseconds kSpin{20};
@@ -99,6 +99,9 @@ std::vector<GlobalRank> all_ranks(uint32_t world_size) {
 }  // namespace
 
 Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
+  static_assert(env::kPieceBytes.range->most <= kMaxPayloadBytes, "a piece is one message");
+  // All of them, also those that are read later or only in some cases.
+  HORING_TRY(env::check_numbers());
   CommunicatorSettings settings;
   HORING_ASSIGN(settings.rules.forced, forced_algorithm());
   HORING_ASSIGN(settings.rules.direct_max_bytes, env::number(env::kDirectMaxBytes));
@@ -115,44 +118,25 @@ Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
   HORING_ASSIGN(const uint64_t streams, env::number(env::kTcpStreams));
   HORING_ASSIGN(const uint64_t connections, env::number(env::kTcpMaxConnections));
   HORING_ASSIGN(settings.rail_pace_mbit, env::number(env::kRailPaceMbit));
-  if (timeout_ms == 0 || connect_ms == 0) {
-    return Status(
-        StatusCode::kInvalidArgument,
-        fmt::format("{}={}, {}={}: a deadline of 0 ms cannot be met; unset the variable or "
-                    "give at least 1",
-                    env::kTimeoutMs.name,
-                    timeout_ms,
-                    env::kConnectTimeoutMs.name,
-                    connect_ms));
-  }
-  constexpr uint64_t kLongest = uint64_t{1} << 40;
-  settings.timeout = std::chrono::milliseconds(std::clamp<uint64_t>(timeout_ms, 1, kLongest));
-  settings.connect_timeout =
-      std::chrono::milliseconds(std::clamp<uint64_t>(connect_ms, 1, kLongest));
+  settings.timeout = std::chrono::milliseconds(timeout_ms);
+  settings.connect_timeout = std::chrono::milliseconds(connect_ms);
   settings.network = env::text(env::kTransport);
   if (settings.network != "tcp" && settings.network != "ucx") {
     return Status(StatusCode::kInvalidArgument,
                   fmt::format("{}={}: takes tcp or ucx", env::kTransport.name, settings.network));
   }
-  if (streams < 1 || streams > 16) {
-    return Status(StatusCode::kInvalidArgument,
-                  fmt::format("{}={}: takes 1 to 16", env::kTcpStreams.name, streams));
-  }
-  if (settings.limits.piece_bytes > kMaxPayloadBytes) {
-    return Status(StatusCode::kInvalidArgument,
-                  fmt::format("{}={}: takes at most {}",
-                              env::kPieceBytes.name,
-                              settings.limits.piece_bytes,
-                              kMaxPayloadBytes));
-  }
   settings.tcp_streams = static_cast<uint32_t>(streams);
-  settings.tcp_max_connections = static_cast<uint32_t>(std::clamp<uint64_t>(connections, 2, 65536));
+  settings.tcp_max_connections = static_cast<uint32_t>(connections);
   settings.trace_path = env::text(env::kTrace);
   return settings;
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorConfig& config) {
-  HORING_ASSIGN(CommunicatorSettings settings, CommunicatorSettings::from_environment());
+  auto read = CommunicatorSettings::from_environment();
+  if (!read.ok()) {
+    return read.status().with_context(fmt::format("rank {}", config.rendezvous.rank));
+  }
+  CommunicatorSettings settings = *std::move(read);
   settings.timeout = config.timeout.value_or(settings.timeout);
   const Deadline deadline = deadline_after(settings.connect_timeout);
   HORING_ASSIGN(auto plane, ControlPlane::create(config.rendezvous, config.key, deadline));

@@ -5,8 +5,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
 #include <string_view>
 
 #include "base/log.hpp"
@@ -74,6 +76,51 @@ Status write_all(int fd, const std::string& text, const std::string& path) {
   return {};
 }
 
+// How much of `tail`, the last bytes of a file of ours, is whole events. A writer that was killed
+// leaves an event cut anywhere, or one that is whole but without the array's end. Every event is a
+// line of its own, and no name in one holds a brace.
+std::optional<size_t> whole_events(std::string_view tail) {
+  if (tail.ends_with(kEnd)) {
+    return tail.size() - kEnd.size();
+  }
+  while (!tail.empty()) {
+    const size_t newline = tail.rfind('\n');
+    const size_t line = newline == std::string_view::npos ? 0 : newline + 1;
+    int depth = 0;
+    for (size_t at = line; at < tail.size(); ++at) {
+      depth += tail[at] == '{' ? 1 : 0;
+      depth -= tail[at] == '}' ? 1 : 0;
+      if (tail[at] == '}' && depth == 0) {
+        return at + 1;
+      }
+    }
+    tail = tail.substr(0, line == 0 ? 0 : newline);
+  }
+  return std::nullopt;
+}
+
+// Cuts the file to its whole events, so that more can follow. false: it holds none that are ours.
+Result<bool> cut_to_whole_events(int fd, const std::string& path) {
+  constexpr off_t kTailBytes = 4096;  // many times the longest event
+  const off_t size = ::lseek(fd, 0, SEEK_END);
+  const off_t from = std::max<off_t>(size - kTailBytes, 0);
+  std::string tail(static_cast<size_t>(std::max<off_t>(size - from, 0)), '\0');
+  if (::pread(fd, tail.data(), tail.size(), from) != static_cast<ssize_t>(tail.size())) {
+    return system_error("trace file " + path + ": read", errno);
+  }
+  const std::optional<size_t> whole = whole_events(tail);
+  if (whole && ::ftruncate(fd, from + static_cast<off_t>(*whole)) != 0) {
+    return system_error("trace file " + path + ": truncate", errno);
+  }
+  return whole.has_value();
+}
+
+bool starts_with(int fd, const std::string& header) {
+  std::string present(header.size(), '\0');
+  const ssize_t got = ::pread(fd, present.data(), present.size(), 0);
+  return got == static_cast<ssize_t>(header.size()) && present == header;
+}
+
 }  // namespace
 
 void TraceBuffer::add(const TraceSlice& slice) {
@@ -97,17 +144,16 @@ Status TraceBuffer::append_to(const std::string& path, uint32_t rank, uint64_t j
     return system_error("trace file " + name + ": lock", errno);
   }
   const std::string header = header_line(job_id);
-  std::string present(header.size(), '\0');
-  const ssize_t got = ::pread(file.get(), present.data(), present.size(), 0);
+  bool continues = starts_with(file.get(), header);
+  if (continues) {
+    HORING_ASSIGN(continues, cut_to_whole_events(file.get(), name));
+  }
   std::string text;
-  if (got != static_cast<ssize_t>(header.size()) || present != header) {
+  if (!continues) {
     if (::ftruncate(file.get(), 0) != 0) {
       return system_error("trace file " + name + ": truncate", errno);
     }
     text = header;
-  } else if (const off_t size = ::lseek(file.get(), 0, SEEK_END);
-             ::ftruncate(file.get(), size - static_cast<off_t>(kEnd.size())) != 0) {
-    return system_error("trace file " + name + ": truncate", errno);
   }
   text += track_names(rank);
   for (const TraceSlice& slice : slices_) {

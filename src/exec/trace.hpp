@@ -33,8 +33,9 @@ class TraceBuffer {
 
   void add(const TraceSlice& slice);
   // Adds this rank's slices to the file, which all ranks of the job share: a JSON array of Chrome
-  // trace events. Ranks take turns under a lock; a file of another job is started afresh. "%r" in
-  // the path becomes the rank.
+  // trace events. Ranks take turns under a lock; a file of another job is started afresh. Where an
+  // earlier writer was killed, what it left is cut after its last whole event. "%r" in the path
+  // becomes the rank.
   [[nodiscard]] Status append_to(const std::string& path, uint32_t rank, uint64_t job_id) const;
 
  private:

@@ -134,6 +134,7 @@ inline std::optional<Arguments> parse_arguments(int argc, char** argv) {
   return arguments;
 }
 
+// The keys of nccl-tests and of our perf programs, those that tools/comparison reads.
 inline bool write_json(const std::string& file, const std::vector<Result>& results) {
   std::FILE* const out = std::fopen(file.c_str(), "w");
   if (out == nullptr) {
@@ -143,17 +144,18 @@ inline bool write_json(const std::string& file, const std::vector<Result>& resul
   std::fprintf(out, "{\"results\": [");
   for (size_t i = 0; i < results.size(); ++i) {
     const Result& result = results[i];
-    std::fprintf(out,
-                 "%s\n  {\"collective\": \"%s\", \"size\": %llu, \"type\": \"float\", \"redop\": "
-                 "\"%s\", \"in_place\": false, \"iterations\": %d, \"time_us\": %.3f, \"wrong\": "
-                 "%llu}",
-                 i == 0 ? "" : ",",
-                 name_of(result.run.collective),
-                 static_cast<unsigned long long>(result.run.size_bytes),
-                 result.run.collective == Collective::kAllGather ? "none" : "sum",
-                 result.iterations,
-                 result.time_us,
-                 static_cast<unsigned long long>(result.wrong));
+    std::fprintf(
+        out,
+        "%s\n  {\"collective\": \"%s\", \"size\": %llu, \"type\": \"float\", \"redop\": "
+        "\"%s\", \"out_of_place\": {\"time\": %.3f, \"nwrong\": %llu}, \"in_place\": null, "
+        "\"actual_iterations\": %d}",
+        i == 0 ? "" : ",",
+        name_of(result.run.collective),
+        static_cast<unsigned long long>(result.run.size_bytes),
+        result.run.collective == Collective::kAllGather ? "none" : "sum",
+        result.time_us,
+        static_cast<unsigned long long>(result.wrong),
+        result.iterations);
   }
   std::fprintf(out, "\n]}\n");
   return std::fclose(out) == 0;

@@ -156,25 +156,25 @@ class Runner:
         except (OSError, ValueError):
             return
         for row in content["results"]:
-            extra = {
-                key: row[key]
-                for key in ("algorithm", "overlap_ratio", "time_p50", "time_p95", "time_p99")
-                if key in row
-            }
+            measured = row["out_of_place"]
+            keys = ("overlap_ratio", "time_p50", "time_p95", "time_p99")
+            extra = {key: measured[key] for key in keys if key in measured}
+            if "algorithm" in row:
+                extra["algorithm"] = row["algorithm"]
             self.record.samples.append(
                 Sample(self.scenario.name, config.name, collective, row["size"], round_number,
-                       row["time_us"], int(row.get("wrong") or 0), row.get("iterations", 0), extra)
+                       measured["time"], measured["nwrong"] or 0, row["actual_iterations"], extra)
             )
-        limit = content.get("link_limit_bytes_per_second")
-        if limit:
+        ours = content.get("config", {})  # the peers' programs write none
+        if limit := ours.get("link_limit_bytes_per_second"):
             entry = {"scenario": self.scenario.name, "round": round_number,
                      "bytes_per_second": limit}
             self.record.limits.append(entry)
-        if "startup_ms" in content:
+        if "startup_ms" in ours:
             key = f"startup_ms {self.scenario.shape}"
-            self.record.facts.setdefault(key, []).append(content["startup_ms"])
-        if "emulation" in content:
-            self.record.facts["emulation"] = content["emulation"]
+            self.record.facts.setdefault(key, []).append(ours["startup_ms"])
+        if "emulation" in ours:
+            self.record.facts["emulation"] = ours["emulation"]
 
     def note_failure(self, config, collective, round_number, failure):
         with open(self.log_path, encoding="utf-8", errors="replace") as log:

@@ -19,6 +19,9 @@ std::string describe(Emulation emulation, const ClusterOptions& options) {
   if (shape.rails > 0) {
     text += ", " + std::to_string(shape.rails) + (shape.rails == 1 ? " rail" : " rails");
   }
+  if (const uint32_t used = options.sizes->rail_count(); shape.rails > used) {
+    text += " (" + std::to_string(used) + " used: each takes a rank of its own on every node)";
+  }
   switch (emulation) {
     case Emulation::kNamespaces:
       text += shape.rails == 0 ? "" : " at " + rate_text(shape.rail_rate_mbit);

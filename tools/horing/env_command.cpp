@@ -35,14 +35,16 @@ void print_markdown() {
       "Written by `horing env --markdown` from the one table that the library reads\n"
       "(src/base/env.hpp); a test keeps this page equal to it. `horing env` prints the values in\n"
       "effect. \"All ranks\" means that a job refuses to start when ranks have different "
-      "values.\n");
-  std::puts("| variable | default | all ranks | meaning |\n|---|---|---|---|");
+      "values.\nA number outside what its variable takes is an error when a communicator is "
+      "made.\n");
+  std::puts("| variable | default | takes | all ranks | meaning |\n|---|---|---|---|---|");
   for (const env::Variable& variable : env::all()) {
     const std::string default_value =
         variable.default_value.empty() ? "" : "`" + std::string(variable.default_value) + "`";
-    std::printf("| `%s` | %s | %s | %s |\n",
+    std::printf("| `%s` | %s | %s | %s | %s |\n",
                 std::string(variable.name).c_str(),
                 default_value.c_str(),
+                env::takes(variable).c_str(),
                 variable.must_agree ? "yes" : "",
                 replaced(std::string(variable.meaning), "|", "\\|").c_str());
   }
@@ -52,10 +54,12 @@ void print_table() {
   for (const env::Variable& variable : env::all()) {
     const std::string_view default_value =
         variable.default_value.empty() ? "unset" : variable.default_value;
-    std::printf("%s = %s\n    default %s%s\n    %s\n",
+    const std::string takes = env::takes(variable);
+    std::printf("%s = %s\n    default %s%s%s\n    %s\n",
                 std::string(variable.name).c_str(),
                 shown_value(variable).c_str(),
                 std::string(default_value).c_str(),
+                takes.empty() ? "" : ("; takes " + takes).c_str(),
                 variable.must_agree ? "; the same on all ranks" : "",
                 std::string(variable.meaning).c_str());
   }

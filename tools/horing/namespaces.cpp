@@ -117,7 +117,10 @@ int watch(pid_t outer, bool keeps_terminal, SignalQueue& signals) {
       seen = true;
       continue;
     }
-    (void)::kill(outer, passed_on == 0 ? SIGTERM : SIGKILL);
+    // `horing run` names the signal, so it gets the one that came. The program of `horing cluster`
+    // gets SIGTERM: a shell that waits for a command would outlive a SIGINT meant for both.
+    const int first = keeps_terminal ? SIGTERM : signal.number;
+    (void)::kill(outer, passed_on == 0 ? first : SIGKILL);
     passed_on = signal.number;
   }
 }

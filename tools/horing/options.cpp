@@ -24,7 +24,8 @@ void add_cluster_options(CLI::App& app, Texts& texts, ClusterOptions& options) {
   app.add_option("--rails",
                  texts.rails,
                  "Rails (network interfaces) of each node; with fewer than ranks the ranks share "
-                 "them [ranks of the smallest node, at most 4]")
+                 "them, more than the smallest node has ranks stay unused [ranks of the smallest "
+                 "node, at most 4]")
       ->check(CLI::Range(1, 64));
   app.add_option("--rail-rate",
                  texts.rail_rate,

@@ -9,9 +9,12 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
+#include <system_error>
 
 #include "auth/job_key.hpp"
 #include "horing/cluster.hpp"
@@ -25,16 +28,22 @@ constexpr std::string_view kWho = "horing run";
 // One page holds the shared pace of every rail of a node.
 constexpr off_t kPaceBytes = 4096;
 
-Result<std::string> read_file(const std::string& path) {
+Result<std::string> read_order_file(const std::string& path) {
+  const auto refused = [&path](const std::string& why) {
+    return Status(StatusCode::kInvalidArgument,
+                  "--order " + path + ": " + why +
+                      "; takes block, round-robin or a file with the node number of each rank");
+  };
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) {
+    return refused("is a directory");
+  }
   std::ifstream file(path);
+  if (!file) {
+    return refused(std::string("cannot be read (") + std::strerror(errno) + ")");
+  }
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file) {
-    return Status(StatusCode::kInvalidArgument,
-                  "--order " + path +
-                      ": cannot be read; takes block, round-robin or "
-                      "a file with the node number of each rank");
-  }
   return text.str();
 }
 
@@ -43,7 +52,7 @@ Result<GroupMap> place(const RunOptions& options) {
   if (options.order == "block" || options.order == "round-robin") {
     return place_block_or_round_robin(sizes, options.order == "round-robin");
   }
-  HORING_ASSIGN(const std::string text, read_file(options.order));
+  HORING_ASSIGN(const std::string text, read_order_file(options.order));
   return place_by_list(sizes, text);
 }
 

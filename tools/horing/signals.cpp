@@ -5,8 +5,14 @@
 #include <sys/signalfd.h>
 
 #include <cerrno>
+#include <cstring>
 
 namespace ho {
+
+std::string signal_name(int number) {
+  const char* const name = ::sigabbrev_np(number);
+  return name == nullptr ? "signal " + std::to_string(number) : std::string("SIG") + name;
+}
 
 Result<SignalQueue> SignalQueue::open() {
   sigset_t wanted;

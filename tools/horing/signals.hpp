@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "base/status.hpp"
 #include "os/fd.hpp"
@@ -12,6 +13,8 @@ struct Signal {
   int number = 0;
   bool from_terminal = false;  // the whole foreground process group got it, not only this process
 };
+
+[[nodiscard]] std::string signal_name(int number);  // "SIGINT"
 
 class SignalQueue {
  public:

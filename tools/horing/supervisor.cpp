@@ -228,7 +228,7 @@ void Supervisor::handle_signals() {
     if (ending_) {
       kill_ranks(SIGKILL);
     }
-    end_job(128 + signal->number, std::string("interrupted (") + ::strsignal(signal->number) + ")");
+    end_job(128 + signal->number, "interrupted by " + signal_name(signal->number));
   }
   reap();
 }

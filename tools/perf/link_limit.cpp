@@ -246,6 +246,15 @@ std::string emulation_mode() {
   return env::text(env::kEmulation);
 }
 
+uint32_t nics_per_node(horing::Communicator& comm) {
+  const auto rails = rails_here(env::text(env::kSocketIfname), env::text(env::kEmulatedRails));
+  auto fewest = static_cast<uint32_t>(rails.size());
+  for (const uint32_t of_rank : gather_all(comm, fewest)) {
+    fewest = std::min(fewest, of_rank);
+  }
+  return fewest;
+}
+
 LinkLimit measure_link_limit(horing::Communicator& comm) {
   LinkLimit none{.how = "none: one node, nothing crosses a network"};
   if (comm.group_count() < 2) {

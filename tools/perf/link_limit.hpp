@@ -22,6 +22,9 @@ struct LinkLimit {
 // Collective. Never throws for a network that does not work: says so in `how`, alike on all ranks.
 [[nodiscard]] LinkLimit measure_link_limit(horing::Communicator& comm);
 
+// Collective. Network interfaces that a node has for rails, the fewest of all nodes; 0: none found.
+[[nodiscard]] uint32_t nics_per_node(horing::Communicator& comm);
+
 // "namespaces", "paced" or "none".
 [[nodiscard]] std::string emulation_mode();
 

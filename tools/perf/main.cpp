@@ -2,16 +2,20 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <horing/communicator.hpp>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "os/clock.hpp"
 #include "perf/gather.hpp"
+#include "perf/json_report.hpp"
 #include "perf/link_limit.hpp"
 #include "perf/measure.hpp"
 #include "perf/options.hpp"
+#include "perf/rows.hpp"
 #include "perf/table.hpp"
 
 namespace ho::perf {
@@ -71,16 +75,16 @@ std::vector<Case> cases_of(Collective collective, const Options& options) {
   return cases;
 }
 
-std::vector<Row> run_size(
+Row run_size(
     Bench& bench, const Case& what, uint64_t count, uint32_t iterations, const Options& options) {
-  std::vector<Row> rows;
+  Row row{.what = what, .out_of_place = {}, .in_place = {}};
   if (options.out_of_place) {
-    rows.push_back({what, bench.run(count, iterations, false)});
+    row.out_of_place = bench.run(count, iterations, false);
   }
   if (options.in_place) {
-    rows.push_back({what, bench.run(count, iterations, true)});
+    row.in_place = bench.run(count, iterations, true);
   }
-  return rows;
+  return row;
 }
 
 void run_case(horing::Communicator& comm,
@@ -100,24 +104,25 @@ void run_case(horing::Communicator& comm,
       }
       continue;
     }
-    const auto rows = run_size(bench, what, count, iterations, options);
+    all.push_back(run_size(bench, what, count, iterations, options));
     if (talks) {
-      print_rows(rows, options);
+      print_row(all.back(), options);
     }
-    all.insert(all.end(), rows.begin(), rows.end());
   }
 }
 
-int run(Collective collective, const Options& options) {
-  const int64_t started = now_ns();
-  auto comm = horing::Communicator::create();
-  const auto created_ms = static_cast<double>(now_ns() - started) / 1e6;
-  const bool talks = comm.rank() == 0;
+// Collective.
+Job describe(horing::Communicator& comm,
+             Collective collective,
+             const Options& options,
+             double created_ms) {
   Job job;
   job.collective = collective;
   job.ranks = comm.world_size();
   job.rails = comm.rail_count();
+  job.nics = nics_per_node(comm);
   job.groups = groups_text(comm);
+  job.group_count = comm.group_count();
   job.emulation = emulation_mode();
   for (const double of_rank : gather_all(comm, created_ms)) {
     job.startup_ms = std::max(job.startup_ms, of_rank);
@@ -126,6 +131,16 @@ int run(Collective collective, const Options& options) {
   if (options.groups) {
     job.places = places(comm);
   }
+  return job;
+}
+
+int run(Collective collective, const Options& options) {
+  Times times{.started = std::time(nullptr), .ended = 0};
+  const int64_t started = now_ns();
+  auto comm = horing::Communicator::create();
+  const auto created_ms = static_cast<double>(now_ns() - started) / 1e6;
+  const bool talks = comm.rank() == 0;
+  const Job job = describe(comm, collective, options, created_ms);
   if (talks) {
     print_header(job, options);
   }
@@ -133,10 +148,12 @@ int run(Collective collective, const Options& options) {
   for (const Case& what : cases_of(collective, options)) {
     run_case(comm, options, job, what, rows);
   }
-  int status = total_wrong(rows) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  int status = summarize(rows).wrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
   if (talks) {
     print_summary(rows);
-    if (!options.json_file.empty() && !write_json(job, options, rows)) {
+    times.ended = std::time(nullptr);
+    if (!options.json_file.empty() &&
+        !write_json(options.json_file, json_report(job, options, rows, times))) {
       status = EXIT_FAILURE;
     }
   }

@@ -113,6 +113,13 @@ double boundary_bytes(Collective collective,
   return (ranks - smallest) / ranks * size_bytes;
 }
 
+bool claims_share(uint32_t iterations, double boundary_bytes_each, double limit_bytes_per_second) {
+  constexpr uint32_t kFewest = 20;
+  constexpr double kShortestSeconds = 0.1;
+  return iterations >= kFewest &&
+         boundary_bytes_each * iterations >= limit_bytes_per_second * kShortestSeconds;
+}
+
 double percentile(std::vector<double> values, double fraction) {
   std::sort(values.begin(), values.end());
   const double position = std::ceil(fraction * static_cast<double>(values.size()));
@@ -251,6 +258,7 @@ Measurement Bench::run(uint64_t count, uint32_t iterations, bool in_place) {
   Measurement row;
   row.count = count;
   row.in_place = in_place;
+  row.iterations = iterations;
   const uint64_t elements =
       what_.collective == Collective::kAllReduce ? count : count * world_size_;
   row.size_bytes = elements * ho::size_bytes(what_.dtype);
@@ -282,6 +290,7 @@ Measurement Bench::run(uint64_t count, uint32_t iterations, bool in_place) {
   }
   if (boundary > 0.0 && limit_.bytes_per_second > 0.0) {
     row.link_share = boundary / limit_.bytes_per_second / (row.time_us / 1e6);
+    row.share_claimed = claims_share(iterations, boundary, limit_.bytes_per_second);
   }
   return row;
 }

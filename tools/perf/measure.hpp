@@ -42,11 +42,13 @@ struct Measurement {
   uint64_t size_bytes = 0;
   uint64_t count = 0;  // elements, nccl-tests' meaning: per rank for all_gather, reduce_scatter
   bool in_place = false;
+  uint32_t iterations = 0;  // timed
   double time_us = 0.0;
   double algorithm_gbps = 0.0;  // GB/s
   double bus_gbps = 0.0;
   std::optional<uint64_t> wrong;           // elements on all ranks; nothing: not checked
   std::optional<double> link_share;        // nothing: no limit known, or one node
+  bool share_claimed = false;              // enough was moved for link_share to mean something
   std::optional<double> overlap_ratio;     // nothing: nothing moved inside a group
   std::optional<double> effective_gbps;    // what crossed the busiest node's boundary, each way
   std::array<double, 3> percentiles_us{};  // p50, p95, p99 of operations, slowest rank of each
@@ -61,6 +63,11 @@ struct Measurement {
 [[nodiscard]] double boundary_bytes(Collective collective,
                                     double size_bytes,
                                     const std::vector<uint32_t>& group_sizes);
+// Whether this much traffic over a link's boundary says what the link sustains: a shaped link lets
+// its first kilobytes pass at once, which is much of a short measurement.
+[[nodiscard]] bool claims_share(uint32_t iterations,
+                                double boundary_bytes_each,
+                                double limit_bytes_per_second);
 // Nearest rank; values need not be sorted, at least one.
 [[nodiscard]] double percentile(std::vector<double> values, double fraction);
 

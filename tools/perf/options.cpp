@@ -59,7 +59,11 @@ void add_nccl_options(CLI::App& app, Text& text, Options& options) {
                  "0 times operations back to back, total / n (default); 1 puts a barrier before "
                  "each and times it alone")
       ->check(CLI::Range(0, 1));
-  app.add_option("-J,--output_file", options.json_file, "also write the results to this JSON file");
+  app.add_option(
+      "-J,--output_file",
+      options.json_file,
+      "also write the results to this JSON file, with nccl-tests' keys; a file of that name is "
+      "replaced");
 }
 
 void add_own_options(CLI::App& app, Text& text, Options& options) {
@@ -253,6 +257,7 @@ ParsedOptions parse_options(Collective collective, int argc, const char* const* 
                name + "_perf");
   Text text;
   ParsedOptions parsed;
+  parsed.options.words.assign(argv, argv + argc);
   add_nccl_options(app, text, parsed.options);
   add_own_options(app, text, parsed.options);
   try {

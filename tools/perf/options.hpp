@@ -49,6 +49,7 @@ struct Options {
   double link_limit = 0.0;            // given: bytes per second of one node; 0: measure
   std::vector<SizeRun> listed_sizes;  // --sizes; empty: from -b, -e, -f, -i
   std::string json_file;
+  std::vector<std::string> words;  // the command line as given, the program's name first
 
   // The sizes to run, in order.
   [[nodiscard]] std::vector<SizeRun> sizes() const;

@@ -26,6 +26,14 @@ TEST_CASE("boundary bytes: all but the node's own, of the smallest node") {
   CHECK(boundary_bytes(Collective::kAllGather, 1600, {8}) == 0);
 }
 
+TEST_CASE("a share is claimed after 20 operations and a tenth of a second's bytes") {
+  constexpr double kLimit = 100e6;
+  CHECK(claims_share(20, 500e3, kLimit));
+  CHECK_FALSE(claims_share(19, 500e6, kLimit));
+  CHECK_FALSE(claims_share(20, 499e3, kLimit));
+  CHECK(claims_share(1000, 10e3, kLimit));
+}
+
 TEST_CASE("percentiles are of the nearest rank") {
   std::vector<double> values;
   for (int i = 100; i >= 1; --i) {

@@ -1,0 +1,64 @@
+// What the C interface refuses before anything is sent.
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "catch.hpp"
+#include "horing.h"
+#include "job.hpp"
+
+using namespace ho::test;
+
+namespace {
+
+void expect(bool kept, const char* promise) {
+  if (!kept) {
+    throw std::runtime_error(std::string(promise) + "; last message: " + ho_last_error_message());
+  }
+}
+
+bool says(const char* text) {
+  return std::strstr(ho_last_error_message(), text) != nullptr;
+}
+
+ho_status reduce_one(ho_comm* comm, ho_op_report* report, ho_request** request) {
+  static thread_local float value = 1.0F;
+  return ho_all_reduce(comm, &value, &value, 1, HO_FLOAT32, HO_MAX, nullptr, report, request);
+}
+
+}  // namespace
+
+TEST_CASE("a report without a sensible size is refused") {
+  require_job({"2x1"}, [](ho_comm* comm) {
+    for (const size_t size : {size_t{0}, sizeof(size_t), size_t{5000}}) {
+      ho_op_report report = HO_OP_REPORT_INIT;
+      report.size = size;
+      expect(reduce_one(comm, &report, nullptr) == HO_INVALID_ARGUMENT, "refuses");
+      expect(says(("ho_op_report.size is " + std::to_string(size)).c_str()), "names the size");
+      expect(says("HO_OP_REPORT_INIT"), "says what to do");
+      ho_request* request = nullptr;
+      expect(reduce_one(comm, &report, &request) == HO_INVALID_ARGUMENT, "refuses a request");
+      expect(request == nullptr, "gives no request");
+    }
+    // The communicator is fine, and an older, shorter report is written as far as it goes.
+    ho_op_report report = HO_OP_REPORT_INIT;
+    report.size = offsetof(ho_op_report, total_ns);
+    report.total_ns = 4711;
+    must(reduce_one(comm, &report, nullptr));
+    expect(report.inter_sent_bytes > 0, "writes what fits");
+    expect(report.total_ns == 4711, "writes no further");
+    expect(report.size == offsetof(ho_op_report, total_ns), "keeps the size");
+  });
+}
+
+TEST_CASE("a setting out of its range is an error when a communicator is made") {
+  for (const char* name : {"HORING_PIECE_BYTES", "HORING_SHM_RING_BYTES", "HORING_SPIN_US"}) {
+    ::setenv(name, "1234567", 1);
+    const std::vector<std::string> errors = run_job({"1x1"}, [](ho_comm*) {});
+    ::unsetenv(name);
+    INFO(errors.front());
+    CHECK(errors.front().find("rank 0: " + std::string(name) + "=1234567: takes ") !=
+          std::string::npos);
+  }
+}

@@ -1,0 +1,167 @@
+// The engine's deadlines, over a transport on which nothing ever arrives.
+#include "exec/engine.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "catch.hpp"
+#include "os/event_fd.hpp"
+
+namespace ho {
+namespace {
+
+class SilentLink : public Link {
+ public:
+  Result<bool> try_send(const Frame& /*frame*/, std::span<const ConstBytes> /*payload*/) override {
+    return false;
+  }
+  uint64_t released() override { return 0; }
+  Result<bool> try_recv(const Frame& /*expected*/, std::span<const Bytes> /*parts*/) override {
+    return false;
+  }
+  Result<ConstBytes> try_view(const Frame& /*expected*/) override { return ConstBytes(); }
+  void release_view() override {}
+  [[nodiscard]] bool over_network() const override { return false; }
+  [[nodiscard]] std::string describe() const override { return "silent"; }
+};
+
+// What the driver did, kept by the test since the engine owns the transport.
+struct Journal {
+  int turns = 0;
+  std::vector<Deadline> sleeps;
+};
+
+class SilentTransport : public ShmTransport {
+ public:
+  SilentTransport(Journal& journal, EventFd event) : journal_(journal), event_(std::move(event)) {}
+
+  Result<Link*> link(const LinkKey& /*key*/) override { return &link_; }
+  Status progress() override {
+    ++journal_.turns;
+    // A driver that spins, or sleeps past the deadline, would not end in time otherwise.
+    const bool sane = journal_.turns < 10000 && journal_.sleeps.size() < 20;
+    return sane ? Status() : Status(StatusCode::kInternal, "the driver does not stop");
+  }
+  [[nodiscard]] int wait_fd() const override { return event_.fd(); }
+  bool prepare_wait(const WaitHint& /*hint*/) override { return true; }
+  void finish_wait() override {}
+  [[nodiscard]] uint64_t memory_bytes() const override { return 0; }
+  // Nobody sends: only wake() or the deadline ends a sleep.
+  void wait(const WaitHint& /*hint*/, Deadline deadline) override {
+    journal_.sleeps.push_back(deadline);
+    std::unique_lock lock(mutex_);
+    woken_.wait_until(lock, deadline, [this] { return rung_; });
+    rung_ = false;
+  }
+  void wake() override {
+    const std::lock_guard lock(mutex_);
+    rung_ = true;
+    woken_.notify_all();
+  }
+  [[nodiscard]] std::string single_copy_status() const override { return ""; }
+
+ private:
+  Journal& journal_;
+  EventFd event_;
+  SilentLink link_;
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  bool rung_ = false;
+};
+
+// Receives one byte from rank 1.
+std::shared_ptr<const Schedule> receive_one(Engine& engine) {
+  BuiltPlan built;
+  built.plan.collective = Collective::kBroadcast;
+  built.plan.block_count = 1;
+  built.plan.chunks = {Chunk{}};
+  PlanOp op;
+  op.kind = OpKind::kRecv;
+  op.peer = GlobalRank(1);
+  op.chunks = {ChunkIndex(0)};
+  built.mine.ops.push_back(std::move(op));
+  auto schedule = engine.exclusively([&](ShmTransport& shm, Transport* /*network*/) {
+    return make_schedule(std::move(built), [&](GlobalRank peer, Lane /*lane*/, RailIndex rail) {
+      return shm.link({peer, rail, 0, 0});
+    });
+  });
+  return *std::move(schedule);
+}
+
+Call call_until(std::byte& into, Deadline deadline, std::chrono::milliseconds timeout) {
+  Call call;
+  call.collective = Collective::kBroadcast;
+  call.dtype = DType::kUint8;
+  call.output = &into;
+  call.count = 1;
+  call.block_counts = {1};
+  call.world_size = 2;
+  call.deadline = deadline;
+  call.timeout = timeout;
+  return call;
+}
+
+// An engine whose first failure is the job's verdict at once.
+struct Bench {
+  Journal journal;
+  std::vector<Status> failures;
+  std::unique_ptr<Engine> engine;
+
+  Bench() {
+    auto made = Engine::create({},
+                               std::make_unique<SilentTransport>(journal, *EventFd::create()),
+                               nullptr,
+                               [this](const RunError& error) {
+                                 failures.push_back(error.status);
+                                 engine->fail(error.status);
+                               });
+    REQUIRE(made.ok());
+    engine = *std::move(made);
+  }
+};
+
+constexpr std::chrono::milliseconds kLong{3600000};
+constexpr std::chrono::milliseconds kShort{100};
+// What a driver does between two sleeps: it offers its core a few times.
+constexpr int kMostTurnsPerSleep = 32;
+
+TEST_CASE("a queued operation ends at its own deadline, not that of the one in front") {
+  for (const bool background : {false, true}) {
+    Bench bench;
+    std::byte into{};
+    const auto schedule = receive_one(*bench.engine);
+    const Deadline front_ends = deadline_after(kLong);
+    auto front = bench.engine->submit(call_until(into, front_ends, kLong), schedule, background);
+    const Deadline queued_ends = deadline_after(kShort);
+    auto queued = bench.engine->submit(call_until(into, queued_ends, kShort), schedule, background);
+    REQUIRE((front.ok() && queued.ok()));
+
+    const std::optional<Status> ended = bench.engine->wait(**queued, Deadline::max());
+    const bool was_due = passed(queued_ends);
+    const bool front_was_due = passed(front_ends);
+
+    REQUIRE(ended.has_value());
+    INFO((background ? "background: " : "blocking: ") << ended->message());
+    CHECK(ended->code() == StatusCode::kTimeout);
+    CHECK(was_due);
+    CHECK_FALSE(front_was_due);
+    // The text names the one that is late, and what the channel waits for.
+    REQUIRE(bench.failures.size() == 1);
+    const std::string text = bench.failures.front().message();
+    CHECK(text.find("broadcast #2") == 0);
+    CHECK(text.find("within 100 ms") != std::string::npos);
+    CHECK(text.find("recv from rank 1") != std::string::npos);
+    // Nobody slept past the deadline, and nobody spun towards it.
+    REQUIRE_FALSE(bench.journal.sleeps.empty());
+    CHECK(bench.journal.sleeps.back() <= queued_ends);
+    CHECK(bench.journal.turns <=
+          static_cast<int>(bench.journal.sleeps.size() + 1) * kMostTurnsPerSleep);
+    CHECK(bench.journal.sleeps.size() < 10);
+  }
+}
+
+}  // namespace
+}  // namespace ho

@@ -1,0 +1,76 @@
+#include "base/env.hpp"
+
+#include <cstdlib>
+#include <string>
+
+#include "catch.hpp"
+
+namespace ho::env {
+namespace {
+
+class ScopedVariable {
+ public:
+  ScopedVariable(const Variable& variable, const std::string& value) : name_(variable.name) {
+    ::setenv(name_.c_str(), value.c_str(), 1);
+  }
+  ~ScopedVariable() { ::unsetenv(name_.c_str()); }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  std::string name_;
+};
+
+bool accepts(const Variable& variable, const std::string& value) {
+  const ScopedVariable set(variable, value);
+  return check_numbers().ok();
+}
+
+TEST_CASE("the defaults are in range") {
+  const Status status = check_numbers();
+  INFO(status.message());
+  CHECK(status.ok());
+}
+
+TEST_CASE("a number has a lowest and a highest value") {
+  for (const Variable& variable : all()) {
+    if (!variable.range) {
+      continue;
+    }
+    const Range& range = *variable.range;
+    INFO(std::string(variable.name) << " takes " << takes(variable));
+    CHECK(accepts(variable, std::to_string(range.least)));
+    CHECK(accepts(variable, std::to_string(range.most)));
+    CHECK_FALSE(accepts(variable, std::to_string(range.most + 1)));
+    CHECK(accepts(variable, "0") == (range.least == 0 || range.or_zero));
+    for (const char* odd : {"-1", "1.5", "16K", "many", " 1", "99999999999999999999999"}) {
+      CHECK_FALSE(accepts(variable, odd));
+    }
+    if (range.least > 1) {
+      CHECK_FALSE(accepts(variable, std::to_string(range.least - 1)));
+    }
+  }
+}
+
+TEST_CASE("powers of two, multiples, words") {
+  CHECK_FALSE(accepts(kShmRingBytes, "100000"));
+  CHECK(accepts(kShmRingBytes, "65536"));
+  CHECK_FALSE(accepts(kPieceBytes, "4095"));
+  CHECK(accepts(kPieceBytes, "4096"));
+  CHECK(accepts(kSpinUs, "auto"));
+  CHECK_FALSE(accepts(kTimeoutMs, "auto"));
+  CHECK_FALSE(accepts(kTimeoutMs, ""));
+}
+
+TEST_CASE("the error names variable, value and what it takes") {
+  const ScopedVariable set(kPieceBytes, "7");
+  const Status status = check_numbers();
+  CHECK(status.code() == StatusCode::kInvalidArgument);
+  CHECK(status.message() ==
+        "HORING_PIECE_BYTES=7: takes 0, or 1024 to 67108864, a multiple of 8; change or unset the "
+        "variable");
+  CHECK_FALSE(number(kPieceBytes).ok());
+}
+
+}  // namespace
+}  // namespace ho::env

@@ -1,0 +1,111 @@
+#include "exec/trace.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "catch.hpp"
+
+namespace ho {
+namespace {
+
+constexpr uint64_t kJob = 4711;
+
+class TraceFile {
+ public:
+  TraceFile()
+      : path_(std::filesystem::temp_directory_path() /
+              ("horing-trace-test-" + std::to_string(::getpid()) + ".json")) {}
+  ~TraceFile() { std::filesystem::remove(path_); }
+  TraceFile(const TraceFile&) = delete;
+  TraceFile& operator=(const TraceFile&) = delete;
+
+  [[nodiscard]] std::string text() const {
+    std::ostringstream all;
+    all << std::ifstream(path_).rdbuf();
+    return all.str();
+  }
+  void write(const std::string& text) const { std::ofstream(path_) << text; }
+  void append(uint32_t rank, uint32_t slices, uint64_t job = kJob) const {
+    TraceBuffer buffer;
+    for (uint32_t i = 0; i < slices; ++i) {
+      TraceSlice slice;
+      slice.piece = i;
+      slice.end_ns = 1000;
+      buffer.add(slice);
+    }
+    const Status status = buffer.append_to(path_.string(), rank, job);
+    INFO(status.message());
+    REQUIRE(status.ok());
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Slices of one rank in the file, which must be JSON.
+size_t slices_of(const nlohmann::json& events, uint32_t rank) {
+  size_t count = 0;
+  for (const auto& event : events) {
+    count += event.at("ph") == "X" && event.at("pid") == rank ? 1U : 0U;
+  }
+  return count;
+}
+
+// Events that are whole in the first bytes of a file: lines whose braces close.
+size_t whole_lines(const std::string& text) {
+  std::istringstream lines(text);
+  size_t whole = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string object = line.substr(std::min(line.find('{'), line.size()));
+    const std::string trimmed = object.substr(0, object.find_last_of('}') + 1);
+    whole += !trimmed.empty() && nlohmann::json::accept(trimmed) ? 1U : 0U;
+  }
+  return whole;
+}
+
+TEST_CASE("ranks take turns in one trace file") {
+  const TraceFile file;
+  file.append(0, 2);
+  file.append(1, 3);
+  const auto events = nlohmann::json::parse(file.text());
+  CHECK(slices_of(events, 0) == 2);
+  CHECK(slices_of(events, 1) == 3);
+}
+
+TEST_CASE("another job's trace is replaced") {
+  const TraceFile file;
+  file.append(0, 2);
+  file.append(1, 3, kJob + 1);
+  const auto events = nlohmann::json::parse(file.text());
+  CHECK(slices_of(events, 0) == 0);
+  CHECK(slices_of(events, 1) == 3);
+}
+
+TEST_CASE("a writer that was killed at any byte leaves its whole events to the next") {
+  const TraceFile file;
+  file.append(0, 3);
+  const std::string written = file.text();
+  const size_t header = written.find('\n') - 1;  // without the comma before the first event
+  for (size_t kept = 0; kept <= written.size(); ++kept) {
+    const std::string torn = written.substr(0, kept);
+    file.write(torn);
+    file.append(7, 2);
+    INFO("the first " << kept << " bytes were written: ..."
+                      << torn.substr(torn.size() - std::min<size_t>(torn.size(), 40)));
+    const auto events = nlohmann::json::parse(file.text(), nullptr, false);
+    REQUIRE_FALSE(events.is_discarded());
+    CHECK(slices_of(events, 7) == 2);
+    // 5 lines name the tracks of rank 7; a header that is not whole is written anew.
+    const size_t before = kept < header ? 1 : whole_lines(torn);
+    CHECK(events.size() == before + 5 + 2);
+  }
+}
+
+}  // namespace
+}  // namespace ho

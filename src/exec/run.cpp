@@ -488,6 +488,11 @@ RunWait Run::wait_state() const {
       needed = needed == 0 ? blockers.intra_messages : std::min(needed, blockers.intra_messages);
     }
   }
+  ask_for_arrivals(wait, needed, barrier_blocked);
+  return wait;
+}
+
+void Run::ask_for_arrivals(RunWait& wait, uint32_t needed, bool barrier_blocked) const {
   if (needed > 0) {
     wait.intra_arrivals = needed;
     wait.intra_releases = true;
@@ -505,7 +510,6 @@ RunWait Run::wait_state() const {
     wait.intra_arrivals = 1;
     wait.intra_releases = true;
   }
-  return wait;
 }
 
 std::string Run::describe_head(const Queue& queue) const {

@@ -108,6 +108,8 @@ class Run {
                         uint32_t piece,
                         Blockers& found,
                         std::vector<uint32_t>& seen) const;
+  // How many messages inside the group are worth a wake-up, `needed` of which unblock a queue.
+  void ask_for_arrivals(RunWait& wait, uint32_t needed, bool barrier_blocked) const;
 
   Call call_;
   std::shared_ptr<const Schedule> schedule_;

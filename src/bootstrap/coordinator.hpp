@@ -54,6 +54,10 @@ class Coordinator {
 
   Coordinator(Setup setup, Fd epoll, Fd wake);
 
+  [[nodiscard]] static std::string name_of(const wire::Introduction& who);
+  [[nodiscard]] static ControlChannel::Body outcome_body(const Status& status);
+  [[nodiscard]] static Status watch(int epoll, int operation, int fd, uint64_t token, bool output);
+
   void run();
   void turn();
   [[nodiscard]] int wait_ms() const;
@@ -70,6 +74,8 @@ class Coordinator {
   void peer_closed(uint32_t rank, const std::string& how);
   void peer_left(uint32_t rank);
   void drop(uint32_t rank, Presence presence);
+  void spread(Departure departure);
+  void send_departures(Deadline now);
 
   void send(uint32_t rank, wire::Type type, uint64_t id, const ControlChannel::Body& body);
   void send_to_all(wire::Type type, const ControlChannel::Body& body);
@@ -86,6 +92,7 @@ class Coordinator {
   uint32_t present_count_ = 0;
   bool meeting_ = true;
   bool stop_ = false;  // the thread's own view of wake_
+  Deadline departures_due_ = Deadline::max();
   GatherTable gathers_;
   std::unique_ptr<FailureDesk> desk_;  // once all have met
   std::string address_;                // where a rank was seen to reach us

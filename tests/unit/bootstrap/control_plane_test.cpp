@@ -121,7 +121,19 @@ class Ear {
                        ++count_;
                        changed_.notify_all();
                      },
-                 .describe_state = [states] { return states; }});
+                 .describe_state = [states] { return states; },
+                 .on_departure =
+                     [this](const Departure& departure) {
+                       const std::lock_guard lock(mutex_);
+                       departures_.push_back(departure);
+                       changed_.notify_all();
+                     }});
+  }
+  // The first `count` departures that were heard of.
+  std::vector<Departure> departures(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, 20s, [&] { return departures_.size() >= count; });
+    return departures_;
   }
   Status heard() {
     std::unique_lock lock(mutex_);
@@ -138,6 +150,7 @@ class Ear {
   std::condition_variable changed_;
   Status verdict_;
   int count_ = 0;
+  std::vector<Departure> departures_;
 };
 
 bool has(const std::string& text, const std::string& part) {
@@ -544,6 +557,79 @@ TEST_CASE("a rank that leaves as planned is no failure; a gather with it is") {
                      .peer = {},
                      .text = "link to rank 0 closed"});
   CHECK(has(ears[2].heard().message(), "link to rank 0 closed"));
+}
+
+TEST_CASE("who leaves a communicator is told to its members, each with its own messages") {
+  std::vector<Ear> ears(4);
+  const auto planes = world(4);
+  for (const size_t rank : {size_t{0}, size_t{1}, size_t{3}}) {
+    ears[rank].listen(*planes[rank]);
+  }
+  Departure departure;
+  departure.communicator = 77;
+  departure.rank = GlobalRank(3U);  // a lie that nobody believes
+  departure.channels = {{0, ""}, {0, ""}, {5, "all_reduce"}};
+  departure.pairs = {{GlobalRank(0U), 2, 1}};
+  planes[1]->leave(departure);
+  // To two of them only; the other hears nothing between two that it does hear.
+  departure.communicator = 78;
+  departure.members = {GlobalRank(1U), GlobalRank(3U)};
+  planes[1]->leave(departure);
+  departure.communicator = 79;
+  departure.members = {};
+  planes[1]->leave(departure);
+  const auto heard = ears[0].departures(2);
+  REQUIRE(heard.size() == 2);
+  CHECK(heard[0].communicator == 77);
+  CHECK(heard[1].communicator == 79);
+  CHECK(heard[0].rank == GlobalRank(1U));
+  CHECK(has(heard[0].name, "rank 1 ("));
+  REQUIRE(heard[0].channels.size() == 3);
+  CHECK(heard[0].channels[2].completed == 5);
+  CHECK(heard[0].channels[2].last == "all_reduce");
+  REQUIRE(heard[0].pairs.size() == 1);
+  CHECK(heard[0].pairs[0].sent == 2);
+  CHECK(heard[0].pairs[0].received == 1);
+  CHECK(heard[0].members.empty());
+  const auto others = ears[3].departures(3);
+  REQUIRE(others.size() == 3);
+  CHECK(others[1].communicator == 78);
+  CHECK(others[0].pairs.empty());
+  // Whoever starts to listen later hears of it too.
+  ears[2].listen(*planes[2]);
+  CHECK(ears[2].departures(2).size() == 2);
+  CHECK(ears[1].count() == 0);
+}
+
+TEST_CASE("the last words of rank 0 arrive before its farewell") {
+  Ear ear;
+  auto planes = world(2);
+  ear.listen(*planes[1]);
+  Departure departure;
+  departure.communicator = 5;
+  planes[0]->leave(departure);
+  planes[0].reset();
+  REQUIRE(ear.departures(1).size() == 1);
+  CHECK(ear.departures(1)[0].rank == GlobalRank(0U));
+  planes[1]->leave(departure);  // to nobody
+  CHECK(ear.count() == 0);
+}
+
+TEST_CASE("gathers of a communicator end when a member has left, also those that begin later") {
+  const auto planes = world(2);
+  auto pending = gather(*planes[1], "split 3 of communicator 12", "");
+  const Status why(StatusCode::kPeerLost, "rank 0 has left");
+  while (pending.wait_for(1ms) != std::future_status::ready) {
+    planes[1]->end_gathers(" of communicator 12", why);
+  }
+  const Status ended = pending.get().status();
+  CHECK(ended.code() == StatusCode::kPeerLost);
+  CHECK(has(ended.message(), "all_gather \"split 3 of communicator 12\": rank 0 has left"));
+  const Status later = gather(*planes[1], "split 4 of communicator 12", "").get().status();
+  CHECK(later.code() == StatusCode::kPeerLost);
+  auto other = gather(*planes[1], "split 4 of communicator 2", "");
+  CHECK(gather(*planes[0], "split 4 of communicator 2", "").get().ok());
+  CHECK(other.get().ok());
 }
 
 TEST_CASE("two worlds one after the other may use the same place") {

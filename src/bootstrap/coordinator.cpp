@@ -65,6 +65,11 @@ Coordinator::Coordinator(Setup setup, Fd epoll, Fd wake)
       epoll_(std::move(epoll)),
       wake_(std::move(wake)),
       admission_(epoll_.get(), std::move(setup_.listeners), setup_.key),
+      decisions_{[this](const wire::Introduction& who) { return judge(who); },
+                 [this](Fd fd, const wire::Introduction& who) { enter(std::move(fd), who); },
+                 [this](const wire::Introduction& who, const std::string& from, const Status& why) {
+                   note_key_refused(who, from, why);
+                 }},
       peers_(setup_.world_size),
       gathers_(setup_.world_size) {}
 
@@ -96,7 +101,7 @@ void Coordinator::run() {
 int Coordinator::wait_ms() const {
   Deadline next = std::min(admission_.next_deadline(), gathers_.next_deadline());
   if (meeting_) {
-    next = std::min(next, setup_.deadline);
+    next = std::min({next, setup_.deadline, all_refused_due_});
     for (const Peer& peer : peers_) {
       next = std::min(next, peer.deadline);
     }
@@ -118,11 +123,7 @@ void Coordinator::turn() {
     if (event.data.u64 == kWakeToken) {
       stop_ = true;
     } else if (event.data.u64 >= Admission::kFirstToken) {
-      admission_.handle(
-          event.data.u64,
-          Clock::now(),
-          [this](const wire::Introduction& who) { return judge(who); },
-          [this](Fd fd, const wire::Introduction& who) { enter(std::move(fd), who); });
+      admission_.handle(event.data.u64, Clock::now(), decisions_);
     } else {
       handle_peer(static_cast<uint32_t>(event.data.u64), event.events);
     }

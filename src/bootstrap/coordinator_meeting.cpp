@@ -8,6 +8,11 @@
 #include "bootstrap/rank_names.hpp"
 
 namespace ho {
+namespace {
+
+constexpr std::chrono::milliseconds kSecondThought{500};
+
+}  // namespace
 
 Status Coordinator::judge(const wire::Introduction& who) const {
   if (who.world_size != setup_.world_size) {
@@ -43,6 +48,7 @@ void Coordinator::enter(Fd fd, const wire::Introduction& who) {
   peer.channel = std::make_unique<ControlChannel>(std::move(fd));
   peer.who = who;
   peer.presence = Presence::kHere;
+  peer.key_refused.clear();
   peer.deadline = Clock::now() + std::chrono::milliseconds(who.timeout_ms);
   ++present_count_;
   if (Status status = watch(epoll_.get(), EPOLL_CTL_ADD, peer.channel->fd(), who.rank, false);
@@ -111,10 +117,52 @@ void Coordinator::fail_meeting(Deadline now) {
   });
   if (own_over || impatient != peers_.end()) {
     const auto rank = own_over ? std::nullopt : std::optional(impatient->who.rank);
-    const Status why(StatusCode::kTimeout, missing_text(rank));
-    end_meeting();
-    send_to_all(wire::Type::kRefusal, outcome_body(why));
+    call_off({StatusCode::kTimeout, missing_text(rank)});
+  } else if (!nobody_left_to_come()) {
+    all_refused_due_ = Deadline::max();
+  } else if (all_refused_due_ <= now) {
+    call_off(all_refused_error());
+  } else {
+    all_refused_due_ = std::min(all_refused_due_, now + kSecondThought);
   }
+}
+
+void Coordinator::call_off(const Status& why) {
+  end_meeting();
+  send_to_all(wire::Type::kRefusal, outcome_body(why));
+}
+
+// Anybody can claim to be a rank, so one such claim means nothing; and whoever was refused has been
+// told and is not expected again. Only when nobody is left who could still come is it over, and a
+// moment later, in case a rank comes after all whose name somebody else has used.
+void Coordinator::note_key_refused(const wire::Introduction& who,
+                                   const std::string& from,
+                                   const Status& why) {
+  if (!meeting_ || who.world_size != setup_.world_size ||
+      peers_[who.rank].presence != Presence::kAbsent) {
+    return;
+  }
+  peers_[who.rank].key_refused = name_of(who) + " from " + from + ": " + why.message();
+}
+
+bool Coordinator::nobody_left_to_come() const {
+  return std::none_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
+    return peer.presence != Presence::kHere && peer.key_refused.empty();
+  });
+}
+
+Status Coordinator::all_refused_error() const {
+  std::vector<uint32_t> refused;
+  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
+    if (peers_[rank].presence != Presence::kHere) {
+      refused.push_back(rank);
+    }
+  }
+  return {StatusCode::kUnauthenticated,
+          std::to_string(present_count_) + " of " + std::to_string(setup_.world_size) +
+              " ranks arrived at " + setup_.address + ", whose server is " + name_of(setup_.own) +
+              "; " + rank_list(refused) + (refused.size() == 1 ? " was" : " were") +
+              " refused for the job key, " + peers_[refused.front()].key_refused};
 }
 
 }  // namespace ho

@@ -316,7 +316,7 @@ void Coordinator::flush(uint32_t rank) {
       watch(epoll_.get(), EPOLL_CTL_MOD, peer.channel->fd(), rank, wants).ok()) {
     peer.watches_output = wants;
   }
-  if (stop_ && !wants) {
+  if (farewell_ && !wants) {
     peer.channel->end_output();
   }
 }
@@ -346,6 +346,7 @@ void Coordinator::pronounce() {
 }
 
 void Coordinator::say_farewell() {
+  farewell_ = true;
   send_to_all(wire::Type::kFarewell, nullptr);
   // Closing with unread input would reset the connection and could take the farewell with it: wait
   // until the others have closed too, a stopped one excepted.

@@ -97,7 +97,8 @@ class Coordinator {
   std::vector<Peer> peers_;
   uint32_t present_count_ = 0;
   bool meeting_ = true;
-  bool stop_ = false;  // the thread's own view of wake_
+  bool stop_ = false;      // the thread's own view of wake_
+  bool farewell_ = false;  // what is sent now is the last
   // When to give up because every rank that is missing was refused for its key.
   Deadline all_refused_due_ = Deadline::max();
   Deadline departures_due_ = Deadline::max();

@@ -162,12 +162,9 @@ TEST_CASE("large operations end well on every rank when each leaves at once") {
 
 TEST_CASE("what a rank has sent before it left can still be received, nothing more") {
   for (const char* groups : {"1x2", "2x1"}) {
-    for (const size_t count : {size_t{10}, size_t{5000}}) {
+    for (const size_t count : {size_t{10}, size_t{5000}, size_t{60000}}) {
       ProcessJob job({groups, kFarDeadlineMs}, [=](const ProcessJob::Rank& rank) -> ho_status {
         std::vector<float> data(count, 0.0F);
-        const auto send = [&](int32_t to) {
-          return ho_send(rank.comm, data.data(), count, HO_FLOAT32, to, nullptr, nullptr);
-        };
         const auto receive = [&](int32_t from) {
           return ho_recv(rank.comm, data.data(), count, HO_FLOAT32, from, nullptr, nullptr);
         };
@@ -190,10 +187,11 @@ TEST_CASE("what a rank has sent before it left can still be received, nothing mo
           return HO_OK;
         }
         // Rank 0 never receives this: it must not take back what rank 0 has sent.
-        if (count == 10) {
-          (void)send(0);
+        float nothing = 0;
+        if (count != 5000) {
+          (void)ho_send(rank.comm, &nothing, 1, HO_FLOAT32, 0, nullptr, nullptr);
+          ::usleep(200000);
         }
-        ::usleep(count == 10 ? 200000 : 0);
         for (int i = 0; i < 2; ++i) {
           if (receive(0) != HO_OK || data.front() != 7.0F || data.back() != 7.0F) {
             return HO_INTERNAL;

@@ -149,8 +149,9 @@ HO_API size_t ho_dtype_bytes(ho_dtype dtype);
 /* Collective. options may be NULL. On success *comm is ready: all ranks have met, agreed on groups,
  * rails and settings. On failure *comm is NULL. */
 HO_API ho_status ho_comm_create(const ho_comm_options* options, ho_comm** comm);
-/* Not collective; waits for this rank's own requests at most until their deadlines. NULL is fine.
- */
+/* Not collective; waits for this rank's own requests at most until their deadlines, and up to a
+ * second for its last bytes to reach the others. What this rank has completed completes on slower
+ * ranks too; what it has not fails there at once, saying that this rank has left. NULL is fine. */
 HO_API void ho_comm_destroy(ho_comm* comm);
 /* Collective. Ranks with the same color form a communicator, ordered by key, then by rank. A color
  * below 0 takes part and gets NULL. */

@@ -159,6 +159,13 @@ class HandshakeBase : public Handshake {
     transcript_.insert(transcript_.end(), frame.begin(), frame.end());
   }
 
+  void send_refusal(std::string_view reason, const std::array<std::byte, kProofBytes>& proof) {
+    Buffer body(proof.begin(), proof.end());
+    put_number(body, std::min(reason.size(), kMaxReasonBytes), 2);
+    put_text(body, reason, kMaxReasonBytes);
+    send_frame(Kind::kRefuse, body);
+  }
+
   void remember_frame() { transcript_.insert(transcript_.end(), frame_.begin(), frame_.end()); }
 
   // The proof of the transcript so far plus `extra`, for one of the four uses.
@@ -234,6 +241,7 @@ class ClientHandshake final : public HandshakeBase {
   [[nodiscard]] bool done() const override { return stage_ == Stage::kAccepted; }
   [[nodiscard]] bool needs_decision() const override { return false; }
   [[nodiscard]] View claim() const override { return {}; }
+  [[nodiscard]] View unproven_claim() const override { return {}; }
   void accept() override {}
   void refuse(std::string_view /*reason*/) override {}
 
@@ -269,6 +277,8 @@ class ClientHandshake final : public HandshakeBase {
 
   Status answer_challenge(View body) {
     if (!equal(body.last(kProofBytes), prove("handshake server", body.first(kNonceBytes)))) {
+      // That it ends here tells the server as much; the words save it from guessing.
+      send_refusal(kKeysDiffer, {});
       return {StatusCode::kUnauthenticated,
               "the peer did not prove the job key: " + std::string(kKeysDiffer)};
     }
@@ -317,6 +327,7 @@ class ServerHandshake final : public HandshakeBase {
     const bool proven = stage_ == Stage::kDeciding || stage_ == Stage::kAccepted;
     return proven ? View(claim_) : View();
   }
+  [[nodiscard]] View unproven_claim() const override { return claim_; }
 
   void accept() override {
     if (stage_ == Stage::kDeciding) {
@@ -341,10 +352,18 @@ class ServerHandshake final : public HandshakeBase {
     if (kind == Kind::kProof && stage_ == Stage::kChallenged) {
       return kProofBytes;
     }
+    if (kind == Kind::kRefuse && stage_ == Stage::kChallenged) {
+      return kRefuseBytes;
+    }
     return std::nullopt;
   }
 
   Status on_frame(Kind kind, View body) override {
+    if (kind == Kind::kRefuse) {
+      // A client has one reason to refuse a challenge. Its own words are not needed.
+      stage_ = Stage::kRefused;
+      return {StatusCode::kUnauthenticated, std::string(kKeysDiffer)};
+    }
     return kind == Kind::kHello ? answer_hello(body) : check_proof(body);
   }
 
@@ -359,6 +378,10 @@ class ServerHandshake final : public HandshakeBase {
   enum class Stage : uint8_t { kHello, kChallenged, kDeciding, kAccepted, kRefused };
 
   Status answer_hello(View body) {
+    const size_t claim_bytes = number_at(body, 1 + kPurposeBytes, 2);
+    const View claim =
+        body.subspan(1 + kPurposeBytes + 2, std::min<size_t>(claim_bytes, kMaxClaimBytes));
+    claim_.assign(claim.begin(), claim.end());
     const bool client_has_key = body[0] != std::byte{0};
     if (client_has_key != key_->authenticated()) {
       return refuse_unproven(StatusCode::kUnauthenticated, one_sided_key(key_->authenticated()));
@@ -370,13 +393,10 @@ class ServerHandshake final : public HandshakeBase {
                              "this is a " + purpose_ + " port, and the client asked for \"" +
                                  printable(purpose, kPurposeBytes) + "\"");
     }
-    const size_t claim_bytes = number_at(body, 1 + kPurposeBytes, 2);
     if (claim_bytes > kMaxClaimBytes) {
       return refuse_unproven(StatusCode::kProtocol,
                              "a claim of " + std::to_string(claim_bytes) + " bytes, at most 256");
     }
-    const View claim = body.subspan(1 + kPurposeBytes + 2, claim_bytes);
-    claim_.assign(claim.begin(), claim.end());
     remember_frame();
     Buffer challenge(kNonceBytes);
     randombytes_buf(challenge.data(), challenge.size());
@@ -402,13 +422,6 @@ class ServerHandshake final : public HandshakeBase {
     send_refusal(reason, {});
     stage_ = Stage::kRefused;
     return {code, std::move(reason)};
-  }
-
-  void send_refusal(std::string_view reason, const std::array<std::byte, kProofBytes>& proof) {
-    Buffer body(proof.begin(), proof.end());
-    put_number(body, std::min(reason.size(), kMaxReasonBytes), 2);
-    put_text(body, reason, kMaxReasonBytes);
-    send_frame(Kind::kRefuse, body);
   }
 
   Stage stage_ = Stage::kHello;

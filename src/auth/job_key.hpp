@@ -52,7 +52,7 @@ class JobKey {
 // bounds the time. Frames have a fixed, bounded size; a refusal carries a readable reason.
 //   client -> server: magic, version, purpose, claim (opaque, at most 256 bytes), client nonce
 //   server -> client: server nonce, proof over the whole transcript
-//   client -> server: proof over the whole transcript
+//   client -> server: proof over the whole transcript, or refuse: the server's proof is not right
 //   server -> client: accept, or refuse with a reason
 // After an error from consume() and after refuse(), output() may hold a refusal for the other side:
 // send what can be sent at once, then close. done() stays false, wanted() is 0.
@@ -83,6 +83,9 @@ class Handshake {
   // needs_decision(). The server then calls accept() or refuse().
   [[nodiscard]] virtual bool needs_decision() const = 0;
   [[nodiscard]] virtual std::span<const std::byte> claim() const = 0;
+  // Server: what the client says about itself, be it proven or not. Hearsay: for messages, and for
+  // what may be decided on the word of anybody who reaches the port.
+  [[nodiscard]] virtual std::span<const std::byte> unproven_claim() const = 0;
   virtual void accept() = 0;
   virtual void refuse(std::string_view reason) = 0;
 };

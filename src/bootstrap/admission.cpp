@@ -46,7 +46,7 @@ void Admission::remark(const Pending& pending, std::string_view what) {
   remark("a connection from " + pending.peer.host() + " was refused: " + std::string(what));
 }
 
-void Admission::handle(uint64_t token, Deadline now, const Judge& judge, const Enter& enter) {
+void Admission::handle(uint64_t token, Deadline now, const Decisions& decisions) {
   const uint64_t index = token - kFirstToken;
   if (index < listeners_.size()) {
     accept_all(listeners_[index].get(), now);
@@ -56,7 +56,7 @@ void Admission::handle(uint64_t token, Deadline now, const Judge& judge, const E
   if (place == pending_.end()) {
     return;
   }
-  const Progress progress = advance(place->second, judge);
+  const Progress progress = advance(place->second, decisions);
   if (progress == Progress::kWaits) {
     return;
   }
@@ -64,7 +64,7 @@ void Admission::handle(uint64_t token, Deadline now, const Judge& judge, const E
   pending_.erase(place);
   ::epoll_ctl(epoll_, EPOLL_CTL_DEL, pending.fd.get(), nullptr);
   if (progress == Progress::kEnters) {
-    enter(std::move(pending.fd), pending.who);
+    decisions.enter(std::move(pending.fd), pending.who);
   }
 }
 
@@ -91,10 +91,6 @@ void Admission::accept_all(int listener, Deadline now) {
 }
 
 void Admission::add(Accepted accepted, Deadline now) {
-  if (Status status = key_->allows_address(accepted.peer.host()); !status.ok()) {
-    remark("a connection from " + accepted.peer.host() + " was refused: " + status.message());
-    return;
-  }
   if (pending_.size() >= kMostPending) {
     // A rank's handshake takes milliseconds: the oldest is the least likely to be one.
     remark(pending_.begin()->second, "too many connections that prove nothing");
@@ -105,6 +101,7 @@ void Admission::add(Accepted accepted, Deadline now) {
   pending.peer = accepted.peer;
   pending.handshake = Handshake::server(key_, "control");
   pending.deadline = now + kHandshakeTime;
+  pending.address = key_->allows_address(accepted.peer.host());
   if (!set_no_delay(pending.fd.get()).ok()) {
     return;
   }
@@ -134,9 +131,23 @@ bool Admission::write(Pending& pending) {
   return true;
 }
 
-void Admission::decide(Pending& pending, const Judge& judge) {
+void Admission::tell_key_refused(const Pending& pending,
+                                 const Status& why,
+                                 const Decisions& decisions) {
+  const auto who = wire::decode_introduction(pending.handshake->unproven_claim());
+  if (who.ok()) {
+    decisions.key_refused(*who, pending.peer.host(), why);
+  }
+}
+
+void Admission::decide(Pending& pending, const Decisions& decisions) {
   auto who = wire::decode_introduction(pending.handshake->claim());
-  Status verdict = who.ok() ? judge(*who) : who.status();
+  Status verdict = pending.address;
+  if (verdict.ok()) {
+    verdict = who.ok() ? decisions.judge(*who) : who.status();
+  } else {
+    tell_key_refused(pending, verdict, decisions);
+  }
   if (!verdict.ok()) {
     pending.refused = true;
     pending.handshake->refuse(verdict.message());
@@ -147,7 +158,7 @@ void Admission::decide(Pending& pending, const Judge& judge) {
   pending.handshake->accept();
 }
 
-Admission::Progress Admission::read(Pending& pending) {
+Admission::Progress Admission::read(Pending& pending, const Decisions& decisions) {
   std::array<std::byte, 1024> chunk{};
   const size_t wanted = std::min(pending.handshake->wanted(), chunk.size());
   const ssize_t got = ::recv(pending.fd.get(), chunk.data(), wanted, MSG_DONTWAIT);
@@ -156,21 +167,27 @@ Admission::Progress Admission::read(Pending& pending) {
   }
   if (got <= 0) {
     remark(pending, "it closed during the handshake (another job's key, or no rank at all)");
+    if (!pending.address.ok()) {
+      tell_key_refused(pending, pending.address, decisions);
+    }
     return Progress::kEnds;
   }
   if (Status status = pending.handshake->consume(std::span(chunk).first(static_cast<size_t>(got)));
       !status.ok()) {
     remark(pending, status.message());
+    if (status.code() == StatusCode::kUnauthenticated) {
+      tell_key_refused(pending, status, decisions);
+    }
     (void)write(pending);  // the refusal; whether it arrives is the peer's concern
     return Progress::kEnds;
   }
   return Progress::kEnters;  // go on
 }
 
-Admission::Progress Admission::advance(Pending& pending, const Judge& judge) {
+Admission::Progress Admission::advance(Pending& pending, const Decisions& decisions) {
   while (true) {
     if (pending.handshake->needs_decision()) {
-      decide(pending, judge);
+      decide(pending, decisions);
     }
     if (!write(pending) || pending.refused) {
       return Progress::kEnds;
@@ -178,7 +195,7 @@ Admission::Progress Admission::advance(Pending& pending, const Judge& judge) {
     if (pending.handshake->done()) {
       return Progress::kEnters;
     }
-    const Progress progress = read(pending);
+    const Progress progress = read(pending, decisions);
     if (progress != Progress::kEnters) {
       return progress;
     }

@@ -30,13 +30,21 @@ class Admission {
   // Says whether a proven rank may enter; not ok: the reason it is told.
   using Judge = std::function<Status(const wire::Introduction&)>;
   using Enter = std::function<void(Fd, const wire::Introduction&)>;
+  // Somebody who says that he is this rank, and who has no key or another one. Nothing is proven.
+  using KeyRefused =
+      std::function<void(const wire::Introduction&, const std::string& from, const Status& why)>;
+  struct Decisions {
+    Judge judge;
+    Enter enter;
+    KeyRefused key_refused;
+  };
 
   // `epoll` outlives the admission.
   Admission(int epoll, std::vector<Fd> listeners, std::shared_ptr<const JobKey> key);
 
   [[nodiscard]] Status open();
   // An event of one of its tokens.
-  void handle(uint64_t token, Deadline now, const Judge& judge, const Enter& enter);
+  void handle(uint64_t token, Deadline now, const Decisions& decisions);
   // Drops handshakes that take too long; accepts again after running out of descriptors.
   void expire(Deadline now);
   [[nodiscard]] Deadline next_deadline() const;
@@ -52,16 +60,20 @@ class Admission {
     std::unique_ptr<Handshake> handshake;
     wire::Introduction who;
     Deadline deadline;
+    Status address;  // not ok: without a key this address is not admitted, only told so
     bool refused = false;
   };
   enum class Progress : uint8_t { kWaits, kEnters, kEnds };
 
   void accept_all(int listener, Deadline now);
   void add(Accepted accepted, Deadline now);
-  [[nodiscard]] Progress advance(Pending& pending, const Judge& judge);
-  [[nodiscard]] Progress read(Pending& pending);
+  [[nodiscard]] Progress advance(Pending& pending, const Decisions& decisions);
+  [[nodiscard]] Progress read(Pending& pending, const Decisions& decisions);
   [[nodiscard]] bool write(Pending& pending);
-  void decide(Pending& pending, const Judge& judge);
+  void decide(Pending& pending, const Decisions& decisions);
+  static void tell_key_refused(const Pending& pending,
+                               const Status& why,
+                               const Decisions& decisions);
   void remark(const Pending& pending, std::string_view what);
   void remark(std::string text);
 

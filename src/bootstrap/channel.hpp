@@ -17,6 +17,9 @@ class ControlChannel {
  public:
   // A body may be shared by many channels.
   using Body = std::shared_ptr<const wire::Buffer>;
+  [[nodiscard]] static Body body_of(wire::Buffer buffer) {
+    return std::make_shared<const wire::Buffer>(std::move(buffer));
+  }
 
   explicit ControlChannel(Fd fd) : fd_(std::move(fd)) {}
 

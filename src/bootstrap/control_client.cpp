@@ -2,7 +2,8 @@
 // thread sends the rest, reads, keeps the one timer there is (a report that nobody answers) and
 // calls back. It never calls back with the lock held.
 //
-// A verdict may come before start(): it is kept and delivered by the same thread once it may.
+// A verdict or a departure may come before start(): it is kept and delivered by the same thread
+// once it may. The all-gathers are in control_client_gather.cpp.
 #include "bootstrap/control_client.hpp"
 
 #include <poll.h>
@@ -18,17 +19,6 @@ namespace ho {
 namespace {
 
 constexpr std::chrono::milliseconds kGoodbyeTime{250};
-// The coordinator answers a gather at its deadline; the answer needs a moment to get here.
-constexpr std::chrono::milliseconds kGrace{700};
-constexpr std::chrono::hours kLongest{24 * 7};
-
-ControlChannel::Body body_of(wire::Buffer buffer) {
-  return std::make_shared<const wire::Buffer>(std::move(buffer));
-}
-
-Deadline bounded(Deadline deadline) {
-  return std::min(deadline, Clock::now() + kLongest);
-}
 
 int poll_ms(Deadline deadline) {
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(deadline)).count();
@@ -118,7 +108,7 @@ Result<std::optional<wire::Message>> ControlClient::receive(Deadline deadline) {
 
 Status ControlClient::await_welcome(Deadline deadline) {
   const std::string self = "rank " + std::to_string(rendezvous_.rank);
-  HORING_ASSIGN(const auto message, receive(bounded(deadline) + kGrace));
+  HORING_ASSIGN(const auto message, receive(bounded(deadline) + kAnswerGrace));
   if (!message.has_value()) {
     return {
         StatusCode::kTimeout,
@@ -208,6 +198,16 @@ void ControlClient::read_input() {
 
 void ControlClient::handle(const wire::Message& message) {
   switch (message.header.type) {
+    case wire::Type::kDeparted: {
+      auto departure = wire::decode_departure(message.body);
+      if (!departure.ok()) {
+        settle(departure.status());
+        return;
+      }
+      const Lock lock(mutex_);
+      departures_.push_back(std::move(*departure));
+      return;
+    }
     case wire::Type::kGathered:
     case wire::Type::kGatherFailed: {
       const Lock lock(mutex_);
@@ -237,32 +237,6 @@ void ControlClient::handle(const wire::Message& message) {
   }
 }
 
-void ControlClient::take_part(Gather& gather, const wire::Message& message) {
-  if (message.header.type == wire::Type::kGatherFailed) {
-    const auto outcome = wire::decode_outcome(message.body);
-    gather.ended = outcome.ok() ? Status(outcome->code, outcome->text) : outcome.status();
-    changed_.notify_all();
-    return;
-  }
-  auto part = wire::decode_gathered(message.body);
-  if (!part.ok() || part->first > gather.blobs.size() ||
-      part->blobs.size() > gather.blobs.size() - part->first) {
-    gather.ended =
-        part.ok() ? Status(StatusCode::kProtocol, "rank 0 sent blobs of no member") : part.status();
-    changed_.notify_all();
-    return;
-  }
-  for (size_t i = 0; i < part->blobs.size(); ++i) {
-    auto& blob = gather.blobs[part->first + i];
-    gather.arrived += blob.has_value() ? 0U : 1U;
-    blob = std::move(part->blobs[i]);
-  }
-  if (gather.arrived == gather.blobs.size()) {
-    gather.ended = Status();
-    changed_.notify_all();
-  }
-}
-
 void ControlClient::answer_query(uint64_t id) {
   std::function<std::vector<RankState>()> describe;
   {
@@ -273,7 +247,7 @@ void ControlClient::answer_query(uint64_t id) {
   }
   const std::vector<RankState> states = describe ? describe() : std::vector<RankState>();
   const Lock lock(mutex_);
-  channel_.queue(wire::Type::kStates, id, body_of(wire::encode(states)));
+  channel_.queue(wire::Type::kStates, id, ControlChannel::body_of(wire::encode(states)));
   (void)channel_.send_some();
 }
 
@@ -293,26 +267,17 @@ void ControlClient::coordinator_closed(const std::string& how) {
     return;
   }
   const Lock lock(mutex_);
-  end_gathers(
+  end_all_gathers(
       {StatusCode::kPeerLost, welcome_.coordinator + " has left: it destroyed its communicator"});
   // Nobody will answer a report any more.
   answer_due_ = reported_.has_value() ? Clock::now() : answer_due_;
-}
-
-void ControlClient::end_gathers(const Status& why) {
-  for (auto& [id, gather] : gathers_) {
-    if (!gather.ended.has_value()) {
-      gather.ended = why;
-    }
-  }
-  changed_.notify_all();
 }
 
 void ControlClient::settle(Status cause) {
   const Lock lock(mutex_);
   answer_due_ = Deadline::max();
   if (!verdict_.has_value()) {
-    end_gathers(cause);
+    end_all_gathers(cause);
     verdict_ = std::move(cause);
   }
 }
@@ -335,72 +300,30 @@ void ControlClient::check_report_answered() {
 
 void ControlClient::deliver() {
   std::function<void(const Verdict&)> tell;
+  std::function<void(const Departure&)> tell_departure;
   Verdict verdict;
+  std::vector<Departure> departures;
   {
     const Lock lock(mutex_);
-    if (!verdict_.has_value() || !callbacks_.has_value() || delivered_ || stop_) {
+    if (!callbacks_.has_value() || stop_) {
       return;
     }
-    delivered_ = true;
-    tell = callbacks_->on_verdict;
-    verdict.cause = *verdict_;
+    if (verdict_.has_value() && !delivered_) {
+      delivered_ = true;
+      tell = callbacks_->on_verdict;
+      verdict.cause = *verdict_;
+    }
+    tell_departure = callbacks_->on_departure;
+    departures.swap(departures_);
   }
   if (tell) {
     tell(verdict);
   }
-}
-
-Result<std::vector<std::vector<std::byte>>> ControlClient::all_gather(
-    std::string_view tag,
-    std::span<const std::byte> mine,
-    std::span<const GlobalRank> members,
-    Deadline deadline) {
-  const std::string what = "all_gather \"" + std::string(tag) + "\"";
-  if (mine.size() > wire::kMaxBlobBytes || tag.size() > wire::kMaxTagBytes) {
-    return Status(StatusCode::kInvalidArgument,
-                  what +
-                      ": at most 1 MiB may be gathered per rank, with a tag of at most 256 "
-                      "characters");
+  for (const Departure& departure : departures) {
+    if (tell_departure) {
+      tell_departure(departure);
+    }
   }
-  wire::Contribution contribution{
-      .tag = std::string(tag), .timeout_ms = 0, .members = {}, .blob = {mine.begin(), mine.end()}};
-  contribution.timeout_ms = static_cast<uint32_t>(std::min<int64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(left(bounded(deadline))).count(),
-      UINT32_MAX));
-  for (const GlobalRank member : members) {
-    contribution.members.push_back(member.value());
-  }
-  Lock lock(mutex_);
-  if (verdict_.has_value() || !connected_) {
-    return (verdict_.has_value()
-                ? *verdict_
-                : Status(StatusCode::kPeerLost, welcome_.coordinator + " has left already"))
-        .with_context(what);
-  }
-  const uint64_t id = next_id_++;
-  Gather& gather = gathers_[id];
-  gather.blobs.resize(members.empty() ? rendezvous_.world_size : members.size());
-  channel_.queue(wire::Type::kContribution, id, body_of(wire::encode(contribution)));
-  (void)channel_.send_some();
-  if (channel_.has_output()) {
-    wake();
-  }
-  const bool ended = changed_.wait_until(
-      lock, bounded(deadline) + kGrace, [&gather] { return gather.ended.has_value(); });
-  Gather result = std::move(gather);
-  gathers_.erase(id);
-  if (!ended) {
-    return Status(StatusCode::kTimeout,
-                  what + ": coordinator " + welcome_.coordinator +
-                      " did not answer before the deadline; it may be stopped");
-  }
-  HORING_TRY(*result.ended);
-  std::vector<std::vector<std::byte>> blobs;
-  blobs.reserve(result.blobs.size());
-  for (auto& blob : result.blobs) {
-    blobs.push_back(std::move(*blob));
-  }
-  return blobs;
 }
 
 void ControlClient::start(Callbacks callbacks) {
@@ -422,11 +345,24 @@ void ControlClient::report(const FailureReport& failure) {
       answer_due_ = Clock::now() + (connected_ ? kAnswerTime : std::chrono::milliseconds(0));
     }
     if (connected_) {
-      channel_.queue(wire::Type::kReport, 0, body_of(wire::encode(failure)));
+      channel_.queue(wire::Type::kReport, 0, ControlChannel::body_of(wire::encode(failure)));
       (void)channel_.send_some();
     }
   }
   wake();
+}
+
+void ControlClient::leave(const Departure& departure) {
+  const Lock lock(mutex_);
+  // After a verdict all ranks have a cause already.
+  if (verdict_.has_value() || !connected_ || coordinator_left_) {
+    return;
+  }
+  channel_.queue(wire::Type::kLeaving, 0, ControlChannel::body_of(wire::encode(departure)));
+  (void)channel_.send_some();
+  if (channel_.has_output()) {
+    wake();
+  }
 }
 
 }  // namespace ho

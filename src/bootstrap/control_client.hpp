@@ -1,6 +1,8 @@
 // A rank's side of the control plane.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -41,20 +43,30 @@ class ControlClient final : public ControlPlane {
       Deadline deadline) override;
   void start(Callbacks callbacks) override;
   void report(const FailureReport& failure) override;
+  void leave(const Departure& departure) override;
+  void end_gathers(std::string_view tag_end, const Status& why) override;
   [[nodiscard]] uint64_t job_id() const override { return welcome_.job_id; }
   [[nodiscard]] const Rendezvous& rendezvous() const override { return rendezvous_; }
   [[nodiscard]] std::string local_address() const override { return local_address_; }
 
  private:
   struct Gather {
+    std::string tag;
     std::vector<std::optional<wire::Buffer>> blobs;
     size_t arrived = 0;
     std::optional<Status> ended;  // ok or why not
   };
   using Lock = std::unique_lock<std::mutex>;
+  // The coordinator answers a gather at its deadline; the answer needs a moment to get here.
+  static constexpr std::chrono::milliseconds kAnswerGrace{700};
 
   ControlClient(const Rendezvous& rendezvous, Fd fd, std::string local_address);
 
+  // Deadlines of callers may be "never"; a wait's is not.
+  [[nodiscard]] static Deadline bounded(Deadline deadline) {
+    constexpr std::chrono::hours kLongest{24 * 7};
+    return std::min(deadline, Clock::now() + kLongest);
+  }
   [[nodiscard]] Status await_welcome(Deadline deadline);
   [[nodiscard]] Result<std::optional<wire::Message>> receive(Deadline deadline);
   void run();
@@ -64,7 +76,7 @@ class ControlClient final : public ControlPlane {
   void take_part(Gather& gather, const wire::Message& message);
   void answer_query(uint64_t id);
   void coordinator_closed(const std::string& how);
-  void end_gathers(const Status& why);
+  void end_all_gathers(const Status& why);
   void settle(Status cause);
   void check_report_answered();
   void deliver();
@@ -83,9 +95,11 @@ class ControlClient final : public ControlPlane {
   ControlChannel channel_;
   std::map<uint64_t, Gather> gathers_;
   uint64_t next_id_ = 1;
+  std::map<std::string, Status> ended_tags_;  // how tags end that no gather can complete under
   std::optional<Callbacks> callbacks_;
   std::optional<Status> verdict_;
   bool delivered_ = false;
+  std::vector<Departure> departures_;      // not delivered yet
   std::optional<FailureReport> reported_;  // the first one, until a verdict comes
   Deadline answer_due_ = Deadline::max();
   bool connected_ = true;

@@ -48,6 +48,27 @@ struct RankState {
   std::string waiting;     // "recv inter step 2 of rail 1 from rank 5", or ""
 };
 
+// A rank that has destroyed a communicator in an orderly way, and how far it had come: what it has
+// completed can still complete elsewhere, nothing beyond that can. Ranks are those of the job.
+struct Departure {
+  struct Channel {
+    uint32_t completed = 0;  // operations
+    std::string last;        // the last of them: "all_reduce"; "" for none
+  };
+  // Messages point to point that it has completed with one peer.
+  struct Pair {
+    GlobalRank peer;
+    uint32_t sent = 0;
+    uint32_t received = 0;
+  };
+  uint64_t communicator = 0;  // a number that only its members share
+  GlobalRank rank;            // who left
+  std::string name;           // "rank 5 (node1, pid 123)"; the coordinator fills it in
+  std::vector<Channel> channels;
+  std::vector<Pair> pairs;          // as delivered: at most the receiver's own
+  std::vector<GlobalRank> members;  // who is to be told, empty: all; as delivered: empty
+};
+
 // One outcome for the whole job.
 struct Verdict {
   Status cause;  // first cause first; the message names ranks
@@ -56,9 +77,10 @@ struct Verdict {
 class ControlPlane {
  public:
   struct Callbacks {
-    // Both run on the control plane's thread and must not block for long.
-    std::function<void(const Verdict&)> on_verdict;          // at most once
-    std::function<std::vector<RankState>()> describe_state;  // asked for a stall report
+    // All run on the control plane's thread and must not block for long.
+    std::function<void(const Verdict&)> on_verdict;           // at most once
+    std::function<std::vector<RankState>()> describe_state;   // asked for a stall report
+    std::function<void(const Departure&)> on_departure = {};  // of another rank
   };
 
   // Collective. Meets all ranks before the deadline (rank 0 listens), proves the key both ways,
@@ -88,6 +110,12 @@ class ControlPlane {
   // Tells everybody; the verdict comes back through on_verdict within about 500 ms (a stall, code
   // kTimeout, first asks all ranks where they are). Any thread. Never blocks.
   virtual void report(const FailureReport& failure) = 0;
+  // Tells the other members how far this rank had come with a communicator that it destroys. Any
+  // thread. Never blocks. Not after rank 0 has left the job: nobody is there to pass it on.
+  virtual void leave(const Departure& departure) = 0;
+  // Ends this rank's all_gathers, now and later, whose tags end so: a member will not come any
+  // more.
+  virtual void end_gathers(std::string_view tag_end, const Status& why) = 0;
   // A random number that rank 0 drew for this job: separates jobs that share a key.
   [[nodiscard]] virtual uint64_t job_id() const = 0;
   [[nodiscard]] virtual const Rendezvous& rendezvous() const = 0;

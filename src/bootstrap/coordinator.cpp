@@ -2,8 +2,8 @@
 // descriptor, through which the destructor tells it to stop: there is no lock because nothing is
 // shared.
 //
-// Its life: meet (admit ranks until all are here or the earliest deadline of any rank passes),
-// serve (all-gathers, reports, ranks that go), say farewell.
+// Its life: meet (coordinator_meeting.cpp: admit ranks until all are here or the earliest deadline
+// of any rank passes), serve (all-gathers, reports, ranks that go), say farewell.
 #include "bootstrap/coordinator.hpp"
 
 #include <sys/epoll.h>
@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
+#include <utility>
 
 #include "base/log.hpp"
 #include "bootstrap/rank_names.hpp"
@@ -22,19 +24,9 @@ namespace {
 constexpr uint64_t kWakeToken = ~uint64_t{0};
 constexpr std::chrono::milliseconds kFarewellTime{300};
 
-ControlChannel::Body body_of(wire::Buffer buffer) {
-  return std::make_shared<const wire::Buffer>(std::move(buffer));
-}
+}  // namespace
 
-ControlChannel::Body body_of(const Status& status) {
-  return body_of(wire::encode(wire::Outcome{status.code(), status.message()}));
-}
-
-std::string name_of(const wire::Introduction& who) {
-  return rank_at_host(who.rank, who.host, who.pid);
-}
-
-Status watch(int epoll, int operation, int fd, uint64_t token, bool output) {
+Status Coordinator::watch(int epoll, int operation, int fd, uint64_t token, bool output) {
   epoll_event event{};
   event.events = EPOLLIN | (output ? EPOLLOUT : 0U);
   event.data.u64 = token;
@@ -44,7 +36,13 @@ Status watch(int epoll, int operation, int fd, uint64_t token, bool output) {
   return {};
 }
 
-}  // namespace
+std::string Coordinator::name_of(const wire::Introduction& who) {
+  return rank_at_host(who.rank, who.host, who.pid);
+}
+
+ControlChannel::Body Coordinator::outcome_body(const Status& status) {
+  return ControlChannel::body_of(wire::encode(wire::Outcome{status.code(), status.message()}));
+}
 
 Result<std::unique_ptr<Coordinator>> Coordinator::start(Setup setup) {
   Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
@@ -67,6 +65,11 @@ Coordinator::Coordinator(Setup setup, Fd epoll, Fd wake)
       epoll_(std::move(epoll)),
       wake_(std::move(wake)),
       admission_(epoll_.get(), std::move(setup_.listeners), setup_.key),
+      decisions_{[this](const wire::Introduction& who) { return judge(who); },
+                 [this](Fd fd, const wire::Introduction& who) { enter(std::move(fd), who); },
+                 [this](const wire::Introduction& who, const std::string& from, const Status& why) {
+                   note_key_refused(who, from, why);
+                 }},
       peers_(setup_.world_size),
       gathers_(setup_.world_size) {}
 
@@ -89,6 +92,7 @@ void Coordinator::run() {
     }
     answer(gathers_.expire(now));
     pronounce();
+    send_departures(now);
   }
   end_meeting();
   say_farewell();
@@ -97,7 +101,7 @@ void Coordinator::run() {
 int Coordinator::wait_ms() const {
   Deadline next = std::min(admission_.next_deadline(), gathers_.next_deadline());
   if (meeting_) {
-    next = std::min(next, setup_.deadline);
+    next = std::min({next, setup_.deadline, all_refused_due_});
     for (const Peer& peer : peers_) {
       next = std::min(next, peer.deadline);
     }
@@ -105,6 +109,7 @@ int Coordinator::wait_ms() const {
   if (desk_) {
     next = std::min(next, desk_->next_deadline());
   }
+  next = std::min(next, departures_due_);
   constexpr int64_t kLongestMs = 10'000;
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(next)).count();
   return static_cast<int>(std::min<int64_t>(ms, kLongestMs));
@@ -118,121 +123,10 @@ void Coordinator::turn() {
     if (event.data.u64 == kWakeToken) {
       stop_ = true;
     } else if (event.data.u64 >= Admission::kFirstToken) {
-      admission_.handle(
-          event.data.u64,
-          Clock::now(),
-          [this](const wire::Introduction& who) { return judge(who); },
-          [this](Fd fd, const wire::Introduction& who) { enter(std::move(fd), who); });
+      admission_.handle(event.data.u64, Clock::now(), decisions_);
     } else {
       handle_peer(static_cast<uint32_t>(event.data.u64), event.events);
     }
-  }
-}
-
-Status Coordinator::judge(const wire::Introduction& who) const {
-  if (who.world_size != setup_.world_size) {
-    return {StatusCode::kMismatch,
-            name_of(setup_.own) + " was started with a world size of " +
-                std::to_string(setup_.world_size) + ", " + name_of(who) + " with " +
-                std::to_string(who.world_size) + "; give all ranks the same (WORLD_SIZE)"};
-  }
-  const Peer& peer = peers_[who.rank];
-  if (peer.presence != Presence::kAbsent) {
-    return {StatusCode::kMismatch,
-            "rank " + std::to_string(who.rank) + " has come twice: " + name_of(peer.who) + " and " +
-                name_of(who) + "; give every process its own rank (RANK)"};
-  }
-  return {};
-}
-
-void Coordinator::enter(Fd fd, const wire::Introduction& who) {
-  // Two connections may have been judged in the same turn.
-  if (Status verdict = judge(who); !verdict.ok()) {
-    logger().warn("rendezvous: {}", verdict.message());
-    return;
-  }
-  if (who.rank != setup_.own.rank) {
-    if (Status status = set_keep_alive(fd.get()); !status.ok()) {
-      logger().warn("rendezvous: {}", status.message());
-    }
-    if (const auto address = local_address(fd.get()); address.ok() && address_.empty()) {
-      address_ = address->host();
-    }
-  }
-  Peer& peer = peers_[who.rank];
-  peer.channel = std::make_unique<ControlChannel>(std::move(fd));
-  peer.who = who;
-  peer.presence = Presence::kHere;
-  peer.deadline = Clock::now() + std::chrono::milliseconds(who.timeout_ms);
-  ++present_count_;
-  if (Status status = watch(epoll_.get(), EPOLL_CTL_ADD, peer.channel->fd(), who.rank, false);
-      !status.ok()) {
-    logger().error("rendezvous: {}", status.message());
-    drop(who.rank, Presence::kAbsent);
-  }
-}
-
-void Coordinator::end_meeting() {
-  if (!meeting_) {
-    return;
-  }
-  meeting_ = false;
-  admission_.close();
-  if (setup_.on_ended) {
-    setup_.on_ended();
-  }
-}
-
-void Coordinator::finish_meeting() {
-  if (present_count_ < setup_.world_size) {
-    return;
-  }
-  end_meeting();
-  std::vector<std::string> names;
-  names.reserve(peers_.size());
-  for (const Peer& peer : peers_) {
-    names.push_back(name_of(peer.who));
-  }
-  desk_ = std::make_unique<FailureDesk>(std::move(names));
-  send_to_all(wire::Type::kWelcome,
-              body_of(wire::encode(wire::Welcome{.job_id = setup_.job_id,
-                                                 .coordinator = name_of(setup_.own),
-                                                 .coordinator_address = address_})));
-}
-
-std::string Coordinator::missing_text(std::optional<uint32_t> impatient) const {
-  std::vector<uint32_t> missing;
-  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
-    if (peers_[rank].presence != Presence::kHere) {
-      missing.push_back(rank);
-    }
-  }
-  std::string text = std::to_string(present_count_) + " of " + std::to_string(setup_.world_size) +
-                     " ranks arrived at " + setup_.address;
-  text += impatient.has_value()
-              ? " before the deadline of " + name_of(peers_[*impatient].who) + " passed"
-              : " within " + std::to_string(setup_.own.timeout_ms) + " ms";
-  text += "; missing: " + rank_list(missing);
-  for (const std::string& remark : admission_.remarks()) {
-    text += "; " + remark;
-  }
-  return text + "; see the output of the missing ranks, or give more time with " +
-         "HORING_CONNECT_TIMEOUT_MS";
-}
-
-void Coordinator::fail_meeting(Deadline now) {
-  if (!meeting_) {
-    return;
-  }
-  const bool own_over = setup_.deadline <= now || peers_[setup_.own.rank].deadline <= now;
-  const auto impatient = std::find_if(peers_.begin(), peers_.end(), [now](const Peer& peer) {
-    return peer.presence == Presence::kHere && peer.deadline <= now;
-  });
-  if (own_over || impatient != peers_.end()) {
-    const auto rank = own_over ? std::nullopt : std::optional(impatient->who.rank);
-    const Status why(StatusCode::kTimeout, missing_text(rank));
-    end_meeting();
-    send_to_all(wire::Type::kRefusal, body_of(why));
   }
 }
 
@@ -298,6 +192,13 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
       desk_->answer(rank, std::move(states));
       return {};
     }
+    case wire::Type::kLeaving: {
+      HORING_ASSIGN(Departure departure, wire::decode_departure(message.body));
+      departure.rank = GlobalRank(rank);  // whoever it says it is
+      departure.name = name_of(peers_[rank].who);
+      spread(std::move(departure));
+      return {};
+    }
     default:
       return {StatusCode::kProtocol,
               "control message of type " + std::to_string(static_cast<int>(message.header.type)) +
@@ -348,6 +249,48 @@ void Coordinator::peer_left(uint32_t rank) {
              name_of(peers_[rank].who) + " has left: it destroyed its communicator")));
 }
 
+// Ranks mostly leave all at once, and whoever has left needs no news of the others: so these
+// messages are only queued here, and sent a moment later to those who are still there.
+void Coordinator::spread(Departure departure) {
+  std::map<uint32_t, Departure::Pair> pair_with;
+  for (const Departure::Pair& pair : std::exchange(departure.pairs, {})) {
+    pair_with.emplace(pair.peer.value(), pair);
+  }
+  std::vector<bool> wanted(peers_.size(), departure.members.empty());
+  for (const GlobalRank member : std::exchange(departure.members, {})) {
+    if (member.at() < wanted.size()) {
+      wanted[member.at()] = true;
+    }
+  }
+  wanted[departure.rank.at()] = false;
+  const auto to_most = ControlChannel::body_of(wire::encode(departure));
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (!wanted[rank] || peers_[rank].channel == nullptr) {
+      continue;
+    }
+    ControlChannel::Body body = to_most;
+    if (const auto pair = pair_with.find(rank); pair != pair_with.end()) {
+      departure.pairs = {pair->second};
+      body = ControlChannel::body_of(wire::encode(departure));
+    }
+    peers_[rank].channel->queue(wire::Type::kDeparted, 0, std::move(body));
+  }
+  constexpr std::chrono::milliseconds kPause{5};
+  departures_due_ = std::min(departures_due_, Clock::now() + kPause);
+}
+
+void Coordinator::send_departures(Deadline now) {
+  if (departures_due_ > now) {
+    return;
+  }
+  departures_due_ = Deadline::max();
+  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
+    if (peers_[rank].channel != nullptr && peers_[rank].channel->has_output()) {
+      flush(rank);
+    }
+  }
+}
+
 void Coordinator::send(uint32_t rank,
                        wire::Type type,
                        uint64_t id,
@@ -373,7 +316,7 @@ void Coordinator::flush(uint32_t rank) {
       watch(epoll_.get(), EPOLL_CTL_MOD, peer.channel->fd(), rank, wants).ok()) {
     peer.watches_output = wants;
   }
-  if (stop_ && !wants) {
+  if (farewell_ && !wants) {
     peer.channel->end_output();
   }
 }
@@ -381,7 +324,7 @@ void Coordinator::flush(uint32_t rank) {
 void Coordinator::answer(const std::vector<GatherTable::Outcome>& outcomes) {
   for (const GatherTable::Outcome& outcome : outcomes) {
     const ControlChannel::Body error =
-        outcome.error.ok() ? ControlChannel::Body() : body_of(outcome.error);
+        outcome.error.ok() ? ControlChannel::Body() : outcome_body(outcome.error);
     for (const GatherTable::Waiter& waiter : outcome.waiters) {
       if (error) {
         send(waiter.rank, wire::Type::kGatherFailed, waiter.id, error);
@@ -398,11 +341,12 @@ void Coordinator::pronounce() {
     return;
   }
   if (const std::optional<Verdict> verdict = desk_->decide(Clock::now())) {
-    send_to_all(wire::Type::kVerdict, body_of(verdict->cause));
+    send_to_all(wire::Type::kVerdict, outcome_body(verdict->cause));
   }
 }
 
 void Coordinator::say_farewell() {
+  farewell_ = true;
   send_to_all(wire::Type::kFarewell, nullptr);
   // Closing with unread input would reset the connection and could take the farewell with it: wait
   // until the others have closed too, a stopped one excepted.

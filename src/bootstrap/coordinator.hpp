@@ -50,9 +50,14 @@ class Coordinator {
     wire::Introduction who;
     Deadline deadline = Deadline::max();
     bool watches_output = false;
+    std::string key_refused;  // who said to be this rank, and why that was not believed
   };
 
   Coordinator(Setup setup, Fd epoll, Fd wake);
+
+  [[nodiscard]] static std::string name_of(const wire::Introduction& who);
+  [[nodiscard]] static ControlChannel::Body outcome_body(const Status& status);
+  [[nodiscard]] static Status watch(int epoll, int operation, int fd, uint64_t token, bool output);
 
   void run();
   void turn();
@@ -61,6 +66,10 @@ class Coordinator {
   [[nodiscard]] Status judge(const wire::Introduction& who) const;
   void finish_meeting();
   void fail_meeting(Deadline now);
+  void note_key_refused(const wire::Introduction& who, const std::string& from, const Status& why);
+  [[nodiscard]] bool nobody_left_to_come() const;
+  void call_off(const Status& why);
+  [[nodiscard]] Status all_refused_error() const;
   [[nodiscard]] std::string missing_text(std::optional<uint32_t> impatient) const;
   void end_meeting();
 
@@ -70,6 +79,8 @@ class Coordinator {
   void peer_closed(uint32_t rank, const std::string& how);
   void peer_left(uint32_t rank);
   void drop(uint32_t rank, Presence presence);
+  void spread(Departure departure);
+  void send_departures(Deadline now);
 
   void send(uint32_t rank, wire::Type type, uint64_t id, const ControlChannel::Body& body);
   void send_to_all(wire::Type type, const ControlChannel::Body& body);
@@ -82,10 +93,15 @@ class Coordinator {
   Fd epoll_;
   Fd wake_;
   Admission admission_;
+  const Admission::Decisions decisions_;
   std::vector<Peer> peers_;
   uint32_t present_count_ = 0;
   bool meeting_ = true;
-  bool stop_ = false;  // the thread's own view of wake_
+  bool stop_ = false;      // the thread's own view of wake_
+  bool farewell_ = false;  // what is sent now is the last
+  // When to give up because every rank that is missing was refused for its key.
+  Deadline all_refused_due_ = Deadline::max();
+  Deadline departures_due_ = Deadline::max();
   GatherTable gathers_;
   std::unique_ptr<FailureDesk> desk_;  // once all have met
   std::string address_;                // where a rank was seen to reach us

@@ -24,6 +24,9 @@ struct Door {
 };
 [[nodiscard]] Result<Door> open_door(const MeetingPlace& place, const JobKey& key);
 
+// The contents of a rendezvous file; kConnection where there is none, or not yet.
+[[nodiscard]] Result<std::string> read_rendezvous_file(const std::string& path);
+
 // A connection to rank 0 whose handshake is done, or an error that says what was tried last.
 [[nodiscard]] Result<Fd> find_door(const MeetingPlace& place,
                                    const std::shared_ptr<const JobKey>& key,

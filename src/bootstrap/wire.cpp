@@ -360,4 +360,54 @@ Result<std::vector<RankState>> decode_states(View body) {
   return reader.finish(std::move(states));
 }
 
+Buffer encode(const Departure& departure) {
+  Writer writer;
+  writer.number(departure.communicator, 8);
+  writer.number(departure.rank.value(), 4);
+  writer.text(departure.name, kMaxTagBytes);
+  const size_t channels = std::min(departure.channels.size(), kMaxChannels);
+  writer.number(channels, 4);
+  for (const Departure::Channel& channel : std::span(departure.channels).first(channels)) {
+    writer.number(channel.completed, 4);
+    writer.text(channel.last, kMaxHostBytes);
+  }
+  writer.number(departure.pairs.size(), 4);
+  for (const Departure::Pair& pair : departure.pairs) {
+    writer.number(pair.peer.value(), 4);
+    writer.number(pair.sent, 4);
+    writer.number(pair.received, 4);
+  }
+  writer.number(departure.members.size(), 4);
+  for (const GlobalRank member : departure.members) {
+    writer.number(member.value(), 4);
+  }
+  return writer.take();
+}
+
+Result<Departure> decode_departure(View body) {
+  constexpr size_t kLeastChannelBytes = 4 + 4;
+  constexpr size_t kPairBytes = 4 + 4 + 4;
+  Reader reader(body, "departure");
+  Departure departure;
+  departure.communicator = reader.number<uint64_t>();
+  departure.rank = GlobalRank(reader.rank());
+  departure.name = reader.text(kMaxTagBytes);
+  departure.channels.resize(reader.count(kMaxChannels, kLeastChannelBytes));
+  for (Departure::Channel& channel : departure.channels) {
+    channel.completed = reader.number<uint32_t>();
+    channel.last = reader.text(kMaxHostBytes);
+  }
+  departure.pairs.resize(reader.count(kMaxWorldSize, kPairBytes));
+  for (Departure::Pair& pair : departure.pairs) {
+    pair.peer = GlobalRank(reader.rank());
+    pair.sent = reader.number<uint32_t>();
+    pair.received = reader.number<uint32_t>();
+  }
+  departure.members.resize(reader.count(kMaxWorldSize, 4));
+  for (GlobalRank& member : departure.members) {
+    member = GlobalRank(reader.rank());
+  }
+  return reader.finish(std::move(departure));
+}
+
 }  // namespace ho::wire

@@ -25,6 +25,7 @@ inline constexpr size_t kMaxTagBytes = 256;
 inline constexpr size_t kMaxTextBytes = 4096;
 inline constexpr size_t kMaxHostBytes = 64;
 inline constexpr size_t kMaxStates = 2048;
+inline constexpr size_t kMaxChannels = 16;
 // A blob with its tag and the largest list of members.
 inline constexpr size_t kMaxBodyBytes = kMaxBlobBytes + size_t{4} * kMaxWorldSize + 4096;
 
@@ -40,8 +41,10 @@ enum class Type : uint8_t {
   kVerdict = 9,       // coordinator: an Outcome for the whole job
   kGoodbye = 10,      // rank: leaves as planned
   kFarewell = 11,     // coordinator: leaves as planned
+  kLeaving = 12,      // rank: a Departure, its own from one communicator
+  kDeparted = 13,     // coordinator: a Departure of another rank
 };
-inline constexpr uint8_t kLastType = 11;
+inline constexpr uint8_t kLastType = 13;
 
 inline constexpr size_t kHeaderBytes = 16;
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;
@@ -104,6 +107,7 @@ struct Outcome {
 [[nodiscard]] Buffer encode(const Outcome& outcome);
 [[nodiscard]] Buffer encode(const FailureReport& report);
 [[nodiscard]] Buffer encode(std::span<const RankState> states);
+[[nodiscard]] Buffer encode(const Departure& departure);
 
 [[nodiscard]] Result<Introduction> decode_introduction(View body);
 [[nodiscard]] Result<Welcome> decode_welcome(View body);
@@ -112,5 +116,6 @@ struct Outcome {
 [[nodiscard]] Result<Outcome> decode_outcome(View body);
 [[nodiscard]] Result<FailureReport> decode_report(View body);
 [[nodiscard]] Result<std::vector<RankState>> decode_states(View body);
+[[nodiscard]] Result<Departure> decode_departure(View body);
 
 }  // namespace ho::wire

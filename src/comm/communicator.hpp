@@ -121,7 +121,8 @@ class Communicator {
                Placement placement,
                std::vector<GlobalRank> world_ranks,
                GlobalRank self,
-               uint16_t id);
+               uint16_t id,
+               uint64_t lineage);
   // Makes transports and engine; collective over the members.
   [[nodiscard]] Status connect(std::shared_ptr<const JobKey> key, Deadline deadline);
   [[nodiscard]] Result<std::unique_ptr<ShmTransport>> make_shm(Deadline deadline);
@@ -135,6 +136,7 @@ class Communicator {
   [[nodiscard]] Result<std::unique_ptr<Transport>> make_ucx(
       const std::shared_ptr<const JobKey>& key, Deadline deadline);
   void on_failure(const RunError& error);
+  void write_trace() const;
 
   [[nodiscard]] Result<std::shared_ptr<const Schedule>> lay_out(BuiltPlan built, uint8_t channel);
   [[nodiscard]] Result<std::shared_ptr<const Schedule>> schedule_for(Collective collective,
@@ -154,6 +156,7 @@ class Communicator {
   const std::vector<GlobalRank> world_ranks_;  // of this communicator's ranks
   const GlobalRank self_;
   const uint16_t id_;
+  const uint64_t lineage_;  // see JobControl::Identity
   std::shared_ptr<const JobKey> key_;
   std::unique_ptr<Engine> engine_;
   uint32_t splits_ = 0;

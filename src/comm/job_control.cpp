@@ -1,6 +1,7 @@
 #include "comm/job_control.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ho {
 
@@ -12,20 +13,69 @@ void JobControl::start() {
   ControlPlane::Callbacks callbacks;
   callbacks.on_verdict = [this](const Verdict& verdict) { on_verdict(verdict); };
   callbacks.describe_state = [this] { return states(); };
+  callbacks.on_departure = [this](const Departure& departure) { on_departure(departure); };
   plane_->start(std::move(callbacks));
 }
 
-void JobControl::add(uint16_t communicator, Engine* engine) {
+void JobControl::expect(Identity identity) {
   const std::lock_guard lock(mutex_);
-  members_.push_back({communicator, engine});
+  members_.push_back({std::move(identity), nullptr, {}});
+}
+
+JobControl::Member* JobControl::find(uint64_t lineage) {
+  const auto place = std::find_if(members_.begin(), members_.end(), [lineage](const Member& each) {
+    return each.identity.lineage == lineage;
+  });
+  return place == members_.end() ? nullptr : &*place;
+}
+
+void JobControl::add(uint64_t lineage, Engine* engine) {
+  const std::lock_guard lock(mutex_);
+  Member* member = find(lineage);
+  if (member == nullptr) {
+    return;
+  }
+  member->engine = engine;
   if (verdict_) {
     engine->fail(*verdict_);
   }
+  for (PeerDeparture& departure : std::exchange(member->early, {})) {
+    engine->peer_left(std::move(departure));
+  }
 }
 
-void JobControl::remove(Engine* engine) {
+// A rank whose communicator has failed says nothing: the verdict that is out, or on its way, is the
+// cause that all others shall hear.
+void JobControl::leave(uint64_t lineage) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(members_, [engine](const Member& member) { return member.engine == engine; });
+  const Member* member = find(lineage);
+  if (member == nullptr || member->engine == nullptr || member->identity.ranks.size() < 2) {
+    return;
+  }
+  const EngineProgress progress = member->engine->progress();
+  if (progress.failed) {
+    return;
+  }
+  Departure departure;
+  departure.communicator = lineage;
+  for (const ChannelProgress& channel : progress.channels) {
+    departure.channels.push_back({channel.completed, channel.last});
+  }
+  for (const PairProgress& pair : progress.pairs) {
+    departure.pairs.push_back(
+        {member->identity.ranks.at(pair.peer.at()), pair.sent, pair.received});
+  }
+  const bool whole_job = member->identity.ranks.size() == plane_->rendezvous().world_size;
+  if (!whole_job) {
+    departure.members = member->identity.ranks;
+  }
+  plane_->leave(departure);
+}
+
+void JobControl::remove(uint64_t lineage) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(members_,
+                [lineage](const Member& member) { return member.identity.lineage == lineage; });
 }
 
 uint16_t JobControl::next_id() {
@@ -44,16 +94,60 @@ void JobControl::on_verdict(const Verdict& verdict) {
     verdict_ = verdict.cause;
   }
   for (const Member& member : members_) {
-    member.engine->fail(*verdict_);
+    if (member.engine != nullptr) {
+      member.engine->fail(*verdict_);
+    }
   }
+}
+
+void JobControl::on_departure(const Departure& departure) {
+  std::string tag_end;
+  PeerDeparture seen;
+  {
+    const std::lock_guard lock(mutex_);
+    Member* member = find(departure.communicator);
+    if (member == nullptr) {
+      return;  // this rank was through with it first
+    }
+    const auto& ranks = member->identity.ranks;
+    const auto place = std::find(ranks.begin(), ranks.end(), departure.rank);
+    if (place == ranks.end()) {
+      return;
+    }
+    seen.rank = GlobalRank(static_cast<uint32_t>(place - ranks.begin()));
+    seen.process = departure.name + (member->identity.id == 0 ? "" : " of the job");
+    for (size_t i = 0; i < std::min(departure.channels.size(), seen.channels.size()); ++i) {
+      seen.channels.at(i) = {departure.channels[i].completed, departure.channels[i].last};
+    }
+    for (const Departure::Pair& pair : departure.pairs) {
+      seen.sent_here = pair.sent;
+      seen.received_here = pair.received;
+    }
+    if (member->engine != nullptr) {
+      member->engine->peer_left(seen);
+    } else {
+      member->early.push_back(seen);
+    }
+    tag_end = gather_tag({}, member->identity.id);
+  }
+  Departures departures;
+  departures.add(std::move(seen));
+  plane_->end_gathers(tag_end, departures.any());
+}
+
+std::string JobControl::gather_tag(std::string_view what, uint16_t id) {
+  return std::string(what) + " of communicator " + std::to_string(id);
 }
 
 std::vector<RankState> JobControl::states() {
   const std::lock_guard lock(mutex_);
   std::vector<RankState> all;
   for (const Member& member : members_) {
+    if (member.engine == nullptr) {
+      continue;
+    }
     for (ChannelState& state : member.engine->states()) {
-      all.push_back({member.communicator,
+      all.push_back({member.identity.id,
                      state.channel,
                      state.entered,
                      state.completed,

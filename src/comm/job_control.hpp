@@ -1,10 +1,13 @@
 // The control plane of a job, shared by all of its communicators on this rank: spreads one verdict
-// to all of them, and answers for all of them when the coordinator asks where this rank is.
+// to all of them, tells each which of its ranks have left, and answers for all of them when the
+// coordinator asks where this rank is.
 #pragma once
 
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "bootstrap/control_plane.hpp"
@@ -14,6 +17,14 @@ namespace ho {
 
 class JobControl {
  public:
+  // A communicator as its members know it. Numbers alone do not tell communicators of one rank
+  // apart that were split off at the same time, lineages do.
+  struct Identity {
+    uint64_t lineage = 0;
+    uint16_t id = 0;
+    std::vector<GlobalRank> ranks;  // of the job, by the communicator's ranks
+  };
+
   explicit JobControl(std::unique_ptr<ControlPlane> plane);
   ~JobControl();
   JobControl(const JobControl&) = delete;
@@ -22,19 +33,28 @@ class JobControl {
   [[nodiscard]] ControlPlane& plane() { return *plane_; }
   // Events are delivered from here on. Once.
   void start();
-  // The engine hears of the verdict (at once where there is one already) until it is removed.
-  void add(uint16_t communicator, Engine* engine);
-  void remove(Engine* engine);
+  // Before any other member can have made the communicator: what is said about it is kept.
+  void expect(Identity identity);
+  // The engine hears of verdict and departures (at once of those that were) until remove().
+  void add(uint64_t lineage, Engine* engine);
+  // Tells the other members how far this rank has come: it is about to end the communicator.
+  void leave(uint64_t lineage);
+  void remove(uint64_t lineage);
+  // The tag under which the members of a communicator gather something.
+  [[nodiscard]] static std::string gather_tag(std::string_view what, uint16_t id);
   // A communicator id that no other communicator of this rank has: at least `proposal`.
   [[nodiscard]] uint16_t next_id();
   void used_id(uint16_t id);
 
  private:
   struct Member {
-    uint16_t communicator;
-    Engine* engine;
+    Identity identity;
+    Engine* engine = nullptr;
+    std::vector<PeerDeparture> early;  // before there was an engine
   };
+  [[nodiscard]] Member* find(uint64_t lineage);
   void on_verdict(const Verdict& verdict);
+  void on_departure(const Departure& departure);
   [[nodiscard]] std::vector<RankState> states();
 
   std::mutex mutex_;

@@ -88,6 +88,19 @@ std::vector<RailInterface> socket_interfaces(std::vector<RailInterface> rails) {
   return rails;
 }
 
+constexpr uint64_t kWorldLineage = 0xcbf29ce484222325U;
+
+// FNV-1a over what makes a split different from all others that its members have been through.
+uint64_t lineage_of_split(uint64_t parent, uint32_t split, int32_t color) {
+  uint64_t hash = parent;
+  for (const uint64_t value : {uint64_t{split}, static_cast<uint64_t>(color)}) {
+    for (int byte = 0; byte < 8; ++byte) {
+      hash = (hash ^ ((value >> (8 * byte)) & 0xffU)) * 0x100000001b3U;
+    }
+  }
+  return hash;
+}
+
 std::vector<GlobalRank> all_ranks(uint32_t world_size) {
   std::vector<GlobalRank> ranks;
   for (uint32_t r = 0; r < world_size; ++r) {
@@ -150,11 +163,11 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
     }
   }
   auto control = std::make_shared<JobControl>(std::move(plane));
-  std::unique_ptr<Communicator> made(
-      new Communicator(control, std::move(settings), std::move(placement), members, self, 0));
+  std::unique_ptr<Communicator> made(new Communicator(
+      control, std::move(settings), std::move(placement), members, self, 0, kWorldLineage));
   HORING_TRY(made->connect(config.key, deadline));
   control->start();
-  control->add(0, made->engine_.get());
+  control->add(kWorldLineage, made->engine_.get());
   return made;
 }
 
@@ -163,19 +176,29 @@ Communicator::Communicator(std::shared_ptr<JobControl> control,
                            Placement placement,
                            std::vector<GlobalRank> world_ranks,
                            GlobalRank self,
-                           uint16_t id)
+                           uint16_t id,
+                           uint64_t lineage)
     : control_(std::move(control)),
       settings_(std::move(settings)),
       placement_(std::move(placement)),
       world_ranks_(std::move(world_ranks)),
       self_(self),
-      id_(id) {}
+      id_(id),
+      lineage_(lineage) {
+  control_->expect({lineage_, id_, world_ranks_});
+}
 
 Communicator::~Communicator() {
-  if (engine_ == nullptr) {
-    return;
+  if (engine_ != nullptr) {
+    engine_->drain();
+    // Before the connections close: the news shall be there first.
+    control_->leave(lineage_);
+    write_trace();
   }
-  engine_->drain();
+  control_->remove(lineage_);
+}
+
+void Communicator::write_trace() const {
   if (!settings_.trace_path.empty()) {
     const Status status = engine_->trace().append_to(
         settings_.trace_path, world_ranks_[self_.at()].value(), control_->plane().job_id());
@@ -183,7 +206,6 @@ Communicator::~Communicator() {
       logger().error("{}", status.message());
     }
   }
-  control_->remove(engine_.get());
 }
 
 Result<std::vector<std::vector<std::byte>>> Communicator::exchange(
@@ -196,8 +218,7 @@ Result<std::vector<std::vector<std::byte>>> Communicator::exchange(
   for (const GlobalRank rank : members) {
     world.push_back(world_ranks_[rank.at()]);
   }
-  return control_->plane().all_gather(
-      fmt::format("{} of communicator {}", what, id_), mine, world, deadline);
+  return control_->plane().all_gather(JobControl::gather_tag(what, id_), mine, world, deadline);
 }
 
 Result<std::unique_ptr<ShmTransport>> Communicator::make_shm(Deadline deadline) {
@@ -366,10 +387,15 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t
     world_ranks.push_back(world_ranks_[rank]);
   }
   HORING_ASSIGN(Placement placement, placement_.part(members));
-  std::unique_ptr<Communicator> made(new Communicator(
-      control_, settings_, std::move(placement), std::move(world_ranks), self, id));
+  std::unique_ptr<Communicator> made(new Communicator(control_,
+                                                      settings_,
+                                                      std::move(placement),
+                                                      std::move(world_ranks),
+                                                      self,
+                                                      id,
+                                                      lineage_of_split(lineage_, splits_, color)));
   HORING_TRY(made->connect(key_, deadline));
-  control_->add(id, made->engine_.get());
+  control_->add(made->lineage_, made->engine_.get());
   return made;
 }
 

@@ -16,17 +16,26 @@ namespace {
 // An upper bound for one sleep. Wake-ups do not depend on it; it bounds what a lost one would cost.
 constexpr std::chrono::milliseconds kLongestSleep{500};
 constexpr uint8_t kPointToPointChannel = 3;
+// How long the end of an engine waits for its last bytes to reach the peers' hosts.
+constexpr std::chrono::milliseconds kLinger{1000};
 constexpr int kYieldsForLatency = 16;
 constexpr int kYieldsForThroughput = 4;
 constexpr uint64_t kLatencyBoundBytes = 512U << 10;
 
-uint32_t lane_key(const Call& call, const Schedule& schedule) {
-  uint32_t key = call.channel;
+OperationPlace place_of(const Call& call, const Schedule& schedule) {
+  OperationPlace place;
+  place.channel = call.channel;
+  place.point_to_point = call.point_to_point;
   if (call.point_to_point) {
-    const PlanOp& op = schedule.op(0);
-    key |= (op.kind == OpKind::kSend ? 0x100U : 0U) | (op.peer.value() << 16);
+    place.sends = schedule.op(0).kind == OpKind::kSend;
+    place.peer = schedule.op(0).peer;
   }
-  return key;
+  return place;
+}
+
+uint32_t lane_key(const OperationPlace& place) {
+  return place.channel | (place.sends ? 0x100U : 0U) |
+         (place.point_to_point ? place.peer.value() << 16 : 0U);
 }
 
 Status watch(int epoll, int fd) {
@@ -83,6 +92,9 @@ Engine::~Engine() {
   if (progress_.joinable()) {
     progress_.join();
   }
+  if (network_ != nullptr && !broken_) {
+    network_->linger(deadline_after(kLinger));
+  }
 }
 
 Result<std::shared_ptr<Operation>> Engine::submit(Call call,
@@ -93,9 +105,18 @@ Result<std::shared_ptr<Operation>> Engine::submit(Call call,
     return *broken_;
   }
   auto operation = std::make_shared<Operation>();
-  operation->lane_key_ = lane_key(call, *schedule);
+  OperationPlace& place = operation->place_;
+  place = place_of(call, *schedule);
+  operation->lane_key_ = lane_key(place);
   Counters& counters = counters_.at(call.channel);
-  call.sequence = ++counters.entered;
+  Counters& lane = place.point_to_point ? pairs_[operation->lane_key_] : counters;
+  call.sequence = counters.entered + 1;
+  place.number = lane.entered + 1;
+  if (const auto departed = departures_.against(place)) {
+    return departed->with_context(call.name());
+  }
+  counters.entered = call.sequence;
+  lane.entered = place.number;
   operation->run_ = std::make_unique<Run>(
       std::move(call), std::move(schedule), options_.limits, options_.trace ? &trace_ : nullptr);
   lanes_[operation->lane_key_].push_back(operation);
@@ -128,15 +149,6 @@ bool Engine::test(Operation& operation) {
     (void)turn(lock);
   }
   return operation.ended_;
-}
-
-void Engine::fail(const Status& why) {
-  const Lock lock(mutex_);
-  if (!broken_) {
-    broken_ = why;
-  }
-  changed_.notify_all();
-  shm_->wake();
 }
 
 bool Engine::any_active() const {
@@ -205,6 +217,9 @@ bool Engine::turn(Lock& lock) {
     end_all();
     return true;
   }
+  if (departures_new_ && end_departed()) {
+    return true;
+  }
   std::optional<RunError> error;
   if (Status status = shm_->progress(); !status.ok()) {
     error = RunError{status, std::nullopt};
@@ -250,11 +265,22 @@ bool Engine::step_front(Queue& queue, std::optional<RunError>& error) {
   if (run.finished()) {
     const std::shared_ptr<Operation> ended = queue.front();
     queue.pop_front();
-    ++counters_.at(run.call().channel).completed;
+    count_completed(*ended);
     end(*ended, Status());
     return true;
   }
   return moved;
+}
+
+void Engine::count_completed(const Operation& operation) {
+  const Call& call = operation.run_->call();
+  Counters& counters = counters_.at(call.channel);
+  ++counters.completed;
+  if (call.point_to_point) {
+    ++pairs_[operation.lane_key_].completed;
+  } else {
+    counters.last = call.collective;
+  }
 }
 
 void Engine::end(Operation& operation, const Status& status) {
@@ -265,33 +291,6 @@ void Engine::end(Operation& operation, const Status& status) {
   if (progress_.joinable()) {
     changed_.notify_all();
   }
-}
-
-void Engine::end_all() {
-  for (auto& [key, queue] : lanes_) {
-    for (const auto& operation : queue) {
-      end(*operation, broken_->with_context(operation->run_->call().name()));
-    }
-  }
-  lanes_.clear();
-}
-
-// The first error of this rank goes to everybody; what comes back is the job's first cause, which
-// may be somebody else's. Without an answer the rank's own error stands.
-void Engine::fail_locally(Lock& lock, const RunError& error) {
-  if (!reported_ && !broken_) {
-    reported_ = true;
-    lock.unlock();
-    on_failure_(error);
-    lock.lock();
-  }
-  const Deadline patience = deadline_after(kVerdictPatience);
-  while (!broken_ && changed_.wait_until(lock, patience) != std::cv_status::timeout) {
-  }
-  if (!broken_) {
-    broken_ = error.status;
-  }
-  end_all();
 }
 
 RunWait Engine::merged_wait(Deadline* earliest) const {
@@ -311,25 +310,6 @@ RunWait Engine::merged_wait(Deadline* earliest) const {
     }
   }
   return merged;
-}
-
-// The operation whose deadline has passed. It may be one that still queues behind another of its
-// channel, whose own deadline is later: what they wait for is then the first one's to say.
-RunError Engine::late_operation() const {
-  for (const auto& [key, queue] : lanes_) {
-    for (const auto& operation : queue) {
-      const Call& call = operation->run_->call();
-      if (passed(call.deadline)) {
-        return {{StatusCode::kTimeout,
-                 fmt::format("{} did not complete within {} ms; this rank waits in: {}",
-                             call.name(),
-                             call.timeout.count(),
-                             queue.front()->run_->waiting_text())},
-                std::nullopt};
-      }
-    }
-  }
-  return {{StatusCode::kInternal, "a deadline passed that belongs to no operation"}, std::nullopt};
 }
 
 void Engine::sleep(Lock& lock, Deadline deadline) {
@@ -385,6 +365,27 @@ std::vector<ChannelState> Engine::states() {
     }
   }
   return states;
+}
+
+EngineProgress Engine::progress() {
+  const Lock lock(mutex_);
+  EngineProgress progress;
+  progress.failed = broken_.has_value();
+  for (size_t channel = 0; channel < counters_.size(); ++channel) {
+    const Counters& counters = counters_.at(channel);
+    progress.channels.at(channel) = {counters.completed,
+                                     counters.last ? std::string(to_string(*counters.last)) : ""};
+  }
+  std::map<GlobalRank, PairProgress> by_peer;
+  for (const auto& [key, counters] : pairs_) {
+    PairProgress& pair = by_peer[GlobalRank(key >> 16)];
+    ((key & 0x100U) != 0 ? pair.sent : pair.received) = counters.completed;
+  }
+  for (auto& [peer, pair] : by_peer) {
+    pair.peer = peer;
+    progress.pairs.push_back(pair);
+  }
+  return progress;
 }
 
 uint64_t Engine::memory_bytes() {

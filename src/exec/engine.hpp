@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "exec/call.hpp"
+#include "exec/departures.hpp"
 #include "exec/run.hpp"
 #include "os/clock.hpp"
 #include "os/fd.hpp"
@@ -37,6 +38,7 @@ class Operation {
   std::unique_ptr<Run> run_;
   std::unique_ptr<std::byte[]> scratch_;
   uint32_t lane_key_ = 0;
+  OperationPlace place_;
   bool started_ = false;
   bool ended_ = false;
   Status status_;
@@ -59,6 +61,13 @@ struct ChannelState {
   std::string waiting;
 };
 
+// What this rank has completed, for those who may be slower.
+struct EngineProgress {
+  bool failed = false;
+  std::array<ChannelProgress, kChannelCount> channels;
+  std::vector<PairProgress> pairs;
+};
+
 class Engine {
  public:
   // Called when an operation fails here, without locks held, once per engine. Somebody then calls
@@ -66,6 +75,9 @@ class Engine {
   // operation waits.
   using FailureHandler = std::function<void(const RunError&)>;
   static constexpr std::chrono::milliseconds kVerdictPatience{1500};
+  // A broken connection may mean that the peer has left. The news of that comes another way, so an
+  // operation waits that long for it before its failure is reported.
+  static constexpr std::chrono::milliseconds kDeparturePatience{400};
 
   // `network` may be null when no rank is on another host.
   [[nodiscard]] static Result<std::unique_ptr<Engine>> create(const EngineOptions& options,
@@ -87,6 +99,10 @@ class Engine {
   [[nodiscard]] bool test(Operation& operation);
   // Ends everything, now and later, with this error. The first call decides. Any thread.
   void fail(const Status& why);
+  // Ends the operations, now and later, that cannot complete without a rank that has left. Any
+  // thread.
+  void peer_left(PeerDeparture departure);
+  [[nodiscard]] EngineProgress progress();
   // Waits for all operations to end, at most until their deadlines.
   void drain();
   [[nodiscard]] std::vector<ChannelState> states();
@@ -113,7 +129,11 @@ class Engine {
   [[nodiscard]] bool step_front(Queue& queue, std::optional<RunError>& error);
   void end(Operation& operation, const Status& status);
   void fail_locally(Lock& lock, const RunError& error);
+  [[nodiscard]] bool explained_by_departure(Lock& lock, const RunError& error);
   void end_all();
+  // true: some operation needed a rank that has left.
+  bool end_departed();
+  void count_completed(const Operation& operation);
   void drive(Lock& lock, const std::function<bool()>& enough, Deadline deadline);
   // What a driver does when nothing moves: spin, offer the core to others, sleep.
   struct Idleness {
@@ -147,8 +167,12 @@ class Engine {
   struct Counters {
     uint32_t entered = 0;
     uint32_t completed = 0;
+    std::optional<Collective> last{};  // completed
   };
   std::array<Counters, kChannelCount> counters_;
+  std::map<uint32_t, Counters> pairs_;  // by lane: point to point
+  Departures departures_;
+  bool departures_new_ = false;
   std::thread progress_;
 };
 

@@ -102,6 +102,10 @@ class Transport {
   // Right before sleeping. false: something has already happened, do not sleep.
   [[nodiscard]] virtual bool prepare_wait(const WaitHint& hint) = 0;
   virtual void finish_wait() = 0;
+  // Right before the transport ends: gives what its links have accepted the time to get to the
+  // peers' hosts, so that nothing that a peer still sends can take it back. Until the deadline at
+  // most.
+  virtual void linger(Deadline /*deadline*/) {}
   // Bytes of memory this transport holds (buffers, rings; kernel memory not counted).
   [[nodiscard]] virtual uint64_t memory_bytes() const = 0;
 };

@@ -20,6 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     rest = rest.subspan(piece.size());
   }
   fuzz::require(!client->done());
+  fuzz::require(client->output().size() < 4096);
   fuzz::require(status.message().size() < 2048);
   for (const char character : status.message()) {
     fuzz::require(character >= ' ' && character <= '~');

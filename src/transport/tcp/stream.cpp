@@ -1,5 +1,6 @@
 #include "transport/tcp/stream.hpp"
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
@@ -249,6 +250,25 @@ Status Stream::check_alive() {
           "the rail is down: data sent has been unanswered for " +
               std::to_string(details.tcpi_last_ack_recv / 1000) +
               " s; check cable, switch port and interface on both ends"};
+}
+
+// Closing a socket that holds unread bytes, or that gets some afterwards, resets the connection,
+// and a reset takes back what the peer's host has not acknowledged.
+bool Stream::finish_output() {
+  constexpr int kMostReads = 64;
+  const int fd = socket_->fd.get();
+  if (!output_ended_) {
+    ::shutdown(fd, SHUT_WR);
+    output_ended_ = true;
+  }
+  std::array<std::byte, 16384> unread;  // NOLINT: thrown away
+  for (int reads = 0; reads < kMostReads; ++reads) {
+    if (::recv(fd, unread.data(), unread.size(), MSG_DONTWAIT) <= 0) {
+      break;
+    }
+  }
+  int unacknowledged = 0;
+  return ::ioctl(fd, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged > 0;
 }
 
 }  // namespace ho::tcp

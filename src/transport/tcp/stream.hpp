@@ -79,6 +79,10 @@ class Stream {
   // closed), and stays alive. Call about once a second.
   [[nodiscard]] Status check_alive();
 
+  // No more output; what the peer sends from now on is thrown away. true: the peer's host has not
+  // acknowledged everything yet.
+  [[nodiscard]] bool finish_output();
+
   [[nodiscard]] uint64_t memory_bytes() const { return ahead_.capacity(); }
 
  private:
@@ -96,6 +100,7 @@ class Stream {
   size_t ahead_end_ = 0;
   size_t low_water_bytes_ = 1;
   uint32_t unanswered_checks_ = 0;
+  bool output_ended_ = false;
 };
 
 }  // namespace ho::tcp

@@ -248,6 +248,14 @@ void TcpLink::tick() {
   }
 }
 
+bool TcpLink::finish_output() {
+  bool pending = false;
+  for (const auto& stream : streams_) {
+    pending |= stream != nullptr && stream->finish_output();
+  }
+  return pending;
+}
+
 void TcpLink::close_streams() {
   for (auto& stream : streams_) {
     if (stream != nullptr) {

@@ -55,6 +55,8 @@ class TcpLink final : public Link {
   [[nodiscard]] bool closing() const { return state_ == State::kClosing; }
   [[nodiscard]] uint64_t last_used_turn() const { return last_used_turn_; }
   void begin_close();
+  // Ends the output of its streams; true: a peer's host has not acknowledged all of it.
+  [[nodiscard]] bool finish_output();
   [[nodiscard]] uint64_t memory_bytes() const;
 
  private:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "base/log.hpp"
@@ -116,6 +117,23 @@ class SocketTransport final : public TcpTransport {
     return !unseen;
   }
   void finish_wait() override {}
+
+  void linger(Deadline deadline) override {
+    // No event says that the last byte was acknowledged, so this looks again and again.
+    constexpr std::chrono::microseconds kLongestPause(5000);
+    std::chrono::microseconds pause(100);
+    while (true) {
+      bool pending = false;
+      for (const auto& link : order_) {
+        pending |= link->finish_output();
+      }
+      if (!pending || passed(deadline)) {
+        return;
+      }
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, kLongestPause);
+    }
+  }
 
   [[nodiscard]] uint64_t memory_bytes() const override {
     uint64_t total = sizeof(*this) + parked_.size() * sizeof(Socket);

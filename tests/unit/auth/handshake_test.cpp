@@ -114,6 +114,34 @@ TEST_CASE("another key ends the client, and the server never accepts") {
   CHECK_FALSE(server->needs_decision());
 }
 
+TEST_CASE("a server hears that its key is not the client's, and who says so") {
+  const Bytes claim = bytes_of("rank 3");
+  const auto client = Handshake::client(key_of("secret number one ...."), "control", claim);
+  const auto server = Handshake::server(key_of("secret number two ...."), "control");
+  const Outcome outcome = converse(*client, *server);
+  CHECK(outcome.server.code() == StatusCode::kUnauthenticated);
+  CHECK(has(outcome.server, "job keys differ"));
+  CHECK(Bytes(server->unproven_claim().begin(), server->unproven_claim().end()) == claim);
+  CHECK(server->claim().empty());
+  CHECK(server->wanted() == 0);
+  // Also where only one of them has a key.
+  const auto other = Handshake::server(JobKey::none(true), "control");
+  const auto keyed = Handshake::client(key_of(), "control", claim);
+  CHECK(converse(*keyed, *other).server.code() == StatusCode::kUnauthenticated);
+  CHECK(Bytes(other->unproven_claim().begin(), other->unproven_claim().end()) == claim);
+  CHECK(other->claim().empty());
+}
+
+TEST_CASE("a client may not refuse before it was challenged") {
+  const auto client = Handshake::client(key_of("secret number one ...."), "control", {});
+  const auto liar = Handshake::server(key_of("secret number two ...."), "control");
+  const Outcome outcome = converse(*client, *liar);
+  const auto server = Handshake::server(key_of(), "control");
+  const auto hello_bytes = static_cast<std::ptrdiff_t>(outcome.to_server.size() - 13 - 546);
+  CHECK(feed(*server, Bytes(outcome.to_server.begin() + hello_bytes, outcome.to_server.end()))
+            .code() == StatusCode::kProtocol);
+}
+
 TEST_CASE("a key on one side only is said to be so") {
   const auto client = Handshake::client(key_of(), "control", {});
   const auto server = Handshake::server(JobKey::none(true), "control");

@@ -2,277 +2,15 @@
 // only bound how long a broken implementation may hang.
 #include "bootstrap/control_plane.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <condition_variable>
-#include <filesystem>
-#include <fstream>
-#include <future>
-#include <mutex>
-#include <thread>
-
-#include "bootstrap/wire.hpp"
-#include "catch.hpp"
-#include "os/socket.hpp"
+#include "planes.hpp"
 
 using namespace ho;
+using namespace ho::test;
 using namespace std::chrono_literals;
-
-namespace {
-
-using Plane = std::unique_ptr<ControlPlane>;
-using Created = Result<Plane>;
-
-const std::string kSecret = "a test secret of enough length";
-
-std::shared_ptr<const JobKey> key_of(const std::string& secret = kSecret) {
-  return JobKey::from_text(secret).value();
-}
-
-uint16_t free_port() {
-  const Fd listener = listen_on(SocketAddress::numeric("127.0.0.1", 0).value(), 1).value();
-  return local_address(listener.get())->port();
-}
-
-std::string free_place() {
-  return "tcp://127.0.0.1:" + std::to_string(free_port());
-}
-
-Rendezvous at(const std::string& place, uint32_t rank, uint32_t world_size) {
-  return {.rank = rank,
-          .world_size = world_size,
-          .local_rank = {},
-          .address = place,
-          .source = "arguments"};
-}
-
-struct Attempt {
-  Rendezvous rendezvous;
-  std::shared_ptr<const JobKey> key = key_of();
-  std::chrono::milliseconds time = 20s;
-};
-
-std::vector<Created> create_all(const std::vector<Attempt>& attempts) {
-  std::vector<std::future<Created>> pending;
-  pending.reserve(attempts.size());
-  for (const Attempt& attempt : attempts) {
-    pending.push_back(std::async(std::launch::async, [attempt] {
-      return ControlPlane::create(attempt.rendezvous, attempt.key, deadline_after(attempt.time));
-    }));
-  }
-  std::vector<Created> created;
-  created.reserve(pending.size());
-  for (auto& one : pending) {
-    created.push_back(one.get());
-  }
-  return created;
-}
-
-std::vector<Plane> world(uint32_t size, const std::string& place = free_place()) {
-  std::vector<Attempt> attempts;
-  for (uint32_t rank = 0; rank < size; ++rank) {
-    attempts.push_back({.rendezvous = at(place, rank, size)});
-  }
-  std::vector<Plane> planes;
-  for (Created& created : create_all(attempts)) {
-    INFO(created.status().to_string());
-    REQUIRE(created.ok());
-    planes.push_back(std::move(created).value());
-  }
-  return planes;
-}
-
-std::vector<std::byte> blob_of(const std::string& text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
-
-std::string text_of(const std::vector<std::byte>& blob) {
-  return {reinterpret_cast<const char*>(blob.data()), blob.size()};
-}
-
-using Gathered = Result<std::vector<std::vector<std::byte>>>;
-
-std::future<Gathered> gather(ControlPlane& plane,
-                             const std::string& tag,
-                             const std::string& mine,
-                             std::vector<GlobalRank> members = {},
-                             std::chrono::milliseconds time = 20s) {
-  return std::async(std::launch::async, [&plane, tag, mine, members = std::move(members), time] {
-    return plane.all_gather(tag, blob_of(mine), members, deadline_after(time));
-  });
-}
-
-// Collects one rank's verdict and counts them. Declared before the plane that calls it, so that it
-// outlives it.
-class Ear {
- public:
-  void listen(ControlPlane& plane, std::vector<RankState> states = {}) {
-    plane.start({.on_verdict =
-                     [this](const Verdict& verdict) {
-                       const std::lock_guard lock(mutex_);
-                       verdict_ = verdict.cause;
-                       ++count_;
-                       changed_.notify_all();
-                     },
-                 .describe_state = [states] { return states; }});
-  }
-  Status heard() {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, 20s, [this] { return count_ > 0; });
-    return count_ > 0 ? verdict_ : Status(StatusCode::kInternal, "no verdict came");
-  }
-  int count() {
-    const std::lock_guard lock(mutex_);
-    return count_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Status verdict_;
-  int count_ = 0;
-};
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-Fd raw_connection(uint16_t port) {
-  const auto address = SocketAddress::numeric("127.0.0.1", port).value();
-  for (int i = 0; i < 2000; ++i) {
-    Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (::connect(fd.get(), address.get(), address.size_bytes()) == 0) {
-      return fd;
-    }
-    std::this_thread::sleep_for(5ms);
-  }
-  return {};
-}
-
-}  // namespace
-
-TEST_CASE("ranks meet over loopback and share a job id") {
-  for (const uint32_t size : {1U, 2U, 16U}) {
-    const auto planes = world(size);
-    for (const auto& plane : planes) {
-      CHECK(plane->job_id() == planes[0]->job_id());
-      CHECK(plane->local_address() == "127.0.0.1");
-    }
-    CHECK(planes.back()->rendezvous().rank == size - 1);
-  }
-}
-
-TEST_CASE("a world of one needs no place") {
-  auto created = ControlPlane::create(at("", 0, 1), key_of(), deadline_after(5s));
-  REQUIRE(created.ok());
-  auto result = (*created)->all_gather("alone", blob_of("x"), {}, deadline_after(5s));
-  REQUIRE(result.ok());
-  REQUIRE(result->size() == 1);
-  CHECK(text_of(result->front()) == "x");
-}
-
-TEST_CASE("ranks meet through a file that is gone afterwards") {
-  const std::string path =
-      std::filesystem::temp_directory_path() / ("horing-meet-" + std::to_string(::getpid()));
-  // Left over from an earlier job: a port that nobody listens at.
-  std::ofstream(path) << "horing rendezvous 1\n127.0.0.1:" << free_port() << "\nend\n";
-  {
-    const auto planes = world(3, "file://" + path);
-    CHECK_FALSE(std::filesystem::exists(path));
-    CHECK(planes[0]->job_id() == planes[2]->job_id());
-  }
-  CHECK_FALSE(std::filesystem::exists(path));
-}
-
-TEST_CASE("missing ranks are named to everybody") {
-  const std::string place = free_place();
-  const auto created = create_all({{.rendezvous = at(place, 0, 5), .key = key_of(), .time = 700ms},
-                                   {.rendezvous = at(place, 1, 5)},
-                                   {.rendezvous = at(place, 3, 5)}});
-  for (const Created& one : created) {
-    REQUIRE_FALSE(one.ok());
-    CHECK(one.status().code() == StatusCode::kTimeout);
-    INFO(one.status().message());
-    CHECK(has(one.status().message(), "3 of 5 ranks arrived"));
-    CHECK(has(one.status().message(), "missing: ranks 2, 4"));
-  }
-}
-
-TEST_CASE("without rank 0 the others say where they looked") {
-  const std::string place = free_place();
-  const auto created = ControlPlane::create(at(place, 1, 2), key_of(), deadline_after(200ms));
-  REQUIRE_FALSE(created.ok());
-  CHECK(created.status().code() == StatusCode::kTimeout);
-  CHECK(has(created.status().message(), place));
-  CHECK(has(created.status().message(), "refused"));
-}
-
-TEST_CASE("another key is refused at once, and the others hear of it") {
-  const std::string place = free_place();
-  const auto created = create_all(
-      {{.rendezvous = at(place, 0, 2), .key = key_of(), .time = 1000ms},
-       {.rendezvous = at(place, 1, 2), .key = key_of("quite another secret of some length")},
-       {.rendezvous = at(place, 1, 2), .key = JobKey::none(false)}});
-  CHECK(created[1].status().code() == StatusCode::kUnauthenticated);
-  CHECK(has(created[1].status().message(), "job keys differ"));
-  CHECK(created[2].status().code() == StatusCode::kUnauthenticated);
-  CHECK(has(created[2].status().message(), "server has a job key and the client has none"));
-  CHECK(created[0].status().code() == StatusCode::kTimeout);
-  INFO(created[0].status().message());
-  CHECK(has(created[0].status().message(), "missing: rank 1"));
-  CHECK(has(created[0].status().message(), "127.0.0.1 was refused"));
-}
-
-TEST_CASE("a duplicate rank and another world size are refused naming both sides") {
-  const std::string place = free_place();
-  auto first = std::async(std::launch::async, [&] {
-    return ControlPlane::create(at(place, 0, 3), key_of(), deadline_after(20s));
-  });
-  auto twins = create_all({{.rendezvous = at(place, 1, 3), .key = key_of(), .time = 1500ms},
-                           {.rendezvous = at(place, 1, 3), .key = key_of(), .time = 1500ms},
-                           {.rendezvous = at(place, 2, 4), .key = key_of(), .time = 1500ms}});
-  const auto result = first.get();  // ends with the deadline of the rank that waits in vain
-  REQUIRE_FALSE(result.ok());
-  const bool first_twin_refused = twins[0].status().code() == StatusCode::kMismatch;
-  const Status refused = twins[first_twin_refused ? 0 : 1].status();
-  const Status waited = twins[first_twin_refused ? 1 : 0].status();
-  INFO(refused.message());
-  CHECK(refused.code() == StatusCode::kMismatch);
-  CHECK(has(refused.message(), "rank 1 has come twice"));
-  CHECK(waited.code() == StatusCode::kTimeout);
-  CHECK(twins[2].status().code() == StatusCode::kMismatch);
-  CHECK(has(twins[2].status().message(), "world size of 3"));
-  CHECK(has(twins[2].status().message(), "with 4"));
-  CHECK(has(result.status().message(), "before the deadline of rank 1"));
-  CHECK(has(result.status().message(), "missing: rank 2"));
-}
-
-TEST_CASE("garbage connections do not disturb the job") {
-  const uint16_t port = free_port();
-  const std::string place = "tcp://127.0.0.1:" + std::to_string(port);
-  auto first = std::async(std::launch::async, [&] {
-    return ControlPlane::create(at(place, 0, 2), key_of(), deadline_after(20s));
-  });
-  std::vector<Fd> garbage;
-  for (int i = 0; i < 300; ++i) {  // more than may be pending
-    Fd fd = raw_connection(port);
-    REQUIRE(fd.valid());
-    const std::string text = i % 3 == 0 ? "GET / HTTP/1.1\r\n\r\n" : i % 3 == 1 ? "HOR" : "";
-    REQUIRE(::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL) >= 0);
-    garbage.push_back(std::move(fd));
-  }
-  const auto second = ControlPlane::create(at(place, 1, 2), key_of(), deadline_after(20s));
-  INFO(second.status().message());
-  CHECK(second.ok());
-  CHECK(first.get().ok());
-}
 
 TEST_CASE("all_gather brings every blob to every rank in order") {
   const auto planes = world(5);
@@ -546,10 +284,75 @@ TEST_CASE("a rank that leaves as planned is no failure; a gather with it is") {
   CHECK(has(ears[2].heard().message(), "link to rank 0 closed"));
 }
 
-TEST_CASE("two worlds one after the other may use the same place") {
-  const std::string place = free_place();
-  for (int round = 0; round < 3; ++round) {
-    const auto planes = world(2, place);
-    CHECK(planes.size() == 2);
+TEST_CASE("who leaves a communicator is told to its members, each with its own messages") {
+  std::vector<Ear> ears(4);
+  const auto planes = world(4);
+  for (const size_t rank : {size_t{0}, size_t{1}, size_t{3}}) {
+    ears[rank].listen(*planes[rank]);
   }
+  Departure departure;
+  departure.communicator = 77;
+  departure.rank = GlobalRank(3U);  // a lie that nobody believes
+  departure.channels = {{0, ""}, {0, ""}, {5, "all_reduce"}};
+  departure.pairs = {{GlobalRank(0U), 2, 1}};
+  planes[1]->leave(departure);
+  // To two of them only; the other hears nothing between two that it does hear.
+  departure.communicator = 78;
+  departure.members = {GlobalRank(1U), GlobalRank(3U)};
+  planes[1]->leave(departure);
+  departure.communicator = 79;
+  departure.members = {};
+  planes[1]->leave(departure);
+  const auto heard = ears[0].departures(2);
+  REQUIRE(heard.size() == 2);
+  CHECK(heard[0].communicator == 77);
+  CHECK(heard[1].communicator == 79);
+  CHECK(heard[0].rank == GlobalRank(1U));
+  CHECK(has(heard[0].name, "rank 1 ("));
+  REQUIRE(heard[0].channels.size() == 3);
+  CHECK(heard[0].channels[2].completed == 5);
+  CHECK(heard[0].channels[2].last == "all_reduce");
+  REQUIRE(heard[0].pairs.size() == 1);
+  CHECK(heard[0].pairs[0].sent == 2);
+  CHECK(heard[0].pairs[0].received == 1);
+  CHECK(heard[0].members.empty());
+  const auto others = ears[3].departures(3);
+  REQUIRE(others.size() == 3);
+  CHECK(others[1].communicator == 78);
+  CHECK(others[0].pairs.empty());
+  // Whoever starts to listen later hears of it too.
+  ears[2].listen(*planes[2]);
+  CHECK(ears[2].departures(2).size() == 2);
+  CHECK(ears[1].count() == 0);
+}
+
+TEST_CASE("the last words of rank 0 arrive before its farewell") {
+  Ear ear;
+  auto planes = world(2);
+  ear.listen(*planes[1]);
+  Departure departure;
+  departure.communicator = 5;
+  planes[0]->leave(departure);
+  planes[0].reset();
+  REQUIRE(ear.departures(1).size() == 1);
+  CHECK(ear.departures(1)[0].rank == GlobalRank(0U));
+  planes[1]->leave(departure);  // to nobody
+  CHECK(ear.count() == 0);
+}
+
+TEST_CASE("gathers of a communicator end when a member has left, also those that begin later") {
+  const auto planes = world(2);
+  auto pending = gather(*planes[1], "split 3 of communicator 12", "");
+  const Status why(StatusCode::kPeerLost, "rank 0 has left");
+  while (pending.wait_for(1ms) != std::future_status::ready) {
+    planes[1]->end_gathers(" of communicator 12", why);
+  }
+  const Status ended = pending.get().status();
+  CHECK(ended.code() == StatusCode::kPeerLost);
+  CHECK(has(ended.message(), "all_gather \"split 3 of communicator 12\": rank 0 has left"));
+  const Status later = gather(*planes[1], "split 4 of communicator 12", "").get().status();
+  CHECK(later.code() == StatusCode::kPeerLost);
+  auto other = gather(*planes[1], "split 4 of communicator 2", "");
+  CHECK(gather(*planes[0], "split 4 of communicator 2", "").get().ok());
+  CHECK(other.get().ok());
 }

@@ -1,5 +1,6 @@
 #include "bootstrap/wire.hpp"
 
+#include <algorithm>
 #include <random>
 
 #include "catch.hpp"
@@ -109,7 +110,37 @@ TEST_CASE("every message survives the way there and back, and nothing shorter or
   decodes_strictly(encode(std::span(states)), decode_states);
 }
 
+TEST_CASE("a departure survives the way there and back") {
+  Departure departure;
+  departure.communicator = ~uint64_t{3};
+  departure.rank = GlobalRank(5U);
+  departure.name = "rank 5 (node1, pid 9)";
+  departure.channels = {{0, ""}, {12, "all_reduce"}};
+  departure.pairs = {{GlobalRank(2U), 7, 8}};
+  departure.members = {GlobalRank(2U), GlobalRank(5U)};
+  const Departure read = decode_departure(encode(departure)).value();
+  CHECK(read.communicator == departure.communicator);
+  CHECK(read.rank == departure.rank);
+  CHECK(read.name == departure.name);
+  REQUIRE(read.channels.size() == 2);
+  CHECK(read.channels[1].completed == 12);
+  CHECK(read.channels[1].last == "all_reduce");
+  REQUIRE(read.pairs.size() == 1);
+  CHECK(read.pairs[0].peer == GlobalRank(2U));
+  CHECK(read.pairs[0].sent == 7);
+  CHECK(read.pairs[0].received == 8);
+  CHECK(read.members == departure.members);
+  decodes_strictly(encode(departure), decode_departure);
+}
+
 TEST_CASE("the largest of everything fits into one message") {
+  Departure departure;
+  departure.name = std::string(10000, 'n');
+  departure.channels.assign(100, {1, std::string(10000, 'o')});
+  departure.pairs.resize(kMaxWorldSize);
+  departure.members.resize(kMaxWorldSize);
+  CHECK(encode(departure).size() <= kMaxBodyBytes);
+  CHECK(decode_departure(encode(departure)).ok());
   Contribution contribution{.tag = std::string(kMaxTagBytes, 't'),
                             .timeout_ms = 1,
                             .members = std::vector<uint32_t>(kMaxWorldSize, 1),
@@ -134,6 +165,9 @@ TEST_CASE("claimed counts do not allocate") {
   CHECK_FALSE(decode_gathered(body).ok());
   CHECK_FALSE(decode_states(body).ok());
   CHECK_FALSE(decode_contribution(body).ok());
+  Buffer departure = encode(Departure());
+  std::fill(departure.end() - 4, departure.end(), std::byte{0xff});
+  CHECK_FALSE(decode_departure(departure).ok());
 }
 
 TEST_CASE("texts of peers come out printable, ranks and worlds in range") {

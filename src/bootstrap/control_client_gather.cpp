@@ -1,0 +1,115 @@
+// The all-gathers of a rank: a call queues its contribution and waits for the thread that reads to
+// hand over the parts, or the reason why there will be none.
+#include <algorithm>
+
+#include "bootstrap/control_client.hpp"
+
+namespace ho {
+
+void ControlClient::take_part(Gather& gather, const wire::Message& message) {
+  if (message.header.type == wire::Type::kGatherFailed) {
+    const auto outcome = wire::decode_outcome(message.body);
+    gather.ended = outcome.ok() ? Status(outcome->code, outcome->text) : outcome.status();
+    changed_.notify_all();
+    return;
+  }
+  auto part = wire::decode_gathered(message.body);
+  if (!part.ok() || part->first > gather.blobs.size() ||
+      part->blobs.size() > gather.blobs.size() - part->first) {
+    gather.ended =
+        part.ok() ? Status(StatusCode::kProtocol, "rank 0 sent blobs of no member") : part.status();
+    changed_.notify_all();
+    return;
+  }
+  for (size_t i = 0; i < part->blobs.size(); ++i) {
+    auto& blob = gather.blobs[part->first + i];
+    gather.arrived += blob.has_value() ? 0U : 1U;
+    blob = std::move(part->blobs[i]);
+  }
+  if (gather.arrived == gather.blobs.size()) {
+    gather.ended = Status();
+    changed_.notify_all();
+  }
+}
+
+void ControlClient::end_all_gathers(const Status& why) {
+  for (auto& [id, gather] : gathers_) {
+    if (!gather.ended.has_value()) {
+      gather.ended = why;
+    }
+  }
+  changed_.notify_all();
+}
+
+void ControlClient::end_gathers(std::string_view tag_end, const Status& why) {
+  const Lock lock(mutex_);
+  ended_tags_.emplace(tag_end, why);
+  for (auto& [id, gather] : gathers_) {
+    if (!gather.ended.has_value() && gather.tag.ends_with(tag_end)) {
+      gather.ended = why.with_context("all_gather \"" + gather.tag + "\"");
+    }
+  }
+  changed_.notify_all();
+}
+
+Result<std::vector<std::vector<std::byte>>> ControlClient::all_gather(
+    std::string_view tag,
+    std::span<const std::byte> mine,
+    std::span<const GlobalRank> members,
+    Deadline deadline) {
+  const std::string what = "all_gather \"" + std::string(tag) + "\"";
+  if (mine.size() > wire::kMaxBlobBytes || tag.size() > wire::kMaxTagBytes) {
+    return Status(StatusCode::kInvalidArgument,
+                  what +
+                      ": at most 1 MiB may be gathered per rank, with a tag of at most 256 "
+                      "characters");
+  }
+  wire::Contribution contribution{
+      .tag = std::string(tag), .timeout_ms = 0, .members = {}, .blob = {mine.begin(), mine.end()}};
+  contribution.timeout_ms = static_cast<uint32_t>(std::min<int64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(left(bounded(deadline))).count(),
+      UINT32_MAX));
+  for (const GlobalRank member : members) {
+    contribution.members.push_back(member.value());
+  }
+  Lock lock(mutex_);
+  if (verdict_.has_value() || !connected_) {
+    return (verdict_.has_value()
+                ? *verdict_
+                : Status(StatusCode::kPeerLost, welcome_.coordinator + " has left already"))
+        .with_context(what);
+  }
+  for (const auto& [tag_end, why] : ended_tags_) {
+    if (tag.ends_with(tag_end)) {
+      return why.with_context(what);
+    }
+  }
+  const uint64_t id = next_id_++;
+  Gather& gather = gathers_[id];
+  gather.tag = contribution.tag;
+  gather.blobs.resize(members.empty() ? rendezvous_.world_size : members.size());
+  channel_.queue(
+      wire::Type::kContribution, id, ControlChannel::body_of(wire::encode(contribution)));
+  (void)channel_.send_some();
+  if (channel_.has_output()) {
+    wake();
+  }
+  const bool ended = changed_.wait_until(
+      lock, bounded(deadline) + kAnswerGrace, [&gather] { return gather.ended.has_value(); });
+  Gather result = std::move(gather);
+  gathers_.erase(id);
+  if (!ended) {
+    return Status(StatusCode::kTimeout,
+                  what + ": coordinator " + welcome_.coordinator +
+                      " did not answer before the deadline; it may be stopped");
+  }
+  HORING_TRY(*result.ended);
+  std::vector<std::vector<std::byte>> blobs;
+  blobs.reserve(result.blobs.size());
+  for (auto& blob : result.blobs) {
+    blobs.push_back(std::move(*blob));
+  }
+  return blobs;
+}
+
+}  // namespace ho

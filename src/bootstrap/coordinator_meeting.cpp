@@ -1,0 +1,168 @@
+// How the ranks meet: who may enter, when all are here, and what is said when they will not be.
+#include <sys/epoll.h>
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "bootstrap/coordinator.hpp"
+#include "bootstrap/rank_names.hpp"
+
+namespace ho {
+namespace {
+
+constexpr std::chrono::milliseconds kSecondThought{500};
+
+}  // namespace
+
+Status Coordinator::judge(const wire::Introduction& who) const {
+  if (who.world_size != setup_.world_size) {
+    return {StatusCode::kMismatch,
+            name_of(setup_.own) + " was started with a world size of " +
+                std::to_string(setup_.world_size) + ", " + name_of(who) + " with " +
+                std::to_string(who.world_size) + "; give all ranks the same (WORLD_SIZE)"};
+  }
+  const Peer& peer = peers_[who.rank];
+  if (peer.presence != Presence::kAbsent) {
+    return {StatusCode::kMismatch,
+            "rank " + std::to_string(who.rank) + " has come twice: " + name_of(peer.who) + " and " +
+                name_of(who) + "; give every process its own rank (RANK)"};
+  }
+  return {};
+}
+
+void Coordinator::enter(Fd fd, const wire::Introduction& who) {
+  // Two connections may have been judged in the same turn.
+  if (Status verdict = judge(who); !verdict.ok()) {
+    logger().warn("rendezvous: {}", verdict.message());
+    return;
+  }
+  if (who.rank != setup_.own.rank) {
+    if (Status status = set_keep_alive(fd.get()); !status.ok()) {
+      logger().warn("rendezvous: {}", status.message());
+    }
+    if (const auto address = local_address(fd.get()); address.ok() && address_.empty()) {
+      address_ = address->host();
+    }
+  }
+  Peer& peer = peers_[who.rank];
+  peer.channel = std::make_unique<ControlChannel>(std::move(fd));
+  peer.who = who;
+  peer.presence = Presence::kHere;
+  peer.key_refused.clear();
+  peer.deadline = Clock::now() + std::chrono::milliseconds(who.timeout_ms);
+  ++present_count_;
+  if (Status status = watch(epoll_.get(), EPOLL_CTL_ADD, peer.channel->fd(), who.rank, false);
+      !status.ok()) {
+    logger().error("rendezvous: {}", status.message());
+    drop(who.rank, Presence::kAbsent);
+  }
+}
+
+void Coordinator::end_meeting() {
+  if (!meeting_) {
+    return;
+  }
+  meeting_ = false;
+  admission_.close();
+  if (setup_.on_ended) {
+    setup_.on_ended();
+  }
+}
+
+void Coordinator::finish_meeting() {
+  if (present_count_ < setup_.world_size) {
+    return;
+  }
+  end_meeting();
+  std::vector<std::string> names;
+  names.reserve(peers_.size());
+  for (const Peer& peer : peers_) {
+    names.push_back(name_of(peer.who));
+  }
+  desk_ = std::make_unique<FailureDesk>(std::move(names));
+  send_to_all(
+      wire::Type::kWelcome,
+      ControlChannel::body_of(wire::encode(wire::Welcome{.job_id = setup_.job_id,
+                                                         .coordinator = name_of(setup_.own),
+                                                         .coordinator_address = address_})));
+}
+
+std::string Coordinator::missing_text(std::optional<uint32_t> impatient) const {
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
+    if (peers_[rank].presence != Presence::kHere) {
+      missing.push_back(rank);
+    }
+  }
+  std::string text = std::to_string(present_count_) + " of " + std::to_string(setup_.world_size) +
+                     " ranks arrived at " + setup_.address;
+  text += impatient.has_value()
+              ? " before the deadline of " + name_of(peers_[*impatient].who) + " passed"
+              : " within " + std::to_string(setup_.own.timeout_ms) + " ms";
+  text += "; missing: " + rank_list(missing);
+  for (const std::string& remark : admission_.remarks()) {
+    text += "; " + remark;
+  }
+  return text + "; see the output of the missing ranks, or give more time with " +
+         "HORING_CONNECT_TIMEOUT_MS";
+}
+
+void Coordinator::fail_meeting(Deadline now) {
+  if (!meeting_) {
+    return;
+  }
+  const bool own_over = setup_.deadline <= now || peers_[setup_.own.rank].deadline <= now;
+  const auto impatient = std::find_if(peers_.begin(), peers_.end(), [now](const Peer& peer) {
+    return peer.presence == Presence::kHere && peer.deadline <= now;
+  });
+  if (own_over || impatient != peers_.end()) {
+    const auto rank = own_over ? std::nullopt : std::optional(impatient->who.rank);
+    call_off({StatusCode::kTimeout, missing_text(rank)});
+  } else if (!nobody_left_to_come()) {
+    all_refused_due_ = Deadline::max();
+  } else if (all_refused_due_ <= now) {
+    call_off(all_refused_error());
+  } else {
+    all_refused_due_ = std::min(all_refused_due_, now + kSecondThought);
+  }
+}
+
+void Coordinator::call_off(const Status& why) {
+  end_meeting();
+  send_to_all(wire::Type::kRefusal, outcome_body(why));
+}
+
+// Anybody can claim to be a rank, so one such claim means nothing; and whoever was refused has been
+// told and is not expected again. Only when nobody is left who could still come is it over, and a
+// moment later, in case a rank comes after all whose name somebody else has used.
+void Coordinator::note_key_refused(const wire::Introduction& who,
+                                   const std::string& from,
+                                   const Status& why) {
+  if (!meeting_ || who.world_size != setup_.world_size ||
+      peers_[who.rank].presence != Presence::kAbsent) {
+    return;
+  }
+  peers_[who.rank].key_refused = name_of(who) + " from " + from + ": " + why.message();
+}
+
+bool Coordinator::nobody_left_to_come() const {
+  return std::none_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
+    return peer.presence != Presence::kHere && peer.key_refused.empty();
+  });
+}
+
+Status Coordinator::all_refused_error() const {
+  std::vector<uint32_t> refused;
+  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
+    if (peers_[rank].presence != Presence::kHere) {
+      refused.push_back(rank);
+    }
+  }
+  return {StatusCode::kUnauthenticated,
+          std::to_string(present_count_) + " of " + std::to_string(setup_.world_size) +
+              " ranks arrived at " + setup_.address + ", whose server is " + name_of(setup_.own) +
+              "; " + rank_list(refused) + (refused.size() == 1 ? " was" : " were") +
+              " refused for the job key, " + peers_[refused.front()].key_refused};
+}
+
+}  // namespace ho

@@ -1,0 +1,63 @@
+// Which ranks have left the communicator, and which operations cannot complete without them. Pure.
+//
+// A rank that leaves says how many operations it has completed in each channel. Up to that number
+// its part is done and whoever is slower can still complete them; from the next one on nobody can.
+// Messages point to point count per peer and direction.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/index.hpp"
+#include "base/status.hpp"
+#include "transport/transport.hpp"
+
+namespace ho {
+
+struct ChannelProgress {
+  uint32_t completed = 0;
+  std::string last;  // operation: "all_reduce"; "" for none
+};
+
+// Messages completed with one peer, point to point.
+struct PairProgress {
+  GlobalRank peer;
+  uint32_t sent = 0;
+  uint32_t received = 0;
+};
+
+// A rank that left, seen from this one.
+struct PeerDeparture {
+  GlobalRank rank;
+  std::string process;  // who that is in the job: "rank 5 (node1, pid 123)"
+  std::array<ChannelProgress, kChannelCount> channels;
+  uint32_t sent_here = 0;
+  uint32_t received_here = 0;
+};
+
+// Where an operation of this rank stands in the order that both ends count.
+struct OperationPlace {
+  uint8_t channel = 0;
+  uint32_t number = 0;  // from 1
+  bool point_to_point = false;
+  bool sends = false;  // point to point only, like the peer
+  GlobalRank peer;
+};
+
+class Departures {
+ public:
+  void add(PeerDeparture departure) { departures_.push_back(std::move(departure)); }
+  [[nodiscard]] bool none() const { return departures_.empty(); }
+  // Why the operation cannot complete: the first departure that it cannot do without.
+  [[nodiscard]] std::optional<Status> against(const OperationPlace& place) const;
+  // The first departure, for what needs all ranks and is not numbered.
+  [[nodiscard]] Status any() const;
+
+ private:
+  std::vector<PeerDeparture> departures_;  // in the order they came
+};
+
+}  // namespace ho

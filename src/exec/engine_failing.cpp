@@ -1,0 +1,116 @@
+// How operations end that cannot complete: all of them by a failure, the job's or this rank's own;
+// some of them when a rank has left that they need.
+#include <spdlog/fmt/fmt.h>
+
+#include "base/log.hpp"
+#include "exec/engine.hpp"
+
+namespace ho {
+
+void Engine::fail(const Status& why) {
+  const Lock lock(mutex_);
+  if (!broken_) {
+    broken_ = why;
+  }
+  changed_.notify_all();
+  shm_->wake();
+}
+
+void Engine::peer_left(PeerDeparture departure) {
+  const Lock lock(mutex_);
+  departures_.add(std::move(departure));
+  departures_new_ = true;
+  changed_.notify_all();
+  shm_->wake();
+}
+
+void Engine::end_all() {
+  for (auto& [key, queue] : lanes_) {
+    for (const auto& operation : queue) {
+      end(*operation, broken_->with_context(operation->run_->call().name()));
+    }
+  }
+  lanes_.clear();
+}
+
+// Operations before a departure stay and complete: what the rank that left has sent for them is
+// here or on its way.
+bool Engine::end_departed() {
+  departures_new_ = false;
+  bool any = false;
+  for (auto lane = lanes_.begin(); lane != lanes_.end();) {
+    Queue& queue = lane->second;
+    while (!queue.empty()) {
+      Operation& last = *queue.back();
+      const std::optional<Status> departed = departures_.against(last.place_);
+      if (!departed) {
+        break;
+      }
+      const Status why = departed->with_context(last.run_->call().name());
+      logger().error("{}", why.message());
+      end(last, why);
+      queue.pop_back();
+      any = true;
+    }
+    lane = queue.empty() ? lanes_.erase(lane) : std::next(lane);
+  }
+  return any;
+}
+
+// Waits for the news, or for a verdict that makes it needless. Where neither comes the peer has not
+// left: its connection is broken.
+bool Engine::explained_by_departure(Lock& lock, const RunError& error) {
+  const StatusCode code = error.status.code();
+  if (!error.peer || (code != StatusCode::kPeerLost && code != StatusCode::kConnection)) {
+    return false;
+  }
+  const Deadline patience = deadline_after(kDeparturePatience);
+  while (!broken_ && !end_departed()) {
+    if (changed_.wait_until(lock, patience) == std::cv_status::timeout) {
+      return end_departed();
+    }
+  }
+  return !broken_;
+}
+
+// The first error of this rank goes to everybody; what comes back is the job's first cause, which
+// may be somebody else's. Without an answer the rank's own error stands.
+void Engine::fail_locally(Lock& lock, const RunError& error) {
+  if (explained_by_departure(lock, error)) {
+    return;
+  }
+  if (!reported_ && !broken_) {
+    reported_ = true;
+    lock.unlock();
+    on_failure_(error);
+    lock.lock();
+  }
+  const Deadline patience = deadline_after(kVerdictPatience);
+  while (!broken_ && changed_.wait_until(lock, patience) != std::cv_status::timeout) {
+  }
+  if (!broken_) {
+    broken_ = error.status;
+  }
+  end_all();
+}
+
+// The operation whose deadline has passed. It may be one that still queues behind another of its
+// channel, whose own deadline is later: what they wait for is then the first one's to say.
+RunError Engine::late_operation() const {
+  for (const auto& [key, queue] : lanes_) {
+    for (const auto& operation : queue) {
+      const Call& call = operation->run_->call();
+      if (passed(call.deadline)) {
+        return {{StatusCode::kTimeout,
+                 fmt::format("{} did not complete within {} ms; this rank waits in: {}",
+                             call.name(),
+                             call.timeout.count(),
+                             queue.front()->run_->waiting_text())},
+                std::nullopt};
+      }
+    }
+  }
+  return {{StatusCode::kInternal, "a deadline passed that belongs to no operation"}, std::nullopt};
+}
+
+}  // namespace ho

@@ -1,0 +1,299 @@
+// Ranks destroy their communicators. In good order nobody may notice; too early, everybody who
+// still needs them must hear at once who left, and after what. Deadlines are a minute away: an
+// error that waited for one would have another code.
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "horing.h"
+#include "process_job.hpp"
+
+using namespace ho::test;
+
+namespace {
+
+constexpr uint64_t kFarDeadlineMs = 60000;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+ho_status all_reduce(ho_comm* comm, std::vector<float>& data) {
+  return ho_all_reduce(
+      comm, data.data(), data.data(), data.size(), HO_FLOAT32, HO_SUM, nullptr, nullptr, nullptr);
+}
+
+ho_status broadcast(ho_comm* comm, std::vector<float>& data, int32_t root) {
+  return ho_broadcast(
+      comm, data.data(), data.data(), data.size(), HO_FLOAT32, root, nullptr, nullptr, nullptr);
+}
+
+ho_status all_reduces(ho_comm* comm, std::vector<float>& data, int count) {
+  ho_status status = HO_OK;
+  for (int i = 0; i < count && status == HO_OK; ++i) {
+    status = all_reduce(comm, data);
+  }
+  return status;
+}
+
+void check_left(const RankOutcome& outcome, const std::string& operation, const std::string& who) {
+  CHECK(outcome.exited);
+  CHECK(outcome.status == HO_PEER_LOST);
+  CHECK(contains(outcome.message, operation));
+  CHECK(contains(outcome.message, who));
+  CHECK(contains(outcome.message, "all ranks must make the same calls"));
+}
+
+void check_all_end_well(ProcessJob& job) {
+  for (size_t rank = 0; rank < job.size(); ++rank) {
+    const RankOutcome outcome = job.outcome(rank);
+    INFO("rank " << rank << ": " << outcome.message);
+    CHECK(outcome.exited);
+    CHECK(outcome.status == HO_OK);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a rank that leaves early is named at once to whoever waits for it or calls later") {
+  for (const char* groups : {"2x2", "1x3", "3x1"}) {
+    for (const int leaver : {0, 2}) {
+      for (const bool others_wait : {true, false}) {
+        ProcessJob job({groups, kFarDeadlineMs}, [=](const ProcessJob::Rank& rank) -> ho_status {
+          std::vector<float> data(1000, 1.0F);
+          const ho_status status = all_reduces(rank.comm, data, 5);
+          if (status != HO_OK || ho_comm_rank(rank.comm) == leaver) {
+            ::usleep(others_wait ? 200000 : 0);
+            return status;
+          }
+          ::usleep(others_wait ? 0 : 200000);
+          return all_reduce(rank.comm, data);
+        });
+        const std::string name = "rank " + std::to_string(leaver);
+        for (size_t rank = 0; rank < job.size(); ++rank) {
+          const RankOutcome outcome = job.outcome(rank);
+          INFO(groups << " leaver " << leaver << " wait " << others_wait << " rank " << rank << ": "
+                      << outcome.message);
+          if (static_cast<int>(rank) == leaver) {
+            CHECK(outcome.exited);
+            CHECK(outcome.status == HO_OK);
+          } else {
+            check_left(outcome,
+                       "all_reduce #6",
+                       name + " has left (it destroyed its communicator after all_reduce #5)");
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("after a rank has left, every later call says so again") {
+  ProcessJob job({"2x2", kFarDeadlineMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+    std::vector<float> data(1000, 1.0F);
+    if (ho_comm_rank(rank.comm) == 1) {
+      return all_reduces(rank.comm, data, 2);
+    }
+    (void)all_reduces(rank.comm, data, 2);
+    const ho_status first = all_reduce(rank.comm, data);
+    const ho_status second = all_reduce(rank.comm, data);
+    std::vector<float> gathered(4000);
+    const ho_status other = ho_all_gather(
+        rank.comm, data.data(), gathered.data(), 1000, HO_FLOAT32, nullptr, nullptr, nullptr);
+    const std::string gather_text = ho_last_error_message();
+    ho_comm* half = nullptr;
+    const ho_status split = ho_comm_split(rank.comm, 0, 0, &half);
+    const bool all_lost = first == HO_PEER_LOST && second == HO_PEER_LOST &&
+                          other == HO_PEER_LOST && split == HO_PEER_LOST &&
+                          contains(gather_text, "before any such operation");
+    return all_lost ? HO_PEER_LOST : HO_INTERNAL;
+  });
+  for (const size_t rank : {size_t{0}, size_t{2}, size_t{3}}) {
+    const RankOutcome outcome = job.outcome(rank);
+    INFO("rank " << rank << ": " << outcome.message);
+    CHECK(outcome.status == HO_PEER_LOST);
+    CHECK(contains(outcome.message, "rank 1"));
+    CHECK(contains(outcome.message, "has left"));
+  }
+  CHECK(job.outcome(1).status == HO_OK);
+}
+
+// Every rank is the slow one once, and the fast ones are gone long before it begins.
+TEST_CASE("ranks that are through may leave before slower ones have begun the last operation") {
+  for (const char* groups : {"2x2", "1x4", "4x1"}) {
+    for (int slow = 0; slow < 4; ++slow) {
+      for (const size_t count : {size_t{4}, size_t{20000}}) {
+        ProcessJob job({groups, kFarDeadlineMs}, [=](const ProcessJob::Rank& rank) -> ho_status {
+          std::vector<float> data(count, 1.0F);
+          if (const ho_status status = all_reduces(rank.comm, data, 2); status != HO_OK) {
+            return status;
+          }
+          const int self = ho_comm_rank(rank.comm);
+          ::usleep(self == slow ? 150000 : 0);
+          const int32_t root = slow == 0 ? 3 : 0;
+          const ho_status status = broadcast(rank.comm, data, root);
+          // And the others at different times.
+          ::usleep(static_cast<useconds_t>(self * 7000));
+          return status == HO_OK && data.back() != data.front() ? HO_INTERNAL : status;
+        });
+        INFO(groups << ", slow rank " << slow << ", " << count << " elements");
+        check_all_end_well(job);
+      }
+    }
+  }
+}
+
+TEST_CASE("large operations end well on every rank when each leaves at once") {
+  for (const char* groups : {"2x2", "1x4", "4x1"}) {
+    for (const int root : {0, 3}) {
+      ProcessJob job({groups, kFarDeadlineMs}, [=](const ProcessJob::Rank& rank) -> ho_status {
+        std::vector<float> data(size_t{1} << 20, 1.0F);
+        const ho_status status = all_reduce(rank.comm, data);
+        return status == HO_OK ? broadcast(rank.comm, data, root) : status;
+      });
+      INFO(groups << ", root " << root);
+      check_all_end_well(job);
+    }
+  }
+}
+
+TEST_CASE("what a rank has sent before it left can still be received, nothing more") {
+  for (const char* groups : {"1x2", "2x1"}) {
+    for (const size_t count : {size_t{10}, size_t{5000}, size_t{60000}}) {
+      ProcessJob job({groups, kFarDeadlineMs}, [=](const ProcessJob::Rank& rank) -> ho_status {
+        std::vector<float> data(count, 0.0F);
+        const auto receive = [&](int32_t from) {
+          return ho_recv(rank.comm, data.data(), count, HO_FLOAT32, from, nullptr, nullptr);
+        };
+        if (ho_comm_rank(rank.comm) == 0) {
+          data.assign(count, 7.0F);
+          ho_request* sends[2] = {};
+          for (ho_request*& request : sends) {
+            const ho_status status =
+                ho_send(rank.comm, data.data(), count, HO_FLOAT32, 1, nullptr, &request);
+            if (status != HO_OK) {
+              return status;
+            }
+          }
+          for (ho_request* request : sends) {
+            if (const ho_status status = ho_request_wait(request, kFarDeadlineMs);
+                status != HO_OK) {
+              return status;
+            }
+          }
+          return HO_OK;
+        }
+        // Rank 0 never receives this: it must not take back what rank 0 has sent.
+        float nothing = 0;
+        if (count != 5000) {
+          (void)ho_send(rank.comm, &nothing, 1, HO_FLOAT32, 0, nullptr, nullptr);
+          ::usleep(200000);
+        }
+        for (int i = 0; i < 2; ++i) {
+          if (receive(0) != HO_OK || data.front() != 7.0F || data.back() != 7.0F) {
+            return HO_INTERNAL;
+          }
+        }
+        return receive(0);
+      });
+      const RankOutcome outcome = job.outcome(1);
+      INFO(groups << ", " << count << " elements: " << outcome.message);
+      CHECK(job.outcome(0).status == HO_OK);
+      check_left(outcome,
+                 "send/recv #",
+                 "rank 0 has left (it destroyed its communicator after 2 messages to this rank and "
+                 "0 from it)");
+    }
+  }
+}
+
+TEST_CASE("leaving a child communicator concerns neither its parent nor its siblings") {
+  for (const char* groups : {"2x2", "1x4", "4x1"}) {
+    ProcessJob job({groups, kFarDeadlineMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+      std::vector<float> data(1000, 1.0F);
+      ho_comm* pair = nullptr;
+      ho_comm* whole = nullptr;
+      const int self = ho_comm_rank(rank.comm);
+      if (ho_comm_split(rank.comm, self % 2, 0, &pair) != HO_OK ||
+          ho_comm_split(rank.comm, 0, 0, &whole) != HO_OK) {
+        return HO_INTERNAL;
+      }
+      ho_status status = all_reduces(pair, data, 3);
+      if (self == 2) {  // rank 1 of {0, 2}
+        ho_comm_destroy(pair);
+        pair = nullptr;
+      } else if (self == 0) {
+        const ho_status lost = all_reduce(pair, data);
+        const std::string text = ho_last_error_message();
+        rank.say(text);
+        const bool named =
+            contains(text, "rank 1 has left (it destroyed its communicator after all_reduce #3)");
+        status =
+            lost == HO_PEER_LOST && named && contains(text, "of the job") ? HO_OK : HO_INTERNAL;
+      }
+      // The sibling {1, 3}, the parent and the other child of the same ranks go on.
+      if (status == HO_OK && self % 2 == 1) {
+        status = all_reduces(pair, data, 3);
+      }
+      for (int i = 0; i < 3 && status == HO_OK; ++i) {
+        status = all_reduce(rank.comm, data);
+        status = status == HO_OK ? all_reduce(whole, data) : status;
+      }
+      ho_comm_destroy(pair);
+      ho_comm_destroy(whole);
+      return status;
+    });
+    INFO(groups);
+    check_all_end_well(job);
+  }
+}
+
+TEST_CASE("a split waits in vain for no rank that has left but kept a child") {
+  ProcessJob job({"2x2", kFarDeadlineMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+    std::vector<float> data(100, 1.0F);
+    ho_comm* child = nullptr;
+    ho_comm* grandchild = nullptr;
+    ho_comm* in_vain = nullptr;
+    if (ho_comm_split(rank.comm, 0, 0, &child) != HO_OK ||
+        ho_comm_split(child, 0, 0, &grandchild) != HO_OK) {
+      return HO_INTERNAL;
+    }
+    const bool leaver = ho_comm_rank(rank.comm) == 3;
+    ::usleep(leaver ? 200000 : 0);  // the others wait already
+    if (leaver) {
+      ho_comm_destroy(child);
+    }
+    const ho_status split = leaver ? HO_PEER_LOST : ho_comm_split(child, 0, 0, &in_vain);
+    const std::string text = ho_last_error_message();
+    const bool named = leaver || contains(text, "rank 3 has left");
+    rank.say(text);
+    const ho_status status = all_reduce(grandchild, data);
+    ho_comm_destroy(grandchild);
+    if (!leaver) {
+      ho_comm_destroy(child);
+    }
+    return split == HO_PEER_LOST && named ? status : HO_INTERNAL;
+  });
+  check_all_end_well(job);
+}
+
+TEST_CASE("an abort's reason is heard although its caller leaves at once") {
+  ProcessJob job({"2x2", kFarDeadlineMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+    std::vector<float> data(1000, 1.0F);
+    (void)all_reduces(rank.comm, data, 2);
+    if (ho_comm_rank(rank.comm) == 2) {
+      (void)ho_comm_abort(rank.comm, "the test says so");
+      return HO_OK;
+    }
+    return all_reduce(rank.comm, data);
+  });
+  for (const size_t rank : {size_t{0}, size_t{1}, size_t{3}}) {
+    const RankOutcome outcome = job.outcome(rank);
+    INFO("rank " << rank << ": " << outcome.message);
+    CHECK(outcome.status == HO_ABORTED);
+    CHECK(contains(outcome.message, "the test says so"));
+  }
+}

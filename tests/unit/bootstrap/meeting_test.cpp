@@ -1,0 +1,277 @@
+// How ranks meet over real sockets, and how that ends for all of them when they may not. Deadlines
+// are far away except where a test is about them.
+#include "bootstrap/meeting.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "planes.hpp"
+
+using namespace ho;
+using namespace ho::test;
+using namespace std::chrono_literals;
+
+TEST_CASE("ranks meet over loopback and share a job id") {
+  for (const uint32_t size : {1U, 2U, 16U}) {
+    const auto planes = world(size);
+    for (const auto& plane : planes) {
+      CHECK(plane->job_id() == planes[0]->job_id());
+      CHECK(plane->local_address() == "127.0.0.1");
+    }
+    CHECK(planes.back()->rendezvous().rank == size - 1);
+  }
+}
+
+TEST_CASE("a world of one needs no place") {
+  auto created = ControlPlane::create(at("", 0, 1), key_of(), deadline_after(5s));
+  REQUIRE(created.ok());
+  auto result = (*created)->all_gather("alone", blob_of("x"), {}, deadline_after(5s));
+  REQUIRE(result.ok());
+  REQUIRE(result->size() == 1);
+  CHECK(text_of(result->front()) == "x");
+}
+
+TEST_CASE("ranks meet through a file that is gone afterwards") {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("horing-meet-" + std::to_string(::getpid()));
+  // Left over from an earlier job: a port that nobody listens at.
+  std::ofstream(path) << "horing rendezvous 1\n127.0.0.1:" << free_port() << "\nend\n";
+  {
+    const auto planes = world(3, "file://" + path);
+    CHECK_FALSE(std::filesystem::exists(path));
+    CHECK(planes[0]->job_id() == planes[2]->job_id());
+  }
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
+TEST_CASE("missing ranks are named to everybody") {
+  const std::string place = free_place();
+  const auto created = create_all({{.rendezvous = at(place, 0, 5), .key = key_of(), .time = 700ms},
+                                   {.rendezvous = at(place, 1, 5)},
+                                   {.rendezvous = at(place, 3, 5)}});
+  for (const Created& one : created) {
+    REQUIRE_FALSE(one.ok());
+    CHECK(one.status().code() == StatusCode::kTimeout);
+    INFO(one.status().message());
+    CHECK(has(one.status().message(), "3 of 5 ranks arrived"));
+    CHECK(has(one.status().message(), "missing: ranks 2, 4"));
+  }
+}
+
+TEST_CASE("without rank 0 the others say where they looked") {
+  const std::string place = free_place();
+  const auto created = ControlPlane::create(at(place, 1, 2), key_of(), deadline_after(200ms));
+  REQUIRE_FALSE(created.ok());
+  CHECK(created.status().code() == StatusCode::kTimeout);
+  CHECK(has(created.status().message(), place));
+  CHECK(has(created.status().message(), "refused"));
+}
+
+namespace {
+
+// Far away: an answer that waited for it would be kTimeout.
+constexpr std::chrono::milliseconds kFar = 60s;
+
+struct Keys {
+  std::shared_ptr<const JobKey> first;  // rank 0's
+  std::shared_ptr<const JobKey> others;
+  std::string said;
+};
+
+std::vector<Keys> keys_that_differ() {
+  const auto none = JobKey::none(false);
+  return {{none, key_of(), "the client has a job key and the server has none"},
+          {key_of(), none, "the server has a job key and the client has none"},
+          {key_of(), key_of("quite another secret of some length"), "job keys differ"}};
+}
+
+bool shows_a_secret(const std::string& text) {
+  return has(text, kSecret) || has(text, "quite another");
+}
+
+}  // namespace
+
+TEST_CASE("ranks of other keys than rank 0's end at once, and so does rank 0") {
+  const bool through_file = GENERATE(false, true);
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("horing-keys-" + std::to_string(::getpid()));
+  for (const Keys& keys : keys_that_differ()) {
+    const std::string place = through_file ? "file://" + path : free_place();
+    const auto created = create_all({{at(place, 0, 3), keys.first, kFar},
+                                     {at(place, 1, 3), keys.others, kFar},
+                                     {at(place, 2, 3), keys.others, kFar}});
+    for (size_t rank = 0; rank < created.size(); ++rank) {
+      const Status status = created[rank].status();
+      INFO(place << ", rank " << rank << ": " << status.message());
+      CHECK(status.code() == StatusCode::kUnauthenticated);
+      CHECK(has(status.message(), keys.said));
+      CHECK(has(status.message(), "set HORING_JOB_KEY"));
+      CHECK(has(status.message(), "server is rank 0"));
+      CHECK_FALSE(shows_a_secret(status.message()));
+    }
+    CHECK(has(created[0].status().message(), "ranks 1, 2 were refused for the job key, rank 1 ("));
+    CHECK_FALSE(std::filesystem::exists(path));
+  }
+}
+
+TEST_CASE("one rank of another key ends the meeting for those of the right one too") {
+  for (const Keys& keys : keys_that_differ()) {
+    const std::string place = free_place();
+    const auto created = create_all({{at(place, 0, 4), keys.first, kFar},
+                                     {at(place, 1, 4), keys.first, kFar},
+                                     {at(place, 2, 4), keys.others, kFar},
+                                     {at(place, 3, 4), keys.first, kFar}});
+    for (const Created& one : created) {
+      INFO(one.status().message());
+      CHECK(one.status().code() == StatusCode::kUnauthenticated);
+      CHECK(has(one.status().message(), keys.said));
+    }
+    for (const size_t rank : {size_t{0}, size_t{1}, size_t{3}}) {
+      CHECK(has(created[rank].status().message(), "3 of 4 ranks arrived"));
+      CHECK(has(created[rank].status().message(), "rank 2 was refused for the job key, rank 2 ("));
+    }
+  }
+}
+
+TEST_CASE("a stranger who claims to be a rank does not keep that rank out") {
+  const std::string place = free_place();
+  auto first = std::async(std::launch::async, [&] {
+    return ControlPlane::create(at(place, 0, 3), key_of(), deadline_after(20s));
+  });
+  const auto stranger = ControlPlane::create(
+      at(place, 1, 3), key_of("quite another secret of some length"), deadline_after(20s));
+  CHECK(stranger.status().code() == StatusCode::kUnauthenticated);
+  const auto others =
+      create_all({{.rendezvous = at(place, 1, 3)}, {.rendezvous = at(place, 2, 3)}});
+  CHECK(others[0].ok());
+  CHECK(others[1].ok());
+  CHECK(first.get().ok());
+}
+
+TEST_CASE("a file that another job left ends nothing while rank 0 may still replace it") {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("horing-stale-" + std::to_string(::getpid()));
+  const uint16_t port = free_port();
+  const std::string elsewhere = "tcp://127.0.0.1:" + std::to_string(port);
+  // That job is larger, and waits for ranks of its own.
+  auto other_job = std::async(std::launch::async, [&] {
+    return ControlPlane::create(
+        at(elsewhere, 0, 9), key_of("quite another secret of some length"), deadline_after(3s));
+  });
+  std::ofstream(path) << "horing rendezvous 1\n127.0.0.1:" << port << "\nend\n";
+  auto second = std::async(std::launch::async, [&] {
+    return ControlPlane::create(at("file://" + path, 1, 2), key_of(), deadline_after(20s));
+  });
+  std::this_thread::sleep_for(200ms);
+  const auto first =
+      ControlPlane::create(at("file://" + path, 0, 2), key_of(), deadline_after(20s));
+  CHECK(first.ok());
+  const auto met = second.get();
+  INFO(met.status().message());
+  CHECK(met.ok());
+  CHECK(other_job.get().status().code() == StatusCode::kTimeout);
+}
+
+TEST_CASE("without a key an address that is not loopback is told why it may not enter") {
+  Fd listener = listen_on(SocketAddress::any(0).front(), 8).value();
+  const uint16_t port = local_address(listener.get())->port();
+  std::string host;
+  const auto addresses = interface_addresses(port);
+  for (const SocketAddress& address : *addresses) {
+    host = host.empty() && !address.is_loopback() && address.family() == AF_INET ? address.host()
+                                                                                 : host;
+  }
+  listener.reset();
+  if (host.empty()) {
+    WARN("this host has loopback only");
+    return;
+  }
+  const std::string place = "tcp://" + host + ":" + std::to_string(port);
+  const auto none = JobKey::none(false);
+  const std::string no_key = "no job key is set, so only this host's loopback may be used";
+  struct Case {
+    std::shared_ptr<const JobKey> first;
+    std::shared_ptr<const JobKey> second;
+    std::string said_to_first;
+    std::string said_to_second;
+  };
+  const std::string first_lacks = "the client has a job key and the server has none";
+  const std::string second_lacks = "the server has a job key and the client has none";
+  const std::vector<Case> cases{
+      {none, key_of(), first_lacks, first_lacks},
+      {key_of(), none, second_lacks, second_lacks},
+      {none, none, no_key, no_key},
+      // No key either, but it would take the risk that rank 0 does not take.
+      {none, JobKey::none(true), no_key, no_key},
+  };
+  for (const Case& each : cases) {
+    const auto created =
+        create_all({{at(place, 0, 2), each.first, kFar}, {at(place, 1, 2), each.second, kFar}});
+    const Status first = created[0].status();
+    const Status second = created[1].status();
+    INFO(first.message() << "\n" << second.message());
+    CHECK(first.code() == StatusCode::kUnauthenticated);
+    CHECK(has(first.message(), each.said_to_first));
+    CHECK(
+        (second.code() == StatusCode::kUnauthenticated || second.code() == StatusCode::kMismatch));
+    CHECK(has(second.message(), each.said_to_second));
+  }
+  // Without rank 0 there is nobody to tell.
+  const auto alone = ControlPlane::create(at(place, 1, 2), none, deadline_after(kFar));
+  CHECK(alone.status().code() == StatusCode::kUnauthenticated);
+  CHECK(has(alone.status().message(), no_key));
+}
+
+TEST_CASE("a duplicate rank and another world size are refused naming both sides") {
+  const std::string place = free_place();
+  auto first = std::async(std::launch::async, [&] {
+    return ControlPlane::create(at(place, 0, 3), key_of(), deadline_after(20s));
+  });
+  auto twins = create_all({{.rendezvous = at(place, 1, 3), .key = key_of(), .time = 1500ms},
+                           {.rendezvous = at(place, 1, 3), .key = key_of(), .time = 1500ms},
+                           {.rendezvous = at(place, 2, 4), .key = key_of(), .time = 1500ms}});
+  const auto result = first.get();  // ends with the deadline of the rank that waits in vain
+  REQUIRE_FALSE(result.ok());
+  const bool first_twin_refused = twins[0].status().code() == StatusCode::kMismatch;
+  const Status refused = twins[first_twin_refused ? 0 : 1].status();
+  const Status waited = twins[first_twin_refused ? 1 : 0].status();
+  INFO(refused.message());
+  CHECK(refused.code() == StatusCode::kMismatch);
+  CHECK(has(refused.message(), "rank 1 has come twice"));
+  CHECK(waited.code() == StatusCode::kTimeout);
+  CHECK(twins[2].status().code() == StatusCode::kMismatch);
+  CHECK(has(twins[2].status().message(), "world size of 3"));
+  CHECK(has(twins[2].status().message(), "with 4"));
+  CHECK(has(result.status().message(), "before the deadline of rank 1"));
+  CHECK(has(result.status().message(), "missing: rank 2"));
+}
+
+TEST_CASE("garbage connections do not disturb the job") {
+  const uint16_t port = free_port();
+  const std::string place = "tcp://127.0.0.1:" + std::to_string(port);
+  auto first = std::async(std::launch::async, [&] {
+    return ControlPlane::create(at(place, 0, 2), key_of(), deadline_after(20s));
+  });
+  std::vector<Fd> garbage;
+  for (int i = 0; i < 300; ++i) {  // more than may be pending
+    Fd fd = raw_connection(port);
+    REQUIRE(fd.valid());
+    const std::string text = i % 3 == 0 ? "GET / HTTP/1.1\r\n\r\n" : i % 3 == 1 ? "HOR" : "";
+    REQUIRE(::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL) >= 0);
+    garbage.push_back(std::move(fd));
+  }
+  const auto second = ControlPlane::create(at(place, 1, 2), key_of(), deadline_after(20s));
+  INFO(second.status().message());
+  CHECK(second.ok());
+  CHECK(first.get().ok());
+}
+
+TEST_CASE("two worlds one after the other may use the same place") {
+  const std::string place = free_place();
+  for (int round = 0; round < 3; ++round) {
+    const auto planes = world(2, place);
+    CHECK(planes.size() == 2);
+  }
+}

@@ -1,0 +1,165 @@
+// Worlds of control planes over loopback, a thread per rank, for the tests of this folder.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bootstrap/control_plane.hpp"
+#include "bootstrap/wire.hpp"
+#include "catch.hpp"
+#include "os/socket.hpp"
+
+namespace ho::test {
+
+using namespace std::chrono_literals;
+
+using Plane = std::unique_ptr<ControlPlane>;
+using Created = Result<Plane>;
+
+inline const std::string kSecret = "a test secret of enough length";
+
+inline std::shared_ptr<const JobKey> key_of(const std::string& secret = kSecret) {
+  return JobKey::from_text(secret).value();
+}
+
+inline uint16_t free_port() {
+  const Fd listener = listen_on(SocketAddress::numeric("127.0.0.1", 0).value(), 1).value();
+  return local_address(listener.get())->port();
+}
+
+inline std::string free_place() {
+  return "tcp://127.0.0.1:" + std::to_string(free_port());
+}
+
+inline Rendezvous at(const std::string& place, uint32_t rank, uint32_t world_size) {
+  return {.rank = rank,
+          .world_size = world_size,
+          .local_rank = {},
+          .address = place,
+          .source = "arguments"};
+}
+
+struct Attempt {
+  Rendezvous rendezvous;
+  std::shared_ptr<const JobKey> key = key_of();
+  std::chrono::milliseconds time = 20s;
+};
+
+inline std::vector<Created> create_all(const std::vector<Attempt>& attempts) {
+  std::vector<std::future<Created>> pending;
+  pending.reserve(attempts.size());
+  for (const Attempt& attempt : attempts) {
+    pending.push_back(std::async(std::launch::async, [attempt] {
+      return ControlPlane::create(attempt.rendezvous, attempt.key, deadline_after(attempt.time));
+    }));
+  }
+  std::vector<Created> created;
+  created.reserve(pending.size());
+  for (auto& one : pending) {
+    created.push_back(one.get());
+  }
+  return created;
+}
+
+inline std::vector<Plane> world(uint32_t size, const std::string& place = free_place()) {
+  std::vector<Attempt> attempts;
+  for (uint32_t rank = 0; rank < size; ++rank) {
+    attempts.push_back({.rendezvous = at(place, rank, size)});
+  }
+  std::vector<Plane> planes;
+  for (Created& created : create_all(attempts)) {
+    INFO(created.status().to_string());
+    REQUIRE(created.ok());
+    planes.push_back(std::move(created).value());
+  }
+  return planes;
+}
+
+inline std::vector<std::byte> blob_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+inline std::string text_of(const std::vector<std::byte>& blob) {
+  return {reinterpret_cast<const char*>(blob.data()), blob.size()};
+}
+
+using Gathered = Result<std::vector<std::vector<std::byte>>>;
+
+inline std::future<Gathered> gather(ControlPlane& plane,
+                                    const std::string& tag,
+                                    const std::string& mine,
+                                    std::vector<GlobalRank> members = {},
+                                    std::chrono::milliseconds time = 20s) {
+  return std::async(std::launch::async, [&plane, tag, mine, members = std::move(members), time] {
+    return plane.all_gather(tag, blob_of(mine), members, deadline_after(time));
+  });
+}
+
+// Collects one rank's verdict and counts them. Declared before the plane that calls it, so that it
+// outlives it.
+class Ear {
+ public:
+  void listen(ControlPlane& plane, std::vector<RankState> states = {}) {
+    plane.start({.on_verdict =
+                     [this](const Verdict& verdict) {
+                       const std::lock_guard lock(mutex_);
+                       verdict_ = verdict.cause;
+                       ++count_;
+                       changed_.notify_all();
+                     },
+                 .describe_state = [states] { return states; },
+                 .on_departure =
+                     [this](const Departure& departure) {
+                       const std::lock_guard lock(mutex_);
+                       departures_.push_back(departure);
+                       changed_.notify_all();
+                     }});
+  }
+  // The first `count` departures that were heard of.
+  std::vector<Departure> departures(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, 20s, [&] { return departures_.size() >= count; });
+    return departures_;
+  }
+  Status heard() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, 20s, [this] { return count_ > 0; });
+    return count_ > 0 ? verdict_ : Status(StatusCode::kInternal, "no verdict came");
+  }
+  int count() {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Status verdict_;
+  int count_ = 0;
+  std::vector<Departure> departures_;
+};
+
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+inline Fd raw_connection(uint16_t port) {
+  const auto address = SocketAddress::numeric("127.0.0.1", port).value();
+  for (int i = 0; i < 2000; ++i) {
+    Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (::connect(fd.get(), address.get(), address.size_bytes()) == 0) {
+      return fd;
+    }
+    std::this_thread::sleep_for(5ms);
+  }
+  return {};
+}
+
+}  // namespace ho::test

@@ -45,6 +45,7 @@ class ControlClient final : public ControlPlane {
   void report(const FailureReport& failure) override;
   void leave(const Departure& departure) override;
   void end_gathers(std::string_view tag_end, const Status& why) override;
+  void forget_gathers(std::string_view tag_end) override;
   [[nodiscard]] uint64_t job_id() const override { return welcome_.job_id; }
   [[nodiscard]] const Rendezvous& rendezvous() const override { return rendezvous_; }
   [[nodiscard]] std::string local_address() const override { return local_address_; }

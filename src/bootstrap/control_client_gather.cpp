@@ -52,6 +52,11 @@ void ControlClient::end_gathers(std::string_view tag_end, const Status& why) {
   changed_.notify_all();
 }
 
+void ControlClient::forget_gathers(std::string_view tag_end) {
+  const Lock lock(mutex_);
+  ended_tags_.erase(std::string(tag_end));
+}
+
 Result<std::vector<std::vector<std::byte>>> ControlClient::all_gather(
     std::string_view tag,
     std::span<const std::byte> mine,

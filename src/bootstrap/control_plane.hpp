@@ -48,14 +48,15 @@ struct RankState {
   std::string waiting;     // "recv inter step 2 of rail 1 from rank 5", or ""
 };
 
-// A rank that has destroyed a communicator in an orderly way, and how far it had come: what it has
-// completed can still complete elsewhere, nothing beyond that can. Ranks are those of the job.
+// A rank that destroys a communicator in an orderly way, and how far it goes: what it has entered
+// it ends first, so that can still complete elsewhere, nothing beyond that can. Ranks are those of
+// the job.
 struct Departure {
   struct Channel {
-    uint32_t completed = 0;  // operations
-    std::string last;        // the last of them: "all_reduce"; "" for none
+    uint32_t entered = 0;  // operations
+    std::string last;      // the last of them: "all_reduce"; "" for none
   };
-  // Messages point to point that it has completed with one peer.
+  // Messages point to point that it has begun with one peer.
   struct Pair {
     GlobalRank peer;
     uint32_t sent = 0;
@@ -116,6 +117,8 @@ class ControlPlane {
   // Ends this rank's all_gathers, now and later, whose tags end so: a member will not come any
   // more.
   virtual void end_gathers(std::string_view tag_end, const Status& why) = 0;
+  // No gather with such a tag will be asked for any more.
+  virtual void forget_gathers(std::string_view tag_end) = 0;
   // A random number that rank 0 drew for this job: separates jobs that share a key.
   [[nodiscard]] virtual uint64_t job_id() const = 0;
   [[nodiscard]] virtual const Rendezvous& rendezvous() const = 0;

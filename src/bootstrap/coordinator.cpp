@@ -250,7 +250,8 @@ void Coordinator::peer_left(uint32_t rank) {
 }
 
 // Ranks mostly leave all at once, and whoever has left needs no news of the others: so these
-// messages are only queued here, and sent a moment later to those who are still there.
+// messages are only queued here, and sent a moment later to those who are still there. Whoever has
+// left this communicator hears nothing of it any more.
 void Coordinator::spread(Departure departure) {
   std::map<uint32_t, Departure::Pair> pair_with;
   for (const Departure::Pair& pair : std::exchange(departure.pairs, {})) {
@@ -262,7 +263,15 @@ void Coordinator::spread(Departure departure) {
       wanted[member.at()] = true;
     }
   }
-  wanted[departure.rank.at()] = false;
+  std::set<uint32_t>& gone = left_[departure.communicator];
+  gone.insert(departure.rank.value());
+  const auto members = static_cast<size_t>(std::count(wanted.begin(), wanted.end(), true));
+  for (const uint32_t rank : gone) {
+    wanted[rank] = false;
+  }
+  if (gone.size() >= members) {
+    left_.erase(departure.communicator);
+  }
   const auto to_most = ControlChannel::body_of(wire::encode(departure));
   for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
     if (!wanted[rank] || peers_[rank].channel == nullptr) {

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -102,6 +104,7 @@ class Coordinator {
   // When to give up because every rank that is missing was refused for its key.
   Deadline all_refused_due_ = Deadline::max();
   Deadline departures_due_ = Deadline::max();
+  std::map<uint64_t, std::set<uint32_t>> left_;  // by communicator, while it has members
   GatherTable gathers_;
   std::unique_ptr<FailureDesk> desk_;  // once all have met
   std::string address_;                // where a rank was seen to reach us

@@ -368,7 +368,7 @@ Buffer encode(const Departure& departure) {
   const size_t channels = std::min(departure.channels.size(), kMaxChannels);
   writer.number(channels, 4);
   for (const Departure::Channel& channel : std::span(departure.channels).first(channels)) {
-    writer.number(channel.completed, 4);
+    writer.number(channel.entered, 4);
     writer.text(channel.last, kMaxHostBytes);
   }
   writer.number(departure.pairs.size(), 4);
@@ -394,7 +394,7 @@ Result<Departure> decode_departure(View body) {
   departure.name = reader.text(kMaxTagBytes);
   departure.channels.resize(reader.count(kMaxChannels, kLeastChannelBytes));
   for (Departure::Channel& channel : departure.channels) {
-    channel.completed = reader.number<uint32_t>();
+    channel.entered = reader.number<uint32_t>();
     channel.last = reader.text(kMaxHostBytes);
   }
   departure.pairs.resize(reader.count(kMaxWorldSize, kPairBytes));

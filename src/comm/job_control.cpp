@@ -1,5 +1,7 @@
 #include "comm/job_control.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -59,7 +61,7 @@ void JobControl::leave(uint64_t lineage) {
   Departure departure;
   departure.communicator = lineage;
   for (const ChannelProgress& channel : progress.channels) {
-    departure.channels.push_back({channel.completed, channel.last});
+    departure.channels.push_back({channel.entered, channel.last});
   }
   for (const PairProgress& pair : progress.pairs) {
     departure.pairs.push_back(
@@ -74,13 +76,21 @@ void JobControl::leave(uint64_t lineage) {
 
 void JobControl::remove(uint64_t lineage) {
   const std::lock_guard lock(mutex_);
+  if (const Member* member = find(lineage)) {
+    plane_->forget_gathers(gather_tag({}, member->identity.id, lineage));
+  }
   std::erase_if(members_,
                 [lineage](const Member& member) { return member.identity.lineage == lineage; });
 }
 
-uint16_t JobControl::next_id() {
+Result<uint16_t> JobControl::next_id() {
   const std::lock_guard lock(mutex_);
-  return static_cast<uint16_t>(last_id_ + 1);
+  if (last_id_ == UINT16_MAX) {
+    return Status(StatusCode::kUnsupported,
+                  "this job has split off 65535 communicators, and there can be no more: keep and "
+                  "use those there are, or create a new one from the environment");
+  }
+  return ++last_id_;
 }
 
 void JobControl::used_id(uint16_t id) {
@@ -117,7 +127,7 @@ void JobControl::on_departure(const Departure& departure) {
     seen.rank = GlobalRank(static_cast<uint32_t>(place - ranks.begin()));
     seen.process = departure.name + (member->identity.id == 0 ? "" : " of the job");
     for (size_t i = 0; i < std::min(departure.channels.size(), seen.channels.size()); ++i) {
-      seen.channels.at(i) = {departure.channels[i].completed, departure.channels[i].last};
+      seen.channels.at(i) = {departure.channels[i].entered, departure.channels[i].last};
     }
     for (const Departure::Pair& pair : departure.pairs) {
       seen.sent_here = pair.sent;
@@ -128,15 +138,16 @@ void JobControl::on_departure(const Departure& departure) {
     } else {
       member->early.push_back(seen);
     }
-    tag_end = gather_tag({}, member->identity.id);
+    tag_end = gather_tag({}, member->identity.id, member->identity.lineage);
   }
   Departures departures;
   departures.add(std::move(seen));
   plane_->end_gathers(tag_end, departures.any());
 }
 
-std::string JobControl::gather_tag(std::string_view what, uint16_t id) {
-  return std::string(what) + " of communicator " + std::to_string(id);
+// The lineage too: two threads that split different communicators at once may get one id.
+std::string JobControl::gather_tag(std::string_view what, uint16_t id, uint64_t lineage) {
+  return fmt::format("{} of communicator {} ({:016x})", what, id, lineage);
 }
 
 std::vector<RankState> JobControl::states() {

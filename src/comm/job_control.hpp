@@ -41,9 +41,10 @@ class JobControl {
   void leave(uint64_t lineage);
   void remove(uint64_t lineage);
   // The tag under which the members of a communicator gather something.
-  [[nodiscard]] static std::string gather_tag(std::string_view what, uint16_t id);
-  // A communicator id that no other communicator of this rank has: at least `proposal`.
-  [[nodiscard]] uint16_t next_id();
+  [[nodiscard]] static std::string gather_tag(std::string_view what, uint16_t id, uint64_t lineage);
+  // A communicator id that no other communicator of this rank has and no other call gets. An error
+  // when there is none left.
+  [[nodiscard]] Result<uint16_t> next_id();
   void used_id(uint16_t id);
 
  private:

@@ -21,15 +21,30 @@ std::vector<RailSeat> seats_of(const Placement& placement, const std::vector<Glo
   return seats;
 }
 
+// The members of each group of `map` in the order that they have in `whole`, where ranks of equal
+// group rank reach each other. members[r]: rank r's number in `whole`.
+std::vector<std::vector<GlobalRank>> in_group_order(const Placement& whole,
+                                                    const std::vector<GlobalRank>& members,
+                                                    const GroupMap& map) {
+  std::vector<std::vector<GlobalRank>> groups;
+  for (uint32_t g = 0; g < map.group_count(); ++g) {
+    std::vector<GlobalRank>& ranks = groups.emplace_back(map.members(GroupIndex(g)));
+    std::sort(ranks.begin(), ranks.end(), [&](GlobalRank a, GlobalRank b) {
+      return whole.map.group_rank_of(members[a.at()]) < whole.map.group_rank_of(members[b.at()]);
+    });
+  }
+  return groups;
+}
+
 // Different NICs under the first rails, as many rails as that is worth.
-Result<GroupMap> with_suited_rails(const Placement& placement) {
+Result<GroupMap> with_suited_rails(const Placement& placement,
+                                   const std::vector<std::vector<GlobalRank>>& ordered) {
   if (placement.map.group_count() == 1) {
     return placement.map;
   }
   std::vector<std::vector<GlobalRank>> groups;
   std::vector<std::vector<RailSeat>> seats;
-  for (uint32_t g = 0; g < placement.map.group_count(); ++g) {
-    const std::vector<GlobalRank>& before = placement.map.members(GroupIndex(g));
+  for (const std::vector<GlobalRank>& before : ordered) {
     std::vector<GlobalRank>& members = groups.emplace_back();
     for (const size_t at : deal_nics(seats_of(placement, before))) {
       members.push_back(before[at]);
@@ -95,7 +110,7 @@ Result<Placement> Placement::part(const std::vector<GlobalRank>& members) const 
                  std::move(speeds),
                  wanted_rails,
                  {}};
-  HORING_ASSIGN(made.map, with_suited_rails(made));
+  HORING_ASSIGN(made.map, with_suited_rails(made, in_group_order(*this, members, made.map)));
   return made;
 }
 

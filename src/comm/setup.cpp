@@ -190,9 +190,10 @@ Communicator::Communicator(std::shared_ptr<JobControl> control,
 
 Communicator::~Communicator() {
   if (engine_ != nullptr) {
-    engine_->drain();
-    // Before the connections close: the news shall be there first.
+    // First of all: others may wait for operations that this rank will not enter, and requests of
+    // this rank for theirs.
     control_->leave(lineage_);
+    engine_->drain();
     write_trace();
   }
   control_->remove(lineage_);
@@ -218,7 +219,8 @@ Result<std::vector<std::vector<std::byte>>> Communicator::exchange(
   for (const GlobalRank rank : members) {
     world.push_back(world_ranks_[rank.at()]);
   }
-  return control_->plane().all_gather(JobControl::gather_tag(what, id_), mine, world, deadline);
+  return control_->plane().all_gather(
+      JobControl::gather_tag(what, id_, lineage_), mine, world, deadline);
 }
 
 Result<std::unique_ptr<ShmTransport>> Communicator::make_shm(Deadline deadline) {
@@ -353,10 +355,9 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t
   const Deadline deadline = deadline_after(settings_.connect_timeout);
   const uint32_t world = placement_.map.world_size();
   const std::string what = fmt::format("split {}", ++splits_);
-  HORING_ASSIGN(
-      const auto blobs,
-      exchange(
-          what, encode(ColorKey{color, key, control_->next_id()}), all_ranks(world), deadline));
+  HORING_ASSIGN(const uint16_t proposal, control_->next_id());
+  HORING_ASSIGN(const auto blobs,
+                exchange(what, encode(ColorKey{color, key, proposal}), all_ranks(world), deadline));
   std::vector<std::pair<int32_t, uint32_t>> chosen;
   std::set<int32_t> colors;
   uint16_t first_id = 0;
@@ -369,6 +370,13 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t
     }
   }
   // An id per color: the stall report tells communicators apart by it.
+  if (first_id + colors.size() - 1 > UINT16_MAX) {
+    return Status(StatusCode::kUnsupported,
+                  fmt::format("{}: {} colors need more communicators than the {} that are left",
+                              what,
+                              colors.size(),
+                              UINT16_MAX - first_id + 1));
+  }
   const auto place = std::distance(colors.begin(), colors.find(color));
   const auto id = static_cast<uint16_t>(first_id + place);
   control_->used_id(static_cast<uint16_t>(first_id + colors.size() - 1));

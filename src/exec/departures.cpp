@@ -17,9 +17,9 @@ Status left(const PeerDeparture& departure, const std::string& when) {
 }
 
 std::string after(const ChannelProgress& channel) {
-  return channel.completed == 0 || channel.last.empty()
+  return channel.entered == 0 || channel.last.empty()
              ? " before any such operation"
-             : fmt::format(" after {} #{}", channel.last, channel.completed);
+             : fmt::format(" after {} #{}", channel.last, channel.entered);
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ std::optional<Status> Departures::against(const OperationPlace& place) const {
   for (const PeerDeparture& departure : departures_) {
     if (!place.point_to_point) {
       const ChannelProgress& channel = departure.channels.at(place.channel);
-      if (place.number > channel.completed) {
+      if (place.number > channel.entered) {
         return left(departure, after(channel));
       }
     } else if (place.peer == departure.rank) {

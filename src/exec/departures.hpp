@@ -1,7 +1,8 @@
 // Which ranks have left the communicator, and which operations cannot complete without them. Pure.
 //
-// A rank that leaves says how many operations it has completed in each channel. Up to that number
-// its part is done and whoever is slower can still complete them; from the next one on nobody can.
+// A rank that leaves says how many operations it has entered in each channel. It ends once they are
+// complete, so up to that number whoever is slower can still complete them; from the next one on
+// nobody can.
 // Messages point to point count per peer and direction.
 #pragma once
 
@@ -18,11 +19,11 @@
 namespace ho {
 
 struct ChannelProgress {
-  uint32_t completed = 0;
+  uint32_t entered = 0;
   std::string last;  // operation: "all_reduce"; "" for none
 };
 
-// Messages completed with one peer, point to point.
+// Messages begun with one peer, point to point.
 struct PairProgress {
   GlobalRank peer;
   uint32_t sent = 0;

@@ -101,9 +101,6 @@ Result<std::shared_ptr<Operation>> Engine::submit(Call call,
                                                   std::shared_ptr<const Schedule> schedule,
                                                   bool background) {
   Lock lock(mutex_);
-  if (broken_) {
-    return *broken_;
-  }
   auto operation = std::make_shared<Operation>();
   OperationPlace& place = operation->place_;
   place = place_of(call, *schedule);
@@ -112,11 +109,17 @@ Result<std::shared_ptr<Operation>> Engine::submit(Call call,
   Counters& lane = place.point_to_point ? pairs_[operation->lane_key_] : counters;
   call.sequence = counters.entered + 1;
   place.number = lane.entered + 1;
+  if (broken_) {
+    return broken_->with_context(call.name());
+  }
   if (const auto departed = departures_.against(place)) {
     return departed->with_context(call.name());
   }
   counters.entered = call.sequence;
   lane.entered = place.number;
+  if (!place.point_to_point) {
+    counters.last = call.collective;
+  }
   operation->run_ = std::make_unique<Run>(
       std::move(call), std::move(schedule), options_.limits, options_.trace ? &trace_ : nullptr);
   lanes_[operation->lane_key_].push_back(operation);
@@ -170,6 +173,11 @@ void Engine::drive(Lock& lock, const std::function<bool()>& enough, Deadline dea
     driving_ = true;
     Idleness idleness;
     while (!enough() && !passed(deadline)) {
+      if (callers_ > 0) {
+        lock.unlock();
+        std::this_thread::yield();
+        lock.lock();
+      }
       if (turn(lock)) {
         idleness = {};
       } else {
@@ -278,8 +286,6 @@ void Engine::count_completed(const Operation& operation) {
   ++counters.completed;
   if (call.point_to_point) {
     ++pairs_[operation.lane_key_].completed;
-  } else {
-    counters.last = call.collective;
   }
 }
 
@@ -346,6 +352,7 @@ void Engine::sleep(Lock& lock, Deadline deadline) {
 }
 
 std::vector<ChannelState> Engine::states() {
+  const Caller caller(callers_);
   const Lock lock(mutex_);
   std::vector<ChannelState> states;
   for (uint8_t channel = 0; channel < kChannelCount; ++channel) {
@@ -368,18 +375,19 @@ std::vector<ChannelState> Engine::states() {
 }
 
 EngineProgress Engine::progress() {
+  const Caller caller(callers_);
   const Lock lock(mutex_);
   EngineProgress progress;
   progress.failed = broken_.has_value();
   for (size_t channel = 0; channel < counters_.size(); ++channel) {
     const Counters& counters = counters_.at(channel);
-    progress.channels.at(channel) = {counters.completed,
+    progress.channels.at(channel) = {counters.entered,
                                      counters.last ? std::string(to_string(*counters.last)) : ""};
   }
   std::map<GlobalRank, PairProgress> by_peer;
   for (const auto& [key, counters] : pairs_) {
     PairProgress& pair = by_peer[GlobalRank(key >> 16)];
-    ((key & 0x100U) != 0 ? pair.sent : pair.received) = counters.completed;
+    ((key & 0x100U) != 0 ? pair.sent : pair.received) = counters.entered;
   }
   for (auto& [peer, pair] : by_peer) {
     pair.peer = peer;

@@ -61,7 +61,7 @@ struct ChannelState {
   std::string waiting;
 };
 
-// What this rank has completed, for those who may be slower.
+// What this rank has taken part in, for those who may be slower.
 struct EngineProgress {
   bool failed = false;
   std::array<ChannelProgress, kChannelCount> channels;
@@ -77,7 +77,7 @@ class Engine {
   static constexpr std::chrono::milliseconds kVerdictPatience{1500};
   // A broken connection may mean that the peer has left. The news of that comes another way, so an
   // operation waits that long for it before its failure is reported.
-  static constexpr std::chrono::milliseconds kDeparturePatience{400};
+  static constexpr std::chrono::milliseconds kDeparturePatience{2000};
 
   // `network` may be null when no rank is on another host.
   [[nodiscard]] static Result<std::unique_ptr<Engine>> create(const EngineOptions& options,
@@ -102,6 +102,7 @@ class Engine {
   // Ends the operations, now and later, that cannot complete without a rank that has left. Any
   // thread.
   void peer_left(PeerDeparture departure);
+  // When nothing more will be submitted: how far this rank goes.
   [[nodiscard]] EngineProgress progress();
   // Waits for all operations to end, at most until their deadlines.
   void drain();
@@ -123,6 +124,18 @@ class Engine {
          FailureHandler on_failure);
   using Lock = std::unique_lock<std::mutex>;
   using Queue = std::deque<std::shared_ptr<Operation>>;
+
+  // Somebody who wants the lock: a driver that finds work in every turn would keep it for long.
+  class Caller {
+   public:
+    explicit Caller(std::atomic<int>& callers) : callers_(callers) { ++callers_; }
+    ~Caller() { --callers_; }
+    Caller(const Caller&) = delete;
+    Caller& operator=(const Caller&) = delete;
+
+   private:
+    std::atomic<int>& callers_;
+  };
 
   // One pass over all active operations. true: something moved or ended.
   [[nodiscard]] bool turn(Lock& lock);
@@ -156,6 +169,7 @@ class Engine {
   Fd epoll_;
   TraceBuffer trace_;
 
+  std::atomic<int> callers_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;  // driver left, operation ended, new work, failure
   bool driving_ = false;
@@ -167,7 +181,7 @@ class Engine {
   struct Counters {
     uint32_t entered = 0;
     uint32_t completed = 0;
-    std::optional<Collective> last{};  // completed
+    std::optional<Collective> last{};  // entered
   };
   std::array<Counters, kChannelCount> counters_;
   std::map<uint32_t, Counters> pairs_;  // by lane: point to point

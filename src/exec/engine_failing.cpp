@@ -8,6 +8,7 @@
 namespace ho {
 
 void Engine::fail(const Status& why) {
+  const Caller caller(callers_);
   const Lock lock(mutex_);
   if (!broken_) {
     broken_ = why;
@@ -17,6 +18,7 @@ void Engine::fail(const Status& why) {
 }
 
 void Engine::peer_left(PeerDeparture departure) {
+  const Caller caller(callers_);
   const Lock lock(mutex_);
   departures_.add(std::move(departure));
   departures_new_ = true;
@@ -34,7 +36,8 @@ void Engine::end_all() {
 }
 
 // Operations before a departure stay and complete: what the rank that left has sent for them is
-// here or on its way.
+// here or on its way. Unless the transport would still use the memory of those that ended: then
+// nothing may move any more.
 bool Engine::end_departed() {
   departures_new_ = false;
   bool any = false;
@@ -51,6 +54,9 @@ bool Engine::end_departed() {
       end(last, why);
       queue.pop_back();
       any = true;
+      if (network_ != nullptr && !network_->forgets_abandoned() && !broken_) {
+        broken_ = *departed;
+      }
     }
     lane = queue.empty() ? lanes_.erase(lane) : std::next(lane);
   }

@@ -1,7 +1,6 @@
 #include "topo/rail_choice.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 namespace ho {
@@ -10,19 +9,16 @@ namespace {
 // More rails must bring at least this much.
 constexpr double kWorthwhile = 1.01;
 
-// What the slowest of a group's first `rails` rails carries, in Mbit/s.
-double slowest_rail(const std::vector<RailSeat>& seats, uint32_t rails) {
+// slowest[r - 1]: what the slowest of the group's first r rails carries, in Mbit/s, or what it was
+// before where that is less. One more rail can only make the NIC slower that it takes.
+void lower_to_group(const std::vector<RailSeat>& seats, std::vector<double>& slowest) {
   std::map<size_t, uint32_t> sharers;
-  for (uint32_t k = 0; k < rails; ++k) {
-    ++sharers[seats[k].nic];
-  }
-  double slowest = std::numeric_limits<double>::max();
-  for (uint32_t k = 0; k < rails; ++k) {
+  double least = static_cast<double>(kRailMbit);
+  for (size_t k = 0; k < slowest.size(); ++k) {
     const uint64_t speed = seats[k].speed_mbit == 0 ? kRailMbit : seats[k].speed_mbit;
-    const double share = static_cast<double>(speed) / sharers[seats[k].nic];
-    slowest = std::min({slowest, share, static_cast<double>(kRailMbit)});
+    least = std::min(least, static_cast<double>(speed) / ++sharers[seats[k].nic]);
+    slowest[k] = std::min(slowest[k], least);
   }
-  return slowest;
 }
 
 }  // namespace
@@ -49,16 +45,17 @@ uint32_t choose_rail_count(const std::vector<std::vector<RailSeat>>& groups, uin
   if (wanted > 0 || groups.size() == 1) {
     return wanted == 0 ? most : std::min(wanted, most);
   }
+  std::vector<double> slowest(most, static_cast<double>(kRailMbit));
+  for (const auto& seats : groups) {
+    lower_to_group(seats, slowest);
+  }
   uint32_t best = 1;
   double best_rate = 0;
   for (uint32_t rails = 1; rails <= most; ++rails) {
-    double slowest = std::numeric_limits<double>::max();
-    for (const auto& seats : groups) {
-      slowest = std::min(slowest, slowest_rail(seats, rails));
-    }
-    if (slowest * rails > best_rate * kWorthwhile) {
+    const double rate = slowest[rails - 1] * rails;
+    if (rate > best_rate * kWorthwhile) {
       best = rails;
-      best_rate = slowest * rails;
+      best_rate = rate;
     }
   }
   return best;

@@ -106,6 +106,9 @@ class Transport {
   // peers' hosts, so that nothing that a peer still sends can take it back. Until the deadline at
   // most.
   virtual void linger(Deadline /*deadline*/) {}
+  // Whether a try call that is never repeated touches the caller's memory no more. Where not, the
+  // transport must not make progress once the memory is the caller's again.
+  [[nodiscard]] virtual bool forgets_abandoned() const { return true; }
   // Bytes of memory this transport holds (buffers, rings; kernel memory not counted).
   [[nodiscard]] virtual uint64_t memory_bytes() const = 0;
 };

@@ -223,6 +223,13 @@ void Stream::await_rest(HeaderRead how, size_t payload_bytes) {
   }
 }
 
+bool Stream::at_end() const {
+  std::byte next{};
+  const ssize_t got = ::recv(socket_->fd.get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  const bool more = got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+  return !more && ahead_begin_ == ahead_end_;
+}
+
 bool Stream::look_below_mark() {
   int waiting = 0;
   if (low_water_bytes_ > 1 && ::ioctl(socket_->fd.get(), FIONREAD, &waiting) == 0 && waiting > 0) {
@@ -266,6 +273,13 @@ bool Stream::finish_output() {
     if (::recv(fd, unread.data(), unread.size(), MSG_DONTWAIT) <= 0) {
       break;
     }
+  }
+  // What a broken connection did not deliver stays unacknowledged for ever.
+  tcp_info details{};
+  auto size = static_cast<socklen_t>(sizeof details);
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &details, &size) != 0 ||
+      details.tcpi_state == TCP_CLOSE) {
+    return false;
   }
   int unacknowledged = 0;
   return ::ioctl(fd, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged > 0;

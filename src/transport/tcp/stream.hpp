@@ -65,6 +65,9 @@ class Stream {
   [[nodiscard]] bool at_message_start() const {
     return header_bytes_ == 0 && ahead_begin_ == ahead_end_;
   }
+  // The peer's end of the stream has been reached, or the connection is broken: nothing is left to
+  // be read.
+  [[nodiscard]] bool at_end() const;
   // Something can be read without a new edge.
   [[nodiscard]] bool may_read() const { return socket_->readable || ahead_begin_ != ahead_end_; }
   // Called when a read of the head message would block: the next edge comes when the rest of its

@@ -75,6 +75,7 @@ Status TcpLink::enter_call() {
 
 Result<bool> TcpLink::try_send(const Frame& frame, std::span<const ConstBytes> payload) {
   HORING_TRY(enter_call());
+  HORING_TRY(send_error_);
   if (!send_active_) {
     HORING_TRY(check_parts(frame, payload));
     send_header_ = encode(frame);
@@ -88,7 +89,7 @@ Result<bool> TcpLink::try_send(const Frame& frame, std::span<const ConstBytes> p
   Stream& stream = *streams_[sent_count_ % streams_.size()];
   const Result<bool> written = write_message(stream, payload);
   if (!written.ok()) {
-    return fail(written.status());
+    return fail_sending(written.status());
   }
   if (*written) {
     send_active_ = false;
@@ -268,10 +269,24 @@ void TcpLink::close_streams() {
   refusal_due_ = false;
 }
 
+Status TcpLink::with_place(const Status& cause) const {
+  return cause.with_context("rank " + std::to_string(key_.peer.value()) + ", rail " +
+                            std::to_string(key_.rail.value()) + ", " + path());
+}
+
+// A peer that has ended takes nothing any more, but what it sent before may lie here unread.
+Status TcpLink::fail_sending(const Status& cause) {
+  if (cause.code() != StatusCode::kPeerLost) {
+    return fail(cause);
+  }
+  send_error_ = with_place(cause);
+  logger().debug("link sends no more: {}", send_error_.message());
+  return send_error_;
+}
+
 Status TcpLink::fail(const Status& cause) {
   if (state_ != State::kFailed) {
-    error_ = cause.with_context("rank " + std::to_string(key_.peer.value()) + ", rail " +
-                                std::to_string(key_.rail.value()) + ", " + path());
+    error_ = with_place(cause);
     logger().debug("link failed: {}", error_.message());
     // Ranks that disagree are both alive: the peer shall hear what differs, over the control plane,
     // and not find a lost connection first.

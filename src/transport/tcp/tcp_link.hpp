@@ -90,7 +90,9 @@ class TcpLink final : public Link {
   void queue_control(Frame::Type type);
   [[nodiscard]] Result<bool> flush_control();
   void close_streams();
+  [[nodiscard]] Status with_place(const Status& cause) const;
   Status fail(const Status& cause);
+  [[nodiscard]] Status fail_sending(const Status& cause);
   [[nodiscard]] std::string path() const;
 
   Context& context_;
@@ -98,6 +100,7 @@ class TcpLink final : public Link {
   const bool dials_;
   State state_ = State::kOpening;
   Status error_;
+  Status send_error_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Dialer>> dialers_;
   uint64_t last_used_turn_ = 0;

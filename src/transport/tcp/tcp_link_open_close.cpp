@@ -134,8 +134,14 @@ Status TcpLink::inspect() {
   if (head_checked_ || stream.header_complete()) {
     return {};
   }
-  HORING_ASSIGN(const bool complete, stream.read_header(HeaderRead::kAlone, {}));
-  if (!complete) {
+  const Result<bool> complete = stream.read_header(HeaderRead::kAlone, {});
+  if (!complete.ok()) {
+    // A peer that ended first sent what it had to send: it may lie in the other streams.
+    const bool all_ended = std::all_of(
+        streams_.begin() + 1, streams_.end(), [](const auto& other) { return other->at_end(); });
+    return all_ended ? complete.status() : Status();
+  }
+  if (!*complete) {
     stream.await_rest(HeaderRead::kAlone, 0);
     return {};
   }

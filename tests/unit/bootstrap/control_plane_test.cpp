@@ -310,7 +310,7 @@ TEST_CASE("who leaves a communicator is told to its members, each with its own m
   CHECK(heard[0].rank == GlobalRank(1U));
   CHECK(has(heard[0].name, "rank 1 ("));
   REQUIRE(heard[0].channels.size() == 3);
-  CHECK(heard[0].channels[2].completed == 5);
+  CHECK(heard[0].channels[2].entered == 5);
   CHECK(heard[0].channels[2].last == "all_reduce");
   REQUIRE(heard[0].pairs.size() == 1);
   CHECK(heard[0].pairs[0].sent == 2);

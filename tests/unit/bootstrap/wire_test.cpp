@@ -123,7 +123,7 @@ TEST_CASE("a departure survives the way there and back") {
   CHECK(read.rank == departure.rank);
   CHECK(read.name == departure.name);
   REQUIRE(read.channels.size() == 2);
-  CHECK(read.channels[1].completed == 12);
+  CHECK(read.channels[1].entered == 12);
   CHECK(read.channels[1].last == "all_reduce");
   REQUIRE(read.pairs.size() == 1);
   CHECK(read.pairs[0].peer == GlobalRank(2U));

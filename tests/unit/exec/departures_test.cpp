@@ -33,7 +33,7 @@ bool has(const Status& status, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("operations complete up to the number that whoever left has completed") {
+TEST_CASE("operations complete up to the number that whoever left has entered") {
   Departures departures;
   CHECK(departures.none());
   CHECK_FALSE(departures.against(operation(2, 1000)).has_value());

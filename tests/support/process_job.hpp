@@ -41,7 +41,7 @@ class ProcessJob {
   using Body = std::function<ho_status(const Rank&)>;
 
   // Forks one process per rank. The calling process must have no other threads.
-  ProcessJob(const ProcessJobOptions& options, Body body);
+  ProcessJob(const ProcessJobOptions& options, const Body& body);
   ~ProcessJob();  // kills whoever is left
   ProcessJob(const ProcessJob&) = delete;
   ProcessJob& operator=(const ProcessJob&) = delete;

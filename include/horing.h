@@ -1,7 +1,9 @@
 /* HO-Ring: hierarchical overlapping ring collectives. C interface, C11.
  *
- * Ranks form groups (nodes); the ranks of equal group rank form a rail. Every collective moves data
- * between groups on all rails at once while pieces that have arrived move inside each group.
+ * Ranks form groups (nodes); ranks of equal group rank form rails: as many as the NICs can use, at
+ * most the ranks of the smallest group. The other ranks are extra: they have no rail of their own,
+ * and the rails share their data evenly. Every collective moves data between groups on all rails at
+ * once while pieces that have arrived move inside each group.
  *
  * Every function that can fail returns ho_status; HO_OK is 0. After an error,
  * ho_last_error_message() says what failed, where, and what to do next (calling thread's last

@@ -5,7 +5,7 @@
 // Errors: a call that fails throws horing::Error, which carries the status and the library's
 // message (what failed, where, which rank or rail, what to do next). The exception is thrown here,
 // in the program, never inside the library. After an error of a collective the communicator is
-// broken on every rank; destroy it.
+// broken on every rank (unless the call was refused or needs a rank that has left); destroy it.
 //
 // Threads: one thread at a time uses a communicator and its requests; abort() and the queries may
 // be called by any thread at any time. Different communicators are independent.

@@ -10,8 +10,9 @@
 // fixed by dependencies, so results repeat bit for bit. All-reduce cuts the data by group and rail
 // and is one after the other, piece by piece.
 //
-// With unequal groups there are as many rails as the smallest group has ranks. The block of a rank
-// beyond those is cut into one part per rail, so that all rails of a group carry the same.
+// There are as many rails as the NICs can use, at most the ranks of the smallest group. The block
+// of a rank beyond those is cut into one part per rail, so that all rails of a group carry the
+// same.
 //
 // hierarchical moves the same chunks along the same paths, but each phase waits for the one before:
 // what the overlap is measured against.

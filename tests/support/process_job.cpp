@@ -59,9 +59,10 @@ void ProcessJob::Rank::say(const std::string& line) const {
   write_all(pipe, line + "\n");
 }
 
-ProcessJob::ProcessJob(const ProcessJobOptions& options, Body body) {
+ProcessJob::ProcessJob(const ProcessJobOptions& options, const Body& body) {
   ::setenv("HORING_SOCKET_IFNAME", "=lo", 1);
-  ::setenv("HORING_RAILS", "64", 1);  // one per rank of the smallest group
+  ::setenv("HORING_RAILS", std::to_string(options.rails).c_str(), 1);
+  ::setenv("HORING_TCP_STREAMS", std::to_string(options.tcp_streams).c_str(), 1);
   const GroupMap map = GroupMap::parse(options.groups).value();
   const std::string rendezvous = "tcp://127.0.0.1:" + std::to_string(free_port());
   for (size_t rank = 0; rank < map.world_size(); ++rank) {

@@ -15,6 +15,8 @@ namespace ho::test {
 struct ProcessJobOptions {
   std::string groups = "2x2";
   uint64_t timeout_ms = 20000;
+  uint32_t rails = 64;  // as HORING_RAILS: one per rank of the smallest group; 0: by the NICs, one
+  uint32_t tcp_streams = 1;
 };
 
 // What became of one rank.
@@ -39,7 +41,7 @@ class ProcessJob {
   using Body = std::function<ho_status(const Rank&)>;
 
   // Forks one process per rank. The calling process must have no other threads.
-  ProcessJob(const ProcessJobOptions& options, Body body);
+  ProcessJob(const ProcessJobOptions& options, const Body& body);
   ~ProcessJob();  // kills whoever is left
   ProcessJob(const ProcessJob&) = delete;
   ProcessJob& operator=(const ProcessJob&) = delete;

@@ -245,7 +245,7 @@ TEST_CASE("a rank that never came is named in its first operation too") {
     }
     return ho_reduce_scatter(rank.comm,
                              data.data(),
-                             data.data() + 100 * ho_comm_rank(rank.comm),
+                             data.data() + 100 * static_cast<ptrdiff_t>(ho_comm_rank(rank.comm)),
                              100,
                              HO_FLOAT32,
                              HO_SUM,

@@ -1,5 +1,6 @@
 // A child forked from a rank: every use of the parent's communicator is an error there at once, and
 // nothing that the child does reaches the parent's job.
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,6 +58,20 @@ int try_everything(ho_comm* comm, ho_request* pending) {
   return 0;
 }
 
+// The child's exit status; -1 where a signal ended it, after 20 s one from here.
+int end_of(pid_t child) {
+  int state = 0;
+  for (int tries = 0; tries < 2000; ++tries) {
+    if (::waitpid(child, &state, WNOHANG) == child) {
+      return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+    }
+    ::usleep(10000);
+  }
+  ::kill(child, SIGKILL);
+  (void)::waitpid(child, &state, 0);
+  return -1;
+}
+
 ho_status run_rank(const ProcessJob::Rank& rank) {
   ho_request* pending = nullptr;
   // The progress thread exists and is at work while the child is made.
@@ -67,10 +82,10 @@ ho_status run_rank(const ProcessJob::Rank& rank) {
   if (child == 0) {
     ::_exit(try_everything(rank.comm, pending));
   }
-  int state = 0;
-  const bool reaped = ::waitpid(child, &state, 0) == child;
-  const int broken = reaped && WIFEXITED(state) ? WEXITSTATUS(state) : -1;
-  rank.say("child " + std::to_string(broken));
+  if (child < 0) {
+    return HO_SYSTEM;
+  }
+  rank.say("child " + std::to_string(end_of(child)));
   if (const ho_status status = ho_request_wait(pending, 0); status != HO_OK) {
     return status;
   }

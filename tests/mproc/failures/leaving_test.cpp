@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,22 @@ using namespace ho::test;
 namespace {
 
 constexpr uint64_t kFarDeadlineMs = 60000;
+
+// Every promise holds with a rail per rank, with ranks beyond the rails, and with more than one
+// connection per neighbour, of which some may end while others still hold messages.
+struct Setting {
+  const char* text;
+  uint32_t rails;
+  uint32_t tcp_streams;
+
+  [[nodiscard]] ProcessJobOptions with(const char* groups) const {
+    return {groups, kFarDeadlineMs, rails, tcp_streams};
+  }
+};
+
+constexpr std::array kSettings{Setting{"a rail per rank", 64, 1},
+                               Setting{"rails by NICs", 0, 1},
+                               Setting{"two streams", 64, 2}};
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -59,10 +76,12 @@ void check_all_end_well(ProcessJob& job) {
 }  // namespace
 
 TEST_CASE("a rank that leaves early is named at once to whoever waits for it or calls later") {
+  const Setting setting = GENERATE(from_range(kSettings));
+  INFO(setting.text);
   for (const char* groups : {"2x2", "1x3", "3x1"}) {
     for (const int leaver : {0, 2}) {
       for (const bool others_wait : {true, false}) {
-        ProcessJob job({groups, kFarDeadlineMs}, [=](const ProcessJob::Rank& rank) -> ho_status {
+        ProcessJob job(setting.with(groups), [=](const ProcessJob::Rank& rank) -> ho_status {
           std::vector<float> data(1000, 1.0F);
           const ho_status status = all_reduces(rank.comm, data, 5);
           if (status != HO_OK || ho_comm_rank(rank.comm) == leaver) {
@@ -92,7 +111,9 @@ TEST_CASE("a rank that leaves early is named at once to whoever waits for it or 
 }
 
 TEST_CASE("after a rank has left, every later call says so again") {
-  ProcessJob job({"2x2", kFarDeadlineMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+  const Setting setting = GENERATE(from_range(kSettings));
+  INFO(setting.text);
+  ProcessJob job(setting.with("2x2"), [](const ProcessJob::Rank& rank) -> ho_status {
     std::vector<float> data(1000, 1.0F);
     if (ho_comm_rank(rank.comm) == 1) {
       return all_reduces(rank.comm, data, 2);
@@ -123,10 +144,12 @@ TEST_CASE("after a rank has left, every later call says so again") {
 
 // Every rank is the slow one once, and the fast ones are gone long before it begins.
 TEST_CASE("ranks that are through may leave before slower ones have begun the last operation") {
+  const Setting setting = GENERATE(from_range(kSettings));
+  INFO(setting.text);
   for (const char* groups : {"2x2", "1x4", "4x1"}) {
     for (int slow = 0; slow < 4; ++slow) {
       for (const size_t count : {size_t{4}, size_t{20000}}) {
-        ProcessJob job({groups, kFarDeadlineMs}, [=](const ProcessJob::Rank& rank) -> ho_status {
+        ProcessJob job(setting.with(groups), [=](const ProcessJob::Rank& rank) -> ho_status {
           std::vector<float> data(count, 1.0F);
           if (const ho_status status = all_reduces(rank.comm, data, 2); status != HO_OK) {
             return status;
@@ -146,10 +169,38 @@ TEST_CASE("ranks that are through may leave before slower ones have begun the la
   }
 }
 
+// Longer than the second after which connections that nobody reads are looked at. With two streams
+// the message lies on one, and the other holds nothing but its end: which, the number of messages
+// before decides.
+TEST_CASE("a rank may enter an operation long after the ranks that it needs have left") {
+  const Setting setting = GENERATE(from_range(kSettings));
+  INFO(setting.text);
+  for (const int32_t root : {0, 1}) {
+    for (const int before : {1, 2}) {
+      ProcessJob job(setting.with("2x1"), [=](const ProcessJob::Rank& rank) -> ho_status {
+        const bool slow = ho_comm_rank(rank.comm) != root;
+        std::vector<float> data(4, slow ? 0.0F : 7.0F);
+        ho_status status = HO_OK;
+        for (int i = 0; i < before && status == HO_OK; ++i) {
+          status = broadcast(rank.comm, data, root);
+        }
+        data.assign(4, slow ? 0.0F : 7.0F);
+        ::usleep(slow ? 1500000 : 0);
+        status = status == HO_OK ? broadcast(rank.comm, data, root) : status;
+        return status == HO_OK && data.back() != 7.0F ? HO_INTERNAL : status;
+      });
+      INFO("root " << root << ", " << before << " before");
+      check_all_end_well(job);
+    }
+  }
+}
+
 TEST_CASE("large operations end well on every rank when each leaves at once") {
+  const Setting setting = GENERATE(from_range(kSettings));
+  INFO(setting.text);
   for (const char* groups : {"2x2", "1x4", "4x1"}) {
     for (const int root : {0, 3}) {
-      ProcessJob job({groups, kFarDeadlineMs}, [=](const ProcessJob::Rank& rank) -> ho_status {
+      ProcessJob job(setting.with(groups), [=](const ProcessJob::Rank& rank) -> ho_status {
         std::vector<float> data(size_t{1} << 20, 1.0F);
         const ho_status status = all_reduce(rank.comm, data);
         return status == HO_OK ? broadcast(rank.comm, data, root) : status;
@@ -161,9 +212,11 @@ TEST_CASE("large operations end well on every rank when each leaves at once") {
 }
 
 TEST_CASE("what a rank has sent before it left can still be received, nothing more") {
+  const Setting setting = GENERATE(from_range(kSettings));
+  INFO(setting.text);
   for (const char* groups : {"1x2", "2x1"}) {
     for (const size_t count : {size_t{10}, size_t{5000}, size_t{60000}}) {
-      ProcessJob job({groups, kFarDeadlineMs}, [=](const ProcessJob::Rank& rank) -> ho_status {
+      ProcessJob job(setting.with(groups), [=](const ProcessJob::Rank& rank) -> ho_status {
         std::vector<float> data(count, 0.0F);
         const auto receive = [&](int32_t from) {
           return ho_recv(rank.comm, data.data(), count, HO_FLOAT32, from, nullptr, nullptr);
@@ -211,8 +264,10 @@ TEST_CASE("what a rank has sent before it left can still be received, nothing mo
 }
 
 TEST_CASE("leaving a child communicator concerns neither its parent nor its siblings") {
+  const Setting setting = GENERATE(from_range(kSettings));
+  INFO(setting.text);
   for (const char* groups : {"2x2", "1x4", "4x1"}) {
-    ProcessJob job({groups, kFarDeadlineMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+    ProcessJob job(setting.with(groups), [](const ProcessJob::Rank& rank) -> ho_status {
       std::vector<float> data(1000, 1.0F);
       ho_comm* pair = nullptr;
       ho_comm* whole = nullptr;
@@ -252,7 +307,9 @@ TEST_CASE("leaving a child communicator concerns neither its parent nor its sibl
 }
 
 TEST_CASE("a split waits in vain for no rank that has left but kept a child") {
-  ProcessJob job({"2x2", kFarDeadlineMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+  const Setting setting = GENERATE(from_range(kSettings));
+  INFO(setting.text);
+  ProcessJob job(setting.with("2x2"), [](const ProcessJob::Rank& rank) -> ho_status {
     std::vector<float> data(100, 1.0F);
     ho_comm* child = nullptr;
     ho_comm* grandchild = nullptr;
@@ -281,7 +338,9 @@ TEST_CASE("a split waits in vain for no rank that has left but kept a child") {
 }
 
 TEST_CASE("an abort's reason is heard although its caller leaves at once") {
-  ProcessJob job({"2x2", kFarDeadlineMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+  const Setting setting = GENERATE(from_range(kSettings));
+  INFO(setting.text);
+  ProcessJob job(setting.with("2x2"), [](const ProcessJob::Rank& rank) -> ho_status {
     std::vector<float> data(1000, 1.0F);
     (void)all_reduces(rank.comm, data, 2);
     if (ho_comm_rank(rank.comm) == 2) {

@@ -255,6 +255,13 @@ std::string text_of(const MeetingPlace& place) {
   return place.path.empty() ? "tcp://" + place.tcp.to_string() : "file://" + place.path;
 }
 
+Status not_found(const std::string& where, const Status& last) {
+  const bool refused = last.code() == StatusCode::kUnauthenticated;
+  return {refused ? StatusCode::kUnauthenticated : StatusCode::kTimeout,
+          where + ": rank 0 was not found before the deadline; last: " + last.message() +
+              "; is rank 0 running (see its output), and is the address right on this host?"};
+}
+
 }  // namespace
 
 Result<Fd> find_door(const MeetingPlace& place,
@@ -286,14 +293,7 @@ Result<Fd> find_door(const MeetingPlace& place,
       return certain.with_context(where);
     }
     if (deadline <= Clock::now() + pause) {
-      const StatusCode code = fd.status().code() == StatusCode::kUnauthenticated
-                                  ? StatusCode::kUnauthenticated
-                                  : StatusCode::kTimeout;
-      return Status(
-          code,
-          where + ": rank 0 was not found before the deadline; last: " + fd.status().message() +
-              "; is rank 0 running (see its output), and is the address right on this "
-              "host?");
+      return not_found(where, fd.status());
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongestPause);

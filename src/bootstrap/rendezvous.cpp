@@ -110,6 +110,31 @@ Result<std::string> place_from_master(const EnvironmentLookup& lookup) {
   return "tcp://" + HostPort{*address, static_cast<uint16_t>(number)}.to_string();
 }
 
+// A port below the range that the kernel hands out; jobs that share a host get different ones.
+uint16_t port_for(uint64_t job) {
+  constexpr uint64_t kFirstPort = 15000;
+  constexpr uint64_t kPortCount = 16000;
+  return static_cast<uint16_t>(kFirstPort + job % kPortCount);
+}
+
+// mpirun tells ranks nothing of each other's hosts, but whether all of them are on one.
+Result<std::string> place_from_open_mpi(const EnvironmentLookup& lookup) {
+  const auto size = lookup("OMPI_COMM_WORLD_SIZE");
+  auto job = lookup("PMIX_NAMESPACE");
+  if (!job.has_value()) {
+    job = lookup("OMPI_MCA_ess_base_jobid");
+  }
+  if (!size.has_value() || !job.has_value() || lookup("OMPI_COMM_WORLD_LOCAL_SIZE") != size) {
+    return std::string();
+  }
+  // Every rank has the same text; what is in it is Open MPI's business.
+  uint64_t hash = 0;
+  for (const char c : *job) {
+    hash = hash * 31 + static_cast<unsigned char>(c);
+  }
+  return "tcp://" + HostPort{"127.0.0.1", port_for(hash)}.to_string();
+}
+
 Result<std::string> place_from_slurm(const EnvironmentLookup& lookup) {
   auto nodes = lookup("SLURM_STEP_NODELIST");
   if (!nodes.has_value()) {
@@ -125,12 +150,7 @@ Result<std::string> place_from_slurm(const EnvironmentLookup& lookup) {
     HORING_ASSIGN(step_id, number_of("SLURM_STEP_ID", *step, UINT32_MAX));
   }
   HORING_ASSIGN(const std::string host, first_host_of(*nodes));
-  // Jobs and steps that share a host get different ports, below the range that the kernel hands
-  // out.
-  constexpr uint64_t kFirstPort = 15000;
-  constexpr uint64_t kPortCount = 16000;
-  const uint64_t port = kFirstPort + (job_id * 7 + step_id) % kPortCount;
-  return "tcp://" + HostPort{host, static_cast<uint16_t>(port)}.to_string();
+  return "tcp://" + HostPort{host, port_for(job_id * 7 + step_id)}.to_string();
 }
 
 Result<std::string> find_place(const EnvironmentLookup& lookup) {
@@ -138,6 +158,9 @@ Result<std::string> find_place(const EnvironmentLookup& lookup) {
     return std::move(*place);
   }
   HORING_ASSIGN(std::string place, place_from_master(lookup));
+  if (place.empty()) {
+    HORING_ASSIGN(place, place_from_open_mpi(lookup));
+  }
   return place.empty() ? place_from_slurm(lookup) : Result<std::string>(std::move(place));
 }
 

@@ -13,6 +13,8 @@ namespace {
 
 constexpr int64_t kFirstPauseNs = 5'000'000;
 constexpr int64_t kLongestPauseNs = 500'000'000;
+// Longer than a lost SYN takes to be sent again.
+constexpr int64_t kBoundPatienceNs = 2'500'000'000;
 // Connections that the peer accepted and then dropped before greeting; more than a restart
 // explains.
 constexpr uint32_t kMaxLostGreetings = 3;
@@ -57,7 +59,12 @@ Status Dialer::start() {
   const std::string& host = peer.rail_addresses.at(key_.rail.at());
   HORING_TRY(context_.options.key->allows_address(host));
   HORING_ASSIGN(const Address to, parse_address(host, peer.port));
-  HORING_ASSIGN(Dialled dialled, dial(context_.options.rails.at(key_.rail.at()), to));
+  RailInterface rail = context_.options.rails.at(key_.rail.at());
+  if (!bound_) {
+    rail.name.clear();
+  }
+  dialled_at_ns_ = now_ns();
+  HORING_ASSIGN(Dialled dialled, dial(rail, to));
   if (dialled.connect_errno != 0) {
     const std::string reason = system_error("connect", dialled.connect_errno).message();
     return worth_retrying(dialled.connect_errno) ? retry(reason) : unreachable(reason);
@@ -71,11 +78,7 @@ Status Dialer::start() {
 
 Status Dialer::finish_connect(int64_t now) {
   if (!socket_->writable && !socket_->hung_up) {
-    if (now >= deadline_ns_) {
-      return unreachable("no answer");
-    }
-    context_.poller->wake_at(deadline_ns_);
-    return {};
+    return await_answer(now);
   }
   int error = 0;
   socklen_t size = sizeof error;
@@ -99,6 +102,29 @@ Status Dialer::finish_connect(int64_t now) {
   socket_->readable = true;
   state_ = State::kGreeting;
   return {};
+}
+
+Status Dialer::await_answer(int64_t now) {
+  if (now >= deadline_ns_) {
+    return unreachable("no answer");
+  }
+  const RailInterface& rail = context_.options.rails.at(key_.rail.at());
+  const int64_t bound_until_ns = dialled_at_ns_ + kBoundPatienceNs;
+  if (!bound_ || rail.name.empty() || now < bound_until_ns) {
+    context_.poller->wake_at(bound_ ? std::min(deadline_ns_, bound_until_ns) : deadline_ns_);
+    return {};
+  }
+  bound_ = false;
+  logger().warn(
+      "rank {}, rail {}: no answer on {} from {}; trying without binding to the interface. If "
+      "these "
+      "hosts have several interfaces on one subnet, sysctl net.ipv4.conf.all.arp_ignore=1 and "
+      "net.ipv4.conf.all.arp_announce=2 on all of them let each NIC carry its own rail",
+      key_.peer.value(),
+      key_.rail.value(),
+      rail.name,
+      context_.peers.at(key_.peer.at()).rail_addresses.at(key_.rail.at()));
+  return retry("no answer on " + rail.name);
 }
 
 Status Dialer::greet() {

@@ -1,5 +1,9 @@
 // Opens one connection of a link: connects from the rail's interface, tries again with growing
 // pauses while the peer is not there yet, then proves the key and claims the link.
+//
+// Hosts with several interfaces on one subnet may answer on another one than the connection is
+// bound to, and such answers are lost. So where nothing answers for a while the connection is tried
+// from the rail's address alone, and routing chooses the interface.
 #pragma once
 
 #include <chrono>
@@ -31,6 +35,7 @@ class Dialer {
 
   [[nodiscard]] Status start();
   [[nodiscard]] Status finish_connect(int64_t now);
+  [[nodiscard]] Status await_answer(int64_t now);
   [[nodiscard]] Status greet();
   [[nodiscard]] Status retry(const std::string& reason);
   [[nodiscard]] Status unreachable(const std::string& reason) const;
@@ -43,6 +48,8 @@ class Dialer {
   int64_t retry_at_ns_ = 0;
   int64_t pause_ns_;
   int64_t deadline_ns_;
+  bool bound_ = true;  // to the rail's interface
+  int64_t dialled_at_ns_ = 0;
   uint32_t lost_greetings_ = 0;
   std::unique_ptr<Socket> socket_;
   std::unique_ptr<Handshake> handshake_;

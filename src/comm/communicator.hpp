@@ -119,10 +119,8 @@ class Communicator {
   Communicator(std::shared_ptr<JobControl> control,
                CommunicatorSettings settings,
                Placement placement,
-               std::vector<GlobalRank> world_ranks,
-               GlobalRank self,
-               uint16_t id,
-               uint64_t lineage);
+               JobControl::Identity identity,
+               GlobalRank self);
   // Makes transports and engine; collective over the members.
   [[nodiscard]] Status connect(std::shared_ptr<const JobKey> key, Deadline deadline);
   [[nodiscard]] Result<std::unique_ptr<ShmTransport>> make_shm(Deadline deadline);

@@ -163,8 +163,9 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
     }
   }
   auto control = std::make_shared<JobControl>(std::move(plane));
+  JobControl::Identity identity{kWorldLineage, 0, members};
   std::unique_ptr<Communicator> made(new Communicator(
-      control, std::move(settings), std::move(placement), members, self, 0, kWorldLineage));
+      control, std::move(settings), std::move(placement), std::move(identity), self));
   HORING_TRY(made->connect(config.key, deadline));
   control->start();
   control->add(kWorldLineage, made->engine_.get());
@@ -174,18 +175,16 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
 Communicator::Communicator(std::shared_ptr<JobControl> control,
                            CommunicatorSettings settings,
                            Placement placement,
-                           std::vector<GlobalRank> world_ranks,
-                           GlobalRank self,
-                           uint16_t id,
-                           uint64_t lineage)
+                           JobControl::Identity identity,
+                           GlobalRank self)
     : control_(std::move(control)),
       settings_(std::move(settings)),
       placement_(std::move(placement)),
-      world_ranks_(std::move(world_ranks)),
+      world_ranks_(identity.ranks),
       self_(self),
-      id_(id),
-      lineage_(lineage) {
-  control_->expect({lineage_, id_, world_ranks_});
+      id_(identity.id),
+      lineage_(identity.lineage) {
+  control_->expect(std::move(identity));
 }
 
 Communicator::~Communicator() {
@@ -395,13 +394,10 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t
     world_ranks.push_back(world_ranks_[rank]);
   }
   HORING_ASSIGN(Placement placement, placement_.part(members));
-  std::unique_ptr<Communicator> made(new Communicator(control_,
-                                                      settings_,
-                                                      std::move(placement),
-                                                      std::move(world_ranks),
-                                                      self,
-                                                      id,
-                                                      lineage_of_split(lineage_, splits_, color)));
+  JobControl::Identity identity{
+      lineage_of_split(lineage_, splits_, color), id, std::move(world_ranks)};
+  std::unique_ptr<Communicator> made(
+      new Communicator(control_, settings_, std::move(placement), std::move(identity), self));
   HORING_TRY(made->connect(key_, deadline));
   control_->add(made->lineage_, made->engine_.get());
   return made;

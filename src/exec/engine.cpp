@@ -159,6 +159,14 @@ bool Engine::any_active() const {
       lanes_.begin(), lanes_.end(), [](const auto& lane) { return !lane.second.empty(); });
 }
 
+void Engine::let_callers_in(Lock& lock) const {
+  if (callers_ > 0) {
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
+  }
+}
+
 void Engine::drive(Lock& lock, const std::function<bool()>& enough, Deadline deadline) {
   while (!enough()) {
     if (driving_) {
@@ -173,11 +181,7 @@ void Engine::drive(Lock& lock, const std::function<bool()>& enough, Deadline dea
     driving_ = true;
     Idleness idleness;
     while (!enough() && !passed(deadline)) {
-      if (callers_ > 0) {
-        lock.unlock();
-        std::this_thread::yield();
-        lock.lock();
-      }
+      let_callers_in(lock);
       if (turn(lock)) {
         idleness = {};
       } else {

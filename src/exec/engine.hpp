@@ -148,6 +148,7 @@ class Engine {
   bool end_departed();
   void count_completed(const Operation& operation);
   void drive(Lock& lock, const std::function<bool()>& enough, Deadline deadline);
+  void let_callers_in(Lock& lock) const;
   // What a driver does when nothing moves: spin, offer the core to others, sleep.
   struct Idleness {
     int64_t since_ns = 0;

@@ -34,7 +34,7 @@ TEST_CASE("shared memory, the smallest rings") {
 
 TEST_CASE("shared memory, small payloads read in place too") {
   ShmCase config;
-  config.ring_bytes = 8 * 1024;
+  config.ring_bytes = 8192;
   config.single_copy_min_bytes = 65;  // the suite never receives a message of 64 bytes
   run_suite(shm_under_test(config));
 }
@@ -55,7 +55,7 @@ TEST_CASE("links lead to other members on the known channels only") {
 
 TEST_CASE("a rank alone on its host needs nobody") {
   const auto ranks = make_all({}, 1);
-  CHECK(ranks[0]->memory_bytes() < 64 * 1024);
+  CHECK(ranks[0]->memory_bytes() < 65536);
   CHECK(ranks[0]->prepare_wait({}));
   ranks[0]->finish_wait();
 }
@@ -109,7 +109,7 @@ TEST_CASE("a reference is released when its reader has read it, in order") {
 TEST_CASE("memory is bounded whatever the number of ranks") {
   // 12 ranks with 4 channels would want 44 MiB of rings.
   ShmCase config;
-  config.ring_bytes = 1024 * 1024;
+  config.ring_bytes = 1048576;
   const auto ranks = make_all(config, 12);
   CHECK(ranks[0]->memory_bytes() <= (16U << 20) + (1U << 16));
 }

@@ -29,7 +29,7 @@ std::vector<Part> cut(Part bytes, size_t count) {
 }
 
 // Sends messages 0..n-1 of the given sizes, message k with pattern `seed + k`.
-Step send_all(Link* link, uint64_t seed, std::vector<size_t> sizes, size_t parts = 1) {
+Step send_all(Link* link, uint64_t seed, const std::vector<size_t>& sizes, size_t parts = 1) {
   struct State {
     size_t next = 0;
     std::vector<Payload> payloads;  // kept until the link has released them
@@ -75,8 +75,8 @@ Result<bool> receive_one(Link* link,
 
 Step receive_all(Link* link,
                  uint64_t seed,
-                 std::vector<size_t> sizes,
-                 std::function<Shape(size_t)> shape_of) {
+                 const std::vector<size_t>& sizes,
+                 const std::function<Shape(size_t)>& shape_of) {
   struct State {
     size_t next = 0;
     std::vector<std::byte> into;
@@ -224,6 +224,7 @@ void check_mismatch(const UnderTest& under_test) {
 void check_soak(const UnderTest& under_test) {
   std::mt19937 random(20240521);  // NOLINT: the same run every time
   std::vector<size_t> sizes;
+  sizes.reserve(400);
   for (int i = 0; i < 400; ++i) {
     sizes.push_back(random() % (size_t{1} << (random() % 18)));
   }

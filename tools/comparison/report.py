@@ -6,8 +6,10 @@ from comparison import picture, targets
 from comparison.configs import OURS
 from comparison.model import bytes_text
 
-BEGIN = "<!-- compare:begin (written by tools/compare) -->"
-END = "<!-- compare:end -->"
+
+
+def markers(section):
+    return f"<!-- {section}:begin (written by tools/compare) -->", f"<!-- {section}:end -->"
 
 
 def time_text(microseconds):
@@ -167,6 +169,8 @@ def draw(record, scenarios, options):
         return {}
     base = os.path.dirname(options.markdown or prefix)
     pictures = {}
+    if len(scenarios["main"].sizes) < 2:
+        return pictures  # a curve takes two
     for collective in scenarios["main"].collectives:
         svg = picture.draw(record, scenarios["main"], collective)
         if svg is None:
@@ -178,14 +182,15 @@ def draw(record, scenarios, options):
     return pictures
 
 
-def between_markers(document, lines):
+def between_markers(document, section, lines):
+    first, last = markers(section)
     with open(document, encoding="utf-8") as file:
         text = file.read()
-    begin, end = text.find(BEGIN), text.find(END)
+    begin, end = text.find(first), text.find(last)
     if begin < 0 or end < begin:
-        raise SystemExit(f"{document} lacks the lines '{BEGIN}' and '{END}'; add them where the "
+        raise SystemExit(f"{document} lacks the lines '{first}' and '{last}'; add them where the "
                          "tables belong")
-    text = text[: begin + len(BEGIN)] + "\n" + "\n".join(lines) + "\n" + text[end:]
+    text = text[: begin + len(first)] + "\n" + "\n".join(lines) + "\n" + text[end:]
     with open(document, "w", encoding="utf-8") as file:
         file.write(text)
 
@@ -201,5 +206,5 @@ def report(record, scenarios, options):
     lines += failure_lines(record)
     print("\n".join(lines))
     if options.markdown:
-        between_markers(options.markdown, lines)
+        between_markers(options.markdown, options.section, lines)
     return bool(broken) or not verdicts[0].met

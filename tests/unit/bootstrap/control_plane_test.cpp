@@ -17,7 +17,7 @@ TEST_CASE("all_gather brings every blob to every rank in order") {
   for (int round = 0; round < 3; ++round) {
     std::vector<std::future<Gathered>> pending;
     for (uint32_t rank = 0; rank < 5; ++rank) {
-      pending.push_back(gather(*planes[rank], "same tag", std::string(rank * 7, 'a')));
+      pending.push_back(gather(*planes[rank], "same tag", std::string(size_t{rank} * 7, 'a')));
     }
     for (auto& one : pending) {
       auto result = one.get();
@@ -25,7 +25,7 @@ TEST_CASE("all_gather brings every blob to every rank in order") {
       REQUIRE(result.ok());
       REQUIRE(result->size() == 5);
       for (uint32_t rank = 0; rank < 5; ++rank) {
-        CHECK(text_of((*result)[rank]) == std::string(rank * 7, 'a'));
+        CHECK(text_of((*result)[rank]) == std::string(size_t{rank} * 7, 'a'));
       }
     }
   }
@@ -35,6 +35,7 @@ TEST_CASE("blobs of 1 MiB pass, larger ones are refused before they are sent") {
   const auto planes = world(3);
   const std::string large(wire::kMaxBlobBytes, 'x');
   std::vector<std::future<Gathered>> pending;
+  pending.reserve(planes.size());
   for (const auto& plane : planes) {
     pending.push_back(gather(*plane, "large", large));
   }

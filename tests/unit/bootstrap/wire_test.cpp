@@ -184,7 +184,7 @@ TEST_CASE("a stream is cut into messages wherever it is broken") {
   for (uint32_t i = 0; i < 5; ++i) {
     const auto header = encode(Header{.type = Type::kReport, .body_bytes = i * 3, .id = i});
     stream.insert(stream.end(), header.begin(), header.end());
-    stream.insert(stream.end(), i * 3, static_cast<std::byte>(i));
+    stream.insert(stream.end(), size_t{i} * 3, static_cast<std::byte>(i));
   }
   for (const size_t step : {size_t{1}, size_t{3}, size_t{16}, stream.size()}) {
     Splitter splitter;
@@ -198,7 +198,7 @@ TEST_CASE("a stream is cut into messages wherever it is broken") {
           break;
         }
         CHECK((*message)->header.id == seen);
-        CHECK((*message)->body == Buffer(seen * 3, static_cast<std::byte>(seen)));
+        CHECK((*message)->body == Buffer(size_t{seen} * 3, static_cast<std::byte>(seen)));
         ++seen;
       }
     }

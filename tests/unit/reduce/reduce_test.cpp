@@ -30,8 +30,9 @@ constexpr ReduceOp kOps[] = {
 template <typename T>
 T combine_numbers(ReduceOp op, T a, T b) {
   if constexpr (std::is_integral_v<T>) {
-    const auto wide_a = static_cast<uint64_t>(a);
-    const auto wide_b = static_cast<uint64_t>(b);
+    // Sums and products of any width agree in their low bits, whatever the sign was extended to.
+    const auto wide_a = static_cast<uint64_t>(static_cast<int64_t>(a));
+    const auto wide_b = static_cast<uint64_t>(static_cast<int64_t>(b));
     switch (op) {
       case ReduceOp::kSum:
       case ReduceOp::kAvg:

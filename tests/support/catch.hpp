@@ -3,6 +3,7 @@
 
 #if HORING_CATCH_VERSION >= 3
 #include <catch2/catch_all.hpp>
+using Catch::Approx;  // where v2 has it
 #else
 #include <catch2/catch.hpp>
 #endif

@@ -1,0 +1,35 @@
+// Seconds of one collective, by the links it uses. Pure.
+//
+// Three kinds: intra is a group's own, over its links at B' per rank; inter joins the ranks that
+// own the same part in every group, m of them at once over the group's NICs; world joins all ranks.
+// A group has k NICs of B each. An inter collective has min(k/m, 1) of a NIC per rank. A world
+// collective as a flat ring crosses each group boundary on one NIC at B; as HO-Ring it uses
+// min(k, m) of them, and the intra stage runs at the same time: what remains after the slower of
+// the two is one intra block of a group.
+//
+// V bytes in all, r ranks: an all-gather or reduce-scatter takes (r-1)/r V over the rate, an
+// all-reduce twice that.
+#pragma once
+
+#include <cstdint>
+
+#include "cost/memory.hpp"
+
+namespace paro {
+
+enum class WorldAlgorithm : uint8_t { kRing, kHoRing };
+
+struct Links {
+  double intra_bytes_per_s = 0;  // B', per rank
+  double inter_bytes_per_s = 0;  // B, per NIC
+  double nics_per_group = 1;     // k
+  WorldAlgorithm world = WorldAlgorithm::kHoRing;
+};
+
+// Seconds of an all-gather or reduce-scatter of `bytes` in all; an all-reduce takes twice as long.
+[[nodiscard]] double intra_seconds(double bytes, const WorldShape& world, const Links& links);
+// `bytes`: of one rank's part, in all groups the same part.
+[[nodiscard]] double inter_seconds(double bytes, const WorldShape& world, const Links& links);
+[[nodiscard]] double world_seconds(double bytes, const WorldShape& world, const Links& links);
+
+}  // namespace paro

@@ -70,7 +70,8 @@ TEST_CASE("memory of another size, or that could shrink, is refused") {
   CHECK(::ftruncate(own->fd(), 0) != 0);
   Fd loose(::memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   REQUIRE(::ftruncate(loose.get(), 8192) == 0);
-  // NOLINTNEXTLINE(bugprone-use-after-move): CHECK names its expression twice, and evaluates it once
+  // CHECK names its expression twice, and evaluates it once.
+  // NOLINTNEXTLINE(bugprone-use-after-move)
   CHECK(SharedMemory::attach(std::move(loose), 8192).status().code() == StatusCode::kProtocol);
   CHECK_FALSE(SharedMemory::attach(Fd(), 8192).ok());
 }

@@ -146,6 +146,7 @@ TEST_CASE("8 NICs on 2 NUMA nodes: GPUs choose") {
   // Local rank r has GPU order[r]: each rank's NIC must hang under its GPU's switch.
   const std::vector<uint32_t> order{5, 2, 7, 0, 3, 6, 1, 4};
   std::vector<RankCard> cards;
+  cards.reserve(order.size());
   for (const uint32_t gpu : order) {
     cards.push_back(ho::make_rank_card(*topology, filter, ho::place_of_rank(*topology, {}, gpu)));
   }

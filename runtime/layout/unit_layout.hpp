@@ -1,0 +1,30 @@
+// Units, and who owns which of their elements. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "layout/partition.hpp"
+
+namespace paro {
+
+// Parameters that a framework computes with, gathers and reduces as one piece: a layer, or some.
+// Those that are trained and those that are not lie in two flat buffers; either may be empty.
+struct UnitShape {
+  std::string name;
+  uint64_t trained = 0;
+  uint64_t frozen = 0;
+};
+
+struct UnitLayout {
+  Partition trained;
+  Partition frozen;
+};
+
+// `alignment` in elements, of every cut.
+[[nodiscard]] ho::Result<std::vector<UnitLayout>> lay_out(const std::vector<UnitShape>& units,
+                                                          const ho::GroupMap& groups,
+                                                          uint64_t alignment);
+
+}  // namespace paro

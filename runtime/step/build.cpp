@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <utility>
+
+#include "step/step_plan.hpp"
+
+namespace paro {
+namespace {
+
+constexpr uint64_t kMostActions = uint64_t{1} << 20U;
+
+Domain gather_domain(Scope from, Scope to) {
+  if (from == Scope::kGroup) {
+    return Domain::kIntra;
+  }
+  return to == Scope::kGroup ? Domain::kInter : Domain::kWorld;
+}
+
+class Builder {
+ public:
+  explicit Builder(const StepShape& shape)
+      : plan_{shape, {}}, units_(static_cast<uint32_t>(shape.units.size())) {
+    first_use_.resize(units_);
+    gradients_.resize(units_);
+    ready_.resize(units_);
+  }
+
+  StepPlan build() && {
+    for (uint32_t k = 0; k < shape().micro_batches; ++k) {
+      for (uint32_t u = 0; u < units_; ++u) {
+        forward(u, k);
+      }
+      for (uint32_t u = units_; u-- > 0;) {
+        backward(u, k);
+      }
+    }
+    finish();
+    return std::move(plan_);
+  }
+
+ private:
+  [[nodiscard]] const StepShape& shape() const { return plan_.shape; }
+  [[nodiscard]] const Strategy& strategy() const { return plan_.shape.strategy; }
+
+  ActionId add(Action action) {
+    plan_.actions.push_back(std::move(action));
+    return static_cast<ActionId>(plan_.actions.size() - 1);
+  }
+
+  // What the next compute slot needs: gathers of what is split.
+  std::vector<ActionId> gather(uint32_t unit, uint32_t micro_batch, Phase phase) {
+    const UnitShape& elements = shape().units[unit];
+    std::vector<ActionId> gathers;
+    const auto one = [&](Content content, Scope from, uint64_t count) {
+      if (count == 0 || from == Scope::kReplicated) {
+        return;
+      }
+      Action action{Act::kGather, phase, Channel::kGathers, unit, micro_batch};
+      action.domain = gather_domain(from, Scope::kReplicated);
+      action.content = content;
+      action.from = from;
+      const bool first_in_buffer = slots_.size() <= shape().prefetch;
+      if (!first_in_buffer) {
+        action.after.push_back(slots_[slots_.size() - 1 - shape().prefetch]);
+      }
+      gathers.push_back(add(action));
+      if (first_in_buffer) {
+        first_in_buffer_.push_back(gathers.back());
+      }
+      if (content == Content::kParameters && micro_batch == 0 && phase == Phase::kForward) {
+        first_use_[unit].push_back(gathers.back());
+      }
+    };
+    one(Content::kParameters, strategy().parameters, elements.trained);
+    one(Content::kFrozen, shape().frozen, elements.frozen);
+    return gathers;
+  }
+
+  void forward(uint32_t unit, uint32_t micro_batch) {
+    Action action{Act::kForward, Phase::kForward, Channel::kCompute, unit, micro_batch};
+    action.after = gather(unit, micro_batch, Phase::kForward);
+    const ActionId id = add(action);
+    slots_.push_back(id);
+    if (strategy().parameters == Scope::kReplicated && micro_batch == 0 &&
+        shape().units[unit].trained > 0) {
+      first_use_[unit].push_back(id);
+    }
+  }
+
+  void backward(uint32_t unit, uint32_t micro_batch) {
+    const bool trained = shape().units[unit].trained > 0;
+    const bool reduces = trained && strategy().gradients != Scope::kReplicated;
+    Action action{Act::kBackward, Phase::kBackward, Channel::kCompute, unit, micro_batch};
+    action.after = gather(unit, micro_batch, Phase::kBackward);
+    if (reduces && reductions_.size() >= kGradientBuffers) {
+      action.after.push_back(reductions_[reductions_.size() - kGradientBuffers]);
+    }
+    ActionId last = add(action);
+    slots_.push_back(last);
+    if (reduces) {
+      const Scope to = strategy().gradients;
+      last =
+          reduce({Act::kReduceScatter, Phase::kBackward, Channel::kReductions, unit, micro_batch},
+                 to == Scope::kGroup ? Domain::kIntra : Domain::kWorld,
+                 Scope::kReplicated,
+                 to,
+                 last);
+      reductions_.push_back(last);
+    }
+    if (trained && micro_batch + 1 == shape().micro_batches) {
+      gradients_[unit] = sync_g(unit, micro_batch, last);
+    }
+  }
+
+  ActionId reduce(Action action, Domain domain, Scope from, Scope to, ActionId after) {
+    action.domain = domain;
+    action.content = Content::kGradients;
+    action.from = from;
+    action.to = to;
+    action.after = {after};
+    return add(action);
+  }
+
+  // The last action that a unit's gradients wait for.
+  ActionId sync_g(uint32_t unit, uint32_t micro_batch, ActionId last) {
+    const Scope from = strategy().gradients;
+    const Scope to = strategy().optimizer;
+    const auto sync = [&](Act act, Domain domain, Scope source, Scope target) {
+      last = reduce({act, Phase::kSyncG, Channel::kReductions, unit, micro_batch},
+                    domain,
+                    source,
+                    target,
+                    last);
+    };
+    if (from == Scope::kReplicated && to == Scope::kReplicated) {
+      sync(Act::kAllReduce, Domain::kWorld, from, to);
+    } else if (from == Scope::kReplicated && to == Scope::kWorld) {
+      sync(Act::kReduceScatter, Domain::kWorld, from, to);
+    } else if (to == Scope::kGroup) {
+      if (from == Scope::kReplicated) {
+        sync(Act::kReduceScatter, Domain::kIntra, from, to);
+      }
+      sync(Act::kAllReduce, Domain::kInter, to, to);
+    } else if (from == Scope::kGroup) {
+      sync(Act::kReduceScatter, Domain::kInter, from, to);
+    }
+    return last;
+  }
+
+  void finish() {
+    const uint32_t last_micro_batch = shape().micro_batches - 1;
+    Action agree{Act::kAgree, Phase::kSyncG, Channel::kReductions, 0, last_micro_batch};
+    agree.content = Content::kNorm;
+    for (uint32_t u = units_; u-- > 0;) {
+      if (shape().units[u].trained > 0) {
+        agree.after.push_back(gradients_[u]);
+      }
+    }
+    const ActionId agreed = add(agree);
+    for (uint32_t u = 0; u < units_; ++u) {
+      if (shape().units[u].trained > 0) {
+        update(u, agreed);
+      }
+    }
+    for (const ActionId use : first_in_buffer_) {
+      plan_.actions[use].after_previous = {slots_.back()};
+    }
+    for (uint32_t u = 0; u < units_; ++u) {
+      for (const ActionId use : first_use_[u]) {
+        // An update comes after every backward, so no other dependency is lost.
+        plan_.actions[use].after_previous = {ready_[u]};
+      }
+    }
+  }
+
+  void update(uint32_t unit, ActionId agreed) {
+    const uint32_t last_micro_batch = shape().micro_batches - 1;
+    Action update{Act::kUpdate, Phase::kUpdate, Channel::kCompute, unit, last_micro_batch};
+    update.after = {agreed};
+    ready_[unit] = add(update);
+    if (strategy().optimizer == strategy().parameters) {
+      return;
+    }
+    Action sync{Act::kGather, Phase::kSyncP, Channel::kGathers, unit, last_micro_batch};
+    sync.domain = gather_domain(strategy().optimizer, strategy().parameters);
+    sync.from = strategy().optimizer;
+    sync.to = strategy().parameters;
+    sync.after = {ready_[unit]};
+    ready_[unit] = add(sync);
+  }
+
+  StepPlan plan_;
+  uint32_t units_;
+  std::vector<ActionId> slots_;
+  std::vector<ActionId> reductions_;              // of micro-batches, in order
+  std::vector<std::vector<ActionId>> first_use_;  // of parameters, by unit
+  std::vector<ActionId> first_in_buffer_;         // gathers that the previous step's end frees
+  std::vector<ActionId> gradients_;               // by unit: what ends its sync-g
+  std::vector<ActionId> ready_;                   // by unit: what ends its update
+};
+
+}  // namespace
+
+ho::Result<StepPlan> build_step_plan(const StepShape& shape) {
+  HORING_TRY(check(shape.strategy));
+  // Per unit and micro-batch: two computations, four gathers, one reduction; per unit: four more.
+  const uint64_t most = shape.units.size() * (uint64_t{7} * shape.micro_batches + 4) + 1;
+  if (shape.units.empty() || shape.micro_batches == 0 || shape.units.size() > kMostActions ||
+      most > kMostActions) {
+    return ho::Status(ho::StatusCode::kInvalidArgument,
+                      "a step of " + std::to_string(shape.units.size()) + " units and " +
+                          std::to_string(shape.micro_batches) +
+                          " micro-batches: takes at least one of each, and at most 2^20 actions");
+  }
+  return Builder(shape).build();
+}
+
+}  // namespace paro

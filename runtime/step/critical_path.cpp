@@ -1,0 +1,142 @@
+#include "step/critical_path.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+namespace paro {
+namespace {
+
+using Link = ActionCost::Link;
+
+constexpr size_t kSteps = 4;
+
+// Steps of one plan in virtual time. A node is an action of one of the steps.
+class Timeline {
+ public:
+  Timeline(const StepPlan& plan, const std::function<ActionCost(const Action&)>& cost_of)
+      : plan_(plan), count_(plan.actions.size()) {
+    for (const Action& action : plan_.actions) {
+      costs_.push_back(cost_of(action));
+      queues_[static_cast<size_t>(action.channel)].push_back(costs_.size() - 1);
+    }
+    ended_.assign(kSteps * count_, false);
+  }
+
+  // Seconds at which the last computation of each step ended.
+  [[nodiscard]] std::array<double, kSteps> run() {
+    start_what_can();
+    while (advance()) {
+      start_what_can();
+    }
+    return compute_ended_;
+  }
+
+  [[nodiscard]] double compute_s() const {
+    double sum = 0;
+    for (const size_t id : queues_[static_cast<size_t>(Channel::kCompute)]) {
+      sum += costs_[id].seconds;
+    }
+    return sum;
+  }
+
+ private:
+  struct Channel_ {
+    size_t next = 0;                // place in the queue, over all steps
+    std::optional<size_t> running;  // node
+    double left_s = 0;
+  };
+
+  [[nodiscard]] bool ready(size_t node) const {
+    const Action& action = plan_.actions[node % count_];
+    const size_t step = node / count_;
+    const auto over = [&](size_t at, const std::vector<ActionId>& ids) {
+      return std::all_of(
+          ids.begin(), ids.end(), [&](ActionId id) { return ended_[at * count_ + id]; });
+    };
+    return over(step, action.after) && (step == 0 || over(step - 1, action.after_previous));
+  }
+
+  void start_what_can() {
+    for (size_t c = 0; c < kChannelCount; ++c) {
+      Channel_& channel = channels_[c];
+      const auto& queue = queues_[c];
+      if (channel.running || channel.next == queue.size() * kSteps) {
+        continue;
+      }
+      const size_t node = channel.next / queue.size() * count_ + queue[channel.next % queue.size()];
+      if (ready(node)) {
+        ++channel.next;
+        channel.running = node;
+        channel.left_s = costs_[node % count_].seconds;
+      }
+    }
+  }
+
+  [[nodiscard]] double rate(const Channel_& channel) const {
+    const Link link = costs_[*channel.running % count_].link;
+    if (link == Link::kNone) {
+      return 1;
+    }
+    const auto sharers = std::count_if(channels_.begin(), channels_.end(), [&](const auto& other) {
+      return other.running && costs_[*other.running % count_].link == link;
+    });
+    return 1.0 / static_cast<double>(sharers);
+  }
+
+  // To the next end of an action; false when nothing runs.
+  bool advance() {
+    double shortest = std::numeric_limits<double>::infinity();
+    std::array<double, kChannelCount> rates{};
+    for (size_t c = 0; c < kChannelCount; ++c) {
+      if (channels_[c].running) {
+        rates[c] = rate(channels_[c]);
+        shortest = std::min(shortest, channels_[c].left_s / rates[c]);
+      }
+    }
+    if (shortest == std::numeric_limits<double>::infinity()) {
+      return false;
+    }
+    now_s_ += shortest;
+    for (size_t c = 0; c < kChannelCount; ++c) {
+      Channel_& channel = channels_[c];
+      if (!channel.running) {
+        continue;
+      }
+      const bool over = channel.left_s / rates[c] <= shortest;
+      channel.left_s -= shortest * rates[c];
+      if (over) {
+        end(*channel.running);
+        channel.running.reset();
+      }
+    }
+    return true;
+  }
+
+  void end(size_t node) {
+    ended_[node] = true;
+    if (plan_.actions[node % count_].channel == Channel::kCompute) {
+      compute_ended_[node / count_] = now_s_;
+    }
+  }
+
+  const StepPlan& plan_;
+  size_t count_;
+  std::vector<ActionCost> costs_;
+  std::array<std::vector<size_t>, kChannelCount> queues_;
+  std::array<Channel_, kChannelCount> channels_;
+  std::vector<bool> ended_;
+  std::array<double, kSteps> compute_ended_{};
+  double now_s_ = 0;
+};
+
+}  // namespace
+
+CriticalPath critical_path(const StepPlan& plan,
+                           const std::function<ActionCost(const Action&)>& cost_of) {
+  Timeline timeline(plan, cost_of);
+  const auto ends = timeline.run();
+  return {ends[kSteps - 1] - ends[kSteps - 2], timeline.compute_s()};
+}
+
+}  // namespace paro

@@ -1,0 +1,156 @@
+#include <array>
+#include <map>
+#include <utility>
+
+#include "step/verify.hpp"
+
+namespace paro {
+namespace {
+
+// Buffers of a rank: kind, then a unit or a slot.
+enum class Store : uint8_t { kParameters, kGathered, kSum, kBackwardOutput, kMaster };
+using Buffer = std::pair<Store, uint32_t>;
+
+struct Access {
+  size_t node;
+  bool writes;
+};
+
+class Orders {
+ public:
+  explicit Orders(const StepPlan& plan)
+      : plan_(plan), count_(plan.actions.size()), words_((2 * count_ + 63) / 64) {
+    before_.assign(2 * count_, std::vector<uint64_t>(words_, 0));
+    for (size_t step = 0; step < 2; ++step) {
+      for (size_t id = 0; id < count_; ++id) {
+        relate(step, id);
+      }
+    }
+  }
+
+  [[nodiscard]] ho::Status check() {
+    for (size_t step = 0; step < 2; ++step) {
+      uint32_t slot = 0;
+      uint32_t backward = 0;
+      for (size_t id = 0; id < count_; ++id) {
+        HORING_TRY(access(step * count_ + id, slot, backward));
+        const Action& action = plan_.actions[id];
+        slot += action.act == Act::kForward || action.act == Act::kBackward ? 1U : 0U;
+        backward += is_reduction(action) ? 1U : 0U;
+      }
+    }
+    return {};
+  }
+
+ private:
+  [[nodiscard]] bool is_reduction(const Action& action) const {
+    return action.content == Content::kGradients && action.phase == Phase::kBackward &&
+           action.act == Act::kReduceScatter;
+  }
+
+  void relate(size_t step, size_t id) {
+    const size_t node = step * count_ + id;
+    const Action& action = plan_.actions[id];
+    const auto follows = [&](size_t earlier) {
+      for (size_t w = 0; w < words_; ++w) {
+        before_[node][w] |= before_[earlier][w];
+      }
+      before_[node][earlier / 64] |= uint64_t{1} << (earlier % 64);
+    };
+    for (const ActionId earlier : action.after) {
+      follows(step * count_ + earlier);
+    }
+    if (step > 0) {
+      for (const ActionId earlier : action.after_previous) {
+        follows((step - 1) * count_ + earlier);
+      }
+    }
+    const auto channel = static_cast<size_t>(action.channel);
+    if (last_[channel] != kNone) {
+      follows(last_[channel]);
+    }
+    last_[channel] = node;
+  }
+
+  [[nodiscard]] bool ordered(size_t earlier, size_t later) const {
+    return (before_[later][earlier / 64] >> (earlier % 64) & 1U) != 0;
+  }
+
+  [[nodiscard]] ho::Status touch(size_t node, Buffer buffer, bool writes) {
+    for (const Access& other : accesses_[buffer]) {
+      if ((writes || other.writes) && other.node != node && !ordered(other.node, node)) {
+        return {ho::StatusCode::kInternal,
+                "step plan " + letters(plan_.shape.strategy) + ": nothing orders action " +
+                    std::to_string(other.node % count_) + " (" +
+                    describe(plan_, plan_.actions[other.node % count_]) + ") and action " +
+                    std::to_string(node % count_) + " (" +
+                    describe(plan_, plan_.actions[node % count_]) + "), which use one buffer"};
+      }
+    }
+    accesses_[buffer].push_back({node, writes});
+    return {};
+  }
+
+  // `slot` and `backward`: compute slots and reductions of this step that are over in list order.
+  [[nodiscard]] ho::Status access(size_t node, uint32_t slot, uint32_t backward) {
+    const StepShape& shape = plan_.shape;
+    const Action& action = plan_.actions[node % count_];
+    const Buffer gathered{Store::kGathered, slot % (shape.prefetch + 1)};
+    const Buffer output{Store::kBackwardOutput, backward % kGradientBuffers};
+    const Buffer parameters{Store::kParameters, action.unit};
+    const Buffer sum{Store::kSum, action.unit};
+    switch (action.act) {
+      case Act::kForward:
+      case Act::kBackward:
+        HORING_TRY(touch(node, gathered, false));
+        if (shape.strategy.parameters == Scope::kReplicated) {
+          HORING_TRY(touch(node, parameters, false));
+        }
+        if (action.act == Act::kBackward && shape.units[action.unit].trained > 0) {
+          const bool own = shape.strategy.gradients == Scope::kReplicated;
+          HORING_TRY(touch(node, own ? sum : output, true));
+        }
+        return {};
+      case Act::kGather:
+        if (action.phase == Phase::kSyncP) {
+          return touch(node, parameters, true);
+        }
+        if (action.content == Content::kParameters) {
+          HORING_TRY(touch(node, parameters, false));
+        }
+        return touch(node, gathered, true);
+      case Act::kReduceScatter:
+      case Act::kAllReduce:
+        if (is_reduction(action)) {
+          HORING_TRY(touch(node, output, false));
+        }
+        return touch(node, sum, true);
+      case Act::kAgree:
+        for (uint32_t u = 0; u < shape.units.size(); ++u) {
+          HORING_TRY(touch(node, {Store::kSum, u}, false));
+        }
+        return {};
+      case Act::kUpdate:
+        break;
+    }
+    HORING_TRY(touch(node, sum, true));
+    HORING_TRY(touch(node, {Store::kMaster, action.unit}, true));
+    return touch(node, parameters, true);
+  }
+
+  static constexpr size_t kNone = SIZE_MAX;
+  const StepPlan& plan_;
+  size_t count_;
+  size_t words_;
+  std::vector<std::vector<uint64_t>> before_;  // by node: the nodes that end before it starts
+  std::array<size_t, kChannelCount> last_{kNone, kNone, kNone};
+  std::map<Buffer, std::vector<Access>> accesses_;
+};
+
+}  // namespace
+
+ho::Status verify_order(const StepPlan& plan) {
+  return Orders(plan).check();
+}
+
+}  // namespace paro

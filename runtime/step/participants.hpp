@@ -1,0 +1,30 @@
+// Which ranks a collective of a step joins, and over which elements. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "group/group_map.hpp"
+#include "layout/unit_layout.hpp"
+#include "step/step_plan.hpp"
+
+namespace paro {
+
+// Ranks that run one collective together on elements `range` of a unit's buffer.
+struct Participants {
+  std::vector<ho::GlobalRank> members;
+  Range range;
+};
+
+// The partition of what a collective moves; not for kAgree, which moves no state.
+[[nodiscard]] const Partition& partition_of(const std::vector<UnitLayout>& layouts,
+                                            const Action& action);
+
+// Intra: each group, over the whole buffer; by group rank. Inter: the owners of each segment, over
+// the segment; by group. World: everybody; by world part (segment, then group), each rank where its
+// first part lies, ranks without any part last.
+[[nodiscard]] std::vector<Participants> participants(const Partition& partition,
+                                                     const ho::GroupMap& groups,
+                                                     Domain domain);
+
+}  // namespace paro

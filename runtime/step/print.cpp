@@ -1,0 +1,133 @@
+#include "step/step_plan.hpp"
+
+namespace paro {
+namespace {
+
+std::string list(std::string_view title, const std::vector<ActionId>& ids) {
+  std::string text;
+  for (const ActionId id : ids) {
+    text += (text.empty() ? " " + std::string(title) + " " : ",") + std::to_string(id);
+  }
+  return text;
+}
+
+}  // namespace
+
+bool is_collective(Act act) {
+  return act == Act::kGather || act == Act::kReduceScatter || act == Act::kAllReduce ||
+         act == Act::kAgree;
+}
+
+std::string_view to_string(Act act) {
+  switch (act) {
+    case Act::kForward:
+      return "forward";
+    case Act::kBackward:
+      return "backward";
+    case Act::kGather:
+      return "all_gather";
+    case Act::kReduceScatter:
+      return "reduce_scatter";
+    case Act::kAllReduce:
+      return "all_reduce";
+    case Act::kAgree:
+      return "agree";
+    case Act::kUpdate:
+      break;
+  }
+  return "update";
+}
+
+std::string_view to_string(Domain domain) {
+  switch (domain) {
+    case Domain::kIntra:
+      return "intra";
+    case Domain::kInter:
+      return "inter";
+    case Domain::kWorld:
+      break;
+  }
+  return "world";
+}
+
+std::string_view to_string(Content content) {
+  switch (content) {
+    case Content::kParameters:
+      return "parameters";
+    case Content::kFrozen:
+      return "frozen parameters";
+    case Content::kGradients:
+      return "gradients";
+    case Content::kNorm:
+      break;
+  }
+  return "norm and flags";
+}
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kSyncG:
+      return "sync-g";
+    case Phase::kUpdate:
+      return "update";
+    case Phase::kSyncP:
+      break;
+  }
+  return "sync-p";
+}
+
+std::string_view to_string(Channel channel) {
+  switch (channel) {
+    case Channel::kCompute:
+      return "compute";
+    case Channel::kGathers:
+      return "gathers";
+    case Channel::kReductions:
+      break;
+  }
+  return "reductions";
+}
+
+std::string describe(const StepPlan& plan, const Action& action) {
+  std::string text(to_string(action.act));
+  if (action.act == Act::kAgree) {
+    return text + " on norm and flags, world";
+  }
+  if (is_collective(action.act)) {
+    text += " " + std::string(to_string(action.content)) + " " + letter(action.from) + "->" +
+            letter(action.to) + " " + std::string(to_string(action.domain));
+  }
+  text += ", unit " + std::to_string(action.unit) + " (" + plan.shape.units[action.unit].name + ")";
+  switch (action.phase) {
+    case Phase::kForward:
+    case Phase::kBackward:
+      return text + ", " + std::string(to_string(action.phase)) + " of micro-batch " +
+             std::to_string(action.micro_batch);
+    case Phase::kSyncG:
+    case Phase::kSyncP:
+      return text + ", " + std::string(to_string(action.phase));
+    case Phase::kUpdate:
+      break;
+  }
+  return text;
+}
+
+std::string print(const StepPlan& plan) {
+  std::string text = letters(plan.shape.strategy) + ": " + std::to_string(plan.shape.units.size()) +
+                     " units, " + std::to_string(plan.shape.micro_batches) +
+                     " micro-batches, prefetch " + std::to_string(plan.shape.prefetch) + ", " +
+                     std::to_string(plan.actions.size()) + " actions\n";
+  for (size_t id = 0; id < plan.actions.size(); ++id) {
+    const Action& action = plan.actions[id];
+    text += std::to_string(id) + " [" + std::string(to_string(action.channel)) + "] " +
+            describe(plan, action) + list("after", action.after) +
+            list("after the previous step's", action.after_previous) + "\n";
+  }
+  return text;
+}
+
+}  // namespace paro

@@ -1,0 +1,104 @@
+// What one training step does, and in which order. Pure.
+//
+// A plan is a list of actions, the same on every rank. Three channels carry them out, each in the
+// order of the list, all at once: computation, gathers, and reductions. An action starts when those
+// that it comes after have ended: in this step (`after`) and in the one before (`after_previous`).
+//
+// Units are what a framework computes and gathers as one piece: a layer, some layers. A step runs s
+// micro-batches, each forward over units 0 .. U-1 and backward over U-1 .. 0. That makes compute
+// slots 0 .. 2 U s - 1. Parameters that are split are gathered for each slot into one of
+// `prefetch` + 1 buffers, so the gather for slot i waits for slot i - 1 - prefetch to give its
+// buffer back. Gradients that are split are reduced from one of kGradientBuffers buffers, so a
+// backward waits for the reduction kGradientBuffers before it. The first of two gathers, that of
+// the forward pass, is not kept for the backward pass.
+//
+// After the last micro-batch: sync-g brings each unit's gradients from their scope to the
+// optimizer's as soon as its last backward has ended; the ranks agree on the gradients' norm and on
+// whether all of it is finite; the optimizer updates its shards; sync-p brings parameters back to
+// their scope, and need not have ended before the next step's first use of that unit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "layout/unit_layout.hpp"
+#include "strategy/strategy.hpp"
+
+namespace paro {
+
+enum class Act : uint8_t {
+  kForward,
+  kBackward,
+  kGather,         // everybody of a domain's set gets what its members own at `from`
+  kReduceScatter,  // sums over a domain's set, each member keeping what it owns at `to`
+  kAllReduce,      // sums over a domain's set, `from` == `to`
+  kAgree,          // the norm and the flags, over the world
+  kUpdate,         // the optimizer, on this rank's shard
+};
+
+// Who takes part: the ranks of one group, the owners of one segment, or everybody.
+enum class Domain : uint8_t { kIntra, kInter, kWorld };
+
+enum class Content : uint8_t {
+  kParameters,  // trained
+  kFrozen,      // parameters that are not trained
+  kGradients,
+  kNorm,
+};
+
+enum class Phase : uint8_t { kForward, kBackward, kSyncG, kUpdate, kSyncP };
+
+enum class Channel : uint8_t { kCompute, kGathers, kReductions };
+inline constexpr size_t kChannelCount = 3;
+
+using ActionId = uint32_t;  // index into StepPlan::actions
+
+struct Action {
+  Act act = Act::kForward;
+  Phase phase = Phase::kForward;
+  Channel channel = Channel::kCompute;
+  uint32_t unit = 0;  // unused by kAgree
+  uint32_t micro_batch = 0;
+  // Of collectives:
+  Domain domain = Domain::kWorld;
+  Content content = Content::kParameters;
+  Scope from = Scope::kReplicated;
+  Scope to = Scope::kReplicated;
+  std::vector<ActionId> after{};
+  std::vector<ActionId> after_previous{};
+};
+
+struct StepShape {
+  Strategy strategy;
+  Scope frozen = Scope::kReplicated;  // of parameters that are not trained
+  std::vector<UnitShape> units;
+  uint32_t micro_batches = 1;
+  uint32_t prefetch = 1;
+};
+
+inline constexpr uint32_t kGradientBuffers = 2;
+
+struct StepPlan {
+  StepShape shape;
+  std::vector<Action> actions;
+};
+
+// At least one unit and one micro-batch; a strategy that check() accepts; at most 2^20 actions.
+[[nodiscard]] ho::Result<StepPlan> build_step_plan(const StepShape& shape);
+
+[[nodiscard]] bool is_collective(Act act);
+[[nodiscard]] std::string_view to_string(Act act);
+[[nodiscard]] std::string_view to_string(Domain domain);
+[[nodiscard]] std::string_view to_string(Content content);
+[[nodiscard]] std::string_view to_string(Phase phase);
+[[nodiscard]] std::string_view to_string(Channel channel);
+
+// "reduce_scatter gradients N->I intra, unit 3 (head), backward of micro-batch 1"
+[[nodiscard]] std::string describe(const StepPlan& plan, const Action& action);
+// One line per action, with what it comes after.
+[[nodiscard]] std::string print(const StepPlan& plan);
+
+}  // namespace paro

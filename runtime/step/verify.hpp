@@ -1,0 +1,33 @@
+// Proves a step plan right, or says what is wrong with it. Pure.
+//
+// Two steps are run on symbols. A parameter's value is the number of updates that it has seen; a
+// gradient is how often each rank's share of each micro-batch is in it. The run fails unless
+//  - every collective finds what it reads, on every rank that it reads from;
+//  - a forward or backward finds all of its unit's parameters, all after the same number of
+//  updates;
+//  - at each update every share of every micro-batch is in the gradient exactly once;
+//  - each parameter is exactly once in the norm;
+//  - at the end every copy of every parameter has seen every update.
+// Then no two actions that may run at the same time use a buffer that one of them writes: so what
+// holds in the order of the list holds in every order.
+#pragma once
+
+#include <vector>
+
+#include "group/group_map.hpp"
+#include "layout/unit_layout.hpp"
+#include "step/step_plan.hpp"
+
+namespace paro {
+
+// Whether a rank's share of a state at `scope` counts when something is added up over the world:
+// exactly one copy of each element does.
+[[nodiscard]] bool counts_once(Scope scope, const ho::GroupMap& groups, ho::GlobalRank rank);
+
+[[nodiscard]] ho::Status verify(const StepPlan& plan,
+                                const std::vector<UnitLayout>& layouts,
+                                const ho::GroupMap& groups);
+// The second half alone: no unordered accesses.
+[[nodiscard]] ho::Status verify_order(const StepPlan& plan);
+
+}  // namespace paro

@@ -1,7 +1,8 @@
 #include "layout/partition.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
+#include <numeric>
 #include <set>
 #include <string>
 
@@ -113,6 +114,27 @@ uint64_t Partition::owned_count(Scope scope, GlobalRank rank) const {
     count += range.count();
   }
   return count;
+}
+
+ho::Result<std::vector<std::vector<GlobalRank>>> owner_sets(const ho::GroupMap& groups) {
+  // Elements that every group can share out evenly: no cut is rounded, so none is missing. A buffer
+  // that does not divide evenly has some of these segments and no other.
+  constexpr uint64_t kMost = uint64_t{1} << 32U;
+  uint64_t count = 1;
+  for (uint32_t g = 0; g < groups.group_count(); ++g) {
+    count = std::lcm(count, uint64_t{groups.group_size(GroupIndex(g))});
+    if (count > kMost) {
+      return ho::Status(ho::StatusCode::kInvalidArgument,
+                        "groups of " + groups.to_string() +
+                            " ranks have too many different sizes to share states between them");
+    }
+  }
+  HORING_ASSIGN(const Partition even, Partition::make(groups, count, 1));
+  std::vector<std::vector<GlobalRank>> sets;
+  for (const Segment& segment : even.segments()) {
+    sets.push_back(segment.owners);
+  }
+  return sets;
 }
 
 }  // namespace paro

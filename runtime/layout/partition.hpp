@@ -70,4 +70,9 @@ class Partition {
   std::vector<Segment> segments_;
 };
 
+// Every set of ranks, one of each group, that may own a segment of some buffer. Fails where groups
+// of very many different sizes make too many.
+[[nodiscard]] ho::Result<std::vector<std::vector<ho::GlobalRank>>> owner_sets(
+    const ho::GroupMap& groups);
+
 }  // namespace paro

@@ -104,6 +104,10 @@ class Builder {
                  Scope::kReplicated,
                  to,
                  last);
+      if (micro_batch > 0) {  // sums are added to one after the other
+        plan_.actions[last].after.push_back(gradients_[unit]);
+      }
+      gradients_[unit] = last;
       reductions_.push_back(last);
     }
     if (trained && micro_batch + 1 == shape().micro_batches) {

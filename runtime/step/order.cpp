@@ -8,7 +8,14 @@ namespace paro {
 namespace {
 
 // Buffers of a rank: kind, then a unit or a slot.
-enum class Store : uint8_t { kParameters, kGathered, kSum, kBackwardOutput, kMaster };
+enum class Store : uint8_t {
+  kParameters,
+  kGathered,
+  kGatheredFrozen,
+  kSum,
+  kBackwardOutput,
+  kMaster,
+};
 using Buffer = std::pair<Store, uint32_t>;
 
 struct Access {
@@ -48,13 +55,17 @@ class Orders {
            action.act == Act::kReduceScatter;
   }
 
+  void inherit(size_t node, size_t earlier) {
+    for (size_t w = 0; w < words_; ++w) {
+      before_[node][w] |= before_[earlier][w];
+    }
+  }
+
   void relate(size_t step, size_t id) {
     const size_t node = step * count_ + id;
     const Action& action = plan_.actions[id];
     const auto follows = [&](size_t earlier) {
-      for (size_t w = 0; w < words_; ++w) {
-        before_[node][w] |= before_[earlier][w];
-      }
+      inherit(node, earlier);
       before_[node][earlier / 64] |= uint64_t{1} << (earlier % 64);
     };
     for (const ActionId earlier : action.after) {
@@ -65,11 +76,16 @@ class Orders {
         follows((step - 1) * count_ + earlier);
       }
     }
-    const auto channel = static_cast<size_t>(action.channel);
-    if (last_[channel] != kNone) {
-      follows(last_[channel]);
+    // A channel starts in order: what its last start waited for has ended. Computations also end
+    // before the next one starts.
+    size_t& last = last_[static_cast<size_t>(action.channel)];
+    if (last != kNone) {
+      inherit(node, last);
+      if (action.channel == Channel::kCompute) {
+        follows(last);
+      }
     }
-    last_[channel] = node;
+    last = node;
   }
 
   [[nodiscard]] bool ordered(size_t earlier, size_t later) const {
@@ -95,7 +111,9 @@ class Orders {
   [[nodiscard]] ho::Status access(size_t node, uint32_t slot, uint32_t backward) {
     const StepShape& shape = plan_.shape;
     const Action& action = plan_.actions[node % count_];
-    const Buffer gathered{Store::kGathered, slot % (shape.prefetch + 1)};
+    const uint32_t gather_buffer = slot % (shape.prefetch + 1);
+    const Buffer gathered{Store::kGathered, gather_buffer};
+    const Buffer gathered_frozen{Store::kGatheredFrozen, gather_buffer};
     const Buffer output{Store::kBackwardOutput, backward % kGradientBuffers};
     const Buffer parameters{Store::kParameters, action.unit};
     const Buffer sum{Store::kSum, action.unit};
@@ -103,6 +121,7 @@ class Orders {
       case Act::kForward:
       case Act::kBackward:
         HORING_TRY(touch(node, gathered, false));
+        HORING_TRY(touch(node, gathered_frozen, false));
         if (shape.strategy.parameters == Scope::kReplicated) {
           HORING_TRY(touch(node, parameters, false));
         }
@@ -115,9 +134,10 @@ class Orders {
         if (action.phase == Phase::kSyncP) {
           return touch(node, parameters, true);
         }
-        if (action.content == Content::kParameters) {
-          HORING_TRY(touch(node, parameters, false));
+        if (action.content == Content::kFrozen) {
+          return touch(node, gathered_frozen, true);
         }
+        HORING_TRY(touch(node, parameters, false));
         return touch(node, gathered, true);
       case Act::kReduceScatter:
       case Act::kAllReduce:

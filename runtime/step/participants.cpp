@@ -1,6 +1,7 @@
 #include "step/participants.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace paro {
 namespace {
@@ -12,26 +13,28 @@ Range whole(const Partition& partition) {
   return {0, partition.padded_count()};
 }
 
-std::vector<GlobalRank> by_world_part(const Partition& partition, const ho::GroupMap& groups) {
-  std::vector<GlobalRank> order;
-  for (uint32_t r = 0; r < groups.world_size(); ++r) {
-    order.emplace_back(r);
-  }
-  std::stable_sort(order.begin(), order.end(), [&](GlobalRank a, GlobalRank b) {
-    const auto first = [&](GlobalRank rank) {
-      const auto& owned = partition.owned(Scope::kWorld, rank);
-      return owned.empty() ? UINT64_MAX : owned.front().begin;
-    };
-    return first(a) < first(b);
-  });
-  return order;
-}
-
 }  // namespace
 
 const Partition& partition_of(const std::vector<UnitLayout>& layouts, const Action& action) {
   const UnitLayout& layout = layouts.at(action.unit);
   return action.content == Content::kFrozen ? layout.frozen : layout.trained;
+}
+
+std::vector<GlobalRank> world_order(const ho::GroupMap& groups) {
+  std::vector<GlobalRank> order;
+  order.reserve(groups.world_size());
+  for (uint32_t r = 0; r < groups.world_size(); ++r) {
+    order.emplace_back(r);
+  }
+  std::sort(order.begin(), order.end(), [&](GlobalRank a, GlobalRank b) {
+    // l / m of one against l / m of the other, without fractions.
+    const auto place = [&](GlobalRank rank, GlobalRank other) {
+      return uint64_t{groups.group_rank_of(rank).value()} *
+             groups.group_size(groups.group_of(other));
+    };
+    return std::pair(place(a, b), groups.group_of(a)) < std::pair(place(b, a), groups.group_of(b));
+  });
+  return order;
 }
 
 std::vector<Participants> participants(const Partition& partition,
@@ -52,7 +55,7 @@ std::vector<Participants> participants(const Partition& partition,
     case Domain::kWorld:
       break;
   }
-  sets.push_back({by_world_part(partition, groups), whole(partition)});
+  sets.push_back({world_order(groups), whole(partition)});
   return sets;
 }
 

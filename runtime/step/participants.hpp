@@ -20,9 +20,12 @@ struct Participants {
 [[nodiscard]] const Partition& partition_of(const std::vector<UnitLayout>& layouts,
                                             const Action& action);
 
+// All ranks by where their group part begins, then by group: with equal groups the order of their
+// world parts. With unequal groups a rank may own several parts, and no order is theirs.
+[[nodiscard]] std::vector<ho::GlobalRank> world_order(const ho::GroupMap& groups);
+
 // Intra: each group, over the whole buffer; by group rank. Inter: the owners of each segment, over
-// the segment; by group. World: everybody; by world part (segment, then group), each rank where its
-// first part lies, ranks without any part last.
+// the segment; by group. World: everybody, in world_order().
 [[nodiscard]] std::vector<Participants> participants(const Partition& partition,
                                                      const ho::GroupMap& groups,
                                                      Domain domain);

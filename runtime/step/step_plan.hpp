@@ -1,8 +1,10 @@
 // What one training step does, and in which order. Pure.
 //
-// A plan is a list of actions, the same on every rank. Three channels carry them out, each in the
-// order of the list, all at once: computation, gathers, and reductions. An action starts when those
-// that it comes after have ended: in this step (`after`) and in the one before (`after_previous`).
+// A plan is a list of actions, the same on every rank. Three channels carry them out at once:
+// computation, gathers, and reductions. Each starts its actions in the order of the list; the
+// collectives of a channel may be under way together, computations never are. An action starts when
+// those that it comes after have ended: in this step (`after`) and in the one before
+// (`after_previous`).
 //
 // Units are what a framework computes and gathers as one piece: a layer, some layers. A step runs s
 // micro-batches, each forward over units 0 .. U-1 and backward over U-1 .. 0. That makes compute

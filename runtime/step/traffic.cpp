@@ -16,14 +16,6 @@ Traffic of_set(const std::vector<ho::GlobalRank>& members,
   return {(members.size() - spanned.size()) * bytes * trees, (spanned.size() - 1) * bytes * trees};
 }
 
-std::vector<ho::GlobalRank> everybody(const ho::GroupMap& groups) {
-  std::vector<ho::GlobalRank> ranks;
-  for (uint32_t r = 0; r < groups.world_size(); ++r) {
-    ranks.emplace_back(r);
-  }
-  return ranks;
-}
-
 uint64_t trees_of(Act act) {
   return act == Act::kAllReduce || act == Act::kAgree ? 2 : 1;
 }
@@ -50,7 +42,7 @@ StepTraffic::StepTraffic(const StepPlan& plan,
     }
     const uint64_t trees = trees_of(action.act);
     if (action.act == Act::kAgree) {
-      by_action_[id] = of_set(everybody(groups), nodes, kAgreeBytes, trees);
+      by_action_[id] = of_set(world_order(groups), nodes, kAgreeBytes, trees);
       continue;
     }
     const uint64_t element =

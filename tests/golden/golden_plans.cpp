@@ -4,10 +4,9 @@
 //   golden_plans --update DIR   write them (tests/golden/update)
 #include <array>
 #include <cstdio>
-#include <fstream>
-#include <sstream>
 #include <string>
 
+#include "golden_file.hpp"
 #include "plan/plan.hpp"
 #include "plan/print.hpp"
 #include "plan/summary.hpp"
@@ -74,33 +73,6 @@ Result<std::string> print(const Golden& golden) {
   return print_plan(whole, map, summary, rank);
 }
 
-bool differs(const std::string& path, const std::string& text) {
-  std::ifstream file(path);
-  if (!file) {
-    std::fprintf(stderr, "%s is missing\n", path.c_str());
-    return true;
-  }
-  std::istringstream now(text);
-  std::string want;
-  std::string got;
-  for (int line = 1;; ++line) {
-    const bool more_want = static_cast<bool>(std::getline(file, want));
-    const bool more_got = static_cast<bool>(std::getline(now, got));
-    if (!more_want && !more_got) {
-      return false;
-    }
-    if (more_want != more_got || want != got) {
-      std::fprintf(stderr,
-                   "%s:%d differs\n  committed: %s\n  now:       %s\n",
-                   path.c_str(),
-                   line,
-                   more_want ? want.c_str() : "(end)",
-                   more_got ? got.c_str() : "(end)");
-      return true;
-    }
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -116,12 +88,8 @@ int main(int argc, char** argv) {
     if (!text.ok()) {
       std::fprintf(stderr, "%s: %s\n", path.c_str(), text.status().to_string().c_str());
       ++failures;
-    } else if (update) {
-      std::ofstream file(path);
-      file << *text;
-      failures += file.flush() ? 0 : 1;
     } else {
-      failures += differs(path, *text) ? 1 : 0;
+      failures += test::keep_or_compare(update, path, *text) ? 0 : 1;
     }
   }
   if (failures > 0 && !update) {

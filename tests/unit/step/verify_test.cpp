@@ -1,0 +1,143 @@
+#include "step/verify.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "catch.hpp"
+#include "shapes.hpp"
+
+using namespace paro;
+using paro::test::groups_of;
+using paro::test::step_shape;
+
+namespace {
+
+ho::Status verified(const StepShape& shape, const char* groups, uint64_t alignment) {
+  const auto plan = build_step_plan(shape);
+  const auto layouts = lay_out(shape.units, groups_of(groups), alignment);
+  if (!plan.ok() || !layouts.ok()) {
+    return plan.ok() ? layouts.status() : plan.status();
+  }
+  return verify(*plan, *layouts, groups_of(groups));
+}
+
+// The message of verify() on a plan that `change` has spoilt; "" if it was let through.
+std::string spoilt(const char* triple,
+                   const char* groups,
+                   const std::function<void(StepPlan&)>& change) {
+  const StepShape shape = step_shape(parse_strategy(triple).value(), 2);
+  StepPlan plan = build_step_plan(shape).value();
+  change(plan);
+  const auto layouts = lay_out(shape.units, groups_of(groups), 1);
+  return verify(plan, *layouts, groups_of(groups)).message();
+}
+
+Action& first(StepPlan& plan, const std::function<bool(const Action&)>& wanted) {
+  return *std::find_if(plan.actions.begin(), plan.actions.end(), wanted);
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  INFO(text);
+  CHECK(text.find(part) != std::string::npos);
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("every strategy on every shape is right") {
+  for (const Strategy& strategy : all_strategies()) {
+    for (const char* groups : paro::test::kGroups) {
+      for (const uint32_t micro_batches : {1U, 3U}) {
+        for (const uint32_t prefetch : {0U, 1U, 2U, 20U}) {
+          const auto frozen = static_cast<Scope>((micro_batches + prefetch) % 3);
+          INFO(letters(strategy) << " on " << groups << ", " << micro_batches
+                                 << " micro-batches, prefetch " << prefetch);
+          const ho::Status status =
+              verified(step_shape(strategy, micro_batches, prefetch, frozen), groups, 4);
+          INFO(status.message());
+          CHECK(status.ok());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("one unit, whose gradients of two micro-batches are under way at once") {
+  for (const Strategy& strategy : all_strategies()) {
+    INFO(letters(strategy));
+    const ho::Status status =
+        verified({strategy, Scope::kReplicated, {{"unit", 40, 0}}, 4, 1}, "2x2", 1);
+    INFO(status.message());
+    CHECK(status.ok());
+  }
+}
+
+TEST_CASE("a reduction left out is found") {
+  const auto message = spoilt("III", "2x2", [](StepPlan& plan) {
+    first(plan, [](const Action& a) { return a.phase == Phase::kSyncG; }).act = Act::kForward;
+  });
+  CHECK_FALSE(message.empty());
+}
+
+TEST_CASE("a gradient counted twice is found") {
+  // The world's sum instead of the group's: ranks of other groups are in it twice after sync-g.
+  const auto message = spoilt("NIG", "2x2", [](StepPlan& plan) {
+    Action& reduce = first(plan, [](const Action& a) {
+      return a.act == Act::kReduceScatter && a.phase == Phase::kBackward;
+    });
+    reduce.domain = Domain::kWorld;
+  });
+  contains(message, "was counted 2 times");
+}
+
+TEST_CASE("a sync-p left out is found") {
+  const auto message = spoilt("NNG", "2x2", [](StepPlan& plan) {
+    for (Action& action : plan.actions) {
+      if (action.phase == Phase::kSyncP && action.unit == 0) {
+        action.domain = Domain::kIntra;
+      }
+    }
+  });
+  CHECK_FALSE(message.empty());
+}
+
+TEST_CASE("a gather among the wrong ranks is found") {
+  const auto message = spoilt("GGG", "2x2", [](StepPlan& plan) {
+    first(plan, [](const Action& a) { return a.act == Act::kGather; }).domain = Domain::kIntra;
+  });
+  contains(message, "nobody of the set holds part");
+}
+
+TEST_CASE("an order left out is found") {
+  for (const auto& [triple, act] :
+       std::vector<std::pair<const char*, Act>>{{"GGG", Act::kForward},
+                                                {"IIG", Act::kGather},
+                                                {"NIG", Act::kBackward},
+                                                {"NIG", Act::kUpdate},
+                                                {"GGG", Act::kReduceScatter}}) {
+    StepPlan plan = build_step_plan(step_shape(parse_strategy(triple).value(), 2)).value();
+    CHECK(verify_order(plan).ok());
+    bool found = false;
+    for (size_t id = 0; id < plan.actions.size(); ++id) {
+      StepPlan changed = plan;
+      if (changed.actions[id].act == act && !changed.actions[id].after.empty()) {
+        changed.actions[id].after.clear();
+        const ho::Status status = verify_order(changed);
+        found = found || status.message().find("nothing orders") != std::string::npos;
+      }
+    }
+    INFO(triple << ", " << to_string(act));
+    CHECK(found);
+  }
+}
+
+TEST_CASE("the order across steps is needed") {
+  for (const char* triple : {"NNG", "NII", "IIG", "GGG"}) {
+    StepPlan plan = build_step_plan(step_shape(parse_strategy(triple).value(), 1)).value();
+    for (Action& action : plan.actions) {
+      action.after_previous.clear();
+    }
+    INFO(triple);
+    CHECK(verify_order(plan).message().find("nothing orders") != std::string::npos);
+  }
+}

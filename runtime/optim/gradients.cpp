@@ -1,0 +1,86 @@
+#include "optim/gradients.hpp"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "reduce/reduce.hpp"
+
+namespace paro {
+namespace {
+
+// Sums that can run side by side: adding up in one would wait for each addition in turn.
+constexpr size_t kSums = 16;
+
+constexpr bool is_finite(float value) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  return (std::bit_cast<uint32_t>(value) & kExponent) != kExponent;
+}
+
+// Adds values[0 .. count - 1] to the first `count` sums.
+void add_squares(const float* values, size_t count, double* sums, uint64_t* not_finite) {
+  for (size_t k = 0; k < count; ++k) {
+    const bool finite = is_finite(values[k]);
+    const double value = finite ? static_cast<double>(values[k]) : 0;
+    sums[k] += value * value;
+    not_finite[k] += finite ? 0 : 1;
+  }
+}
+
+}  // namespace
+
+bool is_compute_type(ho::DType dtype) {
+  return dtype == ho::DType::kFloat32 || dtype == ho::DType::kFloat16 ||
+         dtype == ho::DType::kBfloat16;
+}
+
+void unscale(ho::DType dtype, const void* src, double factor, std::span<float> dst) {
+  if (dst.empty()) {
+    return;
+  }
+  if (dtype != ho::DType::kFloat32) {
+    ho::widen(dtype, dst.data(), src, dst.size());
+  } else if (src != dst.data()) {
+    std::memcpy(dst.data(), src, dst.size_bytes());
+  }
+  const auto by = static_cast<float>(factor);
+  for (float& value : dst) {
+    value *= by;
+  }
+}
+
+Norm norm_of(std::span<const float> values) {
+  std::array<double, kSums> sums{};
+  std::array<uint64_t, kSums> not_finite{};
+  size_t i = 0;
+  for (; i + kSums <= values.size(); i += kSums) {
+    add_squares(values.data() + i, kSums, sums.data(), not_finite.data());
+  }
+  add_squares(values.data() + i, values.size() - i, sums.data(), not_finite.data());
+  Norm all;
+  for (size_t k = 0; k < kSums; ++k) {
+    all += Norm{sums[k], not_finite[k]};
+  }
+  return all;
+}
+
+double clip_factor(double norm, double max_norm) {
+  return max_norm > 0 && norm > max_norm ? max_norm / norm : 1;
+}
+
+void accumulate(ho::DType dtype, void* into, const void* from, size_t count) {
+  ho::reduce(dtype, ho::ReduceOp::kSum, into, into, from, count);
+}
+
+void round_to(ho::DType dtype, std::span<const float> src, void* dst) {
+  if (src.empty()) {
+    return;
+  }
+  if (dtype == ho::DType::kFloat32) {
+    std::memcpy(dst, src.data(), src.size_bytes());
+  } else {
+    ho::narrow(dtype, dst, src.data(), src.size());
+  }
+}
+
+}  // namespace paro

@@ -9,10 +9,6 @@ namespace {
 using ho::GlobalRank;
 using ho::GroupIndex;
 
-Range whole(const Partition& partition) {
-  return {0, partition.padded_count()};
-}
-
 }  // namespace
 
 const Partition& partition_of(const std::vector<UnitLayout>& layouts, const Action& action) {
@@ -40,22 +36,32 @@ std::vector<GlobalRank> world_order(const ho::GroupMap& groups) {
 std::vector<Participants> participants(const Partition& partition,
                                        const ho::GroupMap& groups,
                                        Domain domain) {
+  const auto all_of = [&](std::vector<GlobalRank> members, Scope scope) {
+    Participants set{std::move(members), {0, partition.padded_count()}, {}};
+    for (const GlobalRank rank : set.members) {
+      set.parts.push_back(partition.owned_count(scope, rank));
+    }
+    return set;
+  };
   std::vector<Participants> sets;
   switch (domain) {
     case Domain::kIntra:
       for (uint32_t g = 0; g < groups.group_count(); ++g) {
-        sets.push_back({groups.members(GroupIndex(g)), whole(partition)});
+        sets.push_back(all_of(groups.members(GroupIndex(g)), Scope::kGroup));
       }
       return sets;
     case Domain::kInter:
       for (const Segment& segment : partition.segments()) {
-        sets.push_back({segment.owners, segment.range});
+        sets.push_back({segment.owners, segment.range, {}});
+        for (const Range& part : segment.parts) {
+          sets.back().parts.push_back(part.count());
+        }
       }
       return sets;
     case Domain::kWorld:
       break;
   }
-  sets.push_back({world_order(groups), whole(partition)});
+  sets.push_back(all_of(world_order(groups), Scope::kWorld));
   return sets;
 }
 

@@ -14,6 +14,7 @@ namespace paro {
 struct Participants {
   std::vector<ho::GlobalRank> members;
   Range range;
+  std::vector<uint64_t> parts;  // by member: elements that are its own
 };
 
 // The partition of what a collective moves; not for kAgree, which moves no state.

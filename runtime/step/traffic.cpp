@@ -1,19 +1,41 @@
 #include "step/traffic.hpp"
 
-#include <set>
+#include <algorithm>
+#include <cstddef>
+#include <map>
 
 namespace paro {
 namespace {
 
-Traffic of_set(const std::vector<ho::GlobalRank>& members,
-               const ho::GroupMap& nodes,
-               uint64_t bytes,
-               uint64_t trees) {
-  std::set<ho::GroupIndex> spanned;
-  for (const ho::GlobalRank rank : members) {
-    spanned.insert(nodes.group_of(rank));
+// The members on each node that the set spans, in the set's order.
+std::map<ho::GroupIndex, std::vector<size_t>> by_node(const Participants& set,
+                                                      const ho::GroupMap& nodes) {
+  std::map<ho::GroupIndex, std::vector<size_t>> members;
+  for (size_t i = 0; i < set.members.size(); ++i) {
+    members[nodes.group_of(set.members[i])].push_back(i);
   }
-  return {(members.size() - spanned.size()) * bytes * trees, (spanned.size() - 1) * bytes * trees};
+  return members;
+}
+
+// Elements of members beyond the rails that the set has.
+uint64_t without_rail(const Participants& set, const ho::GroupMap& nodes) {
+  const auto members = by_node(set, nodes);
+  size_t rails = nodes.rail_count() < nodes.smallest_group() ? nodes.rail_count() : SIZE_MAX;
+  for (const auto& [node, here] : members) {
+    rails = std::min(rails, here.size());
+  }
+  uint64_t count = 0;
+  for (const auto& [node, here] : members) {
+    for (size_t place = rails; place < here.size() && members.size() > 1; ++place) {
+      count += set.parts[here[place]];
+    }
+  }
+  return count;
+}
+
+Traffic of_set(const Participants& set, const ho::GroupMap& nodes, uint64_t bytes, uint64_t trees) {
+  const uint64_t spanned = by_node(set, nodes).size();
+  return {(set.members.size() - spanned) * bytes * trees, (spanned - 1) * bytes * trees};
 }
 
 uint64_t trees_of(Act act) {
@@ -42,14 +64,17 @@ StepTraffic::StepTraffic(const StepPlan& plan,
     }
     const uint64_t trees = trees_of(action.act);
     if (action.act == Act::kAgree) {
-      by_action_[id] = of_set(world_order(groups), nodes, kAgreeBytes, trees);
+      by_action_[id] = of_set({world_order(groups), {}, {}}, nodes, kAgreeBytes, trees);
       continue;
     }
     const uint64_t element =
         action.content == Content::kGradients ? bytes.gradient : bytes.parameter;
     for (const Participants& set :
          participants(partition_of(layouts, action), groups, action.domain)) {
-      by_action_[id] += of_set(set.members, nodes, set.range.count() * element, trees);
+      by_action_[id] += of_set(set, nodes, set.range.count() * element, trees);
+      if (action.act == Act::kReduceScatter) {
+        by_action_[id].intra_bytes += without_rail(set, nodes) * element;
+      }
     }
   }
 }

@@ -4,6 +4,8 @@
 // tree that spans the set: over members - 1 edges, nodes - 1 of which cross from one node to
 // another if the algorithm crosses no boundary twice (HO-Ring does not). An all-reduce goes along
 // two trees. So of V bytes (members - nodes) V stay inside nodes and (nodes - 1) V go between them.
+// HO-Ring's reduce-scatter over nodes brings a member that has no rail of its own its part once
+// more: the rails' ranks sum it, and the member's own share has been to them before.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +32,8 @@ struct ElementBytes {
 
 class StepTraffic {
  public:
-  // `layouts` of the plan's units over `groups`; `nodes` are where the ranks are: often the same,
-  // and always as many ranks.
+  // `layouts` of the plan's units over `groups`; `nodes` are where the ranks are (often the same,
+  // and always as many ranks), with as many rails as are used.
   StepTraffic(const StepPlan& plan,
               const std::vector<UnitLayout>& layouts,
               const ho::GroupMap& groups,

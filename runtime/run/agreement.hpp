@@ -1,0 +1,33 @@
+// What ranks compare before and while they train. Collective, over small vectors of numbers.
+#pragma once
+
+#include <horing.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.hpp"
+#include "group/group_map.hpp"
+
+namespace paro {
+
+struct RunnerConfig;
+
+// values of every rank, one after the other; every rank passes the same number of them.
+[[nodiscard]] ho::Result<std::vector<uint64_t>> everybodys(ho_comm* comm,
+                                                           std::span<const uint64_t> values);
+
+// Ok on every rank, or on none: which ranks differ in what.
+[[nodiscard]] ho::Status agree_on_config(ho_comm* comm,
+                                         const RunnerConfig& config,
+                                         const ho::GroupMap& groups);
+
+// The smallest that a rank has; 0 is none.
+[[nodiscard]] ho::Result<uint64_t> smallest_budget(ho_comm* comm, uint64_t budget);
+
+// FNV-1a over bytes; goes on from `hash`.
+inline constexpr uint64_t kHashStart = 14695981039346656037U;
+[[nodiscard]] uint64_t hash_bytes(uint64_t hash, const void* data, size_t bytes);
+
+}  // namespace paro

@@ -1,0 +1,126 @@
+#include "run/domains.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "layout/partition.hpp"
+#include "step/participants.hpp"
+
+namespace paro {
+namespace {
+
+using ho::GlobalRank;
+
+ho::Result<OwnedComm> split(ho_comm* comm, int32_t color, int32_t key) {
+  ho_comm* part = nullptr;
+  HORING_TRY(checked(ho_comm_split(comm, color, key, &part)));
+  return OwnedComm(part);
+}
+
+int32_t place_in(const std::vector<GlobalRank>& ranks, GlobalRank rank) {
+  return static_cast<int32_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
+}  // namespace
+
+ho::Status checked(ho_status status) {
+  return status == HO_OK ? ho::Status()
+                         : ho::Status(static_cast<ho::StatusCode>(status), ho_last_error_message());
+}
+
+ho::Result<ho::GroupMap> nodes_of(const ho_comm* comm) {
+  std::vector<std::string> labels;
+  for (int32_t rank = 0; rank < ho_comm_world_size(comm); ++rank) {
+    labels.push_back(std::to_string(ho_comm_group_of(comm, rank)));
+  }
+  HORING_ASSIGN(const ho::GroupMap nodes, ho::GroupMap::from_labels(labels));
+  return nodes.with_rails(static_cast<uint32_t>(ho_comm_rail_count(comm)));
+}
+
+ho::Result<Domains> Domains::make(ho_comm* comm, const ho::GroupMap& groups) {
+  if (comm == nullptr || static_cast<int64_t>(groups.world_size()) != ho_comm_world_size(comm)) {
+    return ho::Status(ho::StatusCode::kInvalidArgument,
+                      "groups of " + std::to_string(groups.world_size()) +
+                          " ranks for a communicator of " +
+                          std::to_string(comm == nullptr ? 0 : ho_comm_world_size(comm)));
+  }
+  Domains domains(GlobalRank(ho_comm_rank(comm)), groups);
+  const GlobalRank self = domains.self_;
+  if (groups.world_size() > 1) {
+    HORING_ASSIGN(domains.world_, split(comm, 0, place_in(world_order(groups), self)));
+  }
+  const ho::GroupIndex group = groups.group_of(self);
+  const bool alone = groups.group_size(group) == 1;
+  const auto place = static_cast<int32_t>(groups.group_rank_of(self).value());
+  HORING_ASSIGN(domains.intra_,
+                split(comm, alone ? -1 : static_cast<int32_t>(group.value()), place));
+  HORING_TRY(domains.make_inter(comm));
+  return domains;
+}
+
+ho::Status Domains::make_inter(ho_comm* comm) {
+  if (groups_.group_count() == 1) {
+    return {};
+  }
+  HORING_ASSIGN(auto sets, owner_sets(groups_));
+  const auto group = static_cast<int32_t>(groups_.group_of(self_).value());
+  // Sets that share no rank come from one split: with equal groups all of them do.
+  while (!sets.empty()) {
+    std::set<GlobalRank> taken;
+    std::vector<std::vector<GlobalRank>> later;
+    std::vector<GlobalRank> mine;
+    int32_t color = -1;
+    int32_t next_color = 0;
+    for (auto& owners : sets) {
+      if (std::any_of(
+              owners.begin(), owners.end(), [&](GlobalRank r) { return taken.contains(r); })) {
+        later.push_back(std::move(owners));
+        continue;
+      }
+      taken.insert(owners.begin(), owners.end());
+      if (std::find(owners.begin(), owners.end(), self_) != owners.end()) {
+        color = next_color;
+        mine = owners;
+      }
+      ++next_color;
+    }
+    HORING_ASSIGN(OwnedComm part, split(comm, color, group));
+    if (part != nullptr) {
+      inter_.emplace(std::move(mine), std::move(part));
+    }
+    sets = std::move(later);
+  }
+  return {};
+}
+
+ho_comm* Domains::inter(const std::vector<GlobalRank>& owners) const {
+  const auto found = inter_.find(owners);
+  return found == inter_.end() ? nullptr : found->second.get();
+}
+
+uint64_t Domains::memory_bytes() const {
+  uint64_t bytes = 0;
+  for (const OwnedComm* comm : {&world_, &intra_}) {
+    bytes += *comm == nullptr ? 0 : ho_comm_memory_bytes(comm->get());
+  }
+  for (const auto& [owners, comm] : inter_) {
+    bytes += ho_comm_memory_bytes(comm.get());
+  }
+  return bytes;
+}
+
+void Domains::abort(const char* reason) {
+  const auto one = [&](ho_comm* comm) {
+    if (comm != nullptr) {
+      static_cast<void>(ho_comm_abort(comm, reason));
+    }
+  };
+  one(world_.get());
+  one(intra_.get());
+  for (const auto& [owners, comm] : inter_) {
+    one(comm.get());
+  }
+}
+
+}  // namespace paro

@@ -1,0 +1,55 @@
+// The communicators of a sharded job: one over everybody in the order of the world parts, one over
+// this rank's group, and one for every set of ranks that own the same elements in their groups.
+// Each is a communicator of its own, so that what one does never queues behind another.
+#pragma once
+
+#include <horing.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/status.hpp"
+#include "group/group_map.hpp"
+
+namespace paro {
+
+// HO_OK, or the library's last error.
+[[nodiscard]] ho::Status checked(ho_status status);
+
+struct DestroyComm {
+  void operator()(ho_comm* comm) const { ho_comm_destroy(comm); }
+};
+using OwnedComm = std::unique_ptr<ho_comm, DestroyComm>;
+
+class Domains {
+ public:
+  // Collective over `comm`, which is borrowed for the time of the call; `groups` over its ranks.
+  [[nodiscard]] static ho::Result<Domains> make(ho_comm* comm, const ho::GroupMap& groups);
+
+  [[nodiscard]] ho::GlobalRank self() const { return self_; }
+  [[nodiscard]] const ho::GroupMap& groups() const { return groups_; }
+  // nullptr for a set of one rank. Never for a set that this rank is not in.
+  [[nodiscard]] ho_comm* world() const { return world_.get(); }
+  [[nodiscard]] ho_comm* intra() const { return intra_.get(); }
+  [[nodiscard]] ho_comm* inter(const std::vector<ho::GlobalRank>& owners) const;
+  // Bytes that the library holds for all of them.
+  [[nodiscard]] uint64_t memory_bytes() const;
+  // Ends every wait of every rank.
+  void abort(const char* reason);
+
+ private:
+  Domains(ho::GlobalRank self, ho::GroupMap groups) : self_(self), groups_(std::move(groups)) {}
+  [[nodiscard]] ho::Status make_inter(ho_comm* comm);
+
+  ho::GlobalRank self_;
+  ho::GroupMap groups_;
+  OwnedComm world_;
+  OwnedComm intra_;
+  std::map<std::vector<ho::GlobalRank>, OwnedComm> inter_;
+};
+
+// The nodes of a communicator's ranks, as the library found them.
+[[nodiscard]] ho::Result<ho::GroupMap> nodes_of(const ho_comm* comm);
+
+}  // namespace paro

@@ -1,0 +1,134 @@
+#include "run/step_runner.hpp"
+
+namespace paro {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Adds the time that it lives, without what was spent waiting meanwhile, to a hook's account.
+class HookClock {
+ public:
+  explicit HookClock(StepReport& counted)
+      : counted_(counted), start_(Clock::now()), waited_(counted.wait_ns) {
+    ++counted_.hooks;
+  }
+  HookClock(const HookClock&) = delete;
+  HookClock& operator=(const HookClock&) = delete;
+  ~HookClock() {
+    const auto all = static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count());
+    counted_.hook_ns += all - (counted_.wait_ns - waited_);
+  }
+
+ private:
+  StepReport& counted_;
+  Clock::time_point start_;
+  uint64_t waited_;
+};
+
+}  // namespace
+
+ho::Result<UnitView> StepRunner::before_forward(uint32_t unit) {
+  return begin(Act::kForward, unit);
+}
+
+ho::Status StepRunner::after_forward(uint32_t unit) {
+  return end(Act::kForward, unit);
+}
+
+ho::Result<UnitView> StepRunner::before_backward(uint32_t unit) {
+  return begin(Act::kBackward, unit);
+}
+
+ho::Status StepRunner::after_backward(uint32_t unit) {
+  return end(Act::kBackward, unit);
+}
+
+ho::Status StepRunner::expect(Act act, uint32_t unit, bool begins) const {
+  const auto& queue = queues_[static_cast<size_t>(Channel::kCompute)];
+  const Action& next =
+      plan_.actions[queue[next_[static_cast<size_t>(Channel::kCompute)] % queue.size()]];
+  if (next.act == act && next.unit == unit && computing_ != begins) {
+    return {};
+  }
+  const auto name = [](Act of, uint32_t which, bool before) {
+    return std::string(before ? "before_" : "after_") + std::string(to_string(of)) + "(" +
+           std::to_string(which) + ")";
+  };
+  const std::string wanted =
+      next.act == Act::kUpdate ? "step()" : name(next.act, next.unit, !computing_);
+  return {ho::StatusCode::kInvalidArgument,
+          name(act, unit, begins) + " of " + std::to_string(config_.units.size()) + " units and " +
+              std::to_string(config_.micro_batches) + " micro-batches: the next call is " + wanted +
+              " (micro-batch " + std::to_string(next.micro_batch) + ")"};
+}
+
+UnitView StepRunner::view_of(const Action& action, uint64_t node) const {
+  const UnitShape& shape = config_.units[action.unit];
+  const UnitState& unit = units_[action.unit];
+  UnitView view;
+  if (shape.trained > 0) {
+    Action trained = action;
+    trained.content = Content::kParameters;
+    view.trained = config_.strategy.parameters == Scope::kReplicated
+                       ? unit.parameters.at(0)
+                       : gathered_place(trained, node).at(0);
+  }
+  if (shape.frozen > 0) {
+    Action frozen = action;
+    frozen.content = Content::kFrozen;
+    view.frozen = config_.frozen == Scope::kReplicated ? unit.frozen.at(0)
+                                                       : gathered_place(frozen, node).at(0);
+  }
+  if (action.act == Act::kBackward && shape.trained > 0) {
+    view.gradients = config_.strategy.gradients == Scope::kReplicated ? unit.sums.at(0)
+                                                                      : output_place(node).at(0);
+  }
+  return view;
+}
+
+ho::Result<UnitView> StepRunner::begin(Act act, uint32_t unit) {
+  const HookClock clock(counted_);
+  HORING_TRY(broken_);
+  HORING_TRY(expect(act, unit, true));
+  const auto c = static_cast<size_t>(Channel::kCompute);
+  const uint64_t count = plan_.actions.size();
+  const uint64_t step = next_[c] / queues_[c].size();
+  const uint64_t node = step * count + queues_[c][next_[c] % queues_[c].size()];
+  const Action& action = action_of(node);
+  in_step_ = true;
+  HORING_TRY(pump());
+  for (const ActionId id : action.after) {
+    HORING_TRY(finish(step * count + id));
+  }
+  for (const ActionId id : action.after_previous) {
+    if (step > 0) {
+      HORING_TRY(finish((step - 1) * count + id));
+    }
+  }
+  computing_ = true;
+  const UnitView view = view_of(action, node);
+  const bool own_sums = config_.strategy.gradients == Scope::kReplicated;
+  if (view.gradients != nullptr) {
+    const uint64_t bytes =
+        layouts_[unit].trained.padded_count() * ho::size_bytes(config_.gradient_dtype);
+    if (!own_sums || config_.mistake == Mistake::kOverwriteAccumulation) {
+      ledger_.memory().zero(view.gradients, bytes);
+    }
+  }
+  return view;
+}
+
+ho::Status StepRunner::end(Act act, uint32_t unit) {
+  const HookClock clock(counted_);
+  HORING_TRY(broken_);
+  HORING_TRY(expect(act, unit, false));
+  const auto c = static_cast<size_t>(Channel::kCompute);
+  const uint64_t step = next_[c] / queues_[c].size();
+  computing_ = false;
+  mark_ended(step * plan_.actions.size() + queues_[c][next_[c] % queues_[c].size()]);
+  ++next_[c];
+  return pump();
+}
+
+}  // namespace paro

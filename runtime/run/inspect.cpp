@@ -1,0 +1,214 @@
+// What the runner tells of its states, and how it goes on after an error.
+#include <algorithm>
+#include <map>
+
+#include "optim/gradients.hpp"
+#include "run/agreement.hpp"
+#include "run/step_runner.hpp"
+#include "step/participants.hpp"
+
+namespace paro {
+namespace {
+
+// Hashes of what a set of ranks must have in common, and what each is of.
+struct Common {
+  std::vector<uint64_t> hashes;
+  std::vector<std::string> names;
+};
+
+Domain domain_of(Scope from) {
+  return from == Scope::kGroup ? Domain::kIntra : Domain::kWorld;
+}
+
+// The copies of a storage: the whole on all ranks, or each segment on its owners.
+class Copies {
+ public:
+  explicit Copies(const Domains& domains) : domains_(domains) {}
+
+  void add(const Storage& storage,
+           Scope scope,
+           const Partition& partition,
+           const std::string& name) {
+    if (scope == Scope::kWorld || partition.padded_count() == 0) {
+      return;
+    }
+    if (scope == Scope::kReplicated) {
+      append(world_, storage, {0, partition.padded_count()}, name);
+      return;
+    }
+    const auto group = domains_.groups().group_of(domains_.self());
+    for (const Segment& segment : partition.segments()) {
+      if (segment.owners[group.at()] == domains_.self()) {
+        append(owners_[segment.owners], storage, segment.range, name);
+      }
+    }
+  }
+
+  // "" or what differs, and whose.
+  [[nodiscard]] ho::Result<std::string> compare() const {
+    HORING_ASSIGN(std::string difference, compare(domains_.world(), world_, nullptr));
+    for (const auto& [owners, common] : owners_) {
+      HORING_ASSIGN(const std::string one, compare(domains_.inter(owners), common, &owners));
+      difference += difference.empty() ? one : "";
+    }
+    return difference;
+  }
+
+ private:
+  static void append(Common& common,
+                     const Storage& storage,
+                     const Range& range,
+                     const std::string& name) {
+    common.hashes.push_back(hash_bytes(
+        kHashStart, storage.at(range.begin), range.count() * ho::size_bytes(storage.dtype())));
+    common.names.push_back(name + ", elements " + std::to_string(range.begin) + " to " +
+                           std::to_string(range.end - 1));
+  }
+
+  // `owners`: global ranks by rank of the communicator; the world's order where null.
+  [[nodiscard]] ho::Result<std::string> compare(ho_comm* comm,
+                                                const Common& common,
+                                                const std::vector<ho::GlobalRank>* owners) const {
+    if (comm == nullptr || common.hashes.empty()) {
+      return std::string();
+    }
+    const std::vector<ho::GlobalRank> ranks =
+        owners != nullptr ? *owners : world_order(domains_.groups());
+    HORING_ASSIGN(const auto all, everybodys(comm, common.hashes));
+    for (size_t i = 0; i < common.hashes.size(); ++i) {
+      for (size_t rank = 1; rank < ranks.size(); ++rank) {
+        if (all[rank * common.hashes.size() + i] != all[i]) {
+          return "rank " + std::to_string(ranks[rank].value()) + " differs from rank " +
+                 std::to_string(ranks[0].value()) + " in " + common.names[i];
+        }
+      }
+    }
+    return std::string();
+  }
+
+  const Domains& domains_;
+  Common world_;
+  std::map<std::vector<ho::GlobalRank>, Common> owners_;
+};
+
+}  // namespace
+
+ho::Status StepRunner::check_drift() {
+  HORING_TRY(between_steps("check_drift"));
+  HORING_TRY(synchronize());
+  Copies copies(*domains_);
+  for (size_t u = 0; u < units_.size(); ++u) {
+    const std::string unit = "unit " + std::to_string(u) + " (" + config_.units[u].name + "), ";
+    const UnitState& state = units_[u];
+    copies.add(
+        state.parameters, config_.strategy.parameters, layouts_[u].trained, unit + "parameters");
+    copies.add(state.frozen, config_.frozen, layouts_[u].frozen, unit + "frozen parameters");
+    for (const Storage& array : state.optimizer) {
+      copies.add(array, config_.strategy.optimizer, layouts_[u].trained, unit + "optimizer state");
+    }
+  }
+  HORING_ASSIGN(const std::string difference, copies.compare());
+  const uint64_t drifted = difference.empty() ? 0 : 1;
+  uint64_t anybody = drifted;
+  if (domains_->world() != nullptr) {
+    HORING_ASSIGN(const auto all, everybodys(domains_->world(), {&drifted, 1}));
+    anybody = *std::max_element(all.begin(), all.end());
+  }
+  if (anybody == 0) {
+    return {};
+  }
+  broken_ = {ho::StatusCode::kMismatch,
+             "after step " + std::to_string(steps_) + " copies of the same state differ: " +
+                 (difference.empty() ? "other ranks know in what" : difference) +
+                 "; load a checkpoint, and look for a computation that ranks did not do alike"};
+  return broken_;
+}
+
+ho::Status StepRunner::read_masters(uint32_t unit, std::span<float> trained) {
+  HORING_TRY(between_steps("read_masters"));
+  if (unit >= units_.size() || trained.size() != config_.units[unit].trained) {
+    return {ho::StatusCode::kInvalidArgument,
+            "read_masters: room for " + std::to_string(trained.size()) + " elements of unit " +
+                std::to_string(unit) +
+                (unit < units_.size() ? ", which has " + std::to_string(config_.units[unit].trained)
+                                      : ", which there is not")};
+  }
+  HORING_TRY(synchronize());
+  const uint64_t bytes = layouts_[unit].trained.padded_count() * sizeof(float);
+  HORING_ASSIGN(const Buffer whole, ledger_.allocate(Purpose::kScratch, bytes));
+  const Storage& master = units_[unit].master();
+  const Scope scope = config_.strategy.optimizer;
+  if (scope == Scope::kReplicated) {
+    if (bytes > 0) {
+      ledger_.memory().copy(whole.get(), master.at(0), bytes);
+    }
+  } else {
+    Transfer transfer(ledger_, {config_.algorithm, config_.timeout_ms});
+    HORING_TRY(transfer.gather(trained_routes_[unit].of(domain_of(scope)),
+                               master,
+                               Place(whole.get(), ho::DType::kFloat32)));
+    HORING_TRY(transfer.finish());
+  }
+  if (!trained.empty()) {
+    ledger_.memory().copy(trained.data(), whole.get(), trained.size_bytes());
+  }
+  return {};
+}
+
+ho::Status StepRunner::rejoin(ho_comm* comm) {
+  for (auto& channel : running_) {
+    channel.clear();
+  }
+  const ho::GroupMap groups = domains_->groups();
+  const uint64_t applied = applied_;
+  HORING_ASSIGN(const auto all, everybodys(comm, {&applied, 1}));
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) {
+      return {ho::StatusCode::kMismatch,
+              "rejoin: rank 0 has applied " + std::to_string(all[0]) + " steps, rank " +
+                  std::to_string(rank) + " " + std::to_string(all[rank]) +
+                  ": the step that failed reached only some of them; load a checkpoint"};
+    }
+  }
+  HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
+  domains_ = std::make_unique<Domains>(std::move(domains));
+  trained_routes_.clear();
+  frozen_routes_.clear();
+  for (const UnitLayout& layout : layouts_) {
+    trained_routes_.emplace_back(layout.trained, *domains_);
+    frozen_routes_.emplace_back(layout.frozen, *domains_);
+  }
+  steps_ = applied_;
+  times_ended_.assign(times_ended_.size(), steps_);
+  for (size_t c = 0; c < kChannelCount; ++c) {
+    next_[c] = steps_ * queues_[c].size();
+  }
+  in_step_ = false;
+  computing_ = false;
+  broken_ = {};
+  counted_ = {};
+  return restore_parameters();
+}
+
+// Parameters from masters, as an update leaves them.
+ho::Status StepRunner::restore_parameters() {
+  for (size_t u = 0; u < units_.size(); ++u) {
+    UnitState& unit = units_[u];
+    unit.sums.zero();
+    for (const Range& range : unit.master().ranges()) {
+      round_to(config_.parameter_dtype,
+               {reinterpret_cast<const float*>(unit.master().at(range.begin)), range.count()},
+               unit.parameters.at(range.begin));
+    }
+  }
+  for (ActionId id = 0; id < plan_.actions.size(); ++id) {
+    if (plan_.actions[id].phase == Phase::kSyncP) {
+      Transfer transfer(ledger_, {config_.algorithm, config_.timeout_ms});
+      HORING_TRY(start_gather(plan_.actions[id], id, transfer));
+      HORING_TRY(transfer.finish());
+    }
+  }
+  return {};
+}
+
+}  // namespace paro

@@ -1,0 +1,200 @@
+#include <utility>
+
+#include "optim/gradients.hpp"
+#include "run/step_runner.hpp"
+
+namespace paro {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+uint64_t ns_since(Clock::time_point start) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+}
+
+}  // namespace
+
+bool StepRunner::ended(uint64_t node) const {
+  return times_ended_[node % plan_.actions.size()] > node / plan_.actions.size();
+}
+
+bool StepRunner::may_start(uint64_t node) const {
+  const uint64_t count = plan_.actions.size();
+  const uint64_t step = node / count;
+  const Action& action = action_of(node);
+  for (const ActionId id : action.after) {
+    if (!ended(step * count + id)) {
+      return false;
+    }
+  }
+  for (const ActionId id : action.after_previous) {
+    if (step > 0 && !ended((step - 1) * count + id)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void StepRunner::mark_ended(uint64_t node) {
+  ++times_ended_[node % plan_.actions.size()];
+}
+
+Place StepRunner::gathered_place(const Action& action, uint64_t node) const {
+  const auto& buffers = action.content == Content::kFrozen ? gathered_frozen_ : gathered_trained_;
+  const uint32_t slot = slot_[node % plan_.actions.size()] % (config_.prefetch + 1);
+  return {buffers[slot].get(), config_.parameter_dtype};
+}
+
+Place StepRunner::output_place(uint64_t node) const {
+  const uint32_t output = output_[node % plan_.actions.size()] % kGradientBuffers;
+  return {outputs_[output].get(), config_.gradient_dtype};
+}
+
+ho::Status StepRunner::break_with(const ho::Status& status, uint64_t node) {
+  if (broken_.ok()) {
+    broken_ =
+        status.with_context("rank " + std::to_string(domains_->self().value()) + ", step " +
+                            std::to_string(node / plan_.actions.size() + 1) + " of " +
+                            letters(config_.strategy) + ", " + describe(plan_, action_of(node)));
+    // Ranks of other sets would wait for this one until their deadlines.
+    domains_->abort(broken_.message().c_str());
+  }
+  return broken_;
+}
+
+ho::Status StepRunner::start_gather(const Action& action, uint64_t node, Transfer& transfer) {
+  const bool frozen = action.content == Content::kFrozen;
+  const Routes& routes = (frozen ? frozen_routes_ : trained_routes_)[action.unit];
+  const Storage& held = frozen ? units_[action.unit].frozen : units_[action.unit].parameters;
+  const bool sync_p = action.phase == Phase::kSyncP;
+  return transfer.gather(
+      routes.of(action.domain), held, sync_p ? Place(held) : gathered_place(action, node));
+}
+
+ho::Status StepRunner::start_reduction(const Action& action, uint64_t node, Transfer& transfer) {
+  const auto& routes = trained_routes_[action.unit].of(action.domain);
+  const bool accumulates = action.phase == Phase::kBackward;
+  const Place place = accumulates ? output_place(node) : Place(units_[action.unit].sums);
+  if (config_.mistake == Mistake::kSkipGroupsOfOne && action.domain == Domain::kInter &&
+      domains_->intra() == nullptr) {
+    return {};
+  }
+  return action.act == Act::kAllReduce ? transfer.all_reduce(routes, place)
+                                       : transfer.reduce_scatter(routes, place);
+}
+
+ho::Status StepRunner::start(uint64_t node) {
+  const Action& action = action_of(node);
+  auto transfer =
+      std::make_unique<Transfer>(ledger_, TransferOptions{config_.algorithm, config_.timeout_ms});
+  ho::Status status;
+  if (action.act == Act::kAgree) {
+    status = start_agree(*transfer);
+  } else if (action.act == Act::kGather) {
+    status = start_gather(action, node, *transfer);
+  } else {
+    status = start_reduction(action, node, *transfer);
+  }
+  running_[static_cast<size_t>(action.channel)].push_back({node, std::move(transfer)});
+  return status.ok() ? status : break_with(status, node);
+}
+
+ho::Status StepRunner::complete(Running& running) {
+  const Action& action = action_of(running.node);
+  if (const ho::Status status = running.transfer->finish(); !status.ok()) {
+    return break_with(status, running.node);
+  }
+  SentBytes& sent = sent_[static_cast<size_t>(action.phase)];
+  sent.intra += running.transfer->sent().intra;
+  sent.inter += running.transfer->sent().inter;
+  if (action.content == Content::kGradients && action.phase == Phase::kBackward) {
+    const Place output = output_place(running.node);
+    for (const Range& range : units_[action.unit].sums.ranges()) {
+      std::byte* const sum = units_[action.unit].sums.at(range.begin);
+      if (config_.mistake == Mistake::kOverwriteAccumulation) {
+        ledger_.memory().copy(
+            sum, output.at(range.begin), range.count() * ho::size_bytes(config_.gradient_dtype));
+      } else {
+        accumulate(config_.gradient_dtype, sum, output.at(range.begin), range.count());
+      }
+    }
+  }
+  mark_ended(running.node);
+  return {};
+}
+
+ho::Status StepRunner::complete_what_is_over(Channel channel) {
+  auto& running = running_[static_cast<size_t>(channel)];
+  while (!running.empty() && running.front().transfer->over()) {
+    HORING_TRY(complete(running.front()));
+    running.pop_front();
+  }
+  return {};
+}
+
+ho::Status StepRunner::start_what_can(Channel channel) {
+  const auto c = static_cast<size_t>(channel);
+  const auto& queue = queues_[c];
+  while (!queue.empty()) {
+    const uint64_t step = next_[c] / queue.size();
+    const uint64_t node = step * plan_.actions.size() + queue[next_[c] % queue.size()];
+    // Gathers of the next step wait for what the framework does before it: load(), a checkpoint.
+    if (step > steps_ || (step == steps_ && !in_step_) || !may_start(node)) {
+      return {};
+    }
+    ++next_[c];
+    HORING_TRY(start(node));
+  }
+  return {};
+}
+
+ho::Status StepRunner::pump() {
+  HORING_TRY(broken_);
+  for (const Channel channel : {Channel::kReductions, Channel::kGathers}) {
+    HORING_TRY(complete_what_is_over(channel));
+  }
+  for (const Channel channel : {Channel::kReductions, Channel::kGathers}) {
+    HORING_TRY(start_what_can(channel));
+  }
+  return {};
+}
+
+ho::Status StepRunner::finish(uint64_t node) {
+  const uint64_t count = plan_.actions.size();
+  const auto c = static_cast<size_t>(action_of(node).channel);
+  HORING_TRY(pump());
+  while (!ended(node)) {
+    if (!running_[c].empty()) {
+      const auto start = Clock::now();
+      HORING_TRY(complete(running_[c].front()));
+      counted_.wait_ns += ns_since(start);
+      running_[c].pop_front();
+      HORING_TRY(pump());
+      continue;
+    }
+    // Nothing runs on its channel: the next action there waits for another channel.
+    const auto& queue = queues_[c];
+    const uint64_t step = next_[c] / queue.size();
+    const uint64_t blocked = step * count + queue[next_[c] % queue.size()];
+    for (const ActionId id : action_of(blocked).after) {
+      if (action_of(id).channel != Channel::kCompute) {
+        HORING_TRY(finish(step * count + id));
+      }
+    }
+    for (const ActionId id : action_of(blocked).after_previous) {
+      if (step > 0 && action_of(id).channel != Channel::kCompute) {
+        HORING_TRY(finish((step - 1) * count + id));
+      }
+    }
+    HORING_TRY(pump());
+    if (running_[c].empty() && !ended(node)) {
+      return break_with(
+          {ho::StatusCode::kInternal, "cannot start; it waits for a computation that is not over"},
+          blocked);
+    }
+  }
+  return {};
+}
+
+}  // namespace paro

@@ -1,0 +1,207 @@
+#include "run/step_runner.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "optim/gradients.hpp"
+#include "run/agreement.hpp"
+#include "step/verify.hpp"
+
+namespace paro {
+namespace {
+
+StateShape state_shape(const RunnerConfig& config) {
+  StateShape shape;
+  shape.strategy = config.strategy;
+  shape.frozen = config.frozen;
+  shape.parameter_dtype = config.parameter_dtype;
+  shape.gradient_dtype = config.gradient_dtype;
+  shape.optimizer_arrays = 1 + (config.optimizer ? 0 : state_count(config.rule));
+  shape.gathered_buffers = config.prefetch + 1;
+  shape.output_buffers = kGradientBuffers;
+  return shape;
+}
+
+ho::Status check_config(const RunnerConfig& config) {
+  const auto refused = [](const std::string& what) {
+    return ho::Status(ho::StatusCode::kInvalidArgument, what);
+  };
+  HORING_TRY(check(config.strategy));
+  HORING_TRY(check(config.loss_scale));
+  if (!config.optimizer) {
+    HORING_TRY(check(config.rule));
+  }
+  for (const ho::DType dtype : {config.parameter_dtype, config.gradient_dtype}) {
+    if (!is_compute_type(dtype)) {
+      return refused("parameters and gradients are float32, float16 or bfloat16, not " +
+                     std::string(ho::to_string(dtype)));
+    }
+  }
+  if (!(config.max_norm >= 0)) {
+    return refused("max_norm " + std::to_string(config.max_norm) + ": takes 0 (none) or more");
+  }
+  if (config.prefetch > config.units.size()) {
+    return refused("a prefetch of " + std::to_string(config.prefetch) + " units of " +
+                   std::to_string(config.units.size()) + ": takes at most all of them");
+  }
+  return {};
+}
+
+}  // namespace
+
+StepRunner::StepRunner(RunnerConfig config, StepPlan plan, Memory& memory)
+    : config_(std::move(config)),
+      plan_(std::move(plan)),
+      ledger_(memory),
+      scale_(config_.loss_scale),
+      times_ended_(plan_.actions.size(), 0) {
+  for (ActionId id = 0; id < plan_.actions.size(); ++id) {
+    queues_[static_cast<size_t>(plan_.actions[id].channel)].push_back(id);
+  }
+  number_buffers();
+}
+
+StepRunner::~StepRunner() {
+  // What step() left under way ends by itself; what hooks started may wait for ranks that have
+  // left.
+  if (in_step_ && broken_.ok() && domains_ != nullptr) {
+    domains_->abort("a rank destroyed its runner in the middle of a step");
+  }
+}
+
+void StepRunner::number_buffers() {
+  uint32_t slot = 0;
+  uint32_t output = 0;
+  for (const Action& action : plan_.actions) {
+    slot_.push_back(slot);
+    output_.push_back(output);
+    slot += action.act == Act::kForward || action.act == Act::kBackward ? 1U : 0U;
+    output += action.act == Act::kReduceScatter && action.phase == Phase::kBackward ? 1U : 0U;
+  }
+}
+
+ho::Result<std::unique_ptr<StepRunner>> StepRunner::create(ho_comm* comm,
+                                                           const ho::GroupMap& groups,
+                                                           RunnerConfig config,
+                                                           Memory& memory) {
+  HORING_TRY(check_config(config));
+  HORING_ASSIGN(
+      StepPlan plan,
+      build_step_plan(
+          {config.strategy, config.frozen, config.units, config.micro_batches, config.prefetch}));
+  std::unique_ptr<StepRunner> runner(
+      new StepRunner(std::move(config), std::move(plan), memory));  // NOLINT: private constructor
+  HORING_TRY(runner->set_up(comm, groups));
+  return runner;
+}
+
+ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups) {
+  HORING_ASSIGN(layouts_, lay_out(config_.units, groups, config_.alignment));
+#ifndef NDEBUG
+  HORING_TRY(verify(plan_, layouts_, groups));
+#endif
+  HORING_TRY(agree_on_config(comm, config_, groups));
+  HORING_TRY(enforce_budget(comm));
+  HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
+  domains_ = std::make_unique<Domains>(std::move(domains));
+  const StateShape shape = state_shape(config_);
+  for (const UnitLayout& layout : layouts_) {
+    trained_routes_.emplace_back(layout.trained, *domains_);
+    frozen_routes_.emplace_back(layout.frozen, *domains_);
+    HORING_ASSIGN(UnitState unit, UnitState::make(ledger_, layout, shape, domains_->self()));
+    units_.push_back(std::move(unit));
+  }
+  const auto buffers = [&](std::vector<Buffer>& into,
+                           Purpose purpose,
+                           uint32_t count,
+                           uint64_t bytes) -> ho::Status {
+    for (uint32_t i = 0; i < count; ++i) {
+      HORING_ASSIGN(Buffer buffer, ledger_.allocate(purpose, bytes));
+      into.push_back(std::move(buffer));
+    }
+    return {};
+  };
+  const uint64_t element = ho::size_bytes(config_.parameter_dtype);
+  const bool split = config_.strategy.parameters != Scope::kReplicated;
+  const bool split_frozen = config_.frozen != Scope::kReplicated;
+  const bool reduces = config_.strategy.gradients != Scope::kReplicated;
+  HORING_TRY(buffers(gathered_trained_,
+                     Purpose::kGathered,
+                     shape.gathered_buffers,
+                     split ? largest_trained(layouts_) * element : 0));
+  HORING_TRY(buffers(gathered_frozen_,
+                     Purpose::kGathered,
+                     shape.gathered_buffers,
+                     split_frozen ? largest_frozen(layouts_) * element : 0));
+  return buffers(outputs_,
+                 Purpose::kOutput,
+                 shape.output_buffers,
+                 reduces ? largest_trained(layouts_) * ho::size_bytes(config_.gradient_dtype) : 0);
+}
+
+MemoryUse StepRunner::predicted() const {
+  return needed(state_shape(config_), layouts_, domains_->self());
+}
+
+ho::Status StepRunner::enforce_budget(ho_comm* comm) {
+  HORING_ASSIGN(const uint64_t budget, smallest_budget(comm, config_.budget_bytes));
+  const auto world = static_cast<uint32_t>(ho_comm_world_size(comm));
+  StateShape shape = state_shape(config_);
+  const uint64_t most = needed_at_most(shape, layouts_, world);
+  if (budget == 0 || most <= budget) {
+    return {};
+  }
+  std::string fitting;
+  for (const Strategy& strategy : all_strategies()) {
+    shape.strategy = strategy;
+    const uint64_t bytes = needed_at_most(shape, layouts_, world);
+    if (bytes <= budget) {
+      fitting +=
+          (fitting.empty() ? "" : ", ") + letters(strategy) + " (" + std::to_string(bytes) + ")";
+    }
+  }
+  return {ho::StatusCode::kOutOfMemory,
+          "strategy " + letters(config_.strategy) + " needs " + std::to_string(most) +
+              " bytes on the fullest rank, the budget is " + std::to_string(budget) + ": " +
+              (fitting.empty() ? "none of the 14 strategies fits; more ranks, fewer units gathered "
+                                 "ahead or 16-bit gradients would need less"
+                               : "these would fit (bytes): " + fitting)};
+}
+
+ho::Status StepRunner::load(uint32_t unit,
+                            std::span<const float> trained,
+                            std::span<const float> frozen) {
+  HORING_TRY(between_steps("load"));
+  if (unit >= units_.size() || trained.size() != config_.units[unit].trained ||
+      frozen.size() != config_.units[unit].frozen) {
+    return {ho::StatusCode::kInvalidArgument,
+            "load: unit " + std::to_string(unit) + " with " + std::to_string(trained.size()) +
+                " trained and " + std::to_string(frozen.size()) + " frozen elements" +
+                (unit < units_.size()
+                     ? ", where it has " + std::to_string(config_.units[unit].trained) + " and " +
+                           std::to_string(config_.units[unit].frozen)
+                     : ", of " + std::to_string(units_.size()) + " units")};
+  }
+  HORING_TRY(synchronize());
+  const auto put = [](const Storage& storage, std::span<const float> values) {
+    for (const Range& range : storage.ranges()) {
+      // The buffer's end may be padding.
+      const uint64_t end = std::min<uint64_t>(range.end, values.size());
+      if (range.begin < end) {
+        round_to(storage.dtype(),
+                 values.subspan(range.begin, end - range.begin),
+                 storage.at(range.begin));
+      }
+    }
+  };
+  put(units_[unit].parameters, trained);
+  put(units_[unit].frozen, frozen);
+  put(units_[unit].master(), trained);
+  return {};
+}
+
+void StepRunner::abort(const char* reason) {
+  domains_->abort(reason);
+}
+
+}  // namespace paro

@@ -1,0 +1,235 @@
+// Carries out a step plan on sharded states, driven by the hooks of a framework.
+//
+// A framework computes unit by unit; the runner has each unit's parameters there when the unit's
+// computation begins and takes its gradients when it ends:
+//
+//   for each micro-batch:  before_forward(u) .. after_forward(u)    u = 0 .. U-1
+//                          before_backward(u) .. after_backward(u)  u = U-1 .. 0
+//   step()
+//
+// Collectives start at the first hook at which what they wait for has ended, in the plan's order on
+// each channel; the library moves them while the framework computes. A hook blocks only for what
+// its own unit needs. Gradients are summed, never averaged on the way: the optimizer divides once,
+// by ranks, micro-batches and loss scale together.
+//
+// Errors: the first one breaks the runner. It names unit, state, operation, rank and step; every
+// call after it returns it again. Until step() has told that the ranks agree, masters and optimizer
+// state are as they were before the step; rejoin() goes on from there with a new communicator.
+//
+// Threads: one at a time, always the same order of calls on all ranks. abort() from any thread.
+#pragma once
+
+#include <horing.h>
+
+#include <array>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "optim/loss_scale.hpp"
+#include "optim/optimizer.hpp"
+#include "run/domains.hpp"
+#include "run/routes.hpp"
+#include "run/transfer.hpp"
+#include "state/unit_state.hpp"
+#include "step/step_plan.hpp"
+
+namespace paro {
+
+// Classic mistakes of sharded training, for the tests that must notice each of them.
+enum class Mistake : uint8_t {
+  kNone,
+  kAverageTwice,           // once more by the group's ranks
+  kNormOverGroup,          // the squared norm summed inside the group only
+  kSkipGroupsOfOne,        // no sync-g between groups where groups have one rank
+  kFlagInGroup,            // the overflow flag shared inside the group only
+  kOverwriteAccumulation,  // each micro-batch's gradients replace those before
+};
+
+// What a framework's own optimizer gets, once per contiguous part of this rank's shard.
+struct ShardUpdate {
+  uint32_t unit = 0;
+  uint64_t first_element = 0;  // place in the unit's trained buffer
+  uint64_t step = 0;           // from 1: steps applied, this one included
+  double learning_rate = 0;
+  std::span<float> master;
+  std::span<const float> gradient;  // averaged, unscaled, clipped
+};
+using ShardOptimizer = std::function<void(const ShardUpdate&)>;
+
+struct RunnerConfig {
+  Strategy strategy;
+  Scope frozen = Scope::kReplicated;
+  std::vector<UnitShape> units;
+  uint32_t micro_batches = 1;
+  uint32_t prefetch = 1;
+  uint64_t alignment = 16;                          // elements
+  ho::DType parameter_dtype = ho::DType::kFloat32;  // or kBfloat16, kFloat16
+  ho::DType gradient_dtype = ho::DType::kFloat32;
+  Rule rule = AdamW{};
+  ShardOptimizer optimizer;  // replaces the rule where set
+  LossScaleSettings loss_scale;
+  double max_norm = 0;  // 0: no clipping
+  ho_algorithm algorithm = HO_ALGORITHM_HO_RING;
+  uint64_t timeout_ms = 0;      // 0: the communicator's
+  uint64_t budget_bytes = 0;    // 0: none
+  uint32_t drift_interval = 0;  // steps between drift checks; 0: none
+  Mistake mistake = Mistake::kNone;
+};
+
+// Whole parameters of a unit, padding not counted; nullptr for none. Valid until the hook's
+// counterpart. Read only.
+struct UnitView {
+  const void* trained = nullptr;
+  const void* frozen = nullptr;
+  // Backward only: add the micro-batch's gradients of the loss times loss_scale() here.
+  void* gradients = nullptr;
+};
+
+struct StepReport {
+  uint64_t step = 0;      // of this runner's life, from 1
+  bool applied = false;   // false: something was not finite, and every rank left the step out
+  double norm = 0;        // of the averaged, unscaled gradient, before clipping
+  double loss_scale = 1;  // that the step was run with
+  // Since the last step() ended:
+  uint64_t hooks = 0;
+  uint64_t hook_ns = 0;  // in hooks and step(), without waiting and without the optimizer
+  uint64_t wait_ns = 0;  // blocked for communication
+  uint64_t update_ns = 0;
+};
+
+class StepRunner {
+ public:
+  // Collective over `comm`, which is borrowed for the call; `groups` over its ranks. All ranks pass
+  // the same config (checked). Masters and parameters are zero until load().
+  [[nodiscard]] static ho::Result<std::unique_ptr<StepRunner>> create(ho_comm* comm,
+                                                                      const ho::GroupMap& groups,
+                                                                      RunnerConfig config,
+                                                                      Memory& memory);
+  ~StepRunner();
+  StepRunner(const StepRunner&) = delete;
+  StepRunner& operator=(const StepRunner&) = delete;
+
+  // The unit's values, the same on all ranks, of which this rank takes its shards. Between steps.
+  [[nodiscard]] ho::Status load(uint32_t unit,
+                                std::span<const float> trained,
+                                std::span<const float> frozen);
+
+  [[nodiscard]] ho::Result<UnitView> before_forward(uint32_t unit);
+  [[nodiscard]] ho::Status after_forward(uint32_t unit);
+  [[nodiscard]] ho::Result<UnitView> before_backward(uint32_t unit);
+  [[nodiscard]] ho::Status after_backward(uint32_t unit);
+  // Collective: agrees, updates, starts sync-p.
+  [[nodiscard]] ho::Result<StepReport> step();
+  // Ends what step() started. Collective in effect: the others must have called step() too.
+  [[nodiscard]] ho::Status synchronize();
+
+  [[nodiscard]] double loss_scale() const { return scale_.value(); }
+  void set_learning_rate(double rate);
+
+  // Collective, between steps: whole masters of a unit.
+  [[nodiscard]] ho::Status read_masters(uint32_t unit, std::span<float> trained);
+  // Collective, between steps: ok if all copies of all states are the same bits.
+  [[nodiscard]] ho::Status check_drift();
+  // Collective: goes on after an error, over a communicator of the same ranks. Gradients of the
+  // step that failed are dropped. Fails if the ranks have applied different numbers of steps.
+  [[nodiscard]] ho::Status rejoin(ho_comm* comm);
+  // Any thread.
+  void abort(const char* reason);
+
+  [[nodiscard]] const RunnerConfig& config() const { return config_; }
+  [[nodiscard]] const StepPlan& plan() const { return plan_; }
+  [[nodiscard]] const std::vector<UnitLayout>& layouts() const { return layouts_; }
+  [[nodiscard]] const Ledger& ledger() const { return ledger_; }
+  [[nodiscard]] MemoryUse predicted() const;
+  // Of the communicators.
+  [[nodiscard]] uint64_t library_bytes() const { return domains_->memory_bytes(); }
+  // Payload that this rank has sent for a phase, since creation.
+  [[nodiscard]] const SentBytes& sent(Phase phase) const {
+    return sent_[static_cast<size_t>(phase)];
+  }
+  // The error that broke the runner, or ok.
+  [[nodiscard]] const ho::Status& broken() const { return broken_; }
+
+ private:
+  // An action of one step, being carried out.
+  struct Running {
+    uint64_t node = 0;  // step number * actions + action
+    std::unique_ptr<Transfer> transfer;
+  };
+
+  StepRunner(RunnerConfig config, StepPlan plan, Memory& memory);
+  [[nodiscard]] ho::Status set_up(ho_comm* comm, const ho::GroupMap& groups);
+  [[nodiscard]] ho::Status enforce_budget(ho_comm* comm);
+  void number_buffers();
+
+  // progress.cpp
+  [[nodiscard]] const Action& action_of(uint64_t node) const {
+    return plan_.actions[node % plan_.actions.size()];
+  }
+  [[nodiscard]] bool ended(uint64_t node) const;
+  [[nodiscard]] bool may_start(uint64_t node) const;
+  void mark_ended(uint64_t node);
+  [[nodiscard]] ho::Status pump();
+  [[nodiscard]] ho::Status start_what_can(Channel channel);
+  [[nodiscard]] ho::Status complete_what_is_over(Channel channel);
+  [[nodiscard]] ho::Status start(uint64_t node);
+  [[nodiscard]] ho::Status start_gather(const Action& action, uint64_t node, Transfer& transfer);
+  [[nodiscard]] ho::Status start_reduction(const Action& action, uint64_t node, Transfer& transfer);
+  [[nodiscard]] ho::Status complete(Running& running);
+  [[nodiscard]] ho::Status finish(uint64_t node);
+  [[nodiscard]] ho::Status break_with(const ho::Status& status, uint64_t node);
+  [[nodiscard]] Place gathered_place(const Action& action, uint64_t node) const;
+  [[nodiscard]] Place output_place(uint64_t node) const;
+
+  // hooks.cpp
+  [[nodiscard]] ho::Result<UnitView> begin(Act act, uint32_t unit);
+  [[nodiscard]] ho::Status end(Act act, uint32_t unit);
+  [[nodiscard]] ho::Status expect(Act act, uint32_t unit, bool begins) const;
+  [[nodiscard]] UnitView view_of(const Action& action, uint64_t node) const;
+
+  // update.cpp
+  [[nodiscard]] ho::Status start_agree(Transfer& transfer);
+  void apply(uint32_t unit, double factor);
+  [[nodiscard]] double averaging_factor() const;
+  [[nodiscard]] double learning_rate() const;
+  [[nodiscard]] ho::Status between_steps(const char* what) const;
+
+  // inspect.cpp
+  [[nodiscard]] ho::Status restore_parameters();
+
+  RunnerConfig config_;
+  StepPlan plan_;
+  Ledger ledger_;
+  std::vector<UnitLayout> layouts_;
+  std::unique_ptr<Domains> domains_;
+  std::vector<Routes> trained_routes_;
+  std::vector<Routes> frozen_routes_;
+  std::vector<UnitState> units_;
+  std::vector<Buffer> gathered_trained_;
+  std::vector<Buffer> gathered_frozen_;
+  std::vector<Buffer> outputs_;
+  std::vector<uint32_t> slot_;    // by action: compute slot that it serves
+  std::vector<uint32_t> output_;  // by action: reduction that it writes or reads
+  LossScale scale_;
+
+  std::array<std::vector<ActionId>, kChannelCount> queues_;
+  std::array<uint64_t, kChannelCount> next_{};  // place in the queue, over all steps
+  std::array<std::deque<Running>, kChannelCount> running_;
+  std::vector<uint64_t> times_ended_;  // by action
+  uint64_t steps_ = 0;                 // called
+  uint64_t applied_ = 0;
+  bool in_step_ = false;    // since the first hook of a step
+  bool computing_ = false;  // between a before_ and its after_
+  std::array<double, 2> agreed_{};
+  std::array<SentBytes, 5> sent_{};
+  StepReport counted_;
+  std::vector<float> block_;
+  ho::Status broken_;
+};
+
+}  // namespace paro

@@ -1,0 +1,175 @@
+#include "run/transfer.hpp"
+
+#include <utility>
+
+namespace paro {
+namespace {
+
+ho_dtype c_dtype(ho::DType dtype) {
+  return static_cast<ho_dtype>(dtype);
+}
+
+bool is_16_bit(ho::DType dtype) {
+  return dtype == ho::DType::kFloat16 || dtype == ho::DType::kBfloat16;
+}
+
+}  // namespace
+
+Transfer::~Transfer() {
+  static_cast<void>(finish());
+}
+
+ho_call_options Transfer::call_options(ho::DType dtype) const {
+  ho_call_options options = HO_CALL_OPTIONS_INIT;
+  options.algorithm = options_.algorithm;
+  options.timeout_ms = options_.timeout_ms;
+  options.fp32_sums = is_16_bit(dtype) ? 1 : 0;
+  return options;
+}
+
+Transfer::Leg& Transfer::new_leg(const Route* route, const Place& target, bool whole) {
+  legs_.push_back(std::make_unique<Leg>());
+  legs_.back()->route = route;
+  legs_.back()->target = target;
+  legs_.back()->whole = whole;
+  return *legs_.back();
+}
+
+ho::Result<std::byte*> Transfer::in_order(Leg& leg, const Place& source, bool all_parts) {
+  const Route& route = *leg.route;
+  if (!route.packed) {
+    return leg.target.at(route.range.begin);
+  }
+  const uint64_t element = ho::size_bytes(source.dtype());
+  HORING_ASSIGN(leg.packed, ledger_.allocate(Purpose::kScratch, route.range.count() * element));
+  std::byte* next = leg.packed.get() + (all_parts ? 0 : route.own_offset * element);
+  for (const Range& part : all_parts ? route.parts : route.own) {
+    ledger_.memory().copy(next, source.at(part.begin), part.count() * element);
+    next += part.count() * element;
+  }
+  return leg.packed.get();
+}
+
+void Transfer::unpack(const Leg& leg) {
+  const Route& route = *leg.route;
+  const uint64_t element = ho::size_bytes(leg.target.dtype());
+  const std::byte* next = leg.packed.get() + (leg.whole ? 0 : route.own_offset * element);
+  for (const Range& part : leg.whole ? route.parts : route.own) {
+    ledger_.memory().copy(leg.target.at(part.begin), next, part.count() * element);
+    next += part.count() * element;
+  }
+}
+
+ho::Status Transfer::gather(const std::vector<Route>& routes, const Place& from, const Place& to) {
+  const uint64_t element = ho::size_bytes(to.dtype());
+  for (const Route& route : routes) {
+    Leg& leg = new_leg(&route, to, true);
+    HORING_ASSIGN(std::byte* const all, in_order(leg, from, false));
+    std::byte* const mine = all + route.own_offset * element;
+    // A part that lies elsewhere is read from there: the library need not copy it first.
+    const std::byte* source = mine;
+    if (!route.packed && !route.own.empty()) {
+      source = from.at(route.own.front().begin);
+    }
+    if (route.comm == nullptr) {
+      if (source != mine && !route.own.empty()) {
+        ledger_.memory().copy(mine, source, route.own.front().count() * element);
+      }
+      continue;
+    }
+    const ho_call_options options = call_options(ho::DType::kFloat32);
+    HORING_TRY(checked(ho_all_gather_counts(route.comm,
+                                            source,
+                                            all,
+                                            route.counts.data(),
+                                            c_dtype(to.dtype()),
+                                            &options,
+                                            &leg.report,
+                                            &leg.request)));
+  }
+  return {};
+}
+
+ho::Status Transfer::reduce_scatter(const std::vector<Route>& routes, const Place& place) {
+  const uint64_t element = ho::size_bytes(place.dtype());
+  const ho_call_options options = call_options(place.dtype());
+  for (const Route& route : routes) {
+    if (route.comm == nullptr) {
+      continue;
+    }
+    Leg& leg = new_leg(&route, place, false);
+    HORING_ASSIGN(std::byte* const all, in_order(leg, place, true));
+    HORING_TRY(checked(ho_reduce_scatter_counts(route.comm,
+                                                all,
+                                                all + route.own_offset * element,
+                                                route.counts.data(),
+                                                c_dtype(place.dtype()),
+                                                HO_SUM,
+                                                &options,
+                                                &leg.report,
+                                                &leg.request)));
+  }
+  return {};
+}
+
+ho::Status Transfer::all_reduce(const std::vector<Route>& routes, const Place& place) {
+  const ho_call_options options = call_options(place.dtype());
+  for (const Route& route : routes) {
+    if (route.comm == nullptr) {
+      continue;
+    }
+    Leg& leg = new_leg(nullptr, place, true);
+    std::byte* const all = place.at(route.range.begin);
+    HORING_TRY(checked(ho_all_reduce(route.comm,
+                                     all,
+                                     all,
+                                     route.range.count(),
+                                     c_dtype(place.dtype()),
+                                     HO_SUM,
+                                     &options,
+                                     &leg.report,
+                                     &leg.request)));
+  }
+  return {};
+}
+
+ho::Status Transfer::all_reduce(ho_comm* comm, double* values, size_t count) {
+  if (comm == nullptr) {
+    return {};
+  }
+  const ho_call_options options = call_options(ho::DType::kFloat64);
+  Leg& leg = new_leg(nullptr, Place(nullptr, ho::DType::kFloat64), true);
+  return checked(ho_all_reduce(
+      comm, values, values, count, HO_FLOAT64, HO_SUM, &options, &leg.report, &leg.request));
+}
+
+bool Transfer::over() {
+  for (const auto& leg : legs_) {
+    int32_t done = 1;
+    if (leg->request != nullptr && ho_request_test(leg->request, &done) == HO_OK && done == 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+ho::Status Transfer::finish() {
+  ho::Status first;
+  for (const auto& leg : legs_) {
+    if (leg->request != nullptr) {
+      const ho::Status status = checked(ho_request_wait(std::exchange(leg->request, nullptr), 0));
+      if (first.ok()) {
+        first = status;
+      }
+      sent_.intra += leg->report.intra_sent_bytes;
+      sent_.inter += leg->report.inter_sent_bytes;
+    }
+    if (first.ok() && leg->packed.get() != nullptr) {
+      unpack(*leg);
+    }
+  }
+  legs_.clear();
+  return first;
+}
+
+}  // namespace paro

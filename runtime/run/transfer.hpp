@@ -1,0 +1,91 @@
+// Collectives on the elements of one buffer, started together and ended together: one per route.
+#pragma once
+
+#include <horing.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "run/routes.hpp"
+#include "state/storage.hpp"
+
+namespace paro {
+
+// A flat buffer by its elements: all of it in one piece, or what a rank holds of it.
+class Place {
+ public:
+  Place(std::byte* whole, ho::DType dtype) : whole_(whole), dtype_(dtype) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): a storage is a place
+  Place(const Storage& storage) : storage_(&storage), dtype_(storage.dtype()) {}
+  [[nodiscard]] std::byte* at(uint64_t element) const {
+    return storage_ != nullptr ? storage_->at(element) : whole_ + element * ho::size_bytes(dtype_);
+  }
+  [[nodiscard]] ho::DType dtype() const { return dtype_; }
+
+ private:
+  const Storage* storage_ = nullptr;
+  std::byte* whole_ = nullptr;
+  ho::DType dtype_;
+};
+
+struct TransferOptions {
+  ho_algorithm algorithm = HO_ALGORITHM_HO_RING;
+  uint64_t timeout_ms = 0;
+};
+
+// Payload that this rank sent, by where to.
+struct SentBytes {
+  uint64_t intra = 0;
+  uint64_t inter = 0;
+};
+
+class Transfer {
+ public:
+  // Everything that is passed in outlives the transfer.
+  Transfer(Ledger& ledger, TransferOptions options) : ledger_(ledger), options_(options) {}
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+  // Waits, within the collectives' deadlines, for what was started.
+  ~Transfer();
+
+  // Everybody's parts from `from` (of which this rank's own are read) into `to`. May be one place.
+  [[nodiscard]] ho::Status gather(const std::vector<Route>& routes,
+                                  const Place& from,
+                                  const Place& to);
+  // Sums in place: this rank's own parts are the sums afterwards, the rest is undefined.
+  [[nodiscard]] ho::Status reduce_scatter(const std::vector<Route>& routes, const Place& place);
+  // Sums of all elements, in place.
+  [[nodiscard]] ho::Status all_reduce(const std::vector<Route>& routes, const Place& place);
+  // Sums of a few numbers, in place.
+  [[nodiscard]] ho::Status all_reduce(ho_comm* comm, double* values, size_t count);
+
+  // True when it is over, well or not.
+  [[nodiscard]] bool over();
+  // Blocks; the first error.
+  [[nodiscard]] ho::Status finish();
+  // After finish().
+  [[nodiscard]] const SentBytes& sent() const { return sent_; }
+
+ private:
+  struct Leg {
+    const Route* route = nullptr;
+    ho_request* request = nullptr;
+    ho_op_report report = HO_OP_REPORT_INIT;
+    Buffer packed;
+    Place target{nullptr, ho::DType::kFloat32};
+    bool whole = false;  // unpack all parts, not only this rank's own
+  };
+  [[nodiscard]] ho_call_options call_options(ho::DType dtype) const;
+  [[nodiscard]] Leg& new_leg(const Route* route, const Place& target, bool whole);
+  // The bytes of a set in the order of its ranks: in the buffer itself, or packed.
+  [[nodiscard]] ho::Result<std::byte*> in_order(Leg& leg, const Place& source, bool all_parts);
+  void unpack(const Leg& leg);
+
+  Ledger& ledger_;
+  TransferOptions options_;
+  std::vector<std::unique_ptr<Leg>> legs_;
+  SentBytes sent_;
+};
+
+}  // namespace paro

@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <cmath>
+
+#include "optim/gradients.hpp"
+#include "run/step_runner.hpp"
+#include "step/verify.hpp"
+
+namespace paro {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr uint64_t kBlockElements = 4096;
+
+// A range in pieces that fit the fp32 block.
+template <typename Body>
+void in_blocks(const std::vector<Range>& ranges, const Body& body) {
+  for (const Range& range : ranges) {
+    for (uint64_t begin = range.begin; begin < range.end; begin += kBlockElements) {
+      body(begin, std::min(kBlockElements, range.end - begin));
+    }
+  }
+}
+
+}  // namespace
+
+// The gradient is a sum over ranks and micro-batches of scaled losses' gradients.
+double StepRunner::averaging_factor() const {
+  double shares = static_cast<double>(domains_->groups().world_size()) * config_.micro_batches;
+  if (config_.mistake == Mistake::kAverageTwice) {
+    shares *= domains_->groups().group_size(domains_->groups().group_of(domains_->self()));
+  }
+  return 1 / (shares * scale_.value());
+}
+
+ho::Status StepRunner::start_agree(Transfer& transfer) {
+  const bool counts = counts_once(config_.strategy.optimizer, domains_->groups(), domains_->self());
+  const double factor = averaging_factor();
+  Norm norm;
+  block_.resize(kBlockElements);
+  for (UnitState& unit : units_) {
+    in_blocks(unit.master().ranges(), [&](uint64_t begin, uint64_t count) {
+      const std::span<float> block(block_.data(), count);
+      unscale(config_.gradient_dtype, unit.sums.at(begin), factor, block);
+      norm += norm_of(block);
+    });
+  }
+  // Every rank's word on what is not finite, but each element's square once.
+  agreed_ = {counts ? norm.squared : 0, static_cast<double>(norm.not_finite)};
+  if (config_.mistake == Mistake::kNormOverGroup) {
+    return transfer.all_reduce(domains_->intra(), agreed_.data(), 1);
+  }
+  if (config_.mistake == Mistake::kFlagInGroup) {
+    HORING_TRY(transfer.all_reduce(domains_->world(), agreed_.data(), 1));
+    return transfer.all_reduce(domains_->intra(), agreed_.data() + 1, 1);
+  }
+  return transfer.all_reduce(domains_->world(), agreed_.data(), agreed_.size());
+}
+
+void StepRunner::apply(uint32_t unit, double factor) {
+  UnitState& state = units_[unit];
+  in_blocks(state.master().ranges(), [&](uint64_t begin, uint64_t count) {
+    const auto floats = [&](Storage& storage) {
+      return std::span<float>(reinterpret_cast<float*>(storage.at(begin)), count);
+    };
+    const std::span<float> gradient(block_.data(), count);
+    unscale(config_.gradient_dtype, state.sums.at(begin), factor, gradient);
+    const std::span<float> master = floats(state.master());
+    if (config_.optimizer) {
+      config_.optimizer({unit, begin, applied_ + 1, learning_rate(), master, gradient});
+    } else {
+      Elements elements{master, {}, gradient};
+      for (size_t array = 1; array < state.optimizer.size(); ++array) {
+        elements.state[array - 1] = floats(state.optimizer[array]);
+      }
+      paro::update(config_.rule, applied_ + 1, elements);
+    }
+    round_to(config_.parameter_dtype, master, state.parameters.at(begin));
+  });
+}
+
+double StepRunner::learning_rate() const {
+  return std::visit([](const auto& rule) { return rule.learning_rate; }, config_.rule);
+}
+
+void StepRunner::set_learning_rate(double rate) {
+  std::visit([rate](auto& rule) { rule.learning_rate = rate; }, config_.rule);
+}
+
+ho::Status StepRunner::between_steps(const char* what) const {
+  HORING_TRY(broken_);
+  if (in_step_) {
+    return {ho::StatusCode::kInvalidArgument,
+            std::string(what) + " in the middle of a step: call it after step()"};
+  }
+  return {};
+}
+
+ho::Result<StepReport> StepRunner::step() {
+  HORING_TRY(broken_);
+  const auto start = Clock::now();
+  const auto waited = counted_.wait_ns;
+  const auto& computations = queues_[static_cast<size_t>(Channel::kCompute)];
+  const size_t slots = 2 * config_.units.size() * config_.micro_batches;
+  if (computing_ ||
+      next_[static_cast<size_t>(Channel::kCompute)] != steps_ * computations.size() + slots) {
+    HORING_TRY(expect(Act::kUpdate, 0, true));
+    return ho::Status(ho::StatusCode::kInvalidArgument, "step() before any micro-batch");
+  }
+  const uint64_t first = steps_ * plan_.actions.size();
+  const auto agree = std::find_if(plan_.actions.begin(), plan_.actions.end(), [](const Action& a) {
+    return a.act == Act::kAgree;
+  });
+  HORING_TRY(finish(first + static_cast<uint64_t>(agree - plan_.actions.begin())));
+  const double norm = std::sqrt(agreed_[0]);
+  const bool applies = agreed_[1] == 0 && std::isfinite(norm);
+  const double factor = averaging_factor() * clip_factor(norm, config_.max_norm);
+  const auto updating = Clock::now();
+  for (size_t i = slots; i < computations.size(); ++i) {
+    const uint64_t node = first + computations[i];
+    const uint32_t unit = action_of(node).unit;
+    if (applies) {
+      apply(unit, factor);
+    }
+    units_[unit].sums.zero();
+    mark_ended(node);
+    ++next_[static_cast<size_t>(Channel::kCompute)];
+    HORING_TRY(pump());
+  }
+  const auto ns = [](Clock::duration duration) {
+    return static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
+  };
+  StepReport report = counted_;
+  counted_ = {};
+  report.update_ns = ns(Clock::now() - updating);
+  report.hook_ns += ns(updating - start) - (report.wait_ns - waited);
+  report.step = ++steps_;
+  report.applied = applies;
+  report.norm = norm;
+  report.loss_scale = scale_.value();
+  applied_ += applies ? 1 : 0;
+  scale_.after_step(!applies);
+  in_step_ = false;
+  if (config_.drift_interval > 0 && steps_ % config_.drift_interval == 0) {
+    HORING_TRY(check_drift());
+  }
+  return report;
+}
+
+ho::Status StepRunner::synchronize() {
+  HORING_TRY(broken_);
+  for (ActionId id = 0; steps_ > 0 && id < plan_.actions.size(); ++id) {
+    if (plan_.actions[id].phase == Phase::kSyncP) {
+      HORING_TRY(finish((steps_ - 1) * plan_.actions.size() + id));
+    }
+  }
+  return {};
+}
+
+}  // namespace paro

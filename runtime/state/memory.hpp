@@ -1,0 +1,110 @@
+// Where states live, and how much of it there is.
+//
+// Memory is the one place that knows what kind of memory it is: everything above allocates, zeroes
+// and copies through it. Ledger counts what was allocated, by purpose. A Buffer owns its bytes and
+// gives them back, to the memory and to the ledger, when it goes.
+//
+// Threads: a Ledger and its Buffers belong to one thread at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/status.hpp"
+
+namespace paro {
+
+class Memory {
+ public:
+  Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  virtual ~Memory() = default;
+  // Zeroed, aligned to 64 bytes; nullptr if there is none. `bytes` > 0.
+  [[nodiscard]] virtual void* allocate(size_t bytes) = 0;
+  virtual void release(void* address, size_t bytes) = 0;
+  virtual void zero(void* address, size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, size_t bytes) = 0;
+};
+
+class HostMemory final : public Memory {
+ public:
+  [[nodiscard]] void* allocate(size_t bytes) override;
+  void release(void* address, size_t bytes) override;
+  void zero(void* address, size_t bytes) override;
+  void copy(void* to, const void* from, size_t bytes) override;
+};
+
+enum class Purpose : uint8_t {
+  kParameters,  // trained and frozen, at their scopes
+  kGradients,   // sums over micro-batches
+  kOptimizer,   // masters and the rule's own arrays
+  kGathered,    // whole units for the time of their computation
+  kOutput,      // gradients on their way into a reduction
+  kScratch,     // reordering, with unequal groups
+};
+inline constexpr size_t kPurposeCount = 6;
+[[nodiscard]] std::string_view to_string(Purpose purpose);
+
+// Bytes by purpose.
+struct MemoryUse {
+  std::array<uint64_t, kPurposeCount> bytes{};
+  [[nodiscard]] uint64_t& operator[](Purpose purpose) {
+    return bytes[static_cast<size_t>(purpose)];
+  }
+  [[nodiscard]] uint64_t operator[](Purpose purpose) const {
+    return bytes[static_cast<size_t>(purpose)];
+  }
+  [[nodiscard]] uint64_t total() const;
+};
+
+class Ledger;
+
+// Bytes of a memory, owned. Empty where nothing was asked for.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer();
+  [[nodiscard]] std::byte* get() const { return address_; }
+  [[nodiscard]] size_t size_bytes() const { return bytes_; }
+  void zero();
+
+ private:
+  friend class Ledger;
+  Buffer(Ledger& ledger, Purpose purpose, std::byte* address, size_t bytes)
+      : ledger_(&ledger), purpose_(purpose), address_(address), bytes_(bytes) {}
+
+  Ledger* ledger_ = nullptr;
+  Purpose purpose_ = Purpose::kScratch;
+  std::byte* address_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// Outlives its buffers; borrows the memory.
+class Ledger {
+ public:
+  explicit Ledger(Memory& memory) : memory_(memory) {}
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+  [[nodiscard]] ho::Result<Buffer> allocate(Purpose purpose, uint64_t bytes);
+  [[nodiscard]] Memory& memory() const { return memory_; }
+  [[nodiscard]] const MemoryUse& now() const { return now_; }
+  // At the time when the total was highest.
+  [[nodiscard]] const MemoryUse& peak() const { return peak_; }
+
+ private:
+  friend class Buffer;
+  void give_back(Purpose purpose, std::byte* address, size_t bytes);
+
+  Memory& memory_;
+  MemoryUse now_;
+  MemoryUse peak_;
+};
+
+}  // namespace paro

@@ -1,0 +1,37 @@
+// Bytes that a rank will need, before anything is allocated. Pure.
+#pragma once
+
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "layout/unit_layout.hpp"
+#include "state/memory.hpp"
+#include "strategy/strategy.hpp"
+
+namespace paro {
+
+struct StateShape {
+  Strategy strategy;
+  Scope frozen = Scope::kReplicated;
+  ho::DType parameter_dtype = ho::DType::kFloat32;
+  ho::DType gradient_dtype = ho::DType::kFloat32;
+  uint32_t optimizer_arrays = 3;  // fp32: the master, and what the rule keeps beside it
+  uint32_t gathered_buffers = 2;  // where parameters are split
+  uint32_t output_buffers = 2;    // where gradients are split
+};
+
+// Without what reorders unequal groups' parts, which depends on what is under way at one time.
+[[nodiscard]] MemoryUse needed(const StateShape& shape,
+                               const std::vector<UnitLayout>& layouts,
+                               ho::GlobalRank rank);
+
+// The largest total of any rank.
+[[nodiscard]] uint64_t needed_at_most(const StateShape& shape,
+                                      const std::vector<UnitLayout>& layouts,
+                                      uint32_t world_size);
+
+// Elements of the largest unit; each gathered and each output buffer holds one.
+[[nodiscard]] uint64_t largest_trained(const std::vector<UnitLayout>& layouts);
+[[nodiscard]] uint64_t largest_frozen(const std::vector<UnitLayout>& layouts);
+
+}  // namespace paro

@@ -1,0 +1,63 @@
+// Would parity notice? The classic mistakes of sharded training, made on purpose.
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "parity_case.hpp"
+
+using namespace paro;
+using namespace paro::test;
+
+namespace {
+
+struct Planted {
+  Mistake mistake;
+  const char* groups;
+  std::vector<const char*> strategies;  // in which it matters
+};
+
+toy::Training training_of(const Planted& planted, const char* triple, Mistake mistake) {
+  toy::Training training = hard_training(parse_strategy(triple).value(), 2);
+  training.steps = 12;  // the overflow is in step 7
+  training.runner.timeout_ms = 5000;
+  training.runner.mistake = mistake;
+  static_cast<void>(planted);
+  return training;
+}
+
+void expect_caught(const Planted& planted) {
+  for (const char* triple : planted.strategies) {
+    INFO(triple << " on " << planted.groups);
+    const auto right = complaints(
+        planted.groups, {training_of(planted, triple, Mistake::kNone)}, kFloat32Tolerance);
+    CHECK(right.front() == "");
+    const auto wrong = complaints(
+        planted.groups, {training_of(planted, triple, planted.mistake)}, kFloat32Tolerance);
+    CHECK(wrong.front() != "");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("averaging twice is caught") {
+  expect_caught({Mistake::kAverageTwice, "2x2", {"NNN", "III", "IIG", "GGG"}});
+}
+
+TEST_CASE("a norm over the group only is caught") {
+  // Without split optimizer state the lone contribution stays in group 0.
+  expect_caught({Mistake::kNormOverGroup, "2x2", {"NNG", "NIG", "IIG", "GGG", "III"}});
+}
+
+TEST_CASE("a sync left out for groups of one is caught") {
+  expect_caught(
+      {Mistake::kSkipGroupsOfOne, "4x1", {"NNI", "NII", "NIG", "INI", "III", "IIG", "GIG"}});
+}
+
+TEST_CASE("an overflow flag that stays in the group is caught") {
+  expect_caught({Mistake::kFlagInGroup, "2x2", {"NNG", "NIG", "ING", "IIG", "IGG", "GGG"}});
+}
+
+TEST_CASE("accumulation that overwrites is caught") {
+  expect_caught(
+      {Mistake::kOverwriteAccumulation, "2x2", {"NNN", "NII", "III", "IIG", "GNG", "GGG"}});
+}

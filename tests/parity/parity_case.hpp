@@ -1,0 +1,45 @@
+// A training, sharded over thread ranks and on one rank, and where the two part.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "toy_model/training.hpp"
+
+namespace paro::test {
+
+// How far sharded training may be from one rank's. fp32: both round, in another order, once per
+// addition. 16 bits: the reference's gradients are not rounded at all.
+struct Tolerance {
+  double loss = 2e-5;    // relative
+  double norm = 1e-4;    // relative
+  double master = 5e-5;  // of masters, which are about 1, absolute
+};
+inline constexpr Tolerance kFloat32Tolerance{};
+inline constexpr Tolerance kFloat16Tolerance{5e-3, 2e-2, 1e-2};
+inline constexpr Tolerance kBfloat16Tolerance{2e-2, 1e-1, 4e-2};
+
+// "" or the first step, norm, decision or master that is not as on one rank.
+[[nodiscard]] std::string difference(const toy::Outcome& sharded,
+                                     const toy::Outcome& alone,
+                                     const Tolerance& tolerance);
+
+// Trains on this rank as one of a job: "" or what is wrong with the outcome, with the copies of
+// states on other ranks, with the bytes that were sent, or with the memory that was used.
+[[nodiscard]] std::string train_and_compare(ho_comm* comm,
+                                            const toy::Training& training,
+                                            const toy::Outcome& alone,
+                                            const Tolerance& tolerance);
+
+// Everything at once: a model of uneven units, clipping, a step that overflows.
+[[nodiscard]] toy::Training hard_training(const Strategy& strategy, uint32_t micro_batches);
+
+// Runs each training on each of `groups`' ranks; the first rank's complaint, by training.
+[[nodiscard]] std::vector<std::string> complaints(const char* groups,
+                                                  const std::vector<toy::Training>& trainings,
+                                                  const Tolerance& tolerance);
+
+// "IIG, 4 micro-batches, parameters bfloat16"
+[[nodiscard]] std::string name_of(const toy::Training& training);
+
+}  // namespace paro::test

@@ -1,0 +1,63 @@
+// Trains the toy model: on sharded states through a StepRunner, and on one rank without any of it.
+//
+// Both take the same global batches: rank r's micro-batch k of a step is samples (k n + r) c to
+// (k n + r + 1) c - 1 of that step, for n ranks and c samples. The lone rank adds the gradients of
+// all of them in double precision, and has its own optimizer arithmetic; so where the two agree,
+// sharding lost, doubled and mixed up nothing.
+#pragma once
+
+#include <horing.h>
+
+#include <functional>
+#include <vector>
+
+#include "run/step_runner.hpp"
+#include "toy_model/toy_model.hpp"
+
+namespace paro::toy {
+
+struct Training {
+  Configuration model;
+  RunnerConfig runner;  // units are filled in
+  uint32_t steps = 50;
+  uint32_t samples = 2;  // of a micro-batch
+};
+
+struct StepOutcome {
+  double loss = 0;  // mean over the global batch, before the step
+  double norm = 0;
+  bool applied = true;
+};
+
+struct Outcome {
+  std::vector<StepOutcome> steps;
+  std::vector<std::vector<float>> masters;  // whole, by unit
+};
+
+// The units of a model, as the runtime takes them.
+[[nodiscard]] std::vector<UnitShape> unit_shapes(const Model& model);
+// Every unit's initial values.
+[[nodiscard]] ho::Status load_initial(const Model& model, StepRunner& runner);
+// One step through all hooks; the mean loss of this rank's micro-batches.
+struct TrainedStep {
+  double loss = 0;
+  StepReport report;
+};
+[[nodiscard]] ho::Result<TrainedStep> train_step(const Model& model,
+                                                 StepRunner& runner,
+                                                 const Training& training,
+                                                 uint64_t step,
+                                                 uint32_t rank,
+                                                 uint32_t world);
+
+// Collective. `watch` sees the runner after each step.
+[[nodiscard]] ho::Result<Outcome> train_sharded(
+    ho_comm* comm,
+    const ho::GroupMap& groups,
+    Training training,
+    const std::function<ho::Status(StepRunner&)>& watch = {});
+
+// What `world` ranks should come to. Loss scaling is left out: it should not show.
+[[nodiscard]] Outcome train_alone(uint32_t world, const Training& training);
+
+}  // namespace paro::toy

@@ -1,0 +1,225 @@
+#include "planner/figures.hpp"
+
+#include <algorithm>
+
+#include "step/critical_path.hpp"
+#include "step/step_plan.hpp"
+
+namespace paro {
+namespace {
+
+using Link = ActionCost::Link;
+
+// More would take long to run in virtual time. kMostLayers layers have at least eight micro-batches
+// in it.
+constexpr uint64_t kMostActions = uint64_t{1} << 16U;
+constexpr uint64_t kActionsPerUnit = 7;  // at most, in a micro-batch; fewer than that in the end
+
+// What no collective uses may be 0; rates must not be.
+Links usable(const PlanRequest& request) {
+  Links links = request.links;
+  if (request.world.group_size == 1) {
+    links.intra_bytes_per_s = std::max(links.intra_bytes_per_s, 1.0);
+  }
+  if (request.world.group_count == 1) {
+    links.inter_bytes_per_s = std::max(links.inter_bytes_per_s, 1.0);
+    links.nics_per_group = std::max(links.nics_per_group, 1.0);
+  }
+  return links;
+}
+
+// Seconds of each action of a plan whose units are the request's layers.
+class ActionCosts {
+ public:
+  // Collectives on links of the kind `free` take no time.
+  ActionCosts(const PlanRequest& request, Link free)
+      : request_(request),
+        links_(usable(request)),
+        free_(free),
+        forward_s_(request.compute_s / 3 / request.micro_batches / request.layers) {}
+
+  [[nodiscard]] ActionCost of(const Action& action) const {
+    switch (action.act) {
+      case Act::kForward:
+        return {forward_s_, Link::kNone};
+      case Act::kBackward:
+        return {2 * forward_s_, Link::kNone};
+      case Act::kUpdate:
+      case Act::kAgree:  // a few bytes
+        return {};
+      case Act::kGather:
+      case Act::kReduceScatter:
+        return collective(action.domain, bytes_of(action.content));
+      case Act::kAllReduce:
+        break;
+    }
+    ActionCost cost = collective(action.domain, bytes_of(action.content));
+    cost.seconds *= 2;
+    return cost;
+  }
+
+ private:
+  [[nodiscard]] double bytes_of(Content content) const {
+    const ModelSize& model = request_.model;
+    switch (content) {
+      case Content::kParameters:
+        return request_.bytes.parameter * model.trainable / request_.layers;
+      case Content::kFrozen:
+        return request_.bytes.parameter * (model.parameters - model.trainable) / request_.layers;
+      case Content::kGradients:
+        return request_.bytes.gradient * model.trainable / request_.layers;
+      case Content::kNorm:
+        break;
+    }
+    return 0;
+  }
+
+  [[nodiscard]] ActionCost collective(Domain domain, double bytes) const {
+    const WorldShape& world = request_.world;
+    switch (domain) {
+      case Domain::kIntra:
+        return on(Link::kIntra, intra_seconds(bytes, world, links_));
+      case Domain::kInter:
+        return on(Link::kInter, inter_seconds(bytes / world.group_size, world, links_));
+      case Domain::kWorld:
+        break;
+    }
+    return on(world_link(), world_seconds(bytes, world, links_));
+  }
+
+  [[nodiscard]] ActionCost on(Link link, double seconds) const {
+    return {link == free_ ? 0 : seconds, link};
+  }
+
+  // The link that a world collective is slow on. HO-Ring keeps the other one busy too, but not for
+  // as long, which this leaves out.
+  [[nodiscard]] Link world_link() const {
+    const WorldShape& world = request_.world;
+    if (world.group_count == 1) {
+      return Link::kIntra;
+    }
+    if (links_.world == WorldAlgorithm::kRing) {
+      const bool inside =
+          world.group_size > 1 && links_.intra_bytes_per_s < links_.inter_bytes_per_s;
+      return inside ? Link::kIntra : Link::kInter;
+    }
+    const double inter_s = inter_seconds(1.0 / world.group_size, world, links_);
+    return intra_seconds(1, world, links_) > inter_s ? Link::kIntra : Link::kInter;
+  }
+
+  const PlanRequest& request_;
+  Links links_;
+  Link free_;
+  double forward_s_;
+};
+
+// A step with some number of micro-batches.
+struct Simulated {
+  double step_s = 0;
+  LinkTime intra;
+  LinkTime inter;
+};
+
+StepShape shape_of(const Strategy& strategy, const PlanRequest& request, uint32_t micro_batches) {
+  const ModelSize& model = request.model;
+  UnitShape unit;
+  // Only whether there are any matters here, the bytes are counted from the request.
+  unit.trained = 1;
+  unit.frozen = model.parameters > model.trainable ? 1 : 0;
+  StepShape shape;
+  shape.strategy = strategy;
+  shape.frozen = strategy.parameters;
+  shape.units.assign(request.layers, unit);
+  shape.micro_batches = micro_batches;
+  shape.prefetch = request.prefetch;
+  return shape;
+}
+
+double path_s(const StepPlan& plan, const PlanRequest& request, Link free) {
+  const ActionCosts costs(request, free);
+  return critical_path(plan, [&](const Action& action) { return costs.of(action); }).step_s;
+}
+
+ho::Result<Simulated> simulate(const Strategy& strategy,
+                               const PlanRequest& request,
+                               uint32_t micro_batches) {
+  HORING_ASSIGN(const StepPlan plan, build_step_plan(shape_of(strategy, request, micro_batches)));
+  Simulated simulated;
+  simulated.step_s = path_s(plan, request, Link::kNone);
+  simulated.intra.gain_s = simulated.step_s - path_s(plan, request, Link::kIntra);
+  simulated.inter.gain_s = simulated.step_s - path_s(plan, request, Link::kInter);
+  const ActionCosts costs(request, Link::kNone);
+  for (const Action& action : plan.actions) {
+    const ActionCost cost = costs.of(action);
+    simulated.intra.busy_s += cost.link == Link::kIntra ? cost.seconds : 0;
+    simulated.inter.busy_s += cost.link == Link::kInter ? cost.seconds : 0;
+  }
+  return simulated;
+}
+
+// What `value` gets to when it goes on, `times` over, as it went from `before` to itself.
+double carried_on(double before, double value, double times) {
+  return value + (value - before) * times;
+}
+
+LinkTime carried_on(const LinkTime& before, const LinkTime& value, double times) {
+  return {carried_on(before.busy_s, value.busy_s, times),
+          carried_on(before.gain_s, value.gain_s, times)};
+}
+
+// A step of very many micro-batches repeats itself in its middle, so that each further one adds
+// what the one before it added.
+ho::Result<Simulated> simulate_step(const Strategy& strategy, const PlanRequest& request) {
+  const uint64_t most_that_fit = kMostActions / (kActionsPerUnit * request.layers) - 1;
+  if (request.micro_batches <= most_that_fit) {
+    return simulate(strategy, request, request.micro_batches);
+  }
+  const auto many = static_cast<uint32_t>(most_that_fit);
+  const uint32_t few = many / 2;
+  HORING_ASSIGN(const Simulated longer_step, simulate(strategy, request, many));
+  HORING_ASSIGN(const Simulated shorter_step, simulate(strategy, request, few));
+  const double times = double{1} * (request.micro_batches - many) / (many - few);
+  return Simulated{carried_on(shorter_step.step_s, longer_step.step_s, times),
+                   carried_on(shorter_step.intra, longer_step.intra, times),
+                   carried_on(shorter_step.inter, longer_step.inter, times)};
+}
+
+MemoryNeed memory_of(const Strategy& strategy, const PlanRequest& request) {
+  const ModelSize& model = request.model;
+  MemoryNeed need;
+  need.states = state_bytes(strategy, model, request.bytes, request.world);
+  if (strategy.parameters != Scope::kReplicated) {
+    const double layer = request.bytes.parameter * model.parameters / request.layers;
+    need.gathered = layer * (double{1} + request.prefetch);
+  }
+  if (strategy.gradients != Scope::kReplicated) {
+    need.gradient_buffers =
+        request.bytes.gradient * model.trainable / request.layers * kGradientBuffers;
+  }
+  need.activations = request.activation_bytes;
+  return need;
+}
+
+}  // namespace
+
+ho::Result<StrategyFigures> figures_of(const Strategy& strategy, const PlanRequest& request) {
+  StrategyFigures figures;
+  figures.strategy = strategy;
+  figures.memory = memory_of(strategy, request);
+  if (request.memory_bytes > 0) {
+    figures.missing_bytes = std::max(figures.memory.total() - request.memory_bytes, 0.0);
+  }
+  StepTime& time = figures.time;
+  time.terms = step_seconds(strategy, request.model, request.bytes, request.world, usable(request));
+  time.communication_s = time.terms.communication(request.micro_batches);
+  time.paper_step_s = paper_step_seconds(time.communication_s, request.compute_s);
+  time.indicator = throughput_indicator(time.paper_step_s);
+  HORING_ASSIGN(const Simulated simulated, simulate_step(strategy, request));
+  time.step_s = std::max(simulated.step_s, request.compute_s);  // but for rounding it is no less
+  time.exposed_s = time.step_s - request.compute_s;
+  time.intra = simulated.intra;
+  time.inter = simulated.inter;
+  return figures;
+}
+
+}  // namespace paro

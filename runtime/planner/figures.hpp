@@ -1,0 +1,60 @@
+// What one strategy needs of a rank's memory, and how long its step takes. Pure.
+//
+// Memory: the model states; the buffers that the step plan works in, which are prefetch + 1 layers
+// of gathered parameters where parameters are split and kGradientBuffers layers of gradients where
+// gradients are; the activations that the request tells.
+//
+// Time: the terms of the paper's formula and its T, which takes it that all communication can hide
+// behind computation; and a step's critical path, which finds what really can. For that the step
+// plan of the strategy runs in virtual time, a unit per layer, each collective taking the seconds
+// that the same formulas give for one layer's bytes. So the seconds of the plan's collectives add
+// up to the formula's, and the two differ in what overlaps with what, and in nothing else.
+#pragma once
+
+#include "base/status.hpp"
+#include "cost/step_time.hpp"
+#include "planner/request.hpp"
+
+namespace paro {
+
+// Of one rank.
+struct MemoryNeed {
+  StateBytes states;
+  double gathered = 0;          // parameters of layers in use
+  double gradient_buffers = 0;  // gradients on their way to those who keep them
+  double activations = 0;
+  [[nodiscard]] double total() const {
+    return states.total() + gathered + gradient_buffers + activations;
+  }
+};
+
+// What one kind of links has to do with a step.
+struct LinkTime {
+  double busy_s = 0;  // the step's collectives on them, one after the other
+  double gain_s = 0;  // by how much the step would be shorter if they took no time at all
+};
+
+struct StepTime {
+  StepSeconds terms;
+  double communication_s = 0;  // of a step, as if nothing overlapped
+  double paper_step_s = 0;     // T
+  double indicator = 0;        // log(1/T); infinite where T is 0
+  double step_s = 0;           // the critical path
+  double exposed_s = 0;        // communication that computation does not hide
+  LinkTime intra;              // links inside groups
+  LinkTime inter;              // and between them
+};
+
+struct StrategyFigures {
+  Strategy strategy;
+  MemoryNeed memory;
+  StepTime time;
+  double missing_bytes = 0;  // 0: it fits, or the memory is not known
+  [[nodiscard]] bool fits() const { return missing_bytes == 0; }
+};
+
+// For a request that check() accepts.
+[[nodiscard]] ho::Result<StrategyFigures> figures_of(const Strategy& strategy,
+                                                     const PlanRequest& request);
+
+}  // namespace paro

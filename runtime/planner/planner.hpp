@@ -1,0 +1,40 @@
+// Recommends a strategy. Pure.
+//
+// All 14 are worked out, those that fit are put in order: by the step's critical path; where two
+// differ by less than one part in a thousand, by seconds of communication, which leave more room
+// for links that turn out slower; then by memory. The paper's T does not serve for that: every
+// strategy whose communication is below the computation has the same T.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "planner/figures.hpp"
+#include "planner/request.hpp"
+
+namespace paro {
+
+struct Recommendation {
+  std::vector<StrategyFigures> figures;  // of all 14, in the order of all_strategies()
+  std::vector<size_t> ranking;           // those of them that fit, the best first; may be empty
+  // One sentence with the figures that decided; where nothing fits, by how much, and what would
+  // help.
+  std::string why;
+
+  [[nodiscard]] const StrategyFigures* recommended() const { return place(0); }
+  [[nodiscard]] const StrategyFigures* runner_up() const { return place(1); }
+
+ private:
+  [[nodiscard]] const StrategyFigures* place(size_t at) const {
+    return at < ranking.size() ? &figures[ranking[at]] : nullptr;
+  }
+};
+
+[[nodiscard]] ho::Result<Recommendation> recommend(const PlanRequest& request);
+
+// Which figures count as equal in the order.
+inline constexpr double kTieShare = 1e-3;
+
+}  // namespace paro

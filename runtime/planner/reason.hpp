@@ -1,0 +1,13 @@
+// A recommendation in words. Pure.
+#pragma once
+
+#include <string>
+
+#include "planner/planner.hpp"
+
+namespace paro {
+
+// All but `why` of the recommendation is set.
+[[nodiscard]] std::string reason(const Recommendation& recommendation, const PlanRequest& request);
+
+}  // namespace paro

@@ -1,0 +1,34 @@
+// What a planner is asked about: a model, a cluster and a step, as numbers. Pure.
+//
+// Nothing is looked up or guessed. Activation memory, computation time and link rates depend on the
+// program and on the machines; whoever asks has measured them, or tries what they might be.
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.hpp"
+#include "cost/links.hpp"
+#include "cost/memory.hpp"
+
+namespace paro {
+
+inline constexpr uint32_t kMostLayers = 1024;
+
+struct PlanRequest {
+  ModelSize model;
+  uint32_t layers = 1;  // of equal size; each is gathered and reduced as one piece
+  BytesPerParameter bytes;
+  WorldShape world;
+  Links links;
+  double memory_bytes = 0;      // that a rank has; 0: not known, and everything fits
+  double activation_bytes = 0;  // that a rank needs
+  uint32_t micro_batches = 1;   // of a step
+  // Of a step, all micro-batches: a third forward, two thirds backward. The update is left out.
+  double compute_s = 0;
+  uint32_t prefetch = 1;  // layers gathered ahead of use, where parameters are split
+};
+
+// Ok, or which number cannot be, and what it may be.
+[[nodiscard]] ho::Status check(const PlanRequest& request);
+
+}  // namespace paro

@@ -1,0 +1,70 @@
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "catch.hpp"
+#include "planner/planner.hpp"
+#include "requests.hpp"
+
+namespace paro {
+namespace {
+
+struct Spoiled {
+  std::function<void(PlanRequest&)> spoil;
+  const char* message;
+};
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+TEST_CASE("numbers that cannot be are named, with what they may be") {
+  const std::vector<Spoiled> cases{
+      {[](PlanRequest& r) { r.model.parameters = 0; }, "parameters 0: takes 1 to"},
+      {[](PlanRequest& r) { r.model.parameters = kNan; }, "parameters nan: takes 1 to"},
+      {[](PlanRequest& r) { r.model.trainable = 8e9; },
+       "trained parameters 8000000000: takes 1 to 7000000000"},
+      {[](PlanRequest& r) { r.model.trainable = -1; }, "trained parameters -1: takes 1 to"},
+      {[](PlanRequest& r) { r.layers = 0; }, "layers 0: takes 1 to 1024"},
+      {[](PlanRequest& r) { r.layers = 1025; }, "layers 1025: takes 1 to 1024"},
+      {[](PlanRequest& r) { r.bytes.optimizer = -12; }, "bytes of optimizer state -12: takes 0"},
+      {[](PlanRequest& r) { r.world.group_count = 0; }, "groups 0: takes 1 to"},
+      {[](PlanRequest& r) { r.world.group_size = 0; }, "ranks of a group 0: takes 1 to"},
+      {[](PlanRequest& r) {
+         r.world = {1U << 16U, 1U << 16U};
+       },
+       "ranks 4294967296: takes 1 to"},
+      {[](PlanRequest& r) { r.links.intra_bytes_per_s = 0; }, "inside a group 0: takes 1 to"},
+      {[](PlanRequest& r) { r.links.inter_bytes_per_s = kInfinity; }, "of a NIC inf: takes 1 to"},
+      {[](PlanRequest& r) { r.links.nics_per_group = 0; }, "NICs of a group 0: takes 0.001 to"},
+      {[](PlanRequest& r) { r.memory_bytes = -1; }, "bytes of memory -1: takes 0 to"},
+      {[](PlanRequest& r) { r.activation_bytes = kNan; }, "bytes of activations nan: takes 0 to"},
+      {[](PlanRequest& r) { r.micro_batches = 0; }, "micro-batches 0: takes 1 to 1000000"},
+      {[](PlanRequest& r) { r.compute_s = -0.5; }, "seconds of computation -0.5: takes 0 to"},
+      {[](PlanRequest& r) { r.prefetch = 5000; }, "layers gathered ahead 5000: takes 0 to 1024"}};
+  for (const Spoiled& spoiled : cases) {
+    PlanRequest request = seven_billion();
+    spoiled.spoil(request);
+    const auto refused = recommend(request);
+    INFO(spoiled.message << "; got " << refused.status().message());
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.status().code() == ho::StatusCode::kInvalidArgument);
+    CHECK(refused.status().message().find(spoiled.message) != std::string::npos);
+  }
+}
+
+TEST_CASE("the largest request is worked out") {
+  PlanRequest request = request_for(1e15, 1e15, kMostLayers);
+  request.micro_batches = 1'000'000;
+  request.world = {1U << 10U, 1U << 10U};
+  request.compute_s = 1e9;
+  const Recommendation all = recommendation_for(request);
+  for (const StrategyFigures& row : all.figures) {
+    CHECK(std::isfinite(row.time.step_s));
+    CHECK(row.time.step_s >= 1e9);
+  }
+}
+
+}  // namespace paro

@@ -1,0 +1,252 @@
+// Memory and time of each strategy: the method's published and derived figures, and what must hold
+// between the formulas and the critical path.
+#include "planner/figures.hpp"
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "catch.hpp"
+#include "requests.hpp"
+
+namespace paro {
+namespace {
+
+// Equal to as many digits as the figure has.
+void check_figure(double value, double figure, double digit) {
+  CHECK(std::abs(value - figure) <= digit / 2 + 1e-9);
+}
+
+struct Figure {
+  double value;
+  double digit;
+};
+
+void check_communication(const PlanRequest& request, const std::map<std::string, Figure>& figures) {
+  const Recommendation all = recommendation_for(request);
+  for (const auto& [name, figure] : figures) {
+    INFO(name);
+    check_figure(row_of(all, name).time.communication_s, figure.value, figure.digit);
+  }
+}
+
+// Requests that differ in model, links and step.
+std::vector<PlanRequest> many_requests() {
+  std::vector<PlanRequest> requests;
+  for (const PlanRequest& base : {seven_billion(),
+                                  sixty_five_billion(),
+                                  request_for(7e9, 7e9 / 16, 32),
+                                  request_for(65e9, 195e6, 80)}) {
+    for (const WorldShape& world : {WorldShape{4, 8}, {1, 4}, {3, 1}, {16, 2}}) {
+      for (const double nics : {1.0, 4.0}) {
+        for (const auto algorithm : {WorldAlgorithm::kRing, WorldAlgorithm::kHoRing}) {
+          PlanRequest request = base;
+          request.world = world;
+          request.links.nics_per_group = nics;
+          request.links.world = algorithm;
+          request.micro_batches = 3;
+          requests.push_back(request);
+        }
+      }
+    }
+  }
+  return requests;
+}
+
+}  // namespace
+
+TEST_CASE("memory of 7B on 4 groups of 8") {
+  const std::map<std::string, double> figures{{"NNN", 112},
+                                              {"NNI", 38.5},
+                                              {"NNG", 30.6},
+                                              {"NII", 26.3},
+                                              {"INI", 26.3},
+                                              {"NIG", 18.4},
+                                              {"ING", 18.4},
+                                              {"NGG", 17.1},
+                                              {"GNG", 17.1},
+                                              {"III", 14},
+                                              {"IIG", 6.1},
+                                              {"IGG", 4.8},
+                                              {"GIG", 4.8},
+                                              {"GGG", 3.5}};
+  const Recommendation all = recommendation_for(seven_billion());
+  REQUIRE(all.figures.size() == figures.size());
+  for (const StrategyFigures& row : all.figures) {
+    INFO(letters(row.strategy));
+    check_figure(row.memory.states.total() / 1e9, figures.at(letters(row.strategy)), 0.1);
+  }
+}
+
+TEST_CASE("65B fits 80 GB with four strategies, buffers included") {
+  const std::map<std::string, double> figures{
+      {"IIG", 56.9}, {"IGG", 44.7}, {"GIG", 44.7}, {"GGG", 32.5}};
+  for (const StrategyFigures& row : recommendation_for(sixty_five_billion()).figures) {
+    const auto figure = figures.find(letters(row.strategy));
+    INFO(letters(row.strategy));
+    CHECK(row.fits() == (figure != figures.end()));
+    if (figure != figures.end()) {
+      check_figure(row.memory.states.total() / 1e9, figure->second, 0.1);
+    } else {
+      CHECK(row.missing_bytes == Approx(row.memory.total() - 80e9));
+    }
+  }
+}
+
+TEST_CASE("communication of 7B, a NIC for each rank") {
+  check_communication(seven_billion(),
+                      {{"NII", {0.80, 0.01}},
+                       {"INI", {1.29, 0.01}},
+                       {"III", {1.73, 0.01}},
+                       {"IIG", {1.73, 0.01}},
+                       {"NIG", {1.98, 0.01}},
+                       {"ING", {2.47, 0.01}},
+                       {"NNG", {2.71, 0.01}},
+                       {"IGG", {14.7, 0.1}},
+                       {"NGG", {14.9, 0.1}},
+                       {"GIG", {27.7, 0.1}},
+                       {"GNG", {28.5, 0.1}},
+                       {"GGG", {40.7, 0.1}}});
+}
+
+TEST_CASE("communication of 65B, a NIC for each rank") {
+  check_communication(
+      sixty_five_billion(),
+      {{"IIG", {16.1, 0.1}}, {"IGG", {136, 1}}, {"GIG", {258, 1}}, {"GGG", {378, 1}}});
+}
+
+TEST_CASE("communication of 7B where a group shares one NIC") {
+  PlanRequest request = seven_billion();
+  request.links.nics_per_group = 1;
+  check_communication(request,
+                      {{"NNI", {2.20, 0.01}},
+                       {"NII", {2.64, 0.01}},
+                       {"NNG", {2.71, 0.01}},
+                       {"NIG", {2.90, 0.01}},
+                       {"INI", {3.13, 0.01}},
+                       {"ING", {3.39, 0.01}},
+                       {"IIG", {3.57, 0.01}},
+                       {"III", {3.57, 0.01}}});
+}
+
+TEST_CASE("the paper's T and its indicator") {
+  const Recommendation all = recommendation_for(seven_billion());
+  CHECK(row_of(all, "NII").time.paper_step_s == 5.7);
+  CHECK(row_of(all, "NII").time.indicator == Approx(-std::log(5.7)));
+  CHECK(row_of(all, "GGG").time.paper_step_s == row_of(all, "GGG").time.communication_s);
+}
+
+TEST_CASE("collectives of the step plan take what the formula says") {
+  for (const PlanRequest& request : many_requests()) {
+    for (const StrategyFigures& row : recommendation_for(request).figures) {
+      INFO(letters(row.strategy) << " of " << request.model.parameters << " on "
+                                 << request.world.group_count << "x" << request.world.group_size);
+      const double busy_s = row.time.intra.busy_s + row.time.inter.busy_s;
+      CHECK(busy_s == Approx(row.time.communication_s).margin(1e-9));
+    }
+  }
+}
+
+TEST_CASE("a step is no shorter than computation or any link is busy, and no longer than all") {
+  for (const PlanRequest& request : many_requests()) {
+    for (const StrategyFigures& row : recommendation_for(request).figures) {
+      INFO(letters(row.strategy) << " of " << request.model.parameters << " on "
+                                 << request.world.group_count << "x" << request.world.group_size);
+      const StepTime& time = row.time;
+      const double rounding = 1e-9 * time.step_s;
+      CHECK(time.step_s >= time.intra.busy_s - rounding);
+      CHECK(time.step_s >= time.inter.busy_s - rounding);
+      CHECK(time.step_s <= request.compute_s + time.communication_s + rounding);
+      CHECK(time.exposed_s >= 0);
+      CHECK(time.step_s == Approx(request.compute_s + time.exposed_s));
+    }
+  }
+}
+
+TEST_CASE("more NICs make no strategy slower") {
+  for (const auto algorithm : {WorldAlgorithm::kRing, WorldAlgorithm::kHoRing}) {
+    PlanRequest request = seven_billion();
+    request.links.world = algorithm;
+    std::map<std::string, StepTime> before;
+    for (const double nics : {1.0, 2.0, 4.0, 8.0, 16.0}) {
+      request.links.nics_per_group = nics;
+      for (const StrategyFigures& row : recommendation_for(request).figures) {
+        const std::string name = letters(row.strategy);
+        INFO(name << " with " << nics << " NICs");
+        if (before.count(name) > 0) {
+          CHECK(row.time.communication_s <= before[name].communication_s);
+          CHECK(row.time.step_s <= before[name].step_s * (1 + 1e-9));
+        }
+        before[name] = row.time;
+      }
+    }
+  }
+}
+
+TEST_CASE("HO-Ring makes no strategy slower than flat rings") {
+  for (PlanRequest request : {seven_billion(), sixty_five_billion()}) {
+    for (const double nics : {1.0, 8.0}) {
+      request.links.nics_per_group = nics;
+      request.links.world = WorldAlgorithm::kRing;
+      const Recommendation ring = recommendation_for(request);
+      request.links.world = WorldAlgorithm::kHoRing;
+      for (const StrategyFigures& row : recommendation_for(request).figures) {
+        INFO(letters(row.strategy) << " with " << nics << " NICs");
+        const StepTime& flat = row_of(ring, letters(row.strategy)).time;
+        CHECK(row.time.communication_s <= flat.communication_s);
+        CHECK(row.time.step_s <= flat.step_s * (1 + 1e-9));
+      }
+    }
+  }
+}
+
+TEST_CASE("what is split is worked on in buffers") {
+  PlanRequest request = seven_billion();
+  request.activation_bytes = 3e9;
+  const double layer_bytes = 2 * 7e9 / 32;
+  Recommendation all = recommendation_for(request);
+  CHECK(row_of(all, "NNI").memory.total() == row_of(all, "NNI").memory.states.total() + 3e9);
+  CHECK(row_of(all, "ING").memory.gathered == Approx(2 * layer_bytes));
+  CHECK(row_of(all, "ING").memory.gradient_buffers == 0);
+  CHECK(row_of(all, "NIG").memory.gathered == 0);
+  CHECK(row_of(all, "NIG").memory.gradient_buffers == Approx(2 * layer_bytes));
+  request.prefetch = 3;
+  all = recommendation_for(request);
+  CHECK(row_of(all, "GGG").memory.gathered == Approx(4 * layer_bytes));
+}
+
+TEST_CASE("gathering ahead hides gathers") {
+  PlanRequest request = seven_billion();
+  request.prefetch = 0;
+  const double without = row_of(recommendation_for(request), "IIG").time.exposed_s;
+  request.prefetch = 1;
+  CHECK(row_of(recommendation_for(request), "IIG").time.exposed_s < without / 2);
+}
+
+TEST_CASE("a step of very many micro-batches") {
+  PlanRequest request = seven_billion();
+  request.micro_batches = 100'000;
+  request.compute_s = 0;
+  // With no computation GGG's collectives share one link, one after the other or at once.
+  const Recommendation busy = recommendation_for(request);
+  CHECK(row_of(busy, "GGG").time.step_s == Approx(row_of(busy, "GGG").time.communication_s));
+  CHECK(row_of(busy, "GGG").time.inter.busy_s == Approx(row_of(busy, "GGG").time.communication_s));
+  // With much computation it hides all but the ends of a step, which do not grow.
+  request.compute_s = 57'000;
+  const Recommendation calm = recommendation_for(request);
+  const double exposed_s = row_of(recommendation_for(seven_billion()), "NIG").time.exposed_s;
+  CHECK(row_of(calm, "NIG").time.exposed_s == Approx(exposed_s).margin(0.01));
+}
+
+TEST_CASE("links that are not there need no rate") {
+  PlanRequest request = seven_billion();
+  request.world = {1, 1};
+  request.links = {0, 0, 0, WorldAlgorithm::kHoRing};
+  for (const StrategyFigures& row : recommendation_for(request).figures) {
+    CHECK(row.time.communication_s == 0);
+    CHECK(row.time.step_s == Approx(5.7));
+  }
+}
+
+}  // namespace paro

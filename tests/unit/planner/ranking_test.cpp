@@ -1,0 +1,173 @@
+// Which strategy is recommended, and why.
+#include <vector>
+
+#include "catch.hpp"
+#include "planner/planner.hpp"
+#include "requests.hpp"
+
+namespace paro {
+namespace {
+
+bool mentions(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
+
+double step_s(const Recommendation& all, const std::string& name) {
+  return row_of(all, name).time.step_s;
+}
+
+// Communication grows, or stays, from each to the next.
+void check_communication_order(const PlanRequest& request, const std::vector<std::string>& names) {
+  const Recommendation all = recommendation_for(request);
+  for (size_t i = 1; i < names.size(); ++i) {
+    INFO(names[i - 1] << " before " << names[i]);
+    const double before = row_of(all, names[i - 1]).time.communication_s;
+    CHECK(before <= row_of(all, names[i]).time.communication_s * (1 + 1e-9));
+  }
+}
+
+std::string name_of(const StrategyFigures* figures) {
+  return figures == nullptr ? "none" : letters(figures->strategy);
+}
+
+}  // namespace
+
+TEST_CASE("7B by communication, a NIC for each rank") {
+  check_communication_order(
+      seven_billion(),
+      {"NNI", "NII", "INI", "III", "IIG", "NIG", "ING", "NNG", "IGG", "NGG", "GIG", "GNG", "GGG"});
+}
+
+TEST_CASE("7B by communication where a group shares one NIC") {
+  PlanRequest request = seven_billion();
+  request.links.nics_per_group = 1;
+  check_communication_order(request, {"NNI", "NII", "NNG", "NIG", "INI", "ING", "IIG", "III"});
+}
+
+TEST_CASE("the paper's picks are faster than what it compares them with") {
+  const Recommendation full7 = recommendation_for(seven_billion());
+  CHECK(step_s(full7, "IIG") < step_s(full7, "GGG"));
+  CHECK(step_s(full7, "NII") < step_s(full7, "NGG"));
+  CHECK(step_s(full7, "NNI") < step_s(full7, "NNG"));
+
+  PlanRequest request = request_for(7e9, 7e9 / 16, 32);
+  request.compute_s = 4;
+  const Recommendation part7 = recommendation_for(request);
+  CHECK(step_s(part7, "NIG") < step_s(part7, "NGG"));
+  CHECK(step_s(part7, "NII") < step_s(part7, "NIG"));
+
+  const Recommendation full65 = recommendation_for(sixty_five_billion());
+  CHECK(step_s(full65, "IIG") < step_s(full65, "GGG"));
+  CHECK(name_of(full65.recommended()) == "IIG");
+
+  request = request_for(65e9, 65e9 / 16, 80);
+  request.compute_s = 40;
+  const Recommendation part65 = recommendation_for(request);
+  CHECK(step_s(part65, "III") < step_s(part65, "GGG"));
+  CHECK(step_s(part65, "IIG") < step_s(part65, "GGG"));
+
+  request = request_for(65e9, 65e9 * 3 / 1000, 80);
+  request.compute_s = 36;
+  const Recommendation tuned65 = recommendation_for(request);
+  CHECK(step_s(tuned65, "ING") < step_s(tuned65, "GGG"));
+
+  request = sixty_five_billion();
+  request.world.group_count = 8;
+  const Recommendation wide65 = recommendation_for(request);
+  CHECK(step_s(wide65, "IIG") < step_s(wide65, "GGG"));
+}
+
+TEST_CASE("only what fits is ranked, by the critical path") {
+  const Recommendation all = recommendation_for(sixty_five_billion());
+  std::vector<std::string> names;
+  for (const size_t row : all.ranking) {
+    names.push_back(letters(all.figures[row].strategy));
+  }
+  CHECK(names == std::vector<std::string>{"IIG", "IGG", "GIG", "GGG"});
+  CHECK(name_of(all.runner_up()) == "IGG");
+}
+
+TEST_CASE("where memory is not known everything fits") {
+  PlanRequest request = sixty_five_billion();
+  request.memory_bytes = 0;
+  const Recommendation all = recommendation_for(request);
+  CHECK(all.ranking.size() == kStrategyCount);
+  CHECK(mentions(all.why, "memory is not known"));
+}
+
+TEST_CASE("the NICs of a group decide") {
+  PlanRequest request = seven_billion();
+  request.compute_s = 0;
+  CHECK(name_of(recommendation_for(request).recommended()) == "NNI");
+  request.links.nics_per_group = 1;
+  request.links.world = WorldAlgorithm::kHoRing;
+  CHECK(name_of(recommendation_for(request).recommended()) == "NNG");
+}
+
+TEST_CASE("strategies with the same T differ in what they expose") {
+  const Recommendation all = recommendation_for(seven_billion());
+  const StepTime& nii = row_of(all, "NII").time;
+  const StepTime& nig = row_of(all, "NIG").time;
+  CHECK(nii.paper_step_s == nig.paper_step_s);
+  CHECK(nii.exposed_s < nig.exposed_s);
+}
+
+TEST_CASE("steps that take as long are told apart by communication, then by memory") {
+  PlanRequest request = seven_billion();
+  request.compute_s = 1000;
+  const Recommendation calm = recommendation_for(request);
+  CHECK(name_of(calm.recommended()) == "NNI");
+  CHECK(name_of(calm.runner_up()) == "NII");
+  CHECK(mentions(calm.why, "takes as long but communicates for"));
+
+  // One group: I and G are the same set of ranks, and so is their time.
+  request = request_for(7e9, 7e9, 32);
+  request.world = {1, 8};
+  const Recommendation alone = recommendation_for(request);
+  const StrategyFigures& best = *alone.recommended();
+  for (const StrategyFigures& row : alone.figures) {
+    CHECK((row.time.step_s > best.time.step_s * (1 + kTieShare) ||
+           row.time.communication_s > best.time.communication_s * (1 + kTieShare) ||
+           row.memory.total() >= best.memory.total() || !row.fits()));
+  }
+}
+
+TEST_CASE("the reason names the figures") {
+  const std::string why = recommendation_for(sixty_five_billion()).why;
+  for (const char* words : {"IIG takes 55.2 s a step, 1.25 s of it exposed",
+                            "the links between groups are the bottleneck",
+                            "63.4 GB of 80 GB per rank, 16.6 GB to spare",
+                            "the runner-up IGG would take 143 s, 89.2 s of it exposed",
+                            "INI would take 54 s but lacks 167 GB"}) {
+    INFO(why);
+    CHECK(mentions(why, words));
+  }
+}
+
+TEST_CASE("where nothing fits the reason says by how much and from how many groups on") {
+  PlanRequest request = sixty_five_billion();
+  request.memory_bytes = 16e9;
+  const Recommendation none = recommendation_for(request);
+  CHECK(none.recommended() == nullptr);
+  CHECK(none.runner_up() == nullptr);
+  INFO(none.why);
+  CHECK(mentions(none.why, "nothing fits: GGG needs the least, 39 GB of 16 GB per rank"));
+  CHECK(mentions(none.why, "lacks 23 GB"));
+  REQUIRE(mentions(none.why, "GGG fits from 14 groups of 8 on"));
+  request.world.group_count = 13;
+  CHECK(recommendation_for(request).ranking.empty());
+  request.world.group_count = 14;
+  CHECK(name_of(recommendation_for(request).recommended()) == "GGG");
+}
+
+TEST_CASE("where no number of groups is enough the reason says what else might be") {
+  PlanRequest request = seven_billion();
+  request.memory_bytes = 10e9;
+  request.activation_bytes = 12e9;
+  const std::string why = recommendation_for(request).why;
+  INFO(why);
+  CHECK(mentions(why, "no number of further groups is enough"));
+  CHECK(mentions(why, "a smaller micro-batch, or recomputing activations"));
+}
+
+}  // namespace paro

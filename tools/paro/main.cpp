@@ -6,6 +6,7 @@
 
 #include "paro/plan_command.hpp"
 #include "paro/strategies_command.hpp"
+#include "paro/train_command.hpp"
 
 namespace paro::tool {
 namespace {
@@ -20,6 +21,8 @@ constexpr std::array kCommands{
     Command{"plan",
             plan_command,
             "memory and time of each strategy on a cluster, and which one to take"},
+    Command{
+        "train", train_command, "the toy model in a running job, with one strategy or with all"},
     Command{"strategies", strategies_command, "the 14 strategies and what they are known as"},
 };
 

@@ -1,5 +1,7 @@
 #include "toy_model/training.hpp"
 
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace paro::toy {
@@ -12,12 +14,23 @@ ho::Result<double> mean_over(ho_comm* comm, double value) {
   return mean;
 }
 
+// Runs a unit's computation, which takes at least so long; how long it took.
+template <typename Body>
+uint64_t timed(std::chrono::nanoseconds least, const Body& body) {
+  const auto start = std::chrono::steady_clock::now();
+  body();
+  std::this_thread::sleep_until(start + least);
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
+          .count());
+}
+
 }  // namespace
 
-std::vector<UnitShape> unit_shapes(const Model& model) {
+std::vector<UnitShape> unit_shapes(const Model& model, uint64_t unit_elements) {
   std::vector<UnitShape> shapes;
   for (const UnitCounts& unit : model.units()) {
-    shapes.push_back({unit.name, unit.trained, unit.frozen});
+    shapes.push_back({unit.name, std::max(unit.trained, unit_elements), unit.frozen});
   }
   return shapes;
 }
@@ -27,6 +40,7 @@ ho::Status load_initial(const Model& model, StepRunner& runner) {
     std::vector<float> trained(model.units()[u].trained);
     std::vector<float> frozen(model.units()[u].frozen);
     model.initial(u, trained, frozen);
+    trained.resize(runner.config().units[u].trained);
     HORING_TRY(runner.load(u, trained, frozen));
   }
   return {};
@@ -46,16 +60,20 @@ ho::Result<TrainedStep> train_step(const Model& model,
     Pass pass = model.begin(model.batch_of(step, {first, training.samples}));
     for (uint32_t u = 0; u < units; ++u) {
       HORING_ASSIGN(const UnitView view, runner.before_forward(u));
-      model.forward(u, {config.parameter_dtype, view.trained, view.frozen}, pass);
+      trained.compute_ns += timed(training.forward_time, [&] {
+        model.forward(u, {config.parameter_dtype, view.trained, view.frozen}, pass);
+      });
       HORING_TRY(runner.after_forward(u));
     }
     for (uint32_t u = units; u-- > 0;) {
       HORING_ASSIGN(const UnitView view, runner.before_backward(u));
-      model.backward(u,
-                     {config.parameter_dtype, view.trained, view.frozen},
-                     {config.gradient_dtype, view.gradients},
-                     pass,
-                     runner.loss_scale());
+      trained.compute_ns += timed(2 * training.forward_time, [&] {
+        model.backward(u,
+                       {config.parameter_dtype, view.trained, view.frozen},
+                       {config.gradient_dtype, view.gradients},
+                       pass,
+                       runner.loss_scale());
+      });
       HORING_TRY(runner.after_backward(u));
     }
     trained.loss += pass.loss / config.micro_batches;
@@ -69,7 +87,7 @@ ho::Result<Outcome> train_sharded(ho_comm* comm,
                                   Training training,
                                   const std::function<ho::Status(StepRunner&)>& watch) {
   HORING_ASSIGN(const Model model, Model::make(training.model));
-  training.runner.units = unit_shapes(model);
+  training.runner.units = unit_shapes(model, training.unit_elements);
   HostMemory memory;
   HORING_ASSIGN(const auto runner, StepRunner::create(comm, groups, training.runner, memory));
   HORING_TRY(load_initial(model, *runner));
@@ -86,8 +104,9 @@ ho::Result<Outcome> train_sharded(ho_comm* comm,
     }
   }
   for (uint32_t u = 0; u < model.units().size(); ++u) {
-    outcome.masters.emplace_back(model.units()[u].trained);
+    outcome.masters.emplace_back(training.runner.units[u].trained);
     HORING_TRY(runner->read_masters(u, outcome.masters.back()));
+    outcome.masters.back().resize(model.units()[u].trained);
   }
   return outcome;
 }

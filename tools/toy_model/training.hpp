@@ -8,6 +8,7 @@
 
 #include <horing.h>
 
+#include <chrono>
 #include <functional>
 #include <vector>
 
@@ -21,6 +22,12 @@ struct Training {
   RunnerConfig runner;  // units are filled in
   uint32_t steps = 50;
   uint32_t samples = 2;  // of a micro-batch
+  // Every unit is filled up to this many trained elements, which the model does not use: as many
+  // bytes as a large model has, without its arithmetic.
+  uint64_t unit_elements = 0;
+  // A unit's forward pass takes at least this long, its backward pass twice as long, as if a device
+  // did it: the process sleeps.
+  std::chrono::nanoseconds forward_time{0};
 };
 
 struct StepOutcome {
@@ -35,12 +42,13 @@ struct Outcome {
 };
 
 // The units of a model, as the runtime takes them.
-[[nodiscard]] std::vector<UnitShape> unit_shapes(const Model& model);
-// Every unit's initial values.
+[[nodiscard]] std::vector<UnitShape> unit_shapes(const Model& model, uint64_t unit_elements);
+// Every unit's initial values; zeros in what fills it up.
 [[nodiscard]] ho::Status load_initial(const Model& model, StepRunner& runner);
 // One step through all hooks; the mean loss of this rank's micro-batches.
 struct TrainedStep {
   double loss = 0;
+  uint64_t compute_ns = 0;  // in units, sleep included
   StepReport report;
 };
 [[nodiscard]] ho::Result<TrainedStep> train_step(const Model& model,

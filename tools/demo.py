@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The three collectives with three algorithms on an emulated cluster: a table and a picture.
+"""The three collectives with three algorithms on an emulated cluster: a table and a picture. Then the
+planner's choice for a small model there, and training with it; or, with --ablation, that model with
+each of the 14 strategies.
 
 usage: demo.py [--build build] [--svg build/quickstart.svg] [--groups 4x4] [--rails 4]
-               [--rail-rate 200mbit] [--sizes 64K,1M,4M,16M]
+               [--rail-rate 200mbit] [--sizes 64K,1M,4M,16M] [--ablation]
 
 All measurements run on one cluster: this script starts itself inside `horing cluster`.
 """
@@ -18,6 +20,7 @@ import time
 sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
 import demo_picture  # noqa: E402
+import demo_training  # noqa: E402
 
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce")
 ALGORITHMS = ("ring", "multi_ring", "ho_ring")
@@ -41,15 +44,20 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
     add("--build", default="build", help="[%(default)s]")
-    add("--svg", default="build/quickstart.svg", help="where the picture goes [%(default)s]")
+    add("--svg", help="where the picture goes [build/quickstart.svg, or build/ablation.svg]")
     add("--groups", default="4x4", help="nodes x ranks [%(default)s]")
     add("--rails", default="4", help="[%(default)s]")
     add("--rail-rate", default="200mbit", help="[%(default)s]")
     add("--sizes", default="64K,1M,4M,16M", help="total bytes of an operation [%(default)s]")
     add("--iterations", type=int, default=20,
         help="operations timed per size; a fifth of it from 8 MiB on [%(default)s]")
+    add("--ablation", action="store_true",
+        help="instead: train a small model with each of the 14 strategies")
     add("--inner", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not options.svg:
+        options.svg = f"build/{'ablation' if options.ablation else 'quickstart'}.svg"
+    return options
 
 
 def say(text):
@@ -139,6 +147,9 @@ def explanation(options, emulation):
 
 
 def inner(options):
+    if options.ablation:
+        demo_training.ablation(options)
+        return
     rows = measure_all(options)
     emulation = rows[0]["emulation"]
     print("\n" + table(rows))
@@ -150,6 +161,7 @@ def inner(options):
     title = f"{options.groups} ranks, {options.rails} rails of {options.rail_rate}, {how}"
     pathlib.Path(options.svg).write_text(demo_picture.draw(title, panels, size_text))
     print(f"\npicture: {options.svg}")
+    demo_training.plan_and_train(options)
 
 
 def main():

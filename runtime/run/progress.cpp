@@ -7,6 +7,7 @@ namespace paro {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr std::array kCollectives{Channel::kReductions, Channel::kSyncs, Channel::kGathers};
 
 uint64_t ns_since(Clock::time_point start) {
   return static_cast<uint64_t>(
@@ -151,10 +152,10 @@ ho::Status StepRunner::start_what_can(Channel channel) {
 
 ho::Status StepRunner::pump() {
   HORING_TRY(broken_);
-  for (const Channel channel : {Channel::kReductions, Channel::kGathers}) {
+  for (const Channel channel : kCollectives) {
     HORING_TRY(complete_what_is_over(channel));
   }
-  for (const Channel channel : {Channel::kReductions, Channel::kGathers}) {
+  for (const Channel channel : kCollectives) {
     HORING_TRY(start_what_can(channel));
   }
   return {};

@@ -3,7 +3,6 @@
 
 #include "optim/gradients.hpp"
 #include "run/step_runner.hpp"
-#include "step/verify.hpp"
 
 namespace paro {
 namespace {
@@ -33,19 +32,20 @@ double StepRunner::averaging_factor() const {
 }
 
 ho::Status StepRunner::start_agree(Transfer& transfer) {
-  const bool counts = counts_once(config_.strategy.optimizer, domains_->groups(), domains_->self());
   const double factor = averaging_factor();
   Norm norm;
   block_.resize(kBlockElements);
-  for (UnitState& unit : units_) {
-    in_blocks(unit.master().ranges(), [&](uint64_t begin, uint64_t count) {
+  // World parts hold each element once, whatever copies of it there are, and lie inside what a rank
+  // has of the gradients' sums at any scope of the optimizer.
+  for (size_t u = 0; u < units_.size(); ++u) {
+    const auto& parts = layouts_[u].trained.owned(Scope::kWorld, domains_->self());
+    in_blocks(parts, [&](uint64_t begin, uint64_t count) {
       const std::span<float> block(block_.data(), count);
-      unscale(config_.gradient_dtype, unit.sums.at(begin), factor, block);
+      unscale(config_.gradient_dtype, units_[u].sums.at(begin), factor, block);
       norm += norm_of(block);
     });
   }
-  // Every rank's word on what is not finite, but each element's square once.
-  agreed_ = {counts ? norm.squared : 0, static_cast<double>(norm.not_finite)};
+  agreed_ = {norm.squared, static_cast<double>(norm.not_finite)};
   if (config_.mistake == Mistake::kNormOverGroup) {
     return transfer.all_reduce(domains_->intra(), agreed_.data(), 1);
   }

@@ -184,7 +184,7 @@ class Builder {
     if (strategy().optimizer == strategy().parameters) {
       return;
     }
-    Action sync{Act::kGather, Phase::kSyncP, Channel::kGathers, unit, last_micro_batch};
+    Action sync{Act::kGather, Phase::kSyncP, Channel::kSyncs, unit, last_micro_batch};
     sync.domain = gather_domain(strategy().optimizer, strategy().parameters);
     sync.from = strategy().optimizer;
     sync.to = strategy().parameters;

@@ -87,9 +87,11 @@ std::string_view to_string(Channel channel) {
     case Channel::kGathers:
       return "gathers";
     case Channel::kReductions:
+      return "reductions";
+    case Channel::kSyncs:
       break;
   }
-  return "reductions";
+  return "syncs";
 }
 
 std::string describe(const StepPlan& plan, const Action& action) {

@@ -1,7 +1,8 @@
 // What one training step does, and in which order. Pure.
 //
-// A plan is a list of actions, the same on every rank. Three channels carry them out at once:
-// computation, gathers, and reductions. Each starts its actions in the order of the list; the
+// A plan is a list of actions, the same on every rank. Four channels carry them out at once:
+// computation, gathers, reductions, and the gathers of sync-p, which the next step's gathers need
+// not wait for. Each starts its actions in the order of the list; the
 // collectives of a channel may be under way together, computations never are. An action starts when
 // those that it comes after have ended: in this step (`after`) and in the one before
 // (`after_previous`).
@@ -53,8 +54,8 @@ enum class Content : uint8_t {
 
 enum class Phase : uint8_t { kForward, kBackward, kSyncG, kUpdate, kSyncP };
 
-enum class Channel : uint8_t { kCompute, kGathers, kReductions };
-inline constexpr size_t kChannelCount = 3;
+enum class Channel : uint8_t { kCompute, kGathers, kReductions, kSyncs };
+inline constexpr size_t kChannelCount = 4;
 
 using ActionId = uint32_t;  // index into StepPlan::actions
 

@@ -10,7 +10,6 @@ namespace paro {
 namespace {
 
 using ho::GlobalRank;
-using ho::GroupIndex;
 
 constexpr int32_t kAbsent = -1;
 
@@ -227,15 +226,15 @@ class Run {
     return {};
   }
 
-  // Exactly one copy of each part goes into the norm.
+  // Each rank adds the squares of its world parts.
   [[nodiscard]] ho::Status agree() const {
     const Scope scope = plan_.shape.strategy.optimizer;
     for (const Symbols& symbols : trained_) {
       for (size_t a = 0; a < symbols.count(); ++a) {
         uint32_t copies = 0;
         for (uint32_t r = 0; r < symbols.ranks(); ++r) {
-          copies +=
-              counts_once(scope, groups_, GlobalRank(r)) && symbols.owns(scope, r, a) ? 1U : 0U;
+          const bool counts = symbols.owns(Scope::kWorld, r, a);
+          copies += counts && symbols.owns(scope, r, a) ? 1U : 0U;
         }
         if (copies != 1) {
           return wrong("part " + std::to_string(a) + " is " + std::to_string(copies) +
@@ -301,18 +300,6 @@ class Run {
 };
 
 }  // namespace
-
-bool counts_once(Scope scope, const ho::GroupMap& groups, GlobalRank rank) {
-  switch (scope) {
-    case Scope::kReplicated:
-      return rank == GlobalRank(0);
-    case Scope::kGroup:
-      return groups.group_of(rank) == GroupIndex(0);
-    case Scope::kWorld:
-      break;
-  }
-  return true;
-}
 
 ho::Status verify(const StepPlan& plan,
                   const std::vector<UnitLayout>& layouts,

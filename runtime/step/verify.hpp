@@ -6,7 +6,7 @@
 //  - a forward or backward finds all of its unit's parameters, all after the same number of
 //  updates;
 //  - at each update every share of every micro-batch is in the gradient exactly once;
-//  - each parameter is exactly once in the norm;
+//  - each parameter's gradient is exactly once in the norm, on a rank that has its sum;
 //  - at the end every copy of every parameter has seen every update.
 // Then no two actions that may run at the same time use a buffer that one of them writes: so what
 // holds in the order of the list holds in every order.
@@ -19,10 +19,6 @@
 #include "step/step_plan.hpp"
 
 namespace paro {
-
-// Whether a rank's share of a state at `scope` counts when something is added up over the world:
-// exactly one copy of each element does.
-[[nodiscard]] bool counts_once(Scope scope, const ho::GroupMap& groups, ho::GlobalRank rank);
 
 [[nodiscard]] ho::Status verify(const StepPlan& plan,
                                 const std::vector<UnitLayout>& layouts,

@@ -67,7 +67,12 @@ PlanRequest measured_links(horing::Communicator& job) {
   PlanRequest request;
   std::vector<std::string> notes;
   const auto facts = facts_of(measure_job(job), notes);
-  if (!facts.ok() || !apply(*facts, request).ok()) {
+  const ho::Status status = facts.ok() ? apply(*facts, request) : facts.status();
+  if (!status.ok()) {
+    if (job.rank() == 0) {
+      std::fprintf(
+          stderr, "paro train: what the plan says is left out: %s\n", status.message().c_str());
+    }
     request.world = {0, 0};
   }
   return request;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <string>
 
 #include "run/step_runner.hpp"
@@ -97,6 +98,25 @@ ho::Result<std::vector<uint64_t>> everybodys(ho_comm* comm, std::span<const uint
   HORING_TRY(checked(ho_all_gather(
       comm, values.data(), all.data(), values.size(), HO_UINT64, nullptr, nullptr, nullptr)));
   return all;
+}
+
+ho::Status everybody_ok(ho_comm* comm, const ho::Status& mine) {
+  // The code, and as much of the message as makes a sentence.
+  std::array<uint64_t, 64> word{static_cast<uint64_t>(mine.code())};
+  constexpr size_t kTextBytes = sizeof word - sizeof word[0] - 1;
+  std::memcpy(&word[1], mine.message().data(), std::min<size_t>(mine.message().size(), kTextBytes));
+  const auto all = everybodys(comm, word);
+  HORING_TRY(mine);
+  HORING_TRY(all.status());
+  for (size_t rank = 0; rank * word.size() < all.value().size(); ++rank) {
+    const uint64_t* const theirs = &all.value()[rank * word.size()];
+    if (theirs[0] != 0) {
+      return {static_cast<ho::StatusCode>(theirs[0]),
+              "rank " + std::to_string(rank) +
+                  " cannot take part: " + reinterpret_cast<const char*>(theirs + 1)};
+    }
+  }
+  return {};
 }
 
 ho::Status agree_on_config(ho_comm* comm, const RunnerConfig& config, const ho::GroupMap& groups) {

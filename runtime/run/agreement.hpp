@@ -18,6 +18,9 @@ struct RunnerConfig;
 [[nodiscard]] ho::Result<std::vector<uint64_t>> everybodys(ho_comm* comm,
                                                            std::span<const uint64_t> values);
 
+// Ok on every rank, or on none: this rank's own error, or what the first rank that has one says.
+[[nodiscard]] ho::Status everybody_ok(ho_comm* comm, const ho::Status& mine);
+
 // Ok on every rank, or on none: which ranks differ in what.
 [[nodiscard]] ho::Status agree_on_config(ho_comm* comm,
                                          const RunnerConfig& config,

@@ -1,5 +1,7 @@
 // What the runner tells of its states, and how it goes on after an error.
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <map>
 
 #include "optim/gradients.hpp"
@@ -155,21 +157,52 @@ ho::Status StepRunner::read_masters(uint32_t unit, std::span<float> trained) {
   return {};
 }
 
+ho::Status StepRunner::agree_on_progress(ho_comm* comm) const {
+  const LossScaleState scale = scale_.state();
+  const std::array<uint64_t, 5> mine{applied_,
+                                     std::bit_cast<uint64_t>(scale.value),
+                                     scale.good_steps,
+                                     domains_->self().value(),
+                                     torn_ ? uint64_t{1} : 0};
+  HORING_ASSIGN(const auto all, everybodys(comm, mine));
+  const auto refused = [](size_t rank, const std::string& why) {
+    return ho::Status(ho::StatusCode::kMismatch, "rejoin: rank " + std::to_string(rank) + why);
+  };
+  for (size_t rank = 0; rank * mine.size() < all.size(); ++rank) {
+    const uint64_t* const theirs = &all[rank * mine.size()];
+    if (theirs[3] != rank) {
+      return refused(rank,
+                     " of the new communicator was rank " + std::to_string(theirs[3]) +
+                         "; shards go by rank, so every rank must keep its number");
+    }
+    if (theirs[4] != 0) {
+      return refused(rank, "'s optimizer failed in the middle of an update; load a checkpoint");
+    }
+    if (theirs[0] != all[0]) {
+      return refused(rank,
+                     " has applied " + std::to_string(theirs[0]) + " steps, rank 0 " +
+                         std::to_string(all[0]) +
+                         ": the step that failed reached only some of them; load a checkpoint");
+    }
+    if (theirs[1] != all[1] || theirs[2] != all[2]) {
+      return refused(rank,
+                     " has another loss scale than rank 0: the step that failed overflowed, and "
+                     "only some of them know; load a checkpoint");
+    }
+  }
+  return {};
+}
+
 ho::Status StepRunner::rejoin(ho_comm* comm) {
   for (auto& channel : running_) {
     channel.clear();
   }
-  const ho::GroupMap groups = domains_->groups();
-  const uint64_t applied = applied_;
-  HORING_ASSIGN(const auto all, everybodys(comm, {&applied, 1}));
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] != all[0]) {
-      return {ho::StatusCode::kMismatch,
-              "rejoin: rank 0 has applied " + std::to_string(all[0]) + " steps, rank " +
-                  std::to_string(rank) + " " + std::to_string(all[rank]) +
-                  ": the step that failed reached only some of them; load a checkpoint"};
-    }
+  // Until it ends well: what was under way is gone.
+  if (broken_.ok()) {
+    broken_ = {ho::StatusCode::kAborted, "this runner's rejoin() failed"};
   }
+  const ho::GroupMap groups = domains_->groups();
+  HORING_TRY(agree_on_progress(comm));
   HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
   domains_ = std::make_unique<Domains>(std::move(domains));
   trained_routes_.clear();

@@ -65,7 +65,9 @@ StepRunner::~StepRunner() {
   // What step() left under way ends by itself; what hooks started may wait for ranks that have
   // left.
   if (in_step_ && broken_.ok() && domains_ != nullptr) {
-    domains_->abort("a rank destroyed its runner in the middle of a step");
+    domains_->abort(("rank " + std::to_string(domains_->self().value()) +
+                     " destroyed its runner in the middle of step " + std::to_string(steps_ + 1))
+                        .c_str());
   }
 }
 
@@ -84,6 +86,16 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::create(ho_comm* comm,
                                                            const ho::GroupMap& groups,
                                                            RunnerConfig config,
                                                            Memory& memory) {
+  auto runner = prepare(groups, std::move(config), memory);
+  // A rank that stopped here on its own would leave the others waiting until their deadlines.
+  HORING_TRY(everybody_ok(comm, runner.status()));
+  HORING_TRY(runner.value()->set_up(comm, groups));
+  return runner;
+}
+
+ho::Result<std::unique_ptr<StepRunner>> StepRunner::prepare(const ho::GroupMap& groups,
+                                                            RunnerConfig config,
+                                                            Memory& memory) {
   HORING_TRY(check_config(config));
   HORING_ASSIGN(
       StepPlan plan,
@@ -91,15 +103,15 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::create(ho_comm* comm,
           {config.strategy, config.frozen, config.units, config.micro_batches, config.prefetch}));
   std::unique_ptr<StepRunner> runner(
       new StepRunner(std::move(config), std::move(plan), memory));  // NOLINT: private constructor
-  HORING_TRY(runner->set_up(comm, groups));
+  HORING_ASSIGN(runner->layouts_,
+                lay_out(runner->config_.units, groups, runner->config_.alignment));
+#ifndef NDEBUG
+  HORING_TRY(verify(runner->plan_, runner->layouts_, groups));
+#endif
   return runner;
 }
 
 ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups) {
-  HORING_ASSIGN(layouts_, lay_out(config_.units, groups, config_.alignment));
-#ifndef NDEBUG
-  HORING_TRY(verify(plan_, layouts_, groups));
-#endif
   HORING_TRY(agree_on_config(comm, config_, groups));
   HORING_TRY(enforce_budget(comm));
   HORING_ASSIGN(Domains domains, Domains::make(comm, groups));

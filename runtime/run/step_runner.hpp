@@ -50,7 +50,8 @@ enum class Mistake : uint8_t {
   kOverwriteAccumulation,  // each micro-batch's gradients replace those before
 };
 
-// What a framework's own optimizer gets, once per contiguous part of this rank's shard.
+// What a framework's own optimizer gets: pieces of this rank's shard, unit by unit. A unit's last
+// piece may reach into the padding, whose gradient is 0.
 struct ShardUpdate {
   uint32_t unit = 0;
   uint64_t first_element = 0;  // place in the unit's trained buffer
@@ -59,7 +60,8 @@ struct ShardUpdate {
   std::span<float> master;
   std::span<const float> gradient;  // averaged, unscaled, clipped
 };
-using ShardOptimizer = std::function<void(const ShardUpdate&)>;
+// An error breaks the runner: some of the masters have changed then, and it cannot rejoin().
+using ShardOptimizer = std::function<ho::Status(const ShardUpdate&)>;
 
 struct RunnerConfig {
   Strategy strategy;
@@ -105,7 +107,8 @@ struct StepReport {
 class StepRunner {
  public:
   // Collective over `comm`, which is borrowed for the call; `groups` over its ranks. All ranks pass
-  // the same config (checked). Masters and parameters are zero until load().
+  // the same config (checked); where one rank's cannot work, all are told. Masters and parameters
+  // are zero until load().
   [[nodiscard]] static ho::Result<std::unique_ptr<StepRunner>> create(ho_comm* comm,
                                                                       const ho::GroupMap& groups,
                                                                       RunnerConfig config,
@@ -135,8 +138,9 @@ class StepRunner {
   [[nodiscard]] ho::Status read_masters(uint32_t unit, std::span<float> trained);
   // Collective, between steps: ok if all copies of all states are the same bits.
   [[nodiscard]] ho::Status check_drift();
-  // Collective: goes on after an error, over a communicator of the same ranks. Gradients of the
-  // step that failed are dropped. Fails if the ranks have applied different numbers of steps.
+  // Collective: goes on after an error, over a communicator of the same ranks in the same order.
+  // Gradients of the step that failed are dropped. Fails if the ranks have applied different
+  // numbers of steps.
   [[nodiscard]] ho::Status rejoin(ho_comm* comm);
   // Any thread.
   void abort(const char* reason);
@@ -152,6 +156,8 @@ class StepRunner {
   [[nodiscard]] const SentBytes& sent(Phase phase) const {
     return sent_[static_cast<size_t>(phase)];
   }
+  // Steps that have changed masters.
+  [[nodiscard]] uint64_t applied_steps() const { return applied_; }
   // The error that broke the runner, or ok.
   [[nodiscard]] const ho::Status& broken() const { return broken_; }
 
@@ -163,6 +169,10 @@ class StepRunner {
   };
 
   StepRunner(RunnerConfig config, StepPlan plan, Memory& memory);
+  // This rank's own part, without the others.
+  [[nodiscard]] static ho::Result<std::unique_ptr<StepRunner>> prepare(const ho::GroupMap& groups,
+                                                                       RunnerConfig config,
+                                                                       Memory& memory);
   [[nodiscard]] ho::Status set_up(ho_comm* comm, const ho::GroupMap& groups);
   [[nodiscard]] ho::Status enforce_budget(ho_comm* comm);
   void number_buffers();
@@ -194,12 +204,14 @@ class StepRunner {
 
   // update.cpp
   [[nodiscard]] ho::Status start_agree(Transfer& transfer);
-  void apply(uint32_t unit, double factor);
+  [[nodiscard]] ho::Status apply(uint32_t unit, double factor);
+  [[nodiscard]] ho::Status update_all(uint64_t first_slot, bool applies, double factor);
   [[nodiscard]] double averaging_factor() const;
   [[nodiscard]] double learning_rate() const;
   [[nodiscard]] ho::Status between_steps(const char* what) const;
 
   // inspect.cpp
+  [[nodiscard]] ho::Status agree_on_progress(ho_comm* comm) const;
   [[nodiscard]] ho::Status restore_parameters();
 
   RunnerConfig config_;
@@ -225,6 +237,7 @@ class StepRunner {
   uint64_t applied_ = 0;
   bool in_step_ = false;    // since the first hook of a step
   bool computing_ = false;  // between a before_ and its after_
+  bool torn_ = false;       // an optimizer failed when some masters had changed
   std::array<double, 2> agreed_{};
   std::array<SentBytes, 5> sent_{};
   StepReport counted_;

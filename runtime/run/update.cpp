@@ -10,14 +10,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr uint64_t kBlockElements = 4096;
 
-// A range in pieces that fit the fp32 block.
+// Ranges in pieces that fit the fp32 block, up to the first error.
 template <typename Body>
-void in_blocks(const std::vector<Range>& ranges, const Body& body) {
+ho::Status in_blocks(const std::vector<Range>& ranges, const Body& body) {
   for (const Range& range : ranges) {
     for (uint64_t begin = range.begin; begin < range.end; begin += kBlockElements) {
-      body(begin, std::min(kBlockElements, range.end - begin));
+      HORING_TRY(body(begin, std::min(kBlockElements, range.end - begin)));
     }
   }
+  return {};
 }
 
 }  // namespace
@@ -39,11 +40,12 @@ ho::Status StepRunner::start_agree(Transfer& transfer) {
   // has of the gradients' sums at any scope of the optimizer.
   for (size_t u = 0; u < units_.size(); ++u) {
     const auto& parts = layouts_[u].trained.owned(Scope::kWorld, domains_->self());
-    in_blocks(parts, [&](uint64_t begin, uint64_t count) {
+    HORING_TRY(in_blocks(parts, [&](uint64_t begin, uint64_t count) -> ho::Status {
       const std::span<float> block(block_.data(), count);
       unscale(config_.gradient_dtype, units_[u].sums.at(begin), factor, block);
       norm += norm_of(block);
-    });
+      return {};
+    }));
   }
   agreed_ = {norm.squared, static_cast<double>(norm.not_finite)};
   if (config_.mistake == Mistake::kNormOverGroup) {
@@ -56,9 +58,9 @@ ho::Status StepRunner::start_agree(Transfer& transfer) {
   return transfer.all_reduce(domains_->world(), agreed_.data(), agreed_.size());
 }
 
-void StepRunner::apply(uint32_t unit, double factor) {
+ho::Status StepRunner::apply(uint32_t unit, double factor) {
   UnitState& state = units_[unit];
-  in_blocks(state.master().ranges(), [&](uint64_t begin, uint64_t count) {
+  return in_blocks(state.master().ranges(), [&](uint64_t begin, uint64_t count) -> ho::Status {
     const auto floats = [&](Storage& storage) {
       return std::span<float>(reinterpret_cast<float*>(storage.at(begin)), count);
     };
@@ -66,7 +68,7 @@ void StepRunner::apply(uint32_t unit, double factor) {
     unscale(config_.gradient_dtype, state.sums.at(begin), factor, gradient);
     const std::span<float> master = floats(state.master());
     if (config_.optimizer) {
-      config_.optimizer({unit, begin, applied_ + 1, learning_rate(), master, gradient});
+      HORING_TRY(config_.optimizer({unit, begin, applied_ + 1, learning_rate(), master, gradient}));
     } else {
       Elements elements{master, {}, gradient};
       for (size_t array = 1; array < state.optimizer.size(); ++array) {
@@ -75,6 +77,7 @@ void StepRunner::apply(uint32_t unit, double factor) {
       paro::update(config_.rule, applied_ + 1, elements);
     }
     round_to(config_.parameter_dtype, master, state.parameters.at(begin));
+    return {};
   });
 }
 
@@ -93,6 +96,32 @@ ho::Status StepRunner::between_steps(const char* what) const {
             std::string(what) + " in the middle of a step: call it after step()"};
   }
   return {};
+}
+
+ho::Status StepRunner::update_all(uint64_t first_slot, bool applies, double factor) {
+  const auto& computations = queues_[static_cast<size_t>(Channel::kCompute)];
+  ho::Status sent;  // of what units that are updated start
+  for (size_t i = first_slot; i < computations.size(); ++i) {
+    const uint64_t node = steps_ * plan_.actions.size() + computations[i];
+    const uint32_t unit = action_of(node).unit;
+    if (applies) {
+      if (const ho::Status status = apply(unit, factor); !status.ok()) {
+        torn_ = true;
+        return break_with(status, node);
+      }
+    }
+    units_[unit].sums.zero();
+    mark_ended(node);
+    ++next_[static_cast<size_t>(Channel::kCompute)];
+    // The ranks have agreed on this step: should a connection break now, all units are updated yet,
+    // so that the ranks can rejoin.
+    if (sent.ok()) {
+      sent = pump();
+    }
+  }
+  applied_ += applies ? 1 : 0;
+  scale_.after_step(!applies);
+  return sent;
 }
 
 ho::Result<StepReport> StepRunner::step() {
@@ -114,18 +143,9 @@ ho::Result<StepReport> StepRunner::step() {
   const double norm = std::sqrt(agreed_[0]);
   const bool applies = agreed_[1] == 0 && std::isfinite(norm);
   const double factor = averaging_factor() * clip_factor(norm, config_.max_norm);
+  const double scale = scale_.value();
   const auto updating = Clock::now();
-  for (size_t i = slots; i < computations.size(); ++i) {
-    const uint64_t node = first + computations[i];
-    const uint32_t unit = action_of(node).unit;
-    if (applies) {
-      apply(unit, factor);
-    }
-    units_[unit].sums.zero();
-    mark_ended(node);
-    ++next_[static_cast<size_t>(Channel::kCompute)];
-    HORING_TRY(pump());
-  }
+  HORING_TRY(update_all(slots, applies, factor));
   const auto ns = [](Clock::duration duration) {
     return static_cast<uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
@@ -137,9 +157,7 @@ ho::Result<StepReport> StepRunner::step() {
   report.step = ++steps_;
   report.applied = applies;
   report.norm = norm;
-  report.loss_scale = scale_.value();
-  applied_ += applies ? 1 : 0;
-  scale_.after_step(!applies);
+  report.loss_scale = scale;
   in_step_ = false;
   if (config_.drift_interval > 0 && steps_ % config_.drift_interval == 0) {
     HORING_TRY(check_drift());

@@ -1,0 +1,336 @@
+/* PaRO: sharded data-parallel training over HO-Ring. C interface, C11.
+ *
+ * A model is a row of units (layers, or a few of them), each two flat arrays of parameters: trained
+ * and frozen ones. Parameters, gradients and optimizer state are each held whole by every rank, or
+ * split over the ranks of a group, or over all ranks: that triple is the strategy ("NIG", "zero2").
+ * The framework computes; the runner has a unit's whole parameters there before the unit computes,
+ * takes its gradients after, and updates fp32 masters:
+ *
+ *   for each micro-batch:  before_forward(u), compute, after_forward(u)      u = 0 .. units - 1
+ *                          before_backward(u), compute, after_backward(u)    u = units - 1 .. 0
+ *   paro_runner_step()
+ *
+ * Data moves while the framework computes; a hook blocks only for what its own unit needs.
+ *
+ * Every function that can fail returns ho_status (horing.h); HO_OK is 0. After an error
+ * paro_last_error_message() says what failed, where, and what to do next (calling thread's last
+ * error of this library; ho_last_error_message() is of calls to horing.h).
+ *
+ * Errors of a runner: HO_INVALID_ARGUMENT from a null pointer, a wrong size, a unit that there is
+ * not, or a call out of order changes nothing; make the right call and go on. Any other error
+ * breaks the runner on this rank, and soon on all of them: its message names unit, operation, rank
+ * and step, and every later call returns it again, until paro_runner_rejoin() or
+ * paro_runner_destroy(). It fails the communicators of its job too, the one it was made over
+ * included (docs/errors.md). libhoring's part of a message numbers ranks as its communicator does;
+ * where it says "of the job", as ho_comm_create did.
+ *
+ * Threads: a runner may be used by one thread at a time, except paro_runner_abort, which any thread
+ * may call while another is in any call but rejoin or destroy. Different runners are independent.
+ * All ranks make the same calls on a runner in the same order.
+ *
+ * fork: a runner belongs to the process that made it, as a communicator does (horing.h). In a
+ * forked child every call with it fails with HO_INVALID_ARGUMENT, and destroy does nothing.
+ *
+ * Memory: host memory. The library copies option structs, arrays and texts that it is given; what
+ * it must keep (an optimizer's `user`) it says.
+ *
+ * Structs with `size`: set it to sizeof the struct (PARO_*_INIT does). Fields that an older caller
+ * does not know take their defaults, or are not written. Structs without never change.
+ */
+#ifndef PARO_H_
+#define PARO_H_
+
+#include <horing.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define PARO_API __attribute__((visibility("default")))
+#else
+#define PARO_API
+#endif
+
+#define PARO_VERSION_MAJOR 0
+#define PARO_VERSION_MINOR 1
+#define PARO_VERSION_PATCH 0
+
+typedef struct paro_runner paro_runner;
+
+/* Who shares one copy of a state: nobody (every rank has one), a group's ranks, all ranks. */
+typedef enum paro_scope { PARO_REPLICATED = 0, PARO_GROUP = 1, PARO_WORLD = 2 } paro_scope;
+
+/* One unit. The runner's number for it is its place in the array. */
+typedef struct paro_unit {
+  const char* name; /* for messages; may be NULL */
+  uint64_t trained; /* elements */
+  uint64_t frozen;  /* elements */
+} paro_unit;
+
+/* The built-in rules work on fp32 masters with fp32 state. */
+typedef struct paro_adamw {
+  double learning_rate;
+  double beta1;
+  double beta2;
+  double epsilon;
+  double weight_decay; /* decoupled */
+} paro_adamw;
+#define PARO_ADAMW_INIT \
+  { 1e-3, 0.9, 0.999, 1e-8, 0.01 }
+
+typedef struct paro_sgd {
+  double learning_rate;
+  double momentum;     /* heavy ball; 0: none, and no state */
+  double weight_decay; /* added to the gradient */
+} paro_sgd;
+#define PARO_SGD_INIT \
+  { 1e-2, 0.0, 0.0 }
+
+/* What an optimizer of the caller's own gets: `count` elements of a unit, from `first_element` of
+ * its trained array. A step calls it for all that this rank owns, unit by unit, in pieces that
+ * ascend and are the same in every step, so that state of its own can lie beside each element. The
+ * last piece of a unit may reach up to `alignment` - 1 elements beyond the unit's count, into
+ * padding: zeros with zero gradients, to be left so or not. */
+typedef struct paro_shard {
+  size_t size; /* set by the library */
+  uint32_t unit;
+  uint64_t first_element;
+  uint64_t count;
+  uint64_t step; /* from 1: steps applied, this one included */
+  double learning_rate;
+  float* master;         /* to be changed */
+  const float* gradient; /* averaged over ranks and micro-batches, unscaled, clipped */
+} paro_shard;
+
+/* 0 is success. Anything else breaks the runner, with that number in the message; such a runner
+ * cannot rejoin, since some masters have changed and some have not. Runs in the thread that called
+ * paro_runner_step; must not throw, nor call the runner. */
+typedef int32_t (*paro_optimizer_function)(const paro_shard* shard, void* user);
+
+typedef struct paro_custom_optimizer {
+  paro_optimizer_function function;
+  void* user; /* handed on as it is; must outlive the runner */
+  double learning_rate;
+} paro_custom_optimizer;
+
+typedef enum paro_optimizer {
+  PARO_OPTIMIZER_ADAMW = 0,
+  PARO_OPTIMIZER_SGD = 1,
+  PARO_OPTIMIZER_CUSTOM = 2
+} paro_optimizer;
+
+typedef enum paro_scaling {
+  PARO_SCALING_NONE = 0,   /* 1 */
+  PARO_SCALING_STATIC = 1, /* stays at `initial` */
+  PARO_SCALING_DYNAMIC = 2 /* begins at `initial` */
+} paro_scaling;
+
+/* What the framework multiplies its loss by, so that small 16-bit gradients survive. */
+typedef struct paro_loss_scale {
+  paro_scaling scaling;
+  double initial;
+  double growth;            /* factor after growth_interval steps without an overflow */
+  double backoff;           /* factor after a step with one (which is left out) */
+  uint64_t growth_interval; /* steps */
+  double least;
+  double most;
+} paro_loss_scale;
+#define PARO_LOSS_SCALE_INIT \
+  { PARO_SCALING_NONE, 65536.0, 2.0, 0.5, 2000, 1.0, 16777216.0 }
+
+/* The same on all ranks, but for budget_bytes and what is said below; where ranks differ, create
+ * fails on all of them and says in what. */
+typedef struct paro_runner_options {
+  size_t size;
+  /* Three letters for parameters, gradients and optimizer state, each N (every rank holds all), I
+   * (split over the group's ranks) or G (split over all ranks), or a system's name: ddp, zero1,
+   * zero2, zero3, fsdp, mics, hsdp, ... Any case. NULL: NNN. */
+  const char* strategy;
+  paro_scope frozen;        /* of parameters that are not trained */
+  uint32_t micro_batches;   /* per step; at least 1 */
+  uint32_t prefetch;        /* units gathered ahead; at most the number of units */
+  uint32_t drift_interval;  /* steps between comparisons of all copies of all states; 0: none */
+  uint64_t alignment;       /* elements; shards are cut at multiples of it */
+  ho_dtype parameter_dtype; /* that the framework computes with: HO_FLOAT32, _FLOAT16, _BFLOAT16 */
+  ho_dtype gradient_dtype;  /* that it writes gradients in: the same three */
+  paro_optimizer optimizer; /* which of the next three is used */
+  ho_algorithm algorithm;   /* of collectives */
+  paro_adamw adamw;
+  paro_sgd sgd;
+  paro_custom_optimizer custom; /* on all ranks or none; function and user may differ */
+  paro_loss_scale loss_scale;
+  double max_norm;       /* longer gradients are shortened to it; 0: none are */
+  uint64_t timeout_ms;   /* of each collective; 0: the communicator's */
+  uint64_t budget_bytes; /* of states, on the fullest rank: more is refused; 0: no limit. The
+                          * smallest of any rank counts */
+  /* Groups. 0: the ranks of a node, as the communicator found them. Otherwise the ranks, node by
+   * node, make a group of every group_size that follow one another; it must divide the world. */
+  uint32_t group_size;
+  uint32_t reserved; /* 0 */
+  /* A file that says which ranks form a group, instead of group_size: one line per group, its
+   * ranks separated by blanks, # begins a comment, every rank exactly once. Their order on the line
+   * is the order of their parts. NULL: none. Read during create, by each rank. */
+  const char* group_file;
+} paro_runner_options;
+#define PARO_RUNNER_OPTIONS_INIT                                                             \
+  {                                                                                          \
+    sizeof(paro_runner_options), NULL, PARO_REPLICATED, 1, 1, 0, 16, HO_FLOAT32, HO_FLOAT32, \
+        PARO_OPTIMIZER_ADAMW, HO_ALGORITHM_HO_RING, PARO_ADAMW_INIT, PARO_SGD_INIT,          \
+        {NULL, NULL, 0.0}, PARO_LOSS_SCALE_INIT, 0.0, 0, 0, 0, 0, NULL                       \
+  }
+
+/* A unit's whole parameters for the time of its computation, in parameter_dtype. Valid from the
+ * before_ hook that wrote it to the after_ hook. NULL for an array without elements. */
+typedef struct paro_unit_view {
+  size_t size;
+  const void* trained; /* read only, as frozen */
+  const void* frozen;
+  /* Backward only, gradient_dtype, as many as trained: add the gradient of this micro-batch's loss
+   * times paro_runner_loss_scale(); do not overwrite. Sum over micro-batches and ranks: divide by
+   * neither, the runner does. */
+  void* gradients;
+  uint64_t trained_count; /* elements */
+  uint64_t frozen_count;
+} paro_unit_view;
+#define PARO_UNIT_VIEW_INIT \
+  { sizeof(paro_unit_view), NULL, NULL, NULL, 0, 0 }
+
+/* Times in nanoseconds, since the last step ended. */
+typedef struct paro_step_report {
+  size_t size;
+  uint64_t step;    /* from 1 */
+  int32_t applied;  /* 0: a gradient of some rank was not finite, and all ranks left the step out */
+  int32_t reserved; /* 0 */
+  double norm;      /* of the averaged, unscaled gradient, before it was clipped */
+  double loss_scale; /* that the step was run with */
+  uint64_t hooks;    /* calls */
+  uint64_t hook_ns;  /* in hooks and step, without waiting and without the optimizer */
+  uint64_t wait_ns;  /* blocked for other ranks */
+  uint64_t update_ns;
+} paro_step_report;
+#define PARO_STEP_REPORT_INIT \
+  { sizeof(paro_step_report), 0, 0, 0, 0.0, 0.0, 0, 0, 0, 0 }
+
+typedef enum paro_purpose {
+  PARO_MEMORY_PARAMETERS = 0, /* trained and frozen, what this rank holds of them */
+  PARO_MEMORY_GRADIENTS = 1,  /* sums over micro-batches */
+  PARO_MEMORY_OPTIMIZER = 2,  /* masters and the rule's own state */
+  PARO_MEMORY_GATHERED = 3,   /* whole units for the time of their computation */
+  PARO_MEMORY_OUTPUT = 4,     /* gradients on their way out of a backward pass */
+  PARO_MEMORY_SCRATCH = 5,    /* reordering for unequal groups; reading masters; not predicted */
+  PARO_MEMORY_LIBRARY = 254,  /* libhoring's, for the runner's communicators: now_bytes only */
+  PARO_MEMORY_STATES = 255    /* all but the library's */
+} paro_purpose;
+
+typedef struct paro_memory {
+  size_t size;
+  uint64_t predicted_bytes; /* from the sizes alone, before anything was allocated */
+  uint64_t now_bytes;
+  uint64_t peak_bytes; /* when this rank's states took most, since it was created */
+} paro_memory;
+#define PARO_MEMORY_INIT \
+  { sizeof(paro_memory), 0, 0, 0 }
+
+typedef enum paro_phase {
+  PARO_PHASE_FORWARD = 0,  /* gathers of parameters */
+  PARO_PHASE_BACKWARD = 1, /* gathers of parameters; gradients of each micro-batch */
+  PARO_PHASE_SYNC_G = 2,   /* gradients, once a step; norm and flags */
+  PARO_PHASE_UPDATE = 3,   /* nothing */
+  PARO_PHASE_SYNC_P = 4    /* updated parameters, once a step */
+} paro_phase;
+
+PARO_API const char* paro_version(void);
+/* Valid until the calling thread's next call into this library. Never NULL. */
+PARO_API const char* paro_last_error_message(void);
+
+/* HO_OK if `text` names a strategy that works; otherwise the message lists those there are, or says
+ * which rule it breaks. */
+PARO_API ho_status paro_strategy_check(const char* text);
+/* The three letters and a terminating 0; `capacity` is at least 4. */
+PARO_API ho_status paro_strategy_letters(const char* text, char* letters, size_t capacity);
+
+/* Collective over comm, which is used during the call only: the runner makes communicators of its
+ * own. options may be NULL. On success masters and parameters are zeros, for paro_runner_load. On
+ * failure *runner is NULL, on all ranks: whatever one rank's arguments are refused for, the others
+ * are told. HO_OUT_OF_MEMORY over budget_bytes lists the strategies that would fit. */
+PARO_API ho_status paro_runner_create(ho_comm* comm,
+                                      const paro_runner_options* options,
+                                      const paro_unit* units,
+                                      size_t unit_count,
+                                      paro_runner** runner);
+/* Not collective. Between steps it does not disturb the other ranks until they need this one; in
+ * the middle of a step they fail at once, with HO_ABORTED and this rank's number, and so do their
+ * other runners and communicators of the job. NULL is fine. */
+PARO_API void paro_runner_destroy(paro_runner* runner);
+
+/* Between steps: a unit's initial values, the same on all ranks, of which this rank keeps its
+ * shards. Not collective, but all ranks must do it. The counts are those of the unit; an array
+ * without elements may be NULL. */
+PARO_API ho_status paro_runner_load(paro_runner* runner,
+                                    uint32_t unit,
+                                    const float* trained,
+                                    size_t trained_count,
+                                    const float* frozen,
+                                    size_t frozen_count);
+
+/* Around each computation, in the order at the top of this file; a call out of order is refused and
+ * told which would be next. */
+PARO_API ho_status paro_runner_before_forward(paro_runner* runner,
+                                              uint32_t unit,
+                                              paro_unit_view* view);
+PARO_API ho_status paro_runner_after_forward(paro_runner* runner, uint32_t unit);
+PARO_API ho_status paro_runner_before_backward(paro_runner* runner,
+                                               uint32_t unit,
+                                               paro_unit_view* view);
+PARO_API ho_status paro_runner_after_backward(paro_runner* runner, uint32_t unit);
+/* Collective, after the last micro-batch: the ranks agree on norm and overflow, masters are
+ * updated, and the new parameters are on their way. report may be NULL. */
+PARO_API ho_status paro_runner_step(paro_runner* runner, paro_step_report* report);
+/* Waits for what the last step still moves; load, read_masters and check_drift do so themselves. */
+PARO_API ho_status paro_runner_synchronize(paro_runner* runner);
+
+/* 0 for NULL. */
+PARO_API double paro_runner_loss_scale(const paro_runner* runner);
+/* Steps that have changed the masters: after rejoin, those that need not be repeated. */
+PARO_API uint64_t paro_runner_applied_steps(const paro_runner* runner);
+/* From the next step on; the same on all ranks (not checked). */
+PARO_API ho_status paro_runner_set_learning_rate(paro_runner* runner, double rate);
+
+/* Collective, between steps: a unit's whole masters, `count` as the unit's trained elements. */
+PARO_API ho_status paro_runner_read_masters(paro_runner* runner,
+                                            uint32_t unit,
+                                            float* trained,
+                                            size_t count);
+/* Collective, between steps: HO_MISMATCH, and a broken runner, unless all copies of all states are
+ * the same bits. */
+PARO_API ho_status paro_runner_check_drift(paro_runner* runner);
+
+/* Collective: goes on after an error over a new communicator (of ho_comm_create: those of the old
+ * job have failed) of the same ranks with the same numbers, used during the call only. What the
+ * failed step had computed is dropped; continue with the first micro-batch of step
+ * paro_runner_applied_steps() + 1. HO_MISMATCH where the failed step had reached some ranks'
+ * masters only: load a checkpoint. */
+PARO_API ho_status paro_runner_rejoin(paro_runner* runner, ho_comm* comm);
+/* Any thread. Every rank's waits end, and its calls fail from the next one that needs another rank,
+ * with HO_ABORTED and the reason (may be NULL). */
+PARO_API ho_status paro_runner_abort(paro_runner* runner, const char* reason);
+
+/* This rank's bytes. */
+PARO_API ho_status paro_runner_memory(const paro_runner* runner,
+                                      paro_purpose purpose,
+                                      paro_memory* memory);
+/* Payload that this rank has sent for a phase since create, inside groups (of the communicator's
+ * nodes) and between them. */
+PARO_API ho_status paro_runner_sent_bytes(const paro_runner* runner,
+                                          paro_phase phase,
+                                          uint64_t* intra,
+                                          uint64_t* inter);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PARO_H_ */

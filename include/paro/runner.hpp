@@ -1,0 +1,280 @@
+// PaRO for C++20: a thin layer over paro.h, headers only, so that the library and the program may
+// come from different compilers. Everything a function takes and returns crosses the boundary as C;
+// what this header adds is ownership, types and exceptions.
+//
+// Errors: a call that fails throws paro::Error, which is a horing::Error: the status, and the
+// library's message (what failed, where, what to do next). paro.h says which errors break a runner.
+//
+// Threads, fork, order of calls: as in paro.h.
+//
+// Names: libparo's own sources use the namespace paro too, and hide it; they never include this
+// header. The inline namespace keeps the two apart should a program ever link both.
+#pragma once
+
+#include <paro.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <horing/communicator.hpp>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace paro {
+inline namespace v0 {
+
+class Error : public horing::Error {
+ public:
+  using horing::Error::Error;
+};
+
+// Throws the calling thread's last error of libparo unless status is HO_OK.
+inline void check(ho_status status) {
+  if (status != HO_OK) {
+    throw Error(status, paro_last_error_message());
+  }
+}
+
+// "NIG" for "nig", or for a system's name; throws for a text that is no strategy.
+[[nodiscard]] inline std::string strategy_letters(const std::string& text) {
+  char letters[4] = {};
+  check(paro_strategy_letters(text.c_str(), letters, sizeof letters));
+  return letters;
+}
+
+struct Unit {
+  std::string name;
+  uint64_t trained = 0;  // elements
+  uint64_t frozen = 0;
+};
+
+// Elements of this rank's shard, to be updated; paro_shard says more.
+struct Shard {
+  uint32_t unit = 0;
+  uint64_t first_element = 0;
+  uint64_t step = 0;
+  double learning_rate = 0;
+  std::span<float> master;
+  std::span<const float> gradient;
+};
+// What it throws breaks the runner, and comes out of step().
+using Optimizer = std::function<void(const Shard&)>;
+
+// A unit's whole parameters between a before_ hook and its after_ hook. T: the type that
+// parameter_dtype (gradients: gradient_dtype) is stored in, of as many bytes.
+class UnitView {
+ public:
+  explicit UnitView(const paro_unit_view& raw) : raw_(raw) {}
+  template <typename T>
+  [[nodiscard]] std::span<const T> trained() const {
+    return {static_cast<const T*>(raw_.trained), count(raw_.trained, raw_.trained_count)};
+  }
+  template <typename T>
+  [[nodiscard]] std::span<const T> frozen() const {
+    return {static_cast<const T*>(raw_.frozen), count(raw_.frozen, raw_.frozen_count)};
+  }
+  // Add to it. Empty in the forward pass.
+  template <typename T>
+  [[nodiscard]] std::span<T> gradients() const {
+    return {static_cast<T*>(raw_.gradients), count(raw_.gradients, raw_.trained_count)};
+  }
+  [[nodiscard]] const paro_unit_view& raw() const { return raw_; }
+
+ private:
+  [[nodiscard]] static size_t count(const void* array, uint64_t elements) {
+    return array == nullptr ? 0 : static_cast<size_t>(elements);
+  }
+  paro_unit_view raw_;
+};
+
+// The fields of paro_runner_options, which says what they mean.
+struct RunnerOptions {
+  std::string strategy = "NNN";
+  paro_scope frozen = PARO_REPLICATED;
+  uint32_t micro_batches = 1;
+  uint32_t prefetch = 1;
+  uint32_t drift_interval = 0;
+  uint64_t alignment = 16;
+  ho_dtype parameter_dtype = HO_FLOAT32;
+  ho_dtype gradient_dtype = HO_FLOAT32;
+  paro_optimizer optimizer = PARO_OPTIMIZER_ADAMW;
+  paro_adamw adamw = PARO_ADAMW_INIT;
+  paro_sgd sgd = PARO_SGD_INIT;
+  Optimizer custom{};  // used where it is set, whatever `optimizer` says
+  double custom_learning_rate = 0;
+  paro_loss_scale loss_scale = PARO_LOSS_SCALE_INIT;
+  double max_norm = 0;
+  ho_algorithm algorithm = HO_ALGORITHM_HO_RING;
+  std::chrono::milliseconds timeout{0};
+  uint64_t budget_bytes = 0;
+  uint32_t group_size = 0;
+  std::string group_file{};
+};
+
+// Move-only; a moved-from one may only be destroyed or assigned to.
+class Runner {
+ public:
+  // Collective. Borrows the communicator for the time of the call.
+  [[nodiscard]] static Runner create(horing::Communicator& comm,
+                                     const RunnerOptions& options,
+                                     const std::vector<Unit>& units) {
+    return create(comm.get(), options, units);
+  }
+  [[nodiscard]] static Runner create(ho_comm* comm,
+                                     const RunnerOptions& options,
+                                     const std::vector<Unit>& units) {
+    auto custom = std::make_unique<Custom>();
+    custom->optimizer = options.custom;
+    const paro_runner_options raw = to_c(options, *custom);
+    std::vector<paro_unit> raw_units;
+    raw_units.reserve(units.size());
+    for (const Unit& unit : units) {
+      raw_units.push_back({unit.name.c_str(), unit.trained, unit.frozen});
+    }
+    paro_runner* runner = nullptr;
+    check(paro_runner_create(comm, &raw, raw_units.data(), raw_units.size(), &runner));
+    return Runner(runner, std::move(custom));
+  }
+
+  Runner(Runner&& other) noexcept
+      : custom_(std::move(other.custom_)), runner_(std::exchange(other.runner_, nullptr)) {}
+  Runner& operator=(Runner&& other) noexcept {
+    if (this != &other) {
+      paro_runner_destroy(std::exchange(runner_, std::exchange(other.runner_, nullptr)));
+      custom_ = std::move(other.custom_);
+    }
+    return *this;
+  }
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+  ~Runner() { paro_runner_destroy(runner_); }
+
+  // The C handle, still owned by this object.
+  [[nodiscard]] paro_runner* get() const noexcept { return runner_; }
+
+  // Between steps: the unit's initial values, the same on all ranks.
+  void load(uint32_t unit, std::span<const float> trained, std::span<const float> frozen = {}) {
+    check(paro_runner_load(
+        runner_, unit, trained.data(), trained.size(), frozen.data(), frozen.size()));
+  }
+
+  [[nodiscard]] UnitView before_forward(uint32_t unit) {
+    paro_unit_view view = PARO_UNIT_VIEW_INIT;
+    check(paro_runner_before_forward(runner_, unit, &view));
+    return UnitView(view);
+  }
+  void after_forward(uint32_t unit) { check(paro_runner_after_forward(runner_, unit)); }
+  [[nodiscard]] UnitView before_backward(uint32_t unit) {
+    paro_unit_view view = PARO_UNIT_VIEW_INIT;
+    check(paro_runner_before_backward(runner_, unit, &view));
+    return UnitView(view);
+  }
+  void after_backward(uint32_t unit) { check(paro_runner_after_backward(runner_, unit)); }
+
+  // Collective. What the optimizer threw, or an Error.
+  paro_step_report step() {
+    paro_step_report report = PARO_STEP_REPORT_INIT;
+    const ho_status status = paro_runner_step(runner_, &report);
+    if (status != HO_OK && custom_->thrown != nullptr) {
+      std::rethrow_exception(std::exchange(custom_->thrown, nullptr));
+    }
+    check(status);
+    return report;
+  }
+  void synchronize() { check(paro_runner_synchronize(runner_)); }
+
+  [[nodiscard]] double loss_scale() const { return paro_runner_loss_scale(runner_); }
+  [[nodiscard]] uint64_t applied_steps() const { return paro_runner_applied_steps(runner_); }
+  void set_learning_rate(double rate) { check(paro_runner_set_learning_rate(runner_, rate)); }
+
+  // Collective, between steps.
+  void read_masters(uint32_t unit, std::span<float> trained) {
+    check(paro_runner_read_masters(runner_, unit, trained.data(), trained.size()));
+  }
+  void check_drift() { check(paro_runner_check_drift(runner_)); }
+  // Collective: goes on after an error, with the same ranks.
+  void rejoin(horing::Communicator& comm) { check(paro_runner_rejoin(runner_, comm.get())); }
+  // Any thread.
+  void abort(const std::string& reason = {}) { check(paro_runner_abort(runner_, reason.c_str())); }
+
+  [[nodiscard]] paro_memory memory(paro_purpose purpose) const {
+    paro_memory memory = PARO_MEMORY_INIT;
+    check(paro_runner_memory(runner_, purpose, &memory));
+    return memory;
+  }
+  struct SentBytes {
+    uint64_t intra = 0;
+    uint64_t inter = 0;
+  };
+  [[nodiscard]] SentBytes sent_bytes(paro_phase phase) const {
+    SentBytes sent;
+    check(paro_runner_sent_bytes(runner_, phase, &sent.intra, &sent.inter));
+    return sent;
+  }
+
+ private:
+  // At one address as long as the runner lives.
+  struct Custom {
+    Optimizer optimizer;
+    std::exception_ptr thrown;
+  };
+
+  Runner(paro_runner* runner, std::unique_ptr<Custom> custom) noexcept
+      : custom_(std::move(custom)), runner_(runner) {}
+
+  // No exception may pass through the library.
+  static int32_t call(const paro_shard* shard, void* user) noexcept {
+    auto* const custom = static_cast<Custom*>(user);
+    try {
+      const auto count = static_cast<size_t>(shard->count);
+      custom->optimizer({shard->unit,
+                         shard->first_element,
+                         shard->step,
+                         shard->learning_rate,
+                         {shard->master, count},
+                         {shard->gradient, count}});
+      return 0;
+    } catch (...) {
+      custom->thrown = std::current_exception();
+      return 1;
+    }
+  }
+
+  [[nodiscard]] static paro_runner_options to_c(const RunnerOptions& options, Custom& custom) {
+    paro_runner_options raw = PARO_RUNNER_OPTIONS_INIT;
+    raw.strategy = options.strategy.c_str();
+    raw.frozen = options.frozen;
+    raw.micro_batches = options.micro_batches;
+    raw.prefetch = options.prefetch;
+    raw.drift_interval = options.drift_interval;
+    raw.alignment = options.alignment;
+    raw.parameter_dtype = options.parameter_dtype;
+    raw.gradient_dtype = options.gradient_dtype;
+    raw.optimizer = options.custom ? PARO_OPTIMIZER_CUSTOM : options.optimizer;
+    raw.algorithm = options.algorithm;
+    raw.adamw = options.adamw;
+    raw.sgd = options.sgd;
+    if (options.custom) {
+      raw.custom = {&Runner::call, &custom, options.custom_learning_rate};
+    }
+    raw.loss_scale = options.loss_scale;
+    raw.max_norm = options.max_norm;
+    raw.timeout_ms =
+        options.timeout.count() > 0 ? static_cast<uint64_t>(options.timeout.count()) : 0;
+    raw.budget_bytes = options.budget_bytes;
+    raw.group_size = options.group_size;
+    raw.group_file = options.group_file.empty() ? nullptr : options.group_file.c_str();
+    return raw;
+  }
+
+  std::unique_ptr<Custom> custom_;
+  paro_runner* runner_ = nullptr;
+};
+
+}  // namespace v0
+}  // namespace paro

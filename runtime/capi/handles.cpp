@@ -1,0 +1,49 @@
+#include "capi/handles.hpp"
+
+#include <unistd.h>
+
+#include "capi/guard.hpp"
+
+namespace paro::capi {
+namespace {
+
+thread_local std::string last_message;
+
+}  // namespace
+
+ho_status keep(const ho::Status& status) {
+  last_message = status.ok() ? "" : status.to_string();
+  return static_cast<ho_status>(status.code());
+}
+
+ho::Status invalid(const std::string& what) {
+  return {ho::StatusCode::kInvalidArgument, what};
+}
+
+ho::Status check_runner(const paro_runner* runner, const char* what) {
+  if (runner == nullptr) {
+    return invalid(std::string(what) + ": a null runner");
+  }
+  const pid_t here = ::getpid();
+  if (runner->process == here) {
+    return {};
+  }
+  return invalid(std::string(what) + ": this runner was made by process " +
+                 std::to_string(runner->process) +
+                 " and cannot be used in its forked child, process " + std::to_string(here) +
+                 "; after fork, call nothing but exec or _exit here");
+}
+
+ho::Status check_size(size_t size, const char* name) {
+  if (size >= 2 * sizeof(size_t) && size <= kLargestStructBytes && size % sizeof(size_t) == 0) {
+    return {};
+  }
+  return invalid(std::string(name) + ".size is " + std::to_string(size) + "; set it to sizeof(" +
+                 name + ") or use its _INIT macro");
+}
+
+}  // namespace paro::capi
+
+extern "C" const char* paro_last_error_message(void) {
+  return paro::capi::last_message.c_str();
+}

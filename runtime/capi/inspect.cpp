@@ -1,0 +1,119 @@
+// What paro.h tells of strategies and runners; nothing here waits for another rank.
+#include <cstring>
+
+#include "capi/guard.hpp"
+#include "capi/handles.hpp"
+#include "capi/options.hpp"
+
+namespace paro::capi {
+namespace {
+
+static_assert(PARO_MEMORY_PARAMETERS == static_cast<int>(Purpose::kParameters));
+static_assert(PARO_MEMORY_GRADIENTS == static_cast<int>(Purpose::kGradients));
+static_assert(PARO_MEMORY_OPTIMIZER == static_cast<int>(Purpose::kOptimizer));
+static_assert(PARO_MEMORY_GATHERED == static_cast<int>(Purpose::kGathered));
+static_assert(PARO_MEMORY_OUTPUT == static_cast<int>(Purpose::kOutput));
+static_assert(PARO_MEMORY_SCRATCH == static_cast<int>(Purpose::kScratch));
+static_assert(PARO_PHASE_FORWARD == static_cast<int>(Phase::kForward));
+static_assert(PARO_PHASE_BACKWARD == static_cast<int>(Phase::kBackward));
+static_assert(PARO_PHASE_SYNC_G == static_cast<int>(Phase::kSyncG));
+static_assert(PARO_PHASE_UPDATE == static_cast<int>(Phase::kUpdate));
+static_assert(PARO_PHASE_SYNC_P == static_cast<int>(Phase::kSyncP));
+
+ho::Result<paro_memory> memory_of(const StepRunner& runner, int purpose) {
+  paro_memory memory = PARO_MEMORY_INIT;
+  const MemoryUse& now = runner.ledger().now();
+  const MemoryUse& peak = runner.ledger().peak();
+  const MemoryUse predicted = runner.predicted();
+  if (purpose == PARO_MEMORY_LIBRARY) {
+    memory.now_bytes = runner.library_bytes();
+  } else if (purpose == PARO_MEMORY_STATES) {
+    memory.predicted_bytes = predicted.total();
+    memory.now_bytes = now.total();
+    memory.peak_bytes = peak.total();
+  } else if (purpose >= 0 && purpose < static_cast<int>(kPurposeCount)) {
+    const auto which = static_cast<Purpose>(purpose);
+    memory.predicted_bytes = predicted[which];
+    memory.now_bytes = now[which];
+    memory.peak_bytes = peak[which];
+  } else {
+    return invalid("paro_runner_memory: there is no purpose " + std::to_string(purpose) +
+                   "; see paro_purpose");
+  }
+  return memory;
+}
+
+ho::Result<Strategy> given_strategy(const char* text, const char* what) {
+  return text == nullptr ? invalid(std::string(what) + ": a null text") : strategy_of(text);
+}
+
+}  // namespace
+}  // namespace paro::capi
+
+using namespace paro;
+using namespace paro::capi;
+
+extern "C" {
+
+const char* paro_version(void) {
+  return PARO_VERSION;
+}
+
+ho_status paro_strategy_check(const char* text) {
+  return guarded([&] { return given_strategy(text, "paro_strategy_check").status(); });
+}
+
+ho_status paro_strategy_letters(const char* text, char* letters, size_t capacity) {
+  return guarded([&]() -> ho::Status {
+    HORING_ASSIGN(const Strategy strategy, given_strategy(text, "paro_strategy_letters"));
+    const std::string three = paro::letters(strategy);
+    if (letters == nullptr || capacity <= three.size()) {
+      return invalid("paro_strategy_letters: room for " +
+                     std::to_string(letters == nullptr ? 0 : capacity) + " characters; takes " +
+                     std::to_string(three.size() + 1));
+    }
+    std::memcpy(letters, three.c_str(), three.size() + 1);
+    return {};
+  });
+}
+
+double paro_runner_loss_scale(const paro_runner* runner) {
+  return runner == nullptr ? 0 : runner->runner->loss_scale();
+}
+
+uint64_t paro_runner_applied_steps(const paro_runner* runner) {
+  return runner == nullptr ? 0 : runner->runner->applied_steps();
+}
+
+ho_status paro_runner_memory(const paro_runner* runner, paro_purpose purpose, paro_memory* memory) {
+  return guarded([&]() -> ho::Status {
+    HORING_TRY(check_runner(runner, "paro_runner_memory"));
+    HORING_TRY(check_out(memory, "paro_memory"));
+    HORING_ASSIGN(const paro_memory values, memory_of(*runner->runner, number_of(purpose)));
+    write_out(memory, values);
+    return {};
+  });
+}
+
+ho_status paro_runner_sent_bytes(const paro_runner* runner,
+                                 paro_phase phase,
+                                 uint64_t* intra,
+                                 uint64_t* inter) {
+  return guarded([&]() -> ho::Status {
+    HORING_TRY(check_runner(runner, "paro_runner_sent_bytes"));
+    const int number = number_of(phase);
+    if (number < 0 || number > PARO_PHASE_SYNC_P) {
+      return invalid("paro_runner_sent_bytes: there is no phase " + std::to_string(number) +
+                     "; see paro_phase");
+    }
+    if (intra == nullptr || inter == nullptr) {
+      return invalid("paro_runner_sent_bytes: a null place for a number");
+    }
+    const SentBytes& sent = runner->runner->sent(static_cast<Phase>(number));
+    *intra = sent.intra;
+    *inter = sent.inter;
+    return {};
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,173 @@
+#include "capi/options.hpp"
+
+#include <string>
+#include <utility>
+
+#include "capi/handles.hpp"
+#include "layout/grouping.hpp"
+
+namespace paro::capi {
+namespace {
+
+// A plan has more actions than units, and at most this many.
+constexpr size_t kMostUnits = size_t{1} << 20U;
+
+static_assert(PARO_REPLICATED == static_cast<int>(Scope::kReplicated));
+static_assert(PARO_GROUP == static_cast<int>(Scope::kGroup));
+static_assert(PARO_WORLD == static_cast<int>(Scope::kWorld));
+static_assert(PARO_SCALING_NONE == static_cast<int>(Scaling::kNone));
+static_assert(PARO_SCALING_STATIC == static_cast<int>(Scaling::kStatic));
+static_assert(PARO_SCALING_DYNAMIC == static_cast<int>(Scaling::kDynamic));
+
+ho::Status no_such(const char* what, int value, const char* type) {
+  return invalid(std::string("paro_runner_options.") + what + " is " + std::to_string(value) +
+                 "; see " + type);
+}
+
+// An enumerator between 0 and `last`.
+template <typename Enum, typename Given>
+ho::Result<Enum> enumerator(const Given& given, int last, const char* what, const char* type) {
+  const int value = number_of(given);
+  if (value < 0 || value > last) {
+    return no_such(what, value, type);
+  }
+  return static_cast<Enum>(value);
+}
+
+ho::Result<ho_algorithm> algorithm_of(const ho_algorithm& given) {
+  const int value = number_of(given);
+  if (value != HO_ALGORITHM_AUTO && (value < 0 || value > HO_ALGORITHM_DIRECT)) {
+    return no_such("algorithm", value, "ho_algorithm");
+  }
+  return static_cast<ho_algorithm>(value);
+}
+
+ho::Result<ho::DType> dtype_of(const ho_dtype& given, const char* what) {
+  return enumerator<ho::DType>(given, ho::kDTypeCount - 1, what, "ho_dtype");
+}
+
+// The caller's function as the runner calls it.
+ShardOptimizer calling(const paro_custom_optimizer& custom) {
+  return [custom](const ShardUpdate& update) -> ho::Status {
+    const paro_shard shard{sizeof(paro_shard),
+                           update.unit,
+                           update.first_element,
+                           update.master.size(),
+                           update.step,
+                           update.learning_rate,
+                           update.master.data(),
+                           update.gradient.data()};
+    const int32_t answer = custom.function(&shard, custom.user);
+    if (answer == 0) {
+      return {};
+    }
+    return {ho::StatusCode::kAborted,
+            "the caller's optimizer returned " + std::to_string(answer) + " for " +
+                std::to_string(shard.count) + " elements from " +
+                std::to_string(shard.first_element)};
+  };
+}
+
+ho::Status read_optimizer(const paro_runner_options& options, RunnerConfig& config) {
+  HORING_ASSIGN(
+      const int kind,
+      enumerator<int>(options.optimizer, PARO_OPTIMIZER_CUSTOM, "optimizer", "paro_optimizer"));
+  if (kind == PARO_OPTIMIZER_ADAMW) {
+    const paro_adamw& adamw = options.adamw;
+    config.rule =
+        AdamW{adamw.learning_rate, adamw.beta1, adamw.beta2, adamw.epsilon, adamw.weight_decay};
+    return {};
+  }
+  if (kind == PARO_OPTIMIZER_SGD) {
+    config.rule = Sgd{options.sgd.learning_rate, options.sgd.momentum, options.sgd.weight_decay};
+    return {};
+  }
+  if (options.custom.function == nullptr) {
+    return invalid("paro_runner_options.custom.function is null, where `optimizer` asks for it");
+  }
+  config.rule = Sgd{options.custom.learning_rate, 0, 0};
+  config.optimizer = calling(options.custom);
+  return {};
+}
+
+ho::Status read_loss_scale(const paro_loss_scale& given, RunnerConfig& config) {
+  HORING_ASSIGN(const Scaling scaling,
+                enumerator<Scaling>(
+                    given.scaling, PARO_SCALING_DYNAMIC, "loss_scale.scaling", "paro_scaling"));
+  config.loss_scale = {scaling,
+                       given.initial,
+                       given.growth,
+                       given.backoff,
+                       given.growth_interval,
+                       given.least,
+                       given.most};
+  return {};
+}
+
+ho::Status read_units(const paro_unit* units, size_t unit_count, RunnerConfig& config) {
+  if (unit_count == 0 || unit_count > kMostUnits) {
+    return invalid("a model of " + std::to_string(unit_count) + " units; takes 1 to " +
+                   std::to_string(kMostUnits));
+  }
+  if (units == nullptr) {
+    return invalid("a null array of " + std::to_string(unit_count) + " units");
+  }
+  config.units.reserve(unit_count);
+  for (size_t i = 0; i < unit_count; ++i) {
+    const char* const name = units[i].name == nullptr ? "unnamed" : units[i].name;
+    config.units.push_back({name, units[i].trained, units[i].frozen});
+  }
+  return {};
+}
+
+ho::Result<RunnerConfig> config_of(const paro_runner_options& options) {
+  RunnerConfig config;
+  HORING_ASSIGN(config.strategy, strategy_of(options.strategy));
+  HORING_ASSIGN(config.frozen,
+                enumerator<Scope>(options.frozen, PARO_WORLD, "frozen", "paro_scope"));
+  config.micro_batches = options.micro_batches;
+  config.prefetch = options.prefetch;
+  config.drift_interval = options.drift_interval;
+  config.alignment = options.alignment;
+  HORING_ASSIGN(config.parameter_dtype, dtype_of(options.parameter_dtype, "parameter_dtype"));
+  HORING_ASSIGN(config.gradient_dtype, dtype_of(options.gradient_dtype, "gradient_dtype"));
+  HORING_ASSIGN(config.algorithm, algorithm_of(options.algorithm));
+  HORING_TRY(read_optimizer(options, config));
+  HORING_TRY(read_loss_scale(options.loss_scale, config));
+  config.max_norm = options.max_norm;
+  config.timeout_ms = options.timeout_ms;
+  config.budget_bytes = options.budget_bytes;
+  return config;
+}
+
+ho::Result<ho::GroupMap> groups_of(const ho_comm* comm, const paro_runner_options& options) {
+  if (options.group_file != nullptr) {
+    if (options.group_size != 0) {
+      return invalid("paro_runner_options has both a group_size and a group_file; set one");
+    }
+    return read_groups(options.group_file, static_cast<uint32_t>(ho_comm_world_size(comm)));
+  }
+  HORING_ASSIGN(const ho::GroupMap nodes, nodes_of(comm));
+  return group_by_size(nodes, options.group_size);
+}
+
+}  // namespace
+
+ho::Result<Strategy> strategy_of(const char* text) {
+  return text == nullptr ? ho::Result<Strategy>(Strategy()) : parse_strategy(text);
+}
+
+ho::Result<Prepared> prepare(const ho_comm* comm,
+                             const paro_runner_options* options,
+                             const paro_unit* units,
+                             size_t unit_count) {
+  HORING_ASSIGN(
+      const paro_runner_options given,
+      read_options(options, paro_runner_options(PARO_RUNNER_OPTIONS_INIT), "paro_runner_options"));
+  HORING_ASSIGN(RunnerConfig config, config_of(given));
+  HORING_TRY(read_units(units, unit_count, config));
+  HORING_ASSIGN(ho::GroupMap groups, groups_of(comm, given));
+  return Prepared{std::move(config), std::move(groups)};
+}
+
+}  // namespace paro::capi

@@ -1,0 +1,26 @@
+// From the C interface's options to a runner's configuration.
+#pragma once
+
+#include <paro.h>
+
+#include <cstddef>
+
+#include "run/step_runner.hpp"
+
+namespace paro::capi {
+
+struct Prepared {
+  RunnerConfig config;
+  ho::GroupMap groups;
+};
+
+// What this rank was given; nothing is sent. `comm` is not null.
+[[nodiscard]] ho::Result<Prepared> prepare(const ho_comm* comm,
+                                           const paro_runner_options* options,
+                                           const paro_unit* units,
+                                           size_t unit_count);
+
+// "NULL" is NNN.
+[[nodiscard]] ho::Result<Strategy> strategy_of(const char* text);
+
+}  // namespace paro::capi

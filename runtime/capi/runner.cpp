@@ -1,0 +1,230 @@
+// A runner's life and its steps, as paro.h has them. Checks what C callers can get wrong before C++
+// sees it: null pointers, struct sizes of other versions, handles of another process.
+#include <unistd.h>
+
+#include <utility>
+
+#include "capi/guard.hpp"
+#include "capi/handles.hpp"
+#include "capi/options.hpp"
+#include "run/agreement.hpp"
+
+namespace paro::capi {
+namespace {
+
+ho::Result<Prepared> prepare_for(const paro_runner* const* runner,
+                                 const ho_comm* comm,
+                                 const paro_runner_options* options,
+                                 const paro_unit* units,
+                                 size_t unit_count) {
+  if (runner == nullptr) {
+    return invalid("paro_runner_create: a null place for the runner");
+  }
+  return prepare(comm, options, units, unit_count);
+}
+
+void write_view(paro_unit_view* target, const UnitView& view, const UnitShape& shape) {
+  paro_unit_view values = PARO_UNIT_VIEW_INIT;
+  values.trained = view.trained;
+  values.frozen = view.frozen;
+  values.gradients = view.gradients;
+  values.trained_count = shape.trained;
+  values.frozen_count = shape.frozen;
+  write_out(target, values);
+}
+
+// before_forward and before_backward.
+template <typename Hook>
+ho_status before(
+    paro_runner* runner, uint32_t unit, paro_unit_view* view, const char* what, const Hook& hook) {
+  return guarded([&]() -> ho::Status {
+    HORING_TRY(check_runner(runner, what));
+    HORING_TRY(check_out(view, "paro_unit_view"));
+    HORING_ASSIGN(const UnitView seen, hook(*runner->runner));
+    write_view(view, seen, runner->runner->config().units[unit]);
+    return {};
+  });
+}
+
+// Calls that return nothing but a status.
+template <typename Call>
+ho_status call_on(paro_runner* runner, const char* what, const Call& call) {
+  return guarded([&]() -> ho::Status {
+    HORING_TRY(check_runner(runner, what));
+    return call(*runner->runner);
+  });
+}
+
+paro_step_report to_c(const StepReport& report) {
+  paro_step_report c = PARO_STEP_REPORT_INIT;
+  c.step = report.step;
+  c.applied = report.applied ? 1 : 0;
+  c.norm = report.norm;
+  c.loss_scale = report.loss_scale;
+  c.hooks = report.hooks;
+  c.hook_ns = report.hook_ns;
+  c.wait_ns = report.wait_ns;
+  c.update_ns = report.update_ns;
+  return c;
+}
+
+ho::Result<std::span<const float>> values_of(const float* values, size_t count, const char* which) {
+  if (values == nullptr && count > 0) {
+    return invalid("paro_runner_load: a null array of " + std::to_string(count) + " " + which +
+                   " elements");
+  }
+  return std::span<const float>(values, count);
+}
+
+ho::Status check_rate(const RunnerConfig& config, double rate) {
+  if (config.optimizer) {
+    return rate == rate ? ho::Status() : invalid("a learning rate that is not a number");
+  }
+  Rule rule = config.rule;
+  std::visit([rate](auto& one) { one.learning_rate = rate; }, rule);
+  return check(rule);
+}
+
+}  // namespace
+}  // namespace paro::capi
+
+using namespace paro;
+using namespace paro::capi;
+
+extern "C" {
+
+ho_status paro_runner_create(ho_comm* comm,
+                             const paro_runner_options* options,
+                             const paro_unit* units,
+                             size_t unit_count,
+                             paro_runner** runner) {
+  return guarded([&]() -> ho::Status {
+    if (runner != nullptr) {
+      *runner = nullptr;
+    }
+    if (comm == nullptr) {
+      return invalid("paro_runner_create: a null communicator");
+    }
+    auto prepared = prepare_for(runner, comm, options, units, unit_count);
+    if (!prepared.ok()) {
+      return everybody_ok(comm, prepared.status());
+    }
+    auto made = std::make_unique<paro_runner>();
+    made->process = ::getpid();
+    made->memory = std::make_unique<HostMemory>();
+    HORING_ASSIGN(
+        made->runner,
+        StepRunner::create(comm, prepared->groups, std::move(prepared->config), *made->memory));
+    *runner = made.release();
+    return {};
+  });
+}
+
+void paro_runner_destroy(paro_runner* runner) {
+  (void)guarded([&]() -> ho::Status {
+    // In a forked child everything behind the handle is the parent's, and left alone.
+    if (runner == nullptr || runner->process != ::getpid()) {
+      return {};
+    }
+    const std::unique_ptr<paro_runner> owned(runner);
+    return {};
+  });
+}
+
+ho_status paro_runner_load(paro_runner* runner,
+                           uint32_t unit,
+                           const float* trained,
+                           size_t trained_count,
+                           const float* frozen,
+                           size_t frozen_count) {
+  return call_on(runner, "paro_runner_load", [&](StepRunner& of) -> ho::Status {
+    HORING_ASSIGN(const auto first, values_of(trained, trained_count, "trained"));
+    HORING_ASSIGN(const auto second, values_of(frozen, frozen_count, "frozen"));
+    return of.load(unit, first, second);
+  });
+}
+
+ho_status paro_runner_before_forward(paro_runner* runner, uint32_t unit, paro_unit_view* view) {
+  return before(runner, unit, view, "paro_runner_before_forward", [&](StepRunner& of) {
+    return of.before_forward(unit);
+  });
+}
+
+ho_status paro_runner_after_forward(paro_runner* runner, uint32_t unit) {
+  return call_on(
+      runner, "paro_runner_after_forward", [&](StepRunner& of) { return of.after_forward(unit); });
+}
+
+ho_status paro_runner_before_backward(paro_runner* runner, uint32_t unit, paro_unit_view* view) {
+  return before(runner, unit, view, "paro_runner_before_backward", [&](StepRunner& of) {
+    return of.before_backward(unit);
+  });
+}
+
+ho_status paro_runner_after_backward(paro_runner* runner, uint32_t unit) {
+  return call_on(runner, "paro_runner_after_backward", [&](StepRunner& of) {
+    return of.after_backward(unit);
+  });
+}
+
+ho_status paro_runner_step(paro_runner* runner, paro_step_report* report) {
+  return call_on(runner, "paro_runner_step", [&](StepRunner& of) -> ho::Status {
+    if (report != nullptr) {
+      HORING_TRY(check_out(report, "paro_step_report"));
+    }
+    HORING_ASSIGN(const StepReport done, of.step());
+    if (report != nullptr) {
+      write_out(report, to_c(done));
+    }
+    return {};
+  });
+}
+
+ho_status paro_runner_synchronize(paro_runner* runner) {
+  return call_on(
+      runner, "paro_runner_synchronize", [](StepRunner& of) { return of.synchronize(); });
+}
+
+ho_status paro_runner_set_learning_rate(paro_runner* runner, double rate) {
+  return call_on(runner, "paro_runner_set_learning_rate", [&](StepRunner& of) -> ho::Status {
+    HORING_TRY(check_rate(of.config(), rate));
+    of.set_learning_rate(rate);
+    return {};
+  });
+}
+
+ho_status paro_runner_read_masters(paro_runner* runner,
+                                   uint32_t unit,
+                                   float* trained,
+                                   size_t count) {
+  return call_on(runner, "paro_runner_read_masters", [&](StepRunner& of) -> ho::Status {
+    if (trained == nullptr && count > 0) {
+      return invalid("paro_runner_read_masters: a null array for " + std::to_string(count) +
+                     " elements");
+    }
+    return of.read_masters(unit, {trained, count});
+  });
+}
+
+ho_status paro_runner_check_drift(paro_runner* runner) {
+  return call_on(
+      runner, "paro_runner_check_drift", [](StepRunner& of) { return of.check_drift(); });
+}
+
+ho_status paro_runner_rejoin(paro_runner* runner, ho_comm* comm) {
+  return call_on(runner, "paro_runner_rejoin", [&](StepRunner& of) -> ho::Status {
+    if (comm == nullptr) {
+      return invalid("paro_runner_rejoin: a null communicator");
+    }
+    return of.rejoin(comm);
+  });
+}
+
+ho_status paro_runner_abort(paro_runner* runner, const char* reason) {
+  return call_on(runner, "paro_runner_abort", [&](StepRunner& of) -> ho::Status {
+    of.abort(reason == nullptr ? "" : reason);
+    return {};
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,182 @@
+// What happens to the others when one rank fails, leaves or gives up, and how a job goes on.
+
+#include "catch.hpp"
+#include "job.hpp"
+#include "parity_case.hpp"
+#include "trainer.hpp"
+
+using namespace paro::test;
+using ho::test::require_job;
+using paro::toy::Outcome;
+using paro::toy::Training;
+
+namespace {
+
+// Deadlines are far away: what ends early ends for another reason.
+constexpr uint64_t kFarMs = 300000;
+
+Training training_of(const char* triple, uint32_t micro_batches) {
+  Training training = hard_training(paro::parse_strategy(triple).value(), micro_batches);
+  training.steps = 12;
+  return training;
+}
+
+// What a rank's next step says.
+std::string failure_of(Trainer& trainer, uint64_t step) {
+  try {
+    static_cast<void>(trainer.compute(step));
+    must(paro_runner_step(trainer.runner(), nullptr));
+    must(paro_runner_synchronize(trainer.runner()));
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool has(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The ranks meet again: after a failure all communicators of a job have failed.
+class NewJob {
+ public:
+  NewJob(const ho_comm* old, uint16_t port) {
+    const std::string rendezvous = "tcp://127.0.0.1:" + std::to_string(port);
+    const int32_t rank = ho_comm_rank(old);
+    const std::string host = "node" + std::to_string(ho_comm_group_of(old, rank));
+    ho_comm_options options = HO_COMM_OPTIONS_INIT;
+    options.rank = rank;
+    options.world_size = ho_comm_world_size(old);
+    options.rendezvous = rendezvous.c_str();
+    options.job_key = "a key for tests only";
+    options.host_id = host.c_str();
+    options.timeout_ms = kFarMs;
+    ho::test::must(ho_comm_create(&options, &comm_));
+  }
+  NewJob(const NewJob&) = delete;
+  NewJob& operator=(const NewJob&) = delete;
+  ~NewJob() { ho_comm_destroy(comm_); }
+  [[nodiscard]] ho_comm* get() const { return comm_; }
+
+ private:
+  ho_comm* comm_ = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a rank that destroys its runner in a step is named at once") {
+  const Training training = training_of("IIG", 1);
+  require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
+    Trainer trainer(comm, training);
+    static_cast<void>(trainer.step(comm, 0));
+    if (ho_comm_rank(comm) == 2) {
+      paro_unit_view view = PARO_UNIT_VIEW_INIT;
+      must(paro_runner_before_forward(trainer.runner(), 0, &view));
+      trainer.destroy();
+      return;
+    }
+    const std::string error = failure_of(trainer, 1);
+    expect(has(error, "rank 2 destroyed its runner in the middle of step 2"), error);
+    expect(has(error, "aborted"), error);
+    // This rank's own place: who, when, which operation of which unit.
+    expect(has(error, ("rank " + std::to_string(ho_comm_rank(comm)) + ", step 2 of IIG, ").c_str()),
+           error);
+    expect(has(error, "unit ") && (has(error, "all_gather") || has(error, "reduce_scatter")),
+           error);
+    expect(failure_of(trainer, 1) == error, "returns its error again");
+  });
+}
+
+TEST_CASE("an optimizer that fails breaks the job, which cannot go on from there") {
+  const Training training = training_of("NIG", 1);
+  const uint16_t port = ho::test::free_port();
+  require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
+    std::string letters;
+    paro_runner_options options = options_of(training, letters);
+    options.optimizer = PARO_OPTIMIZER_CUSTOM;
+    options.custom.function = [](const paro_shard* shard, void* rank) -> int32_t {
+      return *static_cast<int32_t*>(rank) == 1 && shard->step == 2 && shard->unit == 1 ? 7 : 0;
+    };
+    int32_t rank = ho_comm_rank(comm);
+    options.custom.user = &rank;
+    Trainer trainer(comm, training, options);
+    static_cast<void>(trainer.step(comm, 0));
+    std::string error = failure_of(trainer, 1);
+    if (error.empty()) {
+      error = failure_of(trainer, 2);
+    }
+    expect(has(error, "aborted"), error);
+    expect(has(error, "the caller's optimizer returned 7"), error);
+    expect(has(error, "rank 1, step 2 of NIG, update, unit 1"), error);
+    const NewJob again(comm, port);
+    expect_refusal(paro_runner_rejoin(trainer.runner(), again.get()),
+                   HO_MISMATCH,
+                   "rejoin: rank 1's optimizer failed in the middle of an update");
+  });
+}
+
+TEST_CASE("after an abort the ranks rejoin and still train like one rank") {
+  for (const char* triple : {"IIG", "NNG", "GGG"}) {
+    const Training training = training_of(triple, 4);
+    const Outcome alone = paro::toy::train_alone(4, training);
+    const uint16_t port = ho::test::free_port();
+    require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
+      Trainer trainer(comm, training);
+      Outcome outcome;
+      for (uint64_t step = 0; step < 5; ++step) {
+        outcome.steps.push_back(trainer.step(comm, step));
+      }
+      if (ho_comm_rank(comm) == 3) {
+        // Gradients of a whole step are under way.
+        static_cast<void>(trainer.compute(5));
+        must(paro_runner_abort(trainer.runner(), "enough for today"));
+      }
+      const std::string error = failure_of(trainer, 5);
+      expect(has(error, "enough for today") || ho_comm_rank(comm) == 3, error);
+      const NewJob again(comm, port);
+      must(paro_runner_rejoin(trainer.runner(), again.get()));
+      expect(paro_runner_applied_steps(trainer.runner()) == 5, "knows where it was");
+      for (uint64_t step = 5; step < training.steps; ++step) {
+        outcome.steps.push_back(trainer.step(again.get(), step));
+      }
+      must(paro_runner_check_drift(trainer.runner()));
+      outcome.masters = trainer.masters();
+      const std::string differs = difference(outcome, alone, kFloat32Tolerance);
+      expect(differs.empty(), differs);
+    });
+  }
+}
+
+TEST_CASE("ranks rejoin under their old numbers or not at all") {
+  const Training training = training_of("IIG", 1);
+  require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
+    Trainer trainer(comm, training);
+    static_cast<void>(trainer.step(comm, 0));
+    ho_comm* turned = nullptr;
+    ho::test::must(ho_comm_split(comm, 0, -ho_comm_rank(comm), &turned));
+    expect_refusal(paro_runner_rejoin(trainer.runner(), turned),
+                   HO_MISMATCH,
+                   "rank 0 of the new communicator was rank 3");
+    ho_comm_destroy(turned);
+    // A rejoin that failed leaves a broken runner, which another one mends.
+    expect_refusal(paro_runner_synchronize(trainer.runner()), HO_ABORTED, "rejoin() failed");
+    must(paro_runner_rejoin(trainer.runner(), comm));
+    static_cast<void>(trainer.step(comm, 1));
+  });
+}
+
+TEST_CASE("a rank that is gone between steps is noticed at once") {
+  const Training training = training_of("GGG", 1);
+  require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
+    Trainer trainer(comm, training);
+    static_cast<void>(trainer.step(comm, 0));
+    if (ho_comm_rank(comm) == 1) {
+      trainer.destroy();
+      return;
+    }
+    const std::string error = failure_of(trainer, 1);
+    // Communicators number their ranks as they like; this one is the job's.
+    expect(has(error, "rank 1 (") || has(error, "aborted"), error);
+    expect(has(error, "step 2 of GGG") && has(error, "unit "), error);
+  });
+}

@@ -1,0 +1,225 @@
+// Training through paro.h is training on one rank, whatever the strategy, groups and optimizer.
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "catch.hpp"
+#include "job.hpp"
+#include "parity_case.hpp"
+#include "paro/runner.hpp"
+#include "trainer.hpp"
+
+using namespace paro;
+using namespace paro::test;
+using ho::test::require_job;
+
+namespace {
+
+toy::Training training_of(const char* triple, uint32_t micro_batches) {
+  return hard_training(parse_strategy(triple).value(), micro_batches);
+}
+
+uint64_t held(paro_runner* runner, paro_purpose purpose) {
+  paro_memory memory = PARO_MEMORY_INIT;
+  must(paro_runner_memory(runner, purpose, &memory));
+  if (purpose != PARO_MEMORY_SCRATCH && purpose != PARO_MEMORY_LIBRARY) {
+    expect(memory.predicted_bytes == memory.now_bytes, "predicts what is held");
+    expect(memory.peak_bytes >= memory.now_bytes, "has a peak");
+  }
+  return memory.now_bytes;
+}
+
+uint64_t sent_between_groups(paro_runner* runner) {
+  uint64_t all = 0;
+  for (const paro_phase phase :
+       {PARO_PHASE_FORWARD, PARO_PHASE_BACKWARD, PARO_PHASE_SYNC_G, PARO_PHASE_SYNC_P}) {
+    uint64_t intra = 0;
+    uint64_t inter = 0;
+    must(paro_runner_sent_bytes(runner, phase, &intra, &inter));
+    all += inter;
+  }
+  return all;
+}
+
+void expect_like_alone(const toy::Outcome& is, const toy::Outcome& alone) {
+  const std::string differs = difference(is, alone, kFloat32Tolerance);
+  expect(differs.empty(), differs);
+}
+
+// w -= rate * gradient, and how many elements it saw.
+struct Descent {
+  uint64_t elements = 0;
+  static int32_t update(const paro_shard* shard, void* user) {
+    static_cast<Descent*>(user)->elements += shard->count;
+    const auto rate = static_cast<float>(shard->learning_rate);
+    for (uint64_t i = 0; i < shard->count; ++i) {
+      shard->master[i] -= rate * shard->gradient[i];
+    }
+    return 0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("strategies train like one rank") {
+  for (const auto& [triple, micro_batches] :
+       {std::pair<const char*, uint32_t>{"NIG", 1}, {"IIG", 4}, {"GGG", 2}}) {
+    const toy::Training training = training_of(triple, micro_batches);
+    const toy::Outcome alone = train_alone(4, training);
+    require_job({"2x2"}, [&](ho_comm* comm) {
+      Trainer trainer(comm, training);
+      expect_like_alone(trainer.train(comm), alone);
+      must(paro_runner_check_drift(trainer.runner()));
+      expect(held(trainer.runner(), PARO_MEMORY_STATES) > 0, "holds states");
+      expect(held(trainer.runner(), PARO_MEMORY_LIBRARY) > 0, "has communicators");
+      expect(sent_between_groups(trainer.runner()) > 0, "sends between groups");
+      expect(paro_runner_applied_steps(trainer.runner()) == training.steps - 1,
+             "applied all steps but the one that overflows");
+    });
+  }
+}
+
+TEST_CASE("groups need not be nodes") {
+  toy::Training training = training_of("III", 2);
+  training.steps = 10;
+  const toy::Outcome alone = train_alone(4, training);
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("paro_api_groups_" + std::to_string(::getpid())))
+          .string();
+  std::ofstream(path) << "# across the nodes\n0 3\n2 1\n";
+  require_job({"2x2"}, [&](ho_comm* comm) {
+    std::string letters;
+    paro_runner_options options = options_of(training, letters);
+    options.group_size = 4;
+    uint64_t whole = 0;
+    {
+      Trainer trainer(comm, training, options);
+      whole = held(trainer.runner(), PARO_MEMORY_OPTIMIZER);
+      expect_like_alone(trainer.train(comm), alone);
+    }
+    options.group_size = 1;
+    {
+      Trainer trainer(comm, training, options);
+      expect(held(trainer.runner(), PARO_MEMORY_OPTIMIZER) > 3 * whole, "splits over one rank");
+      expect_like_alone(trainer.train(comm), alone);
+    }
+    options.group_size = 0;
+    options.group_file = path.c_str();
+    Trainer trainer(comm, training, options);
+    expect(held(trainer.runner(), PARO_MEMORY_OPTIMIZER) > whole, "splits over two ranks");
+    expect_like_alone(trainer.train(comm), alone);
+  });
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("an optimizer of the caller's own does what the built-in one does") {
+  toy::Training training = training_of("NIG", 1);
+  training.runner.rule = Sgd{0.1, 0, 0};
+  const toy::Outcome alone = train_alone(4, training);
+  require_job({"2x2"}, [&](ho_comm* comm) {
+    const toy::Outcome built_in = Trainer(comm, training).train(comm);
+    Descent descent;
+    std::string letters;
+    paro_runner_options options = options_of(training, letters);
+    options.optimizer = PARO_OPTIMIZER_CUSTOM;
+    options.custom = {&Descent::update, &descent, 0.1};
+    Trainer trainer(comm, training, options);
+    const toy::Outcome own = trainer.train(comm);
+    expect_like_alone(own, alone);
+    for (size_t unit = 0; unit < own.masters.size(); ++unit) {
+      for (size_t i = 0; i < own.masters[unit].size(); ++i) {
+        // A compiler may join multiplication and subtraction in one of the two.
+        expect(std::abs(own.masters[unit][i] - built_in.masters[unit][i]) < 1e-5F,
+               "unit " + std::to_string(unit) + " differs at " + std::to_string(i));
+      }
+    }
+    const uint64_t masters = held(trainer.runner(), PARO_MEMORY_OPTIMIZER) / sizeof(float);
+    expect(descent.elements == masters * (training.steps - 1), "sees each element once a step");
+  });
+}
+
+TEST_CASE("a learning rate can change between steps") {
+  toy::Training training = training_of("IIG", 1);
+  training.steps = 4;
+  require_job({"2x2"}, [&](ho_comm* comm) {
+    Trainer trainer(comm, training);
+    static_cast<void>(trainer.step(comm, 0));
+    must(paro_runner_set_learning_rate(trainer.runner(), 0));
+    const auto before = trainer.masters();
+    static_cast<void>(trainer.step(comm, 1));
+    expect(trainer.masters() == before, "a rate of 0 changes nothing");
+    expect_refusal(paro_runner_set_learning_rate(trainer.runner(), std::nan("")),
+                   HO_INVALID_ARGUMENT,
+                   "learning_rate");
+    expect_refusal(paro_runner_set_learning_rate(trainer.runner(), -1),
+                   HO_INVALID_ARGUMENT,
+                   "learning_rate is -1");
+  });
+}
+
+namespace {
+
+void train_a_sum(horing::Communicator& comm) {
+  RunnerOptions options;
+  options.strategy = "zero2";
+  options.alignment = 1;  // both ranks own elements
+  options.custom_learning_rate = 0.5;
+  options.custom = [](const Shard& shard) {
+    if (shard.step == 3) {
+      throw std::domain_error("no third step");
+    }
+    for (size_t i = 0; i < shard.master.size(); ++i) {
+      shard.master[i] -= static_cast<float>(shard.learning_rate) * shard.gradient[i];
+    }
+  };
+  Runner made = Runner::create(comm, options, {{"line", 5, 2}});
+  Runner runner = std::move(made);
+  runner.load(0, std::vector<float>{1, 2, 3, 4, 5}, std::vector<float>{6, 7});
+  for (int step = 1; step <= 3; ++step) {
+    const auto view = runner.before_forward(0);
+    expect(view.trained<float>().size() == 5 && view.frozen<float>()[1] == 7, "shows the unit");
+    expect(view.gradients<float>().empty(), "has no gradients yet");
+    runner.after_forward(0);
+    for (float& gradient : runner.before_backward(0).gradients<float>()) {
+      gradient += 2;
+    }
+    runner.after_backward(0);
+    if (step == 3) {
+      std::string thrown;
+      try {
+        runner.step();
+      } catch (const std::domain_error& error) {
+        thrown = error.what();
+      } catch (const Error&) {
+        thrown = "another rank's";  // which was faster
+      }
+      expect(thrown == "no third step" || thrown == "another rank's", "throws: " + thrown);
+      return;
+    }
+    expect(runner.step().applied == 1, "applies");
+    std::vector<float> masters(5);
+    runner.read_masters(0, masters);
+    expect(masters[4] == 5 - static_cast<float>(step), "each step takes 1 away");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the C++ layer trains, and throws") {
+  require_job({"2x1"}, [](ho_comm* comm) {
+    ho_comm* copy = nullptr;
+    must(ho_comm_split(comm, 0, ho_comm_rank(comm), &copy));
+    horing::Communicator owned(copy);
+    train_a_sum(owned);
+    bool thrown = false;
+    try {
+      static_cast<void>(strategy_letters("zero9"));
+    } catch (const horing::Error& error) {
+      thrown = error.status() == HO_INVALID_ARGUMENT;
+    }
+    expect(thrown, "refuses a strategy");
+    expect(strategy_letters("hsdp") == "III", "knows names");
+  });
+}

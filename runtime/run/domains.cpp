@@ -31,6 +31,7 @@ ho::Status checked(ho_status status) {
 
 ho::Result<ho::GroupMap> nodes_of(const ho_comm* comm) {
   std::vector<std::string> labels;
+  labels.reserve(static_cast<size_t>(ho_comm_world_size(comm)));
   for (int32_t rank = 0; rank < ho_comm_world_size(comm); ++rank) {
     labels.push_back(std::to_string(ho_comm_group_of(comm, rank)));
   }

@@ -18,6 +18,7 @@ size_t rounded(size_t bytes) {
 }  // namespace
 
 void* HostMemory::allocate(size_t bytes) {
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): Buffer owns it
   void* address = std::aligned_alloc(kAlignment, rounded(bytes));
   if (address != nullptr) {
     std::memset(address, 0, bytes);
@@ -26,7 +27,8 @@ void* HostMemory::allocate(size_t bytes) {
 }
 
 void HostMemory::release(void* address, size_t /*bytes*/) {
-  std::free(address);  // NOLINT(cppcoreguidelines-no-malloc): aligned_alloc's counterpart
+  // NOLINTNEXTLINE(cppcoreguidelines-no-malloc,cppcoreguidelines-owning-memory): aligned_alloc's
+  std::free(address);
 }
 
 void HostMemory::zero(void* address, size_t bytes) {

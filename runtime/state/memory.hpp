@@ -92,6 +92,7 @@ class Ledger {
   explicit Ledger(Memory& memory) : memory_(memory) {}
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
+  ~Ledger() = default;
   [[nodiscard]] ho::Result<Buffer> allocate(Purpose purpose, uint64_t bytes);
   [[nodiscard]] Memory& memory() const { return memory_; }
   [[nodiscard]] const MemoryUse& now() const { return now_; }

@@ -41,7 +41,7 @@ class Timeline {
   }
 
  private:
-  struct Channel_ {
+  struct Progress {
     size_t next = 0;                // place in the queue, over all steps
     std::optional<size_t> running;  // node
     double left_s = 0;
@@ -59,7 +59,7 @@ class Timeline {
 
   void start_what_can() {
     for (size_t c = 0; c < kChannelCount; ++c) {
-      Channel_& channel = channels_[c];
+      Progress& channel = channels_[c];
       const auto& queue = queues_[c];
       if (channel.running || channel.next == queue.size() * kSteps) {
         continue;
@@ -73,7 +73,7 @@ class Timeline {
     }
   }
 
-  [[nodiscard]] double rate(const Channel_& channel) const {
+  [[nodiscard]] double rate(const Progress& channel) const {
     const Link link = costs_[*channel.running % count_].link;
     if (link == Link::kNone) {
       return 1;
@@ -99,7 +99,7 @@ class Timeline {
     }
     now_s_ += shortest;
     for (size_t c = 0; c < kChannelCount; ++c) {
-      Channel_& channel = channels_[c];
+      Progress& channel = channels_[c];
       if (!channel.running) {
         continue;
       }
@@ -124,7 +124,7 @@ class Timeline {
   size_t count_;
   std::vector<ActionCost> costs_;
   std::array<std::vector<size_t>, kChannelCount> queues_;
-  std::array<Channel_, kChannelCount> channels_;
+  std::array<Progress, kChannelCount> channels_;
   std::vector<bool> ended_;
   std::array<double, kSteps> compute_ended_{};
   double now_s_ = 0;

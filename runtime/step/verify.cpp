@@ -171,59 +171,62 @@ class Run {
     return {};
   }
 
-  [[nodiscard]] ho::Status gather(const Action& action) {
-    Symbols& symbols = (action.content == Content::kFrozen ? frozen_ : trained_)[action.unit];
-    const bool sync_p = action.phase == Phase::kSyncP;
-    const auto before = symbols.stored;
+  // Runs `body` on each set of an action's and each atom in it.
+  template <typename Body>
+  [[nodiscard]] ho::Status for_each_atom(const Action& action,
+                                         const Symbols& symbols,
+                                         const Body& body) const {
     for (const Participants& set :
          participants(partition_of(layouts_, action), groups_, action.domain)) {
       for (size_t a = 0; a < symbols.count(); ++a) {
-        if (!symbols.inside(a, set.range)) {
-          continue;
-        }
-        const auto source = std::find_if(set.members.begin(), set.members.end(), [&](GlobalRank q) {
-          return symbols.owns(action.from, q.value(), a);
-        });
-        if (source == set.members.end() || before[source->at()][a] == kAbsent) {
-          return wrong("nobody of the set holds part " + std::to_string(a));
-        }
-        for (const GlobalRank rank : set.members) {
-          if (symbols.owns(action.to, rank.value(), a)) {
-            (sync_p ? symbols.stored : symbols.gathered)[rank.at()][a] = before[source->at()][a];
-          }
+        if (symbols.inside(a, set.range)) {
+          HORING_TRY(body(set.members, a));
         }
       }
     }
     return {};
   }
 
-  [[nodiscard]] ho::Status reduce(const Action& action) {
-    Symbols& symbols = trained_[action.unit];
-    const bool accumulates = action.phase == Phase::kBackward;
-    auto& read = accumulates ? symbols.output : symbols.sums;
-    const auto before = read;
-    read.assign(symbols.ranks(), std::vector<Shares>(symbols.count()));
-    for (const Participants& set :
-         participants(partition_of(layouts_, action), groups_, action.domain)) {
-      for (size_t a = 0; a < symbols.count(); ++a) {
-        if (!symbols.inside(a, set.range)) {
-          continue;
-        }
-        Shares sum;
-        for (const GlobalRank rank : set.members) {
-          if (!symbols.owns(action.from, rank.value(), a)) {
-            return wrong(at(rank.value(), a) + " takes part without holding it");
-          }
-          add(sum, before[rank.at()][a]);
-        }
-        for (const GlobalRank rank : set.members) {
-          if (symbols.owns(action.to, rank.value(), a)) {
-            add(symbols.sums[rank.at()][a], sum);
-          }
+  [[nodiscard]] ho::Status gather(const Action& action) {
+    Symbols& symbols = (action.content == Content::kFrozen ? frozen_ : trained_)[action.unit];
+    auto& into = action.phase == Phase::kSyncP ? symbols.stored : symbols.gathered;
+    const auto before = symbols.stored;
+    return for_each_atom(action, symbols, [&](const auto& members, size_t a) -> ho::Status {
+      const auto source = std::find_if(members.begin(), members.end(), [&](GlobalRank q) {
+        return symbols.owns(action.from, q.value(), a);
+      });
+      if (source == members.end() || before[source->at()][a] == kAbsent) {
+        return wrong("nobody of the set holds part " + std::to_string(a));
+      }
+      for (const GlobalRank rank : members) {
+        if (symbols.owns(action.to, rank.value(), a)) {
+          into[rank.at()][a] = before[source->at()][a];
         }
       }
-    }
-    return {};
+      return {};
+    });
+  }
+
+  [[nodiscard]] ho::Status reduce(const Action& action) {
+    Symbols& symbols = trained_[action.unit];
+    auto& read = action.phase == Phase::kBackward ? symbols.output : symbols.sums;
+    const auto before = read;
+    read.assign(symbols.ranks(), std::vector<Shares>(symbols.count()));
+    return for_each_atom(action, symbols, [&](const auto& members, size_t a) -> ho::Status {
+      Shares sum;
+      for (const GlobalRank rank : members) {
+        if (!symbols.owns(action.from, rank.value(), a)) {
+          return wrong(at(rank.value(), a) + " takes part without holding it");
+        }
+        add(sum, before[rank.at()][a]);
+      }
+      for (const GlobalRank rank : members) {
+        if (symbols.owns(action.to, rank.value(), a)) {
+          add(symbols.sums[rank.at()][a], sum);
+        }
+      }
+      return {};
+    });
   }
 
   // Each rank adds the squares of its world parts.

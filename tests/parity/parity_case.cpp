@@ -155,6 +155,7 @@ std::vector<std::string> complaints(const char* groups,
                                     const Tolerance& tolerance) {
   const uint32_t world = ho::GroupMap::parse(groups)->world_size();
   std::vector<Outcome> alone;
+  alone.reserve(trainings.size());
   for (const Training& training : trainings) {
     alone.push_back(train_alone(world, training));
   }

@@ -75,6 +75,7 @@ class Alone {
     std::vector<std::vector<float>> all;
     for (const auto& unit : numbers_) {
       std::vector<float> values;
+      values.reserve(unit.size());
       for (const Number& number : unit) {
         values.push_back(static_cast<float>(number.master));
       }
@@ -108,6 +109,7 @@ class Alone {
   StepOutcome train_step(uint64_t step) {
     const auto whole = parameters();
     std::vector<std::vector<double>> sums;
+    sums.reserve(whole.size());
     for (const auto& unit : whole) {
       sums.emplace_back(unit.size(), 0.0);
     }

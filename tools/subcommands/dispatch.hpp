@@ -1,0 +1,60 @@
+// A program of several subcommands: which one the first argument names, and usage where it names
+// none.
+#pragma once
+
+#include <algorithm>
+#include <cstdio>
+#include <span>
+#include <string_view>
+
+namespace ho {
+
+struct Subcommand {
+  const char* name;
+  int (*run)(int argc, const char* const* argv);  // argv[0] is its name
+  const char* purpose;
+};
+
+struct Program {
+  const char* name;
+  const char* version;
+  std::span<const Subcommand> commands;
+};
+
+inline void print_usage(const Program& program, std::FILE* stream) {
+  std::fprintf(stream, "usage: %s COMMAND [ARGUMENTS]\n\n", program.name);
+  for (const Subcommand& command : program.commands) {
+    std::fprintf(stream, "  %-13s %s\n", command.name, command.purpose);
+  }
+  std::fprintf(stream,
+               "\n`%s COMMAND --help` says more. `%s --version` prints the version.\n",
+               program.name,
+               program.name);
+}
+
+// The exit status.
+inline int dispatch(const Program& program, int argc, const char* const* argv) {
+  const std::string_view name = argc > 1 ? argv[1] : "";
+  if (name == "--help" || name == "-h" || name == "help") {
+    print_usage(program, stdout);
+    return 0;
+  }
+  if (name == "--version") {
+    std::printf("%s %s\n", program.name, program.version);
+    return 0;
+  }
+  const auto command = std::find_if(
+      program.commands.begin(), program.commands.end(), [&](const Subcommand& candidate) {
+        return candidate.name == name;
+      });
+  if (command != program.commands.end()) {
+    return command->run(argc - 1, argv + 1);
+  }
+  if (!name.empty()) {
+    std::fprintf(stderr, "%s: unknown command '%s'\n", program.name, argv[1]);
+  }
+  print_usage(program, stderr);
+  return 2;
+}
+
+}  // namespace ho

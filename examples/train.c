@@ -15,7 +15,14 @@ static void must(ho_status status) {
   }
 }
 
-/* The framework's part: unit 0 has two slopes, unit 1 the offset; `y` goes from one to the next. */
+/* The framework's part, from here to main(): data, */
+static void draw(float x[][2]) {
+  for (int i = 0; i < 2 * SAMPLES; ++i) {
+    x[i / 2][i % 2] = (float)rand() / (float)RAND_MAX - 0.5F;
+  }
+}
+
+/* and a model: unit 0 has two slopes, unit 1 the offset; `y` goes from one to the next. */
 static void forward(int u, const float* w, float x[][2], float* y) {
   for (int i = 0; i < SAMPLES; ++i) {
     y[i] = u == 0 ? w[0] * x[i][0] + w[1] * x[i][1] : y[i] + w[0];
@@ -47,13 +54,11 @@ int main(void) {
   for (uint32_t u = 0; u < UNITS; ++u) {
     must(paro_runner_load(runner, u, start, units[u].trained, NULL, 0));
   }
-  srand((unsigned)ho_comm_rank(comm)); /* every rank has data of its own */
+  srand((unsigned)ho_comm_rank(comm) + 1); /* every rank has data of its own */
   for (int step = 0; step < STEPS; ++step) {
     float x[SAMPLES][2];
     float y[SAMPLES];
-    for (int i = 0; i < 2 * SAMPLES; ++i) {
-      x[i / 2][i % 2] = (float)rand() / (float)RAND_MAX - 0.5F;
-    }
+    draw(x);
     paro_unit_view view = PARO_UNIT_VIEW_INIT;
     for (uint32_t u = 0; u < UNITS; ++u) {
       must(paro_runner_before_forward(runner, u, &view));

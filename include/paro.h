@@ -25,8 +25,8 @@
  * where it says "of the job", as ho_comm_create did.
  *
  * Threads: a runner may be used by one thread at a time, except paro_runner_abort, which any thread
- * may call while another is in any call but rejoin or destroy. Different runners are independent.
- * All ranks make the same calls on a runner in the same order.
+ * may call while another is in any call but rejoin or destroy. Different runners are independent
+ * until one fails. All ranks make the same calls on a runner in the same order.
  *
  * fork: a runner belongs to the process that made it, as a communicator does (horing.h). In a
  * forked child every call with it fails with HO_INVALID_ARGUMENT, and destroy does nothing.
@@ -294,7 +294,7 @@ PARO_API ho_status paro_runner_synchronize(paro_runner* runner);
 
 /* 0 for NULL. */
 PARO_API double paro_runner_loss_scale(const paro_runner* runner);
-/* Steps that have changed the masters: after rejoin, those that need not be repeated. */
+/* Steps that have changed the masters; 0 for NULL. */
 PARO_API uint64_t paro_runner_applied_steps(const paro_runner* runner);
 /* From the next step on; the same on all ranks (not checked). */
 PARO_API ho_status paro_runner_set_learning_rate(paro_runner* runner, double rate);
@@ -310,9 +310,9 @@ PARO_API ho_status paro_runner_check_drift(paro_runner* runner);
 
 /* Collective: goes on after an error over a new communicator (of ho_comm_create: those of the old
  * job have failed) of the same ranks with the same numbers, used during the call only. What the
- * failed step had computed is dropped; continue with the first micro-batch of step
- * paro_runner_applied_steps() + 1. HO_MISMATCH where the failed step had reached some ranks'
- * masters only: load a checkpoint. */
+ * failed step had computed is dropped: continue with a first micro-batch. Whether that step counts,
+ * and need not be repeated, paro_runner_applied_steps() says: it does if the number has grown since
+ * the last report. HO_MISMATCH where it had reached some ranks' masters only: load a checkpoint. */
 PARO_API ho_status paro_runner_rejoin(paro_runner* runner, ho_comm* comm);
 /* Any thread. Every rank's waits end, and its calls fail from the next one that needs another rank,
  * with HO_ABORTED and the reason (may be NULL). */

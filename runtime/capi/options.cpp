@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "capi/handles.hpp"
+#include "capi/arguments.hpp"
 #include "layout/grouping.hpp"
 
 namespace paro::capi {

@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "capi/guard.hpp"
-#include "capi/handles.hpp"
+#include "capi/boundary.hpp"
+#include "capi/arguments.hpp"
 #include "capi/options.hpp"
 #include "run/agreement.hpp"
 

@@ -89,7 +89,8 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::create(ho_comm* comm,
   auto runner = prepare(groups, std::move(config), memory);
   // A rank that stopped here on its own would leave the others waiting until their deadlines.
   HORING_TRY(everybody_ok(comm, runner.status()));
-  HORING_TRY(runner.value()->set_up(comm, groups));
+  // Once more at the end: a runner that is there is there on all ranks.
+  HORING_TRY(everybody_ok(comm, runner.value()->set_up(comm, groups)));
   return runner;
 }
 

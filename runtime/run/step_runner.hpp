@@ -107,8 +107,8 @@ struct StepReport {
 class StepRunner {
  public:
   // Collective over `comm`, which is borrowed for the call; `groups` over its ranks. All ranks pass
-  // the same config (checked); where one rank's cannot work, all are told. Masters and parameters
-  // are zero until load().
+  // the same config (checked). All ranks get a runner, or an error, be it another rank's. Masters
+  // and parameters are zero until load().
   [[nodiscard]] static ho::Result<std::unique_ptr<StepRunner>> create(ho_comm* comm,
                                                                       const ho::GroupMap& groups,
                                                                       RunnerConfig config,

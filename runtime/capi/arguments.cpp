@@ -1,8 +1,8 @@
-#include "capi/handles.hpp"
+#include "capi/arguments.hpp"
 
 #include <unistd.h>
 
-#include "capi/guard.hpp"
+#include "capi/boundary.hpp"
 
 namespace paro::capi {
 namespace {

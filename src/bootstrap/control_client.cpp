@@ -61,7 +61,9 @@ ControlClient::~ControlClient() {
     thread_.join();
   }
   if (connected_) {
-    channel_.queue(wire::Type::kGoodbye);
+    if (!coordinator_left_) {
+      channel_.queue(wire::Type::kGoodbye);
+    }
     const Deadline end = deadline_after(kGoodbyeTime);
     bool open = true;
     bool ended = false;
@@ -227,8 +229,11 @@ void ControlClient::handle(const wire::Message& message) {
       return;
     }
     case wire::Type::kFarewell: {
+      // It hears everybody out before it decides and closes: this says that no more will come.
       const Lock lock(mutex_);
       coordinator_left_ = true;
+      channel_.queue(wire::Type::kGoodbye);
+      (void)channel_.send_some();
       return;
     }
     default:
@@ -344,7 +349,7 @@ void ControlClient::report(const FailureReport& failure) {
       reported_ = failure;
       answer_due_ = Clock::now() + (connected_ ? kAnswerTime : std::chrono::milliseconds(0));
     }
-    if (connected_) {
+    if (connected_ && !coordinator_left_) {
       channel_.queue(wire::Type::kReport, 0, ControlChannel::body_of(wire::encode(failure)));
       (void)channel_.send_some();
     }

@@ -3,7 +3,8 @@
 // shared.
 //
 // Its life: meet (coordinator_meeting.cpp: admit ranks until all are here or the earliest deadline
-// of any rank passes), serve (all-gathers, reports, ranks that go), say farewell.
+// of any rank passes), serve (all-gathers, reports, ranks that go), say farewell
+// (coordinator_farewell.cpp).
 #include "bootstrap/coordinator.hpp"
 
 #include <sys/epoll.h>
@@ -19,12 +20,6 @@
 #include "bootstrap/rank_names.hpp"
 
 namespace ho {
-namespace {
-
-constexpr uint64_t kWakeToken = ~uint64_t{0};
-constexpr std::chrono::milliseconds kFarewellTime{300};
-
-}  // namespace
 
 Status Coordinator::watch(int epoll, int operation, int fd, uint64_t token, bool output) {
   epoll_event event{};
@@ -150,18 +145,28 @@ void Coordinator::handle_peer(uint32_t rank, uint32_t events) {
     }
     handle_message(rank, std::move(**message));
   }
-  if (peers_[rank].channel != nullptr && (!open.ok() || !*open)) {
+  if (peers_[rank].channel == nullptr || (open.ok() && *open)) {
+    return;
+  }
+  if (peers_[rank].farewell_heard) {
+    peer_left(rank);
+  } else {
     peer_closed(rank, {});
   }
 }
 
 void Coordinator::handle_message(uint32_t rank, wire::Message message) {
   if (message.header.type == wire::Type::kGoodbye) {
-    peer_left(rank);
+    // During the farewell it may be the answer to that, of a rank that goes on and hears the rest.
+    if (farewell_) {
+      peers_[rank].farewell_heard = true;
+    } else {
+      peer_left(rank);
+    }
     return;
   }
-  if (stop_ || desk_ == nullptr) {
-    return;  // nobody waits for an answer any more, or not yet
+  if (desk_ == nullptr || closing_) {
+    return;  // nobody waits for an answer yet, or any more
   }
   if (Status status = dispatch(rank, message); !status.ok()) {
     peer_closed(rank, status.message());
@@ -218,7 +223,7 @@ void Coordinator::drop(uint32_t rank, Presence presence) {
 
 void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
   drop(rank, meeting_ ? Presence::kAbsent : Presence::kGone);
-  if (desk_ == nullptr || stop_) {
+  if (desk_ == nullptr || closing_) {
     return;  // it may come again, or all is over
   }
   const Deadline now = Clock::now();
@@ -239,7 +244,7 @@ void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
 
 void Coordinator::peer_left(uint32_t rank) {
   drop(rank, meeting_ ? Presence::kAbsent : Presence::kLeft);
-  if (desk_ == nullptr || stop_) {
+  if (desk_ == nullptr || closing_) {
     return;
   }
   desk_->rank_left(rank);
@@ -251,8 +256,12 @@ void Coordinator::peer_left(uint32_t rank) {
 
 // Ranks mostly leave all at once, and whoever has left needs no news of the others: so these
 // messages are only queued here, and sent a moment later to those who are still there. Whoever has
-// left this communicator hears nothing of it any more.
+// left this communicator hears nothing of it any more. Where a verdict is due, that is the news:
+// all shall hear the first cause, not who left because of it.
 void Coordinator::spread(Departure departure) {
+  if (desk_->has_cause()) {
+    return;
+  }
   std::map<uint32_t, Departure::Pair> pair_with;
   for (const Departure::Pair& pair : std::exchange(departure.pairs, {})) {
     pair_with.emplace(pair.peer.value(), pair);
@@ -325,7 +334,7 @@ void Coordinator::flush(uint32_t rank) {
       watch(epoll_.get(), EPOLL_CTL_MOD, peer.channel->fd(), rank, wants).ok()) {
     peer.watches_output = wants;
   }
-  if (farewell_ && !wants) {
+  if (closing_ && !wants) {
     peer.channel->end_output();
   }
 }
@@ -351,29 +360,6 @@ void Coordinator::pronounce() {
   }
   if (const std::optional<Verdict> verdict = desk_->decide(Clock::now())) {
     send_to_all(wire::Type::kVerdict, outcome_body(verdict->cause));
-  }
-}
-
-void Coordinator::say_farewell() {
-  farewell_ = true;
-  send_to_all(wire::Type::kFarewell, nullptr);
-  // Closing with unread input would reset the connection and could take the farewell with it: wait
-  // until the others have closed too, a stopped one excepted.
-  const Deadline end = deadline_after(kFarewellTime);
-  while (present_count_ > 0 && !passed(end)) {
-    std::array<epoll_event, 64> events{};
-    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(end)).count();
-    const int count =
-        ::epoll_wait(epoll_.get(), events.data(), events.size(), static_cast<int>(ms));
-    for (int i = 0; i < count; ++i) {
-      const epoll_event& event = events[static_cast<size_t>(i)];
-      if (event.data.u64 < Admission::kFirstToken) {
-        handle_peer(static_cast<uint32_t>(event.data.u64), event.events);
-      } else if (event.data.u64 == kWakeToken) {
-        eventfd_t ignored = 0;
-        ::eventfd_read(wake_.get(), &ignored);
-      }
-    }
   }
 }
 

@@ -41,10 +41,12 @@ class Coordinator {
   [[nodiscard]] static Result<std::unique_ptr<Coordinator>> start(Setup setup);
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
-  // Says farewell and ends the thread, within about half a second.
+  // Says farewell, with the verdict on what was reported until then, and ends the thread, within
+  // about half a second.
   ~Coordinator();
 
  private:
+  static constexpr uint64_t kWakeToken = ~uint64_t{0};
   enum class Presence : uint8_t { kAbsent, kHere, kLeft, kGone };
   struct Peer {
     Presence presence = Presence::kAbsent;
@@ -52,7 +54,8 @@ class Coordinator {
     wire::Introduction who;
     Deadline deadline = Deadline::max();
     bool watches_output = false;
-    std::string key_refused;  // who said to be this rank, and why that was not believed
+    bool farewell_heard = false;  // it reports nothing any more
+    std::string key_refused;      // who said to be this rank, and why that was not believed
   };
 
   Coordinator(Setup setup, Fd epoll, Fd wake);
@@ -90,6 +93,8 @@ class Coordinator {
   void answer(const std::vector<GatherTable::Outcome>& outcomes);
   void pronounce();
   void say_farewell();
+  [[nodiscard]] bool all_heard_farewell() const;
+  void turn_of_farewell(Deadline end);
 
   Setup setup_;
   Fd epoll_;
@@ -100,7 +105,8 @@ class Coordinator {
   uint32_t present_count_ = 0;
   bool meeting_ = true;
   bool stop_ = false;      // the thread's own view of wake_
-  bool farewell_ = false;  // what is sent now is the last
+  bool farewell_ = false;  // has been sent
+  bool closing_ = false;   // what is sent now is the last
   // When to give up because every rank that is missing was refused for its key.
   Deadline all_refused_due_ = Deadline::max();
   Deadline departures_due_ = Deadline::max();

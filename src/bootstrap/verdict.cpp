@@ -101,13 +101,17 @@ bool FailureDesk::all_answered() const {
   return true;
 }
 
+bool FailureDesk::waits_for_answers() const {
+  const FailureReport* best = first_of_best_class();
+  const bool stall = gone_.empty() && best != nullptr && class_of(best->code) == Class::kStall;
+  return stall && !decided_ && !all_answered();
+}
+
 std::optional<Deadline> FailureDesk::due() const {
   if (!began_.has_value() || decided_) {
     return std::nullopt;
   }
-  const FailureReport* best = first_of_best_class();
-  const bool stall = gone_.empty() && best != nullptr && class_of(best->code) == Class::kStall;
-  return *began_ + (stall && !all_answered() ? kAnswers : kCollect);
+  return *began_ + (waits_for_answers() ? kAnswers : kCollect);
 }
 
 Deadline FailureDesk::next_deadline() const {
@@ -152,7 +156,11 @@ Verdict FailureDesk::stall_verdict(const FailureReport& first) const {
 
 std::optional<Verdict> FailureDesk::decide(Deadline now) {
   const std::optional<Deadline> when = due();
-  if (!when.has_value() || now < *when) {
+  return when.has_value() && now >= *when ? decide_now() : std::nullopt;
+}
+
+std::optional<Verdict> FailureDesk::decide_now() {
+  if (!began_.has_value() || decided_) {
     return std::nullopt;
   }
   decided_ = true;

@@ -45,6 +45,12 @@ class FailureDesk {
   [[nodiscard]] bool take_query();
   // The verdict, once, as soon as it is due.
   [[nodiscard]] std::optional<Verdict> decide(Deadline now);
+  // The same with what has come so far, due or not: nothing more will come.
+  [[nodiscard]] std::optional<Verdict> decide_now();
+  // Something has happened that a verdict follows, or has followed.
+  [[nodiscard]] bool has_cause() const { return began_.has_value(); }
+  // Nothing but a stall is reported, and not all have said where they are.
+  [[nodiscard]] bool waits_for_answers() const;
   // When to call decide() next.
   [[nodiscard]] Deadline next_deadline() const;
 

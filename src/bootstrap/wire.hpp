@@ -39,7 +39,7 @@ enum class Type : uint8_t {
   kStateQuery = 7,    // coordinator: where are you?
   kStates = 8,        // rank: a list of RankState
   kVerdict = 9,       // coordinator: an Outcome for the whole job
-  kGoodbye = 10,      // rank: leaves as planned
+  kGoodbye = 10,      // rank: leaves as planned, or has heard the farewell: its last message
   kFarewell = 11,     // coordinator: leaves as planned
   kLeaving = 12,      // rank: a Departure, its own from one communicator
   kDeparted = 13,     // coordinator: a Departure of another rank

@@ -356,3 +356,33 @@ TEST_CASE("an abort's reason is heard although its caller leaves at once") {
     CHECK(contains(outcome.message, "the test says so"));
   }
 }
+
+// Nobody else could tell the others, who wait for each other and not for those that go.
+TEST_CASE("an abort is heard although rank 0, who passes it on, leaves at once") {
+  for (const char* groups : {"2x2", "1x4", "4x1"}) {
+    for (const int aborter : {0, 1}) {
+      ProcessJob job({groups, kFarDeadlineMs}, [=](const ProcessJob::Rank& rank) -> ho_status {
+        std::vector<float> data(1000, 1.0F);
+        (void)all_reduces(rank.comm, data, 2);
+        const int self = ho_comm_rank(rank.comm);
+        ::usleep(self == 0 ? 300000 : 0);
+        if (self == aborter) {
+          ::usleep(self == 0 ? 0 : 250000);
+          (void)ho_comm_abort(rank.comm, "the test says so");
+        }
+        if (self == 0 || self == aborter) {
+          return HO_OK;
+        }
+        const int32_t peer = self == 1 ? 2 : 5 - self;
+        return ho_recv(rank.comm, data.data(), 1, HO_FLOAT32, peer, nullptr, nullptr);
+      });
+      for (size_t rank = aborter == 0 ? 1 : 2; rank < job.size(); ++rank) {
+        const RankOutcome outcome = job.outcome(rank);
+        INFO(groups << ", aborter " << aborter << ", rank " << rank << ": " << outcome.message);
+        CHECK(outcome.exited);
+        CHECK(outcome.status == HO_ABORTED);
+        CHECK(contains(outcome.message, "the test says so"));
+      }
+    }
+  }
+}

@@ -341,6 +341,49 @@ TEST_CASE("the last words of rank 0 arrive before its farewell") {
   CHECK(ear.count() == 0);
 }
 
+TEST_CASE("what was reported before rank 0 leaves is decided before it has left") {
+  for (const uint32_t reporter : {0U, 1U}) {
+    std::vector<Ear> ears(4);
+    auto planes = world(4);
+    for (size_t rank = 0; rank < 4; ++rank) {
+      ears[rank].listen(*planes[rank]);
+    }
+    planes[reporter]->report({.code = StatusCode::kAborted,
+                              .reporter = GlobalRank(reporter),
+                              .peer = {},
+                              .text = "the test says so"});
+    if (reporter == 0) {
+      planes[0]->leave({});  // who leaves because of it is not the news
+    }
+    planes[0].reset();
+    for (size_t rank = 1; rank < 4; ++rank) {
+      const Status heard = ears[rank].heard();
+      INFO("reporter " << reporter << ", rank " << rank << ": " << heard.message());
+      CHECK(heard.code() == StatusCode::kAborted);
+      CHECK(has(heard.message(), "the test says so (first reported by rank"));
+    }
+  }
+}
+
+TEST_CASE("a stall that is reported while rank 0 leaves accuses nobody of silence") {
+  std::vector<Ear> ears(3);
+  auto planes = world(3);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    ears[rank].listen(
+        *planes[rank],
+        {{.entered = 3, .completed = 2, .operation = "barrier", .waiting = "recv from rank 0"}});
+  }
+  planes[1]->report({.code = StatusCode::kTimeout,
+                     .reporter = GlobalRank(1U),
+                     .peer = {},
+                     .text = "barrier #3 is late"});
+  planes[0].reset();
+  const Status heard = ears[2].heard();
+  CHECK(heard.code() == StatusCode::kTimeout);
+  CHECK(has(heard.message(), "all 2 ranks have entered barrier #3"));
+  CHECK_FALSE(has(heard.message(), "does not answer"));
+}
+
 TEST_CASE("gathers of a communicator end when a member has left, also those that begin later") {
   const auto planes = world(2);
   auto pending = gather(*planes[1], "split 3 of communicator 12", "");

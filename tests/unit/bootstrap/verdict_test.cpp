@@ -215,6 +215,22 @@ TEST_CASE("a stall without any operation says so") {
   CHECK(has(text, "no rank that answers is inside an operation"));
 }
 
+TEST_CASE("a desk that must close decides with what it has") {
+  FailureDesk desk(names(3));
+  CHECK_FALSE(desk.has_cause());
+  CHECK_FALSE(desk.decide_now().has_value());
+  desk.report(report_of(0, StatusCode::kTimeout, "late"), kStart);
+  CHECK(desk.has_cause());
+  CHECK(desk.waits_for_answers());
+  desk.report(report_of(1, StatusCode::kAborted, "the test says so"), kStart);
+  CHECK_FALSE(desk.waits_for_answers());
+  const auto verdict = desk.decide_now();
+  REQUIRE(verdict.has_value());
+  CHECK(verdict->cause.code() == StatusCode::kAborted);
+  CHECK_FALSE(desk.decide_now().has_value());
+  CHECK_FALSE(desk.decide(kStart + 10s).has_value());
+}
+
 TEST_CASE("hostile reports are bounded") {
   FailureDesk desk(names(2));
   desk.report(report_of(7, StatusCode::kConnection, "no such rank"), kStart);

@@ -12,9 +12,9 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -54,19 +54,56 @@ def parse_options():
     add("--ablation", action="store_true",
         help="instead: train a small model with each of the 14 strategies")
     add("--inner", action="store_true", help=argparse.SUPPRESS)
+    add("--scratch", help=argparse.SUPPRESS)
+    add("--check-options", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    check(parser, options)
     if not options.svg:
         options.svg = f"build/{'ablation' if options.ablation else 'quickstart'}.svg"
     return options
+
+
+def check(parser, options):
+    """Refuses what would fail only after the build or the first measurement."""
+    try:
+        if min(parse_bytes(size) for size in options.sizes.split(",")) < 1:
+            raise ValueError
+    except ValueError:
+        parser.error(f"--sizes {options.sizes}: takes sizes with commas between, as 64K,1M,4M")
+    if options.iterations < 1:
+        parser.error(f"--iterations {options.iterations}: takes a whole number from 1")
+
+
+def running(pid):
+    try:
+        os.kill(int(pid), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def make_scratch(options):
+    """A folder for this run's files. It lies in the build directory, since a run that is killed
+    cannot remove it; the next run removes those of runs that are over."""
+    parent = pathlib.Path(options.build) / "demo"
+    parent.mkdir(exist_ok=True)
+    for stale in parent.iterdir():
+        if not running(stale.name):
+            shutil.rmtree(stale, ignore_errors=True)
+    folder = parent / str(os.getpid())
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def measure(options, collective, algorithm, sizes, iterations, folder):
+def measure(options, collective, algorithm, sizes, iterations):
     """The rows of a perf program's JSON, by running it as a job."""
-    output = pathlib.Path(folder) / "result.json"
+    output = pathlib.Path(options.scratch) / "result.json"
     output.unlink(missing_ok=True)
     tools = pathlib.Path(options.build) / "tools"
     command = [str(tools / "horing"), "run", "-q", "-n", options.groups, "--timeout", "100", "--",
@@ -98,11 +135,10 @@ def measure_all(options):
     work = [(c, a, some, n) for some, n in parts if some for c in COLLECTIVES for a in ALGORITHMS]
     started = time.monotonic()
     rows = []
-    with tempfile.TemporaryDirectory(prefix="horing-demo-") as folder:
-        for done, (collective, algorithm, some, iterations) in enumerate(work, 1):
-            say(f"  [{done:2}/{len(work)}] {time.monotonic() - started:4.0f} s  {collective}, "
-                f"{NAMES[algorithm]}, {', '.join(map(size_text, some))}")
-            rows += measure(options, collective, algorithm, some, iterations, folder)
+    for done, (collective, algorithm, some, iterations) in enumerate(work, 1):
+        say(f"  [{done:2}/{len(work)}] {time.monotonic() - started:4.0f} s  {collective}, "
+            f"{NAMES[algorithm]}, {', '.join(map(size_text, some))}")
+        rows += measure(options, collective, algorithm, some, iterations)
     order = {name: place for place, name in enumerate(COLLECTIVES + ALGORITHMS)}
     return sorted(rows, key=lambda r: (order[r["collective"]], r["size"], order[r["algorithm"]]))
 
@@ -166,15 +202,24 @@ def inner(options):
 
 def main():
     options = parse_options()
+    if options.check_options:
+        return 0
     if options.inner:
         try:
             inner(options)
         except KeyboardInterrupt:
             return 130
+        finally:
+            shutil.rmtree(options.scratch, ignore_errors=True)
         return 0
     command = [str(pathlib.Path(options.build) / "tools" / "horing"), "cluster", "-n",
                options.groups, "--rails", options.rails, "--rail-rate", options.rail_rate, "--",
                sys.executable, os.path.abspath(__file__), "--inner", *sys.argv[1:]]
+    if not os.access(command[0], os.X_OK):
+        sys.exit(f"demo.py: there is no {command[0]}; build it, or name its build directory with "
+                 "--build")
+    # The launcher keeps this process's number, which is the scratch folder's name.
+    command += ["--scratch", str(make_scratch(options))]
     os.execv(command[0], command)
     return 1
 

@@ -1,11 +1,9 @@
 """The second half of the demo: which strategy a small model should take on this cluster, and training
 with it; or all 14 in turn. Called inside `horing cluster`."""
 import json
-import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 
 import demo_picture
 
@@ -41,12 +39,11 @@ def plan(options):
 
 def train(options, strategy, steps):
     """Prints `paro train`'s table; its JSON."""
-    with tempfile.TemporaryDirectory(prefix="horing-demo-") as folder:
-        result = os.path.join(folder, "train.json")
-        arguments = ["train", "--strategy", strategy, "--steps", str(steps), "--unit-elements",
-                     str(UNIT_ELEMENTS), "--forward-ms", str(FORWARD_MS), "--json", result]
-        print(f"\n$ paro {' '.join(arguments[:-2])}\n{run_paro(options, arguments, 500)}")
-        return json.loads(pathlib.Path(result).read_text())
+    result = pathlib.Path(options.scratch) / "train.json"
+    arguments = ["train", "--strategy", strategy, "--steps", str(steps), "--unit-elements",
+                 str(UNIT_ELEMENTS), "--forward-ms", str(FORWARD_MS), "--json", str(result)]
+    print(f"\n$ paro {' '.join(arguments[:-2])}\n{run_paro(options, arguments, 500)}")
+    return json.loads(result.read_text())
 
 
 def plan_and_train(options):

@@ -64,38 +64,56 @@ std::vector<Member> members_of(Lane lane, std::span<const RankAnswer> answers) {
   return members;
 }
 
-std::string plural(const std::vector<uint32_t>& ranks, const char* one, const char* many) {
-  return ranks.size() == 1 ? one : many;
+// Where else the rank is inside an operation of this communicator, each channel having its own
+// numbers: "all_gather #1", or "".
+std::string elsewhere(const Member& member, std::span<const RankAnswer> answers) {
+  for (const RankAnswer& answer : answers) {
+    for (const RankState& state : answer.states) {
+      if (answer.rank == member.rank && state.communicator == member.state->communicator &&
+          state.channel != member.state->channel && inside(state)) {
+        return operation_name(state);
+      }
+    }
+  }
+  return {};
 }
 
-// "rank 5 has not entered all_reduce #12 (its last is #11)", one part per number that ranks are at.
+// "it has entered none so far", of the ranks that `one` stands for.
+std::string last_of(const Member& one, bool single, const std::string& other) {
+  const RankState& state = *one.state;
+  if (inside(state)) {
+    return (single ? "it is still in " : "they are still in ") + operation_name(state) +
+           (state.waiting.empty() ? "" : ": " + state.waiting);
+  }
+  std::string text;
+  if (state.entered == 0) {
+    text = single ? "it has entered none so far" : "they have entered none so far";
+  } else {
+    text = (single ? "its last is #" : "their last is #") + std::to_string(state.entered);
+  }
+  return other.empty() ? text : text + (single ? "; it is in " : "; they are in ") + other;
+}
+
+// "rank 5 has not entered all_reduce #12 (its last is #11)", one part per place that ranks are at.
 void add_behind(std::vector<std::string>& parts,
+                std::span<const RankAnswer> answers,
                 const std::vector<Member>& members,
                 uint32_t top,
                 const std::string& operation) {
-  std::map<uint32_t, std::vector<uint32_t>> behind;
+  std::map<std::pair<uint32_t, std::string>, std::vector<const Member*>> behind;
   for (const Member& member : members) {
     if (member.state->entered < top) {
-      behind[member.state->entered].push_back(member.rank);
+      behind[{member.state->entered, elsewhere(member, answers)}].push_back(&member);
     }
   }
-  for (const auto& [entered, ranks] : behind) {
-    const auto first =
-        std::find_if(members.begin(), members.end(), [rank = ranks.front()](const Member& member) {
-          return member.rank == rank;
-        });
-    std::string text =
-        rank_list(ranks) + plural(ranks, " has", " have") + " not entered " + operation;
-    if (entered == 0) {
-      text += plural(ranks, " (it has entered none so far)", " (they have entered none so far)");
-    } else if (inside(*first->state)) {
-      text += plural(ranks, " (it is still in ", " (they are still in ") +
-              operation_name(*first->state) +
-              (first->state->waiting.empty() ? ")" : ": " + first->state->waiting + ")");
-    } else {
-      text += plural(ranks, " (its last is #", " (their last is #") + std::to_string(entered) + ")";
+  for (const auto& [place, at_it] : behind) {
+    std::vector<uint32_t> ranks;
+    for (const Member* member : at_it) {
+      ranks.push_back(member->rank);
     }
-    parts.push_back(std::move(text));
+    const bool single = ranks.size() == 1;
+    parts.push_back(rank_list(ranks) + (single ? " has" : " have") + " not entered " + operation +
+                    " (" + last_of(*at_it.front(), single, place.second) + ")");
   }
 }
 
@@ -189,7 +207,7 @@ std::string describe_stall(std::span<const RankAnswer> answers,
     if (lane->first != 0) {
       operation += " of communicator " + std::to_string(lane->first);
     }
-    add_behind(parts, members, top, operation);
+    add_behind(parts, answers, members, top, operation);
     add_waiting(parts, members, top, operation);
   } else {
     parts.emplace_back("no rank that answers is inside an operation any more");
@@ -199,6 +217,45 @@ std::string describe_stall(std::span<const RankAnswer> answers,
     text += (text.empty() ? "" : "; ") + part;
   }
   return text;
+}
+
+// What a rank is in is the one after those that it has completed: where two have completed equally
+// many, they must be in the same.
+std::optional<std::string> describe_different_calls(std::span<const RankAnswer> answers,
+                                                    const FailureReport& first) {
+  const std::optional<Lane> lane = stalled_lane(answers, first);
+  if (!lane.has_value()) {
+    return std::nullopt;
+  }
+  std::map<uint32_t, std::map<std::string, std::vector<uint32_t>>> by_number;
+  for (const Member& member : members_of(*lane, answers)) {
+    if (inside(*member.state) && !member.state->operation.empty()) {
+      by_number[member.state->completed + 1][member.state->operation].push_back(member.rank);
+    }
+  }
+  const auto differing = std::find_if(
+      by_number.begin(), by_number.end(), [](const auto& each) { return each.second.size() > 1; });
+  if (differing == by_number.end()) {
+    return std::nullopt;
+  }
+  // The odd ones first.
+  std::vector<std::pair<std::vector<uint32_t>, std::string>> calls;
+  for (const auto& [operation, ranks] : differing->second) {
+    calls.emplace_back(ranks, operation);
+  }
+  std::stable_sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
+    return a.first.size() < b.first.size();
+  });
+  std::string text;
+  for (const auto& [ranks, operation] : calls) {
+    text += (text.empty() ? "" : ", ") + rank_list(ranks) +
+            (!text.empty()       ? " in "
+             : ranks.size() == 1 ? " is in "
+                                 : " are in ") +
+            operation + " #" + std::to_string(differing->first);
+  }
+  text += lane->first == 0 ? "" : " of communicator " + std::to_string(lane->first);
+  return text + "; all ranks must make the same calls in the same order";
 }
 
 }  // namespace ho

@@ -149,9 +149,12 @@ Verdict FailureDesk::gone_verdict() const {
 }
 
 Verdict FailureDesk::stall_verdict(const FailureReport& first) const {
-  std::string text = describe_stall(answers_of_present(), names_, first);
+  const std::vector<RankAnswer> answers = answers_of_present();
+  const std::optional<std::string> different = describe_different_calls(answers, first);
+  std::string text = different.has_value() ? *different : describe_stall(answers, names_, first);
   text += "; first reported by " + names_[first.reporter.at()] + ": " + first.text;
-  return {Status(StatusCode::kTimeout, std::move(text))};
+  return {Status(different.has_value() ? StatusCode::kMismatch : StatusCode::kTimeout,
+                 std::move(text))};
 }
 
 std::optional<Verdict> FailureDesk::decide(Deadline now) {

@@ -26,6 +26,10 @@ struct RankAnswer {
                                          std::span<const std::string> rank_names,
                                          const FailureReport& first);
 
+// One sentence where ranks wait in different operations under one number, which no waiting ends.
+[[nodiscard]] std::optional<std::string> describe_different_calls(
+    std::span<const RankAnswer> answers, const FailureReport& first);
+
 // Collects reports for a short while after the first and then decides, once.
 class FailureDesk {
  public:

@@ -174,6 +174,29 @@ TEST_CASE("different calls end in an error that says what differs") {
   }
 }
 
+// Where the odd rank only waits, or sends to ranks that do not listen to it, no message shows the
+// difference: only the question where everybody is does.
+TEST_CASE("different collectives are a mismatch also where no message tells") {
+  for (const char* groups : {"2x2", "1x4", "4x1"}) {
+    ProcessJob job({groups, 1500}, [](const ProcessJob::Rank& rank) -> ho_status {
+      std::vector<float> data(1000, 1.0F);
+      if (ho_comm_rank(rank.comm) == 1) {
+        return ho_broadcast(
+            rank.comm, data.data(), data.data(), 1000, HO_FLOAT32, 2, nullptr, nullptr, nullptr);
+      }
+      return all_reduce(rank.comm, data);
+    });
+    for (size_t rank = 0; rank < job.size(); ++rank) {
+      const RankOutcome outcome = job.outcome(rank);
+      INFO(groups << ", rank " << rank << ": " << outcome.message);
+      CHECK(outcome.exited);
+      CHECK(outcome.status == HO_MISMATCH);
+      CHECK(contains(outcome.message, "broadcast"));
+      CHECK(contains(outcome.message, "all_reduce #1"));
+    }
+  }
+}
+
 TEST_CASE("different roots, counts per rank or options are a mismatch, not a wrong result") {
   using Body = ho_status (*)(ho_comm*, bool odd);
   const Body bodies[] = {

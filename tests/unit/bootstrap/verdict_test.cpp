@@ -207,6 +207,37 @@ TEST_CASE("the operation that the first report names is the one that is explaine
   CHECK(first == "all 2 ranks have entered all_gather #3 and wait: a (rank 0), c (rank 1)");
 }
 
+TEST_CASE("a wait in different operations is a mismatch, not a stall") {
+  FailureDesk desk(names(4));
+  desk.report(report_of(0, StatusCode::kTimeout, "all_reduce #3 is late"), kStart);
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    desk.answer(rank, {state_of(3, 2, rank == 1 ? "broadcast" : "all_reduce", "recv", 0, 2)});
+  }
+  const Status cause = decide(desk).cause;
+  CHECK(cause.code() == StatusCode::kMismatch);
+  CHECK(cause.message() ==
+        "rank 1 is in broadcast #3, ranks 0, 2, 3 in all_reduce #3; all ranks must make the same "
+        "calls in the same order; first reported by rank 0 (n, pid 100): all_reduce #3 is late");
+}
+
+TEST_CASE("ranks that have completed unequally many may be in different operations") {
+  const std::vector<RankAnswer> answers{{0, true, {state_of(3, 0, "all_reduce", "a")}},
+                                        {1, true, {state_of(3, 2, "broadcast", "b")}}};
+  const FailureReport first = report_of(0, StatusCode::kTimeout, "late");
+  CHECK_FALSE(describe_different_calls(answers, first).has_value());
+}
+
+TEST_CASE("a rank that is in an operation of another kind is named with it") {
+  const std::vector<RankAnswer> answers{
+      {0, true, {state_of(0, 0), state_of(1, 0, "reduce_scatter", "recv from rank 1", 0, 1)}},
+      {1, true, {state_of(1, 0, "all_gather", "recv from rank 0"), state_of(0, 0, "", "", 0, 1)}}};
+  const std::string text = describe_stall(
+      answers, names(2), report_of(0, StatusCode::kTimeout, "reduce_scatter #1 is late"));
+  CHECK(has(text,
+            "rank 1 has not entered reduce_scatter #1 (it has entered none so far; it is in "
+            "all_gather #1)"));
+}
+
 TEST_CASE("a stall without any operation says so") {
   const std::vector<RankAnswer> answers{{0, true, {state_of(3, 3)}}, {1, false, {}}};
   const std::string text =

@@ -286,6 +286,10 @@ PARO_API ho_status paro_runner_before_backward(paro_runner* runner,
                                                uint32_t unit,
                                                paro_unit_view* view);
 PARO_API ho_status paro_runner_after_backward(paro_runner* runner, uint32_t unit);
+/* Starts what may start by now, and never blocks: for the middle of long computations, where they
+ * leave the calling thread free (a device computes). Without it, of collectives that follow one
+ * another the second starts at the next hook. */
+PARO_API ho_status paro_runner_poll(paro_runner* runner);
 /* Collective, after the last micro-batch: the ranks agree on norm and overflow, masters are
  * updated, and the new parameters are on their way. report may be NULL. */
 PARO_API ho_status paro_runner_step(paro_runner* runner, paro_step_report* report);

@@ -7,8 +7,10 @@ import sys
 
 import demo_picture
 
-# Five units of 2^18 fp32 parameters, 10 ms forward and 20 ms backward each.
-UNITS, UNIT_ELEMENTS, FORWARD_MS = 5, 2**18, 10
+# fp32 parameters of a unit, and ms of its forward pass (backward: twice that), as if a device did it.
+UNITS = 5
+SMALL = (2**18, 10)
+LARGE = (2**20, 40)
 # So little that whole states on every rank do not fit, as with large models.
 RANK_MEMORY = "20MB"
 PARTS = (("computation", ("compute_s",), "#888888"),
@@ -30,14 +32,15 @@ def run_paro(options, arguments, timeout):
 
 def plan(options):
     """Prints the planner's table from links measured here; the strategy that it recommends."""
-    compute_ms = 3 * FORWARD_MS * UNITS
-    arguments = ["plan", "--measure", "--model", f"params={UNITS * UNIT_ELEMENTS},layers={UNITS}",
+    elements, forward_ms = SMALL
+    compute_ms = 3 * forward_ms * UNITS
+    arguments = ["plan", "--measure", "--model", f"params={UNITS * elements},layers={UNITS}",
                  "--bytes", "4,4,12", "--memory", RANK_MEMORY, "--compute-time", f"{compute_ms}ms"]
     print(f"\n$ paro {' '.join(arguments)}\n{run_paro(options, arguments, 60)}")
     return json.loads(run_paro(options, [*arguments, "--json"], 60))["recommended"]
 
 
-def train(options, strategy, steps):
+def train(options, strategy, size, steps):
     """Prints `paro train`'s table; its JSON."""
     result = pathlib.Path(options.scratch) / "train.json"
     arguments = ["train", "--strategy", strategy, "--steps", str(steps), "--unit-elements",
@@ -48,7 +51,7 @@ def train(options, strategy, steps):
 
 def plan_and_train(options):
     strategy = plan(options)
-    train(options, strategy, 40)
+    train(options, strategy, SMALL, 40)
 
 
 def bars(trials, title):
@@ -78,8 +81,8 @@ def bars(trials, title):
 
 
 def ablation(options):
-    trials = train(options, "all", 20)
-    title = (f"One step of {UNITS} units x {UNIT_ELEMENTS * 4 // 2**20} MiB, {options.groups} ranks, "
+    trials = train(options, "all", LARGE, 10)
+    title = (f"One step of {UNITS} units x {LARGE[0] * 4 // 2**20} MiB, {options.groups} ranks, "
              f"{options.rails} rails of {options.rail_rate}")
     pathlib.Path(options.svg).write_text(bars(trials, title))
     print(f"picture: {options.svg}")

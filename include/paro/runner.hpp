@@ -186,6 +186,8 @@ class Runner {
     check(status);
     return report;
   }
+  // In the middle of a long computation of which this thread is free: starts what may start.
+  void poll() { check(paro_runner_poll(runner_)); }
   void synchronize() { check(paro_runner_synchronize(runner_)); }
 
   [[nodiscard]] double loss_scale() const { return paro_runner_loss_scale(runner_); }

@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "capi/boundary.hpp"
 #include "capi/arguments.hpp"
+#include "capi/boundary.hpp"
 #include "capi/options.hpp"
 #include "run/agreement.hpp"
 
@@ -178,6 +178,10 @@ ho_status paro_runner_step(paro_runner* runner, paro_step_report* report) {
     }
     return {};
   });
+}
+
+ho_status paro_runner_poll(paro_runner* runner) {
+  return call_on(runner, "paro_runner_poll", [](StepRunner& of) { return of.poll(); });
 }
 
 ho_status paro_runner_synchronize(paro_runner* runner) {

@@ -126,6 +126,9 @@ class StepRunner {
   [[nodiscard]] ho::Status after_forward(uint32_t unit);
   [[nodiscard]] ho::Result<UnitView> before_backward(uint32_t unit);
   [[nodiscard]] ho::Status after_backward(uint32_t unit);
+  // Starts what may start by now; never blocks. For long computations of which the calling thread
+  // is free: without it collectives that follow one another wait for the next hook.
+  [[nodiscard]] ho::Status poll() { return pump(); }
   // Collective: agrees, updates, starts sync-p.
   [[nodiscard]] ho::Result<StepReport> step();
   // Ends what step() started. Collective in effect: the others must have called step() too.

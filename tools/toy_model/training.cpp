@@ -14,15 +14,25 @@ ho::Result<double> mean_over(ho_comm* comm, double value) {
   return mean;
 }
 
-// Runs a unit's computation, which takes at least so long; how long it took.
+// Runs a unit's computation, which takes at least so long; adds how long it took to `total_ns`. The
+// rest of the time passes as if a device computed: the runner is polled meanwhile.
 template <typename Body>
-uint64_t timed(std::chrono::nanoseconds least, const Body& body) {
+ho::Status timed(StepRunner& runner,
+                 std::chrono::nanoseconds least,
+                 uint64_t& total_ns,
+                 const Body& body) {
+  constexpr std::chrono::milliseconds kPoll(1);
   const auto start = std::chrono::steady_clock::now();
   body();
-  std::this_thread::sleep_until(start + least);
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
-          .count());
+  auto now = std::chrono::steady_clock::now();
+  while (now < start + least) {
+    std::this_thread::sleep_until(std::min(now + kPoll, start + least));
+    HORING_TRY(runner.poll());
+    now = std::chrono::steady_clock::now();
+  }
+  total_ns += static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now - start).count());
+  return {};
 }
 
 }  // namespace
@@ -60,20 +70,20 @@ ho::Result<TrainedStep> train_step(const Model& model,
     Pass pass = model.begin(model.batch_of(step, {first, training.samples}));
     for (uint32_t u = 0; u < units; ++u) {
       HORING_ASSIGN(const UnitView view, runner.before_forward(u));
-      trained.compute_ns += timed(training.forward_time, [&] {
+      HORING_TRY(timed(runner, training.forward_time, trained.compute_ns, [&] {
         model.forward(u, {config.parameter_dtype, view.trained, view.frozen}, pass);
-      });
+      }));
       HORING_TRY(runner.after_forward(u));
     }
     for (uint32_t u = units; u-- > 0;) {
       HORING_ASSIGN(const UnitView view, runner.before_backward(u));
-      trained.compute_ns += timed(2 * training.forward_time, [&] {
+      HORING_TRY(timed(runner, 2 * training.forward_time, trained.compute_ns, [&] {
         model.backward(u,
                        {config.parameter_dtype, view.trained, view.frozen},
                        {config.gradient_dtype, view.gradients},
                        pass,
                        runner.loss_scale());
-      });
+      }));
       HORING_TRY(runner.after_backward(u));
     }
     trained.loss += pass.loss / config.micro_batches;

@@ -44,7 +44,7 @@ def train(options, strategy, size, steps):
     """Prints `paro train`'s table; its JSON."""
     result = pathlib.Path(options.scratch) / "train.json"
     arguments = ["train", "--strategy", strategy, "--steps", str(steps), "--unit-elements",
-                 str(UNIT_ELEMENTS), "--forward-ms", str(FORWARD_MS), "--json", str(result)]
+                 str(size[0]), "--forward-ms", str(size[1]), "--json", str(result)]
     print(f"\n$ paro {' '.join(arguments[:-2])}\n{run_paro(options, arguments, 500)}")
     return json.loads(result.read_text())
 

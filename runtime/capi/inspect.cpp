@@ -1,8 +1,8 @@
 // What paro.h tells of strategies and runners; nothing here waits for another rank.
 #include <cstring>
 
-#include "capi/boundary.hpp"
 #include "capi/arguments.hpp"
+#include "capi/boundary.hpp"
 #include "capi/options.hpp"
 
 namespace paro::capi {

@@ -1,9 +1,13 @@
 #include "base/env.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
 #include <cstdlib>
+#include <utility>
 
 namespace ho::env {
 namespace {
@@ -53,6 +57,24 @@ bool allows(const Range& range, uint64_t value) {
   }
   return value >= range.least && value <= range.most && value % range.multiple_of == 0 &&
          (!range.power_of_two || std::has_single_bit(value));
+}
+
+// Of variables that hold a word; whoever reads one has the parser.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kWords{{
+    {kLogLevel.name, "trace, debug, info, warn, error, off"},
+    {kAlgorithm.name, "auto, ring, multi_ring, hierarchical, ho_ring, direct"},
+    {kTransport.name, "tcp, ucx"},
+}};
+
+// Nothing to say about a variable that holds no number.
+Status check_number(const Variable& variable) {
+  if (!variable.range) {
+    return {};
+  }
+  const std::string value = text(variable);
+  const bool unset = value.empty() && variable.default_value.empty();
+  const bool word = !value.empty() && value == variable.range->or_word;
+  return unset || word ? Status() : number(variable).status();
 }
 
 }  // namespace
@@ -105,17 +127,39 @@ Result<uint64_t> number(const Variable& variable) {
 
 Status check_numbers() {
   for (const Variable& variable : kAll) {
-    if (!variable.range) {
-      continue;
-    }
-    const std::string value = text(variable);
-    const bool unset = value.empty() && variable.default_value.empty();
-    const bool word = !value.empty() && value == variable.range->or_word;
-    if (!unset && !word) {
-      HORING_TRY(number(variable).status());
-    }
+    HORING_TRY(check_number(variable));
   }
   return {};
+}
+
+Status check_value(const Variable& variable) {
+  const std::string value = text(variable);
+  if (variable.name == kAllowUnauthenticated.name ||
+      (variable.name == kShmSingleCopy.name && value != kShmSingleCopy.default_value)) {
+    return flag(variable).status();
+  }
+  for (const auto& [name, words] : kWords) {
+    if (name == variable.name &&
+        (", " + std::string(words) + ",").find(", " + value + ",") == std::string::npos) {
+      return bad_value(variable, value, "one of " + std::string(words));
+    }
+  }
+  return check_number(variable);
+}
+
+std::vector<std::string> unknown_names(std::string_view prefix) {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view name =
+        std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
+    const bool known = std::any_of(
+        kAll.begin(), kAll.end(), [&](const Variable& variable) { return variable.name == name; });
+    if (name.starts_with(prefix) && !known) {
+      names.emplace_back(name);
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 Result<bool> flag(const Variable& variable) {
@@ -126,7 +170,7 @@ Result<bool> flag(const Variable& variable) {
   if (value == "0" || value == "false" || value == "no" || value == "off" || value.empty()) {
     return false;
   }
-  return bad_value(variable, value, "0 or 1");
+  return bad_value(variable, value, variable.default_value == "auto" ? "0, 1 or auto" : "0 or 1");
 }
 
 }  // namespace ho::env

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.hpp"
 
@@ -58,7 +59,7 @@ inline constexpr Variable kShmSingleCopy{"HORING_SHM_SINGLE_COPY", "auto", "Whet
 inline constexpr Variable kSpinUs{"HORING_SPIN_US", "auto", "Microseconds to spin before sleeping; auto spins only where the ranks of the node leave cores free.", false, Range{.least = 0, .most = 1000000, .or_word = "auto"}};
 inline constexpr Variable kProgressCpu{"HORING_PROGRESS_CPU", "auto", "CPU list for the progress thread (for example 4-7); auto takes the NUMA node of the rank's NIC, none leaves it alone.", false};
 inline constexpr Variable kTrace{"HORING_TRACE", "", "File for a Chrome/Perfetto trace, a slice per piece and lane; %r in the name is the rank, without it all ranks of the job write into one file.", false};
-inline constexpr Variable kTopoFile{"HORING_TOPO_FILE", "", "hwloc XML file to use in place of live discovery.", false};
+inline constexpr Variable kTopoFile{"HORING_TOPO_FILE", "", "hwloc XML file (lstopo --of xml) to use in place of live discovery. Its network interfaces take the addresses and states that this host has under the same names; to look at a file elsewhere (horing topo --xml) give them in it, as <info name=\"IPAddress\" value=\"10.1.0.1/24\"/>.", false};
 inline constexpr Variable kRailPaceMbit{"HORING_RAIL_PACE_MBIT", "0", "Paces each rail's sends to this many Mbit/s in the sender; set by horing run where it may not shape links. 0 is off.", true, Range{.least = 0, .most = kMostMbit}};
 inline constexpr Variable kEmulation{"HORING_EMULATION", "", "How horing run emulates nodes: namespaces (links shaped by the kernel), paced (loopback, paced by the sender) or none. Set by horing run, for information.", true};
 inline constexpr Variable kEmulatedRails{"HORING_EMULATED_RAILS", "", "Loopback addresses that stand for this node's rails, as name=address,...; set by horing run where it has no namespaces.", false};
@@ -80,6 +81,11 @@ inline constexpr Variable kCluster{"HORING_CLUSTER", "", "JSON file that describ
 [[nodiscard]] std::string takes(const Variable& variable);
 // The first variable in this process's environment whose number is out of its range, as an error.
 [[nodiscard]] Status check_numbers();
+// Whether the value in effect is one that the variable takes, as far as can be said without its
+// reader: numbers, switches and words.
+[[nodiscard]] Status check_value(const Variable& variable);
+// Names in this process's environment that begin with `prefix` and are no variable of ours, sorted.
+[[nodiscard]] std::vector<std::string> unknown_names(std::string_view prefix);
 // 0/1 (also true/false, yes/no, on/off), or an error.
 [[nodiscard]] Result<bool> flag(const Variable& variable);
 

@@ -64,8 +64,14 @@ Result<Placement> place_ranks(ControlPlane& plane,
   HORING_ASSIGN(Assignment assignment, assign_rails(cards, group_file, wanted));
   const GlobalRank self(plane.rendezvous().rank);
   logger().info("{}", explain_rank(assignment, self));
-  Placement placement{
-      std::move(assignment.map), {}, {}, {}, {}, wanted, std::move(assignment.warnings)};
+  Placement placement{std::move(assignment.map),
+                      {},
+                      {},
+                      {},
+                      {},
+                      wanted,
+                      std::move(assignment.warnings),
+                      std::move(assignment.lost_nics)};
   for (size_t rank = 0; rank < cards.size(); ++rank) {
     const uint32_t host = assignment.host_of_rank[rank];
     placement.host_id.push_back(std::to_string(host));

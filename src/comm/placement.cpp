@@ -109,6 +109,7 @@ Result<Placement> Placement::part(const std::vector<GlobalRank>& members) const 
                  std::move(nics),
                  std::move(speeds),
                  wanted_rails,
+                 {},
                  {}};
   HORING_ASSIGN(made.map, with_suited_rails(made, in_group_order(*this, members, made.map)));
   return made;

@@ -20,6 +20,7 @@ struct Placement {
   std::vector<uint64_t> nic_mbit;      // by rank: that NIC's speed, 0: unknown
   uint32_t wanted_rails = 0;           // HORING_RAILS; 0: chosen
   std::vector<std::string> warnings;
+  std::vector<std::string> lost_nics;  // the job would use them and cannot: topo/lost_nics.hpp
 
   // The interfaces that `rank` uses for each rail: those of its group's rail ranks; its own where a
   // rail's rank is on another host (groups may span hosts under one switch).

@@ -161,6 +161,9 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
     for (const std::string& warning : placement.warnings) {
       logger().warn("{}", warning);
     }
+    for (const std::string& lost : placement.lost_nics) {
+      logger().warn("{}", lost);
+    }
   }
   auto control = std::make_shared<JobControl>(std::move(plane));
   JobControl::Identity identity{kWorldLineage, 0, members};

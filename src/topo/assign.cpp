@@ -14,6 +14,7 @@
 #include <set>
 
 #include "topo/address.hpp"
+#include "topo/lost_nics.hpp"
 #include "topo/rail_choice.hpp"
 #include "topo/seating.hpp"
 
@@ -379,7 +380,7 @@ class Assigner {
   }
 
   Assignment finish(GroupMap map) {
-    Assignment result{std::move(map), 1, {}, {}, host_of_rank_, {}, {}};
+    Assignment result{std::move(map), 1, {}, {}, host_of_rank_, {}, {}, {}};
     for (const Host& host : hosts_) {
       result.host_names.push_back(host.name);
     }
@@ -401,6 +402,7 @@ class Assigner {
       warn_of_subnets(rail, result);
     }
     warn_of_speeds(result);
+    result.lost_nics = lost_nics(cards_, result);
     return result;
   }
 

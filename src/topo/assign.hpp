@@ -37,6 +37,7 @@ struct Assignment {
   std::vector<uint32_t> host_of_rank;           // ranks of equal number share a host
   std::vector<std::string> host_names;          // by that number
   std::vector<std::string> warnings;
+  std::vector<std::string> lost_nics;  // what the job would use and cannot (lost_nics.hpp)
 };
 
 // cards[r] is rank r's. Without a group file the groups are the hosts. `rails` as in

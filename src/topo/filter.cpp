@@ -10,16 +10,21 @@
 namespace ho {
 namespace {
 
+constexpr std::string_view kDroppedForState = "dropped: operstate ";
+constexpr const char* kWithoutAddress = ", no address";
+
 // How gladly the default takes an interface; a worse class serves only where no better one can.
 enum class DefaultClass : uint8_t { kOrdinary = 0, kLocalBridge = 1, kLoopback = 2 };
 
+bool local_bridge(std::string_view name) {
+  return name.starts_with("docker") || name.starts_with("virbr");
+}
+
 DefaultClass default_class(const NetworkInterface& interface) {
-  const std::string_view name = interface.name;
-  if (interface.loopback || name == "lo") {
+  if (interface.loopback || interface.name == "lo") {
     return DefaultClass::kLoopback;
   }
-  return name.starts_with("docker") || name.starts_with("virbr") ? DefaultClass::kLocalBridge
-                                                                 : DefaultClass::kOrdinary;
+  return local_bridge(interface.name) ? DefaultClass::kLocalBridge : DefaultClass::kOrdinary;
 }
 
 bool listed(const InterfaceFilter& filter, std::string_view name) {
@@ -34,7 +39,8 @@ std::optional<std::string> unusable(const NetworkInterface& interface) {
     return "dropped: the topology file has it, this host's network namespace does not";
   }
   if (interface.operstate != "up" && interface.operstate != "unknown") {
-    return "dropped: operstate " + interface.operstate;
+    return std::string(kDroppedForState) + interface.operstate +
+           (interface.addresses.empty() ? kWithoutAddress : "");
   }
   if (interface.addresses.empty()) {
     return "dropped: no address";
@@ -134,6 +140,14 @@ std::vector<InterfaceVerdict> judge_interfaces(std::span<const NetworkInterface>
     }
   }
   return verdicts;
+}
+
+bool dropped_for_state(std::string_view reason) {
+  return reason.starts_with(kDroppedForState);
+}
+
+bool was_configured(std::string_view name, std::string_view reason) {
+  return !reason.ends_with(kWithoutAddress) && name != "lo" && !local_bridge(name);
 }
 
 }  // namespace ho

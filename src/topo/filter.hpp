@@ -34,4 +34,10 @@ struct InterfaceVerdict {
 [[nodiscard]] std::vector<InterfaceVerdict> judge_interfaces(
     std::span<const NetworkInterface> interfaces, const InterfaceFilter& filter);
 
+// Of a verdict's reason: the filter permits the interface, but it is not up.
+[[nodiscard]] bool dropped_for_state(std::string_view reason);
+// Of such an interface: it has an address, so somebody means it to work. Unused ports have none;
+// bridges inside one host are down while nothing is plugged in.
+[[nodiscard]] bool was_configured(std::string_view name, std::string_view reason);
+
 }  // namespace ho

@@ -120,9 +120,12 @@ Result<int> execute_on(const Cluster& cluster,
   return wait_and_pass_signals(child, signals);
 }
 
-int fail_usage(const char* usage) {
-  std::fprintf(stderr, "usage: %s\n", usage);
-  return kUsageError;
+// Prints usage: asked for with --help, or instead of doing what the arguments do not say.
+int show_usage(int argc, const char* const* argv, const char* usage) {
+  const std::string_view word = argc == 2 ? argv[1] : "";
+  const bool help = word == "--help" || word == "-h";
+  std::fprintf(help ? stdout : stderr, "usage: %s\n", usage);
+  return help ? 0 : kUsageError;
 }
 
 Status change_link(const Cluster& cluster, uint32_t node, uint32_t rail, std::string_view change) {
@@ -156,7 +159,8 @@ int node_exec_command(int argc, const char* const* argv) {
   const std::optional<uint32_t> node =
       argc > 1 ? parse_index(argv[1], "node") : std::optional<uint32_t>();
   if (!node.has_value() || argc < 3 || (argc == 3 && std::string_view(argv[2]) == "--")) {
-    return fail_usage("horing node-exec NODE -- CMD ARGS  (or, for the shell: NODE LINE)");
+    return show_usage(
+        argc, argv, "horing node-exec NODE -- CMD ARGS  (or, for the shell: NODE LINE)");
   }
   const Result<Cluster> cluster = cluster_around();
   if (!cluster.ok()) {
@@ -180,7 +184,7 @@ int cluster_link_command(int argc, const char* const* argv) {
   const std::optional<uint32_t> rail =
       complete ? parse_index(argv[2], "rail") : std::optional<uint32_t>();
   if (!node.has_value() || !rail.has_value()) {
-    return fail_usage("horing cluster-link NODE RAIL up|down|RATE");
+    return show_usage(argc, argv, "horing cluster-link NODE RAIL up|down|RATE");
   }
   const Result<Cluster> cluster = cluster_around();
   const Status status =

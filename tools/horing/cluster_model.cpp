@@ -131,7 +131,8 @@ Result<uint64_t> parse_rate_mbit(std::string_view text) {
     return value;
   }
   return invalid("rate '" + std::string(text) +
-                 "': takes a whole number with mbit or gbit (200mbit), or none for no limit");
+                 "': takes a whole number with mbit or gbit (200mbit), up to 1000gbit, or none for "
+                 "no limit");
 }
 
 std::string rate_text(uint64_t rate_mbit) {

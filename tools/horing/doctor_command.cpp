@@ -15,6 +15,7 @@
 
 #include "bootstrap/rendezvous.hpp"
 #include "comm/communicator.hpp"
+#include "subcommands/option_error.hpp"
 
 namespace ho {
 namespace {
@@ -97,6 +98,7 @@ std::string via(const Communicator& communicator, const Row& row) {
 
 struct Diagnosis {
   std::vector<std::string> remarks;  // by row
+  std::vector<std::string> lost;     // interfaces
   std::string verdict;
   bool healthy = true;
 };
@@ -121,14 +123,26 @@ Diagnosis diagnose(const Communicator& communicator, const std::vector<Row>& row
     }
     diagnosis.remarks.push_back(std::move(remark));
   }
-  diagnosis.healthy = slow_count == 0;
-  if (!diagnosis.healthy) {
+  diagnosis.lost = communicator.placement().lost_nics;
+  diagnosis.healthy = slow_count == 0 && diagnosis.lost.empty();
+  if (!diagnosis.lost.empty()) {
     diagnosis.verdict = fmt::format(
-        "{} of {} links are slow: {}. Check cabling, switch port and speed of these interfaces",
+        "the job runs without interfaces that it would use: {}. Bring them up, or leave them out "
+        "with HORING_SOCKET_IFNAME",
+        fmt::join(diagnosis.lost, "; "));
+  }
+  if (slow_count > 0) {
+    diagnosis.verdict += fmt::format(
+        "{}{} of {} links are slow: {}. Check cabling, switch port and speed of these interfaces",
+        diagnosis.lost.empty() ? "" : ". ",
         slow_count,
         rows.size(),
         slow);
-  } else if (rows.empty()) {
+  }
+  if (!diagnosis.healthy) {
+    return diagnosis;
+  }
+  if (rows.empty()) {
     diagnosis.verdict = "healthy: one rank, no links";
   } else {
     diagnosis.verdict = fmt::format(
@@ -177,6 +191,7 @@ void print_json(const Communicator& communicator,
   }
   const nlohmann::json report{{"healthy", diagnosis.healthy},
                               {"verdict", diagnosis.verdict},
+                              {"lost_interfaces", diagnosis.lost},
                               {"groups", communicator.map().to_string()},
                               {"links", links}};
   std::printf("%s\n", report.dump(2).c_str());
@@ -202,11 +217,16 @@ int doctor_command(int argc, const char* const* argv) {
   CLI::App app{
       "Tests every link that this job's collectives will use: reachable, bandwidth, round trip.\n"
       "Start it on every rank, as you start the job: horing run -n 4x4 -- horing doctor, or under\n"
-      "torchrun, srun or mpirun. Exit status 0: healthy, 1: slow links or an error.",
+      "torchrun, srun or mpirun. Exit status 0: healthy, 1: slow links,\n"
+      "interfaces that are down, or an error; 2: bad arguments.",
       "horing doctor"};
   bool json = false;
   app.add_flag("--json", json, "print JSON");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return exit_after(app, error);
+  }
   const Result<bool> healthy = examine(json);
   if (!healthy.ok()) {
     std::fprintf(stderr, "verdict: %s\n", healthy.status().to_string().c_str());

@@ -62,6 +62,20 @@ void print_table() {
                 takes.empty() ? "" : ("; takes " + takes).c_str(),
                 variable.must_agree ? "; the same on all ranks" : "",
                 std::string(variable.meaning).c_str());
+    const Status status = env::check_value(variable);
+    if (!status.ok()) {
+      std::printf("    BAD VALUE: %s\n", status.message().c_str());
+    }
+  }
+}
+
+// A misspelt name does nothing, and nothing else would say so.
+void print_unknown() {
+  for (const std::string& name : env::unknown_names("HORING_")) {
+    std::printf("%s is set and is no variable of libhoring: misspelt?\n", name.c_str());
+  }
+  for (const std::string& name : env::unknown_names("PARO_")) {
+    std::printf("%s is set; libparo reads no variables\n", name.c_str());
   }
 }
 
@@ -75,6 +89,7 @@ int env_command(int argc, const char* const* argv) {
   }
   if (argc == 1) {
     print_table();
+    print_unknown();
     return 0;
   }
   const bool help = option == "--help" || option == "-h";

@@ -2,12 +2,21 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
 
 namespace ho {
 namespace {
 
 constexpr int kUsageError = 2;
 constexpr uint32_t kMostDefaultRails = 4;
+
+// CLI11 does not know that what follows the options is a command.
+class CommandUsage : public CLI::Formatter {
+ public:
+  [[nodiscard]] std::string make_usage(const CLI::App* /*app*/, std::string name) const override {
+    return "Usage: " + name + " [OPTIONS] [--] CMD [ARGUMENTS]\n";
+  }
+};
 
 // The options as text, before they are checked.
 struct Texts {
@@ -42,6 +51,7 @@ void add_cluster_options(CLI::App& app, Texts& texts, ClusterOptions& options) {
                options.probe_only,
                "Say which parts of an emulated cluster this machine permits, and run nothing");
   app.prefix_command();
+  app.formatter(std::make_shared<CommandUsage>());
 }
 
 Status check_cluster_options(const CLI::App& app, const Texts& texts, ClusterOptions& options) {
@@ -51,12 +61,13 @@ Status check_cluster_options(const CLI::App& app, const Texts& texts, ClusterOpt
   if (texts.sizes.empty()) {
     return {StatusCode::kInvalidArgument, "-n is missing: nodes and ranks, for example -n 4x4"};
   }
-  HORING_ASSIGN(options.sizes, GroupMap::parse(texts.sizes));
-  if (options.sizes->world_size() > kMostRanks) {
+  const auto sizes = GroupMap::parse(texts.sizes);
+  if (!sizes.ok() || sizes->world_size() > kMostRanks) {
     return {StatusCode::kInvalidArgument,
-            "-n " + texts.sizes + ": at most " + std::to_string(kMostRanks) +
-                " ranks run on one machine"};
+            "-n " + texts.sizes + ": takes nodes and ranks, as 4x4, 1+3 or 8 (one node); at most " +
+                std::to_string(kMostRanks) + " ranks run on one machine"};
   }
+  options.sizes = *sizes;
   HORING_ASSIGN(options.rail_rate_mbit, parse_rate_mbit(texts.rail_rate));
   if (app.count("--rails") > 0) {
     options.rails = texts.rails;

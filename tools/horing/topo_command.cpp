@@ -44,6 +44,9 @@ uint32_t rails_among_such_hosts(const Assignment& assignment, uint32_t wanted) {
     const size_t number = numbers.emplace(nic.name, numbers.size()).first->second;
     seats.push_back({number, nic.speed_mbit});
   }
+  if (assignment.nic_of_rank.front().name.empty()) {
+    return 0;
+  }
   std::vector<RailSeat> dealt;
   for (const size_t at : deal_nics(seats)) {
     dealt.push_back(seats[at]);
@@ -139,17 +142,35 @@ void print_interfaces(const View& view) {
   }
 }
 
+// As explain_rank(), without the rail: one host has no rails, a job on several has the number
+// below.
+std::string rank_text(const View& view, uint32_t rank) {
+  const AssignedNic& nic = view.assignment.nic_of_rank[rank];
+  const std::string text = "rank " + std::to_string(rank) + ": ";
+  if (nic.name.empty()) {
+    return text + "no NIC";
+  }
+  return text + nic.name + " " + nic.address + " (" + describe_distance(nic.distance) + ", " +
+         (nic.sharers == 1 ? "its own" : "shared by " + std::to_string(nic.sharers) + " ranks") +
+         ")";
+}
+
+std::string rails_text(uint32_t rails) {
+  if (rails == 0) {
+    return "impossible, no interface is usable: above it says why";
+  }
+  return std::to_string(rails) + (rails == 1 ? " rail" : " rails");
+}
+
 void print_ranks(const View& view) {
   const Assignment& assignment = view.assignment;
   std::printf("with %u ranks on this host\n", assignment.map.world_size());
   for (uint32_t rank = 0; rank < assignment.map.world_size(); ++rank) {
     const std::string& gpu = view.places[rank].gpu_pci;
-    std::printf("  %s%s%s\n",
-                explain_rank(assignment, GlobalRank(rank)).c_str(),
-                gpu.empty() ? "" : ", GPU ",
-                gpu.c_str());
+    std::printf(
+        "  %s%s%s\n", rank_text(view, rank).c_str(), gpu.empty() ? "" : ", GPU ", gpu.c_str());
   }
-  std::printf("in a job on several such hosts: %u rails\n", view.network_rails);
+  std::printf("in a job on several such hosts: %s\n", rails_text(view.network_rails).c_str());
   for (const std::string& warning : assignment.warnings) {
     std::printf("  warning: %s\n", warning.c_str());
   }
@@ -231,7 +252,11 @@ std::optional<int> parse(int argc, const char* const* argv, Options& options) {
       "taken or dropped as a rail, and the rail of each local rank.",
       "horing topo");
   auto* xml = app.add_option(
-      "--xml", options.xml, "hwloc XML file instead of this host (`lstopo --of xml FILE`)");
+      "--xml",
+      options.xml,
+      "hwloc XML file instead of this host (`lstopo --of xml FILE`); lstopo writes no IP "
+      "addresses: add <info name=\"IPAddress\" value=\"10.1.0.1/24\"/> to interfaces (a job "
+      "takes its host's)");
   app.add_option("--synthetic",
                  options.synthetic,
                  "description instead of this host: 'pack:2 numa:1 core:8 pu:1; "

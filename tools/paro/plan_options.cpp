@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "paro/units.hpp"
+#include "subcommands/option_error.hpp"
 
 namespace paro::tool {
 namespace {
@@ -217,8 +218,10 @@ ho::Status take_prices(const PlanTexts& texts, PlanOptions& options) {
 }
 
 int refuse(const std::string& message) {
-  std::fprintf(stderr, "paro plan: %s\n", message.c_str());
-  return kUsageError;
+  if (ho::first_rank()) {
+    std::fprintf(stderr, "paro plan: %s\n", message.c_str());
+  }
+  return ho::fail_after_first_rank(kUsageError);
 }
 
 }  // namespace
@@ -253,7 +256,7 @@ ParsedPlanOptions parse_plan_options(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
-    parsed.exit_status = app.exit(help);
+    parsed.exit_status = ho::exit_after(app, help);
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.exit_status = refuse(error.what());

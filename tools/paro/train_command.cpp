@@ -9,6 +9,7 @@
 #include "paro/columns.hpp"
 #include "paro/measure.hpp"
 #include "paro/trial.hpp"
+#include "subcommands/option_error.hpp"
 
 namespace paro::tool {
 namespace {
@@ -232,8 +233,7 @@ int train_command(int argc, const char* const* argv) {
     app.parse(argc, argv);
     strategies = strategies_of(options.strategy);
   } catch (const CLI::ParseError& error) {
-    const int status = app.exit(error);
-    return status == 0 ? 0 : 2;
+    return ho::exit_after(app, error);
   }
   try {
     return train(options, strategies);

@@ -123,6 +123,14 @@ Json config_json(const Job& job, const Options& options) {
   return config;
 }
 
+bool cannot_write(const std::string& path) {
+  std::fprintf(stderr,
+               "cannot write %s: %s; give -J a file in a directory that you may write\n",
+               path.c_str(),
+               std::strerror(errno));
+  return false;
+}
+
 }  // namespace
 
 Json json_report(const Job& job,
@@ -149,6 +157,20 @@ Json json_report(const Job& job,
       {"end_time", local_time(times.ended)}};
 }
 
+bool can_write(const std::string& path) {
+  std::error_code unknown;
+  const bool existed = std::filesystem::exists(path, unknown);
+  std::ofstream file(path, std::ios::app);
+  if (!file) {
+    return cannot_write(path);
+  }
+  file.close();
+  if (!existed) {
+    std::filesystem::remove(path, unknown);
+  }
+  return true;
+}
+
 bool write_json(const std::string& path, const Json& report) {
   std::error_code unknown;
   const bool replaces = std::filesystem::exists(path, unknown);
@@ -156,11 +178,7 @@ bool write_json(const std::string& path, const Json& report) {
   file << report.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
   file.close();
   if (file.fail()) {
-    std::fprintf(stderr,
-                 "cannot write %s: %s; give -J a file in a directory that you may write\n",
-                 path.c_str(),
-                 std::strerror(errno));
-    return false;
+    return cannot_write(path);
   }
   std::printf("# Results written to %s%s\n", path.c_str(), replaces ? ", replacing that file" : "");
   std::fflush(stdout);

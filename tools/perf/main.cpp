@@ -58,8 +58,14 @@ LinkLimit find_limit(horing::Communicator& comm, const Options& options) {
   return measure_link_limit(comm);
 }
 
+void say_left_out(bool talks, const std::string& what) {
+  if (talks) {
+    std::printf("# %s: left out\n", what.c_str());
+  }
+}
+
 // All cases that make sense: reductions of fp8 are sums only, an all-gather has no operation.
-std::vector<Case> cases_of(Collective collective, const Options& options) {
+std::vector<Case> cases_of(Collective collective, const Options& options, bool talks) {
   std::vector<Case> cases;
   for (const DType dtype : options.dtypes) {
     if (collective == Collective::kAllGather) {
@@ -69,6 +75,10 @@ std::vector<Case> cases_of(Collective collective, const Options& options) {
     for (const ReduceOp op : options.ops) {
       if (reduction_supported(dtype, op)) {
         cases.push_back({.collective = collective, .dtype = dtype, .op = op});
+      } else {
+        say_left_out(talks,
+                     "the library does not reduce " + std::string(to_string(dtype)) + " with " +
+                         std::string(to_string(op)));
       }
     }
   }
@@ -94,16 +104,20 @@ void run_case(horing::Communicator& comm,
               std::vector<Row>& all) {
   const bool talks = comm.rank() == 0;
   Bench bench(comm, options, job.limit, what);
+  uint64_t previous = 0;
   for (const auto& [size, iterations] : options.sizes()) {
     const uint64_t count = count_for(what, size, static_cast<uint32_t>(comm.world_size()));
     if (count == 0) {
-      if (talks) {
-        std::printf("# %llu B are less than one %s per rank: left out\n",
-                    static_cast<unsigned long long>(size),
-                    std::string(to_string(what.dtype)).c_str());
-      }
+      say_left_out(talks,
+                   std::to_string(size) + " B are less than one " +
+                       std::string(to_string(what.dtype)) + " per rank");
       continue;
     }
+    // Sizes are rounded down to whole elements; in a range, several may come to the same.
+    if (options.listed_sizes.empty() && count == previous) {
+      continue;
+    }
+    previous = count;
     all.push_back(run_size(bench, what, count, iterations, options));
     if (talks) {
       print_row(all.back(), options);
@@ -140,16 +154,26 @@ int run(Collective collective, const Options& options) {
   auto comm = horing::Communicator::create();
   const auto created_ms = static_cast<double>(now_ns() - started) / 1e6;
   const bool talks = comm.rank() == 0;
+  const bool ready = !talks || options.json_file.empty() || can_write(options.json_file);
+  if (const auto readiness = gather_all(comm, ready ? 1U : 0U); readiness.front() == 0U) {
+    return EXIT_FAILURE;
+  }
   const Job job = describe(comm, collective, options, created_ms);
   if (talks) {
     print_header(job, options);
   }
   std::vector<Row> rows;
-  for (const Case& what : cases_of(collective, options)) {
+  for (const Case& what : cases_of(collective, options, talks)) {
     run_case(comm, options, job, what, rows);
   }
-  int status = summarize(rows).wrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-  if (talks) {
+  int status = summarize(rows).wrong == 0 && !rows.empty() ? EXIT_SUCCESS : EXIT_FAILURE;
+  if (talks && rows.empty()) {
+    std::fprintf(
+        stderr,
+        "%s_perf: nothing was measured, every size or type was left out; see above why, and "
+        "change --sizes, -b, -d or -o\n",
+        std::string(to_string(collective)).c_str());
+  } else if (talks) {
     print_summary(rows);
     times.ended = std::time(nullptr);
     if (!options.json_file.empty() &&
@@ -179,9 +203,7 @@ int run_guarded(Collective collective, const Options& options) {
 
 int main(int argc, char** argv) {
   constexpr auto kCollective = ho::perf::Collective::PERF_COLLECTIVE;
-  const char* const rank = std::getenv("RANK");
-  const bool print = rank == nullptr || std::string(rank) == "0";
-  const auto parsed = ho::perf::parse_options(kCollective, argc, argv, print);
+  const auto parsed = ho::perf::parse_options(kCollective, argc, argv);
   if (parsed.exit_status) {
     return *parsed.exit_status;
   }

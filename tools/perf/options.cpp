@@ -5,8 +5,11 @@
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <iostream>
+#include <cmath>
+#include <cstdlib>
 #include <utility>
+
+#include "subcommands/option_error.hpp"
 
 namespace ho::perf {
 namespace {
@@ -41,7 +44,10 @@ void add_nccl_options(CLI::App& app, Text& text, Options& options) {
   app.add_option("-e,--maxbytes", text.max_bytes, "largest size in bytes (default 32M)");
   app.add_option("-i,--stepbytes", text.step_bytes, "bytes between sizes (default 1M)");
   app.add_option("-f,--stepfactor", options.step_factor, "factor between sizes, instead of -i")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check([](const std::string& given) {
+        const bool fits = CLI::Range(1, 1 << 20)(given).empty();
+        return fits ? std::string() : "(-f) takes a whole number from 1 to 1048576, not " + given;
+      });
   app.add_option("-n,--iters", options.iterations, "operations timed per size (default 20)")
       ->check(CLI::Range(1U, kMostIterations));
   app.add_option(
@@ -84,7 +90,12 @@ void add_own_options(CLI::App& app, Text& text, Options& options) {
   app.add_option("--link-limit-rate",
                  options.link_limit,
                  "use this limit, bytes per second of one node, instead of measuring")
-      ->check(CLI::PositiveNumber);
+      ->check([](const std::string& given) {
+        const double rate = std::strtod(given.c_str(), nullptr);
+        return rate > 0.0 && std::isfinite(rate)
+                   ? std::string()
+                   : "takes bytes per second, a number above 0, not " + given;
+      });
 }
 
 uint64_t require_bytes(const std::string& option, const std::string& text, uint64_t fallback) {
@@ -248,7 +259,7 @@ std::vector<SizeRun> Options::sizes() const {
   return runs;
 }
 
-ParsedOptions parse_options(Collective collective, int argc, const char* const* argv, bool print) {
+ParsedOptions parse_options(Collective collective, int argc, const char* const* argv) {
   const std::string name(to_string(collective));
   CLI::App app("Times " + name +
                    " over a range of sizes and checks every byte of the results. Start one process "
@@ -264,11 +275,7 @@ ParsedOptions parse_options(Collective collective, int argc, const char* const* 
     app.parse(argc, argv);
     understand(text, parsed.options);
   } catch (const CLI::ParseError& error) {
-    std::ostream nowhere(nullptr);
-    // One rank prints help; errors come from all, since the first rank that ends may end the
-    // others.
-    const bool failed = app.exit(error, print ? std::cout : nowhere, std::cerr) != 0;
-    parsed.exit_status = failed ? 2 : 0;
+    parsed.exit_status = exit_after(app, error);
   }
   return parsed;
 }

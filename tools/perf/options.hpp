@@ -55,15 +55,12 @@ struct Options {
   [[nodiscard]] std::vector<SizeRun> sizes() const;
 };
 
-// Either options, or what the program must exit with (after --help or a bad argument, which have
-// been printed if `print` is set).
+// Either options, or what the program must exit with (after --help or a bad argument, which the
+// first rank has printed).
 struct ParsedOptions {
   Options options;
   std::optional<int> exit_status;
 };
-[[nodiscard]] ParsedOptions parse_options(Collective collective,
-                                          int argc,
-                                          const char* const* argv,
-                                          bool print);
+[[nodiscard]] ParsedOptions parse_options(Collective collective, int argc, const char* const* argv);
 
 }  // namespace ho::perf

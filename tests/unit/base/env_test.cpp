@@ -52,6 +52,28 @@ TEST_CASE("a number has a lowest and a highest value") {
   }
 }
 
+TEST_CASE("words and switches have their values, and names that are not ours are found") {
+  const auto takes_value = [](const Variable& variable, const char* value) {
+    const ScopedVariable set(variable, value);
+    return check_value(variable).ok();
+  };
+  for (const Variable& variable : all()) {
+    CHECK(check_value(variable).ok());
+  }
+  CHECK(takes_value(kShmSingleCopy, "auto"));
+  CHECK(takes_value(kShmSingleCopy, "0"));
+  CHECK_FALSE(takes_value(kShmSingleCopy, "banana"));
+  CHECK(takes_value(kAlgorithm, "ho_ring"));
+  CHECK_FALSE(takes_value(kAlgorithm, "ho"));
+  CHECK_FALSE(takes_value(kRails, "abc"));
+  const ScopedVariable wrong(kShmSingleCopy, "banana");
+  CHECK(check_value(kShmSingleCopy).message().find("takes 0, 1 or auto") != std::string::npos);
+  constexpr Variable kMisspelt{"HORING_RIALS", "", "", false};
+  const ScopedVariable misspelt(kMisspelt, "2");
+  CHECK(unknown_names("HORING_RIALS") == std::vector<std::string>{"HORING_RIALS"});
+  CHECK(unknown_names("HORING_SHM").empty());
+}
+
 TEST_CASE("powers of two, multiples, words") {
   CHECK_FALSE(accepts(kShmRingBytes, "100000"));
   CHECK(accepts(kShmRingBytes, "65536"));

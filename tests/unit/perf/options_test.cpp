@@ -7,7 +7,7 @@ namespace {
 
 ParsedOptions parse(std::vector<const char*> words) {
   words.insert(words.begin(), "all_gather_perf");
-  return parse_options(Collective::kAllGather, static_cast<int>(words.size()), words.data(), false);
+  return parse_options(Collective::kAllGather, static_cast<int>(words.size()), words.data());
 }
 
 std::vector<uint64_t> sizes_of(const Options& options) {

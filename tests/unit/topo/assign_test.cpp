@@ -220,6 +220,34 @@ TEST_CASE("loopback serves groups on one machine only") {
         std::string::npos);
 }
 
+TEST_CASE("an interface that the job would use and cannot is named") {
+  const auto lost = [](std::vector<RankCard> cards) { return assign(cards).lost_nics; };
+  const RankCard whole0 = ho::railed_card(0, 2);
+  const RankCard whole1 = ho::railed_card(1, 2);
+  RankCard broken = ho::railed_card(0, 1);
+  CHECK(lost({whole0, whole0, whole1, whole1}).empty());
+
+  broken.dropped = {{"rail1", "dropped: operstate down"}};
+  CHECK(
+      lost({broken, broken, whole1, whole1}) ==
+      std::vector<std::string>{"node0: rail1 dropped: operstate down; the job uses 1 of 2 rails"});
+  // Without an address, it counts where another host uses that name.
+  broken.dropped = {{"rail1", "dropped: operstate down, no address"},
+                    {"eno4", "dropped: operstate down, no address"},
+                    {"docker0", "dropped: operstate down"},
+                    {"eth9", "dropped: HORING_SOCKET_IFNAME=^eth excludes it"}};
+  CHECK(lost({broken, broken, whole1, whole1}) ==
+        std::vector<std::string>{
+            "node0: rail1 dropped: operstate down, no address; the job uses 1 of 2 rails"});
+  // One host needs no network; one rank per host no second rail.
+  CHECK(lost({broken, broken}).empty());
+  broken.dropped.clear();
+  CHECK(lost({broken, whole1}).empty());
+  CHECK(lost({broken, broken, whole1, whole1}) ==
+        std::vector<std::string>{"node0: 1 usable interfaces where most hosts have 2; the job uses "
+                                 "1 of 2 rails"});
+}
+
 TEST_CASE("an empty world is an error") {
   CHECK_FALSE(ho::assign_rails({}, std::nullopt, 0).ok());
 }

@@ -1,0 +1,41 @@
+// What a program does after its command line did not parse, when each rank of a job is that
+// program: one rank speaks.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <string_view>
+#include <thread>
+
+namespace ho {
+
+// True also where nothing says that this process is a rank.
+inline bool first_rank() {
+  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    if (const char* const rank = std::getenv(name)) {
+      return std::string_view(rank) == "0";
+    }
+  }
+  return true;
+}
+
+// Launchers end a job with the first rank that fails, so the others give rank 0 time to print.
+inline int fail_after_first_rank(int status) {
+  if (status != 0 && !first_rank()) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+  return status;
+}
+
+// After --help: prints it, 0. After an error: prints it, 2.
+inline int exit_after(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostream nowhere(nullptr);
+  const bool print = first_rank();
+  const bool failed =
+      app.exit(error, print ? std::cout : nowhere, print ? std::cerr : nowhere) != 0;
+  return fail_after_first_rank(failed ? 2 : 0);
+}
+
+}  // namespace ho

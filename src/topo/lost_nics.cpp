@@ -89,12 +89,14 @@ std::vector<std::string> lost_nics(std::span<const RankCard> cards, const Assign
                                               : "";
   for (const HostNics& host : hosts) {
     for (const auto& [name, reason] : host.lost) {
-      lines.push_back(host.name + ": " + name + " " + reason + effect);
+      std::string& line = lines.emplace_back(host.name);
+      line.append(": ").append(name).append(" ").append(reason).append(effect);
     }
     const size_t there = host.taken.size() + host.lost.size();
     if (there < usual && there < host.ranks) {
-      lines.push_back(host.name + ": " + std::to_string(there) + " usable interfaces where most " +
-                      "hosts have " + std::to_string(usual) + effect);
+      lines.push_back(host.name + ": " + std::to_string(there) +
+                      " usable interface(s) where most hosts have " + std::to_string(usual) +
+                      effect);
     }
   }
   return lines;

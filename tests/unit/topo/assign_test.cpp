@@ -243,9 +243,10 @@ TEST_CASE("an interface that the job would use and cannot is named") {
   CHECK(lost({broken, broken}).empty());
   broken.dropped.clear();
   CHECK(lost({broken, whole1}).empty());
-  CHECK(lost({broken, broken, whole1, whole1}) ==
-        std::vector<std::string>{"node0: 1 usable interfaces where most hosts have 2; the job uses "
-                                 "1 of 2 rails"});
+  CHECK(
+      lost({broken, broken, whole1, whole1}) ==
+      std::vector<std::string>{"node0: 1 usable interface(s) where most hosts have 2; the job uses "
+                               "1 of 2 rails"});
 }
 
 TEST_CASE("an empty world is an error") {

@@ -12,7 +12,6 @@
 
 using namespace paro::test;
 using ho::test::require_job;
-using paro::toy::Training;
 
 namespace {
 
@@ -315,7 +314,7 @@ TEST_CASE("an older program's options mean what they did") {
     paro_runner* plain = nullptr;
     must(paro_runner_create(comm, nullptr, kUnits, kUnitCount, &plain));
     must(paro_runner_memory(plain, PARO_MEMORY_OPTIMIZER, &memory));
-    expect(memory.now_bytes == (48 + 32) * 12, std::to_string(memory.now_bytes));
+    expect(memory.now_bytes == uint64_t{48 + 32} * 12, std::to_string(memory.now_bytes));
     paro_runner_destroy(plain);
   });
 }

@@ -193,7 +193,9 @@ HO_API ho_status ho_comm_link_rates(const ho_comm* comm,
  *   send == recv + rank * count elements.
  * reduce_scatter: send has world_size * count, recv count; in place when
  *   recv == send + rank * count elements.
- * all_reduce, broadcast: count each; in place when send == recv. Broadcast reads send on root only.
+ * all_reduce, broadcast: count each; in place when send == recv. Broadcast reads send on root only;
+ *   all ranks name the same root (in a small broadcast another root may show only in the next
+ *   operation, as HO_MISMATCH).
  * ..._counts: counts[r] elements of rank r, one after the other, the same array on all ranks. */
 HO_API ho_status ho_all_gather(ho_comm* comm,
                                const void* send,

@@ -29,7 +29,10 @@ void Engine::peer_left(PeerDeparture departure) {
 void Engine::end_all() {
   for (auto& [key, queue] : lanes_) {
     for (const auto& operation : queue) {
-      end(*operation, broken_->with_context(operation->run_->call().name()));
+      const std::string name = operation->run_->call().name();
+      // The operation that failed first is named by its own error.
+      const bool named = broken_->message().starts_with(name);
+      end(*operation, named ? *broken_ : broken_->with_context(name));
     }
   }
   lanes_.clear();

@@ -221,7 +221,7 @@ TEST_CASE("loopback serves groups on one machine only") {
 }
 
 TEST_CASE("an interface that the job would use and cannot is named") {
-  const auto lost = [](std::vector<RankCard> cards) { return assign(cards).lost_nics; };
+  const auto lost = [](const std::vector<RankCard>& cards) { return assign(cards).lost_nics; };
   const RankCard whole0 = ho::railed_card(0, 2);
   const RankCard whole1 = ho::railed_card(1, 2);
   RankCard broken = ho::railed_card(0, 1);

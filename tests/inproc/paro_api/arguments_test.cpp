@@ -18,9 +18,10 @@ namespace {
 const paro_unit kUnits[] = {{"first", 40, 8}, {nullptr, 24, 0}};
 constexpr size_t kUnitCount = 2;
 
-// As a program in C could: whatever the number, it is there.
+// As a program in C could: whatever the number, it is there. (In C++ that is undefined; the library
+// must bear it.)
 template <typename Enum>
-Enum enumerator(int number) {
+__attribute__((no_sanitize("undefined"))) Enum enumerator(int number) {
   Enum value{};
   static_assert(sizeof value == sizeof number);
   std::memcpy(static_cast<void*>(&value), &number, sizeof number);

@@ -69,6 +69,9 @@ TEST_CASE("a rank that destroys its runner in a step is named at once") {
   require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
     Trainer trainer(comm, training);
     static_cast<void>(trainer.step(comm, 0));
+    // Nobody is still busy with the first step when the rank goes.
+    must(paro_runner_synchronize(trainer.runner()));
+    ho::test::must(ho_barrier(comm, nullptr));
     if (ho_comm_rank(comm) == 2) {
       paro_unit_view view = PARO_UNIT_VIEW_INIT;
       must(paro_runner_before_forward(trainer.runner(), 0, &view));

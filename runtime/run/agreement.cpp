@@ -111,9 +111,11 @@ ho::Status everybody_ok(ho_comm* comm, const ho::Status& mine) {
   for (size_t rank = 0; rank * word.size() < all.value().size(); ++rank) {
     const uint64_t* const theirs = &all.value()[rank * word.size()];
     if (theirs[0] != 0) {
-      return {static_cast<ho::StatusCode>(theirs[0]),
+      const auto* const text = reinterpret_cast<const char*>(theirs + 1);
+      const bool known = theirs[0] <= static_cast<uint64_t>(ho::StatusCode::kInternal);
+      return {known ? static_cast<ho::StatusCode>(theirs[0]) : ho::StatusCode::kProtocol,
               "rank " + std::to_string(rank) +
-                  " cannot take part: " + reinterpret_cast<const char*>(theirs + 1)};
+                  " cannot take part: " + std::string(text, ::strnlen(text, kTextBytes))};
     }
   }
   return {};

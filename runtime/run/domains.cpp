@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <set>
-#include <string>
+#include <utility>
 
 #include "layout/partition.hpp"
 #include "step/participants.hpp"
@@ -30,12 +30,15 @@ ho::Status checked(ho_status status) {
 }
 
 ho::Result<ho::GroupMap> nodes_of(const ho_comm* comm) {
-  std::vector<std::string> labels;
-  labels.reserve(static_cast<size_t>(ho_comm_world_size(comm)));
-  for (int32_t rank = 0; rank < ho_comm_world_size(comm); ++rank) {
-    labels.push_back(std::to_string(ho_comm_group_of(comm, rank)));
+  std::vector<std::vector<GlobalRank>> members(static_cast<size_t>(ho_comm_group_count(comm)));
+  for (int32_t node = 0; node < ho_comm_group_count(comm); ++node) {
+    members[static_cast<size_t>(node)].resize(static_cast<size_t>(ho_comm_group_size(comm, node)));
   }
-  HORING_ASSIGN(const ho::GroupMap nodes, ho::GroupMap::from_labels(labels));
+  for (int32_t rank = 0; rank < ho_comm_world_size(comm); ++rank) {
+    const auto node = static_cast<size_t>(ho_comm_group_of(comm, rank));
+    members[node][static_cast<size_t>(ho_comm_group_rank_of(comm, rank))] = GlobalRank(rank);
+  }
+  HORING_ASSIGN(const ho::GroupMap nodes, ho::GroupMap::from_members(std::move(members)));
   return nodes.with_rails(static_cast<uint32_t>(ho_comm_rail_count(comm)));
 }
 

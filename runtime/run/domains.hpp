@@ -49,7 +49,7 @@ class Domains {
   std::map<std::vector<ho::GlobalRank>, OwnedComm> inter_;
 };
 
-// The nodes of a communicator's ranks, as the library found them.
+// The nodes of a communicator's ranks as the library found them, its group ranks, and its rails.
 [[nodiscard]] ho::Result<ho::GroupMap> nodes_of(const ho_comm* comm);
 
 }  // namespace paro

@@ -95,9 +95,8 @@ class Copies {
 
 }  // namespace
 
-ho::Status StepRunner::check_drift() {
-  HORING_TRY(between_steps("check_drift"));
-  HORING_TRY(synchronize());
+// What differs, "" for nothing. Every rank that this one shares a copy with says the same.
+ho::Result<std::string> StepRunner::drift() const {
   Copies copies(*domains_);
   for (size_t u = 0; u < units_.size(); ++u) {
     const std::string unit = "unit " + std::to_string(u) + " (" + config_.units[u].name + "), ";
@@ -109,19 +108,29 @@ ho::Status StepRunner::check_drift() {
       copies.add(array, config_.strategy.optimizer, layouts_[u].trained, unit + "optimizer state");
     }
   }
-  HORING_ASSIGN(const std::string difference, copies.compare());
-  const uint64_t drifted = difference.empty() ? 0 : 1;
-  uint64_t anybody = drifted;
+  HORING_ASSIGN(std::string difference, copies.compare());
   if (domains_->world() != nullptr) {
+    const uint64_t drifted = difference.empty() ? 0 : 1;
     HORING_ASSIGN(const auto all, everybodys(domains_->world(), {&drifted, 1}));
-    anybody = *std::max_element(all.begin(), all.end());
+    if (drifted == 0 && *std::max_element(all.begin(), all.end()) != 0) {
+      difference = "other ranks know in what";
+    }
   }
-  if (anybody == 0) {
+  return difference;
+}
+
+ho::Status StepRunner::check_drift() {
+  HORING_TRY(between_steps("check_drift"));
+  HORING_TRY(synchronize());
+  const std::string after = "after step " + std::to_string(steps_);
+  const auto difference = drift();
+  HORING_TRY(break_unless_ok(difference.status(), "comparing copies of states " + after));
+  if (difference->empty()) {
     return {};
   }
+  // Every rank finds out, so nobody needs to be told by an abort.
   broken_ = {ho::StatusCode::kMismatch,
-             "after step " + std::to_string(steps_) + " copies of the same state differ: " +
-                 (difference.empty() ? "other ranks know in what" : difference) +
+             after + " copies of the same state differ: " + *difference +
                  "; load a checkpoint, and look for a computation that ranks did not do alike"};
   return broken_;
 }
@@ -146,10 +155,16 @@ ho::Status StepRunner::read_masters(uint32_t unit, std::span<float> trained) {
     }
   } else {
     Transfer transfer(ledger_, {config_.algorithm, config_.timeout_ms});
-    HORING_TRY(transfer.gather(trained_routes_[unit].of(domain_of(scope)),
-                               master,
-                               Place(whole.get(), ho::DType::kFloat32)));
-    HORING_TRY(transfer.finish());
+    ho::Status status = transfer.gather(trained_routes_[unit].of(domain_of(scope)),
+                                        master,
+                                        Place(whole.get(), ho::DType::kFloat32));
+    if (status.ok()) {
+      status = transfer.finish();
+    }
+    HORING_TRY(break_unless_ok(status,
+                               "reading masters of unit " + std::to_string(unit) + " (" +
+                                   config_.units[unit].name + ") after step " +
+                                   std::to_string(steps_)));
   }
   if (!trained.empty()) {
     ledger_.memory().copy(trained.data(), whole.get(), trained.size_bytes());

@@ -53,11 +53,14 @@ Place StepRunner::output_place(uint64_t node) const {
 }
 
 ho::Status StepRunner::break_with(const ho::Status& status, uint64_t node) {
-  if (broken_.ok()) {
-    broken_ =
-        status.with_context("rank " + std::to_string(domains_->self().value()) + ", step " +
-                            std::to_string(node / plan_.actions.size() + 1) + " of " +
-                            letters(config_.strategy) + ", " + describe(plan_, action_of(node)));
+  return break_unless_ok(status,
+                         "step " + std::to_string(node / plan_.actions.size() + 1) + " of " +
+                             letters(config_.strategy) + ", " + describe(plan_, action_of(node)));
+}
+
+ho::Status StepRunner::break_unless_ok(const ho::Status& status, const std::string& what) {
+  if (!status.ok() && broken_.ok()) {
+    broken_ = status.with_context("rank " + std::to_string(domains_->self().value()) + ", " + what);
     // Ranks of other sets would wait for this one until their deadlines.
     domains_->abort(broken_.message().c_str());
   }

@@ -196,6 +196,8 @@ class StepRunner {
   [[nodiscard]] ho::Status complete(Running& running);
   [[nodiscard]] ho::Status finish(uint64_t node);
   [[nodiscard]] ho::Status break_with(const ho::Status& status, uint64_t node);
+  // `what` was being done; status is ok, or what breaks the runner.
+  [[nodiscard]] ho::Status break_unless_ok(const ho::Status& status, const std::string& what);
   [[nodiscard]] Place gathered_place(const Action& action, uint64_t node) const;
   [[nodiscard]] Place output_place(uint64_t node) const;
 
@@ -214,6 +216,7 @@ class StepRunner {
   [[nodiscard]] ho::Status between_steps(const char* what) const;
 
   // inspect.cpp
+  [[nodiscard]] ho::Result<std::string> drift() const;
   [[nodiscard]] ho::Status agree_on_progress(ho_comm* comm) const;
   [[nodiscard]] ho::Status restore_parameters();
 

@@ -7,12 +7,18 @@
 namespace paro {
 namespace {
 
-// The members on each node that the set spans, in the set's order.
+// The members on each node that the set spans, in the nodes' order: a communicator that is split
+// from another keeps it, whatever the keys.
 std::map<ho::GroupIndex, std::vector<size_t>> by_node(const Participants& set,
                                                       const ho::GroupMap& nodes) {
   std::map<ho::GroupIndex, std::vector<size_t>> members;
   for (size_t i = 0; i < set.members.size(); ++i) {
     members[nodes.group_of(set.members[i])].push_back(i);
+  }
+  for (auto& [node, here] : members) {
+    std::sort(here.begin(), here.end(), [&](size_t a, size_t b) {
+      return nodes.group_rank_of(set.members[a]) < nodes.group_rank_of(set.members[b]);
+    });
   }
   return members;
 }

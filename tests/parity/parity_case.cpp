@@ -27,11 +27,14 @@ std::string number(double value) {
 }
 
 // What all ranks sent, phase by phase, against the plan. Collective.
-std::string wrong_bytes(ho_comm* comm, const StepRunner& runner, uint32_t steps) {
+std::string wrong_bytes(ho_comm* comm,
+                        const ho::GroupMap& groups,
+                        const StepRunner& runner,
+                        uint32_t steps) {
   const auto nodes = nodes_of(comm);
   const StepTraffic planned(runner.plan(),
                             runner.layouts(),
-                            *nodes,
+                            groups,
                             *nodes,
                             {ho::size_bytes(runner.config().parameter_dtype),
                              ho::size_bytes(runner.config().gradient_dtype)});
@@ -102,21 +105,20 @@ std::string difference(const Outcome& sharded, const Outcome& alone, const Toler
 }
 
 std::string train_and_compare(ho_comm* comm,
+                              const ho::GroupMap& groups,
                               const Training& training,
                               const Outcome& alone,
                               const Tolerance& tolerance) {
-  const auto groups = nodes_of(comm);
   std::string wrong;
   uint32_t steps = 0;
-  const auto outcome =
-      train_sharded(comm, *groups, training, [&](StepRunner& runner) -> ho::Status {
-        if (++steps == training.steps) {
-          HORING_TRY(runner.check_drift());
-          wrong = wrong_bytes(comm, runner, steps);
-          wrong += wrong.empty() ? wrong_memory(runner) : "";
-        }
-        return {};
-      });
+  const auto outcome = train_sharded(comm, groups, training, [&](StepRunner& runner) -> ho::Status {
+    if (++steps == training.steps) {
+      HORING_TRY(runner.check_drift());
+      wrong = wrong_bytes(comm, groups, runner, steps);
+      wrong += wrong.empty() ? wrong_memory(runner) : "";
+    }
+    return {};
+  });
   if (!outcome.ok()) {
     return outcome.status().to_string();
   }
@@ -150,10 +152,11 @@ Training hard_training(const Strategy& strategy, uint32_t micro_batches) {
   return training;
 }
 
-std::vector<std::string> complaints(const char* groups,
+std::vector<std::string> complaints(const char* nodes,
                                     const std::vector<Training>& trainings,
-                                    const Tolerance& tolerance) {
-  const uint32_t world = ho::GroupMap::parse(groups)->world_size();
+                                    const Tolerance& tolerance,
+                                    const ho::GroupMap* groups) {
+  const uint32_t world = ho::GroupMap::parse(nodes)->world_size();
   std::vector<Outcome> alone;
   alone.reserve(trainings.size());
   for (const Training& training : trainings) {
@@ -161,11 +164,12 @@ std::vector<std::string> complaints(const char* groups,
   }
   std::vector<std::vector<std::string>> by_rank(world);
   ho::test::JobOptions options;
-  options.groups = groups;
+  options.groups = nodes;
   const auto errors = ho::test::run_job(options, [&](ho_comm* comm) {
     auto& mine = by_rank[static_cast<size_t>(ho_comm_rank(comm))];
+    const ho::GroupMap split_over = groups != nullptr ? *groups : nodes_of(comm).value();
     for (size_t i = 0; i < trainings.size(); ++i) {
-      mine.push_back(train_and_compare(comm, trainings[i], alone[i], tolerance));
+      mine.push_back(train_and_compare(comm, split_over, trainings[i], alone[i], tolerance));
     }
   });
   std::vector<std::string> first(trainings.size());

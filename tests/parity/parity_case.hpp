@@ -24,9 +24,11 @@ inline constexpr Tolerance kBfloat16Tolerance{2e-2, 1e-1, 4e-2};
                                      const toy::Outcome& alone,
                                      const Tolerance& tolerance);
 
-// Trains on this rank as one of a job: "" or what is wrong with the outcome, with the copies of
-// states on other ranks, with the bytes that were sent, or with the memory that was used.
+// Trains on this rank as one of a job, states split over `groups`: "" or what is wrong with the
+// outcome, with the copies of states on other ranks, with the bytes that were sent, or with the
+// memory that was used.
 [[nodiscard]] std::string train_and_compare(ho_comm* comm,
+                                            const ho::GroupMap& groups,
                                             const toy::Training& training,
                                             const toy::Outcome& alone,
                                             const Tolerance& tolerance);
@@ -34,10 +36,12 @@ inline constexpr Tolerance kBfloat16Tolerance{2e-2, 1e-1, 4e-2};
 // Everything at once: a model of uneven units, clipping, a step that overflows.
 [[nodiscard]] toy::Training hard_training(const Strategy& strategy, uint32_t micro_batches);
 
-// Runs each training on each of `groups`' ranks; the first rank's complaint, by training.
-[[nodiscard]] std::vector<std::string> complaints(const char* groups,
+// Runs each training on the ranks of a job on `nodes`, states split over `groups` (the nodes where
+// null); the first rank's complaint, by training.
+[[nodiscard]] std::vector<std::string> complaints(const char* nodes,
                                                   const std::vector<toy::Training>& trainings,
-                                                  const Tolerance& tolerance);
+                                                  const Tolerance& tolerance,
+                                                  const ho::GroupMap* groups = nullptr);
 
 // "IIG, 4 micro-batches, parameters bfloat16"
 [[nodiscard]] std::string name_of(const toy::Training& training);

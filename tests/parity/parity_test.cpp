@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "job.hpp"
 #include "parity_case.hpp"
 
 using namespace paro;
@@ -11,27 +12,29 @@ using namespace paro::test;
 
 namespace {
 
-void check_all(const char* groups,
+void check_all(const char* nodes,
                const std::vector<toy::Training>& trainings,
-               const Tolerance& tolerance) {
-  const auto wrong = complaints(groups, trainings, tolerance);
+               const Tolerance& tolerance,
+               const ho::GroupMap* groups = nullptr) {
+  const auto wrong = complaints(nodes, trainings, tolerance, groups);
   for (size_t i = 0; i < trainings.size(); ++i) {
-    INFO(name_of(trainings[i]) << " on " << groups);
-    CHECK(wrong[i].empty());
-    if (!wrong[i].empty()) {
-      UNSCOPED_INFO(wrong[i]);
-      CHECK(wrong[i] == "");
-    }
+    INFO(name_of(trainings[i]) << " on " << nodes
+                               << (groups != nullptr ? ", groups " + groups->to_string() : ""));
+    CHECK(wrong[i] == "");
   }
 }
 
-void check_shape(const char* groups) {
+std::vector<toy::Training> hard_trainings() {
   std::vector<toy::Training> trainings;
   for (const Strategy& strategy : all_strategies()) {
     trainings.push_back(hard_training(strategy, 1));
     trainings.push_back(hard_training(strategy, 4));
   }
-  check_all(groups, trainings, kFloat32Tolerance);
+  return trainings;
+}
+
+void check_shape(const char* nodes) {
+  check_all(nodes, hard_trainings(), kFloat32Tolerance);
 }
 
 std::vector<toy::Training> in_16_bits(ho::DType dtype) {
@@ -81,4 +84,49 @@ TEST_CASE("bfloat16 parameters and gradients, fp32 masters", "[bfloat16]") {
 
 TEST_CASE("float16 with a dynamic loss scale", "[float16]") {
   check_all("3+1", in_16_bits(ho::DType::kFloat16), kFloat16Tolerance);
+}
+
+TEST_CASE("groups that are not nodes", "[groups]") {
+  const auto rank = [](uint32_t number) { return ho::GlobalRank(number); };
+  // Halves of nodes; ranks of both nodes in each group; unequal groups in an order of their own.
+  const std::vector<ho::GroupMap> maps{
+      ho::GroupMap::parse("4x1").value(),
+      ho::GroupMap::from_members({{rank(0), rank(2)}, {rank(3), rank(1)}}).value(),
+      ho::GroupMap::from_members({{rank(3), rank(0), rank(2)}, {rank(1)}}).value()};
+  for (const ho::GroupMap& groups : maps) {
+    check_all("2x2", hard_trainings(), kFloat32Tolerance, &groups);
+  }
+}
+
+TEST_CASE("copies that differ are found on every rank, and named", "[drift]") {
+  for (const char* triple : {"NNN", "III"}) {
+    ho::test::JobOptions options;
+    options.groups = "2x2";
+    std::vector<std::string> found(4);
+    ho::test::require_job(options, [&](ho_comm* comm) {
+      const auto rank = static_cast<size_t>(ho_comm_rank(comm));
+      RunnerConfig config;
+      config.strategy = parse_strategy(triple).value();
+      config.units = {{"same", 40, 0}, {"odd", 40, 0}};
+      HostMemory memory;
+      const auto runner =
+          std::move(StepRunner::create(comm, nodes_of(comm).value(), config, memory)).value();
+      std::vector<float> values(40, 1.0F);
+      static_cast<void>(runner->load(0, values, {}));
+      values[39] = rank == 3 ? 2.0F : 1.0F;
+      static_cast<void>(runner->load(1, values, {}));
+      const ho::Status status = runner->check_drift();
+      found[rank] = status.code() == ho::StatusCode::kMismatch ? status.message() : "not found";
+      if (runner->broken().ok()) {
+        found[rank] = "the runner goes on";
+      }
+    });
+    INFO(triple);
+    CHECK(found[3].find("rank 3 differs from rank") != std::string::npos);
+    CHECK(found[3].find("unit 1 (odd), parameters") != std::string::npos);
+    for (const std::string& text : found) {
+      INFO(text);
+      CHECK(text.find("copies of the same state differ") != std::string::npos);
+    }
+  }
 }

@@ -248,6 +248,9 @@ void Coordinator::peer_left(uint32_t rank) {
     return;
   }
   desk_->rank_left(rank);
+  if (desk_->has_cause()) {
+    return;  // as in spread()
+  }
   answer(gathers_.rank_ended(
       rank,
       Status(StatusCode::kPeerLost,

@@ -121,6 +121,12 @@ class Communicator {
                Placement placement,
                JobControl::Identity identity,
                GlobalRank self);
+  // After all ranks have met.
+  [[nodiscard]] static Result<std::unique_ptr<Communicator>> create_met(
+      const std::shared_ptr<JobControl>& control,
+      CommunicatorSettings settings,
+      const CommunicatorConfig& config,
+      Deadline deadline);
   // Makes transports and engine; collective over the members.
   [[nodiscard]] Status connect(std::shared_ptr<const JobKey> key, Deadline deadline);
   [[nodiscard]] Result<std::unique_ptr<ShmTransport>> make_shm(Deadline deadline);

@@ -109,6 +109,28 @@ std::vector<GlobalRank> all_ranks(uint32_t world_size) {
   return ranks;
 }
 
+// A rank cannot take part. The others wait for it, and would see no more than that it goes.
+void tell_others(ControlPlane& plane, const Status& why) {
+  const uint32_t self = plane.rendezvous().rank;
+  const Status told = why.with_context(fmt::format("rank {} created no communicator", self));
+  plane.report({told.code(), GlobalRank(self), {}, told.message()});
+}
+
+Status meet_to_refuse(const CommunicatorConfig& config, Status why) {
+  // The others may not even come.
+  constexpr std::chrono::seconds kTimeToTell{10};
+  if (config.rendezvous.world_size > 1) {
+    logger().error("{}; waiting at most {} s for the other ranks, to tell them",
+                   why.message(),
+                   kTimeToTell.count());
+    auto plane = ControlPlane::create(config.rendezvous, config.key, deadline_after(kTimeToTell));
+    if (plane.ok()) {
+      tell_others(**plane, why);
+    }
+  }
+  return why;
+}
+
 }  // namespace
 
 Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
@@ -145,17 +167,29 @@ Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorConfig& config) {
-  auto read = CommunicatorSettings::from_environment();
-  if (!read.ok()) {
-    return read.status().with_context(fmt::format("rank {}", config.rendezvous.rank));
+  auto settings = CommunicatorSettings::from_environment();
+  if (!settings.ok()) {
+    return meet_to_refuse(
+        config, settings.status().with_context(fmt::format("rank {}", config.rendezvous.rank)));
   }
-  CommunicatorSettings settings = *std::move(read);
-  settings.timeout = config.timeout.value_or(settings.timeout);
-  const Deadline deadline = deadline_after(settings.connect_timeout);
+  settings->timeout = config.timeout.value_or(settings->timeout);
+  const Deadline deadline = deadline_after(settings->connect_timeout);
   HORING_ASSIGN(auto plane, ControlPlane::create(config.rendezvous, config.key, deadline));
   set_log_rank(static_cast<int>(config.rendezvous.rank));
-  const auto members = all_ranks(config.rendezvous.world_size);
-  HORING_ASSIGN(Placement placement, place_ranks(*plane, config.host_id, deadline));
+  auto control = std::make_shared<JobControl>(std::move(plane));
+  auto made = create_met(control, *std::move(settings), config, deadline);
+  if (!made.ok()) {
+    tell_others(control->plane(), made.status());
+  }
+  return made;
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::create_met(
+    const std::shared_ptr<JobControl>& control,
+    CommunicatorSettings settings,
+    const CommunicatorConfig& config,
+    Deadline deadline) {
+  HORING_ASSIGN(Placement placement, place_ranks(control->plane(), config.host_id, deadline));
   const GlobalRank self(config.rendezvous.rank);
   if (self.value() == 0) {
     for (const std::string& warning : placement.warnings) {
@@ -165,8 +199,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
       logger().warn("{}", lost);
     }
   }
-  auto control = std::make_shared<JobControl>(std::move(plane));
-  JobControl::Identity identity{kWorldLineage, 0, members};
+  JobControl::Identity identity{kWorldLineage, 0, all_ranks(config.rendezvous.world_size)};
   std::unique_ptr<Communicator> made(new Communicator(
       control, std::move(settings), std::move(placement), std::move(identity), self));
   HORING_TRY(made->connect(config.key, deadline));

@@ -35,6 +35,9 @@ void run_child(size_t rank,
                const ProcessJobOptions& options,
                const ProcessJob::Body& body,
                int pipe) {
+  if (options.prepare) {
+    options.prepare(rank);
+  }
   ho_comm_options comm_options = HO_COMM_OPTIONS_INIT;
   comm_options.rank = static_cast<int32_t>(rank);
   comm_options.world_size = static_cast<int32_t>(world);

@@ -1,0 +1,53 @@
+// One rank cannot create its communicator. All others must hear at once which, and why: an error
+// that waited for the connect deadline, a minute away, would have another code.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+#include "catch.hpp"
+#include "horing.h"
+#include "process_job.hpp"
+
+using namespace ho::test;
+
+namespace {
+
+struct Trouble {
+  const char* variable;
+  const char* value;
+  const char* said;
+};
+
+// Found before the ranks meet, after they have met, and while transports are opened.
+constexpr std::array kTroubles{Trouble{"HORING_PIECE_BYTES", "7", "HORING_PIECE_BYTES"},
+                               Trouble{"HORING_GROUP_FILE", "/nowhere/groups", "/nowhere/groups"},
+                               Trouble{"HORING_TOPO_FILE", "/nowhere/topo.xml", "/nowhere/topo"},
+                               Trouble{"HORING_PROGRESS_CPU", "many", "HORING_PROGRESS_CPU"}};
+
+}  // namespace
+
+TEST_CASE("what keeps one rank from creating its communicator is told to all") {
+  const Trouble trouble = GENERATE(from_range(kTroubles));
+  const size_t culprit = GENERATE(0U, 3U);
+  INFO(trouble.variable << " of rank " << culprit);
+  ProcessJobOptions options{"2x2", 60000};
+  options.prepare = [=](size_t rank) {
+    if (rank == culprit) {
+      ::setenv(trouble.variable, trouble.value, 1);
+    }
+  };
+  ProcessJob job(options, [](const ProcessJob::Rank&) -> ho_status { return HO_OK; });
+  const std::string name = "rank " + std::to_string(culprit);
+  for (size_t rank = 0; rank < job.size(); ++rank) {
+    const RankOutcome outcome = job.outcome(rank);
+    INFO("rank " << rank << ": " << outcome.message);
+    CHECK(outcome.exited);
+    CHECK(outcome.status == HO_INVALID_ARGUMENT);
+    CHECK(outcome.message.find(trouble.said) != std::string::npos);
+    if (rank != culprit) {
+      CHECK(outcome.message.find(name + " created no communicator") != std::string::npos);
+    }
+  }
+}

@@ -1,6 +1,5 @@
 // The method's published and derived figures.
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -8,12 +7,15 @@
 #include "catch.hpp"
 #include "cost/memory.hpp"
 #include "cost/step_time.hpp"
+#include "method_figures.hpp"
 
 using paro::Links;
 using paro::ModelSize;
 using paro::parse_strategy;
 using paro::WorldAlgorithm;
 using paro::WorldShape;
+using paro::test::check_figure;
+using paro::test::seven_billion_memory_gb;
 
 namespace {
 
@@ -33,28 +35,10 @@ double communication(const std::string& strategy, const ModelSize& model, const 
   return paro::step_seconds(*parse_strategy(strategy), model, {}, kWorld, links).communication(10);
 }
 
-// Equal to as many digits as the figure has.
-void check_figure(double value, double figure, double digit) {
-  CHECK(std::abs(value - figure) <= digit / 2 + 1e-9);
-}
-
 }  // namespace
 
 TEST_CASE("memory of 7B on 32 ranks in groups of 8") {
-  const std::map<std::string, double> figures{{"NNN", 112},
-                                              {"NNI", 38.5},
-                                              {"NNG", 30.6},
-                                              {"NII", 26.3},
-                                              {"INI", 26.3},
-                                              {"NIG", 18.4},
-                                              {"ING", 18.4},
-                                              {"NGG", 17.1},
-                                              {"GNG", 17.1},
-                                              {"III", 14},
-                                              {"IIG", 6.1},
-                                              {"IGG", 4.8},
-                                              {"GIG", 4.8},
-                                              {"GGG", 3.5}};
+  const auto& figures = seven_billion_memory_gb();
   REQUIRE(figures.size() == paro::kStrategyCount);
   for (const auto& [strategy, figure] : figures) {
     INFO(strategy);

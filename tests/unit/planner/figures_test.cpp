@@ -2,21 +2,19 @@
 // between the formulas and the critical path.
 #include "planner/figures.hpp"
 
-#include <cmath>
 #include <map>
 #include <set>
 #include <vector>
 
 #include "catch.hpp"
+#include "method_figures.hpp"
 #include "requests.hpp"
 
 namespace paro {
 namespace {
 
-// Equal to as many digits as the figure has.
-void check_figure(double value, double figure, double digit) {
-  CHECK(std::abs(value - figure) <= digit / 2 + 1e-9);
-}
+using test::check_figure;
+using test::seven_billion_memory_gb;
 
 struct Figure {
   double value;
@@ -57,20 +55,7 @@ std::vector<PlanRequest> many_requests() {
 }  // namespace
 
 TEST_CASE("memory of 7B on 4 groups of 8") {
-  const std::map<std::string, double> figures{{"NNN", 112},
-                                              {"NNI", 38.5},
-                                              {"NNG", 30.6},
-                                              {"NII", 26.3},
-                                              {"INI", 26.3},
-                                              {"NIG", 18.4},
-                                              {"ING", 18.4},
-                                              {"NGG", 17.1},
-                                              {"GNG", 17.1},
-                                              {"III", 14},
-                                              {"IIG", 6.1},
-                                              {"IGG", 4.8},
-                                              {"GIG", 4.8},
-                                              {"GGG", 3.5}};
+  const auto& figures = seven_billion_memory_gb();
   const Recommendation all = recommendation_for(seven_billion());
   REQUIRE(all.figures.size() == figures.size());
   for (const StrategyFigures& row : all.figures) {

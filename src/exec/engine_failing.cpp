@@ -28,11 +28,16 @@ void Engine::peer_left(PeerDeparture departure) {
 
 void Engine::end_all() {
   for (auto& [key, queue] : lanes_) {
+    // The others behind it have not begun.
+    const std::string here = queue.front()->run_->waiting_text();
     for (const auto& operation : queue) {
       const std::string name = operation->run_->call().name();
       // The operation that failed first is named by its own error.
       const bool named = broken_->message().starts_with(name);
-      end(*operation, named ? *broken_ : broken_->with_context(name));
+      const bool waited = operation == queue.front() && !here.empty();
+      end(*operation,
+          named ? *broken_
+                : broken_->with_context(waited ? fmt::format("{}, in {}", name, here) : name));
     }
   }
   lanes_.clear();

@@ -1,0 +1,106 @@
+// A network as NCCL knows one: the calls of its newest net version, free of any version. Builtin
+// (TCP) and forwarded plugins are drivers; the adapters of each ABI version and CollNet call them.
+//
+// Pointers are NCCL's: what a driver gives out as a listener, comm, memory or request comes back to
+// it unchanged. The ownership rules are NCCL's too: who got a comm closes it, a request ends with
+// the test that says done.
+//
+// Threads: open, close, device_count and properties on any; listen, connect, accept, registration
+// and closing of one context on one thread at a time (the proxy service thread); isend, irecv,
+// iflush and test of one comm on one thread at a time (a proxy progress thread), which may be
+// another than the former, at the same time. Different comms are used by different threads at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device_properties.hpp"
+#include "core/reply.hpp"
+
+namespace ho::plugin {
+
+inline constexpr size_t kHandleBytes = 128;
+// What *request of irecv() holds when NCCL does not need the completion to report sizes.
+inline constexpr uintptr_t kOptionalCompletion = 1;
+
+class NetDriver {
+ public:
+  NetDriver() = default;
+  NetDriver(const NetDriver&) = delete;
+  NetDriver& operator=(const NetDriver&) = delete;
+  virtual ~NetDriver() = default;
+
+  // Lives as long as the driver.
+  [[nodiscard]] virtual const char* name() const = 0;
+
+  // One per communicator where NCCL says so (comm_id is the communicator's hash, traffic_class -1
+  // for none), otherwise one per process (0).
+  [[nodiscard]] virtual Reply open(uint64_t comm_id, int32_t traffic_class, void** context) = 0;
+  [[nodiscard]] virtual Reply close(void* context) = 0;
+
+  [[nodiscard]] virtual Reply device_count(int32_t* count) = 0;
+  [[nodiscard]] virtual Reply properties(int32_t device, DeviceProperties* properties) = 0;
+
+  // handle: kHandleBytes that the driver fills for connect() on another rank.
+  [[nodiscard]] virtual Reply listen(void* context,
+                                     int32_t device,
+                                     void* handle,
+                                     void** listener) = 0;
+  // Neither blocks: a null comm means "again". device_handle may be left null.
+  [[nodiscard]] virtual Reply connect(
+      void* context, int32_t device, void* handle, void** comm, void** device_handle) = 0;
+  [[nodiscard]] virtual Reply accept(void* listener, void** comm, void** device_handle) = 0;
+  [[nodiscard]] virtual Reply close_send(void* comm) = 0;
+  [[nodiscard]] virtual Reply close_recv(void* comm) = 0;
+  [[nodiscard]] virtual Reply close_listen(void* listener) = 0;
+
+  // kind: kHostMemory or kCudaMemory.
+  [[nodiscard]] virtual Reply register_memory(
+      void* comm, void* data, size_t bytes, int32_t kind, void** memory) = 0;
+  [[nodiscard]] virtual Reply register_dma_buf(void* comm,
+                                               void* data,
+                                               size_t bytes,
+                                               int32_t kind,
+                                               uint64_t offset,
+                                               int32_t fd,
+                                               void** memory) = 0;
+  [[nodiscard]] virtual Reply deregister(void* comm, void* memory) = 0;
+
+  // A null request means "again", and nothing has been begun. profile is handed on to NCCL's
+  // profiler, or null.
+  [[nodiscard]] virtual Reply isend(void* comm,
+                                    void* data,
+                                    size_t bytes,
+                                    int32_t tag,
+                                    void* memory,
+                                    void* profile,
+                                    void** request) = 0;
+  // `count` messages at once, at most max_recvs, told apart by their tags: each is the oldest one
+  // sent with its tag that no earlier receive has taken. bytes[i] is the room; a longer message is
+  // an error. *request may come in as kOptionalCompletion (NCCL does not need the sizes).
+  [[nodiscard]] virtual Reply irecv(void* comm,
+                                    int32_t count,
+                                    void** data,
+                                    const size_t* bytes,
+                                    const int32_t* tags,
+                                    void** memories,
+                                    void** profiles,
+                                    void** request) = 0;
+  [[nodiscard]] virtual Reply iflush(void* comm,
+                                     int32_t count,
+                                     void** data,
+                                     const int32_t* bytes,
+                                     void** memories,
+                                     void** request) = 0;
+  // sizes: one per message of the request, may be null.
+  [[nodiscard]] virtual Reply test(void* request, int32_t* done, int32_t* sizes) = 0;
+
+  // For a caller of our own that would rather sleep than poll: a descriptor that is readable when a
+  // request of the comm, or a call that said "again", may get further. -1: there is none.
+  [[nodiscard]] virtual int progress_fd(void* comm) const {
+    (void)comm;
+    return -1;
+  }
+};
+
+}  // namespace ho::plugin

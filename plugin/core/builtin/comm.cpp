@@ -38,7 +38,9 @@ Comm::Comm(Wires wires) : wires_(std::move(wires)) {}
 
 Reply Comm::test(Request& request, int32_t* done, int32_t* sizes) {
   *done = 0;
-  progress();
+  if (request.state != Request::State::kComplete) {
+    progress();
+  }
   if (request.state == Request::State::kComplete) {
     *done = 1;
     for (uint32_t i = 0; sizes != nullptr && i < request.count; ++i) {
@@ -85,16 +87,11 @@ Status Comm::tick() {
   }
   const int64_t now = now_ns();
   if (now < next_check_ns_) {
-    wires_.poller->wake_at(next_check_ns_);
     return {};
   }
   check_due_ = active_ > 0;
-  if (!check_due_) {
-    return {};
-  }
   next_check_ns_ = now + kCheckNs;
-  wires_.poller->wake_at(next_check_ns_);
-  return check(now);
+  return check_due_ ? check(now) : Status();
 }
 
 Status Comm::check(int64_t /*now_ns*/) {
@@ -111,7 +108,6 @@ void Comm::begin(Request& request) {
   if (!check_due_) {
     check_due_ = true;
     next_check_ns_ = now_ns() + kCheckNs;
-    wires_.poller->wake_at(next_check_ns_);
   }
 }
 
@@ -149,6 +145,8 @@ Reply Comm::failure() {
 void Comm::settle() {
   if (watched_ && (unreported_ > 0 || more_ || (again_ && news_))) {
     wires_.poller->wake_at(kAtOnce);
+  } else if (check_due_) {
+    wires_.poller->wake_at(next_check_ns_);  // does nothing where that is set already
   }
   news_ = news_ && again_;
 }

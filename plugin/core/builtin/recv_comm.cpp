@@ -21,20 +21,20 @@ RecvComm::RecvComm(Wires wires) : Comm(std::move(wires)), inputs_(lanes().size()
 
 Reply RecvComm::irecv(std::span<const Room> rooms, Request** request) {
   *request = nullptr;
-  progress();
-  if (failed()) {
-    return failure();
-  }
   const bool fit = std::all_of(rooms.begin(), rooms.end(), [](const Room& room) {
     return room.data != nullptr || room.bytes == 0;
   });
   if (rooms.empty() || rooms.size() > kMostReceives || !fit) {
     return Reply::kInvalidArgument;
   }
+  if (failed()) {
+    return failure();
+  }
   const auto found = std::find_if(requests_.begin(), requests_.end(), [](const auto& each) {
     return each.state == Request::State::kFree;
   });
   if (found == requests_.end()) {
+    progress();
     note_no_again();
     settle();
     note_again();

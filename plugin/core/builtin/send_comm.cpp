@@ -29,15 +29,18 @@ SendComm::SendComm(Wires wires) : Comm(std::move(wires)), outputs_(lanes().size(
 
 Reply SendComm::isend(std::span<const std::byte> data, int32_t tag, Request** request) {
   *request = nullptr;
-  progress();
-  if (failed()) {
-    return failure();
-  }
   if (data.size() > kMostMessageBytes) {
     return Reply::kInvalidArgument;
   }
-  SendRequest* free = free_request();
-  const auto place = free != nullptr ? book_.take(tag) : std::nullopt;
+  SendRequest* const free = free_request();
+  auto place = free != nullptr ? book_.take(tag) : std::nullopt;
+  if (!place) {
+    progress();
+    place = free != nullptr ? book_.take(tag) : std::nullopt;
+  }
+  if (failed()) {
+    return failure();
+  }
   if (!place) {
     // What is here has been looked at; only later news helps.
     note_no_again();

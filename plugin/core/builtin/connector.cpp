@@ -181,15 +181,18 @@ void Connector::retry(Dial& dial, int64_t now, const std::string& reason) {
 }
 
 Status Connector::failed(const Status& why) const {
-  const std::string peer = handle_.to_string();
+  const bool unreachable =
+      why.code() == StatusCode::kTimeout || why.code() == StatusCode::kConnection;
   return {why.code(),
-          fmt::format("device {}: cannot connect from {} to {}: {}; check that the process there "
-                      "is running, that both interfaces are up and in one network "
-                      "(HORING_SOCKET_IFNAME chooses them), and that no firewall drops the port",
+          fmt::format("device {}: cannot connect from {} to {}: {}{}",
                       device_.properties.name,
                       device_.rail.address,
-                      peer,
-                      why.message())};
+                      handle_.to_string(),
+                      why.message(),
+                      unreachable ? "; check that the process there is running, that both "
+                                    "interfaces are up and in one network (HORING_SOCKET_IFNAME "
+                                    "chooses them), and that no firewall drops the port"
+                                  : "")};
 }
 
 }  // namespace ho::plugin

@@ -77,7 +77,7 @@ void Comm::progress() {
     status = advance();
   }
   if (!status.ok()) {
-    fail(std::move(status));
+    fail(status);
   }
 }
 
@@ -117,7 +117,7 @@ void Comm::complete(Request& request) {
   ++unreported_;
 }
 
-void Comm::fail(Status status) {
+void Comm::fail(const Status& status) {
   std::string what = oldest();
   if (!what.empty()) {
     what.insert(0, ", ");
@@ -156,14 +156,16 @@ void Comm::finish() {
   if (!failure_.ok() && failure_.code() != StatusCode::kMismatch) {
     return;
   }
-  const Deadline deadline = deadline_after(kFarewell);
+  // A caller that leaves requests behind gives up: then the kernel does what it can.
+  const Deadline deadline = deadline_after(active_ > 0 ? std::chrono::seconds(0) : kFarewell);
   const auto unacknowledged = [](const auto& lane) { return lane->stream().finish_output(); };
   // All of them at once first, none waits for the others' answers.
   while (std::count_if(wires_.lanes.begin(), wires_.lanes.end(), unacknowledged) > 0) {
     if (passed(deadline)) {
-      logger().warn("device {}, peer {}: closed before the peer's host took all that was sent",
-                    wires_.device,
-                    wires_.peer);
+      logger().log(active_ > 0 ? spdlog::level::debug : spdlog::level::warn,
+                   "device {}, peer {}: closed before the peer's host took all that was sent",
+                   wires_.device,
+                   wires_.peer);
       return;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));

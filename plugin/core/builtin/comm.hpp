@@ -52,7 +52,8 @@ class Comm {
   // Readable when a request may have got further that test() has not reported, or a call that said
   // "again" may succeed; a sleeper then repeats all of them. Costs nothing until it is asked for.
   [[nodiscard]] int progress_fd();
-  // What has been written arrives, if the peer's host takes it within a second.
+  // What was reported as sent arrives, if the peer's host takes it within a second. Where requests
+  // are left behind nothing is waited for.
   void finish();
 
  protected:
@@ -88,7 +89,7 @@ class Comm {
   void settle();
 
  private:
-  void fail(Status status);
+  void fail(const Status& status);
   [[nodiscard]] Status tick();
 
   Wires wires_;

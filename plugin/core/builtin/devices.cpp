@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 
 #include "base/env.hpp"
 #include "base/log.hpp"
@@ -24,8 +25,11 @@ constexpr int32_t kMostComms = 65536;
 // FNV-1a: NCCL needs the same number in all processes of a host and another one for each device.
 uint64_t guid_of(const std::string& host_id, const std::string& name) {
   uint64_t hash = 0xcbf29ce484222325U;
-  for (const char character : host_id + "/" + name) {
-    hash = (hash ^ static_cast<unsigned char>(character)) * 0x100000001b3U;
+  for (const std::string_view text : {std::string_view(host_id), std::string_view(name)}) {
+    for (const char character : text) {
+      hash = (hash ^ static_cast<unsigned char>(character)) * 0x100000001b3U;
+    }
+    hash *= 0x100000001b3U;  // as of a zero byte: where one text ends counts
   }
   return hash;
 }

@@ -1,4 +1,6 @@
 // What the builtin network says about this host's interfaces.
+#include <set>
+
 #include "catch.hpp"
 #include "core/builtin/devices.hpp"
 #include "core/builtin/records.hpp"
@@ -78,6 +80,24 @@ TEST_CASE("devices: emulated rails are bound to no interface") {
   REQUIRE(devices.size() == 1);
   REQUIRE(devices[0].rail.name.empty());
   REQUIRE(devices[0].properties.speed_mbps >= 1000);
+}
+
+TEST_CASE("devices: of this host") {
+  const auto devices = discover_devices();
+  if (!devices.ok()) {  // a machine may have none
+    REQUIRE(devices.status().code() == StatusCode::kInvalidArgument);
+    return;
+  }
+  std::set<std::string> names;
+  std::set<uint64_t> guids;
+  for (const BuiltinDevice& device : *devices) {
+    names.insert(device.properties.name);
+    guids.insert(device.properties.guid);
+    REQUIRE(device.properties.speed_mbps >= 1000);
+    REQUIRE_FALSE(device.rail.address.empty());
+  }
+  REQUIRE(names.size() == devices->size());
+  REQUIRE(guids.size() == devices->size());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <array>
+#include <ctime>
 #include <fstream>
 #include <thread>
 
@@ -199,6 +200,48 @@ TEST_CASE("builtin net: a sleeper moves large messages too") {
                 });
               }) == "");
   REQUIRE(check_pattern(5, room.data(), kBytes).message() == "");
+}
+
+// Prints, asserts nothing about time: what one core moves depends on the machine.
+TEST_CASE("builtin net: rate of large messages", "[.rate]") {
+  BuiltinCase options;
+  options.streams = GENERATE(1U, 4U);
+  const auto net = make_builtin(options);
+  Pair pair(*net);
+  REQUIRE(pair.connect().message() == "");
+  constexpr size_t kBytes = size_t{4} << 20U;
+  constexpr uint64_t kMessages = 1000;
+  const std::vector<std::byte> data(kBytes);
+  std::vector<std::byte> room(kBytes);
+  const auto move = [&](void* comm, const std::function<Result<void*>(End&)>& post) -> Status {
+    End end(*net, comm);
+    std::array<void*, 4> window{};
+    for (uint64_t i = 0; i < kMessages + window.size(); ++i) {
+      void*& slot = window.at(i % window.size());
+      if (i >= window.size()) {
+        HORING_TRY(end.finish(slot).status());
+      }
+      if (i < kMessages) {
+        HORING_ASSIGN(slot, post(end));
+      }
+    }
+    return {};
+  };
+  const int64_t begin_ns = now_ns();
+  const std::clock_t begin_cpu = std::clock();
+  const std::string errors = run_both(
+      [&] { return move(pair.send, [&](End& end) { return end.send(data.data(), kBytes, 0); }); },
+      [&] {
+        return move(pair.receive, [&](End& end) {
+          return end.receive({{room.data(), kBytes, 0}});
+        });
+      });
+  const double seconds = static_cast<double>(now_ns() - begin_ns) * 1e-9;
+  const double cpu = static_cast<double>(std::clock() - begin_cpu) / CLOCKS_PER_SEC;
+  REQUIRE(errors == "");
+  const double gigabytes = static_cast<double>(kBytes * kMessages) * 1e-9;
+  WARN(options.streams << " streams: " << gigabytes / seconds << " GB/s, both ends together "
+                       << gigabytes / cpu << " GB per second of processor time");
 }
 
 TEST_CASE("builtin net: what a driver answers besides") {

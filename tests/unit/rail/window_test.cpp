@@ -12,7 +12,7 @@
 
 #include "catch.hpp"
 
-using namespace ho::plugin;
+using namespace ho::plugin::rail;
 
 namespace {
 

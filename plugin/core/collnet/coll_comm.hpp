@@ -34,7 +34,10 @@ struct CollBuffer {
 
 class CollComm {
  public:
-  explicit CollComm(std::unique_ptr<rail::RailMember> member) : member_(std::move(member)) {}
+  // comm_id: of NCCL's communicator, where it said one.
+  CollComm(std::unique_ptr<rail::RailMember> member, uint64_t comm_id)
+      : comm_id_(comm_id), member_(std::move(member)) {}
+  [[nodiscard]] uint64_t comm_id() const { return comm_id_; }
 
   // NCCL registers one region twice per channel: the same memory is registered once and counted.
   [[nodiscard]] Result<const rail::Registration*> register_memory(void* data,
@@ -72,6 +75,7 @@ class CollComm {
                                        uint64_t block_bytes,
                                        uint64_t offset) const;
 
+  uint64_t comm_id_;
   // Last to go: registrations end on its connections.
   std::unique_ptr<rail::RailMember> member_;
   std::mutex mutex_;

@@ -42,7 +42,7 @@ class Job {
     Member member{self, options_.members, nullptr, connected.status()};
     std::unique_ptr<CollComm> comm;
     if (connected.ok()) {
-      comm = std::make_unique<CollComm>(*std::move(connected));
+      comm = std::make_unique<CollComm>(*std::move(connected), 0);
       member.comm = comm.get();
     }
     body(member);

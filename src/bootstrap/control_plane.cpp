@@ -54,9 +54,13 @@ uint64_t random_job_id() {
 
 Result<std::unique_ptr<ControlPlane>> create_first(const Rendezvous& rendezvous,
                                                    std::shared_ptr<const JobKey> key,
-                                                   Deadline deadline) {
+                                                   Deadline deadline,
+                                                   std::vector<Fd> listeners) {
   Door door;
-  if (rendezvous.world_size > 1) {
+  if (!listeners.empty()) {
+    HORING_ASSIGN(const MeetingPlace place, parse_meeting_place(rendezvous.address));
+    door = {std::move(listeners), rendezvous.address, place.tcp.host, {}};
+  } else if (rendezvous.world_size > 1) {
     HORING_ASSIGN(const MeetingPlace place, parse_meeting_place(rendezvous.address));
     auto opened = open_door(place, *key);
     if (!opened.ok()) {
@@ -111,10 +115,12 @@ Result<std::unique_ptr<ControlPlane>> create_other(const Rendezvous& rendezvous,
 
 Result<std::unique_ptr<ControlPlane>> ControlPlane::create(const Rendezvous& rendezvous,
                                                            std::shared_ptr<const JobKey> key,
-                                                           Deadline deadline) {
+                                                           Deadline deadline,
+                                                           std::vector<Fd> listeners) {
   HORING_TRY(check(rendezvous));
-  return rendezvous.rank == 0 ? create_first(rendezvous, std::move(key), deadline)
-                              : create_other(rendezvous, key, deadline);
+  return rendezvous.rank == 0
+             ? create_first(rendezvous, std::move(key), deadline, std::move(listeners))
+             : create_other(rendezvous, key, deadline);
 }
 
 Status ControlPlane::barrier(std::string_view tag,

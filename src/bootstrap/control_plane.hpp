@@ -17,6 +17,7 @@
 #include "base/index.hpp"
 #include "base/status.hpp"
 #include "os/clock.hpp"
+#include "os/fd.hpp"
 
 namespace ho {
 
@@ -85,9 +86,13 @@ class ControlPlane {
   };
 
   // Collective. Meets all ranks before the deadline (rank 0 listens), proves the key both ways,
-  // refuses other versions, worlds and duplicate ranks with a message that names them.
+  // refuses other versions, worlds and duplicate ranks with a message that names them. Rank 0 may
+  // bring sockets that listen at the rendezvous' address already.
   [[nodiscard]] static Result<std::unique_ptr<ControlPlane>> create(
-      const Rendezvous& rendezvous, std::shared_ptr<const JobKey> key, Deadline deadline);
+      const Rendezvous& rendezvous,
+      std::shared_ptr<const JobKey> key,
+      Deadline deadline,
+      std::vector<Fd> listeners = {});
 
   ControlPlane() = default;
   ControlPlane(const ControlPlane&) = delete;

@@ -1,0 +1,97 @@
+// Collnet plugins, version 11 (since NCCL 2.28): a context per communicator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "abi/collnet_v9.hpp"
+#include "abi/common.hpp"
+#include "abi/net_v11.hpp"
+
+namespace nccl_abi::v11 {
+
+inline constexpr const char* kCollNetSymbol = "ncclCollNetPlugin_v11";
+
+using v9::Buffer;
+
+// v12's table differs in what these two are.
+template <typename Properties, typename VirtualDevice>
+struct BasicCollNet {
+  const char* name;
+  Result (*init)(void** context, uint64_t communicator_id, DebugLogger logger);
+  Result (*devices)(int* count);
+  Result (*getProperties)(int device, Properties* properties);
+  Result (*listen)(void* context, int device, void* handle, void** listener);
+  // May wait. `handles` need not be in the order of ranks.
+  Result (*connect)(void* handles[], int ranks, int rank, void* listener, void** group);
+  Result (*reduceSupport)(DataType type, ReduceOp op, int* supported);
+  Result (*regMr)(void* group, void* data, size_t size, int type, void** memory);
+  Result (*regMrDmaBuf)(void* group,
+                        void* data,
+                        size_t size,
+                        int type,
+                        uint64_t offset,
+                        int descriptor,
+                        void** memory);
+  Result (*deregMr)(void* group, void* memory);
+  // In this and the next two a null request means not now, try again.
+  Result (*iallreduce)(void* group,
+                       void* send,
+                       void* receive,
+                       size_t count,
+                       DataType type,
+                       ReduceOp op,
+                       void* send_memory,
+                       void* receive_memory,
+                       void** request);
+  // This and ireducescatter may be null: NCCL then does without them.
+  Result (*iallgather)(void* group,
+                       void* send,
+                       int part_count,
+                       Buffer* receive_parts,
+                       size_t bytes_per_rank,
+                       size_t window_offset,
+                       size_t window_bytes,
+                       void* send_memory,
+                       void** request);
+  Result (*ireducescatter)(void* group,
+                           int part_count,
+                           Buffer* send_parts,
+                           void* receive,
+                           size_t bytes_per_rank,
+                           size_t window_offset,
+                           size_t window_bytes,
+                           DataType type,
+                           ReduceOp op,
+                           void* receive_memory,
+                           void** request);
+  Result (*iflush)(void* group, void* data, int size, void* memory, void** request);
+  Result (*test)(void* request, int* done, int* size);  // `size` may be null
+  Result (*closeColl)(void* group);
+  Result (*closeListen)(void* listener);
+  Result (*makeVDevice)(int* device, VirtualDevice* properties);
+  Result (*finalize)(void* context);
+};
+using CollNet = BasicCollNet<NetProperties, VirtualDeviceProperties>;
+static_assert(offsetof(CollNet, name) == 0 * sizeof(void*));
+static_assert(offsetof(CollNet, init) == 1 * sizeof(void*));
+static_assert(offsetof(CollNet, devices) == 2 * sizeof(void*));
+static_assert(offsetof(CollNet, getProperties) == 3 * sizeof(void*));
+static_assert(offsetof(CollNet, listen) == 4 * sizeof(void*));
+static_assert(offsetof(CollNet, connect) == 5 * sizeof(void*));
+static_assert(offsetof(CollNet, reduceSupport) == 6 * sizeof(void*));
+static_assert(offsetof(CollNet, regMr) == 7 * sizeof(void*));
+static_assert(offsetof(CollNet, regMrDmaBuf) == 8 * sizeof(void*));
+static_assert(offsetof(CollNet, deregMr) == 9 * sizeof(void*));
+static_assert(offsetof(CollNet, iallreduce) == 10 * sizeof(void*));
+static_assert(offsetof(CollNet, iallgather) == 11 * sizeof(void*));
+static_assert(offsetof(CollNet, ireducescatter) == 12 * sizeof(void*));
+static_assert(offsetof(CollNet, iflush) == 13 * sizeof(void*));
+static_assert(offsetof(CollNet, test) == 14 * sizeof(void*));
+static_assert(offsetof(CollNet, closeColl) == 15 * sizeof(void*));
+static_assert(offsetof(CollNet, closeListen) == 16 * sizeof(void*));
+static_assert(offsetof(CollNet, makeVDevice) == 17 * sizeof(void*));
+static_assert(offsetof(CollNet, finalize) == 18 * sizeof(void*));
+static_assert(sizeof(CollNet) == 152);
+
+}  // namespace nccl_abi::v11

@@ -1,0 +1,92 @@
+// Net plugins, version 10 (since NCCL 2.26): traffic classes and profiler handles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "abi/common.hpp"
+#include "abi/net_v9.hpp"
+
+namespace nccl_abi::v10 {
+
+inline constexpr const char* kNetSymbol = "ncclNetPlugin_v10";
+
+using v9::kMaxDevicesPerNic;
+using v9::NetProperties;
+using v9::VirtualDeviceProperties;
+
+struct CommConfig {
+  int trafficClass;
+};
+static_assert(sizeof(CommConfig) == 4);
+
+struct Net {
+  const char* name;
+  Result (*init)(DebugLogger logger, ProfilerCallback profiler);
+  Result (*devices)(int* count);
+  Result (*getProperties)(int device, NetProperties* properties);
+  Result (*listen)(int device, void* handle, void** listener);
+  // This and accept() do not wait: a null connection means not yet.
+  Result (*connect)(
+      int device, CommConfig* config, void* handle, void** sender, DeviceHandle** device_handle);
+  Result (*accept)(void* listener, void** receiver, DeviceHandle** device_handle);
+  Result (*regMr)(void* connection, void* data, size_t size, int type, void** memory);
+  Result (*regMrDmaBuf)(void* connection,
+                        void* data,
+                        size_t size,
+                        int type,
+                        uint64_t offset,
+                        int descriptor,
+                        void** memory);
+  Result (*deregMr)(void* connection, void* memory);
+  // In this and irecv a null request means not now, try again.
+  Result (*isend)(void* sender,
+                  void* data,
+                  size_t size,
+                  int tag,
+                  void* memory,
+                  void* profiler_handle,
+                  void** request);
+  Result (*irecv)(void* receiver,
+                  int count,
+                  void** data,
+                  size_t* sizes,
+                  int* tags,
+                  void** memories,
+                  void** profiler_handles,
+                  void** request);
+  Result (*iflush)(
+      void* receiver, int count, void** data, int* sizes, void** memories, void** request);
+  Result (*test)(void* request, int* done, int* sizes);
+  Result (*closeSend)(void* sender);
+  Result (*closeRecv)(void* receiver);
+  Result (*closeListen)(void* listener);
+  // For devices that the GPU drives; null otherwise, as irecvConsumed.
+  Result (*getDeviceMr)(void* connection, void* memory, void** device_memory);
+  Result (*irecvConsumed)(void* receiver, int count, void* request);
+  // May be null: this device cannot be part of a virtual one.
+  Result (*makeVDevice)(int* device, VirtualDeviceProperties* properties);
+};
+static_assert(offsetof(Net, name) == 0 * sizeof(void*));
+static_assert(offsetof(Net, init) == 1 * sizeof(void*));
+static_assert(offsetof(Net, devices) == 2 * sizeof(void*));
+static_assert(offsetof(Net, getProperties) == 3 * sizeof(void*));
+static_assert(offsetof(Net, listen) == 4 * sizeof(void*));
+static_assert(offsetof(Net, connect) == 5 * sizeof(void*));
+static_assert(offsetof(Net, accept) == 6 * sizeof(void*));
+static_assert(offsetof(Net, regMr) == 7 * sizeof(void*));
+static_assert(offsetof(Net, regMrDmaBuf) == 8 * sizeof(void*));
+static_assert(offsetof(Net, deregMr) == 9 * sizeof(void*));
+static_assert(offsetof(Net, isend) == 10 * sizeof(void*));
+static_assert(offsetof(Net, irecv) == 11 * sizeof(void*));
+static_assert(offsetof(Net, iflush) == 12 * sizeof(void*));
+static_assert(offsetof(Net, test) == 13 * sizeof(void*));
+static_assert(offsetof(Net, closeSend) == 14 * sizeof(void*));
+static_assert(offsetof(Net, closeRecv) == 15 * sizeof(void*));
+static_assert(offsetof(Net, closeListen) == 16 * sizeof(void*));
+static_assert(offsetof(Net, getDeviceMr) == 17 * sizeof(void*));
+static_assert(offsetof(Net, irecvConsumed) == 18 * sizeof(void*));
+static_assert(offsetof(Net, makeVDevice) == 19 * sizeof(void*));
+static_assert(sizeof(Net) == 160);
+
+}  // namespace nccl_abi::v10

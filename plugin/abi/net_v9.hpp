@@ -1,0 +1,119 @@
+// Net plugins, version 9 (since NCCL 2.24): virtual devices, sizes as size_t.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "abi/common.hpp"
+
+namespace nccl_abi::v9 {
+
+inline constexpr const char* kNetSymbol = "ncclNetPlugin_v9";
+
+inline constexpr int kMaxDevicesPerNic = 4;
+// The physical devices of a virtual one.
+struct VirtualDeviceProperties {
+  int ndevs;
+  int devs[kMaxDevicesPerNic];
+};
+static_assert(offsetof(VirtualDeviceProperties, devs) == 4);
+static_assert(sizeof(VirtualDeviceProperties) == 20);
+
+struct NetProperties {
+  char* name;
+  char* pciPath;    // in sysfs; null where there is none
+  uint64_t guid;    // devices of equal guid and port share bandwidth in NCCL's search
+  int ptrSupport;   // kPointer* bits
+  int regIsGlobal;  // a registration holds for all connections of the device
+  int forceFlush;   // flush even where the GPU needs none
+  int speed;        // Mbit/s
+  int port;
+  float latency;  // us
+  int maxComms;
+  int maxRecvs;  // buffers of one irecv
+  NetDeviceType netDeviceType;
+  int netDeviceVersion;
+  VirtualDeviceProperties vProps;
+  size_t maxP2pBytes;
+  size_t maxCollBytes;
+};
+static_assert(offsetof(NetProperties, name) == 0);
+static_assert(offsetof(NetProperties, pciPath) == 8);
+static_assert(offsetof(NetProperties, guid) == 16);
+static_assert(offsetof(NetProperties, ptrSupport) == 24);
+static_assert(offsetof(NetProperties, regIsGlobal) == 28);
+static_assert(offsetof(NetProperties, forceFlush) == 32);
+static_assert(offsetof(NetProperties, speed) == 36);
+static_assert(offsetof(NetProperties, port) == 40);
+static_assert(offsetof(NetProperties, latency) == 44);
+static_assert(offsetof(NetProperties, maxComms) == 48);
+static_assert(offsetof(NetProperties, maxRecvs) == 52);
+static_assert(offsetof(NetProperties, netDeviceType) == 56);
+static_assert(offsetof(NetProperties, netDeviceVersion) == 60);
+static_assert(offsetof(NetProperties, vProps) == 64);
+static_assert(offsetof(NetProperties, maxP2pBytes) == 88);
+static_assert(offsetof(NetProperties, maxCollBytes) == 96);
+static_assert(sizeof(NetProperties) == 104);
+
+struct Net {
+  const char* name;
+  Result (*init)(DebugLogger logger);
+  Result (*devices)(int* count);
+  Result (*getProperties)(int device, NetProperties* properties);
+  Result (*listen)(int device, void* handle, void** listener);
+  // This and accept() do not wait: a null connection means not yet.
+  Result (*connect)(int device, void* handle, void** sender, DeviceHandle** device_handle);
+  Result (*accept)(void* listener, void** receiver, DeviceHandle** device_handle);
+  Result (*regMr)(void* connection, void* data, size_t size, int type, void** memory);
+  Result (*regMrDmaBuf)(void* connection,
+                        void* data,
+                        size_t size,
+                        int type,
+                        uint64_t offset,
+                        int descriptor,
+                        void** memory);
+  Result (*deregMr)(void* connection, void* memory);
+  // In this and irecv a null request means not now, try again.
+  Result (*isend)(void* sender, void* data, size_t size, int tag, void* memory, void** request);
+  Result (*irecv)(void* receiver,
+                  int count,
+                  void** data,
+                  size_t* sizes,
+                  int* tags,
+                  void** memories,
+                  void** request);
+  Result (*iflush)(
+      void* receiver, int count, void** data, int* sizes, void** memories, void** request);
+  Result (*test)(void* request, int* done, int* sizes);
+  Result (*closeSend)(void* sender);
+  Result (*closeRecv)(void* receiver);
+  Result (*closeListen)(void* listener);
+  // For devices that the GPU drives; null otherwise, as irecvConsumed.
+  Result (*getDeviceMr)(void* connection, void* memory, void** device_memory);
+  Result (*irecvConsumed)(void* receiver, int count, void* request);
+  // May be null: this device cannot be part of a virtual one.
+  Result (*makeVDevice)(int* device, VirtualDeviceProperties* properties);
+};
+static_assert(offsetof(Net, name) == 0 * sizeof(void*));
+static_assert(offsetof(Net, init) == 1 * sizeof(void*));
+static_assert(offsetof(Net, devices) == 2 * sizeof(void*));
+static_assert(offsetof(Net, getProperties) == 3 * sizeof(void*));
+static_assert(offsetof(Net, listen) == 4 * sizeof(void*));
+static_assert(offsetof(Net, connect) == 5 * sizeof(void*));
+static_assert(offsetof(Net, accept) == 6 * sizeof(void*));
+static_assert(offsetof(Net, regMr) == 7 * sizeof(void*));
+static_assert(offsetof(Net, regMrDmaBuf) == 8 * sizeof(void*));
+static_assert(offsetof(Net, deregMr) == 9 * sizeof(void*));
+static_assert(offsetof(Net, isend) == 10 * sizeof(void*));
+static_assert(offsetof(Net, irecv) == 11 * sizeof(void*));
+static_assert(offsetof(Net, iflush) == 12 * sizeof(void*));
+static_assert(offsetof(Net, test) == 13 * sizeof(void*));
+static_assert(offsetof(Net, closeSend) == 14 * sizeof(void*));
+static_assert(offsetof(Net, closeRecv) == 15 * sizeof(void*));
+static_assert(offsetof(Net, closeListen) == 16 * sizeof(void*));
+static_assert(offsetof(Net, getDeviceMr) == 17 * sizeof(void*));
+static_assert(offsetof(Net, irecvConsumed) == 18 * sizeof(void*));
+static_assert(offsetof(Net, makeVDevice) == 19 * sizeof(void*));
+static_assert(sizeof(Net) == 160);
+
+}  // namespace nccl_abi::v9

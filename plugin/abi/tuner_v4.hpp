@@ -1,0 +1,37 @@
+// Tuner plugins, version 4 (since NCCL 2.24): the tuner is told of registered buffers.
+#pragma once
+
+#include <cstddef>
+
+#include "abi/common.hpp"
+#include "abi/tuner_v3.hpp"
+
+namespace nccl_abi::v4 {
+
+inline constexpr const char* kTunerSymbol = "ncclTunerPlugin_v4";
+
+using v3::cost_of;
+using v3::kIgnoredCost;
+
+struct Tuner {
+  const char* name;
+  Result (*init)(size_t ranks, size_t nodes, DebugLogger logger, void** context);
+  // `registered`: both buffers are.
+  Result (*getCollInfo)(void* context,
+                        Function function,
+                        size_t bytes,
+                        int operations,
+                        float** costs,
+                        int algorithms,
+                        int protocols,
+                        int registered,
+                        int* channels);
+  Result (*destroy)(void* context);
+};
+static_assert(offsetof(Tuner, name) == 0 * sizeof(void*));
+static_assert(offsetof(Tuner, init) == 1 * sizeof(void*));
+static_assert(offsetof(Tuner, getCollInfo) == 2 * sizeof(void*));
+static_assert(offsetof(Tuner, destroy) == 3 * sizeof(void*));
+static_assert(sizeof(Tuner) == 32);
+
+}  // namespace nccl_abi::v4

@@ -1,0 +1,78 @@
+// One communicator of CollNet's: a rail member, the memory it knows, and NCCL's requests.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <tuple>
+
+#include "base/dtype.hpp"
+#include "base/status.hpp"
+#include "core/rail/meeting.hpp"
+
+namespace ho::plugin {
+
+class CollComm;
+
+// What NCCL holds for a call.
+struct CollRequest {
+  CollComm* comm = nullptr;
+  uint64_t number = 0;
+  uint64_t byte_count = 0;  // that the call delivers here
+};
+
+// A buffer that NCCL passes with its memory.
+struct CollBuffer {
+  void* data = nullptr;
+  size_t byte_count = 0;
+  const Registration* memory = nullptr;
+};
+
+class CollComm {
+ public:
+  explicit CollComm(std::unique_ptr<RailMember> member) : member_(std::move(member)) {}
+
+  // NCCL registers one region twice per channel: the same memory is registered once and counted.
+  [[nodiscard]] Result<const Registration*> register_memory(void* data, size_t bytes, int32_t kind);
+  [[nodiscard]] Status deregister(const Registration* memory);
+
+  // Each returns the request; nullptr: try again later.
+  [[nodiscard]] Result<CollRequest*> all_reduce(
+      CollBuffer from, CollBuffer to, uint64_t count, DType dtype, ReduceOp op);
+  // `from`: what of this member's block lies in the window; `to`: the window.
+  [[nodiscard]] Result<CollRequest*> all_gather(CollBuffer from,
+                                                CollBuffer to,
+                                                uint64_t block_bytes,
+                                                uint64_t window_offset);
+  // `from`: the window; `to`: what of this member's block lies in it.
+  [[nodiscard]] Result<CollRequest*> reduce_scatter(CollBuffer from,
+                                                    CollBuffer to,
+                                                    uint64_t block_bytes,
+                                                    uint64_t window_offset,
+                                                    DType dtype,
+                                                    ReduceOp op);
+  // true: complete; the request is gone.
+  [[nodiscard]] Result<bool> test(const CollRequest& request);
+
+ private:
+  using Key = std::tuple<const void*, size_t, int32_t>;
+  struct Registered {
+    std::unique_ptr<Registration> memory;
+    size_t count = 0;
+  };
+  [[nodiscard]] Result<CollRequest*> enter(const RailCall& call, uint64_t delivered_bytes);
+  [[nodiscard]] Status check_window(const Window& window) const;
+  [[nodiscard]] Window window_of(WindowKind kind, uint64_t block_bytes, uint64_t offset) const;
+
+  // Last to go: registrations end on its connections.
+  std::unique_ptr<RailMember> member_;
+  std::mutex mutex_;
+  std::map<Key, Registered> registered_;
+  std::array<CollRequest, kMaxCalls> requests_;
+};
+
+}  // namespace ho::plugin

@@ -1,0 +1,29 @@
+// What a member of a rail tells the others before they meet, as the bytes of NCCL's listen handle.
+// Pure. The bytes come from other ranks: everything in them is checked here.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/status.hpp"
+#include "core/handle_secret.hpp"
+#include "core/net_driver.hpp"
+#include "os/socket.hpp"
+
+namespace ho::plugin {
+
+struct RailHandle {
+  uint64_t id = 0;  // random: NCCL does not promise that handles come in the order of ranks
+  HandleSecret secret{};
+  SocketAddress address;  // where this member listens
+};
+
+using HandleBytes = std::array<std::byte, kHandleBytes>;
+[[nodiscard]] HandleBytes encode(const RailHandle& handle);
+// kUnsupported: these are no handle of ours; the member has another plugin, or none.
+// kMismatch: of ours, but of another version. kProtocol: malformed.
+[[nodiscard]] Result<RailHandle> decode_handle(std::span<const std::byte, kHandleBytes> bytes);
+
+}  // namespace ho::plugin

@@ -1,0 +1,229 @@
+// Receives are posted as far ahead as calls have been entered, in the lane's order, and complete in
+// it. A message can be sent when it is here: at once where its flow begins with this member's own
+// bytes, or when the receive of the same place has completed on this lane, or, where a broadcast
+// spreads what this member has reduced, on the lane of reductions.
+#include "core/rail/lane.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <utility>
+
+#include "reduce/reduce.hpp"
+
+namespace ho::plugin {
+namespace {
+
+// Deterministic order makes tags needless; they show a plugin that breaks it.
+int32_t tag_of(const Place& place) {
+  constexpr uint64_t kTagMask = 0x7fffffff;
+  return static_cast<int32_t>((place.operation * 8191 + place.owner * 127 + place.piece) &
+                              kTagMask);
+}
+
+}  // namespace
+
+Lane::Lane(const Setup& setup)
+    : setup_(setup),
+      sends_(setup.lane, Walk::Side::kSends, setup.self, setup.piece_bytes),
+      receives_(setup.lane, Walk::Side::kReceives, setup.self, setup.piece_bytes) {
+  if (setup.scratch != nullptr) {
+    free_slots_.reserve(kSlots);
+    for (size_t i = 0; i < kSlots; ++i) {
+      free_slots_.push_back(setup.scratch + i * setup.piece_bytes);
+    }
+  }
+}
+
+Status Lane::failed(Reply reply, const char* what, const Message& message) const {
+  return {StatusCode::kConnection,
+          fmt::format("{} of {} {}, block {}, piece {} failed: {} answered {}",
+                      what,
+                      setup_.lane.kind == FlowKind::kReduction ? "reduction" : "broadcast",
+                      message.place.operation,
+                      message.place.owner,
+                      message.place.piece,
+                      setup_.driver->name(),
+                      static_cast<int32_t>(reply))};
+}
+
+Result<bool> Lane::progress(Calls& calls, const Lane* reductions) {
+  HORING_ASSIGN(const bool received, end_receives(calls));
+  HORING_ASSIGN(const bool sent, end_sends(calls));
+  HORING_ASSIGN(const bool receiving, begin_receives(calls));
+  HORING_ASSIGN(const bool sending, begin_sends(calls, reductions));
+  return received || sent || receiving || sending;
+}
+
+Result<bool> Lane::begin_receives(Calls& calls) {
+  bool any = false;
+  const bool reduces = setup_.lane.kind == FlowKind::kReduction;
+  while (!incoming_.full() && !(reduces && free_slots_.empty())) {
+    const auto message = receives_.next(calls);
+    if (!message) {
+      break;
+    }
+    const RailCall& call = calls.at(message->place.operation);
+    Incoming incoming{*message, nullptr, reduces ? free_slots_.back() : nullptr};
+    void* data = reduces ? incoming.slot : call.result + message->bytes.offset;
+    const Registration& memory = reduces ? *setup_.scratch_memory : *call.result_memory;
+    const size_t bytes = message->bytes.byte_count;
+    const int32_t tag = tag_of(message->place);
+    void* handle = memory.for_receives[setup_.number];
+    void* profile = nullptr;
+    const Reply reply = setup_.driver->irecv(
+        setup_.link.from_previous, 1, &data, &bytes, &tag, &handle, &profile, &incoming.request);
+    if (reply != Reply::kSuccess) {
+      return failed(reply, "posting the receive", *message);
+    }
+    if (incoming.request == nullptr) {
+      break;
+    }
+    if (reduces) {
+      free_slots_.pop_back();
+    }
+    incoming_.push(incoming);
+    receives_.advance();
+    any = true;
+  }
+  return any;
+}
+
+Result<bool> Lane::end_receives(Calls& calls) {
+  bool any = false;
+  while (!incoming_.empty()) {
+    Incoming& head = incoming_.front();
+    int32_t done = 0;
+    int32_t bytes = 0;
+    const Reply reply = setup_.driver->test(head.request, &done, &bytes);
+    if (reply != Reply::kSuccess) {
+      return failed(reply, "the receive", head.message);
+    }
+    if (done == 0) {
+      break;
+    }
+    if (static_cast<uint64_t>(bytes) != head.message.bytes.byte_count) {
+      return Status(StatusCode::kMismatch,
+                    fmt::format("{} bytes came where block {} of call {} has {}: the members made "
+                                "different calls",
+                                bytes,
+                                head.message.place.owner,
+                                head.message.place.operation,
+                                head.message.bytes.byte_count));
+    }
+    take(calls.at(head.message.place.operation), head);
+    received_ = head.message.place;
+    calls.message_done(head.message.place.operation);
+    incoming_.pop();
+    any = true;
+  }
+  return any;
+}
+
+// A piece of a reduction takes up this member's share; at its end it is the result.
+void Lane::take(const RailCall& call, const Incoming& incoming) {
+  if (setup_.lane.kind == FlowKind::kBroadcast) {
+    return;
+  }
+  const Message& message = incoming.message;
+  const std::byte* const mine = call.contribution(message.bytes.offset);
+  const size_t count = message.bytes.byte_count / call.window.element_bytes;
+  if (message.place.owner == setup_.self) {
+    reduce(call.dtype,
+           call.op,
+           call.reduced(message.bytes.offset, setup_.self),
+           incoming.slot,
+           mine,
+           count);
+    free_slots_.push_back(incoming.slot);
+  } else {
+    reduce(call.dtype, call.op, incoming.slot, incoming.slot, mine, count);
+    reduced_.push({message.place, incoming.slot});
+  }
+}
+
+const std::byte* Lane::source_of(const RailCall& call,
+                                 const Message& message,
+                                 const Lane* reductions) {
+  if (setup_.lane.kind == FlowKind::kReduction) {
+    if (message.hop == 0) {
+      return call.contribution(message.bytes.offset);
+    }
+    const bool here = !reduced_.empty() && reduced_.front().place == message.place;
+    return here ? reduced_.front().slot : nullptr;
+  }
+  if (message.hop > 0) {
+    return has_received(message.place) ? call.result + message.bytes.offset : nullptr;
+  }
+  const bool reduced =
+      call.window.kind != WindowKind::kAllReduce || reductions->has_received(message.place);
+  return reduced ? call.own_bytes(message.bytes.offset, setup_.self) : nullptr;
+}
+
+Result<bool> Lane::begin_sends(Calls& calls, const Lane* reductions) {
+  bool any = false;
+  while (!outgoing_.full()) {
+    const auto message = sends_.next(calls);
+    if (!message) {
+      break;
+    }
+    const RailCall& call = calls.at(message->place.operation);
+    const std::byte* const source = source_of(call, *message, reductions);
+    if (source == nullptr) {
+      break;
+    }
+    const bool from_slot = setup_.lane.kind == FlowKind::kReduction && message->hop > 0;
+    const Registration* const memory =
+        from_slot ? setup_.scratch_memory
+                  : (call.mine_memory != nullptr && call.mine_memory->covers(source, 1)
+                         ? call.mine_memory
+                         : call.result_memory);
+    Outgoing outgoing{message->place.operation, nullptr, nullptr};
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): NCCL's interface does not say const
+    void* const data = const_cast<std::byte*>(source);
+    const Reply reply = setup_.driver->isend(setup_.link.to_next,
+                                             data,
+                                             message->bytes.byte_count,
+                                             tag_of(message->place),
+                                             memory->for_sends[setup_.number],
+                                             nullptr,
+                                             &outgoing.request);
+    if (reply != Reply::kSuccess) {
+      return failed(reply, "the send", *message);
+    }
+    if (outgoing.request == nullptr) {
+      break;
+    }
+    if (from_slot) {
+      outgoing.slot = reduced_.front().slot;
+      reduced_.pop();
+    }
+    outgoing_.push(outgoing);
+    sends_.advance();
+    any = true;
+  }
+  return any;
+}
+
+Result<bool> Lane::end_sends(Calls& calls) {
+  bool any = false;
+  while (!outgoing_.empty()) {
+    const Outgoing& head = outgoing_.front();
+    int32_t done = 0;
+    const Reply reply = setup_.driver->test(head.request, &done, nullptr);
+    if (reply != Reply::kSuccess) {
+      return failed(reply, "a send", Message{{head.call, 0, 0}, {}, 0});
+    }
+    if (done == 0) {
+      break;
+    }
+    if (head.slot != nullptr) {
+      free_slots_.push_back(head.slot);
+    }
+    calls.message_done(head.call);
+    outgoing_.pop();
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace ho::plugin

@@ -1,0 +1,108 @@
+// One lane of one member: a connection to the next member and one from the previous, and the
+// messages that cross them. Nothing here blocks, and nothing is allocated once it exists.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/status.hpp"
+#include "core/net_driver.hpp"
+#include "core/rail/call.hpp"
+#include "core/rail/window.hpp"
+
+namespace ho::plugin {
+
+// Messages under way in each direction of a lane.
+inline constexpr size_t kLaneDepth = 4;
+
+// First in, first out, of at most kCapacity.
+template <typename T, size_t kCapacity>
+class BoundedQueue {
+ public:
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+  [[nodiscard]] bool full() const { return count_ == kCapacity; }
+  [[nodiscard]] T& front() { return items_[begin_]; }
+  void push(T item) { items_[(begin_ + count_++) % kCapacity] = std::move(item); }
+  void pop() {
+    begin_ = (begin_ + 1) % kCapacity;
+    --count_;
+  }
+
+ private:
+  std::array<T, kCapacity> items_{};
+  size_t begin_ = 0;
+  size_t count_ = 0;
+};
+
+// The connections of a lane. Owned by the ring.
+struct LaneLink {
+  void* to_next = nullptr;        // a comm that sends
+  void* from_previous = nullptr;  // a comm that receives
+};
+
+class Lane {
+ public:
+  struct Setup {
+    NetDriver* driver = nullptr;
+    LaneLink link;
+    Walk::Lane lane;
+    size_t number = 0;  // of all lanes: the index into registrations
+    uint32_t self = 0;
+    uint64_t piece_bytes = 0;
+    // kReduction: room for kSlots pieces that come in to be reduced.
+    std::byte* scratch = nullptr;
+    const Registration* scratch_memory = nullptr;
+  };
+  // Pieces are held while they are received, wait to be sent on, and are sent.
+  static constexpr size_t kSlots = 3 * kLaneDepth;
+
+  explicit Lane(const Setup& setup);
+
+  // Moves what can be moved. true: something did. `reductions`: of a lane of broadcasts, the lane
+  // whose results it spreads in all-reduces.
+  [[nodiscard]] Result<bool> progress(Calls& calls, const Lane* reductions);
+
+ private:
+  struct Incoming {
+    Message message;
+    void* request = nullptr;
+    std::byte* slot = nullptr;
+  };
+  struct Outgoing {
+    uint64_t call = 0;
+    void* request = nullptr;
+    std::byte* slot = nullptr;
+  };
+  struct Reduced {
+    Place place;
+    std::byte* slot = nullptr;
+  };
+
+  [[nodiscard]] Result<bool> begin_receives(Calls& calls);
+  [[nodiscard]] Result<bool> end_receives(Calls& calls);
+  [[nodiscard]] Result<bool> begin_sends(Calls& calls, const Lane* reductions);
+  [[nodiscard]] Result<bool> end_sends(Calls& calls);
+  // Where a message comes from on its way out; null: it is not there yet.
+  [[nodiscard]] const std::byte* source_of(const RailCall& call,
+                                           const Message& message,
+                                           const Lane* reductions);
+  [[nodiscard]] bool has_received(const Place& place) const {
+    return received_.has_value() && place <= *received_;
+  }
+  void take(const RailCall& call, const Incoming& incoming);
+  [[nodiscard]] Status failed(Reply reply, const char* what, const Message& message) const;
+
+  Setup setup_;
+  Walk sends_;
+  Walk receives_;
+  BoundedQueue<Incoming, kLaneDepth> incoming_;
+  BoundedQueue<Outgoing, kLaneDepth> outgoing_;
+  BoundedQueue<Reduced, kSlots> reduced_;  // to be sent on
+  std::vector<std::byte*> free_slots_;
+  std::optional<Place> received_;  // all messages up to this one
+};
+
+}  // namespace ho::plugin

@@ -1,0 +1,327 @@
+#include "core/rail/meeting.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "base/log.hpp"
+#include "os/clock.hpp"
+#include "os/random_bytes.hpp"
+
+namespace ho::plugin {
+namespace {
+
+using Blob = std::vector<std::byte>;
+constexpr std::chrono::microseconds kConnectPause{500};
+constexpr std::chrono::seconds kTimeToAgree{5};
+
+// What a member says of itself when all have met. Fixed size, then where its lanes listen.
+struct Introduction {
+  uint32_t rank = 0;
+  uint32_t lanes = 0;
+  uint64_t piece_bytes = 0;
+  std::array<char, 32> driver{};
+};
+
+struct Introduced {
+  Introduction who;
+  std::vector<HandleBytes> lanes;
+};
+
+// Where the member before this one connects to, lane by lane.
+class Doors {
+ public:
+  explicit Doors(NetDriver& driver) : driver_(driver) {}
+  Doors(const Doors&) = delete;
+  Doors& operator=(const Doors&) = delete;
+  ~Doors() {
+    for (void* const listener : listeners_) {
+      (void)driver_.close_listen(listener);
+    }
+  }
+
+  Status open(void* context, int32_t device) {
+    for (size_t i = 0; i < kLaneCount; ++i) {
+      HandleBytes handle{};
+      void* listener = nullptr;
+      const Reply reply = driver_.listen(context, device, handle.data(), &listener);
+      if (reply != Reply::kSuccess) {
+        return {StatusCode::kConnection,
+                fmt::format("{} could not listen on device {}: it answered {}",
+                            driver_.name(),
+                            device,
+                            static_cast<int32_t>(reply))};
+      }
+      listeners_.push_back(listener);
+      handles_.push_back(handle);
+    }
+    return {};
+  }
+  [[nodiscard]] const std::vector<void*>& listeners() const { return listeners_; }
+  [[nodiscard]] const std::vector<HandleBytes>& handles() const { return handles_; }
+
+ private:
+  NetDriver& driver_;
+  std::vector<void*> listeners_;
+  std::vector<HandleBytes> handles_;
+};
+
+Blob encode(const Introduction& who, const std::vector<HandleBytes>& lanes) {
+  Blob blob(sizeof(who) + lanes.size() * kHandleBytes);
+  std::memcpy(blob.data(), &who, sizeof(who));
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    std::memcpy(blob.data() + sizeof(who) + i * kHandleBytes, lanes[i].data(), kHandleBytes);
+  }
+  return blob;
+}
+
+Result<Introduced> decode(const Blob& blob) {
+  Introduced decoded;
+  if (blob.size() < sizeof(Introduction)) {
+    return Status(StatusCode::kProtocol, "its introduction is cut short");
+  }
+  std::memcpy(&decoded.who, blob.data(), sizeof(Introduction));
+  decoded.who.driver.back() = '\0';
+  const size_t rest = blob.size() - sizeof(Introduction);
+  if (decoded.who.lanes > kLaneCount || rest != decoded.who.lanes * kHandleBytes) {
+    return Status(
+        StatusCode::kProtocol,
+        fmt::format("its introduction has {} bytes for {} lanes", rest, decoded.who.lanes));
+  }
+  decoded.lanes.resize(decoded.who.lanes);
+  for (size_t i = 0; i < decoded.lanes.size(); ++i) {
+    std::memcpy(decoded.lanes[i].data(),
+                blob.data() + sizeof(Introduction) + i * kHandleBytes,
+                kHandleBytes);
+  }
+  return decoded;
+}
+
+Introduction introduction(const RailMember::Setup& setup, uint32_t rank, const Doors& doors) {
+  Introduction self;
+  self.rank = rank;
+  self.lanes = static_cast<uint32_t>(doors.handles().size());
+  self.piece_bytes = setup.piece_bytes;
+  const std::string_view name = setup.driver->name();
+  std::copy_n(name.begin(), std::min(name.size(), self.driver.size() - 1), self.driver.begin());
+  return self;
+}
+
+Status differs(size_t member,
+               std::string_view what,
+               std::string_view theirs,
+               std::string_view ours) {
+  return {StatusCode::kMismatch,
+          fmt::format("{} of members 0 and {} differ: {} and {}; set them alike on all nodes",
+                      what,
+                      member,
+                      ours,
+                      theirs)};
+}
+
+// Members by their place in the ring. Every member comes to the same result.
+Result<std::vector<Introduced>> in_ring_order(const std::vector<Blob>& blobs) {
+  std::vector<Introduced> ring(blobs.size());
+  std::vector<bool> taken(blobs.size(), false);
+  Introduction first;
+  for (size_t i = 0; i < blobs.size(); ++i) {
+    auto one = decode(blobs[i]);
+    if (!one.ok()) {
+      return one.status().with_context(fmt::format("member {}", i));
+    }
+    const Introduction& who = one->who;
+    first = i == 0 ? who : first;
+    if (who.rank >= ring.size() || taken[who.rank]) {
+      return Status(StatusCode::kMismatch,
+                    fmt::format("member {} says that it is number {} of {}{}",
+                                i,
+                                who.rank,
+                                ring.size(),
+                                who.rank < ring.size() ? ", as does another" : ""));
+    }
+    if (std::strcmp(who.driver.data(), first.driver.data()) != 0) {
+      return differs(i, "networks", who.driver.data(), first.driver.data());
+    }
+    if (who.lanes != kLaneCount) {
+      return Status(StatusCode::kConnection,
+                    fmt::format("member {} could not listen on its device; see its output", i));
+    }
+    if (who.piece_bytes != first.piece_bytes) {
+      return differs(
+          i, "piece sizes", std::to_string(who.piece_bytes), std::to_string(first.piece_bytes));
+    }
+    taken[who.rank] = true;
+    ring[who.rank] = *std::move(one);
+  }
+  return ring;
+}
+
+// All lanes to the next member and from the previous one.
+Result<RailLinks> connect_lanes(const RailMember::Setup& setup,
+                                int32_t device,
+                                const Doors& doors,
+                                const std::vector<Introduced>& members,
+                                uint32_t rank,
+                                Deadline deadline) {
+  if (members.size() == 1) {
+    return RailLinks(*setup.driver, {});
+  }
+  // A copy: NCCL lets a driver keep notes in the handle it connects to.
+  std::vector<HandleBytes> next = members[(rank + 1) % members.size()].lanes;
+  // Owned from the first connection on.
+  RailLinks links(*setup.driver, std::vector<LaneLink>(kLaneCount));
+  size_t missing = 2 * kLaneCount;
+  while (missing > 0) {
+    missing = 2 * kLaneCount;
+    for (size_t i = 0; i < kLaneCount; ++i) {
+      LaneLink& lane = links.lane(i);
+      void* device_handle = nullptr;
+      Reply reply = Reply::kSuccess;
+      if (lane.to_next == nullptr) {
+        reply = setup.driver->connect(
+            setup.context, device, next[i].data(), &lane.to_next, &device_handle);
+      }
+      if (reply == Reply::kSuccess && lane.from_previous == nullptr) {
+        reply = setup.driver->accept(doors.listeners()[i], &lane.from_previous, &device_handle);
+      }
+      if (reply != Reply::kSuccess) {
+        return Status(StatusCode::kConnection,
+                      fmt::format("lane {} could not be connected: {} answered {}",
+                                  i,
+                                  setup.driver->name(),
+                                  static_cast<int32_t>(reply)));
+      }
+      missing -= (lane.to_next != nullptr ? 1U : 0U) + (lane.from_previous != nullptr ? 1U : 0U);
+    }
+    if (missing > 0 && passed(deadline)) {
+      return Status(StatusCode::kTimeout,
+                    fmt::format("{} of {} connections to its neighbours were not there in time",
+                                missing,
+                                2 * kLaneCount));
+    }
+    if (missing > 0) {
+      std::this_thread::sleep_for(kConnectPause);
+    }
+  }
+  return links;
+}
+
+// Everybody says whether it can; anybody's no is everybody's error.
+Status agree(ControlPlane& plane, const Status& own, uint32_t rank, Deadline deadline) {
+  const std::string text = own.ok() ? "" : fmt::format("member {}: {}", rank, own.message());
+  const auto bytes = std::as_bytes(std::span(text));
+  HORING_ASSIGN(const auto answers, plane.all_gather("rail connected", bytes, {}, deadline));
+  for (const auto& answer : answers) {
+    if (!answer.empty()) {
+      return {own.ok() ? StatusCode::kConnection : own.code(),
+              std::string(reinterpret_cast<const char*>(answer.data()), answer.size())};
+    }
+  }
+  return {};
+}
+
+struct Invitation {
+  Rendezvous rendezvous;
+  std::shared_ptr<const JobKey> key;
+};
+
+Result<Invitation> invitation(const RailMember::Setup& setup,
+                              std::span<const HandleBytes> handles,
+                              const RailListener& listener) {
+  Invitation made;
+  made.rendezvous.world_size = static_cast<uint32_t>(handles.size());
+  made.rendezvous.rank = made.rendezvous.world_size;
+  made.rendezvous.source = "NCCL's handles";
+  for (uint32_t i = 0; i < handles.size(); ++i) {
+    const auto handle = decode_handle(handles[i]);
+    if (!handle.ok()) {
+      return handle.status().with_context(fmt::format("member {} of the rail", i));
+    }
+    if (i == 0) {
+      made.rendezvous.address = "tcp://" + handle->address.to_string();
+      HORING_ASSIGN(made.key, connection_key(handle->secret, *setup.job_key));
+    }
+    if (handle->id == listener.handle.id) {
+      made.rendezvous.rank = i;
+    }
+  }
+  if (made.rendezvous.rank == made.rendezvous.world_size) {
+    return Status(StatusCode::kInvalidArgument,
+                  "this member's own handle is not among those that NCCL passed");
+  }
+  return made;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RailListener>> RailListener::open(int32_t device, SocketAddress address) {
+  auto listener = std::make_unique<RailListener>();
+  address.set_port(0);
+  constexpr int kBacklog = 1024;
+  HORING_ASSIGN(listener->socket, listen_on(address, kBacklog));
+  HORING_ASSIGN(listener->handle.address, local_address(listener->socket.get()));
+  HORING_TRY(fill_random(std::as_writable_bytes(std::span(&listener->handle.id, 1))));
+  HORING_ASSIGN(listener->handle.secret, make_handle_secret());
+  listener->device = device;
+  return listener;
+}
+
+Result<std::unique_ptr<RailMember>> RailMember::connect(const Setup& setup,
+                                                        std::span<const HandleBytes> handles,
+                                                        uint32_t rank,
+                                                        RailListener& listener) {
+  const Deadline deadline = deadline_after(setup.timeout);
+  HORING_ASSIGN(const Invitation invited, invitation(setup, handles, listener));
+  std::vector<Fd> own_door;
+  if (invited.rendezvous.rank == 0) {
+    own_door.push_back(std::move(listener.socket));
+  }
+  HORING_ASSIGN(
+      auto plane,
+      ControlPlane::create(invited.rendezvous, invited.key, deadline, std::move(own_door)));
+  Doors doors(*setup.driver);
+  if (const Status opened = doors.open(setup.context, listener.device); !opened.ok()) {
+    logger().error("{}", opened.message());  // the others learn that, and refuse too
+  }
+  const auto said = encode(introduction(setup, rank, doors), doors.handles());
+  HORING_ASSIGN(const auto blobs, plane->all_gather("rail members", said, {}, deadline));
+  // All members see the same blobs, so they refuse alike.
+  HORING_ASSIGN(const auto members, in_ring_order(blobs));
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
+  std::unique_ptr<RailMember> member(new RailMember(std::move(plane)));
+  auto links = connect_lanes(setup, listener.device, doors, members, rank, deadline);
+  const RailRing::Shape shape{static_cast<uint32_t>(members.size()), rank, setup.piece_bytes};
+  const Status own = links.ok() ? member->start_ring(*std::move(links), shape) : links.status();
+  // Members whose neighbours failed come to this as late as the deadline.
+  HORING_TRY(agree(*member->plane_, own, rank, deadline + kTimeToAgree));
+  ControlPlane::Callbacks callbacks;
+  callbacks.on_verdict = [ring = member->ring_.get()](const Verdict& verdict) {
+    ring->fail(verdict.cause);
+  };
+  callbacks.describe_state = [] { return std::vector<RankState>(); };
+  member->plane_->start(std::move(callbacks));
+  return member;
+}
+
+Status RailMember::start_ring(RailLinks links, RailRing::Shape shape) {
+  HORING_ASSIGN(
+      ring_, RailRing::start(std::move(links), shape, [this](const Status& why) {
+        plane_->report(
+            {why.code(), GlobalRank(plane_->rendezvous().rank), std::nullopt, why.message()});
+      }));
+  return {};
+}
+
+// The ring's thread reports to the plane, whose thread ends the ring: each must have ended before
+// the other's object goes. Goodbye is said before the connections close.
+RailMember::~RailMember() {
+  if (ring_ != nullptr) {
+    ring_->stop();
+  }
+  plane_.reset();
+}
+
+}  // namespace ho::plugin

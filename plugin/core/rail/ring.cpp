@@ -1,0 +1,284 @@
+// The thread takes turns: all lanes move what they can. When a turn moved nothing it sleeps on the
+// descriptors of its connections, where the driver has such, and on the one that a new call rings.
+// A driver without descriptors is polled, with pauses that grow to kLongestPause.
+#include "core/rail/ring.hpp"
+
+#include <pthread.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/epoll.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "base/log.hpp"
+
+namespace ho::plugin {
+namespace {
+
+constexpr std::chrono::microseconds kLongestPause{50};
+constexpr uint32_t kTurnsBeforePause = 200;
+// Connections are looked at this often even when nothing happens: a dead peer shows.
+constexpr int kLookMs = 1000;
+
+Status watch(int epoll, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0 && errno != EEXIST) {
+    return system_error("epoll_ctl of a rail's thread", errno);
+  }
+  return {};
+}
+
+}  // namespace
+
+RailLinks::~RailLinks() {
+  for (const LaneLink& lane : lanes_) {
+    if (lane.to_next != nullptr) {
+      (void)driver_->close_send(lane.to_next);
+    }
+    if (lane.from_previous != nullptr) {
+      (void)driver_->close_recv(lane.from_previous);
+    }
+  }
+}
+
+Result<std::unique_ptr<RailRing>> RailRing::start(RailLinks links,
+                                                  Shape shape,
+                                                  OnFailure on_failure) {
+  HORING_ASSIGN(EventFd wake, EventFd::create());
+  Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.valid()) {
+    return system_error("epoll_create1 for a rail's thread", errno);
+  }
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
+  std::unique_ptr<RailRing> ring(new RailRing(
+      std::move(links), shape, std::move(on_failure), std::move(wake), std::move(epoll)));
+  HORING_TRY(ring->make_lanes());
+  HORING_TRY(ring->watch_progress());
+  ring->thread_ = std::thread([raw = ring.get()] { raw->run(); });
+  return ring;
+}
+
+RailRing::RailRing(RailLinks links, Shape shape, OnFailure on_failure, EventFd wake, Fd epoll)
+    : shape_(shape),
+      on_failure_(std::move(on_failure)),
+      links_(std::move(links)),
+      wake_(std::move(wake)),
+      epoll_(std::move(epoll)) {}
+
+void RailRing::stop() {
+  stop_.store(true, std::memory_order_release);
+  wake_.ring();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+RailRing::~RailRing() {
+  stop();
+  if (scratch_memory_ != nullptr) {
+    deregister(*scratch_memory_);
+  }
+}
+
+Status RailRing::make_lanes() {
+  if (links_.lanes().empty()) {
+    return {};
+  }
+  const size_t lane_bytes = Lane::kSlots * shape_.piece_bytes;
+  scratch_.resize(kOwnerLanes * lane_bytes);
+  HORING_ASSIGN(scratch_memory_, register_memory(scratch_.data(), scratch_.size(), kHostMemory));
+  lanes_.reserve(kLaneCount);
+  for (size_t i = 0; i < kLaneCount; ++i) {
+    const bool reduces = i < kOwnerLanes;
+    Lane::Setup setup;
+    setup.driver = &links_.driver();
+    setup.link = links_.lanes()[i];
+    setup.lane = {reduces ? FlowKind::kReduction : FlowKind::kBroadcast,
+                  static_cast<uint32_t>(i % kOwnerLanes)};
+    setup.number = i;
+    setup.self = shape_.self;
+    setup.piece_bytes = shape_.piece_bytes;
+    setup.scratch = reduces ? scratch_.data() + i * lane_bytes : nullptr;
+    setup.scratch_memory = scratch_memory_.get();
+    lanes_.emplace_back(setup);
+  }
+  return {};
+}
+
+Status RailRing::watch_progress() {
+  HORING_TRY(watch(epoll_.get(), wake_.fd()));
+  can_sleep_ = true;
+  for (const LaneLink& lane : links_.lanes()) {
+    for (void* const comm : {lane.to_next, lane.from_previous}) {
+      const int fd = links_.driver().progress_fd(comm);
+      can_sleep_ = can_sleep_ && fd >= 0;
+      if (fd >= 0) {
+        HORING_TRY(watch(epoll_.get(), fd));
+      }
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Registration>> RailRing::register_memory(void* data,
+                                                                size_t byte_count,
+                                                                int32_t kind) {
+  auto memory = std::make_unique<Registration>();
+  memory->base = static_cast<std::byte*>(data);
+  memory->byte_count = byte_count;
+  memory->kind = kind;
+  NetDriver& driver = links_.driver();
+  for (const LaneLink& lane : links_.lanes()) {
+    std::array<void*, 2> handles{};
+    const Reply sends = driver.register_memory(lane.to_next, data, byte_count, kind, &handles[0]);
+    if (sends == Reply::kSuccess) {
+      memory->for_sends.push_back(handles[0]);
+    }
+    const Reply receives =
+        sends != Reply::kSuccess
+            ? sends
+            : driver.register_memory(lane.from_previous, data, byte_count, kind, &handles[1]);
+    if (receives != Reply::kSuccess) {
+      deregister(*memory);
+      return Status(StatusCode::kUnsupported,
+                    fmt::format("{} did not register {} bytes (kind {}): it answered {}",
+                                driver.name(),
+                                byte_count,
+                                kind,
+                                static_cast<int32_t>(receives)));
+    }
+    memory->for_receives.push_back(handles[1]);
+  }
+  return memory;
+}
+
+void RailRing::deregister(const Registration& memory) {
+  NetDriver& driver = links_.driver();
+  for (size_t i = 0; i < memory.for_sends.size(); ++i) {
+    (void)driver.deregister(links_.lanes()[i].to_next, memory.for_sends[i]);
+  }
+  for (size_t i = 0; i < memory.for_receives.size(); ++i) {
+    (void)driver.deregister(links_.lanes()[i].from_previous, memory.for_receives[i]);
+  }
+}
+
+Status RailRing::failure() {
+  const std::lock_guard lock(mutex_);
+  return why_;
+}
+
+void RailRing::fail(const Status& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!why_.ok()) {
+      return;
+    }
+    why_ = why;
+  }
+  failed_.store(true, std::memory_order_release);
+  logger().error("rail member {} of {}: {}", shape_.self, shape_.members, why.message());
+  wake_.ring();
+}
+
+Result<std::optional<uint64_t>> RailRing::enter(const RailCall& call) {
+  if (failed_.load(std::memory_order_acquire)) {
+    return failure();
+  }
+  RailCall* const room = calls_.room();
+  if (room == nullptr) {
+    return std::optional<uint64_t>();
+  }
+  *room = call;
+  // One more than cross the links: the thread's own look at the call, do_local_work().
+  const uint64_t number =
+      calls_.publish(message_count(call.window, shape_.self, shape_.piece_bytes) + 1);
+  // Pairs with sleep(): it declares itself asleep, then looks for new calls.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (asleep_.load(std::memory_order_relaxed)) {
+    wake_.ring();
+  }
+  return std::optional<uint64_t>(number);
+}
+
+Result<bool> RailRing::test(uint64_t number) {
+  if (calls_.complete(number)) {
+    calls_.release(number);
+    return true;
+  }
+  if (failed_.load(std::memory_order_acquire)) {
+    return failure();
+  }
+  return false;
+}
+
+// What of a call is this member's alone.
+bool RailRing::do_local_work() {
+  const uint64_t end = calls_.end();
+  const bool any = local_work_done_ < end;
+  for (; local_work_done_ < end; ++local_work_done_) {
+    const RailCall& call = calls_.at(local_work_done_);
+    const Segment own = call.window.segment(shape_.self);
+    std::byte* const to =
+        call.window.kind == WindowKind::kReduceScatter ? call.result : call.result + own.offset;
+    const bool alone = shape_.members == 1;
+    if ((alone || call.window.kind == WindowKind::kAllGather) && own.byte_count > 0 &&
+        to != call.mine) {
+      std::memmove(to, call.mine, own.byte_count);
+    }
+    calls_.message_done(local_work_done_);
+  }
+  return any;
+}
+
+Result<bool> RailRing::turn() {
+  bool moved = do_local_work();
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    const Lane* const reductions = i < kOwnerLanes ? nullptr : &lanes_[i - kOwnerLanes];
+    HORING_ASSIGN(const bool lane_moved, lanes_[i].progress(calls_, reductions));
+    moved = moved || lane_moved;
+  }
+  calls_.pass_complete();
+  return moved;
+}
+
+void RailRing::sleep() {
+  if (!can_sleep_ && calls_.first() < calls_.end()) {
+    if (++idle_turns_ > kTurnsBeforePause) {
+      std::this_thread::sleep_for(kLongestPause);
+    }
+    return;
+  }
+  asleep_.store(true, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (local_work_done_ == calls_.end() && !stop_.load(std::memory_order_acquire)) {
+    std::array<epoll_event, 2 * kLaneCount + 1> events{};
+    ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), kLookMs);
+  }
+  asleep_.store(false, std::memory_order_relaxed);
+  (void)wake_.drain();
+}
+
+void RailRing::run() {
+  ::pthread_setname_np(::pthread_self(), "horing rail");
+  while (!stop_.load(std::memory_order_acquire)) {
+    if (failed_.load(std::memory_order_acquire)) {
+      return;
+    }
+    const Result<bool> moved = turn();
+    if (!moved.ok()) {
+      fail(moved.status());
+      on_failure_(moved.status());
+    } else if (*moved) {
+      idle_turns_ = 0;
+    } else {
+      sleep();
+    }
+  }
+}
+
+}  // namespace ho::plugin

@@ -1,0 +1,116 @@
+// The ring of one rail as one member runs it: lanes to both neighbours, the calls that NCCL has
+// made, and a thread that moves them, so that nobody has to ask for progress.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/status.hpp"
+#include "core/net_driver.hpp"
+#include "core/rail/call.hpp"
+#include "core/rail/lane.hpp"
+#include "os/event_fd.hpp"
+#include "os/fd.hpp"
+
+namespace ho::plugin {
+
+// Lanes of reductions first, then those of broadcasts.
+inline constexpr size_t kLaneCount = 2 * size_t{kOwnerLanes};
+
+// Connections of all lanes. Owns them: closed with it.
+class RailLinks {
+ public:
+  RailLinks(NetDriver& driver, std::vector<LaneLink> lanes)
+      : driver_(&driver), lanes_(std::move(lanes)) {}
+  RailLinks(RailLinks&& other) noexcept
+      : driver_(other.driver_), lanes_(std::exchange(other.lanes_, {})) {}
+  RailLinks(const RailLinks&) = delete;
+  RailLinks& operator=(const RailLinks&) = delete;
+  RailLinks& operator=(RailLinks&&) = delete;
+  ~RailLinks();
+
+  [[nodiscard]] NetDriver& driver() const { return *driver_; }
+  [[nodiscard]] const std::vector<LaneLink>& lanes() const { return lanes_; }
+  [[nodiscard]] LaneLink& lane(size_t number) { return lanes_[number]; }
+
+ private:
+  NetDriver* driver_;
+  std::vector<LaneLink> lanes_;
+};
+
+class RailRing {
+ public:
+  struct Shape {
+    uint32_t members = 1;
+    uint32_t self = 0;
+    uint64_t piece_bytes = 65536;  // a multiple of 8
+  };
+
+  // Of what this member finds itself, on the ring's thread, once.
+  using OnFailure = std::function<void(const Status&)>;
+
+  // `links` may have no lanes where there is one member.
+  [[nodiscard]] static Result<std::unique_ptr<RailRing>> start(RailLinks links,
+                                                               Shape shape,
+                                                               OnFailure on_failure);
+  RailRing(const RailRing&) = delete;
+  RailRing& operator=(const RailRing&) = delete;
+  ~RailRing();
+
+  [[nodiscard]] const Shape& shape() const { return shape_; }
+
+  // The service thread. The memory stays valid until deregister().
+  [[nodiscard]] Result<std::unique_ptr<Registration>> register_memory(void* data,
+                                                                      size_t byte_count,
+                                                                      int32_t kind);
+  void deregister(const Registration& memory);
+
+  // The progress thread of NCCL, which also tests. Its number; nothing: try again later. An error
+  // is the ring's: it has failed for good.
+  [[nodiscard]] Result<std::optional<uint64_t>> enter(const RailCall& call);
+  // true: complete, and forgotten.
+  [[nodiscard]] Result<bool> test(uint64_t number);
+
+  // Ends every call, now and later. Any thread.
+  void fail(const Status& why);
+  // Ends the thread: nothing moves any more, and on_failure is not called again.
+  void stop();
+
+ private:
+  RailRing(RailLinks links, Shape shape, OnFailure on_failure, EventFd wake, Fd epoll);
+  [[nodiscard]] Status make_lanes();
+  [[nodiscard]] Status watch_progress();
+  void run();
+  [[nodiscard]] Result<bool> turn();
+  [[nodiscard]] bool do_local_work();
+  void sleep();
+  [[nodiscard]] Status failure();
+
+  Shape shape_;
+  OnFailure on_failure_;
+  RailLinks links_;
+  EventFd wake_;
+  Fd epoll_;
+  bool can_sleep_ = false;  // every lane's connections have a descriptor to sleep on
+  std::vector<std::byte> scratch_;
+  std::unique_ptr<Registration> scratch_memory_;
+  std::vector<Lane> lanes_;
+  Calls calls_;
+  uint64_t local_work_done_ = 0;  // calls
+  uint32_t idle_turns_ = 0;
+  std::atomic<bool> asleep_{false};
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  Status why_;
+  std::thread thread_;
+};
+
+}  // namespace ho::plugin

@@ -1,0 +1,108 @@
+#include "core/rail/window.hpp"
+
+#include <algorithm>
+
+namespace ho::plugin {
+namespace {
+
+uint64_t pieces_of(uint64_t byte_count, uint64_t piece_bytes) {
+  return byte_count / piece_bytes + (byte_count % piece_bytes == 0 ? 0 : 1);
+}
+
+// Links between the first member of an owner's flow and `self`.
+uint32_t hop_of(FlowKind kind, uint32_t owner, uint32_t self, uint32_t members) {
+  const uint32_t begin = kind == FlowKind::kReduction ? owner + 1 : owner;
+  return (self + 2 * members - begin) % members;
+}
+
+bool sends(uint32_t hop, uint32_t members) {
+  return hop + 1 < members;
+}
+
+bool receives(uint32_t hop) {
+  return hop > 0;
+}
+
+}  // namespace
+
+Window Window::all_reduce(uint32_t members, uint64_t count, uint64_t element_bytes) {
+  Window window;
+  window.kind = WindowKind::kAllReduce;
+  window.members = members;
+  window.byte_count = count * element_bytes;
+  window.element_bytes = element_bytes;
+  return window;
+}
+
+bool Window::has(FlowKind flow) const {
+  switch (kind) {
+    case WindowKind::kAllReduce:
+      return true;
+    case WindowKind::kAllGather:
+      return flow == FlowKind::kBroadcast;
+    case WindowKind::kReduceScatter:
+      return flow == FlowKind::kReduction;
+  }
+  return false;
+}
+
+Segment Window::segment(uint32_t owner) const {
+  if (kind == WindowKind::kAllReduce) {
+    const uint64_t count = byte_count / element_bytes;
+    const uint64_t each = count / members;
+    const uint64_t more = count % members;  // the first `more` members have one element more
+    const uint64_t begin = each * owner + std::min<uint64_t>(owner, more);
+    return {begin * element_bytes, (each + (owner < more ? 1 : 0)) * element_bytes};
+  }
+  const uint64_t block = block_bytes * owner;
+  const uint64_t begin = std::max(block, offset);
+  const uint64_t end = std::min(block + block_bytes, offset + byte_count);
+  return begin < end ? Segment{begin - offset, end - begin} : Segment{};
+}
+
+Walk::Walk(Lane lane, Side side, uint32_t self, uint64_t piece_bytes)
+    : lane_(lane), side_(side), self_(self), piece_bytes_(piece_bytes), place_{0, lane.index, 0} {}
+
+std::optional<Message> Walk::next_in(const Window& window) {
+  for (; place_.owner < window.members; place_.owner += kOwnerLanes, place_.piece = 0) {
+    const uint32_t hop = hop_of(lane_.kind, place_.owner, self_, window.members);
+    const bool takes_part = side_ == Side::kSends ? sends(hop, window.members) : receives(hop);
+    const Segment segment = window.segment(place_.owner);
+    const uint64_t done = place_.piece * piece_bytes_;
+    if (takes_part && done < segment.byte_count) {
+      return Message{
+          place_, {segment.offset + done, std::min(piece_bytes_, segment.byte_count - done)}, hop};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Message> Walk::next(const EnteredWindows& entered) {
+  if (place_.operation < entered.first()) {
+    place_ = {entered.first(), lane_.index, 0};
+  }
+  for (; place_.operation < entered.end(); place_ = {place_.operation + 1, lane_.index, 0}) {
+    const Window& window = entered.window(place_.operation);
+    if (!window.has(lane_.kind)) {
+      continue;
+    }
+    if (const auto message = next_in(window)) {
+      return message;
+    }
+  }
+  return std::nullopt;
+}
+
+uint64_t message_count(const Window& window, uint32_t self, uint64_t piece_bytes) {
+  uint64_t count = 0;
+  for (const FlowKind kind : {FlowKind::kReduction, FlowKind::kBroadcast}) {
+    for (uint32_t owner = 0; window.has(kind) && owner < window.members; ++owner) {
+      const uint32_t hop = hop_of(kind, owner, self, window.members);
+      const uint64_t times = (sends(hop, window.members) ? 1U : 0U) + (receives(hop) ? 1U : 0U);
+      count += times * pieces_of(window.segment(owner).byte_count, piece_bytes);
+    }
+  }
+  return count;
+}
+
+}  // namespace ho::plugin

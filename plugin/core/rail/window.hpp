@@ -1,0 +1,109 @@
+// What one call of NCCL's moves around a rail's ring, and in which order.
+//
+// The members of a rail form a ring; member r owns block r of an operation's data. A block travels
+// as a flow: a reduction of block r begins at member r + 1, goes around, takes up each member's
+// contribution and ends at r; a broadcast of block r begins at r and ends at r - 1. An all-gather
+// is one broadcast per block, a reduce-scatter one reduction per block, an all-reduce both. NCCL's
+// windows usually lie in one member's block, so that there is one flow only; a window over all
+// blocks gives as many flows as members, which is the ring all-gather (reduce-scatter) that keeps
+// every link busy.
+//
+// A flow is cut into pieces, and a member passes on a piece as soon as it has it. Flows of one kind
+// whose owners are equal modulo kOwnerLanes share a lane, a connection of its own between
+// neighbours. On a lane all messages go in one order, that of their Place, on every link: so nobody
+// needs headers, every receive knows its memory beforehand, and the first message of all that are
+// missing can always move, whatever the lanes do among themselves. Flows of different owners do not
+// wait for each other.
+//
+// Bytes per link: for N members and S bytes per block (N - 1) S for a full all-gather or
+// reduce-scatter, twice that for an all-reduce; a window in one block crosses N - 1 of N links.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+
+namespace ho::plugin {
+
+inline constexpr uint32_t kOwnerLanes = 4;
+
+enum class FlowKind : uint8_t { kReduction, kBroadcast };
+enum class WindowKind : uint8_t { kAllReduce, kAllGather, kReduceScatter };
+
+struct Segment {
+  uint64_t offset = 0;  // from the start of the window
+  uint64_t byte_count = 0;
+};
+
+// Part of a rail's data: byte_count bytes from `offset` on of `members` blocks of block_bytes each.
+struct Window {
+  WindowKind kind = WindowKind::kAllReduce;
+  uint32_t members = 1;
+  uint64_t offset = 0;
+  uint64_t byte_count = 0;
+  uint64_t block_bytes = 0;
+  uint64_t element_bytes = 1;
+
+  // An all-reduce has no blocks: its elements are dealt to the members as evenly as can be.
+  [[nodiscard]] static Window all_reduce(uint32_t members, uint64_t count, uint64_t element_bytes);
+  [[nodiscard]] bool has(FlowKind flow) const;
+  // What of an owner's block lies in the window.
+  [[nodiscard]] Segment segment(uint32_t owner) const;
+};
+
+// Where a message comes in a lane's order.
+struct Place {
+  uint64_t operation = 0;  // the rail's operations are numbered from 0
+  uint32_t owner = 0;
+  uint64_t piece = 0;
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+struct Message {
+  Place place;
+  Segment bytes;     // in the window
+  uint32_t hop = 0;  // links between the flow's first member and this one
+};
+
+// The windows of the operations that this member has entered and not completed.
+class EnteredWindows {
+ public:
+  EnteredWindows() = default;
+  EnteredWindows(const EnteredWindows&) = delete;
+  EnteredWindows& operator=(const EnteredWindows&) = delete;
+  virtual ~EnteredWindows() = default;
+  // [first, end) may be asked for; what is before is complete.
+  [[nodiscard]] virtual uint64_t first() const = 0;
+  [[nodiscard]] virtual uint64_t end() const = 0;
+  [[nodiscard]] virtual const Window& window(uint64_t operation) const = 0;
+};
+
+// The messages that one member sends, or receives, on one lane, in their order.
+class Walk {
+ public:
+  enum class Side : uint8_t { kSends, kReceives };
+  struct Lane {
+    FlowKind kind = FlowKind::kReduction;
+    uint32_t index = 0;  // below kOwnerLanes
+  };
+
+  Walk(Lane lane, Side side, uint32_t self, uint64_t piece_bytes);
+  // The next message. Nothing: it belongs to an operation that has not been entered.
+  [[nodiscard]] std::optional<Message> next(const EnteredWindows& entered);
+  // It has been begun.
+  void advance() { ++place_.piece; }
+
+ private:
+  [[nodiscard]] std::optional<Message> next_in(const Window& window);
+
+  Lane lane_;
+  Side side_;
+  uint32_t self_;
+  uint64_t piece_bytes_;
+  Place place_;
+};
+
+// How many messages a member sends and receives for a window, on all lanes.
+[[nodiscard]] uint64_t message_count(const Window& window, uint32_t self, uint64_t piece_bytes);
+
+}  // namespace ho::plugin

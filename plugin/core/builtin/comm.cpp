@@ -29,7 +29,7 @@ Result<Wires> make_wires(std::string device,
   HORING_ASSIGN(wires.poller, tcp::Poller::create());
   for (auto& socket : sockets) {
     HORING_TRY(wires.poller->add(*socket));
-    wires.lanes.push_back(std::make_unique<Lane>(std::move(socket)));
+    wires.lanes.push_back(std::make_unique<NetLane>(std::move(socket)));
   }
   return wires;
 }

@@ -34,7 +34,7 @@ struct Wires {
   std::string device;
   std::string peer;  // "10.1.0.2:4000"
   std::unique_ptr<tcp::Poller> poller;
-  std::vector<std::unique_ptr<Lane>> lanes;
+  std::vector<std::unique_ptr<NetLane>> lanes;
 };
 [[nodiscard]] Result<Wires> make_wires(std::string device,
                                        std::string peer,
@@ -76,7 +76,7 @@ class Comm {
   // The reply to every call after the failure; the first one logs it.
   [[nodiscard]] Reply failure();
   [[nodiscard]] uint32_t active() const { return active_; }
-  [[nodiscard]] std::vector<std::unique_ptr<Lane>>& lanes() { return wires_.lanes; }
+  [[nodiscard]] std::vector<std::unique_ptr<NetLane>>& lanes() { return wires_.lanes; }
 
   // A call said "again".
   void note_again() { again_ = true; }

@@ -26,7 +26,7 @@ Status broken(const char* call, int errno_value) {
 
 }  // namespace
 
-size_t Lane::read_some(std::span<const iovec> buffers) {
+size_t NetLane::read_some(std::span<const iovec> buffers) {
   size_t asked = 0;
   for (const iovec& buffer : buffers) {
     asked += buffer.iov_len;
@@ -50,7 +50,7 @@ size_t Lane::read_some(std::span<const iovec> buffers) {
   return 0;
 }
 
-bool Lane::fetch(size_t bytes) {
+bool NetLane::fetch(size_t bytes) {
   while (end_ - begin_ < bytes) {
     if (begin_ > 0) {
       std::memmove(ahead_.data(), ahead_.data() + begin_, end_ - begin_);
@@ -67,7 +67,7 @@ bool Lane::fetch(size_t bytes) {
   return true;
 }
 
-size_t Lane::read(std::span<std::byte> to) {
+size_t NetLane::read(std::span<std::byte> to) {
   if (begin_ < end_) {
     const size_t size = std::min(to.size(), end_ - begin_);
     std::memcpy(to.data(), ahead_.data() + begin_, size);
@@ -81,7 +81,7 @@ size_t Lane::read(std::span<std::byte> to) {
   return std::min(got, to.size());
 }
 
-Result<size_t> Lane::write(std::span<iovec> buffers, size_t bytes) {
+Result<size_t> NetLane::write(std::span<iovec> buffers, size_t bytes) {
   msghdr message{};
   message.msg_iov = buffers.data();
   message.msg_iovlen = buffers.size();

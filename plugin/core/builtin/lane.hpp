@@ -17,12 +17,12 @@
 
 namespace ho::plugin {
 
-class Lane {
+class NetLane {
  public:
   static constexpr size_t kAheadBytes = 4096;
 
   // After the handshake.
-  explicit Lane(std::unique_ptr<tcp::Socket> socket) : stream_(std::move(socket)) {}
+  explicit NetLane(std::unique_ptr<tcp::Socket> socket) : stream_(std::move(socket)) {}
 
   // For the checks of life and the end of output.
   [[nodiscard]] tcp::Stream& stream() { return stream_; }

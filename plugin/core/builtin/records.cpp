@@ -54,7 +54,7 @@ Result<size_t> decode_room(std::span<const std::byte> bytes, RoomRecord& record)
   return size;
 }
 
-SegmentBytes encode(const Segment& segment) {
+SegmentBytes encode(const NetSegment& segment) {
   SegmentBytes bytes{};
   put_number(std::span(bytes), 0, kSegmentMagic);
   put_number(std::span(bytes), 2, static_cast<uint8_t>(segment.kind));
@@ -67,24 +67,24 @@ SegmentBytes encode(const Segment& segment) {
   return bytes;
 }
 
-Result<Segment> decode_segment(std::span<const std::byte> bytes) {
+Result<NetSegment> decode_segment(std::span<const std::byte> bytes) {
   if (bytes.size() != kSegmentBytes || get_number<uint16_t>(bytes, 0) != kSegmentMagic) {
     return malformed("what is no segment of a message");
   }
   const auto kind = get_number<uint8_t>(bytes, 2);
-  if (kind != static_cast<uint8_t>(Segment::Kind::kPiece) &&
-      kind != static_cast<uint8_t>(Segment::Kind::kTooLong)) {
+  if (kind != static_cast<uint8_t>(NetSegment::Kind::kPiece) &&
+      kind != static_cast<uint8_t>(NetSegment::Kind::kTooLong)) {
     return malformed("a segment of an unknown kind");
   }
-  Segment segment;
-  segment.kind = static_cast<Segment::Kind>(kind);
+  NetSegment segment;
+  segment.kind = static_cast<NetSegment::Kind>(kind);
   segment.slot = get_number<uint8_t>(bytes, 3);
   segment.tag = get_number<int32_t>(bytes, 4);
   segment.sequence = get_number<uint64_t>(bytes, 8);
   segment.bytes = get_number<uint64_t>(bytes, 16);
   segment.offset = get_number<uint64_t>(bytes, 24);
   segment.length = get_number<uint64_t>(bytes, 32);
-  if (segment.kind == Segment::Kind::kTooLong) {
+  if (segment.kind == NetSegment::Kind::kTooLong) {
     if (segment.offset != 0 || segment.length != 0) {
       return malformed("a notice that claims to carry data");
     }

@@ -35,7 +35,7 @@ size_t encode(const RoomRecord& record, std::span<std::byte, kMostRoomBytes> byt
 // The record at the head of `bytes`: its size, or 0 when more bytes are needed.
 [[nodiscard]] Result<size_t> decode_room(std::span<const std::byte> bytes, RoomRecord& record);
 
-struct Segment {
+struct NetSegment {
   enum class Kind : uint8_t {
     kPiece = 1,    // `length` bytes of the message from `offset` follow
     kTooLong = 2,  // the message has more bytes than there is room; nothing follows
@@ -51,9 +51,9 @@ struct Segment {
 inline constexpr size_t kSegmentBytes = 40;
 using SegmentBytes = std::array<std::byte, kSegmentBytes>;
 
-[[nodiscard]] SegmentBytes encode(const Segment& segment);
+[[nodiscard]] SegmentBytes encode(const NetSegment& segment);
 // Its piece lies inside its message, which has at most kMostMessageBytes.
-[[nodiscard]] Result<Segment> decode_segment(std::span<const std::byte> bytes);
+[[nodiscard]] Result<NetSegment> decode_segment(std::span<const std::byte> bytes);
 
 // By which the connecting end says what a connection is for.
 struct StreamClaim {

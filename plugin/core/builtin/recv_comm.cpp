@@ -76,7 +76,7 @@ void RecvComm::announce(const RecvRequest& request) {
 }
 
 void RecvComm::write_rooms() {
-  Lane& lane = *lanes().front();
+  NetLane& lane = *lanes().front();
   while (rooms_begin_ < rooms_end_ && lane.socket().writable && !lane.ended()) {
     const size_t size = rooms_end_ - rooms_begin_;
     std::array<iovec, 1> buffer{iovec{rooms_.data() + rooms_begin_, size}};
@@ -132,7 +132,7 @@ Status RecvComm::read_input(Input& input) {
 Status RecvComm::start_segment(Input& input) {
   HORING_ASSIGN(input.segment, decode_segment(input.lane->ahead().first(kSegmentBytes)));
   input.lane->drop(kSegmentBytes);
-  const Segment& segment = input.segment;
+  const NetSegment& segment = input.segment;
   const auto request = std::find_if(requests_.begin(), requests_.end(), [&](const auto& each) {
     return each.state == Request::State::kActive && each.sequence == segment.sequence;
   });
@@ -157,7 +157,7 @@ Status RecvComm::start_segment(Input& input) {
   }
   const bool agrees = !slot.started || (segment.bytes == request->sizes.at(segment.slot) &&
                                         segment.length <= slot.unclaimed && slot.unclaimed > 0);
-  if (segment.kind != Segment::Kind::kPiece || !agrees) {
+  if (segment.kind != NetSegment::Kind::kPiece || !agrees) {
     return {StatusCode::kProtocol,
             fmt::format("the peer's pieces of the message with tag {} contradict one another",
                         segment.tag)};

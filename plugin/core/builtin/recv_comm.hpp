@@ -38,9 +38,9 @@ class RecvComm final : public Comm {
     uint32_t slots_left = 0;
   };
   struct Input {
-    Lane* lane = nullptr;
+    NetLane* lane = nullptr;
     RecvRequest* request = nullptr;  // null: a header is due
-    Segment segment;
+    NetSegment segment;
     uint64_t got = 0;
   };
 

@@ -68,7 +68,7 @@ SendComm::SendRequest* SendComm::free_request() {
 }
 
 void SendComm::post(SendRequest& request) {
-  Segment segment;
+  NetSegment segment;
   segment.slot = request.place.slot;
   segment.tag = request.tag;
   segment.sequence = request.place.sequence;
@@ -77,7 +77,7 @@ void SendComm::post(SendRequest& request) {
   request.sizes[0] = segment.bytes;
   if (segment.bytes > request.place.room) {
     // In its turn behind earlier messages, which still arrive.
-    segment.kind = Segment::Kind::kTooLong;
+    segment.kind = NetSegment::Kind::kTooLong;
     request.pieces_left = 1;
     post_piece(request, segment);
     return;
@@ -93,7 +93,7 @@ void SendComm::post(SendRequest& request) {
   }
 }
 
-void SendComm::post_piece(SendRequest& request, Segment segment) {
+void SendComm::post_piece(SendRequest& request, NetSegment segment) {
   Output& output = outputs_[next_output_];
   next_output_ = (next_output_ + 1) % outputs_.size();
   Piece& piece = output.at(output.count);
@@ -162,7 +162,7 @@ Status SendComm::note_written(Output& output, size_t bytes) {
     output.first = (output.first + 1) % kMostRequests;
     --output.count;
     SendRequest& request = *piece.request;
-    if (piece.kind == Segment::Kind::kTooLong) {
+    if (piece.kind == NetSegment::Kind::kTooLong) {
       return {StatusCode::kMismatch,
               fmt::format("a message of {} bytes with tag {} does not fit into the {} bytes that "
                           "the peer receives; both ends must agree on sizes",
@@ -178,7 +178,7 @@ Status SendComm::note_written(Output& output, size_t bytes) {
 }
 
 Status SendComm::read_rooms() {
-  Lane& lane = *lanes().front();
+  NetLane& lane = *lanes().front();
   RoomRecord record;
   while (true) {
     HORING_ASSIGN(const size_t size, decode_room(lane.ahead(), record));

@@ -32,13 +32,13 @@ class SendComm final : public Comm {
   };
   struct Piece {
     SendRequest* request = nullptr;
-    Segment::Kind kind = Segment::Kind::kPiece;
+    NetSegment::Kind kind = NetSegment::Kind::kPiece;
     SegmentBytes header{};
     std::span<const std::byte> data;
   };
   // A connection with the pieces that wait for it. A request has at most one piece per connection.
   struct Output {
-    Lane* lane = nullptr;
+    NetLane* lane = nullptr;
     std::array<Piece, kMostRequests> pieces;
     size_t first = 0;
     size_t count = 0;
@@ -51,7 +51,7 @@ class SendComm final : public Comm {
   [[nodiscard]] std::string oldest() const override;
   [[nodiscard]] SendRequest* free_request();
   void post(SendRequest& request);
-  void post_piece(SendRequest& request, Segment segment);
+  void post_piece(SendRequest& request, NetSegment segment);
   [[nodiscard]] Status write_output(Output& output);
   [[nodiscard]] Status note_written(Output& output, size_t bytes);
   [[nodiscard]] Status read_rooms();

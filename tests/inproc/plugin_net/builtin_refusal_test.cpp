@@ -255,7 +255,7 @@ TEST_CASE("builtin net: records survive their encoding, others are refused") {
   bytes[2] = std::byte{0};
   REQUIRE_FALSE(decode_room(bytes, got).ok());
 
-  Segment segment;
+  NetSegment segment;
   segment.bytes = 100;
   segment.offset = 40;
   segment.length = 60;

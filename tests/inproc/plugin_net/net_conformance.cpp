@@ -95,7 +95,7 @@ std::string all_orders(Pair& pair, uint32_t count) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::mt19937 random(count);
   for (uint32_t round = 0; round < 24; ++round) {
-    const std::string errors = send_group(pair, tags, order);
+    std::string errors = send_group(pair, tags, order);
     if (!errors.empty()) {
       return errors;
     }

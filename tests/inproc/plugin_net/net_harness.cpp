@@ -8,6 +8,14 @@ namespace ho::plugin::conformance {
 namespace {
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define NET_TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define NET_TEST_SANITIZED 1
+#endif
+#endif
+
+#ifdef NET_TEST_SANITIZED
 constexpr uint64_t kSlowness = 20;
 #else
 constexpr uint64_t kSlowness = 1;

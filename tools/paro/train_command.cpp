@@ -119,7 +119,7 @@ int train(const TrainOptions& options) {
       alone = train_alone(static_cast<uint32_t>(job.world_size()), training).steps.back().loss;
     }
     trial->loss_alone = alone;
-    trials.push_back(*std::move(trial));
+    trials.push_back(*trial);
   }
   int32_t status = trials.empty() ? 1 : 0;
   if (job.rank() == 0 && !trials.empty()) {

@@ -75,8 +75,7 @@ Result iallreduce(void* group,
                                  {send, 0, send_memory},
                                  {receive, 0, receive_memory},
                                  count,
-                                 static_cast<int>(type),
-                                 static_cast<int>(op),
+                                 {static_cast<int>(type), static_cast<int>(op)},
                                  request);
   });
 }
@@ -97,8 +96,7 @@ Result iallgather(void* group,
                : coll_net().all_gather(group,
                                        {send, 0, send_memory},
                                        {window.data, window_bytes, window.memory},
-                                       bytes_per_rank,
-                                       window_offset,
+                                       {bytes_per_rank, window_offset},
                                        request);
   });
 }
@@ -121,10 +119,8 @@ Result ireducescatter(void* group,
                : coll_net().reduce_scatter(group,
                                            {window.data, window_bytes, window.memory},
                                            {receive, 0, receive_memory},
-                                           bytes_per_rank,
-                                           window_offset,
-                                           static_cast<int>(type),
-                                           static_cast<int>(op),
+                                           {bytes_per_rank, window_offset},
+                                           {static_cast<int>(type), static_cast<int>(op)},
                                            request);
   });
 }

@@ -27,6 +27,7 @@ class Plugin {
   static Plugin& instance();
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
+  ~Plugin() = default;
 
   // Makes the network at the first call. interface: "net v11", for the log. The same error again
   // where it could not be made.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <string>
 
 #include "abi/common.hpp"
@@ -85,7 +86,7 @@ void copy_since_v9(int device, const DeviceProperties& from, Properties& to) {
   to.maxP2pBytes = from.max_p2p_bytes;
   to.maxCollBytes = from.max_collective_bytes;
   to.vProps = {};
-  constexpr size_t kMost = sizeof(to.vProps.devs) / sizeof(to.vProps.devs[0]);
+  constexpr size_t kMost = std::size(decltype(to.vProps.devs){});
   to.vProps.ndevs = static_cast<int>(std::min(from.parts.size(), kMost));
   for (int i = 0; i < to.vProps.ndevs; ++i) {
     to.vProps.devs[i] = from.parts[static_cast<size_t>(i)];

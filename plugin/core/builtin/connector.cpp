@@ -57,7 +57,7 @@ Result<std::unique_ptr<Connector>> Connector::start(const BuiltinDevice& device,
                                                     const NetOptions& options) {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::unique_ptr<Connector> made(new Connector(device, handle, options));
-  HORING_ASSIGN(made->key_, listener_key(job, handle));
+  HORING_ASSIGN(made->key_, connection_key(handle.secret, job));
   HORING_TRY(fill_random(std::as_writable_bytes(std::span(&made->connection_id_, 1))));
   const uint32_t streams = std::clamp<uint32_t>(options.streams, 1, kMostStreams);
   for (uint32_t stream = 0; stream < streams; ++stream) {

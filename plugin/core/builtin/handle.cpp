@@ -160,18 +160,6 @@ Result<Handle> decode_handle(std::span<const std::byte> bytes) {
   return handle;
 }
 
-Result<std::shared_ptr<const JobKey>> listener_key(const JobKey& job, const Handle& handle) {
-  const std::array<std::span<const std::byte>, 1> parts{handle.secret};
-  const auto derived = job.authenticate("nccl net listener", parts);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const std::byte byte : derived) {
-    text += kDigits[std::to_integer<size_t>(byte >> 4)];
-    text += kDigits[std::to_integer<size_t>(byte & std::byte{15})];
-  }
-  return JobKey::from_text(text);
-}
-
 uint64_t local_id(std::span<const std::byte, kHandleBytes> bytes) {
   return get_number<uint64_t>(bytes, kWireHandleBytes);
 }

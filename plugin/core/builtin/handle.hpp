@@ -9,15 +9,15 @@
 #include <span>
 #include <string>
 
-#include "auth/job_key.hpp"
 #include "base/status.hpp"
+#include "core/handle_secret.hpp"
 #include "core/net_driver.hpp"
 #include "os/socket.hpp"
 #include "transport/tcp/address.hpp"
 
 namespace ho::plugin {
 
-inline constexpr size_t kSecretBytes = 32;
+inline constexpr size_t kSecretBytes = sizeof(HandleSecret);
 // Of the connections: one that was recorded on another kind of port is worth nothing here.
 inline constexpr const char* kHandshakePurpose = "nccl net";
 // NCCL calls connect() with the same memory until there is a comm; the last bytes of it find the
@@ -32,7 +32,7 @@ struct Handle {
   uint16_t port = 0;
   uint32_t scope_id = 0;  // of a link-local IPv6 address, as the listener's host counts
   uint64_t listener_id = 0;
-  std::array<std::byte, kSecretBytes> secret{};
+  HandleSecret secret{};
 
   [[nodiscard]] bool link_local() const;
   [[nodiscard]] tcp::Address socket_address() const;
@@ -45,11 +45,6 @@ struct Handle {
 // Writes all kHandleBytes; the local id becomes 0.
 void encode(const Handle& handle, std::span<std::byte, kHandleBytes> bytes);
 [[nodiscard]] Result<Handle> decode_handle(std::span<const std::byte> bytes);
-
-// What both ends prove: the listener's secret under the job's key, or alone where the job has none.
-// NCCL's own bootstrap carries the secret, so without a job key it protects no better than that.
-[[nodiscard]] Result<std::shared_ptr<const JobKey>> listener_key(const JobKey& job,
-                                                                 const Handle& handle);
 
 [[nodiscard]] uint64_t local_id(std::span<const std::byte, kHandleBytes> bytes);
 void set_local_id(std::span<std::byte, kHandleBytes> bytes, uint64_t id);

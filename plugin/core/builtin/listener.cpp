@@ -45,7 +45,7 @@ Result<std::unique_ptr<Listener>> Listener::open(const BuiltinDevice& device,
   HORING_ASSIGN(made->handle_, handle_of(bound));
   HORING_TRY(fill_random(made->handle_.secret));
   HORING_TRY(fill_random(std::as_writable_bytes(std::span(&made->handle_.listener_id, 1))));
-  HORING_ASSIGN(made->key_, listener_key(job, made->handle_));
+  HORING_ASSIGN(made->key_, connection_key(made->handle_.secret, job));
   return made;
 }
 

@@ -32,8 +32,15 @@ CollBuffer buffer_of(const CollNet::Part& part) {
   return {part.data, part.bytes, static_cast<const rail::Registration*>(part.memory)};
 }
 
-bool is_known(int32_t dtype, int32_t op) {
-  return dtype >= 0 && dtype < kDTypeCount && op >= 0 && op < kReduceOpCount;
+bool is_known(const CollNet::Reduction& reduction) {
+  return reduction.dtype >= 0 && reduction.dtype < kDTypeCount && reduction.op >= 0 &&
+         reduction.op < kReduceOpCount;
+}
+
+Reply unknown(const CollNet::Reduction& reduction, std::string_view call) {
+  return answer({StatusCode::kInvalidArgument,
+                 fmt::format("type {}, operation {}", reduction.dtype, reduction.op)},
+                call);
 }
 
 }  // namespace
@@ -166,7 +173,7 @@ bool CollNet::is_connected(uint64_t comm_id) const {
 }
 
 bool CollNet::reduces(int32_t dtype, int32_t op) {
-  return is_known(dtype, op) && static_cast<ReduceOp>(op) != ReduceOp::kAvg &&
+  return is_known({dtype, op}) && static_cast<ReduceOp>(op) != ReduceOp::kAvg &&
          reduction_supported(static_cast<DType>(dtype), static_cast<ReduceOp>(op));
 }
 
@@ -193,52 +200,43 @@ Reply CollNet::all_reduce(void* comm,
                           const Part& from,
                           const Part& to,
                           uint64_t count,
-                          int32_t dtype,
-                          int32_t op,
+                          const Reduction& reduction,
                           void** request) {
-  if (!is_known(dtype, op)) {
-    return answer({StatusCode::kInvalidArgument, fmt::format("type {}, operation {}", dtype, op)},
-                  "iallreduce");
+  if (!is_known(reduction)) {
+    return unknown(reduction, "iallreduce");
   }
   return answer(comm_of(comm).all_reduce(buffer_of(from),
                                          buffer_of(to),
                                          count,
-                                         static_cast<DType>(dtype),
-                                         static_cast<ReduceOp>(op)),
+                                         static_cast<DType>(reduction.dtype),
+                                         static_cast<ReduceOp>(reduction.op)),
                 "iallreduce",
                 request);
 }
 
-Reply CollNet::all_gather(void* comm,
-                          const Part& from,
-                          const Part& to,
-                          uint64_t block_bytes,
-                          uint64_t window_offset,
-                          void** request) {
-  return answer(
-      comm_of(comm).all_gather(buffer_of(from), buffer_of(to), block_bytes, window_offset),
-      "iallgather",
-      request);
+Reply CollNet::all_gather(
+    void* comm, const Part& from, const Part& to, const Blocks& blocks, void** request) {
+  return answer(comm_of(comm).all_gather(
+                    buffer_of(from), buffer_of(to), blocks.block_bytes, blocks.window_offset),
+                "iallgather",
+                request);
 }
 
 Reply CollNet::reduce_scatter(void* comm,
                               const Part& from,
                               const Part& to,
-                              uint64_t block_bytes,
-                              uint64_t window_offset,
-                              int32_t dtype,
-                              int32_t op,
+                              const Blocks& blocks,
+                              const Reduction& reduction,
                               void** request) {
-  if (!is_known(dtype, op)) {
-    return answer({StatusCode::kInvalidArgument, fmt::format("type {}, operation {}", dtype, op)},
-                  "ireducescatter");
+  if (!is_known(reduction)) {
+    return unknown(reduction, "ireducescatter");
   }
   return answer(comm_of(comm).reduce_scatter(buffer_of(from),
                                              buffer_of(to),
-                                             block_bytes,
-                                             window_offset,
-                                             static_cast<DType>(dtype),
-                                             static_cast<ReduceOp>(op)),
+                                             blocks.block_bytes,
+                                             blocks.window_offset,
+                                             static_cast<DType>(reduction.dtype),
+                                             static_cast<ReduceOp>(reduction.op)),
                 "ireducescatter",
                 request);
 }

@@ -58,27 +58,30 @@ class CollNet {
     size_t bytes = 0;
     void* memory = nullptr;
   };
+  // Of NCCL's numbers.
+  struct Reduction {
+    int32_t dtype = 0;
+    int32_t op = 0;
+  };
+  // One of the blocks' windows.
+  struct Blocks {
+    uint64_t block_bytes = 0;
+    uint64_t window_offset = 0;
+  };
   // A null request means "again".
   [[nodiscard]] Reply all_reduce(void* comm,
                                  const Part& from,
                                  const Part& to,
                                  uint64_t count,
-                                 int32_t dtype,
-                                 int32_t op,
+                                 const Reduction& reduction,
                                  void** request);
-  [[nodiscard]] Reply all_gather(void* comm,
-                                 const Part& from,
-                                 const Part& to,
-                                 uint64_t block_bytes,
-                                 uint64_t window_offset,
-                                 void** request);
+  [[nodiscard]] Reply all_gather(
+      void* comm, const Part& from, const Part& to, const Blocks& blocks, void** request);
   [[nodiscard]] Reply reduce_scatter(void* comm,
                                      const Part& from,
                                      const Part& to,
-                                     uint64_t block_bytes,
-                                     uint64_t window_offset,
-                                     int32_t dtype,
-                                     int32_t op,
+                                     const Blocks& blocks,
+                                     const Reduction& reduction,
                                      void** request);
   // size may be null.
   [[nodiscard]] Reply test(void* request, int32_t* done, int32_t* size);

@@ -90,7 +90,7 @@ class Lane {
                                            const Message& message,
                                            const Lane* reductions);
   [[nodiscard]] bool has_received(const Place& place) const {
-    return received_.has_value() && place <= *received_;
+    return received_.has_value() && !(*received_ < place);
   }
   void take(const RailCall& call, const Incoming& incoming);
   [[nodiscard]] Status failed(Reply reply, const char* what, const Message& message) const;

@@ -19,9 +19,9 @@
 // reduce-scatter, twice that for an all-reduce; a window in one block crosses N - 1 of N links.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <optional>
+#include <tuple>
 
 namespace ho::plugin::rail {
 
@@ -56,7 +56,10 @@ struct Place {
   uint64_t operation = 0;  // the rail's operations are numbered from 0
   uint32_t owner = 0;
   uint64_t piece = 0;
-  friend auto operator<=>(const Place&, const Place&) = default;
+  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator<(const Place& a, const Place& b) {
+    return std::tie(a.operation, a.owner, a.piece) < std::tie(b.operation, b.owner, b.piece);
+  }
 };
 
 struct Message {

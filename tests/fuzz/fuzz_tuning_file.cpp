@@ -21,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace ho::plugin;
   const auto file = TuningFile::parse(fuzz::text(data, size), "file");
   if (!file.ok()) {
-    const std::string& message = file.status().message();
+    const ho::Status status = file.status();
+    const std::string& message = status.message();
     fuzz::require(message.starts_with("file:") && message.size() < 400);
     fuzz::require(message.find_first_of(std::string_view("\0\n\x1b", 3)) == std::string::npos);
     return 0;

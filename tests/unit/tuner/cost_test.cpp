@@ -155,7 +155,7 @@ TEST_CASE("inside a node, by hand") {
 TEST_CASE("NCCL pads an all-reduce through CollNet to 32 KiB per head") {
   const double padded = 31'000 + 1.5 * 32 * 1024;
   CHECK(costs(shape(4, 4), kReduceAll, 1).of(Choice::kCollNetDirect) == Approx(padded));
-  CHECK(costs(shape(4, 4), kReduceAll, 4 * 32 * kKiB).of(Choice::kCollNetDirect) == Approx(padded));
+  CHECK(costs(shape(4, 4), kReduceAll, 128 * kKiB).of(Choice::kCollNetDirect) == Approx(padded));
 }
 
 TEST_CASE("what is in flight bounds the rate where hops are long") {

@@ -138,7 +138,8 @@ typedef struct ho_link_rate {
   size_t size;
   int32_t peer;
   int32_t rail;            /* -1: inside the group */
-  double bytes_per_second; /* payload, this rank to peer, all links of the job busy alike */
+  double bytes_per_second; /* payload, this rank to peer, all links of the job busy alike; inside
+                            * the group the best of five streams */
   double round_trip_ns;    /* 8 bytes, median */
 } ho_link_rate;
 

@@ -60,8 +60,18 @@ extern "C" {
 
 typedef struct paro_runner paro_runner;
 
+/* A prefetch that follows from the units' sizes: so many that the computation of a unit's
+ * neighbours together takes about as long as the gather of the largest; 1 where units are alike,
+ * never more than 3. */
+#define PARO_PREFETCH_AUTO 0xffffffffU
+
 /* Who shares one copy of a state: nobody (every rank has one), a group's ranks, all ranks. */
-typedef enum paro_scope { PARO_REPLICATED = 0, PARO_GROUP = 1, PARO_WORLD = 2 } paro_scope;
+typedef enum paro_scope {
+  PARO_REPLICATED = 0,
+  PARO_GROUP = 1,
+  PARO_WORLD = 2,
+  PARO_AS_PARAMETERS = 3 /* as the strategy says for parameters that are trained */
+} paro_scope;
 
 /* One unit. The runner's number for it is its place in the array. */
 typedef struct paro_unit {
@@ -151,7 +161,7 @@ typedef struct paro_runner_options {
   const char* strategy;
   paro_scope frozen;        /* of parameters that are not trained */
   uint32_t micro_batches;   /* per step; at least 1 */
-  uint32_t prefetch;        /* units gathered ahead; at most the number of units */
+  uint32_t prefetch;        /* units gathered ahead, at most the number of units; or below */
   uint32_t drift_interval;  /* steps between comparisons of all copies of all states; 0: none */
   uint64_t alignment;       /* elements; shards are cut at multiples of it */
   ho_dtype parameter_dtype; /* that the framework computes with: HO_FLOAT32, _FLOAT16, _BFLOAT16 */
@@ -169,17 +179,20 @@ typedef struct paro_runner_options {
   /* Groups. 0: the ranks of a node, as the communicator found them. Otherwise the ranks, node by
    * node, make a group of every group_size that follow one another; it must divide the world. */
   uint32_t group_size;
-  uint32_t reserved; /* 0 */
+  /* Gradients are summed over micro-batches in fp32, also those of 16 bits (which are rounded once,
+   * when the sum is complete). 1: in gradient_dtype, which takes 2 bytes per element less and loses
+   * small gradients in large sums: wrong from some hundred micro-batches on. */
+  uint32_t narrow_sums;
   /* A file that says which ranks form a group, instead of group_size: one line per group, its
    * ranks separated by blanks, # begins a comment, every rank exactly once. Their order on the line
    * is the order of their parts. NULL: none. Read during create, by each rank. */
   const char* group_file;
 } paro_runner_options;
-#define PARO_RUNNER_OPTIONS_INIT                                                             \
-  {                                                                                          \
-    sizeof(paro_runner_options), NULL, PARO_REPLICATED, 1, 1, 0, 16, HO_FLOAT32, HO_FLOAT32, \
-        PARO_OPTIMIZER_ADAMW, HO_ALGORITHM_HO_RING, PARO_ADAMW_INIT, PARO_SGD_INIT,          \
-        {NULL, NULL, 0.0}, PARO_LOSS_SCALE_INIT, 0.0, 0, 0, 0, 0, NULL                       \
+#define PARO_RUNNER_OPTIONS_INIT                                                                \
+  {                                                                                             \
+    sizeof(paro_runner_options), NULL, PARO_AS_PARAMETERS, 1, 1, 0, 16, HO_FLOAT32, HO_FLOAT32, \
+        PARO_OPTIMIZER_ADAMW, HO_ALGORITHM_HO_RING, PARO_ADAMW_INIT, PARO_SGD_INIT,             \
+        {NULL, NULL, 0.0}, PARO_LOSS_SCALE_INIT, 0.0, 0, 0, 0, 0, NULL                          \
   }
 
 /* A unit's whole parameters for the time of its computation, in parameter_dtype. Valid from the

@@ -95,7 +95,7 @@ class UnitView {
 // The fields of paro_runner_options, which says what they mean.
 struct RunnerOptions {
   std::string strategy = "NNN";
-  paro_scope frozen = PARO_REPLICATED;
+  paro_scope frozen = PARO_AS_PARAMETERS;
   uint32_t micro_batches = 1;
   uint32_t prefetch = 1;
   uint32_t drift_interval = 0;
@@ -113,6 +113,7 @@ struct RunnerOptions {
   std::chrono::milliseconds timeout{0};
   uint64_t budget_bytes = 0;
   uint32_t group_size = 0;
+  bool narrow_sums = false;
   std::string group_file{};
 };
 
@@ -270,6 +271,7 @@ class Runner {
         options.timeout.count() > 0 ? static_cast<uint64_t>(options.timeout.count()) : 0;
     raw.budget_bytes = options.budget_bytes;
     raw.group_size = options.group_size;
+    raw.narrow_sums = options.narrow_sums ? 1 : 0;
     raw.group_file = options.group_file.empty() ? nullptr : options.group_file.c_str();
     return raw;
   }

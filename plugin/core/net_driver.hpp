@@ -95,6 +95,37 @@ class NetDriver {
   // sizes: one per message of the request, may be null.
   [[nodiscard]] virtual Reply test(void* request, int32_t* done, int32_t* sizes) = 0;
 
+  // What NCCL's interface leaves to a plugin to have. A driver that has one of these says so before
+  // NCCL asks for devices.
+  struct Extras {
+    bool device_memory = false;
+    bool consumption = false;
+    bool virtual_devices = false;
+    bool attributes = false;
+  };
+  [[nodiscard]] virtual Extras extras() const { return {}; }
+  // Memory handles and consumed receives of devices that the GPU drives.
+  [[nodiscard]] virtual Reply device_memory(void* comm, void* memory, void** of_device) {
+    (void)comm, (void)memory, (void)of_device;
+    return Reply::kInvalidUsage;
+  }
+  [[nodiscard]] virtual Reply consumed(void* comm, int32_t count, void* request) {
+    (void)comm, (void)count, (void)request;
+    return Reply::kInvalidUsage;
+  }
+  // A device of several, whose number comes back.
+  [[nodiscard]] virtual Reply make_virtual_device(const int32_t* parts,
+                                                  int32_t count,
+                                                  int32_t* device) {
+    (void)parts, (void)count, (void)device;
+    return Reply::kInvalidUsage;
+  }
+  // NCCL's hints, which only the plugin that is forwarded to understands.
+  [[nodiscard]] virtual Reply set_attributes(void* context, void* attributes) {
+    (void)context, (void)attributes;
+    return Reply::kInvalidUsage;
+  }
+
   // For a caller of our own that would rather sleep than poll: a descriptor that is readable when a
   // request of the comm, or a call that said "again", may get further. -1: there is none.
   [[nodiscard]] virtual int progress_fd(void* comm) const {

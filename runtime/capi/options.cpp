@@ -5,6 +5,7 @@
 
 #include "capi/arguments.hpp"
 #include "layout/grouping.hpp"
+#include "step/prefetch.hpp"
 
 namespace paro::capi {
 namespace {
@@ -123,10 +124,18 @@ ho::Status read_units(const paro_unit* units, size_t unit_count, RunnerConfig& c
 ho::Result<RunnerConfig> config_of(const paro_runner_options& options) {
   RunnerConfig config;
   HORING_ASSIGN(config.strategy, strategy_of(options.strategy));
-  HORING_ASSIGN(config.frozen,
-                enumerator<Scope>(options.frozen, PARO_WORLD, "frozen", "paro_scope"));
+  if (options.frozen == PARO_AS_PARAMETERS) {
+    config.frozen = config.strategy.parameters;
+  } else {
+    HORING_ASSIGN(config.frozen,
+                  enumerator<Scope>(options.frozen, PARO_WORLD, "frozen", "paro_scope"));
+  }
   config.micro_batches = options.micro_batches;
   config.prefetch = options.prefetch;
+  if (options.narrow_sums > 1) {
+    return invalid("narrow_sums is " + std::to_string(options.narrow_sums) + "; takes 0 or 1");
+  }
+  config.narrow_sums = options.narrow_sums != 0;
   config.drift_interval = options.drift_interval;
   config.alignment = options.alignment;
   HORING_ASSIGN(config.parameter_dtype, dtype_of(options.parameter_dtype, "parameter_dtype"));
@@ -166,6 +175,9 @@ ho::Result<Prepared> prepare(const ho_comm* comm,
       read_options(options, paro_runner_options(PARO_RUNNER_OPTIONS_INIT), "paro_runner_options"));
   HORING_ASSIGN(RunnerConfig config, config_of(given));
   HORING_TRY(read_units(units, unit_count, config));
+  if (given.prefetch == PARO_PREFETCH_AUTO) {
+    config.prefetch = automatic_prefetch(config.units);
+  }
   HORING_ASSIGN(ho::GroupMap groups, groups_of(comm, given));
   return Prepared{std::move(config), std::move(groups)};
 }

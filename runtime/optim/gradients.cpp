@@ -72,6 +72,20 @@ void accumulate(ho::DType dtype, void* into, const void* from, size_t count) {
   ho::reduce(dtype, ho::ReduceOp::kSum, into, into, from, count);
 }
 
+void accumulate(ho::DType dtype, std::span<float> sums, const void* from) {
+  if (dtype == ho::DType::kFloat32) {
+    accumulate(dtype, sums.data(), from, sums.size());
+  } else {
+    ho::reduce_widening(dtype, ho::ReduceOp::kSum, sums.data(), sums.data(), from, sums.size());
+  }
+}
+
+void round_in_place(ho::DType dtype, void* data, size_t count) {
+  if (dtype != ho::DType::kFloat32) {
+    ho::narrow(dtype, data, static_cast<const float*>(data), count);
+  }
+}
+
 void round_to(ho::DType dtype, std::span<const float> src, void* dst) {
   if (src.empty()) {
     return;

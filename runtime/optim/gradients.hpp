@@ -42,6 +42,13 @@ struct Norm {
 // into[i] += from[i], both of the compute type, added in fp32 and rounded.
 void accumulate(ho::DType dtype, void* into, const void* from, size_t count);
 
+// sums[i] += from[i] of the compute type: nothing is rounded but the fp32 sum.
+void accumulate(ho::DType dtype, std::span<float> sums, const void* from);
+
+// data[i] of fp32 rounded to the compute type, in place: the results lie one after the other from
+// the address on.
+void round_in_place(ho::DType dtype, void* data, size_t count);
+
 // dst[i] = src[i] rounded to the compute type, to nearest even. They must not overlap.
 void round_to(ho::DType dtype, std::span<const float> src, void* dst);
 

@@ -76,6 +76,7 @@ std::vector<Setting> settings_of(const RunnerConfig& config, const ho::GroupMap&
           {"alignment", config.alignment},
           {"parameter type", number(config.parameter_dtype)},
           {"gradient type", number(config.gradient_dtype)},
+          {"narrow_sums", config.narrow_sums ? uint64_t{1} : 0},
           {"optimizer", config.optimizer ? 0 : hash_of(config.rule)},
           {"loss scale", hash_of(config.loss_scale)},
           {"max_norm", std::bit_cast<uint64_t>(config.max_norm)},

@@ -81,8 +81,7 @@ UnitView StepRunner::view_of(const Action& action, uint64_t node) const {
                                                        : gathered_place(frozen, node).at(0);
   }
   if (action.act == Act::kBackward && shape.trained > 0) {
-    view.gradients = config_.strategy.gradients == Scope::kReplicated ? unit.sums.at(0)
-                                                                      : output_place(node).at(0);
+    view.gradients = adds_to_sums() ? unit.sums.at(0) : output_place(node).at(0);
   }
   return view;
 }
@@ -108,11 +107,10 @@ ho::Result<UnitView> StepRunner::begin(Act act, uint32_t unit) {
   }
   computing_ = true;
   const UnitView view = view_of(action, node);
-  const bool own_sums = config_.strategy.gradients == Scope::kReplicated;
   if (view.gradients != nullptr) {
     const uint64_t bytes =
         layouts_[unit].trained.padded_count() * ho::size_bytes(config_.gradient_dtype);
-    if (!own_sums || config_.mistake == Mistake::kOverwriteAccumulation) {
+    if (!adds_to_sums() || config_.mistake == Mistake::kOverwriteAccumulation) {
       ledger_.memory().zero(view.gradients, bytes);
     }
   }
@@ -125,8 +123,15 @@ ho::Status StepRunner::end(Act act, uint32_t unit) {
   HORING_TRY(expect(act, unit, false));
   const auto c = static_cast<size_t>(Channel::kCompute);
   const uint64_t step = next_[c] / queues_[c].size();
+  const uint64_t node = step * plan_.actions.size() + queues_[c][next_[c] % queues_[c].size()];
   computing_ = false;
-  mark_ended(step * plan_.actions.size() + queues_[c][next_[c] % queues_[c].size()]);
+  const Action& action = action_of(node);
+  const bool own_gradients = config_.strategy.gradients == Scope::kReplicated;
+  if (act == Act::kBackward && own_gradients && !adds_to_sums() &&
+      config_.units[unit].trained > 0) {
+    add_gradients(action, output_place(node));
+  }
+  mark_ended(node);
   ++next_[c];
   return pump();
 }

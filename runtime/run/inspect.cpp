@@ -233,9 +233,10 @@ ho::Status StepRunner::rejoin(ho_comm* comm) {
   }
   in_step_ = false;
   computing_ = false;
-  broken_ = {};
   counted_ = {};
-  return restore_parameters();
+  broken_ = {};
+  return break_unless_ok(restore_parameters(),
+                         "restoring parameters after step " + std::to_string(steps_));
 }
 
 // Parameters from masters, as an update leaves them.
@@ -252,8 +253,12 @@ ho::Status StepRunner::restore_parameters() {
   for (ActionId id = 0; id < plan_.actions.size(); ++id) {
     if (plan_.actions[id].phase == Phase::kSyncP) {
       Transfer transfer(ledger_, {config_.algorithm, config_.timeout_ms});
-      HORING_TRY(start_gather(plan_.actions[id], id, transfer));
-      HORING_TRY(transfer.finish());
+      const ho::Status status = start_gather(plan_.actions[id], id, transfer);
+      const ho::Status finished = transfer.finish();
+      const ho::Status& first = status.ok() ? finished : status;
+      if (!first.ok()) {
+        return first.with_context(describe(plan_, plan_.actions[id]));
+      }
     }
   }
   return {};

@@ -37,6 +37,13 @@ bool StepRunner::may_start(uint64_t node) const {
   return true;
 }
 
+// One packed unit on a channel at a time: so much memory was predicted.
+bool StepRunner::may_pack(uint64_t node) const {
+  const Action& action = action_of(node);
+  return !packs_ || !moves_parts_of_world(action) ||
+         running_[static_cast<size_t>(action.channel)].empty();
+}
+
 void StepRunner::mark_ended(uint64_t node) {
   ++times_ended_[node % plan_.actions.size()];
 }
@@ -104,6 +111,25 @@ ho::Status StepRunner::start(uint64_t node) {
   return status.ok() ? status : break_with(status, node);
 }
 
+void StepRunner::add_gradients(const Action& action, const Place& gradients) {
+  Storage& sums = units_[action.unit].sums;
+  if (config_.mistake == Mistake::kOverwriteAccumulation) {
+    sums.zero();
+  }
+  for (const Range& range : sums.ranges()) {
+    std::byte* const sum = sums.at(range.begin);
+    const std::byte* const from = gradients.at(range.begin);
+    if (sums.dtype() == ho::DType::kFloat32) {
+      accumulate(config_.gradient_dtype, {reinterpret_cast<float*>(sum), range.count()}, from);
+    } else {
+      accumulate(config_.gradient_dtype, sum, from, range.count());
+    }
+  }
+  if (action.micro_batch + 1 == config_.micro_batches) {
+    sums.round_to(config_.gradient_dtype);
+  }
+}
+
 ho::Status StepRunner::complete(Running& running) {
   const Action& action = action_of(running.node);
   if (const ho::Status status = running.transfer->finish(); !status.ok()) {
@@ -113,16 +139,7 @@ ho::Status StepRunner::complete(Running& running) {
   sent.intra += running.transfer->sent().intra;
   sent.inter += running.transfer->sent().inter;
   if (action.content == Content::kGradients && action.phase == Phase::kBackward) {
-    const Place output = output_place(running.node);
-    for (const Range& range : units_[action.unit].sums.ranges()) {
-      std::byte* const sum = units_[action.unit].sums.at(range.begin);
-      if (config_.mistake == Mistake::kOverwriteAccumulation) {
-        ledger_.memory().copy(
-            sum, output.at(range.begin), range.count() * ho::size_bytes(config_.gradient_dtype));
-      } else {
-        accumulate(config_.gradient_dtype, sum, output.at(range.begin), range.count());
-      }
-    }
+    add_gradients(action, output_place(running.node));
   }
   mark_ended(running.node);
   return {};
@@ -144,7 +161,7 @@ ho::Status StepRunner::start_what_can(Channel channel) {
     const uint64_t step = next_[c] / queue.size();
     const uint64_t node = step * plan_.actions.size() + queue[next_[c] % queue.size()];
     // Gathers of the next step wait for what the framework does before it: load(), a checkpoint.
-    if (step > steps_ || (step == steps_ && !in_step_) || !may_start(node)) {
+    if (step > steps_ || (step == steps_ && !in_step_) || !may_start(node) || !may_pack(node)) {
       return {};
     }
     ++next_[c];

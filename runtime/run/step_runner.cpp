@@ -1,6 +1,8 @@
 #include "run/step_runner.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <new>
 #include <utility>
 
 #include "optim/gradients.hpp"
@@ -10,25 +12,17 @@
 namespace paro {
 namespace {
 
-StateShape state_shape(const RunnerConfig& config) {
-  StateShape shape;
-  shape.strategy = config.strategy;
-  shape.frozen = config.frozen;
-  shape.parameter_dtype = config.parameter_dtype;
-  shape.gradient_dtype = config.gradient_dtype;
-  shape.optimizer_arrays = 1 + (config.optimizer ? 0 : state_count(config.rule));
-  shape.gathered_buffers = config.prefetch + 1;
-  shape.output_buffers = kGradientBuffers;
-  return shape;
-}
+// A plan that runs is a plan that was proved, where that takes well below a second and some
+// megabytes (a bit per pair of actions of two steps); the tests prove every strategy, and no
+// builder looks at how many ranks or units there are.
+constexpr double kMostVerifyingWork = 1U << 28U;
+constexpr size_t kMostVerifiedActions = 4096;
 
-// A plan that runs is a plan that was proved, where that takes well below a second; the tests prove
-// every strategy, and no builder looks at how many ranks or units there are.
-constexpr uint64_t kMostVerifyingWork = uint64_t{1} << 28U;
-
-uint64_t verifying_work(const StepPlan& plan, const ho::GroupMap& groups) {
-  const uint64_t ranks = groups.world_size();
-  return plan.actions.size() * ranks * ranks * ranks * plan.shape.micro_batches;
+bool is_quickly_verified(const StepPlan& plan, const ho::GroupMap& groups) {
+  const double ranks = groups.world_size();
+  const auto actions = static_cast<double>(plan.actions.size());
+  return plan.actions.size() <= kMostVerifiedActions &&
+         actions * ranks * ranks * ranks * plan.shape.micro_batches <= kMostVerifyingWork;
 }
 
 ho::Status check_config(const RunnerConfig& config) {
@@ -39,6 +33,9 @@ ho::Status check_config(const RunnerConfig& config) {
   HORING_TRY(check(config.loss_scale));
   if (!config.optimizer) {
     HORING_TRY(check(config.rule));
+  } else if (std::visit([](const auto& rule) { return std::isnan(rule.learning_rate); },
+                        config.rule)) {
+    return refused("a learning rate that is not a number");
   }
   for (const ho::DType dtype : {config.parameter_dtype, config.gradient_dtype}) {
     if (!is_compute_type(dtype)) {
@@ -95,12 +92,23 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::create(ho_comm* comm,
                                                            const ho::GroupMap& groups,
                                                            RunnerConfig config,
                                                            Memory& memory) {
-  auto runner = prepare(groups, std::move(config), memory);
+  auto runner = prepare_or_say(groups, std::move(config), memory);
   // A rank that stopped here on its own would leave the others waiting until their deadlines.
   HORING_TRY(everybody_ok(comm, runner.status()));
   // Once more at the end: a runner that is there is there on all ranks.
   HORING_TRY(everybody_ok(comm, runner.value()->set_up(comm, groups)));
   return runner;
+}
+
+// Nothing that this rank meets may keep it from telling the others.
+ho::Result<std::unique_ptr<StepRunner>> StepRunner::prepare_or_say(const ho::GroupMap& groups,
+                                                                   RunnerConfig config,
+                                                                   Memory& memory) {
+  try {
+    return prepare(groups, std::move(config), memory);
+  } catch (const std::bad_alloc&) {
+    return ho::Status(ho::StatusCode::kOutOfMemory, "no memory for the step plan and the layout");
+  }
 }
 
 ho::Result<std::unique_ptr<StepRunner>> StepRunner::prepare(const ho::GroupMap& groups,
@@ -115,7 +123,7 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::prepare(const ho::GroupMap& 
       new StepRunner(std::move(config), std::move(plan), memory));  // NOLINT: private constructor
   HORING_ASSIGN(runner->layouts_,
                 lay_out(runner->config_.units, groups, runner->config_.alignment));
-  if (verifying_work(runner->plan_, groups) <= kMostVerifyingWork) {
+  if (is_quickly_verified(runner->plan_, groups)) {
     HORING_TRY(verify(runner->plan_, runner->layouts_, groups));
   }
   return runner;
@@ -123,10 +131,10 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::prepare(const ho::GroupMap& 
 
 ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups) {
   HORING_TRY(agree_on_config(comm, config_, groups));
-  HORING_TRY(enforce_budget(comm));
+  HORING_TRY(enforce_budget(comm, groups));
   HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
   domains_ = std::make_unique<Domains>(std::move(domains));
-  const StateShape shape = state_shape(config_);
+  const StateShape shape = state_shape();
   for (const UnitLayout& layout : layouts_) {
     trained_routes_.emplace_back(layout.trained, *domains_);
     frozen_routes_.emplace_back(layout.frozen, *domains_);
@@ -146,7 +154,6 @@ ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups) {
   const uint64_t element = ho::size_bytes(config_.parameter_dtype);
   const bool split = config_.strategy.parameters != Scope::kReplicated;
   const bool split_frozen = config_.frozen != Scope::kReplicated;
-  const bool reduces = config_.strategy.gradients != Scope::kReplicated;
   HORING_TRY(buffers(gathered_trained_,
                      Purpose::kGathered,
                      shape.gathered_buffers,
@@ -157,37 +164,8 @@ ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups) {
                      split_frozen ? largest_frozen(layouts_) * element : 0));
   return buffers(outputs_,
                  Purpose::kOutput,
-                 shape.output_buffers,
-                 reduces ? largest_trained(layouts_) * ho::size_bytes(config_.gradient_dtype) : 0);
-}
-
-MemoryUse StepRunner::predicted() const {
-  return needed(state_shape(config_), layouts_, domains_->self());
-}
-
-ho::Status StepRunner::enforce_budget(ho_comm* comm) {
-  HORING_ASSIGN(const uint64_t budget, smallest_budget(comm, config_.budget_bytes));
-  const auto world = static_cast<uint32_t>(ho_comm_world_size(comm));
-  StateShape shape = state_shape(config_);
-  const uint64_t most = needed_at_most(shape, layouts_, world);
-  if (budget == 0 || most <= budget) {
-    return {};
-  }
-  std::string fitting;
-  for (const Strategy& strategy : all_strategies()) {
-    shape.strategy = strategy;
-    const uint64_t bytes = needed_at_most(shape, layouts_, world);
-    if (bytes <= budget) {
-      fitting +=
-          (fitting.empty() ? "" : ", ") + letters(strategy) + " (" + std::to_string(bytes) + ")";
-    }
-  }
-  return {ho::StatusCode::kOutOfMemory,
-          "strategy " + letters(config_.strategy) + " needs " + std::to_string(most) +
-              " bytes on the fullest rank, the budget is " + std::to_string(budget) + ": " +
-              (fitting.empty() ? "none of the 14 strategies fits; more ranks, fewer units gathered "
-                                 "ahead or 16-bit gradients would need less"
-                               : "these would fit (bytes): " + fitting)};
+                 output_buffers_of(shape),
+                 largest_trained(layouts_) * ho::size_bytes(config_.gradient_dtype));
 }
 
 ho::Status StepRunner::load(uint32_t unit,

@@ -72,6 +72,9 @@ struct RunnerConfig {
   uint64_t alignment = 16;                          // elements
   ho::DType parameter_dtype = ho::DType::kFloat32;  // or kBfloat16, kFloat16
   ho::DType gradient_dtype = ho::DType::kFloat32;
+  // Sums over micro-batches of 16-bit gradients stay 16-bit: 2 bytes per element less, and small
+  // gradients are lost in large sums.
+  bool narrow_sums = false;
   Rule rule = AdamW{};
   ShardOptimizer optimizer;  // replaces the rule where set
   LossScaleSettings loss_scale;
@@ -176,9 +179,16 @@ class StepRunner {
   [[nodiscard]] static ho::Result<std::unique_ptr<StepRunner>> prepare(const ho::GroupMap& groups,
                                                                        RunnerConfig config,
                                                                        Memory& memory);
+  [[nodiscard]] static ho::Result<std::unique_ptr<StepRunner>> prepare_or_say(
+      const ho::GroupMap& groups, RunnerConfig config, Memory& memory);
   [[nodiscard]] ho::Status set_up(ho_comm* comm, const ho::GroupMap& groups);
-  [[nodiscard]] ho::Status enforce_budget(ho_comm* comm);
   void number_buffers();
+
+  // budget.cpp
+  [[nodiscard]] StateShape state_shape() const;
+  [[nodiscard]] ho::Result<uint64_t> most_bytes(const Strategy& strategy,
+                                                const ho::GroupMap& groups) const;
+  [[nodiscard]] ho::Status enforce_budget(ho_comm* comm, const ho::GroupMap& groups);
 
   // progress.cpp
   [[nodiscard]] const Action& action_of(uint64_t node) const {
@@ -186,6 +196,7 @@ class StepRunner {
   }
   [[nodiscard]] bool ended(uint64_t node) const;
   [[nodiscard]] bool may_start(uint64_t node) const;
+  [[nodiscard]] bool may_pack(uint64_t node) const;
   void mark_ended(uint64_t node);
   [[nodiscard]] ho::Status pump();
   [[nodiscard]] ho::Status start_what_can(Channel channel);
@@ -200,6 +211,10 @@ class StepRunner {
   [[nodiscard]] ho::Status break_unless_ok(const ho::Status& status, const std::string& what);
   [[nodiscard]] Place gathered_place(const Action& action, uint64_t node) const;
   [[nodiscard]] Place output_place(uint64_t node) const;
+  // A backward pass adds to this rank's sums itself, not to a buffer of its own.
+  [[nodiscard]] bool adds_to_sums() const { return outputs_.empty(); }
+  // Gradients of a micro-batch join the sums, which after the last are as they are sent.
+  void add_gradients(const Action& action, const Place& gradients);
 
   // hooks.cpp
   [[nodiscard]] ho::Result<UnitView> begin(Act act, uint32_t unit);
@@ -243,6 +258,7 @@ class StepRunner {
   uint64_t applied_ = 0;
   bool in_step_ = false;    // since the first hook of a step
   bool computing_ = false;  // between a before_ and its after_
+  bool packs_ = false;      // groups are unequal
   bool torn_ = false;       // an optimizer failed when some masters had changed
   std::array<double, 2> agreed_{};
   std::array<SentBytes, 5> sent_{};

@@ -20,27 +20,33 @@ uint64_t largest_frozen(const std::vector<UnitLayout>& layouts) {
   return most;
 }
 
+uint32_t output_buffers_of(const StateShape& shape) {
+  if (shape.strategy.gradients != Scope::kReplicated) {
+    return shape.output_buffers;
+  }
+  return shape.sum_dtype == shape.gradient_dtype ? 0 : 1;
+}
+
 MemoryUse needed(const StateShape& shape,
                  const std::vector<UnitLayout>& layouts,
                  ho::GlobalRank rank) {
   const Strategy& strategy = shape.strategy;
   const uint64_t parameter = ho::size_bytes(shape.parameter_dtype);
   const uint64_t gradient = ho::size_bytes(shape.gradient_dtype);
+  const uint64_t sum = ho::size_bytes(shape.sum_dtype);
   MemoryUse use;
   for (const UnitLayout& layout : layouts) {
     const auto trained = [&](Scope scope) { return layout.trained.owned_count(scope, rank); };
     use[Purpose::kParameters] += trained(strategy.parameters) * parameter;
     use[Purpose::kParameters] += layout.frozen.owned_count(shape.frozen, rank) * parameter;
-    use[Purpose::kGradients] += trained(strategy.gradients) * gradient;
+    use[Purpose::kGradients] += trained(strategy.gradients) * sum;
     use[Purpose::kOptimizer] +=
         trained(strategy.optimizer) * sizeof(float) * shape.optimizer_arrays;
   }
   uint64_t gathered = strategy.parameters == Scope::kReplicated ? 0 : largest_trained(layouts);
   gathered += shape.frozen == Scope::kReplicated ? 0 : largest_frozen(layouts);
   use[Purpose::kGathered] = gathered * parameter * shape.gathered_buffers;
-  if (strategy.gradients != Scope::kReplicated) {
-    use[Purpose::kOutput] = largest_trained(layouts) * gradient * shape.output_buffers;
-  }
+  use[Purpose::kOutput] = largest_trained(layouts) * gradient * output_buffers_of(shape);
   return use;
 }
 

@@ -15,12 +15,16 @@ struct StateShape {
   Scope frozen = Scope::kReplicated;
   ho::DType parameter_dtype = ho::DType::kFloat32;
   ho::DType gradient_dtype = ho::DType::kFloat32;
-  uint32_t optimizer_arrays = 3;  // fp32: the master, and what the rule keeps beside it
-  uint32_t gathered_buffers = 2;  // where parameters are split
-  uint32_t output_buffers = 2;    // where gradients are split
+  ho::DType sum_dtype = ho::DType::kFloat32;  // that gradients are summed in over micro-batches
+  uint32_t optimizer_arrays = 3;              // fp32: the master, and what the rule keeps beside it
+  uint32_t gathered_buffers = 2;              // where parameters are split
+  uint32_t output_buffers = 2;                // where gradients are split
 };
 
-// Without what reorders unequal groups' parts, which depends on what is under way at one time.
+// Whole units' gradients as a backward pass writes them: none where it adds to the sums itself.
+[[nodiscard]] uint32_t output_buffers_of(const StateShape& shape);
+
+// Without what reorders unequal groups' parts: that depends on the collectives.
 [[nodiscard]] MemoryUse needed(const StateShape& shape,
                                const std::vector<UnitLayout>& layouts,
                                ho::GlobalRank rank);

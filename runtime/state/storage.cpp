@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "optim/gradients.hpp"
+
 namespace paro {
 
 Storage::Storage(std::vector<Range> ranges, ho::DType dtype, Buffer buffer)
-    : ranges_(std::move(ranges)), dtype_(dtype), buffer_(std::move(buffer)) {
+    : ranges_(std::move(ranges)), made_dtype_(dtype), dtype_(dtype), buffer_(std::move(buffer)) {
   for (const Range& range : ranges_) {
     offsets_.push_back(count_);
     count_ += range.count();
@@ -22,6 +24,18 @@ ho::Result<Storage> Storage::make(Ledger& ledger,
   const uint64_t bytes = partition.owned_count(scope, self) * ho::size_bytes(dtype);
   HORING_ASSIGN(Buffer buffer, ledger.allocate(purpose, bytes));
   return Storage(partition.owned(scope, self), dtype, std::move(buffer));
+}
+
+void Storage::zero() {
+  dtype_ = made_dtype_;
+  buffer_.zero();
+}
+
+void Storage::round_to(ho::DType dtype) {
+  if (dtype != dtype_) {
+    round_in_place(dtype, buffer_.get(), count_);
+    dtype_ = dtype;
+  }
 }
 
 std::byte* Storage::at(uint64_t element) const {

@@ -27,7 +27,10 @@ class Storage {
   // The element's address; it and those that follow in its range lie one after the other. nullptr
   // for an element that is not held.
   [[nodiscard]] std::byte* at(uint64_t element) const;
-  void zero() { buffer_.zero(); }
+  // All zero, of the type it was made with.
+  void zero();
+  // From fp32 to a type that it computes with: rounded where they lie, one after the other.
+  void round_to(ho::DType dtype);
 
  private:
   Storage(std::vector<Range> ranges, ho::DType dtype, Buffer buffer);
@@ -35,6 +38,7 @@ class Storage {
   std::vector<Range> ranges_;
   std::vector<uint64_t> offsets_;  // by range, elements
   uint64_t count_ = 0;
+  ho::DType made_dtype_;
   ho::DType dtype_;
   Buffer buffer_;
 };

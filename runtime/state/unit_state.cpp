@@ -18,8 +18,7 @@ ho::Result<UnitState> UnitState::make(Ledger& ledger,
       Storage frozen,
       Storage::make(
           ledger, Purpose::kParameters, layout.frozen, shape.frozen, self, shape.parameter_dtype));
-  HORING_ASSIGN(Storage sums,
-                trained(Purpose::kGradients, strategy.gradients, shape.gradient_dtype));
+  HORING_ASSIGN(Storage sums, trained(Purpose::kGradients, strategy.gradients, shape.sum_dtype));
   std::vector<Storage> optimizer;
   for (uint32_t array = 0; array < shape.optimizer_arrays; ++array) {
     HORING_ASSIGN(Storage one,

@@ -13,6 +13,11 @@ std::string list(std::string_view title, const std::vector<ActionId>& ids) {
 
 }  // namespace
 
+bool moves_parts_of_world(const Action& action) {
+  return action.domain == Domain::kWorld &&
+         (action.act == Act::kGather || action.act == Act::kReduceScatter);
+}
+
 bool is_collective(Act act) {
   return act == Act::kGather || act == Act::kReduceScatter || act == Act::kAllReduce ||
          act == Act::kAgree;

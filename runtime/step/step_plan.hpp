@@ -93,6 +93,8 @@ struct StepPlan {
 [[nodiscard]] ho::Result<StepPlan> build_step_plan(const StepShape& shape);
 
 [[nodiscard]] bool is_collective(Act act);
+// What every rank of the world has a part of its own in.
+[[nodiscard]] bool moves_parts_of_world(const Action& action);
 [[nodiscard]] std::string_view to_string(Act act);
 [[nodiscard]] std::string_view to_string(Domain domain);
 [[nodiscard]] std::string_view to_string(Content content);

@@ -43,6 +43,7 @@ constexpr std::array kAll{
     kTunerRailMbps,
     kTunerIntraMbps,
     kTunerHopUs,
+    kCollNetHost,
     kEmulation,
     kEmulatedRails,
     kRailRateMbit,
@@ -139,7 +140,7 @@ Status check_numbers() {
 
 Status check_value(const Variable& variable) {
   const std::string value = text(variable);
-  if (variable.name == kAllowUnauthenticated.name ||
+  if (variable.name == kAllowUnauthenticated.name || variable.name == kCollNetHost.name ||
       (variable.name == kShmSingleCopy.name && value != kShmSingleCopy.default_value)) {
     return flag(variable).status();
   }

@@ -73,7 +73,8 @@ struct PointToPointCall {
   CallOptions options;
 };
 
-// The rate of one link of this rank, measured with all links of its kind busy.
+// The rate of one link of this rank, measured with all links of its kind busy; inside the group the
+// best of a few streams.
 struct LinkRate {
   GlobalRank peer;
   std::optional<RailIndex> rail;  // nothing: inside the group

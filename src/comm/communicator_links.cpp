@@ -2,17 +2,18 @@
 // that is how a collective uses them.
 //
 // Round trips come first, on an idle job: in each round every rank has at most one partner. Rates
-// follow: every rank streams to its successor (on its rail's ring, then inside its group) for a
-// fixed time; the last message says that it is the last, and the receiver, who alone can tell what
-// has arrived, sends its figure back.
-#include <spdlog/fmt/fmt.h>
-
+// follow: every rank streams to its successor (on its rail's ring, then inside its group) until
+// enough has moved (link_stream.hpp); the last message says that it is the last, and the receiver,
+// who alone can tell what has arrived, sends its figure back. Links inside a group are streamed
+// over several times and the best figure is kept: there it is the processors that are in short
+// supply, and one stream may wait for whatever else they do.
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "comm/link_stream.hpp"
 
 namespace ho {
 namespace {
@@ -20,9 +21,8 @@ namespace {
 constexpr int kRoundTrips = 21;
 constexpr size_t kStreamBytes = 64U << 10;
 constexpr std::chrono::milliseconds kInterStream{400};
-constexpr std::chrono::milliseconds kIntraStream{50};
-// The first part of a stream may run faster than the link: queues and shapers take up a burst.
-constexpr double kSkippedShare = 0.25;
+constexpr std::chrono::milliseconds kIntraStream{25};
+constexpr uint32_t kIntraRounds = 5;
 
 struct Message {
   std::vector<std::byte> bytes;
@@ -78,56 +78,45 @@ class LinkProbe {
   }
 
   // Streams to `to` while receiving from `from`; the payload rate at which `to` received.
-  [[nodiscard]] Result<double> stream(GlobalRank to,
-                                      GlobalRank from,
-                                      std::chrono::milliseconds duration) {
+  [[nodiscard]] Result<double> stream(GlobalRank to, GlobalRank from, const StreamLength& length) {
     Message out(kStreamBytes);
     Message in(kStreamBytes);
+    std::vector<std::chrono::nanoseconds> arrivals;
     const int64_t began = now_ns();
-    const int64_t until = began + std::chrono::nanoseconds(duration).count();
-    int64_t counted_from = 0;
-    uint64_t counted_bytes = 0;
-    int64_t last_arrival = began;
+    const auto elapsed = [began] { return std::chrono::nanoseconds(now_ns() - began); };
     bool sending = true;
     bool receiving = true;
-    while (sending || receiving) {
+    for (uint64_t sent = 0; sending || receiving; ++sent) {
       std::shared_ptr<Operation> send;
-      std::shared_ptr<Operation> recv;
       if (sending) {
-        sending = now_ns() < until;
+        sending = !ends_stream(sent, elapsed(), length);
         out.bytes[0] = std::byte{sending ? uint8_t{1} : uint8_t{0}};
         HORING_ASSIGN(send, begin(true, to, out.bytes));
       }
       if (receiving) {
-        HORING_ASSIGN(recv, begin(false, from, in.bytes));
-        HORING_TRY(communicator_.finish(recv));
+        HORING_TRY(transfer(false, from, in.bytes));
         receiving = in.bytes[0] != std::byte{0};
-        last_arrival = now_ns();
-        const double share =
-            static_cast<double>(last_arrival - began) / static_cast<double>(until - began);
-        if (counted_from != 0) {
-          counted_bytes += kStreamBytes;
-        } else if (share >= kSkippedShare) {
-          counted_from = last_arrival;
-        }
+        arrivals.push_back(elapsed());
       }
       HORING_TRY(communicator_.finish(send));
     }
-    const double seconds = static_cast<double>(last_arrival - counted_from) / 1e9;
-    double mine =
-        counted_bytes > 0 && seconds > 0 ? static_cast<double>(counted_bytes) / seconds : 0;
-    double theirs = 0;
-    std::array<std::byte, sizeof(double)> figure{};
-    std::array<std::byte, sizeof(double)> answer{};
-    std::memcpy(figure.data(), &mine, sizeof(mine));
-    HORING_ASSIGN(const auto send, begin(true, from, figure));
-    HORING_TRY(transfer(false, to, answer));
-    HORING_TRY(communicator_.finish(send));
-    std::memcpy(&theirs, answer.data(), sizeof(theirs));
-    return theirs;
+    return swap_figures(to, from, stream_rate(arrivals, kStreamBytes));
   }
 
  private:
+  // Tells `from` how fast it was received; what `to` says of this rank.
+  [[nodiscard]] Result<double> swap_figures(GlobalRank to, GlobalRank from, double received) {
+    std::array<std::byte, sizeof(double)> figure{};
+    std::array<std::byte, sizeof(double)> answer{};
+    std::memcpy(figure.data(), &received, sizeof(received));
+    HORING_ASSIGN(const auto send, begin(true, from, figure));
+    HORING_TRY(transfer(false, to, answer));
+    HORING_TRY(communicator_.finish(send));
+    double sent = 0;
+    std::memcpy(&sent, answer.data(), sizeof(sent));
+    return sent;
+  }
+
   Communicator& communicator_;
   CallOptions options_;
 };
@@ -158,13 +147,43 @@ Result<double> ring_round_trip(LinkProbe& probe, const RingPlace& ring) {
   return result;
 }
 
+// Inside the group every pair is used; distance d pairs each rank with the ones d ahead and behind.
+Status measure_inside_group(LinkProbe& probe,
+                            const Communicator& communicator,
+                            std::chrono::milliseconds timeout,
+                            std::vector<LinkRate>& rates) {
+  const GroupMap& map = communicator.map();
+  const GroupIndex group = map.group_of(communicator.rank());
+  const uint32_t local = map.group_rank_of(communicator.rank()).value();
+  const uint32_t size = map.group_size(group);
+  const StreamLength length = stream_length(kIntraStream, kIntraRounds * (size - 1), timeout);
+  for (uint32_t distance = 1; distance < size; ++distance) {
+    const GlobalRank next = map.rank_at(group, GroupRank((local + distance) % size));
+    const GlobalRank previous = map.rank_at(group, GroupRank((local + size - distance) % size));
+    LinkRate rate{next, std::nullopt, 0, 0};
+    for (uint32_t round = 0; round < kIntraRounds; ++round) {
+      HORING_ASSIGN(const double once, probe.stream(next, previous, length));
+      rate.bytes_per_second = std::max(rate.bytes_per_second, once);
+    }
+    // One pair at a time, in the order of the asking rank.
+    for (uint32_t asking = 0; asking < size; ++asking) {
+      if (asking == local) {
+        HORING_ASSIGN(rate.round_trip_ns, probe.round_trip(next));
+      } else if ((asking + distance) % size == local) {
+        HORING_TRY(probe.echo(previous));
+      }
+    }
+    rates.push_back(rate);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status Communicator::measure_links() {
   LinkProbe probe(*this, settings_.timeout);
   const GroupMap& map = placement_.map;
   const GroupIndex group = map.group_of(self_);
-  const uint32_t local = map.group_rank_of(self_).value();
   std::vector<LinkRate> rates;
   CallOptions options;
   HORING_TRY(barrier(options));
@@ -183,29 +202,14 @@ Status Communicator::measure_links() {
   HORING_TRY(barrier(options));
   if (rail && groups > 1) {
     const GlobalRank previous = map.rail_rank(map.group_behind(group, 1), *rail);
-    HORING_ASSIGN(rates.back().bytes_per_second,
-                  probe.stream(rates.back().peer, previous, kInterStream));
+    HORING_ASSIGN(
+        rates.back().bytes_per_second,
+        probe.stream(
+            rates.back().peer, previous, stream_length(kInterStream, 1, settings_.timeout)));
   }
   HORING_TRY(barrier(options));
 
-  // Inside the group every pair is used; distance d pairs each rank with the ones d ahead and
-  // behind.
-  const uint32_t size = map.group_size(group);
-  for (uint32_t distance = 1; distance < size; ++distance) {
-    const GlobalRank next = map.rank_at(group, GroupRank((local + distance) % size));
-    const GlobalRank previous = map.rank_at(group, GroupRank((local + size - distance) % size));
-    LinkRate rate{next, std::nullopt, 0, 0};
-    HORING_ASSIGN(rate.bytes_per_second, probe.stream(next, previous, kIntraStream));
-    // One pair at a time, in the order of the asking rank.
-    for (uint32_t asking = 0; asking < size; ++asking) {
-      if (asking == local) {
-        HORING_ASSIGN(rate.round_trip_ns, probe.round_trip(next));
-      } else if ((asking + distance) % size == local) {
-        HORING_TRY(probe.echo(previous));
-      }
-    }
-    rates.push_back(rate);
-  }
+  HORING_TRY(measure_inside_group(probe, *this, settings_.timeout, rates));
   HORING_TRY(barrier(options));
   link_rates_ = std::move(rates);
   return {};

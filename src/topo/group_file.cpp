@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/env.hpp"
+#include "base/text_file.hpp"
 
 namespace ho {
 namespace {
@@ -53,17 +52,11 @@ Result<GroupFile> GroupFile::parse(std::string_view json, const std::string& pat
 }
 
 Result<GroupFile> GroupFile::load(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return bad_file(path, "cannot be opened: " + system_error("open", errno).message());
+  const auto text = read_text_file(path, kMaxFileBytes);
+  if (!text.ok()) {
+    return bad_file(path, "cannot be read: " + text.status().message());
   }
-  std::string text(kMaxFileBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kMaxFileBytes) {
-    return bad_file(path, "is larger than 16 MiB");
-  }
-  return parse(text, path);
+  return parse(*text, path);
 }
 
 Result<uint32_t> GroupFile::group_of(const std::string& host_name) const {

@@ -65,6 +65,11 @@ std::string wrong_memory(const StepRunner& runner) {
              " bytes, predicted " + std::to_string(predicted[name]);
     }
   }
+  const uint64_t peak = runner.ledger().peak().total();
+  if (peak > predicted.total()) {
+    return "the peak was " + std::to_string(peak) + " bytes, predicted " +
+           std::to_string(predicted.total());
+  }
   return "";
 }
 

@@ -217,8 +217,10 @@ int doctor_command(int argc, const char* const* argv) {
   CLI::App app{
       "Tests every link that this job's collectives will use: reachable, bandwidth, round trip.\n"
       "Start it on every rank, as you start the job: horing run -n 4x4 -- horing doctor, or under\n"
-      "torchrun, srun or mpirun. Exit status 0: healthy, 1: slow links,\n"
-      "interfaces that are down, or an error; 2: bad arguments.",
+      "torchrun, srun or mpirun. MB/s is payload received, all links of a kind busy at once;\n"
+      "inside a group the best of five streams, which on a busy machine still tells of its\n"
+      "processors. Exit status 0: healthy, 1: slow links, interfaces that are down, or an error;\n"
+      "2: bad arguments.",
       "horing doctor"};
   bool json = false;
   app.add_flag("--json", json, "print JSON");

@@ -2,15 +2,12 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
-#include <system_error>
+#include <set>
 
+#include "base/text_file.hpp"
 #include "paro/units.hpp"
 #include "planner/quantity.hpp"
 
@@ -22,9 +19,52 @@ using Json = nlohmann::json;
 constexpr std::string_view kKeys = "nodes, ranks_per_node, memory, intra, inter, nics";
 // Links are as good as equal above this share of the fastest.
 constexpr double kEqualShare = 0.7;
+constexpr size_t kMaxFileBytes = size_t{1} << 20U;
 
 ho::Status invalid(std::string message) {
   return {ho::StatusCode::kInvalidArgument, std::move(message)};
+}
+
+// A value as a message repeats it: not all of a long one, and on one line.
+std::string shown(const Json& value) {
+  constexpr size_t kShownBytes = 64;
+  if (value.is_structured()) {
+    return value.is_array() ? "[..]" : "{..}";
+  }
+  std::string text = value.dump(-1, ' ', true);
+  if (text.size() > kShownBytes) {
+    text = text.substr(0, kShownBytes) + "..";
+  }
+  return text;
+}
+
+// An object whose keys differ. Of equal keys the library would keep the last one.
+ho::Result<Json> parse_object(std::string_view text, std::string_view name) {
+  std::set<std::string> seen;
+  std::optional<Json> twice;
+  const auto watch = [&](int depth, Json::parse_event_t event, const Json& parsed) {
+    const bool of_object = event == Json::parse_event_t::key && depth == 1;
+    if (of_object && !seen.insert(parsed.get<std::string>()).second) {
+      twice = parsed;
+    }
+    return true;
+  };
+  Json json;
+  try {
+    json = Json::parse(text, watch);
+  } catch (const Json::parse_error& error) {
+    return invalid(fmt::format("{}: is not JSON at byte {}", name, error.byte));
+  } catch (const Json::exception&) {
+    // A number beyond what a double holds is JSON, but none that could be kept.
+    return invalid(fmt::format("{}: has a number that is too large; takes {}", name, kKeys));
+  }
+  if (!json.is_object()) {
+    return invalid(fmt::format("{}: takes one JSON object with {}", name, kKeys));
+  }
+  if (twice) {
+    return invalid(fmt::format("{}: {} is given twice; write it once", name, shown(*twice)));
+  }
+  return json;
 }
 
 // Rates and sizes are texts with a unit; a bare number could mean anything.
@@ -34,7 +74,7 @@ ho::Result<double> quantity(const std::string& what,
                             std::string_view example) {
   if (!value.is_string()) {
     return invalid(
-        fmt::format("{} {}: takes a text with a unit, as \"{}\"", what, value.dump(), example));
+        fmt::format("{} {}: takes a text with a unit, as \"{}\"", what, shown(value), example));
   }
   return parse(what, value.get<std::string>());
 }
@@ -43,14 +83,14 @@ ho::Result<uint32_t> whole(const std::string& what, const Json& value) {
   const bool is_whole = value.is_number_unsigned() && value.get<uint64_t>() >= 1 &&
                         value.get<uint64_t>() <= std::numeric_limits<uint32_t>::max();
   if (!is_whole) {
-    return invalid(fmt::format("{} {}: takes a whole number from 1 on", what, value.dump()));
+    return invalid(fmt::format("{} {}: takes a whole number from 1 on", what, shown(value)));
   }
   return value.get<uint32_t>();
 }
 
 ho::Result<double> positive(const std::string& what, const Json& value) {
   if (!value.is_number() || !(value.get<double>() > 0)) {
-    return invalid(fmt::format("{} {}: takes a number above 0", what, value.dump()));
+    return invalid(fmt::format("{} {}: takes a number above 0", what, shown(value)));
   }
   return value.get<double>();
 }
@@ -73,7 +113,7 @@ ho::Status set(ClusterFacts& facts,
   } else if (key == "nics") {
     HORING_ASSIGN(facts.nics, positive(what, value));
   } else {
-    return invalid(fmt::format("{} is not known; takes {}", what, kKeys));
+    return invalid(fmt::format("{}: {} is not known; takes {}", name, shown(key), kKeys));
   }
   return {};
 }
@@ -83,14 +123,18 @@ ho::Status missing(std::string_view option, std::string_view meaning, std::strin
       fmt::format("{} is missing: {}, for example {} {}", option, meaning, option, example));
 }
 
-void note_rates(std::string_view where, const RateSpan& rates, std::vector<std::string>& notes) {
+void note_rates(std::string_view where,
+                const RateSpan& rates,
+                std::string_view which,
+                std::vector<std::string>& notes) {
   if (rates.slowest <= 0) {
     return;
   }
-  std::string note = fmt::format("measured {}: {}/s to {}/s, of which the slowest counts",
+  std::string note = fmt::format("measured {}: {}/s to {}/s, of which {} counts",
                                  where,
                                  bytes_text(rates.slowest),
-                                 bytes_text(rates.fastest));
+                                 bytes_text(rates.fastest),
+                                 which);
   if (rates.slowest < kEqualShare * rates.fastest) {
     note += "; they are unequal, horing doctor tells which";
   }
@@ -108,15 +152,7 @@ std::string sizes_text(const std::vector<uint32_t>& sizes) {
 }  // namespace
 
 ho::Result<ClusterFacts> parse_cluster(std::string_view text, std::string_view name) {
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    return invalid(fmt::format("{}: is not JSON at byte {}", name, error.byte));
-  }
-  if (!json.is_object()) {
-    return invalid(fmt::format("{}: takes one JSON object with {}", name, kKeys));
-  }
+  HORING_ASSIGN(const Json json, parse_object(text, name));
   ClusterFacts facts;
   for (const auto& [key, value] : json.items()) {
     HORING_TRY(set(facts, key, value, name));
@@ -125,20 +161,14 @@ ho::Result<ClusterFacts> parse_cluster(std::string_view text, std::string_view n
 }
 
 ho::Result<ClusterFacts> read_cluster_file(const std::string& path) {
-  const auto unreadable = [&](int error) {
-    return invalid(fmt::format("--cluster {}: cannot be read ({})", path, std::strerror(error)));
-  };
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    return unreadable(EISDIR);
+  const auto text = ho::read_text_file(path, kMaxFileBytes);
+  if (!text.ok()) {
+    return invalid(fmt::format("--cluster {}: cannot be read ({}); takes a JSON object with {}",
+                               path,
+                               text.status().message(),
+                               kKeys));
   }
-  std::ifstream file(path, std::ios::binary);
-  if (!file.is_open()) {
-    return unreadable(errno);
-  }
-  std::ostringstream text;
-  text << file.rdbuf();
-  return parse_cluster(text.str(), path);
+  return parse_cluster(*text, path);
 }
 
 ClusterFacts merged(const ClusterFacts& stronger, const ClusterFacts& weaker) {
@@ -175,6 +205,14 @@ ho::Status apply(const ClusterFacts& facts, PlanRequest& request) {
   return {};
 }
 
+RateSpan span_of(std::vector<double> rates) {
+  if (rates.empty()) {
+    return {};
+  }
+  std::sort(rates.begin(), rates.end());
+  return {rates.front(), rates[(rates.size() - 1) / 2], rates.back()};
+}
+
 ho::Result<ClusterFacts> facts_of(const MeasuredJob& job, std::vector<std::string>& notes) {
   const auto& sizes = job.group_sizes;
   for (const uint32_t size : sizes) {
@@ -197,7 +235,7 @@ ho::Result<ClusterFacts> facts_of(const MeasuredJob& job, std::vector<std::strin
                       "tells which");
   }
   if (*facts.ranks_per_node > 1) {
-    facts.intra_bytes_per_s = job.intra.slowest;
+    facts.intra_bytes_per_s = job.intra.median;
   }
   if (*facts.nodes > 1) {
     facts.inter_bytes_per_s = job.inter.slowest;
@@ -208,8 +246,14 @@ ho::Result<ClusterFacts> facts_of(const MeasuredJob& job, std::vector<std::strin
         "this is a job of one rank, with no links to measure; start it on every rank of a job, as "
         "horing run -n 4x4 -- paro plan --measure");
   }
-  note_rates("inside nodes", job.intra, notes);
-  note_rates(fmt::format("between nodes, on each rail (of {})", job.rails), job.inter, notes);
+  note_rates("inside nodes",
+             job.intra,
+             fmt::format("the median, {}/s,", bytes_text(job.intra.median)),
+             notes);
+  note_rates(fmt::format("between nodes, on each rail (of {})", job.rails),
+             job.inter,
+             "the slowest",
+             notes);
   return facts;
 }
 

@@ -39,8 +39,10 @@ struct ClusterFacts {
 // Rates over all links of a kind, in a job whose links are all busy alike.
 struct RateSpan {
   double slowest = 0;  // 0: there is no such link
+  double median = 0;   // of an even number the lower: some had the machine to themselves
   double fastest = 0;
 };
+[[nodiscard]] RateSpan span_of(std::vector<double> rates);
 
 struct MeasuredJob {
   std::vector<uint32_t> group_sizes;
@@ -49,8 +51,13 @@ struct MeasuredJob {
   RateSpan inter;      // what a rail carries between two groups
 };
 
-// The slowest rates; an error where groups are unequal. Appends to `notes` what the user should
-// know about the measurement.
+// One rate for each kind of link. Between nodes the slowest: a ring over nodes is as fast as its
+// slowest link, and that one is slow for good. Inside nodes the median: there links are equal but
+// for what the processors do meanwhile, and on a busy machine the slowest of many short streams
+// tells of that; a recommendation would change with it from one call to the next.
+//
+// An error where groups are unequal. Appends to `notes` what the user should know about the
+// measurement.
 [[nodiscard]] ho::Result<ClusterFacts> facts_of(const MeasuredJob& job,
                                                 std::vector<std::string>& notes);
 

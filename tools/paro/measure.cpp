@@ -1,40 +1,45 @@
 #include "paro/measure.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <limits>
+#include <cstdint>
 #include <span>
+#include <utility>
+#include <vector>
 
 namespace paro::tool {
 namespace {
 
-constexpr double kNoLink = std::numeric_limits<double>::infinity();
-
-RateSpan span_of(double slowest, double fastest_negated) {
-  return std::isfinite(slowest) ? RateSpan{slowest, -fastest_negated} : RateSpan{};
+// Every rank's rates of one kind of link, in one list that is the same on all ranks. Ranks may have
+// different numbers of them: lists are filled up with a rate that no link has.
+std::vector<double> gathered(horing::Communicator& job, std::vector<double> mine) {
+  constexpr double kNoLink = -1;
+  uint64_t most = mine.size();
+  job.all_reduce(std::span<uint64_t>(&most, 1), HO_MAX);
+  if (most == 0) {
+    return {};
+  }
+  mine.resize(most, kNoLink);
+  std::vector<double> all(most * static_cast<size_t>(job.world_size()));
+  job.all_gather(std::span<const double>(mine), std::span<double>(all));
+  std::erase(all, kNoLink);
+  return all;
 }
 
 }  // namespace
 
 MeasuredJob measure_job(horing::Communicator& job) {
   job.measure_links();
-  // Of links inside groups the least rate and the least negated one, that is the greatest; then of
-  // links between them.
-  std::array<double, 4> extremes{kNoLink, kNoLink, kNoLink, kNoLink};
+  std::vector<double> intra;
+  std::vector<double> inter;
   for (const ho_link_rate& link : job.link_rates()) {
-    const size_t at = link.rail < 0 ? 0 : 2;
-    extremes.at(at) = std::min(extremes.at(at), link.bytes_per_second);
-    extremes.at(at + 1) = std::min(extremes.at(at + 1), -link.bytes_per_second);
+    (link.rail < 0 ? intra : inter).push_back(link.bytes_per_second);
   }
-  job.all_reduce(std::span<double>(extremes), HO_MIN);
   MeasuredJob measured;
   for (int32_t group = 0; group < job.group_count(); ++group) {
     measured.group_sizes.push_back(static_cast<uint32_t>(job.group_size(group)));
   }
   measured.rails = static_cast<uint32_t>(job.rail_count());
-  measured.intra = span_of(extremes[0], extremes[1]);
-  measured.inter = span_of(extremes[2], extremes[3]);
+  measured.intra = span_of(gathered(job, std::move(intra)));
+  measured.inter = span_of(gathered(job, std::move(inter)));
   return measured;
 }
 

@@ -15,6 +15,9 @@ namespace paro::tool {
 namespace {
 
 constexpr int kUsageError = 2;
+// Of a rank: beyond any currency and any machine.
+constexpr double kMostMoney = 1e6;
+constexpr double kMostWatts = 1e6;
 
 ho::Status invalid(std::string message) {
   return {ho::StatusCode::kInvalidArgument, std::move(message)};
@@ -67,7 +70,8 @@ void declare_model(CLI::App& app, PlanTexts& texts) {
         "MODEL",
         texts.model,
         "llama-7b, llama-65b, or params=7e9,trainable=4e8,layers=32,sequence=2048 (trainable: "
-        "all of them unless given); llama-7b,trainable=4e8 changes a known one"},
+        "all of them unless given; the rest is frozen, and split like the strategy's "
+        "parameters); llama-7b,trainable=4e8 changes a known one"},
        {"--micro-batch", "N", texts.micro_batch, "samples of a rank in one micro-batch [1]"},
        {"--accumulation", "N", texts.accumulation, "micro-batches of a step [1]"},
        {"--compute-time",
@@ -204,9 +208,10 @@ ho::Status take_prices(const PlanTexts& texts, PlanOptions& options) {
     return {};
   }
   Prices prices;
-  HORING_TRY(take(texts.price, "--price", prices.per_rank_hour, parse_number));
-  HORING_TRY(take(texts.watts, "--watts", prices.watts_per_rank, parse_number));
-  HORING_TRY(take(texts.energy_price, "--energy-price", prices.per_kwh, parse_number));
+  HORING_TRY(take(texts.price, "--price", prices.per_rank_hour, parse_number_up_to, kMostMoney));
+  HORING_TRY(take(texts.watts, "--watts", prices.watts_per_rank, parse_number_up_to, kMostWatts));
+  HORING_TRY(
+      take(texts.energy_price, "--energy-price", prices.per_kwh, parse_number_up_to, kMostMoney));
   if (texts.energy_price && !texts.watts) {
     return invalid("--energy-price takes --watts, which a rank draws, beside it");
   }

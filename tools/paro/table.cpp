@@ -24,6 +24,13 @@ Unit time_unit(double largest) {
   return largest >= 1 ? Unit{"s", 1} : Unit{"ms", 1e-3};
 }
 
+// Columns stay readable where the cluster that is asked about cannot be meant.
+std::string fixed(double value, int digits) {
+  constexpr double kMostShown = 1e9;
+  return std::abs(value) < kMostShown ? fmt::format("{:.{}f}", value, digits)
+                                      : fmt::format("{:.2e}", value);
+}
+
 std::string rate_text(double bytes_per_s) {
   return fmt::format("{:.4g} Gbit/s", bytes_per_s * 8 / 1e9);
 }
@@ -115,14 +122,14 @@ class Table {
   template <typename Value>
   void add_bytes(const char* head, Value value) {
     add(head, false, [&](const StrategyFigures& row) {
-      return fmt::format("{:.2f}", value(row.memory) / memory_.size);
+      return fixed(value(row.memory) / memory_.size, 2);
     });
   }
 
   template <typename Value>
   void add_seconds(const char* head, Value value) {
     add(head, false, [&](const StrategyFigures& row) {
-      return fmt::format("{:.3f}", value(row.time) / time_.size);
+      return fixed(value(row.time) / time_.size, 3);
     });
   }
 
@@ -135,8 +142,9 @@ class Table {
               [](const MemoryNeed& need) { return need.gathered + need.gradient_buffers; });
     add_bytes("need", [](const MemoryNeed& need) { return need.total(); });
     add("fits", false, [&](const StrategyFigures& row) {
-      return row.fits() ? "yes"
-                        : fmt::format("-{:.2f} {}", row.missing_bytes / memory_.size, memory_.name);
+      return row.fits()
+                 ? "yes"
+                 : fmt::format("-{} {}", fixed(row.missing_bytes / memory_.size, 2), memory_.name);
     });
   }
 
@@ -164,13 +172,11 @@ class Table {
     };
     if (options.prices->per_rank_hour > 0 || options.prices->per_kwh > 0) {
       add("cost/Mtoken", false, [&](const StrategyFigures& row) {
-        return fmt::format("{:.4f}", cost(row).money);
+        return fixed(cost(row).money, 4);
       });
     }
     if (options.prices->watts_per_rank > 0) {
-      add("kWh/Mtoken", false, [&](const StrategyFigures& row) {
-        return fmt::format("{:.4f}", cost(row).kwh);
-      });
+      add("kWh/Mtoken", false, [&](const StrategyFigures& row) { return fixed(cost(row).kwh, 4); });
     }
   }
 

@@ -140,6 +140,8 @@ Trial try_strategy(horing::Communicator& job,
   must(runner->check_drift());
   job.all_reduce(std::span<double>(&trial.loss, 1), HO_AVG);
   trial.times = times_of(job, account);
+  trial.steps = training.steps;
+  trial.applied_steps = runner->applied_steps();
   trial.sent = sent_by_all(job, *runner, training.steps);
   const StepTraffic planned(
       runner->plan(),

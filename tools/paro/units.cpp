@@ -14,7 +14,9 @@ namespace paro::tool {
 namespace {
 
 ho::Status refused(std::string_view what, std::string_view text, std::string_view takes) {
-  return {ho::StatusCode::kInvalidArgument, fmt::format("{} '{}': takes {}", what, text, takes)};
+  constexpr size_t kShownBytes = 64;
+  return {ho::StatusCode::kInvalidArgument,
+          fmt::format("{} '{}': takes {}", what, text.substr(0, kShownBytes), takes)};
 }
 
 struct Amount {
@@ -130,6 +132,13 @@ ho::Result<double> parse_number(std::string_view what, std::string_view text) {
     return amount->number;
   }
   return refused(what, text, "a number that is not negative");
+}
+
+ho::Result<double> parse_number_up_to(std::string_view what, std::string_view text, double most) {
+  if (const auto amount = split(text); amount && amount->unit.empty() && amount->number <= most) {
+    return amount->number;
+  }
+  return refused(what, text, fmt::format("a number from 0 to {}", most));
 }
 
 ho::Result<uint32_t> parse_whole(std::string_view what, std::string_view text, uint32_t least) {

@@ -21,6 +21,10 @@ namespace paro::tool {
 [[nodiscard]] ho::Result<double> parse_count(std::string_view what, std::string_view text);
 // "0.31"
 [[nodiscard]] ho::Result<double> parse_number(std::string_view what, std::string_view text);
+// As it, from 0 to `most`.
+[[nodiscard]] ho::Result<double> parse_number_up_to(std::string_view what,
+                                                    std::string_view text,
+                                                    double most);
 // A whole number from `least` on.
 [[nodiscard]] ho::Result<uint32_t> parse_whole(std::string_view what,
                                                std::string_view text,

@@ -6,6 +6,14 @@
 #include <limits>
 
 namespace ho::plugin {
+
+using rail::kMaxCalls;
+using rail::RailCall;
+using rail::Registration;
+using rail::Segment;
+using rail::Window;
+using rail::WindowKind;
+
 namespace {
 
 Status invalid(std::string text) {

@@ -29,16 +29,21 @@ struct CollRequest {
 struct CollBuffer {
   void* data = nullptr;
   size_t byte_count = 0;
-  const Registration* memory = nullptr;
+  const rail::Registration* memory = nullptr;
 };
 
 class CollComm {
  public:
-  explicit CollComm(std::unique_ptr<RailMember> member) : member_(std::move(member)) {}
+  // comm_id: of NCCL's communicator, where it said one.
+  CollComm(std::unique_ptr<rail::RailMember> member, uint64_t comm_id)
+      : comm_id_(comm_id), member_(std::move(member)) {}
+  [[nodiscard]] uint64_t comm_id() const { return comm_id_; }
 
   // NCCL registers one region twice per channel: the same memory is registered once and counted.
-  [[nodiscard]] Result<const Registration*> register_memory(void* data, size_t bytes, int32_t kind);
-  [[nodiscard]] Status deregister(const Registration* memory);
+  [[nodiscard]] Result<const rail::Registration*> register_memory(void* data,
+                                                                  size_t bytes,
+                                                                  int32_t kind);
+  [[nodiscard]] Status deregister(const rail::Registration* memory);
 
   // Each returns the request; nullptr: try again later.
   [[nodiscard]] Result<CollRequest*> all_reduce(
@@ -61,18 +66,21 @@ class CollComm {
  private:
   using Key = std::tuple<const void*, size_t, int32_t>;
   struct Registered {
-    std::unique_ptr<Registration> memory;
+    std::unique_ptr<rail::Registration> memory;
     size_t count = 0;
   };
-  [[nodiscard]] Result<CollRequest*> enter(const RailCall& call, uint64_t delivered_bytes);
-  [[nodiscard]] Status check_window(const Window& window) const;
-  [[nodiscard]] Window window_of(WindowKind kind, uint64_t block_bytes, uint64_t offset) const;
+  [[nodiscard]] Result<CollRequest*> enter(const rail::RailCall& call, uint64_t delivered_bytes);
+  [[nodiscard]] Status check_window(const rail::Window& window) const;
+  [[nodiscard]] rail::Window window_of(rail::WindowKind kind,
+                                       uint64_t block_bytes,
+                                       uint64_t offset) const;
 
+  uint64_t comm_id_;
   // Last to go: registrations end on its connections.
-  std::unique_ptr<RailMember> member_;
+  std::unique_ptr<rail::RailMember> member_;
   std::mutex mutex_;
   std::map<Key, Registered> registered_;
-  std::array<CollRequest, kMaxCalls> requests_;
+  std::array<CollRequest, rail::kMaxCalls> requests_;
 };
 
 }  // namespace ho::plugin

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ho::plugin {
+namespace ho::plugin::rail {
 
 RailCall* Calls::room() {
   const uint64_t next = entered_.load(std::memory_order_relaxed);
@@ -48,4 +48,4 @@ void Calls::pass_complete() {
   first_.store(first, std::memory_order_release);
 }
 
-}  // namespace ho::plugin
+}  // namespace ho::plugin::rail

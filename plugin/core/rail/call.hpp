@@ -10,7 +10,7 @@
 #include "base/dtype.hpp"
 #include "core/rail/window.hpp"
 
-namespace ho::plugin {
+namespace ho::plugin::rail {
 
 // Memory that every lane's connections know: what the driver gave for it, by lane.
 struct Registration {
@@ -93,4 +93,4 @@ class Calls final : public EnteredWindows {
   std::atomic<uint64_t> first_{0};
 };
 
-}  // namespace ho::plugin
+}  // namespace ho::plugin::rail

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace ho::plugin {
+namespace ho::plugin::rail {
 namespace {
 
 // Offsets: magic 0, version 8, family 12, port 14, id 16, secret 24, address 56, scope 72,
@@ -92,4 +92,4 @@ Result<RailHandle> decode_handle(std::span<const std::byte, kHandleBytes> bytes)
   return handle;
 }
 
-}  // namespace ho::plugin
+}  // namespace ho::plugin::rail

@@ -12,7 +12,7 @@
 #include "core/net_driver.hpp"
 #include "os/socket.hpp"
 
-namespace ho::plugin {
+namespace ho::plugin::rail {
 
 struct RailHandle {
   uint64_t id = 0;  // random: NCCL does not promise that handles come in the order of ranks
@@ -26,4 +26,4 @@ using HandleBytes = std::array<std::byte, kHandleBytes>;
 // kMismatch: of ours, but of another version. kProtocol: malformed.
 [[nodiscard]] Result<RailHandle> decode_handle(std::span<const std::byte, kHandleBytes> bytes);
 
-}  // namespace ho::plugin
+}  // namespace ho::plugin::rail

@@ -10,7 +10,7 @@
 
 #include "reduce/reduce.hpp"
 
-namespace ho::plugin {
+namespace ho::plugin::rail {
 namespace {
 
 // Deterministic order makes tags needless; they show a plugin that breaks it.
@@ -226,4 +226,4 @@ Result<bool> Lane::end_sends(Calls& calls) {
   return any;
 }
 
-}  // namespace ho::plugin
+}  // namespace ho::plugin::rail

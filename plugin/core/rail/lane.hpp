@@ -13,7 +13,7 @@
 #include "core/rail/call.hpp"
 #include "core/rail/window.hpp"
 
-namespace ho::plugin {
+namespace ho::plugin::rail {
 
 // Messages under way in each direction of a lane.
 inline constexpr size_t kLaneDepth = 4;
@@ -105,4 +105,4 @@ class Lane {
   std::optional<Place> received_;  // all messages up to this one
 };
 
-}  // namespace ho::plugin
+}  // namespace ho::plugin::rail

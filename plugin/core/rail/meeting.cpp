@@ -11,7 +11,7 @@
 #include "os/clock.hpp"
 #include "os/random_bytes.hpp"
 
-namespace ho::plugin {
+namespace ho::plugin::rail {
 namespace {
 
 using Blob = std::vector<std::byte>;
@@ -324,4 +324,4 @@ RailMember::~RailMember() {
   plane_.reset();
 }
 
-}  // namespace ho::plugin
+}  // namespace ho::plugin::rail

@@ -21,7 +21,7 @@
 #include "core/rail/ring.hpp"
 #include "os/fd.hpp"
 
-namespace ho::plugin {
+namespace ho::plugin::rail {
 
 // A member before the meeting.
 struct RailListener {
@@ -64,4 +64,4 @@ class RailMember {
   std::unique_ptr<RailRing> ring_;
 };
 
-}  // namespace ho::plugin
+}  // namespace ho::plugin::rail

@@ -15,7 +15,7 @@
 
 #include "base/log.hpp"
 
-namespace ho::plugin {
+namespace ho::plugin::rail {
 namespace {
 
 constexpr std::chrono::microseconds kLongestPause{50};
@@ -281,4 +281,4 @@ void RailRing::run() {
   }
 }
 
-}  // namespace ho::plugin
+}  // namespace ho::plugin::rail

@@ -19,7 +19,7 @@
 #include "os/event_fd.hpp"
 #include "os/fd.hpp"
 
-namespace ho::plugin {
+namespace ho::plugin::rail {
 
 // Lanes of reductions first, then those of broadcasts.
 inline constexpr size_t kLaneCount = 2 * size_t{kOwnerLanes};
@@ -113,4 +113,4 @@ class RailRing {
   std::thread thread_;
 };
 
-}  // namespace ho::plugin
+}  // namespace ho::plugin::rail

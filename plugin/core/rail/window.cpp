@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ho::plugin {
+namespace ho::plugin::rail {
 namespace {
 
 uint64_t pieces_of(uint64_t byte_count, uint64_t piece_bytes) {
@@ -105,4 +105,4 @@ uint64_t message_count(const Window& window, uint32_t self, uint64_t piece_bytes
   return count;
 }
 
-}  // namespace ho::plugin
+}  // namespace ho::plugin::rail

@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace ho::plugin {
+namespace ho::plugin::rail {
 
 inline constexpr uint32_t kOwnerLanes = 4;
 
@@ -106,4 +106,4 @@ class Walk {
 // How many messages a member sends and receives for a window, on all lanes.
 [[nodiscard]] uint64_t message_count(const Window& window, uint32_t self, uint64_t piece_bytes);
 
-}  // namespace ho::plugin
+}  // namespace ho::plugin::rail

@@ -66,7 +66,7 @@ const BadOption kBadOptions[] = {
     {"unknown strategy ''", [](auto& o) { o.strategy = ""; }},
     {"strategy GGN: the optimizer state is held by every rank",
      [](auto& o) { o.strategy = "GGN"; }},
-    {"frozen is 3; see paro_scope", [](auto& o) { o.frozen = enumerator<paro_scope>(3); }},
+    {"frozen is 4; see paro_scope", [](auto& o) { o.frozen = enumerator<paro_scope>(4); }},
     {"frozen is -1; see paro_scope", [](auto& o) { o.frozen = enumerator<paro_scope>(-1); }},
     {"at least one of each", [](auto& o) { o.micro_batches = 0; }},
     {"at most 2^20 actions", [](auto& o) { o.micro_batches = UINT32_MAX; }},
@@ -78,6 +78,12 @@ const BadOption kBadOptions[] = {
     {"not int8", [](auto& o) { o.gradient_dtype = HO_INT8; }},
     {"optimizer is 3; see paro_optimizer",
      [](auto& o) { o.optimizer = enumerator<paro_optimizer>(3); }},
+    {"narrow_sums is 2", [](auto& o) { o.narrow_sums = 2; }},
+    {"a learning rate that is not a number",
+     [](auto& o) {
+       o.optimizer = PARO_OPTIMIZER_CUSTOM;
+       o.custom = {[](const paro_shard*, void*) { return 0; }, nullptr, NAN};
+     }},
     {"custom.function is null", [](auto& o) { o.optimizer = PARO_OPTIMIZER_CUSTOM; }},
     {"Sgd: momentum is 1", [](auto& o) { o.sgd.momentum = 1; }},
     {"AdamW: beta1", [](auto& o) { o.optimizer = PARO_OPTIMIZER_ADAMW, o.adamw.beta1 = NAN; }},
@@ -179,6 +185,7 @@ TEST_CASE("ranks that differ are refused on every rank") {
       {"alignment", [](auto& o) { o.alignment = 8; }},
       {"parameter type", [](auto& o) { o.parameter_dtype = HO_BFLOAT16; }},
       {"gradient type", [](auto& o) { o.gradient_dtype = HO_FLOAT16; }},
+      {"narrow_sums", [](auto& o) { o.narrow_sums = 1; }},
       {"optimizer", [](auto& o) { o.sgd.learning_rate = 1; }},
       {"optimizer", [](auto& o) { o.optimizer = PARO_OPTIMIZER_ADAMW; }},
       {"loss scale", [](auto& o) { o.loss_scale.scaling = PARO_SCALING_DYNAMIC; }},

@@ -131,6 +131,10 @@ TEST_CASE("arguments that cannot be are named") {
       {&PlanTexts::bytes, "2,x,12", "--bytes 'x': takes a number"},
       {&PlanTexts::cluster, "/no/such", "--cluster /no/such: cannot be read"},
       {&PlanTexts::price, "-2", "--price '-2': takes a number"},
+      {&PlanTexts::price, "1e308", "--price '1e308': takes a number from 0 to 1000000"},
+      {&PlanTexts::price, "nan", "--price 'nan': takes a number"},
+      {&PlanTexts::watts, "1e7", "--watts '1e7': takes a number from 0 to 1000000"},
+      {&PlanTexts::energy_price, "inf", "--energy-price 'inf': takes a number"},
       {&PlanTexts::energy_price, "0.3", "--energy-price takes --watts"}};
   for (const Case& bad : cases) {
     PlanTexts texts = usual();

@@ -123,6 +123,19 @@ TEST_CASE("the table marks, measures and says why") {
   CHECK(line_with(text, "why: ").find("IIG takes") != std::string::npos);
 }
 
+TEST_CASE("the table stays readable where figures cannot be meant") {
+  Report report = report_for("80GB", true);
+  report.options.request.bytes.optimizer = 1e18;
+  report.options.request.links.inter_bytes_per_s = 1;
+  auto recommendation = recommend(report.options.request);
+  REQUIRE(recommendation.ok());
+  report.recommendation = *recommendation;
+  const std::string row = line_with(table_text(report), "   NNN");
+  INFO(row);
+  CHECK(row.find("e+") != std::string::npos);
+  CHECK(row.size() < 250);
+}
+
 TEST_CASE("the table where nothing fits") {
   const std::string text = table_text(report_for("16GB", false));
   CHECK(line_with(text, "recommended:") == "recommended: none");

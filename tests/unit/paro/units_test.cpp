@@ -81,11 +81,24 @@ TEST_CASE("counts and numbers") {
   check_refused(parse_count, {"", "0", "-7e9", "7Q", "inf"});
   check_values(parse_number, {{"0.31", 0.31}, {"0", 0}});
   check_refused(parse_number, {"", "1x", "-1"});
+  CHECK(*parse_number_up_to("--x", "10", 10) == 10);
+  for (const char* text : {"10.1", "nan", "inf", "-1", "1s", "", "1e999"}) {
+    INFO(text);
+    const auto refused = parse_number_up_to("--x", text, 10);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.status().message().find("takes a number from 0 to 10") != std::string::npos);
+  }
   CHECK(*parse_whole("--x", "8", 1) == 8);
   for (const char* text : {"0", "-1", "1.5", "", "4294967296", "8x"}) {
     INFO(text);
     CHECK_FALSE(parse_whole("--x", text, 1).ok());
   }
+}
+
+TEST_CASE("an error repeats the beginning of a long text") {
+  const auto refused = parse_size("--x", std::string(100000, 'x'));
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.status().message().size() < 200);
 }
 
 TEST_CASE("models by name") {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "catch.hpp"
@@ -118,13 +119,46 @@ TEST_CASE("a storage finds elements by their place in the whole") {
   CHECK(storage->at(59) == storage->at(10) + 58);
 }
 
+TEST_CASE("sums are rounded where they lie, and are fp32 again when they begin anew") {
+  HostMemory memory;
+  Ledger ledger(memory);
+  const auto partition = Partition::make(shape("3+1"), 60, 1);
+  auto storage = Storage::make(ledger,
+                               Purpose::kGradients,
+                               *partition,
+                               Scope::kWorld,
+                               ho::GlobalRank(3),
+                               ho::DType::kFloat32);
+  REQUIRE(storage.ok());
+  for (const Range& range : storage->ranges()) {
+    for (uint64_t i = range.begin; i < range.end; ++i) {
+      *reinterpret_cast<float*>(storage->at(i)) = static_cast<float>(i) + 1.0F / 1024;
+    }
+  }
+  storage->round_to(ho::DType::kBfloat16);
+  CHECK(storage->dtype() == ho::DType::kBfloat16);
+  CHECK(storage->at(59) == storage->at(10) + 58);
+  for (const uint64_t i : {10U, 19U, 30U, 59U}) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, storage->at(i), sizeof(bits));
+    CHECK(std::bit_cast<float>(static_cast<uint32_t>(bits) << 16U) == static_cast<float>(i));
+  }
+  storage->zero();
+  CHECK(storage->dtype() == ho::DType::kFloat32);
+  CHECK(storage->at(59) == storage->at(10) + 116);
+}
+
 TEST_CASE("what is needed is what is allocated, on every rank") {
   const std::vector<UnitShape> units{{"a", 97, 31}, {"one", 1, 0}, {"none", 0, 0}, {"f", 0, 12}};
   for (const char* groups : {"1x1", "2x2", "3+1", "1+1+2"}) {
     for (const Strategy& strategy : all_strategies()) {
       const auto layouts = lay_out(units, shape(groups), 4);
-      StateShape states{
-          strategy, strategy.parameters, ho::DType::kBfloat16, ho::DType::kFloat32, 3};
+      StateShape states{strategy,
+                        strategy.parameters,
+                        ho::DType::kBfloat16,
+                        ho::DType::kBfloat16,
+                        ho::DType::kFloat32,
+                        3};
       uint64_t most = 0;
       for (uint32_t rank = 0; rank < shape(groups).world_size(); ++rank) {
         const MemoryUse use = needed(states, *layouts, ho::GlobalRank(rank));

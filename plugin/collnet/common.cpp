@@ -1,0 +1,132 @@
+#include "collnet/common.hpp"
+
+namespace ho::plugin::every_coll_net {
+namespace {
+
+using nccl_abi::DataType;
+using nccl_abi::ReduceOp;
+using nccl_abi::Result;
+
+Reply one_window(int part_count, const CollNet::Part& window, size_t window_bytes) {
+  if (part_count == 1 && window_bytes <= window.bytes) {
+    return Reply::kSuccess;
+  }
+  logger().warn("CollNet: {} parts, the first of {} bytes, for a window of {} bytes",
+                part_count,
+                window.bytes,
+                window_bytes);
+  return Reply::kInvalidArgument;
+}
+
+}  // namespace
+
+Result devices(int* count) {
+  return guarded([&] { return coll_net().device_count(count); });
+}
+
+Result connect(void* handles[], int ranks, int rank, void* listener, void** group) {
+  return guarded([&] { return coll_net().connect(handles, ranks, rank, listener, group); });
+}
+
+Result reduce_support(DataType type, ReduceOp op, int* supported) {
+  return guarded([&] {
+    *supported = CollNet::reduces(static_cast<int>(type), static_cast<int>(op)) ? 1 : 0;
+    return Reply::kSuccess;
+  });
+}
+
+Result register_memory(void* group, void* data, size_t size, int type, void** memory) {
+  return guarded([&] { return coll_net().register_memory(group, data, size, type, memory); });
+}
+
+Result deregister(void* group, void* memory) {
+  return guarded([&] { return coll_net().deregister(group, memory); });
+}
+
+// Only GPU memory needs one.
+Result iflush(void* /*group*/, void* /*data*/, int /*size*/, void* /*memory*/, void** request) {
+  *request = nullptr;
+  return Result::kSuccess;
+}
+
+Result test(void* request, int* done, int* size) {
+  return guarded([&] { return coll_net().test(request, done, size); });
+}
+
+Result close_group(void* group) {
+  return guarded([&] { return coll_net().close_comm(group); });
+}
+
+Result close_listen(void* listener) {
+  return guarded([&] { return coll_net().close_listen(listener); });
+}
+
+Result iallreduce(void* group,
+                  void* send,
+                  void* receive,
+                  size_t count,
+                  DataType type,
+                  ReduceOp op,
+                  void* send_memory,
+                  void* receive_memory,
+                  void** request) {
+  return guarded([&] {
+    return coll_net().all_reduce(group,
+                                 {send, 0, send_memory},
+                                 {receive, 0, receive_memory},
+                                 count,
+                                 static_cast<int>(type),
+                                 static_cast<int>(op),
+                                 request);
+  });
+}
+
+Result iallgather(void* group,
+                  void* send,
+                  int part_count,
+                  const CollNet::Part& window,
+                  size_t bytes_per_rank,
+                  size_t window_offset,
+                  size_t window_bytes,
+                  void* send_memory,
+                  void** request) {
+  return guarded([&] {
+    const Reply reply = one_window(part_count, window, window_bytes);
+    return reply != Reply::kSuccess
+               ? reply
+               : coll_net().all_gather(group,
+                                       {send, 0, send_memory},
+                                       {window.data, window_bytes, window.memory},
+                                       bytes_per_rank,
+                                       window_offset,
+                                       request);
+  });
+}
+
+Result ireducescatter(void* group,
+                      int part_count,
+                      const CollNet::Part& window,
+                      void* receive,
+                      size_t bytes_per_rank,
+                      size_t window_offset,
+                      size_t window_bytes,
+                      DataType type,
+                      ReduceOp op,
+                      void* receive_memory,
+                      void** request) {
+  return guarded([&] {
+    const Reply reply = one_window(part_count, window, window_bytes);
+    return reply != Reply::kSuccess
+               ? reply
+               : coll_net().reduce_scatter(group,
+                                           {window.data, window_bytes, window.memory},
+                                           {receive, 0, receive_memory},
+                                           bytes_per_rank,
+                                           window_offset,
+                                           static_cast<int>(type),
+                                           static_cast<int>(op),
+                                           request);
+  });
+}
+
+}  // namespace ho::plugin::every_coll_net

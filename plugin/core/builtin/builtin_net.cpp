@@ -1,0 +1,291 @@
+#include "core/builtin/builtin_net.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "base/env.hpp"
+#include "base/log.hpp"
+#include "core/builtin/recv_comm.hpp"
+#include "core/builtin/send_comm.hpp"
+
+namespace ho::plugin {
+namespace {
+
+Reply answer(const Status& status) {
+  if (!status.ok()) {
+    logger().error("{}", status.message());
+  }
+  return reply_of(status.code());
+}
+
+std::span<std::byte, kHandleBytes> handle_bytes(void* handle) {
+  return std::span<std::byte, kHandleBytes>(static_cast<std::byte*>(handle), kHandleBytes);
+}
+
+}  // namespace
+
+Result<BuiltinConfig> BuiltinConfig::from_environment() {
+  static_assert(env::kTcpStreams.range->most <= kMostStreams, "all can be opened");
+  BuiltinConfig config;
+  HORING_ASSIGN(config.key, JobKey::from_environment());
+  HORING_ASSIGN(const uint64_t timeout_ms, env::number(env::kConnectTimeoutMs));
+  HORING_ASSIGN(const uint64_t streams, env::number(env::kTcpStreams));
+  config.options.connect_timeout = std::chrono::milliseconds(timeout_ms);
+  config.options.streams = static_cast<uint32_t>(streams);
+  HORING_ASSIGN(config.devices, discover_devices());
+  return config;
+}
+
+Result<std::unique_ptr<BuiltinNet>> BuiltinNet::create(BuiltinConfig config) {
+  if (config.key == nullptr) {
+    return Status(StatusCode::kInternal, "a network without a key object");
+  }
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
+  return std::unique_ptr<BuiltinNet>(new BuiltinNet(std::move(config)));
+}
+
+BuiltinNet::BuiltinNet(BuiltinConfig config) : config_(std::move(config)) {}
+BuiltinNet::~BuiltinNet() = default;
+
+bool BuiltinNet::has_device(int32_t device) const {
+  return device >= 0 && static_cast<size_t>(device) < config_.devices.size();
+}
+
+bool BuiltinNet::knows(void* context) {
+  const std::lock_guard lock(mutex_);
+  return context == nullptr || contexts_.contains(context);
+}
+
+void* BuiltinNet::keep(std::unique_ptr<Comm> comm) {
+  Comm* const key = comm.get();
+  const std::lock_guard lock(mutex_);
+  comms_[key] = std::move(comm);
+  return key;
+}
+
+std::unique_ptr<Comm> BuiltinNet::take(void* comm) {
+  const std::lock_guard lock(mutex_);
+  auto node = comms_.extract(comm);
+  return node.empty() ? nullptr : std::move(node.mapped());
+}
+
+Reply BuiltinNet::open(uint64_t comm_id, int32_t /*traffic_class*/, void** context) {
+  auto made = std::make_unique<Context>();
+  made->comm_id = comm_id;
+  *context = made.get();
+  const std::lock_guard lock(mutex_);
+  contexts_[*context] = std::move(made);
+  return Reply::kSuccess;
+}
+
+// NCCL also closes what it never opened, with null, when another network's opening failed.
+Reply BuiltinNet::close(void* context) {
+  pending_.remove_all(context);
+  const std::lock_guard lock(mutex_);
+  contexts_.erase(context);
+  return Reply::kSuccess;
+}
+
+Reply BuiltinNet::device_count(int32_t* count) {
+  *count = static_cast<int32_t>(config_.devices.size());
+  return Reply::kSuccess;
+}
+
+Reply BuiltinNet::properties(int32_t device, DeviceProperties* properties) {
+  if (!has_device(device)) {
+    return Reply::kInvalidArgument;
+  }
+  *properties = config_.devices[static_cast<size_t>(device)].properties;
+  return Reply::kSuccess;
+}
+
+Reply BuiltinNet::listen(void* context, int32_t device, void* handle, void** listener) {
+  *listener = nullptr;
+  if (!has_device(device) || !knows(context)) {
+    return Reply::kInvalidArgument;
+  }
+  const BuiltinDevice& chosen = config_.devices[static_cast<size_t>(device)];
+  auto made = Listener::open(chosen, *config_.key, config_.options);
+  if (!made.ok()) {
+    return answer(made.status().with_context("device " + chosen.properties.name));
+  }
+  encode((*made)->handle(), handle_bytes(handle));
+  *listener = made->get();
+  const std::lock_guard lock(mutex_);
+  listeners_[*listener] = *std::move(made);
+  return Reply::kSuccess;
+}
+
+Result<std::shared_ptr<Connector>> BuiltinNet::begin_connect(
+    const PendingConnects::Key& key, std::span<std::byte, kHandleBytes> handle) {
+  HORING_ASSIGN(const Handle checked, decode_handle(handle));
+  const BuiltinDevice& device = config_.devices[static_cast<size_t>(key.device)];
+  HORING_ASSIGN(std::unique_ptr<Connector> started,
+                Connector::start(device, checked, *config_.key, config_.options));
+  std::shared_ptr<Connector> connector = std::move(started);
+  HORING_ASSIGN(const uint64_t id, pending_.add(key, connector));
+  set_local_id(handle, id);
+  return connector;
+}
+
+Reply BuiltinNet::connect(
+    void* context, int32_t device, void* handle, void** comm, void** device_handle) {
+  *comm = nullptr;
+  if (device_handle != nullptr) {
+    *device_handle = nullptr;
+  }
+  if (!has_device(device) || !knows(context)) {
+    return Reply::kInvalidArgument;
+  }
+  const auto bytes = handle_bytes(handle);
+  PendingConnects::Key key;
+  key.context = context;
+  key.device = device;
+  std::copy_n(bytes.begin(), key.handle.size(), key.handle.begin());
+  std::shared_ptr<Connector> connector = pending_.find(local_id(bytes), key);
+  if (connector == nullptr) {
+    auto begun = begin_connect(key, bytes);
+    if (!begun.ok()) {
+      return answer(begun.status());
+    }
+    connector = *std::move(begun);
+  }
+  auto made = connector->step();
+  if (made.ok() && *made == nullptr) {
+    return Reply::kSuccess;
+  }
+  pending_.remove(local_id(bytes));
+  set_local_id(bytes, 0);
+  if (!made.ok()) {
+    return answer(made.status());
+  }
+  *comm = keep(*std::move(made));
+  return Reply::kSuccess;
+}
+
+Reply BuiltinNet::accept(void* listener, void** comm, void** device_handle) {
+  *comm = nullptr;
+  if (device_handle != nullptr) {
+    *device_handle = nullptr;
+  }
+  auto made = static_cast<Listener*>(listener)->accept();
+  if (!made.ok()) {
+    return answer(made.status());
+  }
+  if (*made != nullptr) {
+    *comm = keep(*std::move(made));
+  }
+  return Reply::kSuccess;
+}
+
+Reply BuiltinNet::close_send(void* comm) {
+  const std::unique_ptr<Comm> taken = take(comm);
+  if (taken == nullptr) {
+    return Reply::kInvalidArgument;
+  }
+  // What was reported as sent arrives.
+  taken->finish();
+  return Reply::kSuccess;
+}
+
+Reply BuiltinNet::close_recv(void* comm) {
+  const std::unique_ptr<Comm> taken = take(comm);
+  return taken == nullptr ? Reply::kInvalidArgument : Reply::kSuccess;
+}
+
+Reply BuiltinNet::close_listen(void* listener) {
+  const std::lock_guard lock(mutex_);
+  return listeners_.erase(listener) == 0 ? Reply::kInvalidArgument : Reply::kSuccess;
+}
+
+Reply BuiltinNet::register_memory(
+    void* /*comm*/, void* /*data*/, size_t /*bytes*/, int32_t kind, void** memory) {
+  *memory = nullptr;
+  if (kind != kHostMemory) {
+    logger().error("the builtin network moves host memory only, not memory of kind {}", kind);
+    return Reply::kInvalidUsage;
+  }
+  *memory = &memory_token_;
+  return Reply::kSuccess;
+}
+
+// NOLINTNEXTLINE(readability-function-size): NCCL's parameters
+Reply BuiltinNet::register_dma_buf(void* /*comm*/,
+                                   void* /*data*/,
+                                   size_t /*bytes*/,
+                                   int32_t /*kind*/,
+                                   uint64_t /*offset*/,
+                                   int32_t /*fd*/,
+                                   void** memory) {
+  *memory = nullptr;
+  logger().error("the builtin network moves host memory only, no DMA buffers");
+  return Reply::kInvalidUsage;
+}
+
+Reply BuiltinNet::deregister(void* /*comm*/, void* /*memory*/) {
+  return Reply::kSuccess;
+}
+
+// NOLINTNEXTLINE(readability-function-size): NCCL's parameters
+Reply BuiltinNet::isend(void* comm,
+                        void* data,
+                        size_t bytes,
+                        int32_t tag,
+                        void* /*memory*/,
+                        void* /*profile*/,
+                        void** request) {
+  Request* made = nullptr;
+  const Reply reply = static_cast<SendComm*>(static_cast<Comm*>(comm))
+                          ->isend({static_cast<const std::byte*>(data), bytes}, tag, &made);
+  *request = made;
+  return reply;
+}
+
+// kOptionalCompletion changes nothing: the request is given out as ever.
+// NOLINTNEXTLINE(readability-function-size): NCCL's parameters
+Reply BuiltinNet::irecv(void* comm,
+                        int32_t count,
+                        void** data,
+                        const size_t* bytes,
+                        const int32_t* tags,
+                        void** /*memories*/,
+                        void** /*profiles*/,
+                        void** request) {
+  *request = nullptr;
+  if (count < 1 || static_cast<uint32_t>(count) > kMostReceives) {
+    return Reply::kInvalidArgument;
+  }
+  std::array<RecvComm::Room, kMostReceives> rooms{};
+  const std::span used = std::span(rooms).first(static_cast<size_t>(count));
+  for (size_t i = 0; i < used.size(); ++i) {
+    used[i] = {static_cast<std::byte*>(data[i]), bytes[i], tags[i]};
+  }
+  Request* made = nullptr;
+  const Reply reply = static_cast<RecvComm*>(static_cast<Comm*>(comm))->irecv(used, &made);
+  *request = made;
+  return reply;
+}
+
+// The kernel has copied into host memory before a receive completes, so there is nothing to flush:
+// NCCL takes success without a request for a flush that has ended already.
+Reply BuiltinNet::iflush(void* /*comm*/,
+                         int32_t /*count*/,
+                         void** /*data*/,
+                         const int32_t* /*bytes*/,
+                         void** /*memories*/,
+                         void** request) {
+  *request = nullptr;
+  return Reply::kSuccess;
+}
+
+Reply BuiltinNet::test(void* request, int32_t* done, int32_t* sizes) {
+  auto* const tested = static_cast<Request*>(request);
+  return tested->comm->test(*tested, done, sizes);
+}
+
+int BuiltinNet::progress_fd(void* comm) const {
+  return static_cast<Comm*>(comm)->progress_fd();
+}
+
+}  // namespace ho::plugin

@@ -1,0 +1,106 @@
+// The network that comes with the plugin: TCP between this host's interfaces and the other hosts',
+// authenticated, host memory only. No thread of its own: progress is made in isend, irecv and test.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "auth/job_key.hpp"
+#include "base/status.hpp"
+#include "core/builtin/devices.hpp"
+#include "core/builtin/listener.hpp"
+#include "core/builtin/net_options.hpp"
+#include "core/builtin/pending_connects.hpp"
+#include "core/net_driver.hpp"
+
+namespace ho::plugin {
+
+struct BuiltinConfig {
+  std::vector<BuiltinDevice> devices;
+  std::shared_ptr<const JobKey> key;
+  NetOptions options;
+  // This host's devices, job key, HORING_CONNECT_TIMEOUT_MS and HORING_TCP_STREAMS.
+  [[nodiscard]] static Result<BuiltinConfig> from_environment();
+};
+
+class BuiltinNet final : public NetDriver {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<BuiltinNet>> create(BuiltinConfig config);
+  BuiltinNet(const BuiltinNet&) = delete;
+  BuiltinNet& operator=(const BuiltinNet&) = delete;
+  ~BuiltinNet() override;
+
+  [[nodiscard]] const char* name() const override { return "HO-Ring"; }
+
+  // A context is not needed: calls with none are those of NCCL versions that know none.
+  [[nodiscard]] Reply open(uint64_t comm_id, int32_t traffic_class, void** context) override;
+  [[nodiscard]] Reply close(void* context) override;
+  [[nodiscard]] Reply device_count(int32_t* count) override;
+  [[nodiscard]] Reply properties(int32_t device, DeviceProperties* properties) override;
+  [[nodiscard]] Reply listen(void* context, int32_t device, void* handle, void** listener) override;
+  [[nodiscard]] Reply connect(
+      void* context, int32_t device, void* handle, void** comm, void** device_handle) override;
+  [[nodiscard]] Reply accept(void* listener, void** comm, void** device_handle) override;
+  [[nodiscard]] Reply close_send(void* comm) override;
+  [[nodiscard]] Reply close_recv(void* comm) override;
+  [[nodiscard]] Reply close_listen(void* listener) override;
+  [[nodiscard]] Reply register_memory(
+      void* comm, void* data, size_t bytes, int32_t kind, void** memory) override;
+  [[nodiscard]] Reply register_dma_buf(void* comm,
+                                       void* data,
+                                       size_t bytes,
+                                       int32_t kind,
+                                       uint64_t offset,
+                                       int32_t fd,
+                                       void** memory) override;
+  [[nodiscard]] Reply deregister(void* comm, void* memory) override;
+  [[nodiscard]] Reply isend(void* comm,
+                            void* data,
+                            size_t bytes,
+                            int32_t tag,
+                            void* memory,
+                            void* profile,
+                            void** request) override;
+  [[nodiscard]] Reply irecv(void* comm,
+                            int32_t count,
+                            void** data,
+                            const size_t* bytes,
+                            const int32_t* tags,
+                            void** memories,
+                            void** profiles,
+                            void** request) override;
+  [[nodiscard]] Reply iflush(void* comm,
+                             int32_t count,
+                             void** data,
+                             const int32_t* bytes,
+                             void** memories,
+                             void** request) override;
+  [[nodiscard]] Reply test(void* request, int32_t* done, int32_t* sizes) override;
+  [[nodiscard]] int progress_fd(void* comm) const override;
+
+ private:
+  explicit BuiltinNet(BuiltinConfig config);
+  [[nodiscard]] bool has_device(int32_t device) const;
+  [[nodiscard]] bool knows(void* context);
+  [[nodiscard]] std::unique_ptr<Comm> take(void* comm);
+  void* keep(std::unique_ptr<Comm> comm);
+  [[nodiscard]] Result<std::shared_ptr<Connector>> begin_connect(
+      const PendingConnects::Key& key, std::span<std::byte, kHandleBytes> handle);
+
+  BuiltinConfig config_;
+  PendingConnects pending_;
+  // What registration gives out: host memory needs none.
+  char memory_token_ = 0;
+
+  struct Context {
+    uint64_t comm_id = 0;
+  };
+  std::mutex mutex_;
+  std::unordered_map<const void*, std::unique_ptr<Context>> contexts_;
+  std::unordered_map<const void*, std::unique_ptr<Listener>> listeners_;
+  std::unordered_map<const void*, std::unique_ptr<Comm>> comms_;
+};
+
+}  // namespace ho::plugin

@@ -1,0 +1,175 @@
+#include "core/builtin/comm.hpp"
+
+#include <spdlog/fmt/fmt.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/log.hpp"
+#include "os/clock.hpp"
+
+namespace ho::plugin {
+namespace {
+
+constexpr int64_t kCheckNs = 1'000'000'000;
+// In the past: the poller's descriptor becomes readable at once.
+constexpr int64_t kAtOnce = 1;
+constexpr std::chrono::seconds kFarewell{1};
+
+}  // namespace
+
+Result<Wires> make_wires(std::string device,
+                         std::string peer,
+                         std::vector<std::unique_ptr<tcp::Socket>> sockets) {
+  Wires wires;
+  wires.device = std::move(device);
+  wires.peer = std::move(peer);
+  HORING_ASSIGN(wires.poller, tcp::Poller::create());
+  for (auto& socket : sockets) {
+    HORING_TRY(wires.poller->add(*socket));
+    wires.lanes.push_back(std::make_unique<NetLane>(std::move(socket)));
+  }
+  return wires;
+}
+
+Comm::Comm(Wires wires) : wires_(std::move(wires)) {}
+
+Reply Comm::test(Request& request, int32_t* done, int32_t* sizes) {
+  *done = 0;
+  if (request.state != Request::State::kComplete) {
+    progress();
+  }
+  if (request.state == Request::State::kComplete) {
+    *done = 1;
+    for (uint32_t i = 0; sizes != nullptr && i < request.count; ++i) {
+      sizes[i] = static_cast<int32_t>(request.sizes.at(i));  // NCCL's type
+    }
+    request.state = Request::State::kFree;
+    --unreported_;
+    note_news();
+  }
+  settle();
+  return *done == 0 && failed() ? failure() : Reply::kSuccess;
+}
+
+int Comm::progress_fd() {
+  if (!watched_) {
+    watched_ = true;
+    // Whatever happened before is found by the first look.
+    wires_.poller->wake_at(kAtOnce);
+  }
+  return wires_.poller->fd();
+}
+
+void Comm::progress() {
+  if (failed()) {
+    return;
+  }
+  more_ = false;
+  const Result<bool> timer = wires_.poller->poll();
+  Status status = timer.status();
+  if (status.ok() && *timer) {
+    status = tick();
+  }
+  if (status.ok()) {
+    status = advance();
+  }
+  if (!status.ok()) {
+    fail(status);
+  }
+}
+
+Status Comm::tick() {
+  if (!check_due_) {
+    return {};
+  }
+  const int64_t now = now_ns();
+  if (now < next_check_ns_) {
+    return {};
+  }
+  check_due_ = active_ > 0;
+  next_check_ns_ = now + kCheckNs;
+  return check_due_ ? check(now) : Status();
+}
+
+Status Comm::check(int64_t /*now_ns*/) {
+  for (const auto& lane : wires_.lanes) {
+    HORING_TRY(lane->stream().check_alive());
+  }
+  return {};
+}
+
+void Comm::begin(Request& request) {
+  request.comm = this;
+  request.state = Request::State::kActive;
+  ++active_;
+  if (!check_due_) {
+    check_due_ = true;
+    next_check_ns_ = now_ns() + kCheckNs;
+  }
+}
+
+void Comm::complete(Request& request) {
+  request.state = Request::State::kComplete;
+  --active_;
+  ++unreported_;
+}
+
+void Comm::fail(const Status& status) {
+  std::string what = oldest();
+  if (!what.empty()) {
+    what.insert(0, ", ");
+  }
+  failure_ =
+      status.with_context(fmt::format("device {}, peer {}{}", wires_.device, wires_.peer, what));
+  // The peer is to notice soon, after what is on its way already.
+  for (const auto& lane : wires_.lanes) {
+    ::shutdown(lane->socket().fd.get(), SHUT_WR);
+  }
+  if (active_ > 0) {
+    static_cast<void>(failure());
+  }
+  wires_.poller->wake_at(kAtOnce);
+}
+
+Reply Comm::failure() {
+  if (!logged_) {
+    logged_ = true;
+    logger().error("{}", failure_.message());
+  }
+  return reply_of(failure_.code());
+}
+
+void Comm::settle() {
+  if (watched_ && (unreported_ > 0 || more_ || (again_ && news_))) {
+    wires_.poller->wake_at(kAtOnce);
+  } else if (check_due_) {
+    wires_.poller->wake_at(next_check_ns_);  // does nothing where that is set already
+  }
+  news_ = news_ && again_;
+}
+
+void Comm::finish() {
+  // After a mismatch the notice of it is still on its way.
+  if (!failure_.ok() && failure_.code() != StatusCode::kMismatch) {
+    return;
+  }
+  // A caller that leaves requests behind gives up: then the kernel does what it can.
+  const Deadline deadline = deadline_after(active_ > 0 ? std::chrono::seconds(0) : kFarewell);
+  const auto unacknowledged = [](const auto& lane) { return lane->stream().finish_output(); };
+  // All of them at once first, none waits for the others' answers.
+  while (std::count_if(wires_.lanes.begin(), wires_.lanes.end(), unacknowledged) > 0) {
+    if (passed(deadline)) {
+      logger().log(active_ > 0 ? spdlog::level::debug : spdlog::level::warn,
+                   "device {}, peer {}: closed before the peer's host took all that was sent",
+                   wires_.device,
+                   wires_.peer);
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+}  // namespace ho::plugin

@@ -1,0 +1,108 @@
+// What the two directions of a comm share: its connections, the life of a request, failing once for
+// all requests, and the descriptor that one of our own threads may sleep on.
+//
+// One thread at a time calls a comm; progress is made inside those calls. Nothing is allocated
+// between connecting and closing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "core/builtin/lane.hpp"
+#include "core/builtin/records.hpp"
+#include "core/reply.hpp"
+#include "transport/tcp/poller.hpp"
+
+namespace ho::plugin {
+
+class Comm;
+
+struct Request {
+  enum class State : uint8_t { kFree, kActive, kComplete };
+  Comm* comm = nullptr;
+  State state = State::kFree;
+  uint32_t count = 1;
+  std::array<uint64_t, kMostReceives> sizes{};
+};
+
+// Connections that have been greeted, ready to become a comm.
+struct Wires {
+  std::string device;
+  std::string peer;  // "10.1.0.2:4000"
+  std::unique_ptr<tcp::Poller> poller;
+  std::vector<std::unique_ptr<NetLane>> lanes;
+};
+[[nodiscard]] Result<Wires> make_wires(std::string device,
+                                       std::string peer,
+                                       std::vector<std::unique_ptr<tcp::Socket>> sockets);
+
+class Comm {
+ public:
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+  virtual ~Comm() = default;
+
+  // A request that was complete before the comm failed still says so; all others, and all later
+  // calls, answer with the one failure.
+  [[nodiscard]] Reply test(Request& request, int32_t* done, int32_t* sizes);
+  // Readable when a request may have got further that test() has not reported, or a call that said
+  // "again" may succeed; a sleeper then repeats all of them. Costs nothing until it is asked for.
+  [[nodiscard]] int progress_fd();
+  // What was reported as sent arrives, if the peer's host takes it within a second. Where requests
+  // are left behind nothing is waited for.
+  void finish();
+
+ protected:
+  // Bytes that one call moves per connection at most, so that it ends.
+  static constexpr size_t kTurnBytes = size_t{4} << 20U;
+
+  explicit Comm(Wires wires);
+
+  // Moves what can be moved. An error fails the comm.
+  [[nodiscard]] virtual Status advance() = 0;
+  // About once a second while a request is active.
+  [[nodiscard]] virtual Status check(int64_t now_ns);
+  // The oldest active request, for messages: "tag 3, 4096 bytes"; "" for none.
+  [[nodiscard]] virtual std::string oldest() const = 0;
+
+  void progress();
+  void begin(Request& request);
+  void complete(Request& request);
+  [[nodiscard]] bool failed() const { return !failure_.ok(); }
+  // The reply to every call after the failure; the first one logs it.
+  [[nodiscard]] Reply failure();
+  [[nodiscard]] uint32_t active() const { return active_; }
+  [[nodiscard]] std::vector<std::unique_ptr<NetLane>>& lanes() { return wires_.lanes; }
+
+  // A call said "again".
+  void note_again() { again_ = true; }
+  void note_no_again() { again_ = false; }
+  // Something happened that such a call may have waited for.
+  void note_news() { news_ = true; }
+  // There is more to do though no descriptor will say so.
+  void note_more() { more_ = true; }
+  // At the end of every call.
+  void settle();
+
+ private:
+  void fail(const Status& status);
+  [[nodiscard]] Status tick();
+
+  Wires wires_;
+  Status failure_;
+  bool logged_ = false;
+  uint32_t active_ = 0;
+  uint32_t unreported_ = 0;
+  bool watched_ = false;
+  bool again_ = false;
+  bool news_ = false;
+  bool more_ = false;
+  bool check_due_ = false;  // next_check_ns_ is set
+  int64_t next_check_ns_ = 0;
+};
+
+}  // namespace ho::plugin

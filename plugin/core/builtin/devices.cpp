@@ -1,0 +1,123 @@
+#include "core/builtin/devices.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include "base/env.hpp"
+#include "base/log.hpp"
+#include "core/builtin/records.hpp"
+#include "topo/address.hpp"
+#include "topo/discover.hpp"
+
+namespace ho::plugin {
+namespace {
+
+// NCCL's search for channels finds none over a slower device, however slow the link really is.
+constexpr uint64_t kLeastMbit = 1000;
+// What NCCL itself takes for an interface that does not tell its speed.
+constexpr uint64_t kUnknownMbit = 10000;
+constexpr uint64_t kMostMbit = 4'000'000;
+constexpr int32_t kMostComms = 65536;
+
+// FNV-1a: NCCL needs the same number in all processes of a host and another one for each device.
+uint64_t guid_of(const std::string& host_id, const std::string& name) {
+  uint64_t hash = 0xcbf29ce484222325U;
+  for (const std::string_view text : {std::string_view(host_id), std::string_view(name)}) {
+    for (const char character : text) {
+      hash = (hash ^ static_cast<unsigned char>(character)) * 0x100000001b3U;
+    }
+    hash *= 0x100000001b3U;  // as of a zero byte: where one text ends counts
+  }
+  return hash;
+}
+
+// IPv4 where there is one, so that both ends of a connection choose alike.
+std::string address_of(const NetworkInterface& interface) {
+  std::string chosen;
+  for (const std::string& text : interface.addresses) {
+    const auto address = parse_interface_address(text);
+    if (address && !address->ipv6) {
+      return address->host;
+    }
+    if (address && chosen.empty()) {
+      chosen = address->host;
+    }
+  }
+  return chosen;
+}
+
+std::string pci_path_of(const NetworkInterface& interface, const std::string& sysfs) {
+  if (interface.pci.empty()) {
+    return {};
+  }
+  std::error_code error;
+  const auto path = std::filesystem::canonical(sysfs + "/bus/pci/devices/" + interface.pci, error);
+  return error ? std::string() : path.string();
+}
+
+}  // namespace
+
+BuiltinDevice make_device(const std::string& name,
+                          const std::string& host_id,
+                          const std::string& address,
+                          const std::string& interface_name) {
+  BuiltinDevice device;
+  device.properties.name = name;
+  device.properties.guid = guid_of(host_id, name);
+  device.properties.memory_kinds = kHostMemory;
+  device.properties.speed_mbps = static_cast<int32_t>(kUnknownMbit);
+  device.properties.max_comms = kMostComms;
+  device.properties.max_recvs = static_cast<int32_t>(kMostReceives);
+  device.properties.max_p2p_bytes = kMostMessageBytes;
+  device.properties.max_collective_bytes = kMostMessageBytes;
+  device.rail.name = interface_name;
+  device.rail.address = address;
+  return device;
+}
+
+std::vector<BuiltinDevice> builtin_devices(const Topology& topology,
+                                           const InterfaceFilter& filter,
+                                           bool emulated,
+                                           const std::string& sysfs) {
+  std::vector<BuiltinDevice> devices;
+  const auto verdicts = judge_interfaces(topology.interfaces, filter);
+  for (size_t i = 0; i < verdicts.size(); ++i) {
+    const NetworkInterface& interface = topology.interfaces[i];
+    logger().debug("network device {}: {}", interface.name, verdicts[i].reason);
+    const std::string address = verdicts[i].taken ? address_of(interface) : std::string();
+    if (address.empty()) {
+      continue;
+    }
+    const bool bound = !emulated && !interface.loopback;
+    BuiltinDevice device = make_device(
+        interface.name, topology.host_id, address, bound ? interface.name : std::string());
+    device.properties.pci_path = pci_path_of(interface, sysfs);
+    const uint64_t mbit = interface.speed_mbit > 0 ? interface.speed_mbit : kUnknownMbit;
+    device.properties.speed_mbps = static_cast<int32_t>(std::clamp(mbit, kLeastMbit, kMostMbit));
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+Result<std::vector<BuiltinDevice>> discover_devices() {
+  HORING_ASSIGN(const Topology topology, discover());
+  HORING_ASSIGN(const InterfaceFilter filter, interface_filter());
+  const bool emulated = !env::text(env::kEmulatedRails).empty();
+  std::vector<BuiltinDevice> devices = builtin_devices(topology, filter, emulated);
+  if (!devices.empty()) {
+    return devices;
+  }
+  std::string reasons;
+  const auto verdicts = judge_interfaces(topology.interfaces, filter);
+  for (size_t i = 0; i < verdicts.size(); ++i) {
+    reasons += fmt::format("; {} {}", topology.interfaces[i].name, verdicts[i].reason);
+  }
+  return Status(StatusCode::kInvalidArgument,
+                "no network interface can be used" + reasons +
+                    "; bring one up, or change HORING_SOCKET_IFNAME");
+}
+
+}  // namespace ho::plugin

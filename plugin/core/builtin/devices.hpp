@@ -1,0 +1,36 @@
+// The network devices that the builtin network offers: this host's usable interfaces.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "core/device_properties.hpp"
+#include "topo/filter.hpp"
+#include "topo/topology.hpp"
+#include "transport/tcp/tcp_transport.hpp"
+
+namespace ho::plugin {
+
+struct BuiltinDevice {
+  DeviceProperties properties;
+  RailInterface rail;  // where its connections begin and end
+};
+
+// What NCCL is told about one device with that numeric address. interface_name: empty where
+// connections are not to be bound to an interface (loopback).
+[[nodiscard]] BuiltinDevice make_device(const std::string& name,
+                                        const std::string& host_id,
+                                        const std::string& address,
+                                        const std::string& interface_name);
+
+// Those that the filter takes, in the topology's order. emulated: the interfaces stand for
+// loopback addresses. Reads nothing but the links of PCI devices under sysfs.
+[[nodiscard]] std::vector<BuiltinDevice> builtin_devices(const Topology& topology,
+                                                         const InterfaceFilter& filter,
+                                                         bool emulated,
+                                                         const std::string& sysfs = "/sys");
+// Of this host, or HORING_EMULATED_RAILS, by HORING_SOCKET_IFNAME. An error where there is none.
+[[nodiscard]] Result<std::vector<BuiltinDevice>> discover_devices();
+
+}  // namespace ho::plugin

@@ -1,0 +1,183 @@
+#include "core/builtin/handle.hpp"
+
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "core/builtin/little_endian.hpp"
+
+namespace ho::plugin {
+namespace {
+
+constexpr uint64_t kMagic = 0x0a0d54454e524f48;  // "HORNET\r\n"
+constexpr uint16_t kVersion = 1;
+
+// magic 8, version 2, family 1, zero 1, port 2, zero 2, scope 4, address 16, zero 4
+constexpr size_t kVersionAt = 8;
+constexpr size_t kFamilyAt = 10;
+constexpr size_t kPortAt = 12;
+constexpr size_t kScopeAt = 16;
+constexpr size_t kAddressAt = 20;
+constexpr size_t kListenerAt = 40;
+constexpr size_t kSecretAt = 48;
+constexpr size_t kSumAt = kSecretAt + kSecretBytes;
+constexpr size_t kZerosAt = kSumAt + 8;
+
+constexpr std::byte kFour{4};
+constexpr std::byte kSix{6};
+
+// FNV-1a: tells a handle that was cut off or overwritten in part, not one that was forged. The
+// handshake is what proves the secret.
+uint64_t sum_of(std::span<const std::byte> bytes) {
+  uint64_t hash = 0xcbf29ce484222325U;
+  for (const std::byte byte : bytes) {
+    hash = (hash ^ std::to_integer<uint64_t>(byte)) * 0x100000001b3U;
+  }
+  return hash;
+}
+
+bool all_zero(std::span<const std::byte> bytes) {
+  return std::all_of(
+      bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{}; });
+}
+
+Status bad(const char* what) {
+  return {StatusCode::kProtocol,
+          std::string("the handle to connect to is none of this library's: ") + what +
+              "; all ranks must load the same release of the plugin"};
+}
+
+Status check_address(const Handle& handle) {
+  const auto first = std::to_integer<unsigned>(handle.address[0]);
+  const bool four = handle.family == AF_INET;
+  if (all_zero(handle.address) || first == 0xff || (four && first >= 0xe0)) {
+    return bad("its address is none of a host");
+  }
+  if (four && !all_zero(std::span(handle.address).subspan(4))) {
+    return bad("its IPv4 address is too long");
+  }
+  if (handle.scope_id != 0 && !handle.link_local()) {
+    return bad("it has a scope, and no link-local address");
+  }
+  return {};
+}
+
+}  // namespace
+
+bool Handle::link_local() const {
+  return family == AF_INET6 && address[0] == std::byte{0xfe} &&
+         (address[1] & std::byte{0xc0}) == std::byte{0x80};
+}
+
+tcp::Address Handle::socket_address() const {
+  tcp::Address result;
+  if (family == AF_INET6) {
+    sockaddr_in6 six{};
+    six.sin6_family = AF_INET6;
+    six.sin6_port = htons(port);
+    six.sin6_scope_id = scope_id;
+    std::memcpy(&six.sin6_addr, address.data(), sizeof six.sin6_addr);
+    std::memcpy(&result.storage, &six, sizeof six);
+    result.size = sizeof six;
+  } else {
+    sockaddr_in four{};
+    four.sin_family = AF_INET;
+    four.sin_port = htons(port);
+    std::memcpy(&four.sin_addr, address.data(), sizeof four.sin_addr);
+    std::memcpy(&result.storage, &four, sizeof four);
+    result.size = sizeof four;
+  }
+  return result;
+}
+
+std::string Handle::to_string() const {
+  return tcp::host_and_port(tcp::to_text(socket_address()), port);
+}
+
+Result<Handle> handle_of(const SocketAddress& bound) {
+  Handle handle;
+  handle.family = bound.family();
+  handle.port = bound.port();
+  if (handle.family == AF_INET6) {
+    sockaddr_in6 six{};
+    std::memcpy(&six, bound.get(), sizeof six);
+    std::memcpy(handle.address.data(), &six.sin6_addr, sizeof six.sin6_addr);
+    handle.scope_id = handle.link_local() ? six.sin6_scope_id : 0;
+  } else if (handle.family == AF_INET) {
+    sockaddr_in four{};
+    std::memcpy(&four, bound.get(), sizeof four);
+    std::memcpy(handle.address.data(), &four.sin_addr, sizeof four.sin_addr);
+  } else {
+    return Status(StatusCode::kUnsupported, "neither an IPv4 nor an IPv6 address");
+  }
+  return handle;
+}
+
+void encode(const Handle& handle, std::span<std::byte, kHandleBytes> bytes) {
+  std::fill(bytes.begin(), bytes.end(), std::byte{});
+  put_number(bytes, 0, kMagic);
+  put_number(bytes, kVersionAt, kVersion);
+  bytes[kFamilyAt] = handle.family == AF_INET6 ? kSix : kFour;
+  put_number(bytes, kPortAt, handle.port);
+  put_number(bytes, kScopeAt, handle.scope_id);
+  std::copy(handle.address.begin(), handle.address.end(), bytes.begin() + kAddressAt);
+  put_number(bytes, kListenerAt, handle.listener_id);
+  std::copy(handle.secret.begin(), handle.secret.end(), bytes.begin() + kSecretAt);
+  put_number(bytes, kSumAt, sum_of(bytes.first(kSumAt)));
+}
+
+Result<Handle> decode_handle(std::span<const std::byte> bytes) {
+  if (bytes.size() != kHandleBytes || get_number<uint64_t>(bytes, 0) != kMagic) {
+    return bad("it does not begin as one");
+  }
+  if (get_number<uint16_t>(bytes, kVersionAt) != kVersion) {
+    return bad("it is of another version");
+  }
+  if (get_number<uint64_t>(bytes, kSumAt) != sum_of(bytes.first(kSumAt))) {
+    return bad("it is damaged or cut off");
+  }
+  const std::byte family = bytes[kFamilyAt];
+  const bool gaps = all_zero(bytes.subspan(kFamilyAt + 1, 1)) &&
+                    all_zero(bytes.subspan(kPortAt + 2, 2)) &&
+                    all_zero(bytes.subspan(kAddressAt + 16, 4)) &&
+                    all_zero(bytes.subspan(kZerosAt, kWireHandleBytes - kZerosAt));
+  if ((family != kFour && family != kSix) || !gaps) {
+    return bad("it holds what its version does not know");
+  }
+  Handle handle;
+  handle.family = family == kSix ? AF_INET6 : AF_INET;
+  handle.port = get_number<uint16_t>(bytes, kPortAt);
+  handle.scope_id = get_number<uint32_t>(bytes, kScopeAt);
+  std::copy_n(bytes.begin() + kAddressAt, handle.address.size(), handle.address.begin());
+  handle.listener_id = get_number<uint64_t>(bytes, kListenerAt);
+  std::copy_n(bytes.begin() + kSecretAt, kSecretBytes, handle.secret.begin());
+  if (handle.port == 0) {
+    return bad("it has no port");
+  }
+  HORING_TRY(check_address(handle));
+  return handle;
+}
+
+Result<std::shared_ptr<const JobKey>> listener_key(const JobKey& job, const Handle& handle) {
+  const std::array<std::span<const std::byte>, 1> parts{handle.secret};
+  const auto derived = job.authenticate("nccl net listener", parts);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const std::byte byte : derived) {
+    text += kDigits[std::to_integer<size_t>(byte >> 4)];
+    text += kDigits[std::to_integer<size_t>(byte & std::byte{15})];
+  }
+  return JobKey::from_text(text);
+}
+
+uint64_t local_id(std::span<const std::byte, kHandleBytes> bytes) {
+  return get_number<uint64_t>(bytes, kWireHandleBytes);
+}
+
+void set_local_id(std::span<std::byte, kHandleBytes> bytes, uint64_t id) {
+  put_number(bytes, kWireHandleBytes, id);
+}
+
+}  // namespace ho::plugin

@@ -1,0 +1,57 @@
+// What a listener tells the rank that is to connect to it: 128 bytes that NCCL carries. On arrival
+// they are a peer's bytes, and are checked in full before one of them is used.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "auth/job_key.hpp"
+#include "base/status.hpp"
+#include "core/net_driver.hpp"
+#include "os/socket.hpp"
+#include "transport/tcp/address.hpp"
+
+namespace ho::plugin {
+
+inline constexpr size_t kSecretBytes = 32;
+// Of the connections: one that was recorded on another kind of port is worth nothing here.
+inline constexpr const char* kHandshakePurpose = "nccl net";
+// NCCL calls connect() with the same memory until there is a comm; the last bytes of it find the
+// connect under way again. They never leave this process and mean nothing when they come from
+// another one: see PendingConnects.
+inline constexpr size_t kLocalIdBytes = 8;
+inline constexpr size_t kWireHandleBytes = kHandleBytes - kLocalIdBytes;
+
+struct Handle {
+  int family = 0;                       // AF_INET or AF_INET6
+  std::array<std::byte, 16> address{};  // 4 or 16 of them
+  uint16_t port = 0;
+  uint32_t scope_id = 0;  // of a link-local IPv6 address, as the listener's host counts
+  uint64_t listener_id = 0;
+  std::array<std::byte, kSecretBytes> secret{};
+
+  [[nodiscard]] bool link_local() const;
+  [[nodiscard]] tcp::Address socket_address() const;
+  [[nodiscard]] std::string to_string() const;  // "10.1.0.1:4000"
+};
+
+// Of the address that a listener is bound to.
+[[nodiscard]] Result<Handle> handle_of(const SocketAddress& bound);
+
+// Writes all kHandleBytes; the local id becomes 0.
+void encode(const Handle& handle, std::span<std::byte, kHandleBytes> bytes);
+[[nodiscard]] Result<Handle> decode_handle(std::span<const std::byte> bytes);
+
+// What both ends prove: the listener's secret under the job's key, or alone where the job has none.
+// NCCL's own bootstrap carries the secret, so without a job key it protects no better than that.
+[[nodiscard]] Result<std::shared_ptr<const JobKey>> listener_key(const JobKey& job,
+                                                                 const Handle& handle);
+
+[[nodiscard]] uint64_t local_id(std::span<const std::byte, kHandleBytes> bytes);
+void set_local_id(std::span<std::byte, kHandleBytes> bytes, uint64_t id);
+
+}  // namespace ho::plugin

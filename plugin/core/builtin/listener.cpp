@@ -1,0 +1,205 @@
+#include "core/builtin/listener.hpp"
+
+#include <spdlog/fmt/fmt.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "auth/printable.hpp"
+#include "base/log.hpp"
+#include "os/clock.hpp"
+#include "os/random_bytes.hpp"
+#include "os/socket.hpp"
+#include "transport/tcp/greeting.hpp"
+
+namespace ho::plugin {
+namespace {
+
+constexpr int kBacklog = 1024;
+// Connections looked at in one call.
+constexpr size_t kMostAccepts = 64;
+// A caller that looks less often than that is not polling: what waits for it is not to blame.
+constexpr int64_t kPauseNs = 500'000'000;
+
+int64_t ns(std::chrono::milliseconds duration) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+}
+
+bool whole(const std::vector<std::unique_ptr<tcp::Socket>>& sockets) {
+  return std::all_of(
+      sockets.begin(), sockets.end(), [](const auto& socket) { return socket != nullptr; });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Listener>> Listener::open(const BuiltinDevice& device,
+                                                 const JobKey& job,
+                                                 const NetOptions& options) {
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
+  std::unique_ptr<Listener> made(new Listener(device, options));
+  HORING_ASSIGN(const SocketAddress address, SocketAddress::numeric(device.rail.address, 0));
+  HORING_ASSIGN(made->fd_, listen_on(address, kBacklog));
+  HORING_ASSIGN(const SocketAddress bound, ho::local_address(made->fd_.get()));
+  HORING_ASSIGN(made->handle_, handle_of(bound));
+  HORING_TRY(fill_random(made->handle_.secret));
+  HORING_TRY(fill_random(std::as_writable_bytes(std::span(&made->handle_.listener_id, 1))));
+  HORING_ASSIGN(made->key_, listener_key(job, made->handle_));
+  return made;
+}
+
+Result<std::unique_ptr<RecvComm>> Listener::accept() {
+  const int64_t now = now_ns();
+  if (deadline_ns_ == 0) {
+    deadline_ns_ = now + ns(options_.connect_timeout);
+  }
+  forgive_pause(now);
+  admit_all(now);
+  for (auto greeting = greetings_.begin(); greeting != greetings_.end();) {
+    greeting = advance(*greeting, now) ? greetings_.erase(greeting) : std::next(greeting);
+  }
+  std::erase_if(halves_,
+                [&](const Half& half) { return now >= half.deadline_ns && !whole(half.sockets); });
+  HORING_ASSIGN(auto comm, take_whole());
+  if (comm != nullptr) {
+    deadline_ns_ = 0;
+  } else if (now >= deadline_ns_) {
+    return nobody_came();
+  }
+  return comm;
+}
+
+void Listener::forgive_pause(int64_t now) {
+  const int64_t pause = last_call_ns_ == 0 ? 0 : now - last_call_ns_;
+  last_call_ns_ = now;
+  for (Greeting& greeting : greetings_) {
+    greeting.deadline_ns += pause > kPauseNs ? pause : 0;
+  }
+}
+
+void Listener::admit_all(int64_t now) {
+  for (size_t count = 0; count < kMostAccepts; ++count) {
+    Result<std::optional<Accepted>> accepted = accept_from(fd_.get());
+    if (!accepted.ok()) {
+      // Waits in the queue, and is tried again.
+      logger().warn("device {}: {}; is the limit of open files (ulimit -n) too low?",
+                    device_.properties.name,
+                    accepted.status().message());
+      return;
+    }
+    if (!accepted->has_value()) {
+      return;
+    }
+    if (greetings_.size() >= kMostGreetings) {
+      logger().debug(
+          "{} makes room: {} connections greet at once", greetings_.front().from, kMostGreetings);
+      greetings_.pop_front();
+    }
+    Greeting greeting;
+    greeting.from = (*accepted)->peer.to_string();
+    greeting.socket = std::make_unique<tcp::Socket>(std::move((*accepted)->fd));
+    greeting.handshake = Handshake::server(key_, kHandshakePurpose);
+    greeting.deadline_ns = now + ns(options_.greeting_timeout);
+    greetings_.push_back(std::move(greeting));
+  }
+}
+
+bool Listener::advance(Greeting& greeting, int64_t now) {
+  // There is no epoll that would say so: each call tries.
+  greeting.socket->readable = true;
+  greeting.socket->writable = true;
+  Result<tcp::Greeted> greeted = tcp::advance_handshake(*greeting.socket, *greeting.handshake);
+  if (greeted.ok() && *greeted == tcp::Greeted::kDecide) {
+    if (const Status claim = check(greeting); claim.ok()) {
+      greeting.handshake->accept();
+      greeted = tcp::advance_handshake(*greeting.socket, *greeting.handshake);
+    } else {
+      greeting.handshake->refuse(claim.message());
+      greeted = claim;
+    }
+  }
+  if (!greeted.ok()) {
+    logger().warn("device {}: refused a connection from {}: {}",
+                  device_.properties.name,
+                  greeting.from,
+                  greeted.status().message());
+    tcp::flush_refusal(*greeting.socket, *greeting.handshake);
+    return true;
+  }
+  if (*greeted == tcp::Greeted::kDone) {
+    deliver(greeting, now);
+    return true;
+  }
+  return *greeted == tcp::Greeted::kLost || now >= greeting.deadline_ns;
+}
+
+Status Listener::check(const Greeting& greeting) const {
+  HORING_ASSIGN(const StreamClaim claim, decode_stream_claim(greeting.handshake->claim()));
+  if (claim.listener_id != handle_.listener_id) {
+    return {StatusCode::kMismatch, "the connection is for a listener that was here before"};
+  }
+  const auto half = std::find_if(halves_.begin(), halves_.end(), [&](const Half& each) {
+    return each.connection_id == claim.connection_id;
+  });
+  if (half == halves_.end()) {
+    return halves_.size() < kMostHalves
+               ? Status()
+               : Status(StatusCode::kMismatch,
+                        "too many connections begin here at once; try again later");
+  }
+  if (half->sockets.size() != claim.stream_count || half->sockets[claim.stream] != nullptr) {
+    return {StatusCode::kMismatch, "that stream of the connection is here already"};
+  }
+  return {};
+}
+
+void Listener::deliver(Greeting& greeting, int64_t now) {
+  const Result<StreamClaim> claim = decode_stream_claim(greeting.handshake->claim());
+  auto half = std::find_if(halves_.begin(), halves_.end(), [&](const Half& each) {
+    return each.connection_id == claim->connection_id;
+  });
+  if (half == halves_.end()) {
+    half = halves_.insert(halves_.end(), Half{});
+    half->connection_id = claim->connection_id;
+    half->sockets.resize(claim->stream_count);
+    half->deadline_ns = now + ns(options_.connect_timeout);
+  }
+  // Two of one name may both have been let in while the word of it was on its way.
+  if (half->sockets.size() != claim->stream_count || half->sockets[claim->stream] != nullptr) {
+    return;
+  }
+  const int fd = greeting.socket->fd.get();
+  tcp::bind_accepted(fd, device_.rail);
+  tcp::tune_data_socket(fd);
+  if (claim->stream == 0) {
+    half->from = greeting.from;
+  }
+  half->sockets[claim->stream] = std::move(greeting.socket);
+}
+
+Result<std::unique_ptr<RecvComm>> Listener::take_whole() {
+  const auto half = std::find_if(
+      halves_.begin(), halves_.end(), [](const Half& each) { return whole(each.sockets); });
+  if (half == halves_.end()) {
+    return std::unique_ptr<RecvComm>();
+  }
+  Half taken = std::move(*half);
+  halves_.erase(half);
+  HORING_ASSIGN(
+      Wires wires,
+      make_wires(device_.properties.name, std::move(taken.from), std::move(taken.sockets)));
+  return std::make_unique<RecvComm>(std::move(wires));
+}
+
+Status Listener::nobody_came() const {
+  return {StatusCode::kTimeout,
+          fmt::format("device {}: nobody connected to {} within {} ms "
+                      "(HORING_CONNECT_TIMEOUT_MS); look at the logs of the other ranks, and check "
+                      "that no firewall drops the port",
+                      device_.properties.name,
+                      handle_.to_string(),
+                      options_.connect_timeout.count())};
+}
+
+}  // namespace ho::plugin

@@ -1,0 +1,69 @@
+// What the two ends of a comm say to each other. The receiver speaks first: a room record for each
+// grouped receive, on the first connection. The sender answers with segments: a header and a piece
+// of one message, on any of the connections. A message is thus never on its way before its place in
+// the receiver's memory is known, so nothing is ever stashed and no order of tags can block
+// another.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/status.hpp"
+
+namespace ho::plugin {
+
+inline constexpr uint32_t kMostReceives = 8;  // of one group
+inline constexpr size_t kMostRequests = 32;   // of one comm
+inline constexpr uint32_t kMostStreams = 16;  // of one comm
+inline constexpr uint64_t kMostMessageBytes = uint64_t{1} << 40U;
+
+// A group of receives, told apart by their tags.
+struct RoomRecord {
+  uint64_t sequence = 0;  // 1, 2, 3, ...
+  uint32_t count = 0;     // 1 .. kMostReceives
+  std::array<int32_t, kMostReceives> tags{};
+  std::array<uint64_t, kMostReceives> rooms{};  // most bytes that the message may have
+};
+inline constexpr size_t kRoomHeadBytes = 12;
+inline constexpr size_t kRoomSlotBytes = 12;
+inline constexpr size_t kMostRoomBytes = kRoomHeadBytes + kMostReceives * kRoomSlotBytes;
+
+// Returns the record's size.
+size_t encode(const RoomRecord& record, std::span<std::byte, kMostRoomBytes> bytes);
+// The record at the head of `bytes`: its size, or 0 when more bytes are needed.
+[[nodiscard]] Result<size_t> decode_room(std::span<const std::byte> bytes, RoomRecord& record);
+
+struct NetSegment {
+  enum class Kind : uint8_t {
+    kPiece = 1,    // `length` bytes of the message from `offset` follow
+    kTooLong = 2,  // the message has more bytes than there is room; nothing follows
+  };
+  Kind kind = Kind::kPiece;
+  uint32_t slot = 0;      // in its group
+  int32_t tag = 0;        // of the slot
+  uint64_t sequence = 0;  // of the group
+  uint64_t bytes = 0;     // of the whole message
+  uint64_t offset = 0;
+  uint64_t length = 0;
+};
+inline constexpr size_t kSegmentBytes = 40;
+using SegmentBytes = std::array<std::byte, kSegmentBytes>;
+
+[[nodiscard]] SegmentBytes encode(const NetSegment& segment);
+// Its piece lies inside its message, which has at most kMostMessageBytes.
+[[nodiscard]] Result<NetSegment> decode_segment(std::span<const std::byte> bytes);
+
+// By which the connecting end says what a connection is for.
+struct StreamClaim {
+  uint64_t listener_id = 0;
+  uint64_t connection_id = 0;  // equal for the connections of one comm
+  uint32_t stream = 0;
+  uint32_t stream_count = 1;  // 1 .. kMostStreams
+};
+inline constexpr size_t kStreamClaimBytes = 24;
+[[nodiscard]] std::array<std::byte, kStreamClaimBytes> encode(const StreamClaim& claim);
+[[nodiscard]] Result<StreamClaim> decode_stream_claim(std::span<const std::byte> bytes);
+
+}  // namespace ho::plugin

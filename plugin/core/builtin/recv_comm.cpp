@@ -1,0 +1,227 @@
+#include "core/builtin/recv_comm.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace ho::plugin {
+namespace {
+
+// Seconds for which the other connections may be silent once one has ended.
+constexpr uint32_t kQuietChecks = 3;
+
+}  // namespace
+
+RecvComm::RecvComm(Wires wires) : Comm(std::move(wires)), inputs_(lanes().size()) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    inputs_[i].lane = lanes()[i].get();
+  }
+}
+
+Reply RecvComm::irecv(std::span<const Room> rooms, Request** request) {
+  *request = nullptr;
+  const bool fit = std::all_of(rooms.begin(), rooms.end(), [](const Room& room) {
+    return room.data != nullptr || room.bytes == 0;
+  });
+  if (rooms.empty() || rooms.size() > kMostReceives || !fit) {
+    return Reply::kInvalidArgument;
+  }
+  if (failed()) {
+    return failure();
+  }
+  const auto found = std::find_if(requests_.begin(), requests_.end(), [](const auto& each) {
+    return each.state == Request::State::kFree;
+  });
+  if (found == requests_.end()) {
+    progress();
+    note_no_again();
+    settle();
+    note_again();
+    return Reply::kSuccess;
+  }
+  note_no_again();
+  found->count = static_cast<uint32_t>(rooms.size());
+  found->slots_left = found->count;
+  found->sequence = next_sequence_++;
+  for (size_t i = 0; i < rooms.size(); ++i) {
+    found->slots.at(i) = {rooms[i], false, 0, 0};
+    found->sizes.at(i) = 0;
+  }
+  begin(*found);
+  announce(*found);
+  progress();
+  settle();
+  *request = &*found;
+  return Reply::kSuccess;
+}
+
+void RecvComm::announce(const RecvRequest& request) {
+  RoomRecord record;
+  record.sequence = request.sequence;
+  record.count = request.count;
+  for (uint32_t i = 0; i < request.count; ++i) {
+    record.tags.at(i) = request.slots.at(i).room.tag;
+    record.rooms.at(i) = request.slots.at(i).room.bytes;
+  }
+  if (rooms_begin_ > 0) {
+    std::memmove(rooms_.data(), rooms_.data() + rooms_begin_, rooms_end_ - rooms_begin_);
+    rooms_end_ -= rooms_begin_;
+    rooms_begin_ = 0;
+  }
+  std::array<std::byte, kMostRoomBytes> bytes{};
+  const size_t size = encode(record, bytes);
+  std::memcpy(rooms_.data() + rooms_end_, bytes.data(), size);
+  rooms_end_ += size;
+}
+
+void RecvComm::write_rooms() {
+  NetLane& lane = *lanes().front();
+  while (rooms_begin_ < rooms_end_ && lane.socket().writable && !lane.ended()) {
+    const size_t size = rooms_end_ - rooms_begin_;
+    std::array<iovec, 1> buffer{iovec{rooms_.data() + rooms_begin_, size}};
+    const Result<size_t> written = lane.write(buffer, size);
+    if (!written.ok()) {
+      // The sender may have closed after all that it had to send, which is still to be read.
+      lane.look_for_end();
+      return;
+    }
+    rooms_begin_ += *written;
+  }
+}
+
+Status RecvComm::advance() {
+  write_rooms();
+  for (Input& input : inputs_) {
+    HORING_TRY(read_input(input));
+  }
+  return look_for_ends();
+}
+
+Status RecvComm::read_input(Input& input) {
+  size_t budget = kTurnBytes;
+  while (true) {
+    if (input.request == nullptr) {
+      if (!input.lane->fetch(kSegmentBytes)) {
+        return {};
+      }
+      HORING_TRY(start_segment(input));
+    }
+    const uint64_t left = input.segment.length - input.got;
+    if (left > 0) {
+      if (budget == 0) {
+        note_more();
+        return {};
+      }
+      std::byte* const to =
+          input.request->slots.at(input.segment.slot).room.data + input.segment.offset + input.got;
+      const size_t got = input.lane->read({to, std::min<uint64_t>(left, budget)});
+      if (got == 0) {
+        return input.lane->ended() ? *input.lane->ended() : Status();
+      }
+      arrived_ = true;
+      input.got += got;
+      budget -= got;
+    }
+    if (input.got == input.segment.length) {
+      end_segment(input);
+    }
+  }
+}
+
+Status RecvComm::start_segment(Input& input) {
+  HORING_ASSIGN(input.segment, decode_segment(input.lane->ahead().first(kSegmentBytes)));
+  input.lane->drop(kSegmentBytes);
+  const NetSegment& segment = input.segment;
+  const auto request = std::find_if(requests_.begin(), requests_.end(), [&](const auto& each) {
+    return each.state == Request::State::kActive && each.sequence == segment.sequence;
+  });
+  if (request == requests_.end() || segment.slot >= request->count ||
+      request->slots.at(segment.slot).room.tag != segment.tag) {
+    return {StatusCode::kProtocol,
+            fmt::format("the peer sent a piece for place {} of receive {} with tag {}, which is "
+                        "not waited for",
+                        segment.slot,
+                        segment.sequence,
+                        segment.tag)};
+  }
+  Slot& slot = request->slots.at(segment.slot);
+  const bool too_long = segment.bytes > slot.room.bytes;
+  if (too_long) {
+    return {StatusCode::kMismatch,
+            fmt::format("the peer sends {} bytes with tag {}, and there is room for {}; both ends "
+                        "must agree on sizes",
+                        segment.bytes,
+                        segment.tag,
+                        slot.room.bytes)};
+  }
+  const bool agrees = !slot.started || (segment.bytes == request->sizes.at(segment.slot) &&
+                                        segment.length <= slot.unclaimed && slot.unclaimed > 0);
+  if (segment.kind != NetSegment::Kind::kPiece || !agrees) {
+    return {StatusCode::kProtocol,
+            fmt::format("the peer's pieces of the message with tag {} contradict one another",
+                        segment.tag)};
+  }
+  if (!slot.started) {
+    slot.started = true;
+    slot.unclaimed = segment.bytes;
+    slot.missing = segment.bytes;
+    request->sizes.at(segment.slot) = segment.bytes;
+  }
+  slot.unclaimed -= segment.length;
+  input.request = &*request;
+  input.got = 0;
+  arrived_ = true;
+  return {};
+}
+
+void RecvComm::end_segment(Input& input) {
+  RecvRequest& request = *input.request;
+  Slot& slot = request.slots.at(input.segment.slot);
+  slot.missing -= input.segment.length;
+  input.request = nullptr;
+  if (slot.missing == 0 && --request.slots_left == 0) {
+    complete(request);
+  }
+}
+
+Status RecvComm::look_for_ends() {
+  const auto ended = [](const Input& input) { return input.lane->ended().has_value(); };
+  if (!std::all_of(inputs_.begin(), inputs_.end(), ended)) {
+    return {};
+  }
+  return *inputs_.front().lane->ended();
+}
+
+// A sender closes all connections at once. Where one ends alone, what was to come on it is lost.
+Status RecvComm::check(int64_t now_ns) {
+  const auto ended = std::find_if(inputs_.begin(), inputs_.end(), [](const Input& input) {
+    return input.lane->ended().has_value();
+  });
+  quiet_checks_ = ended != inputs_.end() && !arrived_ ? quiet_checks_ + 1 : 0;
+  arrived_ = false;
+  if (quiet_checks_ >= kQuietChecks) {
+    return *ended->lane->ended();
+  }
+  return Comm::check(now_ns);
+}
+
+std::string RecvComm::oldest() const {
+  const RecvRequest* found = nullptr;
+  for (const RecvRequest& request : requests_) {
+    const bool older = found == nullptr || request.sequence < found->sequence;
+    if (request.state == Request::State::kActive && older) {
+      found = &request;
+    }
+  }
+  if (found == nullptr) {
+    return {};
+  }
+  const auto slot =
+      std::find_if(found->slots.begin(), found->slots.begin() + found->count, [](const Slot& each) {
+        return !each.started || each.missing > 0;
+      });
+  return fmt::format("tag {}, room for {} bytes", slot->room.tag, slot->room.bytes);
+}
+
+}  // namespace ho::plugin

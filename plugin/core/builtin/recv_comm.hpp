@@ -1,0 +1,68 @@
+// The receiving end of a comm: announces places and lets what arrives be written into them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/builtin/comm.hpp"
+
+namespace ho::plugin {
+
+class RecvComm final : public Comm {
+ public:
+  struct Room {
+    std::byte* data = nullptr;
+    uint64_t bytes = 0;
+    int32_t tag = 0;
+  };
+
+  explicit RecvComm(Wires wires);
+
+  // 1 to kMostReceives rooms. A null request: kMostRequests are under way.
+  [[nodiscard]] Reply irecv(std::span<const Room> rooms, Request** request);
+
+ private:
+  struct Slot {
+    Room room;
+    bool started = false;
+    // Bytes, once started: of no segment yet, and not here yet.
+    uint64_t unclaimed = 0;
+    uint64_t missing = 0;
+  };
+  struct RecvRequest : Request {
+    uint64_t sequence = 0;
+    std::array<Slot, kMostReceives> slots;
+    uint32_t slots_left = 0;
+  };
+  struct Input {
+    NetLane* lane = nullptr;
+    RecvRequest* request = nullptr;  // null: a header is due
+    NetSegment segment;
+    uint64_t got = 0;
+  };
+
+  [[nodiscard]] Status advance() override;
+  [[nodiscard]] Status check(int64_t now_ns) override;
+  [[nodiscard]] std::string oldest() const override;
+  void announce(const RecvRequest& request);
+  void write_rooms();
+  [[nodiscard]] Status read_input(Input& input);
+  [[nodiscard]] Status start_segment(Input& input);
+  void end_segment(Input& input);
+  [[nodiscard]] Status look_for_ends();
+
+  std::array<RecvRequest, kMostRequests> requests_;
+  std::vector<Input> inputs_;
+  uint64_t next_sequence_ = 1;
+  // Announcements that are not written yet: of active requests only, so they fit.
+  std::array<std::byte, kMostRequests * kMostRoomBytes> rooms_;
+  size_t rooms_begin_ = 0;
+  size_t rooms_end_ = 0;
+  bool arrived_ = false;  // anything, since the last check
+  uint32_t quiet_checks_ = 0;
+};
+
+}  // namespace ho::plugin

@@ -1,0 +1,209 @@
+#include "core/builtin/send_comm.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+namespace ho::plugin {
+namespace {
+
+constexpr size_t kMostPiecesPerWrite = 16;
+
+// What is left of header and data from byte `skip` of the two on, at most `limit` bytes.
+size_t gather(std::span<const std::byte> part, size_t& skip, size_t limit, iovec& to) {
+  const size_t skipped = std::min(skip, part.size());
+  skip -= skipped;
+  const size_t size = std::min(part.size() - skipped, limit);
+  // sendmsg takes non-const pointers but only reads.
+  to = {const_cast<std::byte*>(part.data()) + skipped, size};  // NOLINT
+  return size;
+}
+
+}  // namespace
+
+SendComm::SendComm(Wires wires) : Comm(std::move(wires)), outputs_(lanes().size()) {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].lane = lanes()[i].get();
+  }
+}
+
+Reply SendComm::isend(std::span<const std::byte> data, int32_t tag, Request** request) {
+  *request = nullptr;
+  if (data.size() > kMostMessageBytes) {
+    return Reply::kInvalidArgument;
+  }
+  SendRequest* const free = free_request();
+  auto place = free != nullptr ? book_.take(tag) : std::nullopt;
+  if (!place) {
+    progress();
+    place = free != nullptr ? book_.take(tag) : std::nullopt;
+  }
+  if (failed()) {
+    return failure();
+  }
+  if (!place) {
+    // What is here has been looked at; only later news helps.
+    note_no_again();
+    settle();
+    note_again();
+    return Reply::kSuccess;
+  }
+  note_no_again();
+  free->data = data;
+  free->tag = tag;
+  free->place = *place;
+  begin(*free);
+  post(*free);
+  progress();
+  settle();
+  *request = free;
+  return Reply::kSuccess;
+}
+
+SendComm::SendRequest* SendComm::free_request() {
+  const auto found = std::find_if(requests_.begin(), requests_.end(), [](const auto& request) {
+    return request.state == Request::State::kFree;
+  });
+  return found == requests_.end() ? nullptr : &*found;
+}
+
+void SendComm::post(SendRequest& request) {
+  NetSegment segment;
+  segment.slot = request.place.slot;
+  segment.tag = request.tag;
+  segment.sequence = request.place.sequence;
+  segment.bytes = request.data.size();
+  request.count = 1;
+  request.sizes[0] = segment.bytes;
+  if (segment.bytes > request.place.room) {
+    // In its turn behind earlier messages, which still arrive.
+    segment.kind = NetSegment::Kind::kTooLong;
+    request.pieces_left = 1;
+    post_piece(request, segment);
+    return;
+  }
+  const uint64_t pieces =
+      std::clamp<uint64_t>(segment.bytes / kLeastPieceBytes, 1, outputs_.size());
+  const uint64_t share = (segment.bytes + pieces - 1) / pieces;
+  request.pieces_left = static_cast<uint32_t>(pieces);
+  for (uint64_t piece = 0; piece < pieces; ++piece) {
+    segment.offset = piece * share;
+    segment.length = std::min(share, segment.bytes - segment.offset);
+    post_piece(request, segment);
+  }
+}
+
+void SendComm::post_piece(SendRequest& request, NetSegment segment) {
+  Output& output = outputs_[next_output_];
+  next_output_ = (next_output_ + 1) % outputs_.size();
+  Piece& piece = output.at(output.count);
+  piece.request = &request;
+  piece.kind = segment.kind;
+  piece.header = encode(segment);
+  piece.data = request.data.subspan(segment.offset, segment.length);
+  ++output.count;
+}
+
+Status SendComm::advance() {
+  for (Output& output : outputs_) {
+    HORING_TRY(write_output(output));
+  }
+  HORING_TRY(read_rooms());
+  for (Output& output : outputs_) {
+    if (output.lane == lanes().front().get()) {
+      continue;
+    }
+    // Only rooms come this way, and they come on the first connection: whatever can be read here is
+    // the end or a fault.
+    if (output.lane->fetch(1)) {
+      return {StatusCode::kProtocol, "the peer sent data on a connection that is not for them"};
+    }
+  }
+  for (Output& output : outputs_) {
+    if (output.lane->ended()) {
+      return *output.lane->ended();
+    }
+  }
+  return {};
+}
+
+Status SendComm::write_output(Output& output) {
+  size_t budget = kTurnBytes;
+  while (output.count > 0 && output.lane->socket().writable) {
+    if (budget == 0) {
+      note_more();
+      break;
+    }
+    std::array<iovec, 2 * kMostPiecesPerWrite> buffers;  // NOLINT: filled below
+    size_t used = 0;
+    size_t asked = 0;
+    size_t skip = output.written;
+    for (size_t i = 0; i < output.count && i < kMostPiecesPerWrite; ++i) {
+      Piece& piece = output.at(i);
+      asked += gather(piece.header, skip, budget - asked, buffers.at(used++));
+      asked += gather(piece.data, skip, budget - asked, buffers.at(used++));
+    }
+    HORING_ASSIGN(const size_t written, output.lane->write(std::span(buffers).first(used), asked));
+    budget -= written;
+    HORING_TRY(note_written(output, written));
+  }
+  return {};
+}
+
+Status SendComm::note_written(Output& output, size_t bytes) {
+  output.written += bytes;
+  while (output.count > 0) {
+    const Piece& piece = output.at(0);
+    const size_t whole = piece.header.size() + piece.data.size();
+    if (output.written < whole) {
+      break;
+    }
+    output.written -= whole;
+    output.first = (output.first + 1) % kMostRequests;
+    --output.count;
+    SendRequest& request = *piece.request;
+    if (piece.kind == NetSegment::Kind::kTooLong) {
+      return {StatusCode::kMismatch,
+              fmt::format("a message of {} bytes with tag {} does not fit into the {} bytes that "
+                          "the peer receives; both ends must agree on sizes",
+                          request.data.size(),
+                          request.tag,
+                          request.place.room)};
+    }
+    if (--request.pieces_left == 0) {
+      complete(request);
+    }
+  }
+  return {};
+}
+
+Status SendComm::read_rooms() {
+  NetLane& lane = *lanes().front();
+  RoomRecord record;
+  while (true) {
+    HORING_ASSIGN(const size_t size, decode_room(lane.ahead(), record));
+    if (size == 0) {
+      if (!lane.fetch(lane.ahead().size() + 1)) {
+        return {};
+      }
+      continue;
+    }
+    lane.drop(size);
+    HORING_TRY(book_.add(record));
+    note_news();
+  }
+}
+
+std::string SendComm::oldest() const {
+  const SendRequest* found = nullptr;
+  for (const SendRequest& request : requests_) {
+    const bool older = found == nullptr || request.place.sequence < found->place.sequence;
+    if (request.state == Request::State::kActive && older) {
+      found = &request;
+    }
+  }
+  return found == nullptr ? std::string()
+                          : fmt::format("tag {}, {} bytes", found->tag, found->data.size());
+}
+
+}  // namespace ho::plugin

@@ -1,0 +1,65 @@
+// The sending end of a comm: takes the places that the receiver announces, and writes messages into
+// them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/builtin/comm.hpp"
+#include "core/builtin/room_book.hpp"
+
+namespace ho::plugin {
+
+class SendComm final : public Comm {
+ public:
+  // A message is cut over the connections into pieces of at least that many bytes.
+  static constexpr uint64_t kLeastPieceBytes = 65536;
+
+  explicit SendComm(Wires wires);
+
+  // A null request: no place with that tag yet, or kMostRequests are under way.
+  [[nodiscard]] Reply isend(std::span<const std::byte> data, int32_t tag, Request** request);
+
+ private:
+  struct SendRequest : Request {
+    std::span<const std::byte> data;
+    int32_t tag = 0;
+    RoomBook::Place place;
+    uint32_t pieces_left = 0;
+  };
+  struct Piece {
+    SendRequest* request = nullptr;
+    NetSegment::Kind kind = NetSegment::Kind::kPiece;
+    SegmentBytes header{};
+    std::span<const std::byte> data;
+  };
+  // A connection with the pieces that wait for it. A request has at most one piece per connection.
+  struct Output {
+    NetLane* lane = nullptr;
+    std::array<Piece, kMostRequests> pieces;
+    size_t first = 0;
+    size_t count = 0;
+    size_t written = 0;  // of the first piece and its header
+
+    [[nodiscard]] Piece& at(size_t index) { return pieces.at((first + index) % kMostRequests); }
+  };
+
+  [[nodiscard]] Status advance() override;
+  [[nodiscard]] std::string oldest() const override;
+  [[nodiscard]] SendRequest* free_request();
+  void post(SendRequest& request);
+  void post_piece(SendRequest& request, NetSegment segment);
+  [[nodiscard]] Status write_output(Output& output);
+  [[nodiscard]] Status note_written(Output& output, size_t bytes);
+  [[nodiscard]] Status read_rooms();
+
+  std::array<SendRequest, kMostRequests> requests_;
+  std::vector<Output> outputs_;
+  RoomBook book_;
+  size_t next_output_ = 0;
+};
+
+}  // namespace ho::plugin

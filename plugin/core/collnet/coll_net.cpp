@@ -1,0 +1,261 @@
+#include "core/collnet/coll_net.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/log.hpp"
+
+namespace ho::plugin {
+namespace {
+
+// The text goes to the log, since NCCL has no place for it.
+Reply answer(const Status& status, std::string_view call) {
+  if (!status.ok()) {
+    logger().warn("CollNet {}: {}", call, status.message());
+  }
+  return reply_of(status.code());
+}
+
+Reply answer(const Result<CollRequest*>& entered, std::string_view call, void** request) {
+  *request = entered.ok() ? *entered : nullptr;
+  return answer(entered.status(), call);
+}
+
+CollComm& comm_of(void* comm) {
+  return *static_cast<CollComm*>(comm);
+}
+
+CollBuffer buffer_of(const CollNet::Part& part) {
+  return {part.data, part.bytes, static_cast<const rail::Registration*>(part.memory)};
+}
+
+bool is_known(int32_t dtype, int32_t op) {
+  return dtype >= 0 && dtype < kDTypeCount && op >= 0 && op < kReduceOpCount;
+}
+
+}  // namespace
+
+Reply CollNet::open(uint64_t comm_id, void** context) {
+  auto made = std::make_unique<Context>();
+  made->comm_id = comm_id;
+  constexpr int32_t kNoTrafficClass = -1;
+  const Reply reply = driver_.open(comm_id, kNoTrafficClass, &made->of_driver);
+  if (reply == Reply::kSuccess) {
+    *context = made.release();
+  }
+  return reply;
+}
+
+Reply CollNet::close(void* context) {
+  const std::unique_ptr<Context> owned(static_cast<Context*>(context));
+  return owned == nullptr ? Reply::kSuccess : driver_.close(owned->of_driver);
+}
+
+Reply CollNet::device_count(int32_t* count) {
+  *count = 0;
+  int32_t devices = 0;
+  if (const Reply reply = driver_.device_count(&devices); reply != Reply::kSuccess) {
+    return reply;
+  }
+  for (int32_t device = 0; device < devices; ++device) {
+    DeviceProperties properties;
+    if (const Reply reply = driver_.properties(device, &properties); reply != Reply::kSuccess) {
+      return reply;
+    }
+    if ((properties.memory_kinds & ~kHostMemory) != 0 && !settings_.host_memory_wanted) {
+      logger().info(
+          "CollNet offers no devices: {} of {} moves GPU memory itself, which NCCL would give up "
+          "for CollNet on host memory; HORING_COLLNET_HOST=1 prefers CollNet",
+          properties.name,
+          driver_.name());
+      return Reply::kSuccess;
+    }
+  }
+  *count = devices;
+  return Reply::kSuccess;
+}
+
+Reply CollNet::properties(int32_t device, DeviceProperties* properties) {
+  const Reply reply = driver_.properties(device, properties);
+  // NCCL takes the device's properties from here: they must be true of what rails do.
+  properties->memory_kinds = kHostMemory;
+  properties->force_flush = false;
+  return reply;
+}
+
+Reply CollNet::listen(void* context, int32_t device, void* handle, void** listener) {
+  auto address = settings_.meeting_address(device);
+  if (!address.ok()) {
+    return answer(address.status(), "listen");
+  }
+  auto rail = rail::RailListener::open(device, *address);
+  if (!rail.ok()) {
+    return answer(rail.status(), "listen");
+  }
+  const rail::HandleBytes bytes = rail::encode((*rail)->handle);
+  std::memcpy(handle, bytes.data(), bytes.size());
+  auto made = std::make_unique<Listener>();
+  made->context = static_cast<Context*>(context);
+  made->rail = *std::move(rail);
+  *listener = made.release();
+  return Reply::kSuccess;
+}
+
+Reply CollNet::close_listen(void* listener) {
+  const std::unique_ptr<Listener> owned(static_cast<Listener*>(listener));
+  return Reply::kSuccess;
+}
+
+Result<std::unique_ptr<CollComm>> CollNet::connect_rail(void* const* handles,
+                                                        int32_t members,
+                                                        int32_t rank,
+                                                        Listener& listener) {
+  if (members < 1 || rank < 0 || rank >= members) {
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("member {} of {} cannot be", rank, members));
+  }
+  std::vector<rail::HandleBytes> all(static_cast<size_t>(members));
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::memcpy(all[i].data(), handles[i], all[i].size());
+  }
+  rail::RailMember::Setup setup;
+  setup.driver = &driver_;
+  setup.context = listener.context == nullptr ? nullptr : listener.context->of_driver;
+  setup.job_key = settings_.job_key;
+  setup.timeout = settings_.timeout;
+  setup.piece_bytes = settings_.piece_bytes;
+  HORING_ASSIGN(auto member,
+                rail::RailMember::connect(setup, all, static_cast<uint32_t>(rank), *listener.rail));
+  const uint64_t comm_id = listener.context == nullptr ? 0 : listener.context->comm_id;
+  return std::make_unique<CollComm>(std::move(member), comm_id);
+}
+
+Reply CollNet::connect(
+    void* const* handles, int32_t members, int32_t rank, void* listener, void** comm) {
+  *comm = nullptr;
+  auto connected = connect_rail(handles, members, rank, *static_cast<Listener*>(listener));
+  if (!connected.ok()) {
+    logger().warn(
+        "CollNet is not used: {}. All members of this rail refuse it, and NCCL goes on without",
+        connected.status().message());
+    return reply_of(connected.status().code());
+  }
+  const std::lock_guard lock(mutex_);
+  connected_.insert((*connected)->comm_id());
+  *comm = (*std::move(connected)).release();
+  return Reply::kSuccess;
+}
+
+Reply CollNet::close_comm(void* comm) {
+  const std::unique_ptr<CollComm> owned(static_cast<CollComm*>(comm));
+  if (owned != nullptr) {
+    const std::lock_guard lock(mutex_);
+    if (const auto place = connected_.find(owned->comm_id()); place != connected_.end()) {
+      connected_.erase(place);
+    }
+  }
+  return Reply::kSuccess;
+}
+
+bool CollNet::is_connected(uint64_t comm_id) const {
+  const std::lock_guard lock(mutex_);
+  return connected_.count(comm_id) > 0;
+}
+
+bool CollNet::reduces(int32_t dtype, int32_t op) {
+  return is_known(dtype, op) && static_cast<ReduceOp>(op) != ReduceOp::kAvg &&
+         reduction_supported(static_cast<DType>(dtype), static_cast<ReduceOp>(op));
+}
+
+Reply CollNet::register_memory(void* comm, void* data, size_t bytes, int32_t kind, void** memory) {
+  *memory = nullptr;
+  if (kind != kHostMemory) {
+    logger().warn("CollNet regMr: memory of kind {}; rails work on host memory", kind);
+    return Reply::kInvalidUsage;
+  }
+  const auto registered = comm_of(comm).register_memory(data, bytes, kind);
+  if (registered.ok()) {
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): NCCL's handles are not const
+    *memory = const_cast<rail::Registration*>(*registered);
+  }
+  return answer(registered.status(), "regMr");
+}
+
+Reply CollNet::deregister(void* comm, void* memory) {
+  return answer(comm_of(comm).deregister(static_cast<const rail::Registration*>(memory)),
+                "deregMr");
+}
+
+Reply CollNet::all_reduce(void* comm,
+                          const Part& from,
+                          const Part& to,
+                          uint64_t count,
+                          int32_t dtype,
+                          int32_t op,
+                          void** request) {
+  if (!is_known(dtype, op)) {
+    return answer({StatusCode::kInvalidArgument, fmt::format("type {}, operation {}", dtype, op)},
+                  "iallreduce");
+  }
+  return answer(comm_of(comm).all_reduce(buffer_of(from),
+                                         buffer_of(to),
+                                         count,
+                                         static_cast<DType>(dtype),
+                                         static_cast<ReduceOp>(op)),
+                "iallreduce",
+                request);
+}
+
+Reply CollNet::all_gather(void* comm,
+                          const Part& from,
+                          const Part& to,
+                          uint64_t block_bytes,
+                          uint64_t window_offset,
+                          void** request) {
+  return answer(
+      comm_of(comm).all_gather(buffer_of(from), buffer_of(to), block_bytes, window_offset),
+      "iallgather",
+      request);
+}
+
+Reply CollNet::reduce_scatter(void* comm,
+                              const Part& from,
+                              const Part& to,
+                              uint64_t block_bytes,
+                              uint64_t window_offset,
+                              int32_t dtype,
+                              int32_t op,
+                              void** request) {
+  if (!is_known(dtype, op)) {
+    return answer({StatusCode::kInvalidArgument, fmt::format("type {}, operation {}", dtype, op)},
+                  "ireducescatter");
+  }
+  return answer(comm_of(comm).reduce_scatter(buffer_of(from),
+                                             buffer_of(to),
+                                             block_bytes,
+                                             window_offset,
+                                             static_cast<DType>(dtype),
+                                             static_cast<ReduceOp>(op)),
+                "ireducescatter",
+                request);
+}
+
+Reply CollNet::test(void* request, int32_t* done, int32_t* size) {
+  *done = 0;
+  const auto& outstanding = *static_cast<CollRequest*>(request);
+  const Result<bool> complete = outstanding.comm->test(outstanding);
+  if (!complete.ok()) {
+    return reply_of(complete.status().code());  // logged once, by the ring
+  }
+  *done = *complete ? 1 : 0;
+  if (*complete && size != nullptr) {
+    constexpr uint64_t kMost = std::numeric_limits<int32_t>::max();
+    *size = static_cast<int32_t>(std::min(outstanding.byte_count, kMost));
+  }
+  return Reply::kSuccess;
+}
+
+}  // namespace ho::plugin

@@ -1,0 +1,109 @@
+// CollNet as NCCL knows it, free of any version: the devices of a network, rails among the nodes
+// that have them, and calls on those.
+//
+// Rails work on host memory. Where the network below moves GPU memory itself, NCCL would give that
+// up on every device that CollNet offers: then none is offered, unless the settings say so.
+//
+// Threads are as NetDriver's. connect() blocks until all members agree, or to its deadline.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "auth/job_key.hpp"
+#include "core/collnet/coll_comm.hpp"
+#include "core/net_driver.hpp"
+#include "core/reply.hpp"
+#include "os/socket.hpp"
+
+namespace ho::plugin {
+
+class CollNet {
+ public:
+  struct Settings {
+    std::shared_ptr<const JobKey> job_key;
+    std::chrono::milliseconds timeout{60'000};
+    uint64_t piece_bytes = 65536;
+    bool host_memory_wanted = false;  // HORING_COLLNET_HOST
+    // Where a member that uses the device meets the others.
+    std::function<Result<SocketAddress>(int32_t device)> meeting_address;
+  };
+
+  CollNet(NetDriver& driver, Settings settings) : driver_(driver), settings_(std::move(settings)) {}
+
+  [[nodiscard]] Reply open(uint64_t comm_id, void** context);
+  [[nodiscard]] Reply close(void* context);
+  [[nodiscard]] Reply device_count(int32_t* count);
+  [[nodiscard]] Reply properties(int32_t device, DeviceProperties* properties);
+
+  [[nodiscard]] Reply listen(void* context, int32_t device, void* handle, void** listener);
+  [[nodiscard]] Reply close_listen(void* listener);
+  // handles: one of kHandleBytes per member, in any order.
+  [[nodiscard]] Reply connect(
+      void* const* handles, int32_t members, int32_t rank, void* listener, void** comm);
+  [[nodiscard]] Reply close_comm(void* comm);
+  // Both numbers are NCCL's.
+  [[nodiscard]] static bool reduces(int32_t dtype, int32_t op);
+
+  [[nodiscard]] Reply register_memory(
+      void* comm, void* data, size_t bytes, int32_t kind, void** memory);
+  [[nodiscard]] Reply deregister(void* comm, void* memory);
+
+  struct Part {
+    void* data = nullptr;
+    size_t bytes = 0;
+    void* memory = nullptr;
+  };
+  // A null request means "again".
+  [[nodiscard]] Reply all_reduce(void* comm,
+                                 const Part& from,
+                                 const Part& to,
+                                 uint64_t count,
+                                 int32_t dtype,
+                                 int32_t op,
+                                 void** request);
+  [[nodiscard]] Reply all_gather(void* comm,
+                                 const Part& from,
+                                 const Part& to,
+                                 uint64_t block_bytes,
+                                 uint64_t window_offset,
+                                 void** request);
+  [[nodiscard]] Reply reduce_scatter(void* comm,
+                                     const Part& from,
+                                     const Part& to,
+                                     uint64_t block_bytes,
+                                     uint64_t window_offset,
+                                     int32_t dtype,
+                                     int32_t op,
+                                     void** request);
+  // size may be null.
+  [[nodiscard]] Reply test(void* request, int32_t* done, int32_t* size);
+
+  // Whether a rail of that communicator has been connected here: what a tuner may rely on.
+  [[nodiscard]] bool is_connected(uint64_t comm_id) const;
+
+ private:
+  struct Context {
+    uint64_t comm_id = 0;
+    void* of_driver = nullptr;
+  };
+  struct Listener {
+    Context* context = nullptr;
+    std::unique_ptr<rail::RailListener> rail;
+  };
+  [[nodiscard]] Result<std::unique_ptr<CollComm>> connect_rail(void* const* handles,
+                                                               int32_t members,
+                                                               int32_t rank,
+                                                               Listener& listener);
+
+  NetDriver& driver_;
+  Settings settings_;
+  mutable std::mutex mutex_;
+  std::multiset<uint64_t> connected_;  // communicators
+};
+
+}  // namespace ho::plugin

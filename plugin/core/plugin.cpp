@@ -1,0 +1,135 @@
+#include "core/plugin.hpp"
+
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/sinks/base_sink.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/env.hpp"
+#include "base/log.hpp"
+#include "core/builtin/builtin_net.hpp"
+
+namespace ho::plugin {
+namespace {
+
+// Our log lines as NCCL's.
+class NcclSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit NcclSink(Plugin::Log log) : log_(std::move(log)) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const std::string text(message.payload.data(), message.payload.size());
+    const Plugin::Level level = message.level >= spdlog::level::warn   ? Plugin::Level::kWarn
+                                : message.level >= spdlog::level::info ? Plugin::Level::kInfo
+                                                                       : Plugin::Level::kTrace;
+    log_(level, text.c_str());
+  }
+  void flush_() override {}
+
+ private:
+  Plugin::Log log_;
+};
+
+// NCCL decides by NCCL_DEBUG what is shown of what it is told, so it is told everything from info
+// on; stderr keeps to HORING_LOG_LEVEL.
+void log_to(Plugin::Log log) {
+  auto& sinks = logger().sinks();
+  for (const auto& sink : sinks) {
+    sink->set_level(logger().level());
+  }
+  sinks.push_back(std::make_shared<NcclSink>(std::move(log)));
+  logger().set_level(std::min(logger().level(), spdlog::level::info));
+}
+
+}  // namespace
+
+Plugin& Plugin::instance() {
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): never destroyed, see above
+  static Plugin* const plugin = new Plugin();
+  return *plugin;
+}
+
+Status Plugin::start(const std::string& interface, Log log) {
+  const std::lock_guard lock(mutex_);
+  if (!started_) {
+    started_ = true;
+    if (log) {
+      log_to(std::move(log));
+    }
+    made_ = make();
+    if (made_.ok()) {
+      logger().info("horing plugin: loaded by NCCL as {}", interface);
+      say_devices();
+    } else {
+      logger().warn("horing plugin: not usable: {}", made_.message());
+    }
+  }
+  return made_;
+}
+
+Status Plugin::make() {
+  HORING_TRY(env::check_numbers());
+  HORING_ASSIGN(BuiltinConfig config, BuiltinConfig::from_environment());
+  CollNet::Settings settings;
+  HORING_ASSIGN(const uint64_t timeout_ms, env::number(env::kConnectTimeoutMs));
+  HORING_ASSIGN(const uint64_t piece_bytes, env::number(env::kPieceBytes));
+  HORING_ASSIGN(settings.host_memory_wanted, env::flag(env::kCollNetHost));
+  settings.job_key = config.key;
+  settings.timeout = std::chrono::milliseconds(timeout_ms);
+  settings.piece_bytes = piece_bytes == 0 ? settings.piece_bytes : piece_bytes;
+  std::vector<std::string> addresses;
+  for (const BuiltinDevice& device : config.devices) {
+    addresses.push_back(device.rail.address);
+  }
+  settings.meeting_address = [addresses](int32_t device) -> Result<SocketAddress> {
+    if (device < 0 || static_cast<size_t>(device) >= addresses.size()) {
+      return Status(StatusCode::kInvalidArgument, fmt::format("there is no device {}", device));
+    }
+    return SocketAddress::numeric(addresses[static_cast<size_t>(device)], 0);
+  };
+  HORING_ASSIGN(net_, BuiltinNet::create(std::move(config)));
+  coll_net_ = std::make_unique<CollNet>(*net_, std::move(settings));
+  return {};
+}
+
+void Plugin::say_devices() {
+  int32_t count = 0;
+  std::string text;
+  for (int32_t device = 0;
+       net_->device_count(&count) == Reply::kSuccess && device < count;
+       ++device) {
+    DeviceProperties properties;
+    if (net_->properties(device, &properties) == Reply::kSuccess) {
+      text += fmt::format("{}{} ({} Mbit/s{})",
+                          text.empty() ? "" : ", ",
+                          properties.name,
+                          properties.speed_mbps,
+                          properties.pci_path.empty() ? "" : ", " + properties.pci_path);
+    }
+  }
+  logger().info("horing plugin: network {} on {}", net_->name(), text);
+}
+
+Reply Plugin::open_process_context(bool of_coll_net) {
+  const std::lock_guard lock(mutex_);
+  Shared& shared = shared_[of_coll_net ? 1 : 0];
+  if (shared.open) {
+    return Reply::kSuccess;
+  }
+  constexpr int32_t kNoTrafficClass = -1;
+  const Reply reply = of_coll_net ? coll_net_->open(0, &shared.context)
+                                  : net_->open(0, kNoTrafficClass, &shared.context);
+  shared.open = reply == Reply::kSuccess;
+  return reply;
+}
+
+void* Plugin::process_context(bool of_coll_net) {
+  const std::lock_guard lock(mutex_);
+  return shared_[of_coll_net ? 1 : 0].context;
+}
+
+}  // namespace ho::plugin

@@ -1,0 +1,60 @@
+// What NCCL's calls without a context make the process share: one network and one CollNet on it,
+// made when NCCL first initialises either, and where their log goes. Nothing else of the plugin is
+// global.
+//
+// It lives until the process ends: NCCL may unload and load the library again, finalize late or not
+// at all, and its threads may still be in a call.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/status.hpp"
+#include "core/collnet/coll_net.hpp"
+#include "core/net_driver.hpp"
+
+namespace ho::plugin {
+
+class Plugin {
+ public:
+  enum class Level : uint8_t { kWarn, kInfo, kTrace };
+  // NCCL's log, which goes where NCCL_DEBUG_FILE says.
+  using Log = std::function<void(Level, const char* text)>;
+
+  static Plugin& instance();
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+
+  // Makes the network at the first call. interface: "net v11", for the log. The same error again
+  // where it could not be made.
+  [[nodiscard]] Status start(const std::string& interface, Log log);
+  // After a start() that went well.
+  [[nodiscard]] NetDriver& net() { return *net_; }
+  [[nodiscard]] CollNet& coll_net() { return *coll_net_; }
+
+  // For NCCL versions that know no contexts: one for the process. They do not say when they are
+  // through, so it stays.
+  [[nodiscard]] Reply open_process_context(bool of_coll_net);
+  [[nodiscard]] void* process_context(bool of_coll_net);
+
+ private:
+  Plugin() = default;
+  [[nodiscard]] Status make();
+  void say_devices();
+
+  std::mutex mutex_;
+  bool started_ = false;
+  Status made_;
+  std::unique_ptr<NetDriver> net_;
+  std::unique_ptr<CollNet> coll_net_;
+  struct Shared {
+    void* context = nullptr;
+    bool open = false;
+  };
+  Shared shared_[2];  // of the network, of CollNet
+};
+
+}  // namespace ho::plugin

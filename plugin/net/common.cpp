@@ -1,0 +1,81 @@
+#include "net/common.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+namespace ho::plugin {
+
+char* kept(const std::string& text) {
+  // NCCL holds the pointers of devices beyond every finalize. There are few devices.
+  static std::mutex mutex;
+  static auto* const texts = new std::set<std::string>();  // NOLINT: lives as long as NCCL may ask
+  const std::lock_guard lock(mutex);
+  // NCCL's field is not const; nobody writes through it.
+  return const_cast<char*>(texts->insert(text).first->c_str());  // NOLINT
+}
+
+namespace every_version {
+
+using nccl_abi::DeviceHandle;
+using nccl_abi::Result;
+
+Result devices(int* count) {
+  return guarded([&] { return net().device_count(count); });
+}
+
+Result accept(void* listener, void** receiver, DeviceHandle** device_handle) {
+  return guarded([&] {
+    void* of_device = nullptr;
+    const Reply reply = net().accept(listener, receiver, &of_device);
+    if (device_handle != nullptr) {
+      *device_handle = static_cast<DeviceHandle*>(of_device);
+    }
+    return reply;
+  });
+}
+
+Result register_memory(void* comm, void* data, size_t size, int type, void** memory) {
+  return guarded([&] { return net().register_memory(comm, data, size, type, memory); });
+}
+
+Result register_dma_buf(
+    void* comm, void* data, size_t size, int type, uint64_t offset, int descriptor, void** memory) {
+  return guarded(
+      [&] { return net().register_dma_buf(comm, data, size, type, offset, descriptor, memory); });
+}
+
+Result deregister(void* comm, void* memory) {
+  return guarded([&] { return net().deregister(comm, memory); });
+}
+
+Result iflush(void* receiver, int count, void** data, int* sizes, void** memories, void** request) {
+  return guarded([&] { return net().iflush(receiver, count, data, sizes, memories, request); });
+}
+
+Result test(void* request, int* done, int* sizes) {
+  return guarded([&] { return net().test(request, done, sizes); });
+}
+
+Result close_send(void* comm) {
+  return guarded([&] { return net().close_send(comm); });
+}
+
+Result close_recv(void* comm) {
+  return guarded([&] { return net().close_recv(comm); });
+}
+
+Result close_listen(void* listener) {
+  return guarded([&] { return net().close_listen(listener); });
+}
+
+Result device_memory(void* comm, void* memory, void** of_device) {
+  return guarded([&] { return net().device_memory(comm, memory, of_device); });
+}
+
+Result consumed(void* receiver, int count, void* request) {
+  return guarded([&] { return net().consumed(receiver, count, request); });
+}
+
+}  // namespace every_version
+}  // namespace ho::plugin

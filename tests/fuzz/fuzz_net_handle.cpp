@@ -1,0 +1,25 @@
+// The handle that NCCL carries from a listener to a connecting rank, and a connection's claim.
+#include <algorithm>
+#include <array>
+
+#include "core/builtin/handle.hpp"
+#include "core/builtin/records.hpp"
+#include "fuzz.hpp"
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto bytes = fuzz::bytes(data, size);
+  if (const auto handle = ho::plugin::decode_handle(bytes); handle.ok()) {
+    std::array<std::byte, ho::plugin::kHandleBytes> again{};
+    ho::plugin::encode(*handle, again);
+    // All but the local id, which is not believed.
+    fuzz::require(
+        std::equal(again.begin(), again.begin() + ho::plugin::kWireHandleBytes, bytes.begin()));
+    fuzz::require(handle->port != 0 && !handle->to_string().empty());
+  }
+  if (const auto claim = ho::plugin::decode_stream_claim(bytes); claim.ok()) {
+    fuzz::require(claim->stream < claim->stream_count);
+    fuzz::require(claim->stream_count <= ho::plugin::kMostStreams);
+    fuzz::require(ho::plugin::decode_stream_claim(ho::plugin::encode(*claim)).ok());
+  }
+  return 0;
+}

@@ -1,0 +1,42 @@
+// The builtin network on loopback devices, without any environment.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "core/builtin/builtin_net.hpp"
+#include "net_conformance.hpp"
+
+namespace ho::plugin::conformance {
+
+struct BuiltinCase {
+  std::string address = "127.0.0.1";
+  uint32_t streams = 1;
+  std::chrono::milliseconds connect_timeout{60000};
+  std::chrono::milliseconds greeting_timeout{5000};
+  std::string secret;  // "" for no job key
+};
+
+inline std::unique_ptr<NetDriver> make_builtin(const BuiltinCase& options) {
+  BuiltinConfig config;
+  config.devices = {make_device("test0", "a host", options.address, "")};
+  config.key = JobKey::none(false);
+  if (!options.secret.empty()) {
+    auto key = JobKey::from_text(options.secret);
+    config.key = key.ok() ? *key : nullptr;
+  }
+  config.options.streams = options.streams;
+  config.options.connect_timeout = options.connect_timeout;
+  config.options.greeting_timeout = options.greeting_timeout;
+  auto made = BuiltinNet::create(std::move(config));
+  return made.ok() ? std::unique_ptr<NetDriver>(*std::move(made)) : nullptr;
+}
+
+inline NetUnderTest builtin_under_test(const BuiltinCase& options) {
+  NetUnderTest under_test;
+  under_test.make = [options] { return make_builtin(options); };
+  return under_test;
+}
+
+}  // namespace ho::plugin::conformance

@@ -1,0 +1,283 @@
+// The builtin network through the suite of all drivers, and what only it promises: a descriptor to
+// sleep on, and constant memory.
+#include <poll.h>
+
+#include <array>
+#include <ctime>
+#include <fstream>
+#include <thread>
+
+#include "builtin_net_for_test.hpp"
+#include "catch.hpp"
+
+namespace ho::plugin::conformance {
+namespace {
+
+TEST_CASE("builtin net over one connection") {
+  run_suite(builtin_under_test({}));
+}
+
+TEST_CASE("builtin net over four connections") {
+  BuiltinCase options;
+  options.streams = 4;
+  run_suite(builtin_under_test(options));
+}
+
+TEST_CASE("builtin net over IPv6 with a job key") {
+  BuiltinCase options;
+  options.address = "::1";
+  options.secret = "a secret of this test's own";
+  run_suite(builtin_under_test(options));
+}
+
+// A window of requests at one end of a comm, driven by repeating all that may get further.
+struct Window {
+  static constexpr size_t kRequests = 32;
+  std::array<void*, kRequests> requests{};
+  uint64_t begun = 0;
+  uint64_t ended = 0;
+
+  // Posts and tests until nothing gets further; true when all are done.
+  [[nodiscard]] Result<bool> turn(End& end,
+                                  uint64_t total,
+                                  const std::function<Result<void*>(uint64_t)>& post) {
+    bool moved = true;
+    while (moved && ended < total) {
+      moved = false;
+      while (begun < total && begun < ended + kRequests) {
+        HORING_ASSIGN(void* const request, post(begun));
+        if (request == nullptr) {
+          break;
+        }
+        requests.at(begun++ % kRequests) = request;
+        moved = true;
+      }
+      while (ended < begun) {
+        HORING_ASSIGN(const bool done, end.test(requests.at(ended % kRequests)));
+        if (!done) {
+          break;
+        }
+        ++ended;
+        moved = true;
+      }
+    }
+    return ended == total;
+  }
+};
+
+using Wait = std::function<Status(void* comm)>;
+
+// Moves `total` messages of 8 bytes that count up.
+std::string move_small(Pair& pair, uint64_t total, const Wait& wait) {
+  return run_both(
+      [&]() -> Status {
+        End end(*pair.net, pair.send);
+        Window window;
+        std::array<uint64_t, Window::kRequests> data{};
+        while (true) {
+          HORING_ASSIGN(const bool all, window.turn(end, total, [&](uint64_t i) {
+            uint64_t& word = data.at(i % data.size());
+            word = i;
+            return end.try_send(reinterpret_cast<const std::byte*>(&word), sizeof word, 0);
+          }));
+          if (all) {
+            return {};
+          }
+          HORING_TRY(wait(pair.send));
+        }
+      },
+      [&]() -> Status {
+        End end(*pair.net, pair.receive);
+        Window window;
+        std::array<uint64_t, Window::kRequests> rooms{};
+        uint64_t checked = 0;
+        while (true) {
+          const auto check = [&]() -> Status {
+            for (; checked < window.ended; ++checked) {
+              if (rooms.at(checked % rooms.size()) != checked) {
+                return {StatusCode::kInternal, "message " + std::to_string(checked) + " differs"};
+              }
+            }
+            return {};
+          };
+          HORING_ASSIGN(const bool all, window.turn(end, total, [&](uint64_t i) -> Result<void*> {
+            HORING_TRY(check());
+            uint64_t& room = rooms.at(i % rooms.size());
+            return end.try_receive({{reinterpret_cast<std::byte*>(&room), sizeof room, 0}});
+          }));
+          HORING_TRY(check());
+          if (all) {
+            return {};
+          }
+          HORING_TRY(wait(pair.receive));
+        }
+      });
+}
+
+size_t resident_pages() {
+  std::ifstream file("/proc/self/statm");
+  size_t total = 0;
+  size_t resident = 0;
+  file >> total >> resident;
+  return resident;
+}
+
+void check_constant_memory(uint64_t total) {
+  const auto net = make_builtin({});
+  Pair pair(*net);
+  REQUIRE(pair.connect().message() == "");
+  const auto poll_on = [](void*) {
+    std::this_thread::yield();
+    return Status();
+  };
+  REQUIRE(move_small(pair, 20000, poll_on) == "");
+  const size_t before = resident_pages();
+  REQUIRE(move_small(pair, total, poll_on) == "");
+  // Sanitizers keep books of their own.
+  if (scaled(total) == total) {
+    REQUIRE(resident_pages() <= before + 256);
+  }
+}
+
+TEST_CASE("builtin net: a million small messages in constant memory") {
+  check_constant_memory(scaled(1'000'000));
+}
+
+TEST_CASE("builtin net: ten million small messages in constant memory", "[.long]") {
+  check_constant_memory(10'000'000);
+}
+
+TEST_CASE("builtin net: a thread that only sleeps on the descriptor misses nothing") {
+  BuiltinCase options;
+  options.streams = GENERATE(1U, 3U);
+  const auto net = make_builtin(options);
+  Pair pair(*net);
+  REQUIRE(pair.connect().message() == "");
+  const auto sleep_on = [&](void* comm) -> Status {
+    pollfd waiting{net->progress_fd(comm), POLLIN, 0};
+    // A lost wake-up shows here: nothing else ends the sleep.
+    if (::poll(&waiting, 1, 20'000) != 1) {
+      return {StatusCode::kTimeout, "nothing woke the sleeper for 20 s"};
+    }
+    return {};
+  };
+  REQUIRE(move_small(pair, scaled(options.streams == 1 ? 1'000'000 : 200'000), sleep_on) == "");
+}
+
+// Messages of several megabytes need many wake-ups each, at both ends.
+TEST_CASE("builtin net: a sleeper moves large messages too") {
+  const auto net = make_builtin({});
+  Pair pair(*net);
+  REQUIRE(pair.connect().message() == "");
+  constexpr size_t kBytes = size_t{20} << 20U;
+  const auto drive = [&](void* comm, const std::function<Result<void*>()>& post) -> Status {
+    End end(*net, comm);
+    void* request = nullptr;
+    for (bool done = false; !done;) {
+      if (request == nullptr) {
+        HORING_ASSIGN(request, post());
+      }
+      if (request != nullptr) {
+        HORING_ASSIGN(done, end.test(request));
+      }
+      pollfd waiting{net->progress_fd(comm), POLLIN, 0};
+      if (!done && ::poll(&waiting, 1, 20'000) != 1) {
+        return {StatusCode::kTimeout, "nothing woke the sleeper for 20 s"};
+      }
+    }
+    return {};
+  };
+  const auto data = pattern(5, kBytes);
+  std::vector<std::byte> room(kBytes);
+  REQUIRE(run_both(
+              [&] {
+                return drive(pair.send,
+                             [&] { return End(*net, pair.send).try_send(data.data(), kBytes, 0); });
+              },
+              [&] {
+                return drive(pair.receive, [&] {
+                  return End(*net, pair.receive).try_receive({{room.data(), kBytes, 0}});
+                });
+              }) == "");
+  REQUIRE(check_pattern(5, room.data(), kBytes).message() == "");
+}
+
+// Prints, asserts nothing about time: what one core moves depends on the machine.
+TEST_CASE("builtin net: rate of large messages", "[.rate]") {
+  BuiltinCase options;
+  options.streams = GENERATE(1U, 4U);
+  const auto net = make_builtin(options);
+  Pair pair(*net);
+  REQUIRE(pair.connect().message() == "");
+  constexpr size_t kBytes = size_t{4} << 20U;
+  constexpr uint64_t kMessages = 1000;
+  const std::vector<std::byte> data(kBytes);
+  std::vector<std::byte> room(kBytes);
+  const auto move = [&](void* comm, const std::function<Result<void*>(End&)>& post) -> Status {
+    End end(*net, comm);
+    std::array<void*, 4> window{};
+    for (uint64_t i = 0; i < kMessages + window.size(); ++i) {
+      void*& slot = window.at(i % window.size());
+      if (i >= window.size()) {
+        HORING_TRY(end.finish(slot).status());
+      }
+      if (i < kMessages) {
+        HORING_ASSIGN(slot, post(end));
+      }
+    }
+    return {};
+  };
+  const int64_t begin_ns = now_ns();
+  const std::clock_t begin_cpu = std::clock();
+  const std::string errors = run_both(
+      [&] { return move(pair.send, [&](End& end) { return end.send(data.data(), kBytes, 0); }); },
+      [&] {
+        return move(pair.receive, [&](End& end) {
+          return end.receive({{room.data(), kBytes, 0}});
+        });
+      });
+  const double seconds = static_cast<double>(now_ns() - begin_ns) * 1e-9;
+  const double cpu = static_cast<double>(std::clock() - begin_cpu) / CLOCKS_PER_SEC;
+  REQUIRE(errors == "");
+  const double gigabytes = static_cast<double>(kBytes * kMessages) * 1e-9;
+  WARN(options.streams << " streams: " << gigabytes / seconds << " GB/s, both ends together "
+                       << gigabytes / cpu << " GB per second of processor time");
+}
+
+TEST_CASE("builtin net: what a driver answers besides") {
+  const auto net = make_builtin({});
+  int32_t count = 0;
+  REQUIRE(net->device_count(&count) == Reply::kSuccess);
+  REQUIRE(count == 1);
+  DeviceProperties properties;
+  REQUIRE(net->properties(0, &properties) == Reply::kSuccess);
+  REQUIRE(properties.max_recvs == 8);
+  REQUIRE(properties.speed_mbps >= 1000);
+  REQUIRE(net->properties(1, &properties) == Reply::kInvalidArgument);
+  REQUIRE(net->properties(-1, &properties) == Reply::kInvalidArgument);
+  void* memory = nullptr;
+  REQUIRE(net->register_memory(nullptr, &count, 4, kHostMemory, &memory) == Reply::kSuccess);
+  REQUIRE(memory != nullptr);
+  REQUIRE(net->deregister(nullptr, memory) == Reply::kSuccess);
+  REQUIRE(net->register_memory(nullptr, &count, 4, kCudaMemory, &memory) == Reply::kInvalidUsage);
+  REQUIRE(net->register_dma_buf(nullptr, &count, 4, kHostMemory, 0, -1, &memory) ==
+          Reply::kInvalidUsage);
+  void* request = &count;
+  REQUIRE(net->iflush(nullptr, 0, nullptr, nullptr, nullptr, &request) == Reply::kSuccess);
+  REQUIRE(request == nullptr);
+  void* one = nullptr;
+  void* two = nullptr;
+  REQUIRE(net->open(1, -1, &one) == Reply::kSuccess);
+  REQUIRE(net->open(1, -1, &two) == Reply::kSuccess);
+  REQUIRE(one != two);
+  REQUIRE(net->close(one) == Reply::kSuccess);
+  std::array<std::byte, kHandleBytes> handle{};
+  void* listener = nullptr;
+  REQUIRE(net->listen(one, 0, handle.data(), &listener) == Reply::kInvalidArgument);
+  REQUIRE(net->listen(two, 0, handle.data(), &listener) == Reply::kSuccess);
+  REQUIRE(net->close(two) == Reply::kSuccess);
+  REQUIRE(net->close(nullptr) == Reply::kSuccess);
+}
+
+}  // namespace
+}  // namespace ho::plugin::conformance

@@ -1,0 +1,316 @@
+// Who reaches a listener of the builtin network without being meant, and handles and records that
+// no listener or comm of ours wrote.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "builtin_net_for_test.hpp"
+#include "catch.hpp"
+#include "core/builtin/handle.hpp"
+#include "core/builtin/records.hpp"
+#include "core/builtin/room_book.hpp"
+#include "os/clock.hpp"
+#include "os/socket.hpp"
+
+namespace ho::plugin::conformance {
+namespace {
+
+using HandleBytes = std::array<std::byte, kHandleBytes>;
+
+struct Listening {
+  NetDriver* net = nullptr;
+  void* listener = nullptr;
+  HandleBytes handle{};
+
+  explicit Listening(NetDriver& driver) : net(&driver) {
+    REQUIRE(net->listen(nullptr, 0, handle.data(), &listener) == Reply::kSuccess);
+  }
+  Listening(const Listening&) = delete;
+  Listening& operator=(const Listening&) = delete;
+  ~Listening() { static_cast<void>(net->close_listen(listener)); }
+
+  [[nodiscard]] Handle decoded() const {
+    const auto result = decode_handle(handle);
+    REQUIRE(result.ok());
+    return *result;
+  }
+};
+
+// Connects while the listener accepts, until one says how it ended.
+Reply connect_to(NetDriver& net, Listening& to, HandleBytes handle) {
+  void* send = nullptr;
+  void* receive = nullptr;
+  Reply reply = Reply::kSuccess;
+  for (const Deadline deadline = deadline_after(std::chrono::seconds(30));
+       reply == Reply::kSuccess && (send == nullptr || receive == nullptr) && !passed(deadline);) {
+    if (send == nullptr) {
+      reply = net.connect(nullptr, 0, handle.data(), &send, nullptr);
+    }
+    if (receive == nullptr) {
+      REQUIRE(to.net->accept(to.listener, &receive, nullptr) == Reply::kSuccess);
+    }
+  }
+  if (reply == Reply::kSuccess && (send == nullptr || receive == nullptr)) {
+    reply = Reply::kInProgress;
+  }
+  static_cast<void>(send != nullptr ? net.close_send(send) : Reply::kSuccess);
+  static_cast<void>(receive != nullptr ? to.net->close_recv(receive) : Reply::kSuccess);
+  return reply;
+}
+
+Fd raw_connection(const Handle& handle) {
+  const tcp::Address address = handle.socket_address();
+  Fd fd(::socket(handle.family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(fd.valid());
+  REQUIRE(::connect(fd.get(), address.raw(), address.size) == 0);
+  return fd;
+}
+
+TEST_CASE("builtin net: a wrong secret, listener or job key is refused") {
+  const auto net = make_builtin({});
+  Listening listening(*net);
+  Handle handle = listening.decoded();
+  SECTION("the right one is let in") {
+    REQUIRE(connect_to(*net, listening, listening.handle) == Reply::kSuccess);
+  }
+  SECTION("a wrong secret") {
+    handle.secret[7] ^= std::byte{1};
+    HandleBytes bytes{};
+    encode(handle, bytes);
+    REQUIRE(connect_to(*net, listening, bytes) == Reply::kRemoteError);
+  }
+  SECTION("a listener that was there before") {
+    ++handle.listener_id;
+    HandleBytes bytes{};
+    encode(handle, bytes);
+    REQUIRE(connect_to(*net, listening, bytes) != Reply::kSuccess);
+  }
+  SECTION("a job key on one side") {
+    BuiltinCase keyed;
+    keyed.secret = "a secret that only one side has";
+    REQUIRE(connect_to(*make_builtin(keyed), listening, listening.handle) == Reply::kRemoteError);
+  }
+  // Whoever was refused has taken nothing from the others.
+  REQUIRE(connect_to(*net, listening, listening.handle) == Reply::kSuccess);
+}
+
+TEST_CASE("builtin net: handles that are none are refused at once") {
+  const auto net = make_builtin({});
+  Listening listening(*net);
+  void* comm = nullptr;
+  HandleBytes garbage{};
+  REQUIRE(net->connect(nullptr, 0, garbage.data(), &comm, nullptr) == Reply::kRemoteError);
+  std::fill(garbage.begin(), garbage.end(), std::byte{0xff});
+  REQUIRE(net->connect(nullptr, 0, garbage.data(), &comm, nullptr) == Reply::kRemoteError);
+  // Cut off anywhere, or one bit wrong anywhere.
+  for (size_t at = 0; at < kWireHandleBytes; ++at) {
+    HandleBytes cut = listening.handle;
+    std::fill(cut.begin() + static_cast<ptrdiff_t>(at), cut.end(), std::byte{});
+    REQUIRE(decode_handle(cut).ok() == (cut == listening.handle));
+    REQUIRE_FALSE(decode_handle(std::span(listening.handle).first(at)).ok());
+    HandleBytes flipped = listening.handle;
+    flipped.at(at) ^= std::byte{0x10};
+    REQUIRE_FALSE(decode_handle(flipped).ok());
+  }
+}
+
+TEST_CASE("builtin net: addresses that are none of a host are refused") {
+  const auto net = make_builtin({});
+  Listening listening(*net);
+  const auto refused = [&](const std::function<void(Handle&)>& spoil) {
+    Handle handle = listening.decoded();
+    spoil(handle);
+    HandleBytes bytes{};
+    encode(handle, bytes);
+    return !decode_handle(bytes).ok();
+  };
+  REQUIRE_FALSE(refused([](Handle&) {}));
+  REQUIRE(refused([](Handle& handle) { handle.port = 0; }));
+  REQUIRE(refused([](Handle& handle) { handle.address = {}; }));
+  REQUIRE(refused([](Handle& handle) { handle.address[0] = std::byte{224}; }));
+  REQUIRE(refused([](Handle& handle) { handle.address[9] = std::byte{1}; }));
+  REQUIRE(refused([](Handle& handle) { handle.scope_id = 3; }));
+}
+
+// The id of a connect under way means nothing where handle, context or device are others'.
+TEST_CASE("builtin net: a connect under way is found by its own handle only") {
+  BuiltinCase options;
+  options.connect_timeout = std::chrono::milliseconds(300);
+  const auto net = make_builtin(options);
+  Listening one(*net);
+  Listening two(*net);
+  REQUIRE(local_id(one.handle) == 0);
+  void* comm = nullptr;
+  REQUIRE(net->connect(nullptr, 0, one.handle.data(), &comm, nullptr) == Reply::kSuccess);
+  const uint64_t id = local_id(one.handle);
+  REQUIRE(id != 0);
+  set_local_id(two.handle, id);
+  REQUIRE(net->connect(nullptr, 0, two.handle.data(), &comm, nullptr) == Reply::kSuccess);
+  REQUIRE(local_id(two.handle) != id);
+  REQUIRE(net->connect(nullptr, 0, one.handle.data(), &comm, nullptr) == Reply::kSuccess);
+  REQUIRE(local_id(one.handle) == id);
+  // Nobody accepts: the deadline ends both.
+  for (Listening* each : {&one, &two}) {
+    Reply reply = Reply::kSuccess;
+    const Deadline deadline = deadline_after(std::chrono::seconds(20));
+    while (reply == Reply::kSuccess && !passed(deadline)) {
+      reply = net->connect(nullptr, 0, each->handle.data(), &comm, nullptr);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    REQUIRE(reply == Reply::kRemoteError);
+    REQUIRE(comm == nullptr);
+    REQUIRE(local_id(each->handle) == 0);
+  }
+}
+
+TEST_CASE("builtin net: connecting and accepting end at their deadline") {
+  BuiltinCase options;
+  options.connect_timeout = std::chrono::milliseconds(200);
+  const auto net = make_builtin(options);
+  HandleBytes handle{};
+  {
+    const Listening gone(*net);
+    handle = gone.handle;
+  }
+  void* comm = nullptr;
+  Reply reply = Reply::kSuccess;
+  const Deadline deadline = deadline_after(std::chrono::seconds(20));
+  while (reply == Reply::kSuccess && !passed(deadline)) {
+    reply = net->connect(nullptr, 0, handle.data(), &comm, nullptr);
+  }
+  REQUIRE(reply == Reply::kRemoteError);
+  const Listening alone(*net);
+  reply = Reply::kSuccess;
+  while (reply == Reply::kSuccess && !passed(deadline)) {
+    reply = net->accept(alone.listener, &comm, nullptr);
+  }
+  REQUIRE(reply == Reply::kRemoteError);
+}
+
+TEST_CASE("builtin net: strangers on the port disturb nobody") {
+  BuiltinCase options;
+  options.streams = 2;
+  const auto net = make_builtin(options);
+  Listening listening(*net);
+  const Handle handle = listening.decoded();
+  std::vector<Fd> strangers;
+  // Twice as many as may greet at once: silent, with garbage, and gone in the middle.
+  for (size_t i = 0; i < 128; ++i) {
+    strangers.push_back(raw_connection(handle));
+    const auto garbage = pattern(i, i * 50);
+    if (i % 2 == 1) {
+      REQUIRE(::send(strangers.back().get(), garbage.data(), garbage.size(), MSG_NOSIGNAL) ==
+              static_cast<ssize_t>(garbage.size()));
+    }
+    if (i % 5 == 4) {
+      strangers.back().reset();
+    }
+  }
+  REQUIRE(connect_to(*net, listening, listening.handle) == Reply::kSuccess);
+  REQUIRE(connect_to(*net, listening, listening.handle) == Reply::kSuccess);
+}
+
+TEST_CASE("builtin net: who does not greet is sent away") {
+  BuiltinCase options;
+  options.greeting_timeout = std::chrono::milliseconds(50);
+  const auto net = make_builtin(options);
+  Listening listening(*net);
+  const Fd stranger = raw_connection(listening.decoded());
+  const auto closed = [&] {
+    std::byte byte{};
+    const ssize_t got = ::recv(stranger.get(), &byte, 1, MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN);
+  };
+  for (const Deadline deadline = deadline_after(std::chrono::seconds(20));
+       !closed() && !passed(deadline);) {
+    void* comm = nullptr;
+    REQUIRE(net->accept(listening.listener, &comm, nullptr) == Reply::kSuccess);
+    REQUIRE(comm == nullptr);
+  }
+  REQUIRE(closed());
+}
+
+TEST_CASE("builtin net: records survive their encoding, others are refused") {
+  RoomRecord record;
+  record.sequence = 0x0102030405060708;
+  record.count = 3;
+  record.tags = {-1, 0, 7};
+  record.rooms = {0, kMostMessageBytes, 5};
+  std::array<std::byte, kMostRoomBytes> bytes{};
+  const size_t size = encode(record, bytes);
+  RoomRecord got;
+  for (size_t short_of = 0; short_of < size; ++short_of) {
+    const auto needs_more = decode_room(std::span(bytes).first(short_of), got);
+    REQUIRE(needs_more.ok());
+    REQUIRE(*needs_more == 0);
+  }
+  REQUIRE(*decode_room(bytes, got) == size);
+  REQUIRE(got.sequence == record.sequence);
+  REQUIRE(got.tags[0] == -1);
+  REQUIRE(got.rooms[1] == kMostMessageBytes);
+  bytes[2] = std::byte{9};
+  REQUIRE_FALSE(decode_room(bytes, got).ok());
+  bytes[2] = std::byte{0};
+  REQUIRE_FALSE(decode_room(bytes, got).ok());
+
+  NetSegment segment;
+  segment.bytes = 100;
+  segment.offset = 40;
+  segment.length = 60;
+  REQUIRE(decode_segment(encode(segment)).ok());
+  segment.length = 61;
+  REQUIRE_FALSE(decode_segment(encode(segment)).ok());
+  segment.length = 0;
+  REQUIRE_FALSE(decode_segment(encode(segment)).ok());
+  segment.offset = ~uint64_t{0};
+  segment.length = 60;
+  REQUIRE_FALSE(decode_segment(encode(segment)).ok());
+  segment = {};
+  segment.bytes = kMostMessageBytes + 1;
+  segment.length = 1;
+  REQUIRE_FALSE(decode_segment(encode(segment)).ok());
+
+  StreamClaim claim;
+  claim.stream = 1;
+  claim.stream_count = 2;
+  REQUIRE(decode_stream_claim(encode(claim)).ok());
+  claim.stream = 2;
+  REQUIRE_FALSE(decode_stream_claim(encode(claim)).ok());
+  claim.stream_count = kMostStreams + 1;
+  REQUIRE_FALSE(decode_stream_claim(encode(claim)).ok());
+}
+
+TEST_CASE("builtin net: the book of rooms") {
+  RoomBook book;
+  RoomRecord record;
+  record.count = 2;
+  record.tags = {1, 2};
+  record.rooms = {10, 20};
+  REQUIRE_FALSE(book.take(1).has_value());
+  for (record.sequence = 1; record.sequence <= kMostRequests; ++record.sequence) {
+    REQUIRE(book.add(record).ok());
+  }
+  REQUIRE_FALSE(book.add(record).ok());  // more than may wait
+  for (uint64_t sequence = 1; sequence <= kMostRequests; ++sequence) {
+    const auto place = book.take(2);
+    REQUIRE(place.has_value());
+    REQUIRE(place->sequence == sequence);
+    REQUIRE(place->slot == 1);
+    REQUIRE(place->room == 20);
+  }
+  REQUIRE_FALSE(book.take(2).has_value());
+  REQUIRE(book.groups() == kMostRequests);
+  for (uint64_t sequence = 1; sequence <= kMostRequests; ++sequence) {
+    REQUIRE(book.take(1)->sequence == sequence);
+  }
+  REQUIRE(book.groups() == 0);
+  record.sequence = kMostRequests + 2;  // one left out
+  REQUIRE_FALSE(book.add(record).ok());
+  record.sequence = kMostRequests + 1;
+  REQUIRE(book.add(record).ok());
+}
+
+}  // namespace
+}  // namespace ho::plugin::conformance

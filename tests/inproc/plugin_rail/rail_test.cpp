@@ -1,0 +1,308 @@
+// CollNet's calls on rails of real sockets, as NCCL makes them: many at once, monotone windows,
+// tests of the oldest only, and every byte checked.
+#include <cstring>
+#include <deque>
+#include <numeric>
+#include <thread>
+
+#include "catch.hpp"
+#include "rail_job.hpp"
+
+using namespace ho;
+using namespace ho::plugin;
+using namespace ho::plugin::rail_test;
+
+namespace {
+
+template <typename T>
+T must(Result<T> result) {
+  expect(result.ok(), result.status().message());
+  return std::move(result).value();
+}
+
+// Memory that the rail knows.
+struct Registered {
+  Registered(CollComm& of, size_t bytes) : comm(of), data(bytes, std::byte{0xee}) {
+    memory = must(comm.register_memory(data.data(), data.size(), kHostMemory));
+  }
+  Registered(const Registered&) = delete;
+  Registered& operator=(const Registered&) = delete;
+  ~Registered() { (void)comm.deregister(memory); }
+  [[nodiscard]] CollBuffer part(size_t offset, size_t bytes) {
+    return {data.data() + offset, bytes, memory};
+  }
+  template <typename T>
+  [[nodiscard]] T* as() {
+    return reinterpret_cast<T*>(data.data());
+  }
+
+  CollComm& comm;
+  std::vector<std::byte> data;
+  const rail::Registration* memory = nullptr;
+};
+
+void wait_for(CollComm& comm, const CollRequest& request) {
+  while (!must(comm.test(request))) {
+    std::this_thread::yield();
+  }
+}
+
+// Tries again until there is room, and tests only the oldest.
+class Pipeline {
+ public:
+  Pipeline(CollComm& comm, size_t depth) : comm_(comm), depth_(depth) {}
+  template <typename Call>
+  void push(const Call& call) {
+    while (outstanding_.size() >= depth_) {
+      pop();
+    }
+    CollRequest* request = must(call());
+    while (request == nullptr) {
+      pop();
+      request = must(call());
+    }
+    outstanding_.push_back(request);
+  }
+  void drain() {
+    while (!outstanding_.empty()) {
+      pop();
+    }
+  }
+
+ private:
+  void pop() {
+    expect(!outstanding_.empty(), "there is room when nothing is outstanding");
+    wait_for(comm_, *outstanding_.front());
+    outstanding_.pop_front();
+  }
+  CollComm& comm_;
+  size_t depth_;
+  std::deque<CollRequest*> outstanding_;
+};
+
+std::byte byte_of(uint32_t member, uint64_t offset) {
+  return static_cast<std::byte>(member * 37 + offset * 11 + offset / 251);
+}
+
+// All blocks, window by window.
+void gather_all(Member& member, uint64_t block, uint64_t window, size_t depth) {
+  const uint64_t total = block * member.members;
+  Registered mine(*member.comm, block + 1);
+  Registered all(*member.comm, total + 1);
+  for (uint64_t i = 0; i < block; ++i) {
+    mine.data[i] = byte_of(member.self, i);
+  }
+  Pipeline pipeline(*member.comm, depth);
+  const uint64_t own_begin = block * member.self;
+  for (uint64_t offset = 0; offset < total; offset += window) {
+    const uint64_t bytes = std::min(window, total - offset);
+    const uint64_t from = std::max(offset, own_begin);
+    const uint64_t to = std::max(from, std::min(offset + bytes, own_begin + block));
+    pipeline.push([&] {
+      return member.comm->all_gather(
+          mine.part(from < own_begin + block ? from - own_begin : 0, to - from),
+          all.part(offset, bytes),
+          block,
+          offset);
+    });
+  }
+  pipeline.drain();
+  for (uint64_t i = 0; i < total; ++i) {
+    if (all.data[i] != byte_of(static_cast<uint32_t>(i / block), i % block)) {
+      throw std::runtime_error("all-gather: byte " + std::to_string(i) + " of " +
+                               std::to_string(total) + " is wrong");
+    }
+  }
+  expect(all.data[total] == std::byte{0xee}, "nothing is written beyond the end");
+}
+
+void scatter_all(Member& member, uint64_t block_count, uint64_t window_count, size_t depth) {
+  const uint64_t total = block_count * member.members;
+  Registered mine(*member.comm, total * 4);
+  Registered result(*member.comm, block_count * 4 + 4);
+  for (uint64_t i = 0; i < total; ++i) {
+    mine.as<int32_t>()[i] = static_cast<int32_t>(i * 3 + member.self * 1000);
+  }
+  Pipeline pipeline(*member.comm, depth);
+  const uint64_t own_begin = block_count * member.self;
+  for (uint64_t offset = 0; offset < total; offset += window_count) {
+    const uint64_t count = std::min(window_count, total - offset);
+    const uint64_t from = std::max(offset, own_begin);
+    const uint64_t to = std::max(from, std::min(offset + count, own_begin + block_count));
+    pipeline.push([&] {
+      return member.comm->reduce_scatter(
+          mine.part(offset * 4, count * 4),
+          result.part(from < own_begin + block_count ? (from - own_begin) * 4 : 0, (to - from) * 4),
+          block_count * 4,
+          offset * 4,
+          DType::kInt32,
+          ReduceOp::kSum);
+    });
+  }
+  pipeline.drain();
+  const auto n = static_cast<int64_t>(member.members);
+  for (uint64_t i = 0; i < block_count; ++i) {
+    const int64_t sum = static_cast<int64_t>(own_begin + i) * 3 * n + 1000 * n * (n - 1) / 2;
+    expect(result.as<int32_t>()[i] == static_cast<int32_t>(sum),
+           "reduce-scatter: element " + std::to_string(i));
+  }
+  expect(result.data[block_count * 4] == std::byte{0xee}, "nothing is written beyond the end");
+}
+
+void reduce_all(Member& member, uint64_t count, size_t calls, bool in_place) {
+  Registered mine(*member.comm, std::max<size_t>(count * calls * 4, 1));
+  Registered other(*member.comm, std::max<size_t>(count * calls * 4, 1));
+  Registered& result = in_place ? mine : other;
+  for (uint64_t i = 0; i < count * calls; ++i) {
+    mine.as<float>()[i] = static_cast<float>(i % 1000 + member.self);
+  }
+  Pipeline pipeline(*member.comm, 64);
+  for (size_t call = 0; call < calls; ++call) {
+    pipeline.push([&] {
+      return member.comm->all_reduce(mine.part(call * count * 4, count * 4),
+                                     result.part(call * count * 4, count * 4),
+                                     count,
+                                     DType::kFloat32,
+                                     ReduceOp::kSum);
+    });
+  }
+  pipeline.drain();
+  const auto n = static_cast<float>(member.members);
+  for (uint64_t i = 0; i < count * calls; ++i) {
+    const float wanted = static_cast<float>(i % 1000) * n + n * (n - 1) / 2;
+    if (result.as<float>()[i] != wanted) {
+      throw std::runtime_error("all-reduce of " + std::to_string(count) + ": element " +
+                               std::to_string(i) + " is " + std::to_string(result.as<float>()[i]) +
+                               ", not " + std::to_string(wanted));
+    }
+  }
+}
+
+RailJobOptions members(uint32_t count) {
+  RailJobOptions options;
+  options.members = count;
+  options.rotate_handles = count / 2;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("all-reduce: counts, many at once, in place and not") {
+  for (uint32_t count = 1; count <= 5; ++count) {
+    require_rail(members(count), [](Member& member) {
+      for (const uint64_t elements : {0U, 1U, 5U, 256U, 20011U}) {
+        reduce_all(member, elements, elements > 1000 ? 10 : 100, elements % 2 == 0);
+      }
+    });
+  }
+}
+
+TEST_CASE("all-gather: windows in one block, over edges, over all") {
+  for (uint32_t count = 1; count <= 5; ++count) {
+    require_rail(members(count), [](Member& member) {
+      for (const uint64_t block : {1U, 1024U, 5000U}) {
+        for (const uint64_t window : {uint64_t{700}, uint64_t{5000}, block * member.members}) {
+          gather_all(member, block, window, 8);
+          gather_all(member, block, window, 64);
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("reduce-scatter: windows in one block, over edges, over all") {
+  for (uint32_t count = 1; count <= 5; ++count) {
+    require_rail(members(count), [](Member& member) {
+      for (const uint64_t block : {1U, 1024U, 5000U}) {
+        for (const uint64_t window : {uint64_t{300}, uint64_t{2000}, block * member.members}) {
+          scatter_all(member, block, window, 8);
+          scatter_all(member, block, window, 64);
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("calls of all kinds follow each other without waiting") {
+  require_rail(members(4), [](Member& member) {
+    for (int round = 0; round < 8; ++round) {
+      reduce_all(member, 100 + static_cast<uint64_t>(round) * 37, 10, false);
+      gather_all(member, 3000, 900, 16);
+      scatter_all(member, 800, 300, 16);
+    }
+  });
+}
+
+TEST_CASE("a member whose plugin is another makes all refuse at once") {
+  RailJobOptions options = members(3);
+  options.foreign = {1};
+  const auto start = std::chrono::steady_clock::now();
+  const auto errors = run_rail(options, [](Member& member) {
+    expect(member.connected.code() == StatusCode::kUnsupported, "refuses");
+    expect(member.connected.message().find("member 2 of the rail") != std::string::npos,
+           "names it: " + member.connected.message());
+  });
+  for (const std::string& error : errors) {
+    CHECK(error == "");
+  }
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
+}
+
+TEST_CASE("a member that never comes makes all refuse at the deadline") {
+  for (const uint32_t absent : {0U, 2U}) {
+    RailJobOptions options = members(4);
+    options.rotate_handles = 0;
+    options.absent = {absent};
+    options.timeout = std::chrono::milliseconds(1500);
+    const auto errors =
+        run_rail(options, [](Member& member) { expect(!member.connected.ok(), "refuses"); });
+    for (const std::string& error : errors) {
+      CHECK(error == "");
+    }
+  }
+}
+
+TEST_CASE("when one member goes, calls of all the others end in an error") {
+  const auto errors = run_rail(members(4), [](Member& member) {
+    expect(member.connected.ok(), member.connected.message());
+    reduce_all(member, 1000, 5, false);
+    if (member.self == 2) {
+      return;  // destroys its communicator
+    }
+    Registered data(*member.comm, 400000);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    CollRequest* const request = must(member.comm->all_reduce(
+        data.part(0, 400000), data.part(0, 400000), 100000, DType::kInt32, ReduceOp::kSum));
+    Result<bool> done = false;
+    while (done.ok() && !*done && std::chrono::steady_clock::now() < until) {
+      done = member.comm->test(*request);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    expect(!done.ok(), "an error");
+  });
+  for (const std::string& error : errors) {
+    CHECK(error == "");
+  }
+}
+
+TEST_CASE("arguments that cannot be are refused") {
+  require_rail(members(2), [](Member& member) {
+    Registered data(*member.comm, 100);
+    const auto refused = [](const Result<CollRequest*>& result) {
+      expect(result.status().code() == StatusCode::kInvalidArgument, "refused");
+    };
+    CollComm& comm = *member.comm;
+    refused(
+        comm.all_reduce(data.part(0, 100), data.part(0, 100), 26, DType::kFloat32, ReduceOp::kSum));
+    refused(
+        comm.all_reduce(data.part(0, 100), data.part(0, 100), 25, DType::kFloat32, ReduceOp::kAvg));
+    refused(comm.all_reduce(
+        {data.data.data(), 100, nullptr}, data.part(0, 100), 25, DType::kFloat32, ReduceOp::kSum));
+    refused(comm.all_gather(data.part(0, 50), data.part(0, 60), 50, 50));
+    refused(comm.all_gather(data.part(0, 50), data.part(0, 10), 50, 101));
+    refused(comm.reduce_scatter(
+        data.part(0, 50), data.part(0, 50), 50, 0, DType::kFloat32, ReduceOp::kSum));
+    refused(comm.all_gather(data.part(0, 50), data.part(0, 50), UINT64_MAX, 0));
+    expect(!comm.deregister(nullptr).ok(), "no such registration");
+  });
+}

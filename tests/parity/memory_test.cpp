@@ -1,0 +1,157 @@
+// What a runner keeps its sums in, what it takes and what it does when there is no more.
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "job.hpp"
+#include "optim/gradients.hpp"
+#include "run/step_runner.hpp"
+
+using namespace paro;
+using ho::test::require_job;
+
+namespace {
+
+// Host memory that can run out.
+class EmptyableMemory final : public Memory {
+ public:
+  [[nodiscard]] void* allocate(size_t bytes) override {
+    return empty ? nullptr : host_.allocate(bytes);
+  }
+  void release(void* address, size_t bytes) override { host_.release(address, bytes); }
+  void zero(void* address, size_t bytes) override { host_.zero(address, bytes); }
+  void copy(void* to, const void* from, size_t bytes) override { host_.copy(to, from, bytes); }
+  bool empty = false;
+
+ private:
+  HostMemory host_;
+};
+
+void expect(bool kept, const std::string& promise) {
+  if (!kept) {
+    throw std::runtime_error("broken promise: " + promise);
+  }
+}
+
+void expect(const ho::Status& status) {
+  expect(status.ok(), status.to_string());
+}
+
+template <typename T>
+T must(ho::Result<T> result) {
+  expect(result.status());
+  return std::move(result).value();
+}
+
+RunnerConfig config_for(const Strategy& strategy) {
+  RunnerConfig config;
+  config.strategy = strategy;
+  config.frozen = strategy.parameters;
+  config.units = {{"a", 37, 0}, {"b", 8, 5}};
+  config.alignment = 4;
+  config.rule = Sgd{1.0, 0, 0};
+  config.loss_scale.scaling = Scaling::kNone;
+  return config;
+}
+
+// Every gradient is `value`.
+void compute(StepRunner& runner, float value) {
+  const uint32_t units = static_cast<uint32_t>(runner.config().units.size());
+  for (uint32_t k = 0; k < runner.config().micro_batches; ++k) {
+    for (uint32_t u = 0; u < units; ++u) {
+      expect(runner.before_forward(u).status());
+      expect(runner.after_forward(u));
+    }
+    for (uint32_t u = units; u-- > 0;) {
+      const UnitView view = must(runner.before_backward(u));
+      std::vector<float> gradients(runner.config().units[u].trained);
+      const ho::DType dtype = runner.config().gradient_dtype;
+      unscale(dtype, view.gradients, 1, gradients);
+      for (float& gradient : gradients) {
+        gradient += value;
+      }
+      round_to(dtype, gradients, view.gradients);
+      expect(runner.after_backward(u));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("many small gradients of 16 bits are not lost in their sum", "[memory]") {
+  constexpr uint32_t kMicroBatches = 300;
+  for (const Strategy& strategy : all_strategies()) {
+    require_job({"2x2"}, [&](ho_comm* comm) {
+      RunnerConfig config = config_for(strategy);
+      config.parameter_dtype = ho::DType::kBfloat16;
+      config.gradient_dtype = ho::DType::kBfloat16;
+      config.micro_batches = kMicroBatches;
+      HostMemory memory;
+      const auto runner =
+          must(StepRunner::create(comm, must(nodes_of(comm)), std::move(config), memory));
+      for (uint32_t step = 1; step <= 2; ++step) {
+        compute(*runner, 1);
+        expect(must(runner->step()).applied, "applies");
+        std::vector<float> masters(37);
+        expect(runner->read_masters(0, masters));
+        for (const float master : masters) {
+          // bf16 has 8 bits: the sum over micro-batches is rounded once, that over ranks twice.
+          expect(std::abs(master + static_cast<float>(step)) < 0.02F * static_cast<float>(step),
+                 letters(strategy) + ": a step of 1 moved a master to " + std::to_string(master));
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("what unequal groups reorder is in the prediction and in the budget", "[memory]") {
+  for (const char* nodes : {"3+1", "1+1+2"}) {
+    for (const Strategy& strategy : all_strategies()) {
+      require_job({nodes}, [&](ho_comm* comm) {
+        const ho::GroupMap groups = must(nodes_of(comm));
+        HostMemory memory;
+        const auto runner = must(StepRunner::create(comm, groups, config_for(strategy), memory));
+        compute(*runner, 1);
+        expect(must(runner->step()).applied, "applies");
+        expect(runner->synchronize());
+        const uint64_t predicted = runner->predicted().total();
+        expect(runner->ledger().peak().total() <= predicted, "predicts the peak");
+        uint64_t most = predicted;
+        ho::test::must(
+            ho_all_reduce(comm, &most, &most, 1, HO_UINT64, HO_MAX, nullptr, nullptr, nullptr));
+        RunnerConfig config = config_for(strategy);
+        config.budget_bytes = most;
+        expect(StepRunner::create(comm, groups, config, memory).status());
+        config.budget_bytes = most - 1;
+        const auto refused = StepRunner::create(comm, groups, config, memory);
+        expect(refused.status().code() == ho::StatusCode::kOutOfMemory, "refuses a byte less");
+      });
+    }
+  }
+}
+
+TEST_CASE("a rejoin that fails half way leaves a broken runner", "[memory]") {
+  ho::test::JobOptions options;
+  options.groups = "3+1";
+  options.timeout_ms = 10000;
+  require_job(options, [](ho_comm* comm) {
+    EmptyableMemory memory;
+    const auto runner = must(StepRunner::create(
+        comm, must(nodes_of(comm)), config_for(parse_strategy("NNG").value()), memory));
+    compute(*runner, 1);
+    expect(must(runner->step()).applied, "applies");
+    expect(runner->synchronize());
+    ho_comm* again = nullptr;
+    ho::test::must(ho_comm_split(comm, 0, ho_comm_rank(comm), &again));
+    memory.empty = true;
+    const ho::Status failed = runner->rejoin(again);
+    expect(!failed.ok(), "fails");
+    expect(failed.message().find("unit ") != std::string::npos,
+           "names the unit: " + failed.message());
+    const auto view = runner->before_forward(0);
+    expect(!view.ok(), "gives out no parameters after that");
+    ho_comm_destroy(again);
+  });
+}

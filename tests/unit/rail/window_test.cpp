@@ -1,0 +1,255 @@
+// The order of messages on a rail's ring: what one member sends on a lane the next receives, in the
+// same order; every block reaches (or takes up) every member exactly once; lanes never wait for
+// each other in a circle, whenever members enter their calls.
+#include "core/rail/window.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "catch.hpp"
+
+using namespace ho::plugin::rail;
+
+namespace {
+
+constexpr uint64_t kPieceBytes = 8;
+
+class Entered final : public EnteredWindows {
+ public:
+  explicit Entered(std::vector<Window> windows)
+      : windows_(std::move(windows)), end_(windows_.size()) {}
+  [[nodiscard]] uint64_t first() const override { return first_; }
+  [[nodiscard]] uint64_t end() const override { return end_; }
+  [[nodiscard]] const Window& window(uint64_t operation) const override {
+    return windows_.at(operation);
+  }
+  void enter_only(uint64_t count) { end_ = count; }
+  void complete_before(uint64_t first) { first_ = first; }
+  bool enter_one_more() {
+    end_ += end_ < windows_.size() ? 1U : 0U;
+    return end_ < windows_.size();
+  }
+
+ private:
+  std::vector<Window> windows_;
+  uint64_t first_ = 0;
+  uint64_t end_;
+};
+
+Window part(WindowKind kind, uint32_t members, uint64_t block, uint64_t offset, uint64_t bytes) {
+  Window window;
+  window.kind = kind;
+  window.members = members;
+  window.block_bytes = block;
+  window.offset = offset;
+  window.byte_count = bytes;
+  return window;
+}
+
+// Windows as NCCL cuts them and as it does not: in one block, over an edge, over all, empty.
+std::vector<Window> windows_for(uint32_t members) {
+  std::vector<Window> windows;
+  for (const WindowKind kind : {WindowKind::kAllGather, WindowKind::kReduceScatter}) {
+    for (const uint64_t block : {uint64_t{20}, uint64_t{8}, uint64_t{1}}) {
+      const uint64_t total = block * members;
+      windows.push_back(part(kind, members, block, 0, total));
+      windows.push_back(part(kind, members, block, 0, std::min<uint64_t>(5, total)));
+      windows.push_back(part(kind, members, block, total / 2, total - total / 2));
+      windows.push_back(part(kind, members, block, total, 0));
+    }
+  }
+  for (const uint64_t count : {0U, 1U, 2U, 3U, 7U, 16U, 40U}) {
+    windows.push_back(Window::all_reduce(members, count, 4));
+  }
+  return windows;
+}
+
+const std::vector<Walk::Lane>& all_lanes() {
+  static const std::vector<Walk::Lane> lanes = [] {
+    std::vector<Walk::Lane> made;
+    for (const FlowKind kind : {FlowKind::kReduction, FlowKind::kBroadcast}) {
+      for (uint32_t index = 0; index < kOwnerLanes; ++index) {
+        made.push_back({kind, index});
+      }
+    }
+    return made;
+  }();
+  return lanes;
+}
+
+std::vector<Message> walk(Walk::Lane lane, Walk::Side side, uint32_t self, const Entered& entered) {
+  std::vector<Message> messages;
+  Walk walk(lane, side, self, kPieceBytes);
+  while (const auto message = walk.next(entered)) {
+    messages.push_back(*message);
+    walk.advance();
+  }
+  return messages;
+}
+
+// One member on one lane, as an executor would drive it.
+struct Runner {
+  Walk sends;
+  Walk receives;
+  size_t received = 0;  // messages, also of the link before it
+  size_t sent = 0;
+  std::vector<Place> have;  // places received, in order
+};
+
+bool has(const std::vector<Place>& places, const Place& place) {
+  return std::find(places.begin(), places.end(), place) != places.end();
+}
+
+}  // namespace
+
+TEST_CASE("segments divide a window among the owners of its bytes") {
+  const Window full = part(WindowKind::kAllGather, 3, 10, 0, 30);
+  CHECK(full.segment(1).offset == 10);
+  CHECK(full.segment(1).byte_count == 10);
+  const Window middle = part(WindowKind::kReduceScatter, 3, 10, 8, 7);
+  CHECK(middle.segment(0).offset == 0);
+  CHECK(middle.segment(0).byte_count == 2);
+  CHECK(middle.segment(1).offset == 2);
+  CHECK(middle.segment(1).byte_count == 5);
+  CHECK(middle.segment(2).byte_count == 0);
+  const Window reduced = Window::all_reduce(3, 8, 4);
+  CHECK(reduced.segment(0).byte_count == 12);
+  CHECK(reduced.segment(1).offset == 12);
+  CHECK(reduced.segment(2).offset == 24);
+  CHECK(reduced.segment(2).byte_count == 8);
+}
+
+TEST_CASE("what a member sends is what the next receives, in the same order") {
+  for (uint32_t members = 2; members <= 9; ++members) {
+    const Entered entered(windows_for(members));
+    for (const Walk::Lane& lane : all_lanes()) {
+      for (uint32_t self = 0; self < members; ++self) {
+        const auto sent = walk(lane, Walk::Side::kSends, self, entered);
+        const auto received = walk(lane, Walk::Side::kReceives, (self + 1) % members, entered);
+        INFO("members " << members << " lane " << lane.index << " member " << self);
+        REQUIRE(sent.size() == received.size());
+        for (size_t i = 0; i < sent.size(); ++i) {
+          CHECK(sent[i].place == received[i].place);
+          CHECK(sent[i].bytes.offset == received[i].bytes.offset);
+          CHECK(sent[i].bytes.byte_count == received[i].bytes.byte_count);
+          CHECK(sent[i].hop + 1 == received[i].hop);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("every byte of every block crosses all links but one, once per flow") {
+  for (uint32_t members = 1; members <= 6; ++members) {
+    const std::vector<Window> windows = windows_for(members);
+    for (const Window& window : windows) {
+      const Entered entered({window});
+      std::map<std::pair<int, uint32_t>, uint64_t> crossed;  // by flow: bytes over links
+      uint64_t messages = 0;
+      for (uint32_t self = 0; self < members; ++self) {
+        uint64_t own = 0;
+        for (const Walk::Lane& lane : all_lanes()) {
+          const auto sent = walk(lane, Walk::Side::kSends, self, entered);
+          own += sent.size() + walk(lane, Walk::Side::kReceives, self, entered).size();
+          for (const Message& message : sent) {
+            crossed[{static_cast<int>(lane.kind), message.place.owner}] += message.bytes.byte_count;
+          }
+        }
+        CHECK(own == message_count(window, self, kPieceBytes));
+        messages += own;
+      }
+      CHECK(messages % 2 == 0);
+      for (const FlowKind kind : {FlowKind::kReduction, FlowKind::kBroadcast}) {
+        for (uint32_t owner = 0; owner < members; ++owner) {
+          const uint64_t expected =
+              window.has(kind) ? window.segment(owner).byte_count * (members - 1) : 0;
+          CHECK(crossed[{static_cast<int>(kind), owner}] == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("calls that are complete are passed over") {
+  Entered entered({Window::all_reduce(2, 8, 4), Window::all_reduce(2, 8, 4)});
+  entered.complete_before(1);
+  Walk walk({FlowKind::kReduction, 0}, Walk::Side::kReceives, 0, kPieceBytes);
+  const auto message = walk.next(entered);
+  REQUIRE(message.has_value());
+  CHECK(message->place.operation == 1);
+}
+
+// Members enter calls at random times and move one random lane at a time. Whatever the order, all
+// messages move in the end.
+TEST_CASE("no lane waits in a circle") {
+  for (uint32_t members = 2; members <= 6; ++members) {
+    const std::vector<Window> windows = windows_for(members);
+    std::mt19937 random(members);
+    std::vector<std::unique_ptr<Entered>> entered;
+    std::map<std::pair<uint32_t, size_t>, Runner> runners;
+    for (uint32_t self = 0; self < members; ++self) {
+      entered.push_back(std::make_unique<Entered>(windows));
+      entered.back()->enter_only(0);
+      for (size_t lane = 0; lane < all_lanes().size(); ++lane) {
+        runners.emplace(std::pair{self, lane},
+                        Runner{Walk(all_lanes()[lane], Walk::Side::kSends, self, kPieceBytes),
+                               Walk(all_lanes()[lane], Walk::Side::kReceives, self, kPieceBytes),
+                               0,
+                               0,
+                               {}});
+      }
+    }
+    const auto step = [&](uint32_t self, size_t lane) {
+      Runner& runner = runners.at({self, lane});
+      const Runner& previous = runners.at({(self + members - 1) % members, lane});
+      bool moved = false;
+      if (const auto in = runner.receives.next(*entered[self]);
+          in && runner.received < previous.sent) {
+        runner.have.push_back(in->place);
+        ++runner.received;
+        runner.receives.advance();
+        moved = true;
+      }
+      const auto out = runner.sends.next(*entered[self]);
+      if (!out) {
+        return moved;
+      }
+      const bool reduces = all_lanes()[lane].kind == FlowKind::kReduction;
+      const bool spreads_result = !reduces && out->hop == 0 &&
+                                  windows.at(out->place.operation).kind == WindowKind::kAllReduce;
+      const bool ready = spreads_result
+                             ? has(runners.at({self, lane - kOwnerLanes}).have, out->place)
+                             : out->hop == 0 || has(runner.have, out->place);
+      if (ready) {
+        ++runner.sent;
+        runner.sends.advance();
+      }
+      return moved || ready;
+    };
+    bool any = true;
+    while (any) {
+      any = false;
+      for (uint32_t turn = 0; turn < 64; ++turn) {
+        (void)step(static_cast<uint32_t>(random() % members), random() % all_lanes().size());
+        if (random() % 4 == 0) {
+          entered[random() % members]->enter_one_more();
+        }
+      }
+      for (uint32_t self = 0; self < members; ++self) {
+        any = entered[self]->enter_one_more() || any;
+        for (size_t lane = 0; lane < all_lanes().size(); ++lane) {
+          any = step(self, lane) || any;
+        }
+      }
+    }
+    for (auto& [key, runner] : runners) {
+      INFO("member " << key.first << " lane " << key.second);
+      CHECK_FALSE(runner.sends.next(*entered[key.first]).has_value());
+      CHECK_FALSE(runner.receives.next(*entered[key.first]).has_value());
+    }
+  }
+}

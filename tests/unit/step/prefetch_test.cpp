@@ -1,0 +1,23 @@
+#include "step/prefetch.hpp"
+
+#include "catch.hpp"
+
+using namespace paro;
+
+TEST_CASE("units that are alike are gathered one ahead") {
+  CHECK(automatic_prefetch({{"a", 5, 0}, {"b", 5, 0}, {"c", 4, 1}}) == 1);
+}
+
+TEST_CASE("small neighbours together hide the gather of a large unit") {
+  CHECK(automatic_prefetch({{"a", 10, 0}, {"b", 5, 0}, {"c", 5, 0}, {"d", 5, 0}}) == 2);
+  CHECK(automatic_prefetch({{"a", 4, 8}, {"b", 4, 0}, {"c", 4, 0}, {"d", 4, 0}}) == 3);
+}
+
+TEST_CASE("the depth is bounded by what it costs, and by the units there are") {
+  CHECK(automatic_prefetch({{"a", 99, 0}, {"b", 1, 0}, {"c", 1, 0}, {"d", 1, 0}, {"e", 1, 0}}) ==
+        kMostAutomaticPrefetch);
+  CHECK(automatic_prefetch({{"a", 99, 0}, {"b", 1, 0}}) == 1);
+  CHECK(automatic_prefetch({{"a", 99, 0}}) == 0);
+  CHECK(automatic_prefetch({{"a", 0, 0}, {"b", 0, 0}}) == 1);
+  CHECK(automatic_prefetch({}) == 0);
+}

@@ -1,0 +1,96 @@
+#include "paro/train_options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include "paro/units.hpp"
+#include "subcommands/option_error.hpp"
+
+namespace paro::tool {
+namespace {
+
+constexpr double kMostForwardMs = 10000;
+constexpr double kMostBudgetBytes = 1e18;
+
+// Arguments as they were typed, where CLI11 does not understand them itself.
+struct TrainTexts {
+  std::string strategy = "all";
+  std::string dtype = "float32";
+  std::string forward_ms = "0";
+  std::string budget;
+};
+
+void declare(CLI::App& app, TrainTexts& texts, TrainOptions& options) {
+  app.add_option("--strategy", texts.strategy, "letters, a known name, or all [all]");
+  app.add_option("--steps", options.steps, "[12]")->check(CLI::Range(3, 1000000));
+  app.add_option("--accumulation", options.accumulation, "micro-batches per step [1]")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--prefetch", options.prefetch, "units gathered ahead [1]")
+      ->check(CLI::Range(0, 3));
+  app.add_option("--dtype", texts.dtype, "of parameters and gradients [float32]")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  app.add_option("--unit-elements",
+                 options.unit_elements,
+                 "fill every unit up to so many parameters [0: none]")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 28U));
+  app.add_option(
+      "--forward-ms",
+      texts.forward_ms,
+      "least time of a unit's forward pass, backward twice that, as on a device; at most "
+      "10000 [0]");
+  app.add_option("--budget",
+                 texts.budget,
+                 "bytes that a rank may hold of states: 64MB, 1GiB; a strategy that needs more is "
+                 "refused and tells which would fit [no limit]");
+  app.add_option("--json", options.json, "write everything measured to this file (rank 0)");
+}
+
+// CLI11's own range check lets a NaN pass.
+ho::Status understand(const TrainTexts& texts, TrainOptions& options) {
+  if (texts.strategy == "all") {
+    options.strategies = {all_strategies().begin(), all_strategies().end()};
+  } else {
+    const auto one = parse_strategy(texts.strategy);
+    if (!one.ok()) {
+      return {one.status().code(), "--strategy: " + one.status().message()};
+    }
+    options.strategies = {*one};
+  }
+  if (texts.dtype != "float32") {
+    options.dtype = texts.dtype == "float16" ? ho::DType::kFloat16 : ho::DType::kBfloat16;
+  }
+  HORING_ASSIGN(options.forward_ms,
+                parse_number_up_to("--forward-ms", texts.forward_ms, kMostForwardMs));
+  if (!texts.budget.empty()) {
+    HORING_ASSIGN(const double bytes, parse_size("--budget", texts.budget));
+    if (!(bytes >= 1 && bytes <= kMostBudgetBytes)) {
+      return {ho::StatusCode::kInvalidArgument,
+              "--budget '" + texts.budget + "': takes 1 byte to 1e18; leave it out for no limit"};
+    }
+    options.budget_bytes = static_cast<uint64_t>(bytes);
+  }
+  return {};
+}
+
+}  // namespace
+
+ParsedTrainOptions parse_train_options(int argc, const char* const* argv) {
+  CLI::App app(
+      "Trains a small language model in this job (start it with `horing run`), with one strategy "
+      "or with all 14 in turn, and tells what each step took, sent and held, beside what the step "
+      "plan says.",
+      "paro train");
+  ParsedTrainOptions parsed;
+  TrainTexts texts;
+  declare(app, texts, parsed.options);
+  try {
+    app.parse(argc, argv);
+    if (const ho::Status status = understand(texts, parsed.options); !status.ok()) {
+      throw CLI::ValidationError(status.message());
+    }
+  } catch (const CLI::ParseError& error) {
+    parsed.exit_status = ho::exit_after(app, error);
+  }
+  return parsed;
+}
+
+}  // namespace paro::tool

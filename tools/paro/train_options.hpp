@@ -1,0 +1,34 @@
+// What `paro train` is asked for. Pure, but for usage that is printed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "strategy/strategy.hpp"
+
+namespace paro::tool {
+
+struct TrainOptions {
+  std::vector<Strategy> strategies;
+  ho::DType dtype = ho::DType::kFloat32;
+  std::string json;  // a file; empty: none
+  uint32_t steps = 12;
+  uint32_t accumulation = 1;
+  uint32_t prefetch = 1;
+  uint64_t unit_elements = 0;
+  double forward_ms = 0;
+  uint64_t budget_bytes = 0;  // 0: none
+};
+
+// What the command line says, or the status to exit with (help or an error was printed).
+struct ParsedTrainOptions {
+  TrainOptions options;
+  std::optional<int> exit_status;
+};
+// argv[0] is the subcommand's name.
+[[nodiscard]] ParsedTrainOptions parse_train_options(int argc, const char* const* argv);
+
+}  // namespace paro::tool

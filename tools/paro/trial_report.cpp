@@ -1,0 +1,128 @@
+#include "paro/trial_report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "paro/columns.hpp"
+
+namespace paro::tool {
+namespace {
+
+std::string number(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+std::string ms(double seconds) {
+  return seconds < 0 ? "-" : number(seconds * 1e3, 1);
+}
+
+std::string megabytes(uint64_t bytes) {
+  return number(static_cast<double>(bytes) / 1e6, 2);
+}
+
+std::string as_planned(const Trial& trial) {
+  return trial.sent == trial.planned ? "yes" : "NO";
+}
+
+std::string applied(const Trial& trial) {
+  return std::to_string(trial.applied_steps) + " of " + std::to_string(trial.steps);
+}
+
+// One column: its head, and what it says of a trial.
+struct Field {
+  const char* head;
+  bool left;
+  std::string (*cell)(const Trial& trial);
+};
+
+constexpr std::array kFields{
+    Field{"strategy", true, [](const Trial& trial) { return letters(trial.strategy); }},
+    Field{"step ms", false, [](const Trial& trial) { return ms(trial.times.step); }},
+    Field{"compute", false, [](const Trial& trial) { return ms(trial.times.compute); }},
+    Field{"exposed", false, [](const Trial& trial) { return ms(trial.times.exposed); }},
+    Field{"idle", false, [](const Trial& trial) { return ms(trial.times.idle); }},
+    Field{"update", false, [](const Trial& trial) { return ms(trial.times.update); }},
+    Field{"hooks", false, [](const Trial& trial) { return ms(trial.times.hooks); }},
+    Field{"exposed by plan", false, [](const Trial& trial) { return ms(trial.predicted_exposed); }},
+    Field{"MB inside", false, [](const Trial& trial) { return megabytes(trial.sent.intra_bytes); }},
+    Field{
+        "MB between", false, [](const Trial& trial) { return megabytes(trial.sent.inter_bytes); }},
+    Field{"as planned", true, [](const Trial& trial) { return as_planned(trial); }},
+    Field{"memory MB", false, [](const Trial& trial) { return megabytes(trial.actual_bytes); }},
+    Field{"predicted", false, [](const Trial& trial) { return megabytes(trial.predicted_bytes); }},
+    Field{"loss", false, [](const Trial& trial) { return number(trial.loss, 5); }},
+    Field{"one rank's", false, [](const Trial& trial) { return number(trial.loss_alone, 5); }},
+};
+// Where steps were left out.
+constexpr Field kApplied{"applied", false, [](const Trial& trial) { return applied(trial); }};
+
+Column column_of(const Field& field, const std::vector<Trial>& trials) {
+  Column column{field.head, field.left, {}};
+  for (const Trial& trial : trials) {
+    column.cells.push_back(field.cell(trial));
+  }
+  return column;
+}
+
+nlohmann::json json_of(const Trial& trial) {
+  const TrialTimes& times = trial.times;
+  return {{"strategy", letters(trial.strategy)},
+          {"step_s", times.step},
+          {"compute_s", times.compute},
+          {"exposed_s", times.exposed},
+          {"idle_s", times.idle},
+          {"update_s", times.update},
+          {"hooks_s", times.hooks},
+          {"per_hook_s", times.per_hook},
+          {"predicted_exposed_s", trial.predicted_exposed},
+          {"steps", trial.steps},
+          {"applied_steps", trial.applied_steps},
+          {"intra_bytes", trial.sent.intra_bytes},
+          {"inter_bytes", trial.sent.inter_bytes},
+          {"planned_intra_bytes", trial.planned.intra_bytes},
+          {"planned_inter_bytes", trial.planned.inter_bytes},
+          {"memory_bytes", trial.actual_bytes},
+          {"predicted_memory_bytes", trial.predicted_bytes},
+          {"loss", trial.loss},
+          {"loss_alone", trial.loss_alone}};
+}
+
+}  // namespace
+
+std::string trials_text(const std::vector<Trial>& trials) {
+  const bool all_applied = std::all_of(trials.begin(), trials.end(), [](const Trial& trial) {
+    return trial.applied_steps == trial.steps;
+  });
+  std::vector<Column> columns;
+  columns.reserve(kFields.size() + 1);
+  for (const Field& field : kFields) {
+    columns.push_back(column_of(field, trials));
+  }
+  if (!all_applied) {
+    columns.push_back(column_of(kApplied, trials));
+  }
+  std::string text =
+      aligned(columns) +
+      "Times per step in ms, bytes per step over all ranks, memory of the fullest rank.\n";
+  if (!all_applied) {
+    text +=
+        "Steps were left out because a gradient was not finite, as happens while the loss scale "
+        "settles; the\nlone rank has no loss scale and left none out, so its loss is that of more "
+        "steps.\n";
+  }
+  return text;
+}
+
+std::string trials_json(const std::vector<Trial>& trials) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const Trial& trial : trials) {
+    all.push_back(json_of(trial));
+  }
+  return all.dump(1) + "\n";
+}
+
+}  // namespace paro::tool

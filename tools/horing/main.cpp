@@ -7,6 +7,7 @@
 #include "horing/plan_command.hpp"
 #include "horing/run_command.hpp"
 #include "horing/topo_command.hpp"
+#include "horing/tune_command.hpp"
 #include "subcommands/dispatch.hpp"
 
 namespace ho {
@@ -22,6 +23,7 @@ constexpr std::array kCommands{
     Subcommand{
         "topo", topo_command, "what this host has, and which network interfaces can be rails"},
     Subcommand{"plan", plan_command, "print and verify the steps of an algorithm"},
+    Subcommand{"tune", tune_command, "what the NCCL tuner chooses for given nodes, and why"},
     Subcommand{"doctor", doctor_command, "inside a job: test every link that it will use"},
     Subcommand{"env", env_command, "the environment variables and their values in effect"},
 };

@@ -1,0 +1,87 @@
+#include "core/tuner/cost_table.hpp"
+
+#include <array>
+
+namespace ho::plugin {
+namespace {
+
+constexpr int kSimple = 2;
+
+// NCCL's number of the algorithm; by Choice.
+constexpr std::array<int, kChoiceCount> kAlgorithmOf{-1, 1, 0, 2, 3, 4, 5, 6};
+
+}  // namespace
+
+std::optional<CostTable> CostTable::of(float* costs, int algorithms, int protocols) noexcept {
+  const bool known = algorithms == kAlgorithmsBefore223 || algorithms == kAlgorithmsSince223;
+  if (costs == nullptr || !known || protocols != kProtocols) {
+    return std::nullopt;
+  }
+  return CostTable(std::span(costs, static_cast<size_t>(algorithms) * kProtocols));
+}
+
+std::span<float> CostTable::row(Choice choice) const noexcept {
+  const int algorithm = kAlgorithmOf[static_cast<size_t>(choice)];
+  const auto first = static_cast<size_t>(algorithm) * kProtocols;
+  if (algorithm < 0 || first >= costs_.size()) {
+    return {};
+  }
+  return costs_.subspan(first, kProtocols);
+}
+
+Choices CostTable::allowed() const noexcept {
+  Choices found;
+  for (const Choice choice : kAlgorithmChoices) {
+    for (const float cost : row(choice)) {
+      if (cost >= 0) {  // not so for a NaN
+        found = found.with(choice);
+      }
+    }
+  }
+  return found;
+}
+
+bool CostTable::select(Choice choice) noexcept {
+  float* cheapest = nullptr;
+  for (float& cost : row(choice)) {
+    if (cost >= 0 && (cheapest == nullptr || cost < *cheapest)) {
+      cheapest = &cost;
+    }
+  }
+  if (cheapest == nullptr) {
+    return false;
+  }
+  *cheapest = 0;
+  return true;
+}
+
+void CostTable::force_collnet_direct() noexcept {
+  row(Choice::kCollNetDirect)[kSimple] = 0;
+}
+
+Choices allowed_by_support(TunedCollective collective, bool collnet, bool nvls) noexcept {
+  const bool reduces_all = collective == TunedCollective::kAllReduce;
+  Choices allowed = Choices().with(Choice::kRing);
+  if (reduces_all) {
+    allowed = allowed.with(Choice::kTree);
+    allowed = nvls ? allowed.with(Choice::kNvlsTree) : allowed;
+    allowed = collnet ? allowed.with(Choice::kCollNetChain) : allowed;
+  }
+  if (collnet && nvls) {
+    allowed = allowed.with(Choice::kCollNetDirect).with(Choice::kNvls);
+  }
+  return allowed;
+}
+
+bool may_force_collnet_direct(const AgreedInputs& inputs,
+                              TunedCollective collective,
+                              Choices allowed) noexcept {
+  if (!inputs.one_rank_per_node() || inputs.node_count < 2 || inputs.most_local_ranks != 1 ||
+      inputs.collnet_connected != 1 || inputs.head_count == 0 || inputs.algorithms_filtered != 0) {
+    return false;
+  }
+  return collective == TunedCollective::kAllGather || inputs.reduces_all_types == 1 ||
+         (collective == TunedCollective::kAllReduce && allowed.has(Choice::kCollNetChain));
+}
+
+}  // namespace ho::plugin

@@ -1,0 +1,63 @@
+// NCCL's table of costs, one per algorithm and protocol, from the third version of its tuner
+// interface on. NCCL takes the entry with the smallest cost and does not look again whether it can
+// run, so a wrong write crashes the job: nothing is written where the shape is not one that we
+// know.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+#include "core/tuner/choice.hpp"
+#include "core/tuner/inputs.hpp"
+
+namespace ho::plugin {
+
+inline constexpr int kProtocols = 3;            // LL, LL128, SIMPLE
+inline constexpr int kAlgorithmsBefore223 = 6;  // without PAT
+inline constexpr int kAlgorithmsSince223 = 7;
+inline constexpr float kForbiddenCost = -1.0F;
+
+// A view of one; NCCL owns it.
+class CostTable {
+ public:
+  // Nothing where there is no table, or its shape is one that we do not know.
+  [[nodiscard]] static std::optional<CostTable> of(float* costs,
+                                                   int algorithms,
+                                                   int protocols) noexcept;
+
+  // What NCCL left allowed, in any protocol.
+  [[nodiscard]] Choices allowed() const noexcept;
+  // Makes NCCL take it: 0 for the cheapest of its allowed entries. False, and nothing is written,
+  // where it has none.
+  bool select(Choice choice) noexcept;
+  // Allows CollNet direct where it is forbidden, and makes NCCL take it.
+  void force_collnet_direct() noexcept;
+
+ private:
+  explicit CostTable(std::span<float> costs) : costs_(costs) {}
+  // The algorithm's entries; none for kDefault and for an algorithm that NCCL does not have.
+  [[nodiscard]] std::span<float> row(Choice choice) const noexcept;
+
+  std::span<float> costs_;
+};
+
+// The same for the second version of NCCL's tuner interface, which has no table but says whether
+// the call can take CollNet and NVLS. Nothing there says whether nodes have an NVSwitch, without
+// which NCCL forbids direct; NVLS does not exist without one.
+[[nodiscard]] Choices allowed_by_support(TunedCollective collective,
+                                         bool collnet,
+                                         bool nvls) noexcept;
+
+// Whether CollNet direct may be taken where NCCL forbids it, which it does on nodes without an
+// NVSwitch. Only where nothing else can have forbidden it and it is known to run:
+//   - one rank per node (each is a head then; a rank that is none would trap) and CollNet connected
+//     for this communicator (without heads NCCL divides by zero);
+//   - the user set neither NCCL_ALGO nor NCCL_PROTO, whose exclusions look just the same;
+//   - CollNet reduces this type with this operation: always so for an all-gather; for an all-reduce
+//     NCCL says so by allowing the chain; else only if CollNet reduces all that NCCL has.
+[[nodiscard]] bool may_force_collnet_direct(const AgreedInputs& inputs,
+                                            TunedCollective collective,
+                                            Choices allowed) noexcept;
+
+}  // namespace ho::plugin

@@ -1,0 +1,71 @@
+// What decisions rest on, besides a call's own arguments and NCCL's table of costs.
+//
+// NCCL hangs where ranks take different algorithms. It gives all ranks equal arguments and equal
+// tables; everything else that the tuner looks at is in AgreedInputs, which the ranks exchange when
+// they connect: each states what it sees, agree() makes one value of it, and every rank builds its
+// table of decisions from that value alone.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "base/status.hpp"
+
+namespace ho::plugin {
+
+// NCCL's buffer per channel, NCCL_BUFFSIZE unset.
+inline constexpr uint32_t kUsualBufferBytes = 4U << 20U;
+// Slots of that buffer: steps in flight per channel.
+inline constexpr uint32_t kSteps = 8;
+// A rank with more local peers cannot take CollNet direct or chain.
+inline constexpr uint32_t kMostDirectRanks = 8;
+
+// Sent as it is, so it has no padding and no bool; flags are 0 or 1.
+struct AgreedInputs {
+  uint32_t node_count = 0;
+  uint32_t rank_count = 0;
+  uint32_t least_local_ranks = 0;  // ranks on the node that has fewest
+  uint32_t most_local_ranks = 0;
+  uint32_t nic_count = 0;                     // per node
+  uint32_t head_count = 0;                    // per node: ranks that a rail ring goes through
+  uint32_t channel_count = 0;                 // of CollNet; 0: not known
+  uint32_t buffer_bytes = kUsualBufferBytes;  // per channel, of the SIMPLE protocol
+  uint32_t nic_mbps = 0;          // Mbit/s of one NIC and direction for NCCL's sends; 0: not known
+  uint32_t rail_mbps = 0;         // the same for our rings
+  uint32_t intra_mbps = 0;        // Mbit/s of a GPU to its node; 0: taken as no limit
+  uint32_t hop_ns = 20'000;       // from rank to rank over a NIC, a small message
+  uint32_t intra_hop_ns = 2000;   // the same inside a node
+  uint8_t collnet_connected = 0;  // for this communicator, on all heads
+  uint8_t whole_windows = 0;      // registered user buffers reach CollNet in one call
+  uint8_t sets_chunk_size = 0;    // NCCL asks us for chunk sizes (tuner v6)
+  uint8_t reduces_all_types = 0;  // CollNet takes each type and operation of NCCL's
+  uint8_t algorithms_filtered = 0;  // the user set NCCL_ALGO or NCCL_PROTO
+  uint8_t unused[7] = {};
+  uint64_t tuning_file_digest = 0;  // TuningFile::digest()
+
+  // Then NCCL can take CollNet for all-gather and reduce-scatter.
+  [[nodiscard]] bool every_rank_is_head() const { return most_local_ranks <= head_count; }
+  [[nodiscard]] bool one_rank_per_node() const { return rank_count == node_count; }
+  // Channels that a decision reckons with: where NCCL's number is not known, two per NIC.
+  [[nodiscard]] uint32_t channels() const;
+
+  friend bool operator==(const AgreedInputs&, const AgreedInputs&) = default;
+};
+static_assert(std::has_unique_object_representations_v<AgreedInputs>);
+static_assert(std::is_trivially_copyable_v<AgreedInputs> && sizeof(AgreedInputs) == 72);
+
+// Whether they can be true.
+[[nodiscard]] Status check(const AgreedInputs& agreed);
+
+// One value of what the ranks state, the same whatever their order: the slowest rate, the longest
+// hop, the fewest NICs, heads and channels; a permission only where all give it. It is an error
+// where ranks differ in what must be equal: the communicator's shape or the tuning file. A rank
+// that does not know the other nodes states its own node's ranks as the fewest and the most.
+[[nodiscard]] Result<AgreedInputs> agree(std::span<const AgreedInputs> stated);
+
+// HORING_TUNER_* as set, in a rank's statement; what is not set keeps `stated`'s value. Where no
+// rate is set for the rings they are taken to be as fast as the NIC.
+[[nodiscard]] Result<AgreedInputs> with_environment(AgreedInputs stated);
+
+}  // namespace ho::plugin

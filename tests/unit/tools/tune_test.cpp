@@ -1,0 +1,225 @@
+#include <cmath>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "horing/tune_options.hpp"
+#include "horing/tune_report.hpp"
+
+namespace ho {
+namespace {
+
+using plugin::Choice;
+using plugin::TunedCollective;
+
+Parsed<TuneOptions> parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "tune");
+  return parse_tune_options(static_cast<int>(words.size()), words.data());
+}
+
+TuneReport report(const std::vector<const char*>& words, const char* rules = "") {
+  const auto parsed = parse(words);
+  REQUIRE_FALSE(parsed.exit_status.has_value());
+  auto made = tune_report(parsed.options, *plugin::TuningFile::parse(rules, "t.csv"));
+  INFO(made.status().message());
+  REQUIRE(made.ok());
+  return std::move(made).value();
+}
+
+const std::vector<TuneRow>& rows(const TuneReport& report, TunedCollective collective) {
+  return report.rows[static_cast<size_t>(collective)];
+}
+
+}  // namespace
+
+TEST_CASE("tune: what is not given follows from what is") {
+  const auto plain = inputs_of(parse({}).options);
+  CHECK(plain.node_count == 4);
+  CHECK(plain.rank_count == 16);
+  CHECK(plain.nic_count == 4);
+  CHECK(plain.head_count == 4);
+  CHECK(plain.nic_mbps == plain.rail_mbps);
+  CHECK(plain.buffer_bytes == 4U << 20U);
+  const auto given = inputs_of(parse({"--nodes",
+                                      "2",
+                                      "--ranks-per-node",
+                                      "8",
+                                      "--nics",
+                                      "2",
+                                      "--rail-mbps",
+                                      "200",
+                                      "--nic-mbps",
+                                      "300",
+                                      "--intra-gbps",
+                                      "5",
+                                      "--hop-us",
+                                      "7",
+                                      "--buffsize",
+                                      "16M",
+                                      "--channels",
+                                      "3",
+                                      "--chunk-sizes"})
+                                   .options);
+  CHECK(given.rank_count == 16);
+  CHECK(given.nic_count == 2);
+  CHECK(given.head_count == 2);
+  CHECK(given.rail_mbps == 200);
+  CHECK(given.nic_mbps == 300);
+  CHECK(given.intra_mbps == 5000);
+  CHECK(given.hop_ns == 7000);
+  CHECK(given.buffer_bytes == 16U << 20U);
+  CHECK(given.channels() == 3);
+  CHECK(given.sets_chunk_size == 1);
+}
+
+TEST_CASE("tune: what NCCL would allow there") {
+  const auto allowed = [](const std::vector<const char*>& words, TunedCollective collective) {
+    return allowed_by(parse(words).options, collective);
+  };
+  const auto plain = allowed({}, TunedCollective::kAllReduce);
+  CHECK(plain.has(Choice::kCollNetChain));
+  CHECK_FALSE(plain.has(Choice::kCollNetDirect));
+  CHECK_FALSE(plain.has(Choice::kNvls));
+  CHECK(allowed({"--nvswitch"}, TunedCollective::kAllReduce).has(Choice::kCollNetDirect));
+  CHECK(allowed({"--nvls"}, TunedCollective::kAllGather).has(Choice::kCollNetDirect));
+  CHECK(allowed({"--nvls"}, TunedCollective::kAllGather).has(Choice::kNvls));
+  CHECK_FALSE(allowed({}, TunedCollective::kAllGather).has(Choice::kCollNetDirect));
+  // With one rank per node the tuner can force direct; and NCCL has PAT there.
+  const auto lone = allowed({"--ranks-per-node", "1"}, TunedCollective::kAllGather);
+  CHECK(lone.has(Choice::kCollNetDirect));
+  CHECK(lone.has(Choice::kPat));
+  CHECK_FALSE(allowed({"--nodes", "1"}, TunedCollective::kAllReduce).has(Choice::kCollNetChain));
+}
+
+TEST_CASE("tune: a command line that cannot work ends with status 2") {
+  const std::vector<std::vector<const char*>> wrong{
+      {"--nodes", "0"},
+      {"--nodes", "four"},
+      {"--ranks-per-node", "0"},
+      {"--ranks-per-node", "1025"},
+      {"--nics", "0"},
+      {"--heads", "5"},
+      {"--rail-mbps", "0"},
+      {"--rail-mbps", "-5"},
+      {"--rail-mbps", "99999999"},
+      {"--hop-us", "0"},
+      {"--min", "0"},
+      {"--min", "2K", "--max", "1K"},
+      {"--max", "1X"},
+      {"--buffsize", "1K"},
+      {"--buffsize", "2G"},
+      {"--unknown"},
+      {"stray"},
+  };
+  for (const auto& words : wrong) {
+    CAPTURE(words);
+    CHECK(parse(words).exit_status == 2);
+  }
+  CHECK(parse({"--help"}).exit_status == 0);
+}
+
+TEST_CASE("tune: rows cover the sizes that are asked for, without a gap") {
+  for (const auto& words : {std::vector<const char*>{"--nvswitch"},
+                            std::vector<const char*>{"--nvls", "--min", "1", "--max", "1T"},
+                            std::vector<const char*>{"--nodes", "1"},
+                            std::vector<const char*>{"--min", "5M", "--max", "5M"}}) {
+    CAPTURE(words);
+    const TuneOptions options = parse(words).options;
+    const TuneReport made = report(words);
+    for (const TunedCollective collective : plugin::kTunedCollectives) {
+      uint64_t next = options.min_bytes;
+      for (const TuneRow& row : rows(made, collective)) {
+        CHECK(row.first_bytes == next);
+        CHECK(row.timed_bytes >= row.first_bytes);
+        CHECK(row.timed_bytes <= row.last_bytes);
+        CHECK_FALSE(row.why.empty());
+        next = row.last_bytes + 1;
+      }
+      CHECK(next == options.max_bytes + 1);
+    }
+  }
+}
+
+TEST_CASE("tune: choices, times and reasons") {
+  const TuneReport made = report({"--nvswitch", "--rail-mbps", "25000"});
+  const auto& reduce = rows(made, TunedCollective::kAllReduce);
+  REQUIRE(reduce.size() >= 2);
+  CHECK(reduce.front().choice == Choice::kDefault);
+  CHECK(reduce.back().choice != Choice::kDefault);
+  CHECK(std::isfinite(reduce.back().costs.of(Choice::kRing)));
+  CHECK(std::isinf(reduce.back().costs.of(Choice::kNvls)));
+  CHECK(reduce.back().why.find(" of ring's time") != std::string::npos);
+  const auto& gather = rows(made, TunedCollective::kAllGather);
+  CHECK(gather.back().choice == Choice::kDefault);
+  CHECK(gather.back().why.find(" of 4 blocks in flight") != std::string::npos);
+  CHECK(rows(report({"--nodes", "1"}), TunedCollective::kAllReduce).front().why ==
+        "one node: no rail");
+  CHECK(rows(report({}), TunedCollective::kAllGather).front().why ==
+        "NCCL allows no rail ring here");
+}
+
+TEST_CASE("tune: a file's rules are named") {
+  const TuneReport made =
+      report({"--nvswitch", "--file", "t.csv"}, "\nall_reduce,1K,2K,4,*,tree\n");
+  const auto& reduce = rows(made, TunedCollective::kAllReduce);
+  REQUIRE(reduce.size() >= 3);
+  CHECK(reduce[1].first_bytes == 1024);
+  CHECK(reduce[1].last_bytes == 2048);
+  CHECK(reduce[1].choice == Choice::kTree);
+  CHECK(reduce[1].why == "t.csv:2");
+}
+
+TEST_CASE("tune: sizes are exact") {
+  for (const auto& [bytes, text] :
+       std::vector<std::pair<uint64_t, std::string>>{{0, "0 B"},
+                                                     {8, "8 B"},
+                                                     {1000, "1000 B"},
+                                                     {1024, "1 KiB"},
+                                                     {1280, "1.25 KiB"},
+                                                     {1300, "1300 B"},
+                                                     {31200000, "31200000 B"},
+                                                     {1536 * 1024, "1.5 MiB"},
+                                                     {(1U << 20U) + 1, "1048577 B"},
+                                                     {uint64_t{1} << 30U, "1 GiB"},
+                                                     {uint64_t{1} << 40U, "1 TiB"},
+                                                     {uint64_t{1} << 52U, "4096 TiB"}}) {
+    CHECK(size_text(bytes) == text);
+  }
+}
+
+TEST_CASE("tune: the text has a table per collective") {
+  const std::string text = to_text(report({"--nvswitch", "--max", "1M", "--min", "512K"}));
+  CHECK(text.find("4 nodes of 4 ranks, 4 NICs and 4 heads each; per NIC 100000 Mbit/s for rail "
+                  "rings and 100000 for NCCL's sends; 2400 Gbit/s inside; 20 us per hop; 8 "
+                  "channels of 4 MiB\n") == 0);
+  CHECK(text.find("\nall_reduce\n") != std::string::npos);
+  CHECK(text.find("\nall_gather\n") != std::string::npos);
+  CHECK(text.find("\nreduce_scatter\n") != std::string::npos);
+  CHECK(text.find("ring   tree  collnet_direct  collnet_chain  why\n") != std::string::npos);
+  CHECK(text.find(" \n") == std::string::npos);
+}
+
+TEST_CASE("tune: the JSON says the same") {
+  const TuneReport made = report({"--nvswitch"});
+  const auto json = nlohmann::json::parse(to_json(made));
+  CHECK(json["nodes"] == 4);
+  CHECK(json["channels"] == 8);
+  CHECK(json["collectives"].size() == 3);
+  for (const TunedCollective collective : plugin::kTunedCollectives) {
+    const auto& list = json["collectives"][std::string(to_string(collective))];
+    const auto& expected = rows(made, collective);
+    REQUIRE(list.size() == expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      CHECK(list[i]["min_bytes"] == expected[i].first_bytes);
+      CHECK(list[i]["max_bytes"] == expected[i].last_bytes);
+      CHECK(list[i]["choice"] == std::string(to_string(expected[i].choice)));
+      CHECK(list[i]["times_us"]["ring"] == Approx(expected[i].costs.of(Choice::kRing) / 1000));
+      CHECK_FALSE(list[i]["times_us"].contains("nvls"));
+      CHECK(list[i]["why"] == expected[i].why);
+    }
+  }
+}
+
+}  // namespace ho

@@ -1,0 +1,176 @@
+#include "horing/tune_options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "base/env.hpp"
+#include "core/tuner/cost_table.hpp"
+#include "core/tuner/tuning_file.hpp"
+
+namespace ho {
+namespace {
+
+using plugin::Choice;
+using plugin::Choices;
+
+constexpr int kUsageError = 2;
+constexpr uint32_t kMostNodes = 65536;
+constexpr uint32_t kMostLocalRanks = 1024;
+constexpr uint32_t kMostMbps = env::kMostMbit;
+constexpr uint64_t kMostBufferBytes = uint64_t{1} << 30U;
+
+struct Texts {
+  std::string min = "8";
+  std::string max = "1G";
+  std::string buffer = "4M";
+};
+
+void declare_topology(CLI::App& app, TuneOptions& options) {
+  app.add_option("--nodes", options.nodes, "nodes of the communicator")
+      ->check(CLI::Range(1U, kMostNodes))
+      ->capture_default_str();
+  app.add_option("--ranks-per-node", options.ranks_per_node, "ranks, that is GPUs, on each node")
+      ->check(CLI::Range(1U, kMostLocalRanks))
+      ->capture_default_str();
+  app.add_option("--nics", options.nics, "NICs of each node (default: one per rank)")
+      ->check(CLI::Range(1U, kMostLocalRanks));
+  app.add_option("--heads",
+                 options.heads,
+                 "ranks of each node that a rail ring goes through (default: one per NIC)")
+      ->check(CLI::Range(1U, kMostLocalRanks));
+  app.add_flag("--nvswitch", options.nvswitch, "the nodes have an NVSwitch");
+  app.add_flag("--nvls", options.nvls, "and NVLS (implies --nvswitch)");
+}
+
+void declare_rates(CLI::App& app, TuneOptions& options) {
+  app.add_option("--rail-mbps",
+                 options.rail_mbps,
+                 "Mbit/s that one NIC carries of our rings, per direction")
+      ->check(CLI::Range(1U, kMostMbps))
+      ->capture_default_str();
+  app.add_option("--nic-mbps",
+                 options.nic_mbps,
+                 "Mbit/s that one NIC carries of NCCL's own sends (default: as --rail-mbps)")
+      ->check(CLI::Range(1U, kMostMbps));
+  app.add_option("--intra-gbps",
+                 options.intra_gbps,
+                 "Gbit/s of one GPU to the others of its node, per direction; 0: no limit")
+      ->check(CLI::Range(0U, 100'000U))
+      ->capture_default_str();
+  app.add_option("--hop-us", options.hop_us, "microseconds of a small message between nodes")
+      ->check(CLI::Range(1U, 1'000'000U))
+      ->capture_default_str();
+}
+
+void declare_nccl(CLI::App& app, TuneOptions& options, Texts& texts) {
+  app.add_option("--channels", options.channels, "NCCL's channels for CollNet; 0: two per NIC")
+      ->check(CLI::Range(0U, 1024U))
+      ->capture_default_str();
+  app.add_option("--buffsize", texts.buffer, "bytes of NCCL_BUFFSIZE, such as 4M or 16M")
+      ->capture_default_str();
+  app.add_flag("--chunk-sizes",
+               options.chunk_sizes,
+               "NCCL asks the tuner for chunk sizes (NCCL 2.30.3 and later)");
+  app.add_option("--file", options.file, "a tuning file (HORING_TUNING_FILE) to apply");
+  app.add_option("--min", texts.min, "smallest size in bytes, with K, M, G or without")
+      ->capture_default_str();
+  app.add_option("--max", texts.max, "largest size in bytes")->capture_default_str();
+  app.add_flag("--json", options.json, "print JSON");
+}
+
+Status take_size(const char* name, const std::string& text, uint64_t& bytes) {
+  const auto parsed = plugin::parse_bytes(text);
+  if (!parsed) {
+    return {StatusCode::kInvalidArgument,
+            std::string(name) + " '" + text +
+                "': takes a whole number of bytes, with K, M, G or T or without"};
+  }
+  bytes = *parsed;
+  return {};
+}
+
+Status finish(const Texts& texts, TuneOptions& options) {
+  HORING_TRY(take_size("--min", texts.min, options.min_bytes));
+  HORING_TRY(take_size("--max", texts.max, options.max_bytes));
+  HORING_TRY(take_size("--buffsize", texts.buffer, options.buffer_bytes));
+  if (options.min_bytes == 0 || options.min_bytes > options.max_bytes) {
+    return {StatusCode::kInvalidArgument,
+            "--min " + texts.min + " and --max " + texts.max +
+                ": sizes are from 1 on, and --max is not less than --min"};
+  }
+  if (options.buffer_bytes < 4096 || options.buffer_bytes > kMostBufferBytes) {
+    return {StatusCode::kInvalidArgument, "--buffsize " + texts.buffer + ": takes 4K to 1G"};
+  }
+  if (options.heads.value_or(1) > options.ranks_per_node) {
+    return {StatusCode::kInvalidArgument,
+            "--heads " + std::to_string(*options.heads) + ": a node has only " +
+                std::to_string(options.ranks_per_node) + " ranks; see --ranks-per-node"};
+  }
+  options.nvswitch = options.nvswitch || options.nvls;
+  return {};
+}
+
+}  // namespace
+
+Parsed<TuneOptions> parse_tune_options(int argc, const char* const* argv) {
+  TuneOptions options;
+  Texts texts;
+  CLI::App app(
+      "Prints what the NCCL tuner chooses for each collective and size on such nodes, and the "
+      "modelled times. Sizes are NCCL's: of all ranks together, for all-reduce the buffer.",
+      "horing tune");
+  declare_topology(app, options);
+  declare_rates(app, options);
+  declare_nccl(app, options, texts);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return {options, app.exit(error) == 0 ? 0 : kUsageError};
+  }
+  if (const Status status = finish(texts, options); !status.ok()) {
+    std::fprintf(stderr, "horing tune: %s\n", status.message().c_str());
+    return {options, kUsageError};
+  }
+  return {options, std::nullopt};
+}
+
+plugin::AgreedInputs inputs_of(const TuneOptions& options) {
+  plugin::AgreedInputs inputs;
+  inputs.node_count = options.nodes;
+  inputs.rank_count = options.nodes * options.ranks_per_node;
+  inputs.least_local_ranks = options.ranks_per_node;
+  inputs.most_local_ranks = options.ranks_per_node;
+  inputs.nic_count = options.nics.value_or(options.ranks_per_node);
+  inputs.head_count = options.heads.value_or(std::min(inputs.nic_count, options.ranks_per_node));
+  inputs.channel_count = options.channels;
+  inputs.buffer_bytes = static_cast<uint32_t>(options.buffer_bytes);
+  inputs.rail_mbps = options.rail_mbps;
+  inputs.nic_mbps = options.nic_mbps.value_or(options.rail_mbps);
+  inputs.intra_mbps = options.intra_gbps * 1000;
+  inputs.hop_ns = options.hop_us * 1000;
+  inputs.collnet_connected = 1;
+  inputs.sets_chunk_size = options.chunk_sizes ? 1 : 0;
+  inputs.reduces_all_types = 1;
+  return inputs;
+}
+
+Choices allowed_by(const TuneOptions& options, plugin::TunedCollective collective) {
+  const plugin::AgreedInputs inputs = inputs_of(options);
+  Choices allowed = Choices().with(Choice::kRing);
+  if (options.nodes < 2) {
+    return allowed;
+  }
+  if (collective == plugin::TunedCollective::kAllReduce) {
+    allowed = allowed.with(Choice::kTree).with(Choice::kCollNetChain);
+    allowed = options.nvls ? allowed.with(Choice::kNvlsTree) : allowed;
+  } else if (inputs.one_rank_per_node()) {
+    allowed = allowed.with(Choice::kPat);
+  }
+  allowed = options.nvls ? allowed.with(Choice::kNvls) : allowed;
+  const bool direct =
+      options.nvswitch || plugin::may_force_collnet_direct(inputs, collective, allowed);
+  return direct ? allowed.with(Choice::kCollNetDirect) : allowed;
+}
+
+}  // namespace ho

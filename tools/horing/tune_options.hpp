@@ -1,0 +1,46 @@
+// What `horing tune` is asked for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/status.hpp"
+#include "core/tuner/choice.hpp"
+#include "core/tuner/inputs.hpp"
+#include "horing/options.hpp"
+
+namespace ho {
+
+// As on the command line, or its defaults.
+struct TuneOptions {
+  uint32_t nodes = 4;
+  uint32_t ranks_per_node = 4;
+  std::optional<uint32_t> nics;      // per node; nothing: one per rank
+  std::optional<uint32_t> heads;     // per node; nothing: one per NIC, at most one per rank
+  uint32_t rail_mbps = 100'000;      // of one NIC
+  std::optional<uint32_t> nic_mbps;  // nothing: rail_mbps
+  uint32_t intra_gbps = 2400;        // Gbit/s of one GPU; 0: no limit
+  uint32_t hop_us = 20;
+  uint32_t channels = 0;                              // 0: as the tuner assumes
+  uint64_t buffer_bytes = plugin::kUsualBufferBytes;  // NCCL_BUFFSIZE
+  bool nvswitch = false;
+  bool nvls = false;
+  bool chunk_sizes = false;
+  uint64_t min_bytes = 8;
+  uint64_t max_bytes = uint64_t{1} << 30U;
+  std::string file;  // "": none
+  bool json = false;
+};
+
+// argv[0] is "tune".
+[[nodiscard]] Parsed<TuneOptions> parse_tune_options(int argc, const char* const* argv);
+
+// A communicator of NCCL's with CollNet connected on such nodes.
+[[nodiscard]] plugin::AgreedInputs inputs_of(const TuneOptions& options);
+// What NCCL would allow there, or our tuner can force: of every type, with all of NCCL's releases
+// taken together.
+[[nodiscard]] plugin::Choices allowed_by(const TuneOptions& options,
+                                         plugin::TunedCollective collective);
+
+}  // namespace ho

@@ -1,0 +1,260 @@
+#include "horing/tune_report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "core/tuner/chunk.hpp"
+
+namespace ho {
+namespace {
+
+using plugin::Choice;
+using plugin::Choices;
+using plugin::TunedCollective;
+using Json = nlohmann::ordered_json;
+
+std::string number(double value, const char* format) {
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
+std::string name(Choice choice) {
+  return std::string(to_string(choice));
+}
+
+// Why an all-gather or reduce-scatter through CollNet takes the bytes that it takes.
+std::string flight_text(const plugin::AgreedInputs& inputs,
+                        TunedCollective collective,
+                        Choice candidate,
+                        uint64_t bytes) {
+  const uint64_t block = plugin::block_bytes(inputs, bytes);
+  if (block == 0) {
+    return "";
+  }
+  const double blocks =
+      static_cast<double>(plugin::in_flight_bytes(inputs, collective, candidate, bytes)) /
+      static_cast<double>(block);
+  const double most = inputs.node_count;
+  return ", " + (blocks >= most ? "all" : number(blocks, "%.2g")) + " of " +
+         std::to_string(inputs.node_count) + " blocks in flight";
+}
+
+std::string why(const plugin::AgreedInputs& inputs,
+                const plugin::Question& question,
+                const plugin::Costs& costs,
+                const plugin::Decision& decision) {
+  if (inputs.node_count < 2) {
+    return "one node: no rail";
+  }
+  if (decision.candidate == Choice::kDefault) {
+    return "NCCL allows no rail ring here";
+  }
+  std::string text = name(decision.candidate) + " takes " +
+                     number(costs.of(decision.candidate) / costs.of(decision.rival), "%.2f") +
+                     " of " + name(decision.rival) + "'s time";
+  if (question.collective != TunedCollective::kAllReduce) {
+    text += flight_text(inputs, question.collective, decision.candidate, question.bytes);
+  }
+  return text;
+}
+
+uint64_t middle(uint64_t first, uint64_t last) {
+  const double product = static_cast<double>(first) * static_cast<double>(last);
+  return std::clamp(static_cast<uint64_t>(std::sqrt(product)), first, last);
+}
+
+struct Asked {
+  const TuneOptions& options;
+  const plugin::Tuner& tuner;
+  TunedCollective collective;
+  Choices allowed;
+};
+
+TuneRow row_of(const Asked& asked, const plugin::ChoiceRange& range, uint64_t end) {
+  TuneRow row;
+  row.first_bytes = std::max(range.first_bytes, asked.options.min_bytes);
+  row.last_bytes = std::min(end, asked.options.max_bytes);
+  row.choice = range.choice;
+  row.timed_bytes = middle(row.first_bytes, row.last_bytes);
+  const plugin::AgreedInputs& inputs = asked.tuner.inputs();
+  const plugin::Question question{asked.collective, row.timed_bytes, false};
+  row.costs = modelled_costs(inputs, question);
+  for (const Choice choice : plugin::kAlgorithmChoices) {
+    if (!asked.allowed.has(choice)) {
+      row.costs.ns[static_cast<size_t>(choice)] = std::numeric_limits<double>::infinity();
+    }
+  }
+  row.why = range.line != 0 ? asked.options.file + ":" + std::to_string(range.line)
+                            : why(inputs, question, row.costs, decide(row.costs, asked.allowed));
+  return row;
+}
+
+std::vector<TuneRow> rows_of(const Asked& asked) {
+  std::vector<TuneRow> rows;
+  const auto ranges = asked.tuner.ranges(asked.collective, false, asked.allowed);
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const uint64_t end = i + 1 < ranges.size() ? ranges[i + 1].first_bytes - 1 : UINT64_MAX;
+    if (end >= asked.options.min_bytes && ranges[i].first_bytes <= asked.options.max_bytes) {
+      rows.push_back(row_of(asked, ranges[i], end));
+    }
+  }
+  return rows;
+}
+
+// The algorithms that any row has a time of.
+std::vector<Choice> timed(const std::vector<TuneRow>& rows) {
+  std::vector<Choice> found;
+  for (const Choice choice : plugin::kAlgorithmChoices) {
+    if (std::any_of(rows.begin(), rows.end(), [&](const TuneRow& row) {
+          return std::isfinite(row.costs.of(choice));
+        })) {
+      found.push_back(choice);
+    }
+  }
+  return found;
+}
+
+std::string padded(const std::string& text, size_t width) {
+  return std::string(width > text.size() ? width - text.size() : 0, ' ') + text;
+}
+
+// Cells of one line, all but the last aligned to the right.
+using Cells = std::vector<std::string>;
+
+std::string aligned(const std::vector<Cells>& lines) {
+  std::string text;
+  for (const Cells& line : lines) {
+    for (size_t column = 0; column < line.size(); ++column) {
+      size_t width = 0;
+      for (const Cells& other : lines) {
+        width = std::max(width, other[column].size());
+      }
+      const bool last = column + 1 == line.size();
+      text += "  " + (last ? line[column] : padded(line[column], width));
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::string rows_text(const std::vector<TuneRow>& rows) {
+  const std::vector<Choice> algorithms = timed(rows);
+  Cells head{"from", "to", "choice", "us at"};
+  for (const Choice choice : algorithms) {
+    head.push_back(name(choice));
+  }
+  head.emplace_back("why");
+  std::vector<Cells> lines{head};
+  for (const TuneRow& row : rows) {
+    Cells line{size_text(row.first_bytes),
+               size_text(row.last_bytes),
+               row.choice == Choice::kDefault ? "NCCL's" : name(row.choice),
+               size_text(row.timed_bytes)};
+    for (const Choice choice : algorithms) {
+      line.push_back(
+          std::isfinite(row.costs.of(choice)) ? number(row.costs.of(choice) / 1000, "%.1f") : "-");
+    }
+    line.push_back(row.why);
+    lines.push_back(std::move(line));
+  }
+  return aligned(lines);
+}
+
+std::string counted(uint32_t count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string inputs_text(const plugin::AgreedInputs& inputs) {
+  const std::string intra = inputs.intra_mbps == 0
+                                ? "no limit inside"
+                                : number(inputs.intra_mbps / 1e3, "%g Gbit/s inside");
+  return counted(inputs.node_count, "node") + " of " + counted(inputs.most_local_ranks, "rank") +
+         ", " + counted(inputs.nic_count, "NIC") + " and " + counted(inputs.head_count, "head") +
+         " each; per NIC " + std::to_string(inputs.rail_mbps) + " Mbit/s for rail rings and " +
+         std::to_string(inputs.nic_mbps) + " for NCCL's sends; " + intra + "; " +
+         number(inputs.hop_ns / 1e3, "%g us per hop; ") + counted(inputs.channels(), "channel") +
+         " of " + size_text(inputs.buffer_bytes) + "\n";
+}
+
+Json row_json(const TuneRow& row) {
+  Json times = Json::object();
+  for (const Choice choice : plugin::kAlgorithmChoices) {
+    if (std::isfinite(row.costs.of(choice))) {
+      times[name(choice)] = row.costs.of(choice) / 1000;
+    }
+  }
+  return {{"min_bytes", row.first_bytes},
+          {"max_bytes", row.last_bytes},
+          {"choice", name(row.choice)},
+          {"timed_bytes", row.timed_bytes},
+          {"times_us", std::move(times)},
+          {"why", row.why}};
+}
+
+}  // namespace
+
+Result<TuneReport> tune_report(const TuneOptions& options, const plugin::TuningFile& file) {
+  HORING_ASSIGN(const plugin::Tuner tuner, plugin::Tuner::make(inputs_of(options), file));
+  TuneReport report;
+  report.inputs = tuner.inputs();
+  for (const TunedCollective collective : plugin::kTunedCollectives) {
+    report.rows[static_cast<size_t>(collective)] =
+        rows_of({options, tuner, collective, allowed_by(options, collective)});
+  }
+  return report;
+}
+
+std::string size_text(uint64_t bytes) {
+  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  uint64_t size = 1;
+  // The largest unit of which there is a whole number of quarters.
+  while (unit + 1 < kUnits.size() && bytes >= size * 1024 && bytes % (size * 256) == 0) {
+    ++unit;
+    size *= 1024;
+  }
+  if (bytes / size >= 1024 && unit + 1 < kUnits.size()) {
+    return std::to_string(bytes) + " B";
+  }
+  return number(static_cast<double>(bytes) / static_cast<double>(size), "%.15g ") + kUnits[unit];
+}
+
+std::string to_text(const TuneReport& report) {
+  std::string text = inputs_text(report.inputs);
+  for (const TunedCollective collective : plugin::kTunedCollectives) {
+    text += "\n" + std::string(to_string(collective)) + "\n" +
+            rows_text(report.rows[static_cast<size_t>(collective)]);
+  }
+  return text;
+}
+
+std::string to_json(const TuneReport& report) {
+  const plugin::AgreedInputs& inputs = report.inputs;
+  Json json = {{"nodes", inputs.node_count},
+               {"ranks_per_node", inputs.most_local_ranks},
+               {"nics", inputs.nic_count},
+               {"heads", inputs.head_count},
+               {"rail_mbps", inputs.rail_mbps},
+               {"nic_mbps", inputs.nic_mbps},
+               {"intra_mbps", inputs.intra_mbps},
+               {"hop_us", inputs.hop_ns / 1e3},
+               {"channels", inputs.channels()},
+               {"buffer_bytes", inputs.buffer_bytes},
+               {"sets_chunk_size", inputs.sets_chunk_size == 1}};
+  for (const TunedCollective collective : plugin::kTunedCollectives) {
+    Json rows = Json::array();
+    for (const TuneRow& row : report.rows[static_cast<size_t>(collective)]) {
+      rows.push_back(row_json(row));
+    }
+    json["collectives"][std::string(to_string(collective))] = std::move(rows);
+  }
+  // A file's path may be no UTF-8.
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace ho

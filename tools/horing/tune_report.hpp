@@ -1,0 +1,36 @@
+// What `horing tune` prints. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/tuner/tuner.hpp"
+#include "horing/tune_options.hpp"
+
+namespace ho {
+
+// Sizes for which the tuner decides alike. Times are those of the geometric middle.
+struct TuneRow {
+  uint64_t first_bytes = 0;
+  uint64_t last_bytes = 0;  // included
+  plugin::Choice choice = plugin::Choice::kDefault;
+  uint64_t timed_bytes = 0;
+  plugin::Costs costs;  // infinite for what NCCL does not allow there
+  std::string why;
+};
+
+struct TuneReport {
+  plugin::AgreedInputs inputs;
+  std::array<std::vector<TuneRow>, plugin::kTunedCollectiveCount> rows;
+};
+
+// The file is for messages too: rules are named by its path and line.
+[[nodiscard]] Result<TuneReport> tune_report(const TuneOptions& options,
+                                             const plugin::TuningFile& file);
+
+// "8 B", "96 KiB", "1.5 MiB", "1234567 B": always exact, in the unit that has it in few digits.
+[[nodiscard]] std::string size_text(uint64_t bytes);
+[[nodiscard]] std::string to_text(const TuneReport& report);
+[[nodiscard]] std::string to_json(const TuneReport& report);
+
+}  // namespace ho

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "abi/common.hpp"
-#include "net/common.hpp"
+#include "adapter/boundary.hpp"
+#include "adapter/properties.hpp"
 
 namespace ho::plugin {
 

@@ -15,9 +15,9 @@ using HandleSecret = std::array<std::byte, 32>;
 
 // Fresh and random.
 [[nodiscard]] Result<HandleSecret> make_handle_secret();
-// What both ends of a connection prove that they know: the secret under the job's key, or alone where
-// the job has none. NCCL's own bootstrap carries the secret and is not authenticated, so without a
-// job key it protects no better than that.
+// What both ends of a connection prove that they know: the secret under the job's key, or alone
+// where the job has none. NCCL's own bootstrap carries the secret and is not authenticated, so
+// without a job key it protects no better than that.
 [[nodiscard]] Result<std::shared_ptr<const JobKey>> connection_key(const HandleSecret& secret,
                                                                    const JobKey& job_key);
 

@@ -99,8 +99,7 @@ Status Plugin::make() {
 void Plugin::say_devices() {
   int32_t count = 0;
   std::string text;
-  for (int32_t device = 0;
-       net_->device_count(&count) == Reply::kSuccess && device < count;
+  for (int32_t device = 0; net_->device_count(&count) == Reply::kSuccess && device < count;
        ++device) {
     DeviceProperties properties;
     if (net_->properties(device, &properties) == Reply::kSuccess) {

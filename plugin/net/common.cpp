@@ -1,21 +1,6 @@
 #include "net/common.hpp"
 
-#include <algorithm>
-#include <mutex>
-#include <set>
-
-namespace ho::plugin {
-
-char* kept(const std::string& text) {
-  // NCCL holds the pointers of devices beyond every finalize. There are few devices.
-  static std::mutex mutex;
-  static auto* const texts = new std::set<std::string>();  // NOLINT: lives as long as NCCL may ask
-  const std::lock_guard lock(mutex);
-  // NCCL's field is not const; nobody writes through it.
-  return const_cast<char*>(texts->insert(text).first->c_str());  // NOLINT
-}
-
-namespace every_version {
+namespace ho::plugin::every_version {
 
 using nccl_abi::DeviceHandle;
 using nccl_abi::Result;
@@ -77,5 +62,4 @@ Result consumed(void* receiver, int count, void* request) {
   return guarded([&] { return net().consumed(receiver, count, request); });
 }
 
-}  // namespace every_version
-}  // namespace ho::plugin
+}  // namespace ho::plugin::every_version

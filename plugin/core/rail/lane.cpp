@@ -16,7 +16,7 @@ namespace {
 // Deterministic order makes tags needless; they show a plugin that breaks it.
 int32_t tag_of(const Place& place) {
   constexpr uint64_t kTagMask = 0x7fffffff;
-  return static_cast<int32_t>((place.operation * 8191 + place.owner * 127 + place.piece) &
+  return static_cast<int32_t>((place.operation * 8191 + uint64_t{place.owner} * 127 + place.piece) &
                               kTagMask);
 }
 

@@ -159,6 +159,25 @@ Result<std::vector<Introduced>> in_ring_order(const std::vector<Blob>& blobs) {
   return ring;
 }
 
+// One attempt at what is missing of a lane. handle: where the next member listens.
+Reply connect_lane(const RailMember::Setup& setup,
+                   int32_t device,
+                   HandleBytes& handle,
+                   void* listener,
+                   LaneLink& lane) {
+  void* device_handle = nullptr;
+  if (lane.to_next == nullptr) {
+    const Reply reply =
+        setup.driver->connect(setup.context, device, handle.data(), &lane.to_next, &device_handle);
+    if (reply != Reply::kSuccess) {
+      return reply;
+    }
+  }
+  return lane.from_previous != nullptr
+             ? Reply::kSuccess
+             : setup.driver->accept(listener, &lane.from_previous, &device_handle);
+}
+
 // All lanes to the next member and from the previous one.
 Result<RailLinks> connect_lanes(const RailMember::Setup& setup,
                                 int32_t device,
@@ -173,20 +192,11 @@ Result<RailLinks> connect_lanes(const RailMember::Setup& setup,
   std::vector<HandleBytes> next = members[(rank + 1) % members.size()].lanes;
   // Owned from the first connection on.
   RailLinks links(*setup.driver, std::vector<LaneLink>(kLaneCount));
-  size_t missing = 2 * kLaneCount;
-  while (missing > 0) {
-    missing = 2 * kLaneCount;
+  while (true) {
+    size_t missing = 0;
     for (size_t i = 0; i < kLaneCount; ++i) {
       LaneLink& lane = links.lane(i);
-      void* device_handle = nullptr;
-      Reply reply = Reply::kSuccess;
-      if (lane.to_next == nullptr) {
-        reply = setup.driver->connect(
-            setup.context, device, next[i].data(), &lane.to_next, &device_handle);
-      }
-      if (reply == Reply::kSuccess && lane.from_previous == nullptr) {
-        reply = setup.driver->accept(doors.listeners()[i], &lane.from_previous, &device_handle);
-      }
+      const Reply reply = connect_lane(setup, device, next[i], doors.listeners()[i], lane);
       if (reply != Reply::kSuccess) {
         return Status(StatusCode::kConnection,
                       fmt::format("lane {} could not be connected: {} answered {}",
@@ -194,19 +204,19 @@ Result<RailLinks> connect_lanes(const RailMember::Setup& setup,
                                   setup.driver->name(),
                                   static_cast<int32_t>(reply)));
       }
-      missing -= (lane.to_next != nullptr ? 1U : 0U) + (lane.from_previous != nullptr ? 1U : 0U);
+      missing += (lane.to_next == nullptr ? 1U : 0U) + (lane.from_previous == nullptr ? 1U : 0U);
     }
-    if (missing > 0 && passed(deadline)) {
+    if (missing == 0) {
+      return links;
+    }
+    if (passed(deadline)) {
       return Status(StatusCode::kTimeout,
                     fmt::format("{} of {} connections to its neighbours were not there in time",
                                 missing,
                                 2 * kLaneCount));
     }
-    if (missing > 0) {
-      std::this_thread::sleep_for(kConnectPause);
-    }
+    std::this_thread::sleep_for(kConnectPause);
   }
-  return links;
 }
 
 // Everybody says whether it can; anybody's no is everybody's error.

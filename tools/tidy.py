@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """clang-tidy over many files at once, skipping those that were clean when last looked at.
 
-usage: tidy.py BUILD FILE...
+usage: tidy.py [--without CHECKS] BUILD FILE...
 
-A file's result depends on its preprocessed text, its compile command, .clang-tidy and the tool's
+A file's result depends on its preprocessed text, its compile command, the checks and the tool's
 version: their hash names an empty file under BUILD/tidy when clang-tidy found nothing.
 """
 import concurrent.futures
@@ -48,13 +48,13 @@ def clean_mark(build, source, directory, words, salt):
     return build / "tidy" / digest.hexdigest()
 
 
-def look_at(build, source, commands, salt):
+def look_at(build, source, commands, salt, checks):
     """(source, how it went, what clang-tidy said)"""
     directory, words = commands[source]
     mark = clean_mark(build, source, directory, words, salt)
     if mark is not None and mark.exists():
         return source, "unchanged", ""
-    quiet = ["--extra-arg=-Wno-unknown-warning-option"]
+    quiet = ["--extra-arg=-Wno-unknown-warning-option", *checks]
     answer = subprocess.run(["clang-tidy", "-p", str(build), "--quiet", *quiet, source],
                             capture_output=True, text=True)
     if answer.returncode != 0:
@@ -66,18 +66,24 @@ def look_at(build, source, commands, salt):
 
 
 def main():
-    build = pathlib.Path(sys.argv[1]).resolve()
+    arguments = sys.argv[1:]
+    checks = []
+    if arguments[0] == "--without":
+        checks = [f"--checks=-{arguments[1]}"]
+        arguments = arguments[2:]
+    build = pathlib.Path(arguments[0]).resolve()
     (build / "tidy").mkdir(exist_ok=True)
     commands = read_commands(build)
-    wanted = [os.path.abspath(name) for name in sys.argv[2:]]
+    wanted = [os.path.abspath(name) for name in arguments[1:]]
     # What is not built here (fuzz targets, absent libraries) has no compile command.
     sources = [source for source in wanted if source in commands]
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
     configurations = sorted(pathlib.Path(".").glob("**/.clang-tidy"))
-    salt = version + b"".join(path.read_bytes() for path in configurations)
+    salt = version + " ".join(checks).encode() + b"".join(path.read_bytes() for path in configurations)
     counts = {"clean": 0, "unchanged": 0, "failed": 0}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for source, how, said in pool.map(lambda s: look_at(build, s, commands, salt), sources):
+        for source, how, said in pool.map(
+                lambda s: look_at(build, s, commands, salt, checks), sources):
             counts[how] += 1
             if said:
                 print(f"{os.path.relpath(source)}:\n{said}", flush=True)

@@ -14,9 +14,10 @@ namespace ho::plugin {
 // Text that lives as long as the process: NCCL keeps the pointers.
 char* kept(const std::string& text);
 
-// The fields that properties of every version have.
+// Whatever of them the version's structure has.
 template <typename Properties>
-void copy_common(const DeviceProperties& from, Properties& to) {
+void copy(int device, const DeviceProperties& from, Properties& to) {
+  to = {};
   to.name = kept(from.name);
   to.pciPath = from.pci_path.empty() ? nullptr : kept(from.pci_path);
   to.guid = from.guid;
@@ -29,24 +30,21 @@ void copy_common(const DeviceProperties& from, Properties& to) {
   to.maxRecvs = from.max_recvs;
   to.netDeviceType = static_cast<nccl_abi::NetDeviceType>(from.device_type);
   to.netDeviceVersion = from.device_version;
-}
-
-// And those of v9 and later.
-template <typename Properties>
-void copy_since_v9(int device, const DeviceProperties& from, Properties& to) {
-  copy_common(from, to);
-  to.forceFlush = from.force_flush ? 1 : 0;
-  to.maxP2pBytes = from.max_p2p_bytes;
-  to.maxCollBytes = from.max_collective_bytes;
-  to.vProps = {};
-  constexpr size_t kMost = std::size(decltype(to.vProps.devs){});
-  to.vProps.ndevs = static_cast<int>(std::min(from.parts.size(), kMost));
-  for (int i = 0; i < to.vProps.ndevs; ++i) {
-    to.vProps.devs[i] = from.parts[static_cast<size_t>(i)];
+  if constexpr (requires { to.vProps; }) {  // v9
+    to.forceFlush = from.force_flush ? 1 : 0;
+    to.maxP2pBytes = from.max_p2p_bytes;
+    to.maxCollBytes = from.max_collective_bytes;
+    constexpr size_t kMost = std::size(decltype(to.vProps.devs){});
+    to.vProps.ndevs = static_cast<int>(std::clamp(from.parts.size(), size_t{1}, kMost));
+    to.vProps.devs[0] = device;  // of itself, where it has no parts
+    std::copy_n(from.parts.begin(), std::min(from.parts.size(), kMost), to.vProps.devs);
   }
-  if (to.vProps.ndevs == 0) {
-    to.vProps.ndevs = 1;
-    to.vProps.devs[0] = device;
+  if constexpr (requires { to.maxMultiRequestSize; }) {  // v11
+    to.maxMultiRequestSize = from.max_multi_request_count;
+  }
+  if constexpr (requires { to.railId; }) {  // v12
+    to.railId = from.rail_id;
+    to.planeId = from.plane_id;
   }
 }
 

@@ -80,15 +80,14 @@ Result iallreduce(void* group,
   });
 }
 
-Result iallgather(void* group,
-                  void* send,
-                  int part_count,
-                  const CollNet::Part& window,
-                  size_t bytes_per_rank,
-                  size_t window_offset,
-                  size_t window_bytes,
-                  void* send_memory,
-                  void** request) {
+Result gather_window(void* group,
+                     void* send,
+                     int part_count,
+                     const CollNet::Part& window,
+                     const CollNet::Blocks& blocks,
+                     size_t window_bytes,
+                     void* send_memory,
+                     void** request) {
   return guarded([&] {
     const Reply reply = one_window(part_count, window, window_bytes);
     return reply != Reply::kSuccess
@@ -96,33 +95,60 @@ Result iallgather(void* group,
                : coll_net().all_gather(group,
                                        {send, 0, send_memory},
                                        {window.data, window_bytes, window.memory},
-                                       {bytes_per_rank, window_offset},
+                                       blocks,
                                        request);
   });
 }
 
-Result ireducescatter(void* group,
-                      int part_count,
-                      const CollNet::Part& window,
-                      void* receive,
-                      size_t bytes_per_rank,
-                      size_t window_offset,
-                      size_t window_bytes,
-                      DataType type,
-                      ReduceOp op,
-                      void* receive_memory,
-                      void** request) {
+Result reduce_window(void* group,
+                     int part_count,
+                     const CollNet::Part& window,
+                     const CollNet::Part& receive,
+                     const CollNet::Blocks& blocks,
+                     size_t window_bytes,
+                     const CollNet::Reduction& reduction,
+                     void** request) {
   return guarded([&] {
     const Reply reply = one_window(part_count, window, window_bytes);
     return reply != Reply::kSuccess
                ? reply
                : coll_net().reduce_scatter(group,
                                            {window.data, window_bytes, window.memory},
-                                           {receive, 0, receive_memory},
-                                           {bytes_per_rank, window_offset},
-                                           {static_cast<int>(type), static_cast<int>(op)},
+                                           receive,
+                                           blocks,
+                                           reduction,
                                            request);
   });
+}
+
+Result init_process(const char* interface, nccl_abi::DebugLogger logger) {
+  return guarded([&] {
+    const Reply reply = start(interface, logger);
+    return reply != Reply::kSuccess ? reply : Plugin::instance().open_process_context(true);
+  });
+}
+
+Result init_context(const char* interface,
+                    nccl_abi::DebugLogger logger,
+                    uint64_t communicator,
+                    void** context) {
+  return guarded([&] {
+    *context = nullptr;
+    const Reply reply = start(interface, logger);
+    return reply != Reply::kSuccess ? reply : coll_net().open(communicator, context);
+  });
+}
+
+Result listen(int device, void* handle, void** listener) {
+  return listen(Plugin::instance().process_context(true), device, handle, listener);
+}
+
+Result listen(void* context, int device, void* handle, void** listener) {
+  return guarded([&] { return coll_net().listen(context, device, handle, listener); });
+}
+
+Result finalize(void* context) {
+  return guarded([&] { return coll_net().close(context); });
 }
 
 }  // namespace ho::plugin::every_coll_net

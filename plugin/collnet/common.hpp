@@ -33,28 +33,22 @@ nccl_abi::Result iallreduce(void* group,
                             void* receive_memory,
                             void** request);
 // Parts of NCCL's always are one: the window.
-nccl_abi::Result iallgather(void* group,
-                            void* send,
-                            int part_count,
-                            const CollNet::Part& window,
-                            size_t bytes_per_rank,
-                            size_t window_offset,
-                            size_t window_bytes,
-                            void* send_memory,
-                            void** request);
-nccl_abi::Result ireducescatter(void* group,
-                                int part_count,
-                                const CollNet::Part& window,
-                                void* receive,
-                                size_t bytes_per_rank,
-                                size_t window_offset,
-                                size_t window_bytes,
-                                nccl_abi::DataType type,
-                                nccl_abi::ReduceOp op,
-                                void* receive_memory,
-                                void** request);
-
-}  // namespace every_coll_net
+nccl_abi::Result gather_window(void* group,
+                               void* send,
+                               int part_count,
+                               const CollNet::Part& window,
+                               const CollNet::Blocks& blocks,
+                               size_t window_bytes,
+                               void* send_memory,
+                               void** request);
+nccl_abi::Result reduce_window(void* group,
+                               int part_count,
+                               const CollNet::Part& window,
+                               const CollNet::Part& receive,
+                               const CollNet::Blocks& blocks,
+                               size_t window_bytes,
+                               const CollNet::Reduction& reduction,
+                               void** request);
 
 template <typename Buffer>
 CollNet::Part part_of(const Buffer* parts) {
@@ -62,15 +56,86 @@ CollNet::Part part_of(const Buffer* parts) {
                           : CollNet::Part{parts->address, parts->size, parts->mhandle};
 }
 
+template <typename Buffer>
+nccl_abi::Result iallgather(void* group,
+                            void* send,
+                            int part_count,
+                            Buffer* receive_parts,
+                            size_t bytes_per_rank,
+                            size_t window_offset,
+                            size_t window_bytes,
+                            void* send_memory,
+                            void** request) {
+  return gather_window(group,
+                       send,
+                       part_count,
+                       part_of(receive_parts),
+                       {bytes_per_rank, window_offset},
+                       window_bytes,
+                       send_memory,
+                       request);
+}
+
+template <typename Buffer>
+nccl_abi::Result ireducescatter(void* group,
+                                int part_count,
+                                Buffer* send_parts,
+                                void* receive,
+                                size_t bytes_per_rank,
+                                size_t window_offset,
+                                size_t window_bytes,
+                                nccl_abi::DataType type,
+                                nccl_abi::ReduceOp op,
+                                void* receive_memory,
+                                void** request) {
+  return reduce_window(group,
+                       part_count,
+                       part_of(send_parts),
+                       {receive, 0, receive_memory},
+                       {bytes_per_rank, window_offset},
+                       window_bytes,
+                       {static_cast<int>(type), static_cast<int>(op)},
+                       request);
+}
+
+template <typename Properties>
+nccl_abi::Result get_properties(int device, Properties* properties) {
+  return guarded([&] {
+    DeviceProperties from;
+    const Reply reply = coll_net().properties(device, &from);
+    if (reply == Reply::kSuccess) {
+      copy(device, from, *properties);
+    }
+    return reply;
+  });
+}
+
+// Of versions that know no contexts: there is one for the process.
+nccl_abi::Result init_process(const char* interface, nccl_abi::DebugLogger logger);
+nccl_abi::Result listen(int device, void* handle, void** listener);
+// Since v11.
+nccl_abi::Result init_context(const char* interface,
+                              nccl_abi::DebugLogger logger,
+                              uint64_t communicator,
+                              void** context);
+nccl_abi::Result listen(void* context, int device, void* handle, void** listener);
+nccl_abi::Result finalize(void* context);
+
+}  // namespace every_coll_net
+
 // The members that are alike in every version's table.
 template <typename Table>
-constexpr void fill_common_collnet(Table& table) {
+void fill_common_collnet(Table& table) {
   table.name = kNetName;
   table.devices = every_coll_net::devices;
+  table.getProperties = every_coll_net::get_properties;
+  table.listen = every_coll_net::listen;
   table.connect = every_coll_net::connect;
   table.reduceSupport = every_coll_net::reduce_support;
   table.regMr = every_coll_net::register_memory;
   table.deregMr = every_coll_net::deregister;
+  table.iallgather = every_coll_net::iallgather;
+  table.ireducescatter = every_coll_net::ireducescatter;
   table.iflush = every_coll_net::iflush;
   table.test = every_coll_net::test;
   table.closeColl = every_coll_net::close_group;

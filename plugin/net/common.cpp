@@ -62,4 +62,71 @@ Result consumed(void* receiver, int count, void* request) {
   return guarded([&] { return net().consumed(receiver, count, request); });
 }
 
+namespace {
+
+Reply connect_in(
+    void* context, int device, void* handle, void** sender, DeviceHandle** device_handle) {
+  void* of_device = nullptr;
+  const Reply reply = net().connect(context, device, handle, sender, &of_device);
+  if (device_handle != nullptr) {
+    *device_handle = static_cast<DeviceHandle*>(of_device);
+  }
+  return reply;
+}
+
+}  // namespace
+
+Result listen(int device, void* handle, void** listener) {
+  return listen(Plugin::instance().process_context(false), device, handle, listener);
+}
+
+Result listen(void* context, int device, void* handle, void** listener) {
+  return guarded([&] { return net().listen(context, device, handle, listener); });
+}
+
+Result connect(int device, void* handle, void** sender, DeviceHandle** device_handle) {
+  return connect(Plugin::instance().process_context(false), device, handle, sender, device_handle);
+}
+
+Result connect(
+    void* context, int device, void* handle, void** sender, DeviceHandle** device_handle) {
+  return guarded([&] { return connect_in(context, device, handle, sender, device_handle); });
+}
+
+// NCCL 2.28 finalizes also what failed to initialise: without a context.
+Result finalize(void* context) {
+  return guarded([&] { return context == nullptr ? Reply::kSuccess : net().close(context); });
+}
+
+Result isend(void* sender, void* data, size_t size, int tag, void* memory, void** request) {
+  return isend(sender, data, size, tag, memory, nullptr, request);
+}
+
+Result isend(
+    void* sender, void* data, size_t size, int tag, void* memory, void* profile, void** request) {
+  return guarded([&] { return net().isend(sender, data, size, tag, memory, profile, request); });
+}
+
+Result irecv(void* receiver,
+             int count,
+             void** data,
+             size_t* sizes,
+             int* tags,
+             void** memories,
+             void** request) {
+  return irecv(receiver, count, data, sizes, tags, memories, nullptr, request);
+}
+
+Result irecv(void* receiver,
+             int count,
+             void** data,
+             size_t* sizes,
+             int* tags,
+             void** memories,
+             void** profiles,
+             void** request) {
+  return guarded(
+      [&] { return net().irecv(receiver, count, data, sizes, tags, memories, profiles, request); });
+}
+
 }  // namespace ho::plugin::every_version

@@ -37,13 +37,65 @@ nccl_abi::Result close_listen(void* listener);
 nccl_abi::Result device_memory(void* comm, void* memory, void** of_device);
 nccl_abi::Result consumed(void* receiver, int count, void* request);
 
+// That name no context: there is one for the process.
+nccl_abi::Result listen(int device, void* handle, void** listener);
+nccl_abi::Result connect(int device,
+                         void* handle,
+                         void** sender,
+                         nccl_abi::DeviceHandle** device_handle);
+// That name theirs, since v11.
+nccl_abi::Result listen(void* context, int device, void* handle, void** listener);
+nccl_abi::Result connect(
+    void* context, int device, void* handle, void** sender, nccl_abi::DeviceHandle** device_handle);
+nccl_abi::Result finalize(void* context);
+// Since v9, and since v10 with the profiler's handles.
+nccl_abi::Result isend(
+    void* sender, void* data, size_t size, int tag, void* memory, void** request);
+nccl_abi::Result isend(
+    void* sender, void* data, size_t size, int tag, void* memory, void* profile, void** request);
+nccl_abi::Result irecv(void* receiver,
+                       int count,
+                       void** data,
+                       size_t* sizes,
+                       int* tags,
+                       void** memories,
+                       void** request);
+nccl_abi::Result irecv(void* receiver,
+                       int count,
+                       void** data,
+                       size_t* sizes,
+                       int* tags,
+                       void** memories,
+                       void** profiles,
+                       void** request);
+
+template <typename Properties>
+nccl_abi::Result get_properties(int device, Properties* properties) {
+  return guarded([&] {
+    DeviceProperties from;
+    const Reply reply = net().properties(device, &from);
+    if (reply == Reply::kSuccess) {
+      copy(device, from, *properties);
+    }
+    return reply;
+  });
+}
+
+template <typename Properties>
+nccl_abi::Result make_virtual_device(int* device, Properties* properties) {
+  return guarded(
+      [&] { return net().make_virtual_device(properties->devs, properties->ndevs, device); });
+}
+
 }  // namespace every_version
 
 // The members that are alike in every version's table.
 template <typename Net>
-constexpr void fill_common(Net& table, const char* name) {
-  table.name = name;
+void fill_common(Net& table) {
+  table.name = kNetName;
   table.devices = every_version::devices;
+  table.getProperties = every_version::get_properties;
+  table.listen = every_version::listen;
   table.accept = every_version::accept;
   table.regMr = every_version::register_memory;
   table.regMrDmaBuf = every_version::register_dma_buf;
@@ -61,6 +113,48 @@ void offer_extras(Net& table) {
   const NetDriver::Extras extras = net().extras();
   table.getDeviceMr = extras.device_memory ? every_version::device_memory : nullptr;
   table.irecvConsumed = extras.consumption ? every_version::consumed : nullptr;
+  if constexpr (requires { table.makeVDevice; }) {
+    table.makeVDevice = nullptr;
+    if (extras.virtual_devices) {
+      table.makeVDevice = every_version::make_virtual_device;
+    }
+  }
+}
+
+// Of a table whose version knows no contexts.
+template <typename Net>
+nccl_abi::Result init_process(Net& table, const char* interface, nccl_abi::DebugLogger logger) {
+  return guarded([&] {
+    const Reply reply = start(interface, logger);
+    if (reply != Reply::kSuccess) {
+      return reply;
+    }
+    offer_extras(table);
+    return Plugin::instance().open_process_context(false);
+  });
+}
+
+// What an init with a context is given.
+struct ContextRequest {
+  void** context = nullptr;
+  uint64_t communicator = 0;
+  int traffic_class = -1;
+};
+
+template <typename Net>
+nccl_abi::Result init_context(Net& table,
+                              const char* interface,
+                              nccl_abi::DebugLogger logger,
+                              const ContextRequest& wanted) {
+  return guarded([&] {
+    *wanted.context = nullptr;
+    const Reply reply = start(interface, logger);
+    if (reply != Reply::kSuccess) {
+      return reply;
+    }
+    offer_extras(table);
+    return net().open(wanted.communicator, wanted.traffic_class, wanted.context);
+  });
 }
 
 }  // namespace ho::plugin

@@ -1,0 +1,32 @@
+#include "core/settings.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace ho::plugin {
+
+const char* NcclSettings::value_of(const char* name) const {
+  if (const char* const set = std::getenv(name)) {
+    return set;
+  }
+  const std::string_view wanted(name);
+  if (!library_.empty() && (wanted == "NCCL_NET_PLUGIN" || wanted == "NCCL_TUNER_PLUGIN")) {
+    return library_.c_str();
+  }
+  // NCCL 2.28 and 2.29 forget a plugin's name when its last communicator goes, and would go on
+  // without it: so it is never given back.
+  if (wanted == "NCCL_COLLNET_ENABLE" || wanted == "NCCL_NET_PLUGIN_REF_COUNT") {
+    return "1";
+  }
+  return nullptr;
+}
+
+std::string own_library_path() {
+  Dl_info where{};
+  const auto* const here = reinterpret_cast<const void*>(&own_library_path);
+  return ::dladdr(here, &where) != 0 && where.dli_fname != nullptr ? where.dli_fname : "";
+}
+
+}  // namespace ho::plugin

@@ -82,7 +82,8 @@ void compute(StepRunner& runner, float value) {
 
 TEST_CASE("many small gradients of 16 bits are not lost in their sum", "[memory]") {
   constexpr uint32_t kMicroBatches = 300;
-  for (const Strategy& strategy : all_strategies()) {
+  for (const char* triple : {"NNN", "NIG", "INI", "IIG", "GGG"}) {
+    const Strategy strategy = parse_strategy(triple).value();
     require_job({"2x2"}, [&](ho_comm* comm) {
       RunnerConfig config = config_for(strategy);
       config.parameter_dtype = ho::DType::kBfloat16;

@@ -124,7 +124,7 @@ ho::Status read_units(const paro_unit* units, size_t unit_count, RunnerConfig& c
 ho::Result<RunnerConfig> config_of(const paro_runner_options& options) {
   RunnerConfig config;
   HORING_ASSIGN(config.strategy, strategy_of(options.strategy));
-  if (options.frozen == PARO_AS_PARAMETERS) {
+  if (number_of(options.frozen) == PARO_AS_PARAMETERS) {
     config.frozen = config.strategy.parameters;
   } else {
     HORING_ASSIGN(config.frozen,

@@ -1,25 +1,18 @@
 // Whole collectives through CollNet, as each release of NCCL drives it.
 #include <algorithm>
-#include <map>
 #include <thread>
 
 #include "catch.hpp"
 #include "host_job.hpp"
 #include "nccl_host/coll_net_comm.hpp"
 #include "nccl_host/error.hpp"
+#include "releases.hpp"
 
 using namespace ho;
 using namespace ho::nccl_host;
 using namespace ho::plugin_host_test;
 
 namespace {
-
-// The newest release that looks up tables of a version, and no newer ones.
-const std::map<int, std::string> kReleaseOfVersion{
-    {8, "2.23.4"}, {9, "2.25.1"}, {10, "2.27.7"}, {11, "2.28.9"}, {12, "2.30.7"}};
-
-constexpr Collective kCollectives[] = {
-    Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter};
 
 // One collective, checked on every rank.
 void run_checked(CollNetComm& comm, const Work& work) {
@@ -33,13 +26,6 @@ void run_checked(CollNetComm& comm, const Work& work) {
 
 void expect_used(CollNetComm& comm) {
   expect(comm.connect() == CollNetState::kUsed, "CollNet connects");
-}
-
-HostJobOptions job(uint32_t nodes, uint32_t ranks, int version) {
-  HostJobOptions options;
-  options.shape = {nodes, ranks};
-  options.release = kReleaseOfVersion.at(version);
-  return options;
 }
 
 // Small chunks, so that little data takes many steps.
@@ -56,7 +42,7 @@ CollNetOptions small_steps(uint32_t channels) {
 TEST_CASE("a release finds the newest tables that it knows", "[quick]") {
   for (const auto& [version, release] : kReleaseOfVersion) {
     const int wanted = version;
-    require_job(job(1, 1, version), [wanted](HostRank& self) {
+    require_job(host_job(1, 1, version), [wanted](HostRank& self) {
       expect(self.library().net().version() == wanted, "its newest net table");
       expect(self.library().coll_net()->version() == wanted, "its newest CollNet table");
       expect(self.library().net().name() == self.library().coll_net()->name(), "one name");
@@ -65,7 +51,7 @@ TEST_CASE("a release finds the newest tables that it knows", "[quick]") {
 }
 
 TEST_CASE("collectives of many sizes on 2x2, newest tables", "[quick]") {
-  require_job(job(2, 2, 12), [](HostRank& self) {
+  require_job(host_job(2, 2, 12), [](HostRank& self) {
     CollNetComm comm(self.library(), self.memory(), 1, small_steps(10));
     expect_used(comm);
     for (const Collective kind : kCollectives) {

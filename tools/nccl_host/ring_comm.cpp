@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <thread>
+#include <utility>
 
 #include "nccl_host/error.hpp"
 #include "os/clock.hpp"

@@ -79,8 +79,7 @@ CollNetState CollNetComm::agree(bool connected) {
   return used != 0 ? CollNetState::kUsed : CollNetState::kRefused;
 }
 
-CollNetState CollNetComm::connect() {
-  Handle handle{};
+void* CollNetComm::listen(Handle& handle) {
   void* listener = nullptr;
   expect(rail_.table != nullptr, "the library has CollNet");
   const int device = static_cast<int>(memory_.local()) % library_.device_count();
@@ -90,12 +89,30 @@ CollNetState CollNetComm::connect() {
     require(rail_.table->listen(contexts_.coll_net, device, handle.data(), &listener),
             "collnet listen");
   });
+  return listener;
+}
+
+CollNetState CollNetComm::connect() {
+  Handle handle{};
+  void* const listener = listen(handle);
+  if (options_.before_connect) {
+    options_.before_connect();
+  }
   const auto handles = handles_of_rail(memory_.all_gather(handle));
   const CollNetState state = agree(connect_group(handles, listener));
   if (state == CollNetState::kUsed) {
     ask_for_reductions();
     register_region();
   }
+  return state;
+}
+
+CollNetState CollNetComm::connect_without_coming() {
+  Handle handle{};
+  void* const listener = listen(handle);
+  static_cast<void>(memory_.all_gather(handle));
+  const CollNetState state = agree(false);
+  service_.run([&] { require(rail_.table->close_listen(listener), "collnet closeListen"); });
   return state;
 }
 

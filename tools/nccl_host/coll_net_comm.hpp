@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct CollNetOptions {
   bool early_finalize = false;  // the contexts go before what was made in them
   // Registers and deregisters other memory on the service thread while collectives run.
   bool registers_meanwhile = false;
+  std::function<void()> before_connect = {};  // when this rank listens, and nobody has come yet
 };
 
 // How connecting went, alike on all ranks.
@@ -40,8 +42,10 @@ class CollNetComm {
 
   // Collective. Throws HostError where ranks come to different ends.
   [[nodiscard]] CollNetState connect();
-  // What a member does whose connect() never comes. Collective with the others' connect().
+  // Collective with the others' connect(): what a member does that has no CollNet, and one that
+  // listens and then never comes.
   void stay_away();
+  [[nodiscard]] CollNetState connect_without_coming();
   [[nodiscard]] bool reduces(DType dtype, ReduceOp op) const;
   // Collective, on inputs in the job's memory.
   void run(const Work& work);
@@ -60,6 +64,7 @@ class CollNetComm {
   using Handle = std::array<std::byte, kHandleBytes>;
 
   [[nodiscard]] std::vector<Handle> handles_of_rail(const std::vector<Handle>& all) const;
+  [[nodiscard]] void* listen(Handle& handle);
   [[nodiscard]] bool connect_group(std::vector<Handle> handles, void* listener);
   [[nodiscard]] CollNetState agree(bool connected);
   void register_region();

@@ -1,9 +1,12 @@
 #include "nccl_host/job_memory.hpp"
 
-#include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -11,7 +14,7 @@
 #include "nccl_host/error.hpp"
 #include "nccl_host/worker.hpp"
 #include "os/clock.hpp"
-#include "os/fd.hpp"
+#include "os/fd_passing.hpp"
 
 namespace ho::nccl_host {
 namespace {
@@ -30,15 +33,39 @@ size_t header_bytes() {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
+constexpr std::chrono::seconds kMeetingTime{30};
+
+sockaddr_un unix_address(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  expect(path.size() < sizeof(address.sun_path), "the path of the job's door is short");
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+const sockaddr* as_sockaddr(const sockaddr_un& address) {
+  return reinterpret_cast<const sockaddr*>(&address);
+}
+
+void await_input(const Fd& fd, const std::string& path) {
+  pollfd waited{fd.get(), POLLIN, 0};
+  constexpr int kWaitMs = std::chrono::milliseconds(kMeetingTime).count();
+  if (::poll(&waited, 1, kWaitMs) != 1) {
+    throw HostError("not all ranks met at " + path + " in time");
+  }
+}
+
 }  // namespace
 
-JobMemory::JobMemory(const JobLayout& layout, int fd)
-    : layout_(layout), bytes_(layout.communicators * CommMemory::bytes_for(layout)) {
+JobMemory::JobMemory(const JobLayout& layout, Fd fd)
+    : layout_(layout),
+      fd_(std::move(fd)),
+      bytes_(layout.communicators * CommMemory::bytes_for(layout)) {
   if (layout.shape.world() > CommMemory::kMostRanks) {
     throw HostError("at most " + std::to_string(CommMemory::kMostRanks) + " ranks");
   }
-  const int flags = MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0);
-  void* const base = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, fd, 0);
+  const int flags = MAP_SHARED | MAP_NORESERVE | (fd_.valid() ? 0 : MAP_ANONYMOUS);
+  void* const base = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, fd_.get(), 0);
   if (base == MAP_FAILED) {
     fail_with("mmap of the job's " + std::to_string(bytes_) + " bytes");
   }
@@ -47,6 +74,7 @@ JobMemory::JobMemory(const JobLayout& layout, int fd)
 
 JobMemory::JobMemory(JobMemory&& other) noexcept
     : layout_(other.layout_),
+      fd_(std::move(other.fd_)),
       base_(std::exchange(other.base_, nullptr)),
       bytes_(std::exchange(other.bytes_, 0)) {}
 
@@ -57,28 +85,56 @@ JobMemory::~JobMemory() {
 }
 
 JobMemory JobMemory::anonymous(const JobLayout& layout) {
-  return {layout, -1};
+  return {layout, Fd()};
 }
 
-JobMemory JobMemory::create(const std::string& name, const JobLayout& layout) {
-  const Fd fd(::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR));
+JobMemory JobMemory::create(const JobLayout& layout) {
+  Fd fd(::memfd_create("horing plugin job", MFD_CLOEXEC));
   const size_t bytes = layout.communicators * CommMemory::bytes_for(layout);
   if (!fd.valid() || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
-    fail_with("shm_open " + name);
+    fail_with("memfd_create of " + std::to_string(bytes) + " bytes");
   }
-  return {layout, fd.get()};
+  return {layout, std::move(fd)};
 }
 
-JobMemory JobMemory::open(const std::string& name, const JobLayout& layout) {
-  const Fd fd(::shm_open(name.c_str(), O_RDWR, 0));
-  if (!fd.valid()) {
-    fail_with("shm_open " + name + " (the ranks must be on one machine)");
+Fd JobMemory::open_door(const std::string& path) {
+  const sockaddr_un address = unix_address(path);
+  Fd door(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!door.valid() || ::bind(door.get(), as_sockaddr(address), sizeof(address)) != 0 ||
+      ::listen(door.get(), CommMemory::kMostRanks) != 0) {
+    fail_with("listening at " + path);
   }
-  return {layout, fd.get()};
+  return door;
 }
 
-void JobMemory::remove(const std::string& name) {
-  ::shm_unlink(name.c_str());
+void JobMemory::hand_out(const Fd& door, const std::string& path, uint32_t to_ranks) {
+  const std::array<std::byte, 1> hello{};
+  const std::array<int, 1> fds{fd_.get()};
+  for (uint32_t i = 0; i < to_ranks; ++i) {
+    await_input(door, path);
+    const Fd visitor(::accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!visitor.valid() ||
+        !send_with_fds(visitor, hello, fds, deadline_after(kMeetingTime)).ok()) {
+      fail_with("handing out the job's memory");
+    }
+  }
+  ::unlink(path.c_str());
+}
+
+JobMemory JobMemory::join(const std::string& path, const JobLayout& layout) {
+  const sockaddr_un address = unix_address(path);
+  const Fd connection(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!connection.valid() ||
+      ::connect(connection.get(), as_sockaddr(address), sizeof(address)) != 0) {
+    fail_with("connecting to " + path + " (the ranks must be on one machine)");
+  }
+  await_input(connection, path);
+  std::array<std::byte, 1> hello{};
+  auto received = receive_with_fds(connection, hello);
+  if (!received.ok() || received->fds.size() != 1) {
+    throw HostError("rank 0 did not hand out the job's memory at " + path);
+  }
+  return {layout, std::move(received->fds.front())};
 }
 
 CommMemory JobMemory::comm(uint32_t index, uint32_t rank, std::chrono::milliseconds timeout) {

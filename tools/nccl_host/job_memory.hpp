@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "os/fd.hpp"
+
 namespace ho::nccl_host {
 
 // Ranks are numbered node by node.
@@ -42,11 +44,12 @@ class JobMemory {
  public:
   // For processes that are forked from this one.
   [[nodiscard]] static JobMemory anonymous(const JobLayout& layout);
-  // For processes that somebody else starts: one creates it, the others open it, and once all have
-  // it somebody removes the name. The name begins with a slash.
-  [[nodiscard]] static JobMemory create(const std::string& name, const JobLayout& layout);
-  [[nodiscard]] static JobMemory open(const std::string& name, const JobLayout& layout);
-  static void remove(const std::string& name);
+  // For processes that somebody else starts: one creates it, opens a door at a path that all reach
+  // (nodes have no other memory in common), and gives it to those who come there.
+  [[nodiscard]] static JobMemory create(const JobLayout& layout);
+  [[nodiscard]] static Fd open_door(const std::string& path);
+  void hand_out(const Fd& door, const std::string& path, uint32_t to_ranks);
+  [[nodiscard]] static JobMemory join(const std::string& path, const JobLayout& layout);
 
   JobMemory(JobMemory&& other) noexcept;
   JobMemory(const JobMemory&) = delete;
@@ -59,9 +62,10 @@ class JobMemory {
   [[nodiscard]] CommMemory comm(uint32_t index, uint32_t rank, std::chrono::milliseconds timeout);
 
  private:
-  JobMemory(const JobLayout& layout, int fd);
+  JobMemory(const JobLayout& layout, Fd fd);
 
   JobLayout layout_;
+  Fd fd_;
   std::byte* base_ = nullptr;
   size_t bytes_ = 0;
 };
@@ -79,6 +83,12 @@ class CommMemory {
     std::atomic<uint32_t> failed;
     SharedBarrier world;
     SharedBarrier node[kMostRanks];
+    // How often each rank has passed; here, because communicators come and go in the same memory.
+    struct Rounds {
+      uint64_t world;
+      uint64_t node;
+      uint64_t gathers;
+    } rounds[kMostRanks];
     std::byte cards[2][kMostRanks][kCardBytes];
   };
 
@@ -94,15 +104,15 @@ class CommMemory {
   [[nodiscard]] uint32_t local() const { return shape().local_of(rank_); }
   [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }
 
-  void world_barrier() { pass(header().world, world_rounds_, shape().world(), "all ranks"); }
+  void world_barrier() { pass(header().world, rounds().world, shape().world(), "all ranks"); }
   void node_barrier() {
-    pass(header().node[node()], node_rounds_, shape().ranks_per_node, "the ranks of this node");
+    pass(header().node[node()], rounds().node, shape().ranks_per_node, "the ranks of this node");
   }
   // Everybody's card, by rank. One thread of a rank at a time.
   template <typename Card>
   [[nodiscard]] std::vector<Card> all_gather(const Card& mine) {
     static_assert(sizeof(Card) <= kCardBytes && std::is_trivially_copyable_v<Card>);
-    auto& cards = header().cards[gathers_++ % 2];
+    auto& cards = header().cards[rounds().gathers++ % 2];
     std::memcpy(cards[rank_], &mine, sizeof(mine));
     world_barrier();
     std::vector<Card> all(shape().world());
@@ -122,6 +132,7 @@ class CommMemory {
 
  private:
   [[nodiscard]] Header& header();
+  [[nodiscard]] Header::Rounds& rounds() { return header().rounds[rank_]; }
   [[nodiscard]] std::byte* after_header(size_t offset) const;
   [[nodiscard]] std::span<std::byte> buffer(uint32_t local, size_t which);
   void pass(SharedBarrier& barrier, uint64_t& rounds, uint32_t members, const char* who);
@@ -130,9 +141,6 @@ class CommMemory {
   std::byte* base_;
   uint32_t rank_;
   std::chrono::milliseconds timeout_;
-  uint64_t world_rounds_ = 0;
-  uint64_t node_rounds_ = 0;
-  uint64_t gathers_ = 0;
 };
 
 }  // namespace ho::nccl_host

@@ -112,6 +112,9 @@ void RingComm::connect_channel(uint32_t number) {
     *channel.sender = {
         &library_.net(), nullptr, nullptr, static_cast<int>(number), channel.out, 0, {}};
   }
+  if (options_.before_connect) {
+    options_.before_connect();
+  }
   const std::vector<Handle> handles = memory_.all_gather(handle);
   service_.run([&] {
     connect_ends(channel, device, handles[channel.next], listener);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace ho::nccl_host {
 struct RingOptions {
   uint32_t channels = 4;
   uint64_t slot_bytes = uint64_t{128} << 10;
+  std::function<void()> before_connect = {};  // when this rank listens, and nobody has come yet
 
   // Of a rank's links to the next rank of its node.
   [[nodiscard]] size_t link_bytes() const { return channels * RingLink::bytes_for(slot_bytes); }

@@ -43,7 +43,10 @@ struct Meeting {
 };
 
 nccl_host::RingOptions ring_options(const Options& options) {
-  return {options.channels, options.ring_slot_bytes};
+  nccl_host::RingOptions ring;
+  ring.channels = options.channels;
+  ring.slot_bytes = options.ring_slot_bytes;
+  return ring;
 }
 
 JobLayout layout_of(const horing::Communicator& comm, const Options& options) {
@@ -72,19 +75,18 @@ Meeting meet(const Options& options) {
   if (options.measure_link_limit) {
     limit = perf::measure_link_limit(comm);
   }
-  const auto names = perf::gather_all(comm, now_ns());
-  const std::string name = "/horing-plugin-perf-" + std::to_string(names.front());
+  const int64_t when = perf::gather_all(comm, now_ns()).front();
+  const auto folder = std::filesystem::temp_directory_path();
+  const std::string door_path = folder / ("horing-plugin-perf-" + std::to_string(when));
   std::optional<JobMemory> memory;
   if (rank == 0) {
-    memory.emplace(JobMemory::create(name, layout));
-  }
-  comm.barrier();
-  if (rank != 0) {
-    memory.emplace(JobMemory::open(name, layout));
-  }
-  comm.barrier();
-  if (rank == 0) {
-    JobMemory::remove(name);
+    memory.emplace(JobMemory::create(layout));
+    const Fd door = JobMemory::open_door(door_path);
+    comm.barrier();
+    memory->hand_out(door, door_path, layout.shape.world() - 1);
+  } else {
+    comm.barrier();
+    memory.emplace(JobMemory::join(door_path, layout));
   }
   return {std::move(*memory), rank, limit};
 }

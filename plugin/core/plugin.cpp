@@ -53,13 +53,18 @@ Plugin& Plugin::instance() {
   return *plugin;
 }
 
+void Plugin::log_through(Log log) {
+  if (log && !has_log_) {
+    has_log_ = true;
+    log_to(std::move(log));
+  }
+}
+
 Status Plugin::start(const std::string& interface, Log log) {
   const std::lock_guard lock(mutex_);
   if (!started_) {
     started_ = true;
-    if (log) {
-      log_to(std::move(log));
-    }
+    log_through(std::move(log));
     made_ = make();
     if (made_.ok()) {
       logger().info("horing plugin: loaded by NCCL as {}", interface);
@@ -92,8 +97,48 @@ Status Plugin::make() {
     return SocketAddress::numeric(addresses[static_cast<size_t>(device)], 0);
   };
   HORING_ASSIGN(net_, BuiltinNet::create(std::move(config)));
+  HORING_ASSIGN(basis_, make_basis());
+  settings.alike = basis_->alike();
   coll_net_ = std::make_unique<CollNet>(*net_, std::move(settings));
   return {};
+}
+
+Result<TunerBasis> Plugin::make_basis() {
+  int32_t count = 0;
+  std::vector<uint32_t> nic_mbps;
+  for (int32_t device = 0; net_->device_count(&count) == Reply::kSuccess && device < count;
+       ++device) {
+    DeviceProperties properties;
+    if (net_->properties(device, &properties) == Reply::kSuccess) {
+      nic_mbps.push_back(static_cast<uint32_t>(std::max(properties.speed_mbps, 0)));
+    }
+  }
+  return TunerBasis::from_environment(nic_mbps, CollNet::reduces_all());
+}
+
+Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
+                                                  Log log,
+                                                  CommunicatorShape shape,
+                                                  std::optional<uint64_t> comm_id) {
+  const std::lock_guard lock(mutex_);
+  log_through(std::move(log));
+  const bool ours = basis_.has_value() && made_.ok();
+  // Of several ranks on a node those that are no heads do not know whether rails are connected.
+  shape.collnet_connected =
+      ours && comm_id && shape.ranks == shape.nodes && coll_net_->is_connected(*comm_id);
+  HORING_ASSIGN(const TunerBasis basis,
+                ours ? Result<TunerBasis>(*basis_) : TunerBasis::from_environment({}, false));
+  auto tuner = basis.tuner_for(shape);
+  if (tuner.ok()) {
+    logger().info("horing plugin: loaded by NCCL as {} for {} ranks on {} nodes{}",
+                  interface,
+                  shape.ranks,
+                  shape.nodes,
+                  ours ? "" : "; its network is not in use, so only the tuning file counts");
+  } else {
+    logger().warn("horing plugin: no tuner: {}", tuner.status().message());
+  }
+  return tuner;
 }
 
 void Plugin::say_devices() {

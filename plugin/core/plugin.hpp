@@ -10,11 +10,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/status.hpp"
 #include "core/collnet/coll_net.hpp"
 #include "core/net_driver.hpp"
+#include "core/tuner/basis.hpp"
 
 namespace ho::plugin {
 
@@ -36,6 +38,14 @@ class Plugin {
   [[nodiscard]] NetDriver& net() { return *net_; }
   [[nodiscard]] CollNet& coll_net() { return *coll_net_; }
 
+  // The tuner of one communicator. comm_id: where NCCL says it, so that what is connected for the
+  // communicator can be known. interface: "tuner v5". Where our network has not been started, what
+  // CollNet there may be is not ours, and only the tuning file has a say.
+  [[nodiscard]] Result<std::unique_ptr<Tuner>> make_tuner(const std::string& interface,
+                                                          Log log,
+                                                          CommunicatorShape shape,
+                                                          std::optional<uint64_t> comm_id);
+
   // For NCCL versions that know no contexts: one for the process. They do not say when they are
   // through, so it stays.
   [[nodiscard]] Reply open_process_context(bool of_coll_net);
@@ -43,14 +53,18 @@ class Plugin {
 
  private:
   Plugin() = default;
+  void log_through(Log log);
   [[nodiscard]] Status make();
+  [[nodiscard]] Result<TunerBasis> make_basis();
   void say_devices();
 
   std::mutex mutex_;
+  bool has_log_ = false;
   bool started_ = false;
   Status made_;
   std::unique_ptr<NetDriver> net_;
   std::unique_ptr<CollNet> coll_net_;
+  std::optional<TunerBasis> basis_;
   struct Shared {
     void* context = nullptr;
     bool open = false;

@@ -39,6 +39,7 @@ constexpr std::array kAll{
     kProgressCpu,
     kTrace,
     kTuningFile,
+    kTunerNics,
     kTunerNicMbps,
     kTunerRailMbps,
     kTunerIntraMbps,

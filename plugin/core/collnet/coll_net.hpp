@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 
 #include "auth/job_key.hpp"
 #include "core/collnet/coll_comm.hpp"
@@ -29,6 +30,7 @@ class CollNet {
     std::chrono::milliseconds timeout{60'000};
     uint64_t piece_bytes = 65536;
     bool host_memory_wanted = false;  // HORING_COLLNET_HOST
+    std::string alike;                // rail::RailMember::Setup::alike
     // Where a member that uses the device meets the others.
     std::function<Result<SocketAddress>(int32_t device)> meeting_address;
   };
@@ -48,6 +50,8 @@ class CollNet {
   [[nodiscard]] Reply close_comm(void* comm);
   // Both numbers are NCCL's.
   [[nodiscard]] static bool reduces(int32_t dtype, int32_t op);
+  // Every type with every operation that NCCL reduces with.
+  [[nodiscard]] static bool reduces_all();
 
   [[nodiscard]] Reply register_memory(
       void* comm, void* data, size_t bytes, int32_t kind, void** memory);

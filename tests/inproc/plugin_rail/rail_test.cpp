@@ -248,6 +248,23 @@ TEST_CASE("a member whose plugin is another makes all refuse at once") {
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
 }
 
+TEST_CASE("members whose settings differ refuse alike, and say which setting does") {
+  RailJobOptions options = members(3);
+  options.rotate_handles = 0;
+  options.alike = {"NICs=4\nrates=100\n", "NICs=4\nrates=100\n", "NICs=4\nrates=25\n"};
+  const auto errors = run_rail(options, [](Member& member) {
+    expect(member.connected.code() == StatusCode::kMismatch, "refuses");
+    expect(member.connected.message().find("rates of members 0 and 2 differ: 100 and 25") !=
+               std::string::npos,
+           "says what differs: " + member.connected.message());
+  });
+  for (const std::string& error : errors) {
+    CHECK(error == "");
+  }
+  options.alike[2] = options.alike[0];
+  require_rail(options, [](Member& member) { reduce_all(member, 100, 3, false); });
+}
+
 TEST_CASE("a member that never comes makes all refuse at the deadline") {
   for (const uint32_t absent : {0U, 2U}) {
     RailJobOptions options = members(4);

@@ -141,7 +141,7 @@ class Problems {
     } else if (net.usable()) {
       add("NCCL_NET=" + variables_("NCCL_NET").value_or("") + ", so NCCL passes over " + net.name +
               " of " + net.file->path,
-          "unset NCCL_NET, or set NCCL_NET=" + std::string(kOurPluginName));
+          "unset NCCL_NET, or set NCCL_NET=" + net.name);
     } else {
       add("NCCL " + release_text(release_) + " looks up network " + list_text(release_.net) +
               ", and " + net.file->path + " has none of these",

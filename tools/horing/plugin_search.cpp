@@ -34,7 +34,13 @@ std::string name_in(const void* table) {
   return name == nullptr ? "" : name;
 }
 
+bool is_our_library(const PluginFile& file) {
+  const void* const env = file.symbol(nccl_abi::v1::kEnvSymbol);
+  return env != nullptr && name_in(env) == kOurPluginName;
+}
+
 void look_up(const Release& release, PluginKind kind, FoundPlugin& found) {
+  found.in_our_library = is_our_library(*found.file);
   for (const int version : nccl_abi::versions(release, kind)) {
     const void* const table = found.file->symbol(nccl_abi::symbol(kind, version));
     if (table != nullptr) {

@@ -15,7 +15,7 @@
 
 namespace ho {
 
-// The name of our network, CollNet, tuner and env plugin in their tables.
+// The name of our tuner and env plugin, and of our network where it forwards to no other.
 inline constexpr const char* kOurPluginName = "HO-Ring";
 
 // A variable as NCCL reads it; nothing where it is not set.
@@ -44,10 +44,11 @@ struct FoundPlugin {
   std::string opened_as;           // the name under which it did
   int version = 0;                 // 0: the file has none that the release looks up
   const void* table = nullptr;
-  std::string name;  // in the table
+  std::string name;             // in the table
+  bool in_our_library = false;  // told by its env plugin's name, which is always there
 
   [[nodiscard]] bool usable() const { return version != 0; }
-  [[nodiscard]] bool ours() const { return usable() && name == kOurPluginName; }
+  [[nodiscard]] bool ours() const { return usable() && in_our_library; }
 };
 
 struct Findings {

@@ -53,10 +53,10 @@ class Doors {
       const Reply reply = driver_.listen(context, device, handle.data(), &listener);
       if (reply != Reply::kSuccess) {
         return {StatusCode::kConnection,
-                fmt::format("{} could not listen on device {}: it answered {}",
+                fmt::format("{} could not listen on device {}: it reported {}",
                             driver_.name(),
                             device,
-                            static_cast<int32_t>(reply))};
+                            to_string(reply))};
       }
       listeners_.push_back(listener);
       handles_.push_back(handle);
@@ -214,10 +214,10 @@ Result<RailLinks> connect_lanes(const RailMember::Setup& setup,
       const Reply reply = connect_lane(setup, device, next[i], doors.listeners()[i], lane);
       if (reply != Reply::kSuccess) {
         return Status(StatusCode::kConnection,
-                      fmt::format("lane {} could not be connected: {} answered {}",
+                      fmt::format("lane {} could not be connected: {} reported {}",
                                   i,
                                   setup.driver->name(),
-                                  static_cast<int32_t>(reply)));
+                                  to_string(reply)));
       }
       missing += (lane.to_next == nullptr ? 1U : 0U) + (lane.from_previous == nullptr ? 1U : 0U);
     }

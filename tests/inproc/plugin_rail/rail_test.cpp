@@ -271,8 +271,13 @@ TEST_CASE("a member that never comes makes all refuse at the deadline") {
     options.rotate_handles = 0;
     options.absent = {absent};
     options.timeout = std::chrono::milliseconds(1500);
-    const auto errors =
-        run_rail(options, [](Member& member) { expect(!member.connected.ok(), "refuses"); });
+    const auto errors = run_rail(options, [absent](Member& member) {
+      const std::string& why = member.connected.message();
+      expect(member.connected.code() == StatusCode::kTimeout, "refuses: " + why);
+      // Who waits at member 0's door sees only that nobody opens.
+      const std::string missing = absent == 0 ? "rank 0" : "missing: rank 2";
+      expect(why.find(missing) != std::string::npos, "names the member: " + why);
+    });
     for (const std::string& error : errors) {
       CHECK(error == "");
     }
@@ -296,6 +301,9 @@ TEST_CASE("when one member goes, calls of all the others end in an error") {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     expect(!done.ok(), "an error");
+    const std::string why = done.status().message();
+    expect(why.find("rank ") != std::string::npos || why.find("member ") != std::string::npos,
+           "names a member: " + why);
   });
   for (const std::string& error : errors) {
     CHECK(error == "");
@@ -320,6 +328,14 @@ TEST_CASE("arguments that cannot be are refused") {
     refused(comm.reduce_scatter(
         data.part(0, 50), data.part(0, 50), 50, 0, DType::kFloat32, ReduceOp::kSum));
     refused(comm.all_gather(data.part(0, 50), data.part(0, 50), UINT64_MAX, 0));
+    refused(comm.reduce_scatter(data.part(0, 40),
+                                {data.data.data(), 4000, nullptr},
+                                20,
+                                0,
+                                DType::kFloat32,
+                                ReduceOp::kSum));
+    refused(comm.reduce_scatter(
+        data.part(0, 40), data.part(90, 4000), 20, 0, DType::kFloat32, ReduceOp::kSum));
     expect(!comm.deregister(nullptr).ok(), "no such registration");
   });
 }

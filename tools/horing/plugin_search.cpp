@@ -153,7 +153,7 @@ NcclVariables nccl_variables() {
   auto values = parse_nccl_conf(contents(named.empty() ? home + "/.nccl.conf" : named));
   values.merge(parse_nccl_conf(contents("/etc/nccl.conf")));
   return [values](const std::string& name) -> std::optional<std::string> {
-    if (const auto set = environment_value(name)) {
+    if (auto set = environment_value(name)) {
       return set;
     }
     const auto found = values.find(name);

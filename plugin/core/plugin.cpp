@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "base/env.hpp"
 #include "base/log.hpp"
-#include "core/builtin/builtin_net.hpp"
+#include "core/network.hpp"
 
 namespace ho::plugin {
 namespace {
@@ -60,11 +59,9 @@ Status Plugin::start(const std::string& interface, Log log) {
     if (log) {
       log_to(std::move(log));
     }
+    interface_ = interface;
     made_ = make();
-    if (made_.ok()) {
-      logger().info("horing plugin: loaded by NCCL as {}", interface);
-      say_devices();
-    } else {
+    if (!made_.ok()) {
       logger().warn("horing plugin: not usable: {}", made_.message());
     }
   }
@@ -73,55 +70,65 @@ Status Plugin::start(const std::string& interface, Log log) {
 
 Status Plugin::make() {
   HORING_TRY(env::check_numbers());
-  HORING_ASSIGN(BuiltinConfig config, BuiltinConfig::from_environment());
+  HORING_ASSIGN(Network network, network_from_environment());
   CollNet::Settings settings;
   HORING_ASSIGN(const uint64_t timeout_ms, env::number(env::kConnectTimeoutMs));
   HORING_ASSIGN(const uint64_t piece_bytes, env::number(env::kPieceBytes));
   HORING_ASSIGN(settings.host_memory_wanted, env::flag(env::kCollNetHost));
-  settings.job_key = config.key;
+  settings.job_key = std::move(network.job_key);
   settings.timeout = std::chrono::milliseconds(timeout_ms);
   settings.piece_bytes = piece_bytes == 0 ? settings.piece_bytes : piece_bytes;
-  std::vector<std::string> addresses;
-  for (const BuiltinDevice& device : config.devices) {
-    addresses.push_back(device.rail.address);
-  }
-  settings.meeting_address = [addresses](int32_t device) -> Result<SocketAddress> {
-    if (device < 0 || static_cast<size_t>(device) >= addresses.size()) {
-      return Status(StatusCode::kInvalidArgument, fmt::format("there is no device {}", device));
-    }
-    return SocketAddress::numeric(addresses[static_cast<size_t>(device)], 0);
-  };
-  HORING_ASSIGN(net_, BuiltinNet::create(std::move(config)));
+  settings.meeting_address = std::move(network.meeting_address);
+  net_ = std::move(network.driver);
   coll_net_ = std::make_unique<CollNet>(*net_, std::move(settings));
   return {};
 }
 
-void Plugin::say_devices() {
+Reply Plugin::open_net(const NetDriver::Opening& opening, void** context) {
+  const Reply reply = net_->open(opening, context);
+  if (reply == Reply::kSuccess && !said_.exchange(true)) {
+    say_what_is_used();
+  }
+  return reply;
+}
+
+void Plugin::say_what_is_used() {
   int32_t count = 0;
-  std::string text;
+  std::string devices;
   for (int32_t device = 0; net_->device_count(&count) == Reply::kSuccess && device < count;
        ++device) {
     DeviceProperties properties;
     if (net_->properties(device, &properties) == Reply::kSuccess) {
-      text += fmt::format("{}{} ({} Mbit/s{})",
-                          text.empty() ? "" : ", ",
-                          properties.name,
-                          properties.speed_mbps,
-                          properties.pci_path.empty() ? "" : ", " + properties.pci_path);
+      devices += fmt::format("{}{} ({} Mbit/s{}{}{}{})",
+                             devices.empty() ? "" : ", ",
+                             properties.name,
+                             properties.speed_mbps,
+                             properties.pci_path.empty() ? "" : ", " + properties.pci_path,
+                             (properties.memory_kinds & kCudaMemory) != 0 ? ", CUDA memory" : "",
+                             (properties.memory_kinds & kDmaBufMemory) != 0 ? ", DMA-BUF" : "",
+                             properties.reason.empty() ? "" : ", " + properties.reason);
     }
   }
-  logger().info("horing plugin: network {} on {}", net_->name(), text);
+  const std::string left_out = net_->left_out();
+  logger().info("horing plugin: NCCL took {}; network {} ({}) on {}{}{}",
+                interface_,
+                net_->name(),
+                net_->origin(),
+                devices.empty() ? "no device" : devices,
+                left_out.empty() ? "" : "; not on ",
+                left_out);
 }
 
-Reply Plugin::open_process_context(bool of_coll_net) {
+Reply Plugin::open_process_context(const Host& host, bool of_coll_net) {
   const std::lock_guard lock(mutex_);
   Shared& shared = shared_[of_coll_net ? 1 : 0];
   if (shared.open) {
     return Reply::kSuccess;
   }
-  constexpr int32_t kNoTrafficClass = -1;
-  const Reply reply = of_coll_net ? coll_net_->open(0, &shared.context)
-                                  : net_->open(0, kNoTrafficClass, &shared.context);
+  NetDriver::Opening opening;
+  opening.host = host;
+  const Reply reply =
+      of_coll_net ? coll_net_->open(0, &shared.context) : open_net(opening, &shared.context);
   shared.open = reply == Reply::kSuccess;
   return reply;
 }

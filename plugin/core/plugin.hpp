@@ -6,6 +6,7 @@
 // at all, and its threads may still be in a call.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,25 +31,28 @@ class Plugin {
   ~Plugin() = default;
 
   // Makes the network at the first call. interface: "net v11", for the log. The same error again
-  // where it could not be made.
+  // where it could not be made. One line of the log says what was made, once it is open.
   [[nodiscard]] Status start(const std::string& interface, Log log);
   // After a start() that went well.
   [[nodiscard]] NetDriver& net() { return *net_; }
   [[nodiscard]] CollNet& coll_net() { return *coll_net_; }
+  [[nodiscard]] Reply open_net(const NetDriver::Opening& opening, void** context);
 
   // For NCCL versions that know no contexts: one for the process. They do not say when they are
   // through, so it stays.
-  [[nodiscard]] Reply open_process_context(bool of_coll_net);
+  [[nodiscard]] Reply open_process_context(const Host& host, bool of_coll_net);
   [[nodiscard]] void* process_context(bool of_coll_net);
 
  private:
   Plugin() = default;
   [[nodiscard]] Status make();
-  void say_devices();
+  void say_what_is_used();
 
   std::mutex mutex_;
   bool started_ = false;
   Status made_;
+  std::string interface_;  // that NCCL took first
+  std::atomic<bool> said_{false};
   std::unique_ptr<NetDriver> net_;
   std::unique_ptr<CollNet> coll_net_;
   struct Shared {

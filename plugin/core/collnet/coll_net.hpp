@@ -7,6 +7,7 @@
 // Threads are as NetDriver's. connect() blocks until all members agree, or to its deadline.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -39,6 +40,9 @@ class CollNet {
   [[nodiscard]] Reply close(void* context);
   [[nodiscard]] Reply device_count(int32_t* count);
   [[nodiscard]] Reply properties(int32_t device, DeviceProperties* properties);
+  // As the network's, which makes each device once, so that both have the same ones.
+  [[nodiscard]] bool has_virtual_devices() const { return driver_.extras().virtual_devices; }
+  [[nodiscard]] Reply make_virtual_device(const int32_t* parts, int32_t count, int32_t* device);
 
   [[nodiscard]] Reply listen(void* context, int32_t device, void* handle, void** listener);
   [[nodiscard]] Reply close_listen(void* listener);
@@ -105,6 +109,7 @@ class CollNet {
 
   NetDriver& driver_;
   Settings settings_;
+  std::atomic<bool> refusal_said_{false};
   mutable std::mutex mutex_;
   std::multiset<uint64_t> connected_;  // communicators
 };

@@ -87,15 +87,16 @@ void check_prediction(ho_comm* comm, const Strategy& strategy, uint64_t bucket_b
   const auto runner = must(StepRunner::create(comm, groups, config, memory));
   const bool merges =
       std::any_of(runner->plan().actions.begin(), runner->plan().actions.end(), is_merged);
-  expect(merges == (bucket_bytes > 0), "has buckets where they are asked for");
+  expect(merges == (bucket_bytes > 0), letters(strategy) + " has buckets where they are asked for");
   compute(*runner, 1);
   expect(must(runner->step()).applied, "applies");
   expect(runner->synchronize());
   const MemoryUse predicted = runner->predicted();
-  expect(runner->ledger().peak().total() <= predicted.total(), "predicts the peak");
+  expect(runner->ledger().peak().total() <= predicted.total(),
+         letters(strategy) + " predicts the peak");
   expect(groups.to_string() != "2x2" ||
              runner->ledger().now()[Purpose::kScratch] == predicted[Purpose::kScratch],
-         "predicts what equal groups pack in");
+         letters(strategy) + " predicts what equal groups pack in");
   uint64_t most = predicted.total();
   ho::test::must(
       ho_all_reduce(comm, &most, &most, 1, HO_UINT64, HO_MAX, nullptr, nullptr, nullptr));
@@ -103,7 +104,8 @@ void check_prediction(ho_comm* comm, const Strategy& strategy, uint64_t bucket_b
   expect(StepRunner::create(comm, groups, config, memory).status());
   config.budget_bytes = most - 1;
   const auto refused = StepRunner::create(comm, groups, config, memory);
-  expect(refused.status().code() == ho::StatusCode::kOutOfMemory, "refuses a byte less");
+  expect(refused.status().code() == ho::StatusCode::kOutOfMemory,
+         letters(strategy) + " refuses a byte less");
 }
 
 }  // namespace
@@ -137,13 +139,12 @@ TEST_CASE("many small gradients of 16 bits are not lost in their sum", "[memory]
 
 TEST_CASE("what is packed and reordered is in the prediction and in the budget", "[memory]") {
   for (const char* nodes : {"2x2", "3+1", "1+1+2"}) {
-    for (const Strategy& strategy : all_strategies()) {
-      INFO(nodes << ", " << letters(strategy));
-      require_job({nodes}, [&](ho_comm* comm) {
+    require_job({nodes}, [&](ho_comm* comm) {
+      for (const Strategy& strategy : all_strategies()) {
         check_prediction(comm, strategy, 0);
         check_prediction(comm, strategy, 1024);
-      });
-    }
+      }
+    });
   }
 }
 

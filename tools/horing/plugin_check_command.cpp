@@ -10,8 +10,6 @@
 
 #include "base/env.hpp"
 #include "horing/plugin_report.hpp"
-#include "topo/discover.hpp"
-#include "topo/filter.hpp"
 
 namespace ho {
 namespace {
@@ -77,19 +75,6 @@ Result<Judged> judge(const std::string& wanted) {
           (found->newer_than_known ? ", which is newer than any that is known here" : "")};
 }
 
-std::vector<InterfaceLine> interface_lines() {
-  std::vector<InterfaceLine> lines;
-  const auto topology = discover();
-  const auto filter = interface_filter();
-  if (topology.ok() && filter.ok()) {
-    const auto verdicts = judge_interfaces(topology->interfaces, *filter);
-    for (size_t i = 0; i < verdicts.size(); ++i) {
-      lines.push_back({topology->interfaces[i].name, verdicts[i].reason});
-    }
-  }
-  return lines;
-}
-
 // With --library that file is named wherever NCCL is told of a plugin.
 NcclVariables with_library(const std::string& library) {
   return [library, usual = nccl_variables()](const std::string& name) {
@@ -113,7 +98,6 @@ PluginReport make_report(const Options& options, const Judged& judged) {
   report.remarks = plugin_remarks(findings);
   if (findings.net() != nullptr && findings.net()->ours()) {
     report.probed = probe_plugin(findings);
-    report.interfaces = interface_lines();
     for (PluginProblem& problem : problems_of_probe(findings, report.probed)) {
       report.problems.push_back(std::move(problem));
     }

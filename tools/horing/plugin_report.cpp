@@ -46,12 +46,6 @@ std::string devices_text(const PluginReport& report) {
                         device.pci_path.empty() ? "no PCI device" : device.pci_path,
                         device.coll_net ? ", with CollNet" : "");
   }
-  if (!report.interfaces.empty()) {
-    text += "interfaces\n";
-  }
-  for (const InterfaceLine& interface : report.interfaces) {
-    text += fmt::format("  {:<12} {}\n", interface.name, interface.reason);
-  }
   return text;
 }
 
@@ -123,7 +117,7 @@ std::string to_text(const PluginReport& report) {
 std::string to_json(const PluginReport& report) {
   Json json{{"judged", report.judged}, {"fine", report.problems.empty()}};
   json["found"] = findings_json(report.findings);
-  for (const char* const list : {"releases", "devices", "interfaces", "problems"}) {
+  for (const char* const list : {"releases", "devices", "problems"}) {
     json[list] = Json::array();
   }
   for (const Findings& findings : report.releases) {
@@ -134,9 +128,6 @@ std::string to_json(const PluginReport& report) {
                                {"speed_mbps", device.speed_mbps},
                                {"pci_path", device.pci_path},
                                {"collnet", device.coll_net}});
-  }
-  for (const InterfaceLine& interface : report.interfaces) {
-    json["interfaces"].push_back({{"name", interface.name}, {"reason", interface.reason}});
   }
   for (const PluginProblem& problem : report.problems) {
     json["problems"].push_back({{"what", problem.what}, {"do", problem.todo}});

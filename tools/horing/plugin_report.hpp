@@ -10,17 +10,11 @@
 
 namespace ho {
 
-struct InterfaceLine {
-  std::string name;
-  std::string reason;  // why it was taken or dropped
-};
-
 struct PluginReport {
   std::string judged;  // "NCCL 2.28.9 (libnccl.so.2)"
   Findings findings;   // of that release
   std::vector<Findings> releases;
   ProbedPlugin probed;  // nothing in it where the network is not ours
-  std::vector<InterfaceLine> interfaces;
   std::vector<PluginProblem> problems;
   std::vector<std::string> remarks;
 };

@@ -7,6 +7,7 @@
 // Threads are as NetDriver's. connect() blocks until all members agree, or to its deadline.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -29,8 +30,8 @@ class CollNet {
     std::shared_ptr<const JobKey> job_key;
     std::chrono::milliseconds timeout{60'000};
     uint64_t piece_bytes = 65536;
-    bool host_memory_wanted = false;  // HORING_COLLNET_HOST
-    std::string alike;                // rail::RailMember::Setup::alike
+    bool host_memory_wanted = false;     // HORING_COLLNET_HOST
+    std::function<std::string()> alike;  // gives rail::RailMember::Setup::alike
     // Where a member that uses the device meets the others.
     std::function<Result<SocketAddress>(int32_t device)> meeting_address;
   };
@@ -41,6 +42,9 @@ class CollNet {
   [[nodiscard]] Reply close(void* context);
   [[nodiscard]] Reply device_count(int32_t* count);
   [[nodiscard]] Reply properties(int32_t device, DeviceProperties* properties);
+  // As the network's, which makes each device once, so that both have the same ones.
+  [[nodiscard]] bool has_virtual_devices() const { return driver_.extras().virtual_devices; }
+  [[nodiscard]] Reply make_virtual_device(const int32_t* parts, int32_t count, int32_t* device);
 
   [[nodiscard]] Reply listen(void* context, int32_t device, void* handle, void** listener);
   [[nodiscard]] Reply close_listen(void* listener);
@@ -109,6 +113,7 @@ class CollNet {
 
   NetDriver& driver_;
   Settings settings_;
+  std::atomic<bool> refusal_said_{false};
   mutable std::mutex mutex_;
   std::multiset<uint64_t> connected_;  // communicators
 };

@@ -182,8 +182,8 @@ Reply connect_lane(const RailMember::Setup& setup,
                    LaneLink& lane) {
   void* device_handle = nullptr;
   if (lane.to_next == nullptr) {
-    const Reply reply =
-        setup.driver->connect(setup.context, device, handle.data(), &lane.to_next, &device_handle);
+    const Reply reply = setup.driver->connect(
+        setup.context, device, kNoTrafficClass, handle.data(), &lane.to_next, &device_handle);
     if (reply != Reply::kSuccess) {
       return reply;
     }

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "abi/collnet_v11.hpp"
+#include "abi/net_v11.hpp"
 #include "tuner_driver.hpp"
 
 namespace ho::plugin::built {
@@ -32,9 +33,11 @@ void prepare() {
     ::setenv("HORING_EMULATED_RAILS", "rail0=127.0.0.1,rail1=127.0.0.1", 1);
     ::setenv("HORING_TUNER_NIC_MBPS", "10000", 1);
     ::setenv("HORING_TUNER_RAIL_MBPS", "100000", 1);
-    void* context = nullptr;
-    REQUIRE(coll_net().init(&context, 1, Log::write) == Result::kSuccess);
-    CHECK(coll_net().finalize(context) == Result::kSuccess);
+    // The network comes before CollNet and the tuner, and stays as long as the communicator.
+    static void* context = nullptr;
+    nccl_abi::v11::CommConfig config{};
+    REQUIRE(table<nccl_abi::v11::Net>(nccl_abi::v11::kNetSymbol)
+                .init(&context, 1, &config, Log::write, nullptr) == Result::kSuccess);
     (void)std::remove(path.c_str());
     return true;
   }();

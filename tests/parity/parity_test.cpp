@@ -29,6 +29,8 @@ std::vector<toy::Training> hard_trainings() {
   for (const Strategy& strategy : all_strategies()) {
     trainings.push_back(hard_training(strategy, 1));
     trainings.push_back(hard_training(strategy, 4));
+    trainings.push_back(bucketed_training(strategy, 1));
+    trainings.push_back(bucketed_training(strategy, 4));
   }
   return trainings;
 }
@@ -43,6 +45,8 @@ std::vector<toy::Training> in_16_bits(ho::DType dtype) {
     toy::Training training = hard_training(strategy, 2);
     training.runner.parameter_dtype = dtype;
     training.runner.gradient_dtype = dtype;
+    // Every other: head, gain and block; the embedding.
+    training.runner.bucket_bytes = trainings.size() % 2 == 0 ? 1000 : 0;
     if (dtype == ho::DType::kFloat16) {
       training.runner.loss_scale = {Scaling::kDynamic, 1024, 2, 0.5, 10, 1, 65536};
     }
@@ -110,6 +114,7 @@ TEST_CASE("groups that are not nodes", "[groups]") {
   std::vector<toy::Training> trainings;
   for (const Strategy& strategy : all_strategies()) {
     trainings.push_back(hard_training(strategy, 2));
+    trainings.push_back(bucketed_training(strategy, 2));
   }
   for (const ho::GroupMap& groups : maps) {
     check_all("2x2", trainings, kFloat32Tolerance, &groups);

@@ -117,7 +117,7 @@ size_t CollPlan::region_offset(Side side, uint64_t step, uint32_t channel) const
 }
 
 size_t CollPlan::region_bytes(const CollSettings& settings) {
-  return 2 * kSlots * size_t{settings.channels} * settings.slot_bytes;
+  return size_t{2} * kSlots * settings.channels * settings.slot_bytes;
 }
 
 }  // namespace ho::nccl_host

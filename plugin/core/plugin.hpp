@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 
 #include "base/status.hpp"
 #include "core/collnet/coll_net.hpp"
@@ -37,6 +38,8 @@ class Plugin {
   [[nodiscard]] NetDriver& net() { return *net_; }
   [[nodiscard]] CollNet& coll_net() { return *coll_net_; }
   [[nodiscard]] Reply open_net(const NetDriver::Opening& opening, void** context);
+  // NCCL names a traffic class to the network only: CollNet, opened next, takes its communicator's.
+  [[nodiscard]] Reply open_coll_net(uint64_t comm_id, void** context);
 
   // For NCCL versions that know no contexts: one for the process. They do not say when they are
   // through, so it stays.
@@ -53,6 +56,7 @@ class Plugin {
   Status made_;
   std::string interface_;  // that NCCL took first
   std::atomic<bool> said_{false};
+  std::unordered_map<uint64_t, int32_t> traffic_classes_;  // of communicators without a CollNet yet
   std::unique_ptr<NetDriver> net_;
   std::unique_ptr<CollNet> coll_net_;
   struct Shared {

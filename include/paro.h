@@ -65,6 +65,8 @@ typedef struct paro_runner paro_runner;
  * never more than 3. */
 #define PARO_PREFETCH_AUTO 0xffffffffU
 
+#define PARO_DEFAULT_BUCKET_BYTES 1048576
+
 /* Who shares one copy of a state: nobody (every rank has one), a group's ranks, all ranks. */
 typedef enum paro_scope {
   PARO_REPLICATED = 0,
@@ -187,12 +189,17 @@ typedef struct paro_runner_options {
    * ranks separated by blanks, # begins a comment, every rank exactly once. Their order on the line
    * is the order of their parts. NULL: none. Read during create, by each rank. */
   const char* group_file;
+  /* Small units that follow one another share their gradients' collectives, as long as they have at
+   * most so many bytes of gradients together (padding not counted); a unit of as many is alone. The
+   * gradients then leave when the last of them has ended its backward pass. Costs memory: about
+   * twice so many bytes, twice that where gradients are split. 0: every unit is alone. */
+  uint64_t bucket_bytes;
 } paro_runner_options;
-#define PARO_RUNNER_OPTIONS_INIT                                                                \
-  {                                                                                             \
-    sizeof(paro_runner_options), NULL, PARO_AS_PARAMETERS, 1, 1, 0, 16, HO_FLOAT32, HO_FLOAT32, \
-        PARO_OPTIMIZER_ADAMW, HO_ALGORITHM_HO_RING, PARO_ADAMW_INIT, PARO_SGD_INIT,             \
-        {NULL, NULL, 0.0}, PARO_LOSS_SCALE_INIT, 0.0, 0, 0, 0, 0, NULL                          \
+#define PARO_RUNNER_OPTIONS_INIT                                                                  \
+  {                                                                                               \
+    sizeof(paro_runner_options), NULL, PARO_AS_PARAMETERS, 1, 1, 0, 16, HO_FLOAT32, HO_FLOAT32,   \
+        PARO_OPTIMIZER_ADAMW, HO_ALGORITHM_HO_RING, PARO_ADAMW_INIT, PARO_SGD_INIT,               \
+        {NULL, NULL, 0.0}, PARO_LOSS_SCALE_INIT, 0.0, 0, 0, 0, 0, NULL, PARO_DEFAULT_BUCKET_BYTES \
   }
 
 /* A unit's whole parameters for the time of its computation, in parameter_dtype. Valid from the
@@ -233,7 +240,8 @@ typedef enum paro_purpose {
   PARO_MEMORY_OPTIMIZER = 2,  /* masters and the rule's own state */
   PARO_MEMORY_GATHERED = 3,   /* whole units for the time of their computation */
   PARO_MEMORY_OUTPUT = 4,     /* gradients on their way out of a backward pass */
-  PARO_MEMORY_SCRATCH = 5,    /* reordering for unequal groups; reading masters; not predicted */
+  PARO_MEMORY_SCRATCH = 5,    /* packing small units' gradients; reordering for unequal groups (the
+                               * most is predicted); reading masters (is not) */
   PARO_MEMORY_LIBRARY = 254,  /* libhoring's, for the runner's communicators: now_bytes only */
   PARO_MEMORY_STATES = 255    /* all but the library's */
 } paro_purpose;

@@ -115,6 +115,7 @@ struct RunnerOptions {
   uint32_t group_size = 0;
   bool narrow_sums = false;
   std::string group_file{};
+  uint64_t bucket_bytes = PARO_DEFAULT_BUCKET_BYTES;
 };
 
 // Move-only; a moved-from one may only be destroyed or assigned to.
@@ -273,6 +274,7 @@ class Runner {
     raw.group_size = options.group_size;
     raw.narrow_sums = options.narrow_sums ? 1 : 0;
     raw.group_file = options.group_file.empty() ? nullptr : options.group_file.c_str();
+    raw.bucket_bytes = options.bucket_bytes;
     return raw;
   }
 

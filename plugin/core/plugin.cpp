@@ -70,13 +70,18 @@ Plugin& Plugin::instance() {
   return *plugin;
 }
 
+void Plugin::log_through(Log log) {
+  if (log && !has_log_) {
+    has_log_ = true;
+    log_to(std::move(log));
+  }
+}
+
 Status Plugin::start(const std::string& interface, Log log) {
   const std::lock_guard lock(mutex_);
   if (!started_) {
     started_ = true;
-    if (log) {
-      log_to(std::move(log));
-    }
+    log_through(std::move(log));
     interface_ = interface;
     made_ = make();
     if (!made_.ok()) {
@@ -97,15 +102,67 @@ Status Plugin::make() {
   settings.timeout = std::chrono::milliseconds(timeout_ms);
   settings.piece_bytes = piece_bytes == 0 ? settings.piece_bytes : piece_bytes;
   settings.meeting_address = std::move(network.meeting_address);
+  settings.alike = [this] {
+    const std::lock_guard lock(basis_mutex_);
+    return basis_ && basis_->ok() ? (*basis_)->alike() : std::string();
+  };
   net_ = std::move(network.driver);
   coll_net_ = std::make_unique<CollNet>(*net_, std::move(settings));
   return {};
 }
 
+Result<TunerBasis> Plugin::make_basis() {
+  int32_t count = 0;
+  std::vector<uint32_t> nic_mbps;
+  for (int32_t device = 0; net_->device_count(&count) == Reply::kSuccess && device < count;
+       ++device) {
+    DeviceProperties properties;
+    if (net_->properties(device, &properties) == Reply::kSuccess) {
+      nic_mbps.push_back(static_cast<uint32_t>(std::max(properties.speed_mbps, 0)));
+    }
+  }
+  return TunerBasis::from_environment(nic_mbps, CollNet::reduces_all());
+}
+
+Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
+                                                  Log log,
+                                                  CommunicatorShape shape,
+                                                  std::optional<uint64_t> comm_id) {
+  const std::lock_guard lock(mutex_);
+  log_through(std::move(log));
+  std::optional<Result<TunerBasis>> of_network;
+  {
+    const std::lock_guard basis_lock(basis_mutex_);
+    of_network = basis_;
+  }
+  const bool ours = of_network.has_value();
+  // Of several ranks on a node those that are no heads do not know whether rails are connected.
+  shape.collnet_connected =
+      ours && comm_id && shape.ranks == shape.nodes && coll_net_->is_connected(*comm_id);
+  HORING_ASSIGN(const TunerBasis basis,
+                ours ? *std::move(of_network) : TunerBasis::from_environment({}, false));
+  auto tuner = basis.tuner_for(shape);
+  if (tuner.ok()) {
+    logger().info("horing plugin: loaded by NCCL as {} for {} ranks on {} nodes{}",
+                  interface,
+                  shape.ranks,
+                  shape.nodes,
+                  ours ? "" : "; its network is not in use, so only the tuning file counts");
+  } else {
+    logger().warn("horing plugin: no tuner: {}", tuner.status().message());
+  }
+  return tuner;
+}
+
 Reply Plugin::open_net(const NetDriver::Opening& opening, void** context) {
   const Reply reply = net_->open(opening, context);
-  if (reply == Reply::kSuccess && !said_.exchange(true)) {
-    say_what_is_used();
+  if (reply == Reply::kSuccess) {
+    std::call_once(opened_, [this] {
+      say_what_is_used();
+      auto basis = make_basis();
+      const std::lock_guard lock(basis_mutex_);
+      basis_.emplace(std::move(basis));
+    });
   }
   // A process's context has communicator 0, and no class.
   if (reply == Reply::kSuccess && opening.traffic_class >= 0) {

@@ -6,17 +6,18 @@
 // at all, and its threads may still be in a call.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "base/status.hpp"
 #include "core/collnet/coll_net.hpp"
 #include "core/net_driver.hpp"
+#include "core/tuner/basis.hpp"
 
 namespace ho::plugin {
 
@@ -41,6 +42,14 @@ class Plugin {
   // NCCL names a traffic class to the network only: CollNet, opened next, takes its communicator's.
   [[nodiscard]] Reply open_coll_net(uint64_t comm_id, void** context);
 
+  // The tuner of one communicator. comm_id: where NCCL says it, so that what is connected for the
+  // communicator can be known. interface: "tuner v5". Where our network has not been started, what
+  // CollNet there may be is not ours, and only the tuning file has a say.
+  [[nodiscard]] Result<std::unique_ptr<Tuner>> make_tuner(const std::string& interface,
+                                                          Log log,
+                                                          CommunicatorShape shape,
+                                                          std::optional<uint64_t> comm_id);
+
   // For NCCL versions that know no contexts: one for the process. They do not say when they are
   // through, so it stays.
   [[nodiscard]] Reply open_process_context(const Host& host, bool of_coll_net);
@@ -48,17 +57,22 @@ class Plugin {
 
  private:
   Plugin() = default;
+  void log_through(Log log);
   [[nodiscard]] Status make();
+  [[nodiscard]] Result<TunerBasis> make_basis();
   void say_what_is_used();
 
   std::mutex mutex_;
+  bool has_log_ = false;
   bool started_ = false;
   Status made_;
   std::string interface_;  // that NCCL took first
-  std::atomic<bool> said_{false};
+  std::once_flag opened_;  // the network: only then some say what devices they have
   std::unordered_map<uint64_t, int32_t> traffic_classes_;  // of communicators without a CollNet yet
   std::unique_ptr<NetDriver> net_;
   std::unique_ptr<CollNet> coll_net_;
+  std::mutex basis_mutex_;
+  std::optional<Result<TunerBasis>> basis_;  // once the network was opened
   struct Shared {
     void* context = nullptr;
     bool open = false;

@@ -16,6 +16,7 @@ constexpr size_t kMostUnits = size_t{1} << 20U;
 static_assert(PARO_REPLICATED == static_cast<int>(Scope::kReplicated));
 static_assert(PARO_GROUP == static_cast<int>(Scope::kGroup));
 static_assert(PARO_WORLD == static_cast<int>(Scope::kWorld));
+static_assert(PARO_DEFAULT_BUCKET_BYTES == kDefaultBucketBytes);
 static_assert(PARO_SCALING_NONE == static_cast<int>(Scaling::kNone));
 static_assert(PARO_SCALING_STATIC == static_cast<int>(Scaling::kStatic));
 static_assert(PARO_SCALING_DYNAMIC == static_cast<int>(Scaling::kDynamic));
@@ -132,6 +133,7 @@ ho::Result<RunnerConfig> config_of(const paro_runner_options& options) {
   }
   config.micro_batches = options.micro_batches;
   config.prefetch = options.prefetch;
+  config.bucket_bytes = options.bucket_bytes;
   if (options.narrow_sums > 1) {
     return invalid("narrow_sums is " + std::to_string(options.narrow_sums) + "; takes 0 or 1");
   }

@@ -49,25 +49,26 @@ class ActionCosts {
         return {};
       case Act::kGather:
       case Act::kReduceScatter:
-        return collective(action.domain, bytes_of(action.content));
+        return collective(action.domain, bytes_of(action));
       case Act::kAllReduce:
         break;
     }
-    ActionCost cost = collective(action.domain, bytes_of(action.content));
+    ActionCost cost = collective(action.domain, bytes_of(action));
     cost.seconds *= 2;
     return cost;
   }
 
  private:
-  [[nodiscard]] double bytes_of(Content content) const {
+  [[nodiscard]] double bytes_of(const Action& action) const {
     const ModelSize& model = request_.model;
-    switch (content) {
+    const auto units = static_cast<double>(1 + action.merged.size());
+    switch (action.content) {
       case Content::kParameters:
         return request_.bytes.parameter * model.trainable / request_.layers;
       case Content::kFrozen:
         return request_.bytes.parameter * (model.parameters - model.trainable) / request_.layers;
       case Content::kGradients:
-        return request_.bytes.gradient * model.trainable / request_.layers;
+        return request_.bytes.gradient * model.trainable / request_.layers * units;
       case Content::kNorm:
         break;
     }
@@ -120,6 +121,16 @@ struct Simulated {
   LinkTime inter;
 };
 
+// Layers whose gradients are reduced together.
+uint64_t bucket_layers(const PlanRequest& request) {
+  if (request.bucket_bytes == 0) {
+    return 0;
+  }
+  const double layer = request.bytes.gradient * request.model.trainable / request.layers;
+  const double together = static_cast<double>(request.bucket_bytes) / layer;
+  return together < request.layers ? static_cast<uint64_t>(together) : request.layers;
+}
+
 StepShape shape_of(const Strategy& strategy, const PlanRequest& request, uint32_t micro_batches) {
   const ModelSize& model = request.model;
   UnitShape unit;
@@ -132,6 +143,7 @@ StepShape shape_of(const Strategy& strategy, const PlanRequest& request, uint32_
   shape.units.assign(request.layers, unit);
   shape.micro_batches = micro_batches;
   shape.prefetch = request.prefetch;
+  shape.bucket_elements = bucket_layers(request);  // of one element each
   return shape;
 }
 
@@ -192,9 +204,13 @@ MemoryNeed memory_of(const Strategy& strategy, const PlanRequest& request) {
     const double layer = request.bytes.parameter * model.parameters / request.layers;
     need.gathered = layer * (double{1} + request.prefetch);
   }
+  const double layer = request.bytes.gradient * model.trainable / request.layers;
+  const auto together = static_cast<double>(std::max<uint64_t>(bucket_layers(request), 1));
   if (strategy.gradients != Scope::kReplicated) {
-    need.gradient_buffers =
-        request.bytes.gradient * model.trainable / request.layers * kGradientBuffers;
+    need.gradient_buffers = layer * together * kGradientBuffers;
+  }
+  if (together > 1) {
+    need.gradient_buffers += layer * together * kPackBuffers;
   }
   need.activations = request.activation_bytes;
   return need;

@@ -1,13 +1,13 @@
 // What one strategy needs of a rank's memory, and how long its step takes. Pure.
 //
 // Memory: the model states; the buffers that the step plan works in, which are prefetch + 1 layers
-// of gathered parameters where parameters are split and kGradientBuffers layers of gradients where
-// gradients are; the activations that the request tells.
+// of gathered parameters where parameters are split and kGradientBuffers layers (or buckets) of
+// gradients where gradients are, kPackBuffers buckets; the activations that the request tells.
 //
 // Time: the terms of the paper's formula and its T, which takes it that all communication can hide
 // behind computation; and a step's critical path, which finds what really can. For that the step
 // plan of the strategy runs in virtual time, a unit per layer, each collective taking the seconds
-// that the same formulas give for one layer's bytes. So the seconds of the plan's collectives add
+// that the same formulas give for its layers' bytes. So the seconds of the plan's collectives add
 // up to the formula's, and the two differ in what overlaps with what, and in nothing else.
 #pragma once
 

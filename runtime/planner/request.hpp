@@ -26,6 +26,9 @@ struct PlanRequest {
   // Of a step, all micro-batches: a third forward, two thirds backward. The update is left out.
   double compute_s = 0;
   uint32_t prefetch = 1;  // layers gathered ahead of use, where parameters are split
+  // Gradients of neighbouring layers that have at most so many together are reduced together; 0:
+  // no layer's are.
+  uint64_t bucket_bytes = 0;
 };
 
 // Ok, or which number cannot be, and what it may be.

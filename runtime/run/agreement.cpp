@@ -73,6 +73,7 @@ std::vector<Setting> settings_of(const RunnerConfig& config, const ho::GroupMap&
           {"groups", hash_of(groups)},
           {"micro-batches", config.micro_batches},
           {"prefetch", config.prefetch},
+          {"bucket_bytes", config.bucket_bytes},
           {"alignment", config.alignment},
           {"parameter type", number(config.parameter_dtype)},
           {"gradient type", number(config.gradient_dtype)},

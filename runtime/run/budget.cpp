@@ -8,7 +8,7 @@
 namespace paro {
 namespace {
 
-StateShape shape_of(const RunnerConfig& config) {
+StateShape shape_of(const RunnerConfig& config, uint64_t merged_elements) {
   StateShape shape;
   shape.strategy = config.strategy;
   shape.frozen = config.frozen;
@@ -20,12 +20,14 @@ StateShape shape_of(const RunnerConfig& config) {
   shape.optimizer_arrays = 1 + (config.optimizer ? 0 : state_count(config.rule));
   shape.gathered_buffers = config.prefetch + 1;
   shape.output_buffers = kGradientBuffers;
+  shape.pack_buffers = kPackBuffers;
+  shape.merged_elements = merged_elements;
   return shape;
 }
 
 // Where groups are unequal the parts of the world's ranks do not lie in the order of messages: a
 // unit is packed for the time of its collective.
-bool needs_packing(const ho::GroupMap& groups) {
+bool needs_reordering(const ho::GroupMap& groups) {
   for (uint32_t group = 1; group < groups.group_count(); ++group) {
     if (groups.group_size(ho::GroupIndex(group)) != groups.group_size(ho::GroupIndex(0))) {
       return true;
@@ -34,17 +36,17 @@ bool needs_packing(const ho::GroupMap& groups) {
   return false;
 }
 
-// At most one packed unit is on each channel (may_pack()).
+// At most one reordered unit is on each channel (may_pack()).
 uint64_t reordering_bytes(const StepPlan& plan,
                           const std::vector<UnitLayout>& layouts,
                           const ho::GroupMap& groups,
                           const StateShape& shape) {
-  if (!needs_packing(groups)) {
+  if (!needs_reordering(groups)) {
     return 0;
   }
   std::array<uint64_t, kChannelCount> most{};
   for (const Action& action : plan.actions) {
-    if (!moves_parts_of_world(action)) {
+    if (!moves_parts_of_world(action) || is_merged(action)) {
       continue;
     }
     const UnitLayout& layout = layouts[action.unit];
@@ -65,12 +67,12 @@ uint64_t reordering_bytes(const StepPlan& plan,
 }  // namespace
 
 StateShape StepRunner::state_shape() const {
-  return shape_of(config_);
+  return shape_of(config_, bucket_places_.most_elements);
 }
 
 MemoryUse StepRunner::predicted() const {
   MemoryUse use = needed(state_shape(), layouts_, domains_->self());
-  use[Purpose::kScratch] = reordering_bytes(plan_, layouts_, domains_->groups(), state_shape());
+  use[Purpose::kScratch] += reordering_bytes(plan_, layouts_, domains_->groups(), state_shape());
   return use;
 }
 
@@ -88,7 +90,7 @@ ho::Result<uint64_t> StepRunner::most_bytes(const Strategy& strategy,
 }
 
 ho::Status StepRunner::enforce_budget(ho_comm* comm, const ho::GroupMap& groups) {
-  packs_ = needs_packing(groups);
+  reorders_ = needs_reordering(groups);
   HORING_ASSIGN(const uint64_t budget, smallest_budget(comm, config_.budget_bytes));
   HORING_ASSIGN(const uint64_t most, most_bytes(config_.strategy, groups));
   if (budget == 0 || most <= budget) {

@@ -81,7 +81,7 @@ UnitView StepRunner::view_of(const Action& action, uint64_t node) const {
                                                        : gathered_place(frozen, node).at(0);
   }
   if (action.act == Act::kBackward && shape.trained > 0) {
-    view.gradients = adds_to_sums() ? unit.sums.at(0) : output_place(node).at(0);
+    view.gradients = adds_to_sums() ? unit.sums.at(0) : output_place(node, action.unit).at(0);
   }
   return view;
 }
@@ -129,7 +129,7 @@ ho::Status StepRunner::end(Act act, uint32_t unit) {
   const bool own_gradients = config_.strategy.gradients == Scope::kReplicated;
   if (act == Act::kBackward && own_gradients && !adds_to_sums() &&
       config_.units[unit].trained > 0) {
-    add_gradients(action, output_place(node));
+    add_gradients(action, unit, output_place(node, unit));
   }
   mark_ended(node);
   ++next_[c];

@@ -220,12 +220,7 @@ ho::Status StepRunner::rejoin(ho_comm* comm) {
   HORING_TRY(agree_on_progress(comm));
   HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
   domains_ = std::make_unique<Domains>(std::move(domains));
-  trained_routes_.clear();
-  frozen_routes_.clear();
-  for (const UnitLayout& layout : layouts_) {
-    trained_routes_.emplace_back(layout.trained, *domains_);
-    frozen_routes_.emplace_back(layout.frozen, *domains_);
-  }
+  make_routes();
   steps_ = applied_;
   times_ended_.assign(times_ended_.size(), steps_);
   for (size_t c = 0; c < kChannelCount; ++c) {

@@ -37,10 +37,11 @@ bool StepRunner::may_start(uint64_t node) const {
   return true;
 }
 
-// One packed unit on a channel at a time: so much memory was predicted.
+// One reordered unit on a channel at a time: so much memory was predicted. Merged reductions have
+// their own.
 bool StepRunner::may_pack(uint64_t node) const {
   const Action& action = action_of(node);
-  return !packs_ || !moves_parts_of_world(action) ||
+  return !reorders_ || !moves_parts_of_world(action) || is_merged(action) ||
          running_[static_cast<size_t>(action.channel)].empty();
 }
 
@@ -54,9 +55,18 @@ Place StepRunner::gathered_place(const Action& action, uint64_t node) const {
   return {buffers[slot].get(), config_.parameter_dtype};
 }
 
-Place StepRunner::output_place(uint64_t node) const {
+Place StepRunner::output_place(uint64_t node, uint32_t unit) const {
+  if (config_.strategy.gradients == Scope::kReplicated) {  // not kept for a reduction
+    return {outputs_.front().get(), config_.gradient_dtype};
+  }
   const uint32_t output = output_[node % plan_.actions.size()] % kGradientBuffers;
-  return {outputs_[output].get(), config_.gradient_dtype};
+  const uint64_t offset = bucket_places_.offsets[unit] * ho::size_bytes(config_.gradient_dtype);
+  return {outputs_[output].get() + offset, config_.gradient_dtype};
+}
+
+std::byte* StepRunner::pack_of(uint64_t node) const {
+  const uint32_t pack = pack_[node % plan_.actions.size()] % kPackBuffers;
+  return is_merged(action_of(node)) ? packs_[pack].get() : nullptr;
 }
 
 ho::Status StepRunner::break_with(const ho::Status& status, uint64_t node) {
@@ -84,21 +94,26 @@ ho::Status StepRunner::start_gather(const Action& action, uint64_t node, Transfe
 }
 
 ho::Status StepRunner::start_reduction(const Action& action, uint64_t node, Transfer& transfer) {
-  const auto& routes = trained_routes_[action.unit].of(action.domain);
+  const Routes& all_routes =
+      is_merged(action) ? merged_routes_.at(action.unit) : trained_routes_[action.unit];
+  const auto& routes = all_routes.of(action.domain);
   const bool accumulates = action.phase == Phase::kBackward;
-  const Place place = accumulates ? output_place(node) : Place(units_[action.unit].sums);
+  std::vector<Place> places;
+  for (const uint32_t unit : units_of(action)) {
+    places.push_back(accumulates ? output_place(node, unit) : Place(units_[unit].sums));
+  }
   if (config_.mistake == Mistake::kSkipGroupsOfOne && action.domain == Domain::kInter &&
       domains_->intra() == nullptr) {
     return {};
   }
-  return action.act == Act::kAllReduce ? transfer.all_reduce(routes, place)
-                                       : transfer.reduce_scatter(routes, place);
+  return action.act == Act::kAllReduce ? transfer.all_reduce(routes, places)
+                                       : transfer.reduce_scatter(routes, places);
 }
 
 ho::Status StepRunner::start(uint64_t node) {
   const Action& action = action_of(node);
-  auto transfer =
-      std::make_unique<Transfer>(ledger_, TransferOptions{config_.algorithm, config_.timeout_ms});
+  auto transfer = std::make_unique<Transfer>(
+      ledger_, TransferOptions{config_.algorithm, config_.timeout_ms}, pack_of(node));
   ho::Status status;
   if (action.act == Act::kAgree) {
     status = start_agree(*transfer);
@@ -111,8 +126,8 @@ ho::Status StepRunner::start(uint64_t node) {
   return status.ok() ? status : break_with(status, node);
 }
 
-void StepRunner::add_gradients(const Action& action, const Place& gradients) {
-  Storage& sums = units_[action.unit].sums;
+void StepRunner::add_gradients(const Action& action, uint32_t unit, const Place& gradients) {
+  Storage& sums = units_[unit].sums;
   if (config_.mistake == Mistake::kOverwriteAccumulation) {
     sums.zero();
   }
@@ -139,7 +154,9 @@ ho::Status StepRunner::complete(Running& running) {
   sent.intra += running.transfer->sent().intra;
   sent.inter += running.transfer->sent().inter;
   if (action.content == Content::kGradients && action.phase == Phase::kBackward) {
-    add_gradients(action, output_place(running.node));
+    for (const uint32_t unit : units_of(action)) {
+      add_gradients(action, unit, output_place(running.node, unit));
+    }
   }
   mark_ended(running.node);
   return {};

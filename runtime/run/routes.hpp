@@ -1,7 +1,9 @@
-// How one flat buffer's elements lie in the messages of this rank's collectives.
+// How the elements of flat buffers lie in the messages of this rank's collectives: of one unit's,
+// or of a bucket's, whose units share messages.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "layout/partition.hpp"
@@ -10,32 +12,39 @@
 
 namespace paro {
 
-// One collective of a domain on one buffer.
+// Elements of one of the buffers.
+struct Piece {
+  size_t buffer = 0;
+  Range range;
+};
+
+// One collective of a domain.
 struct Route {
   ho_comm* comm = nullptr;     // nullptr: this rank is alone in the set
-  Range range;                 // the elements that the set shares
+  bool merged = false;         // on several buffers
+  uint64_t begin = 0;          // of the elements that the set shares, where they are of one buffer
+  uint64_t count = 0;          // of those elements
   std::vector<size_t> counts;  // by rank of the communicator: elements of its part
-  // Parts in the order of the communicator's ranks. Where they do not follow one another in the
-  // buffer (unequal groups, over the world) messages are packed in this order.
-  std::vector<Range> parts;
+  // Parts in the order of the communicator's ranks, those of one rank by buffer. Where they do not
+  // follow one another in one buffer (several buffers; unequal groups, over the world) messages are
+  // packed in this order.
+  std::vector<Piece> parts;
   bool packed = false;
-  std::vector<Range> own;   // this rank's parts
+  std::vector<Piece> own;   // this rank's parts
   uint64_t own_offset = 0;  // elements before them in that order
 };
 
 class Routes {
  public:
   Routes(const Partition& partition, const Domains& domains);
+  // Of several buffers, each with elements; messages hold what a rank has of all of them together.
+  Routes(std::span<const Partition* const> partitions, const Domains& domains);
   // Those that this rank takes part in, none without elements.
   [[nodiscard]] const std::vector<Route>& of(Domain domain) const {
     return by_domain_[static_cast<size_t>(domain)];
   }
 
  private:
-  [[nodiscard]] static Route through(const Partition& partition,
-                                     const std::vector<ho::GlobalRank>& order,
-                                     Scope scope,
-                                     const Domains& domains);
   std::vector<Route> by_domain_[3];
 };
 

@@ -80,11 +80,37 @@ StepRunner::~StepRunner() {
 void StepRunner::number_buffers() {
   uint32_t slot = 0;
   uint32_t output = 0;
+  uint32_t pack = 0;
   for (const Action& action : plan_.actions) {
     slot_.push_back(slot);
     output_.push_back(output);
+    pack_.push_back(pack);
     slot += action.act == Act::kForward || action.act == Act::kBackward ? 1U : 0U;
     output += action.act == Act::kReduceScatter && action.phase == Phase::kBackward ? 1U : 0U;
+    pack += is_merged(action) ? 1U : 0U;
+  }
+}
+
+void StepRunner::make_routes() {
+  trained_routes_.clear();
+  frozen_routes_.clear();
+  merged_routes_.clear();
+  for (const UnitLayout& layout : layouts_) {
+    trained_routes_.emplace_back(layout.trained, *domains_);
+    frozen_routes_.emplace_back(layout.frozen, *domains_);
+  }
+  for (const Action& action : plan_.actions) {
+    if (!is_merged(action) || merged_routes_.contains(action.unit)) {
+      continue;
+    }
+    std::vector<const Partition*> partitions;
+    for (const uint32_t unit : units_of(action)) {
+      partitions.push_back(&layouts_[unit].trained);
+    }
+    if (config_.mistake == Mistake::kForgetUnitOfBucket) {
+      partitions.pop_back();
+    }
+    merged_routes_.emplace(action.unit, Routes(partitions, *domains_));
   }
 }
 
@@ -115,14 +141,20 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::prepare(const ho::GroupMap& 
                                                             RunnerConfig config,
                                                             Memory& memory) {
   HORING_TRY(check_config(config));
-  HORING_ASSIGN(
-      StepPlan plan,
-      build_step_plan(
-          {config.strategy, config.frozen, config.units, config.micro_batches, config.prefetch}));
+  HORING_ASSIGN(StepPlan plan,
+                build_step_plan({config.strategy,
+                                 config.frozen,
+                                 config.units,
+                                 config.micro_batches,
+                                 config.prefetch,
+                                 config.bucket_bytes / ho::size_bytes(config.gradient_dtype)}));
   std::unique_ptr<StepRunner> runner(
       new StepRunner(std::move(config), std::move(plan), memory));  // NOLINT: private constructor
   HORING_ASSIGN(runner->layouts_,
                 lay_out(runner->config_.units, groups, runner->config_.alignment));
+  const StepShape& shape = runner->plan_.shape;
+  runner->bucket_places_ =
+      places_of(buckets_of(shape.units, shape.bucket_elements), runner->layouts_);
   if (is_quickly_verified(runner->plan_, groups)) {
     HORING_TRY(verify(runner->plan_, runner->layouts_, groups));
   }
@@ -135,9 +167,8 @@ ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups) {
   HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
   domains_ = std::make_unique<Domains>(std::move(domains));
   const StateShape shape = state_shape();
+  make_routes();
   for (const UnitLayout& layout : layouts_) {
-    trained_routes_.emplace_back(layout.trained, *domains_);
-    frozen_routes_.emplace_back(layout.frozen, *domains_);
     HORING_ASSIGN(UnitState unit, UnitState::make(ledger_, layout, shape, domains_->self()));
     units_.push_back(std::move(unit));
   }
@@ -162,10 +193,12 @@ ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups) {
                      Purpose::kGathered,
                      shape.gathered_buffers,
                      split_frozen ? largest_frozen(layouts_) * element : 0));
+  const uint64_t gradient = ho::size_bytes(config_.gradient_dtype);
+  HORING_TRY(buffers(packs_, Purpose::kScratch, kPackBuffers, shape.merged_elements * gradient));
   return buffers(outputs_,
                  Purpose::kOutput,
                  output_buffers_of(shape),
-                 largest_trained(layouts_) * ho::size_bytes(config_.gradient_dtype));
+                 output_elements_of(shape, layouts_) * gradient);
 }
 
 ho::Status StepRunner::load(uint32_t unit,

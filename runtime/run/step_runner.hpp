@@ -25,6 +25,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -36,6 +37,7 @@
 #include "run/routes.hpp"
 #include "run/transfer.hpp"
 #include "state/unit_state.hpp"
+#include "step/buckets.hpp"
 #include "step/step_plan.hpp"
 
 namespace paro {
@@ -48,6 +50,7 @@ enum class Mistake : uint8_t {
   kSkipGroupsOfOne,        // no sync-g between groups where groups have one rank
   kFlagInGroup,            // the overflow flag shared inside the group only
   kOverwriteAccumulation,  // each micro-batch's gradients replace those before
+  kForgetUnitOfBucket,     // a bucket's last unit is not in its messages
 };
 
 // What a framework's own optimizer gets: pieces of this rank's shard, unit by unit. A unit's last
@@ -69,6 +72,9 @@ struct RunnerConfig {
   std::vector<UnitShape> units;
   uint32_t micro_batches = 1;
   uint32_t prefetch = 1;
+  // Gradients of neighbouring units that have at most so many together are reduced together; 0: no
+  // unit's are.
+  uint64_t bucket_bytes = kDefaultBucketBytes;
   uint64_t alignment = 16;                          // elements
   ho::DType parameter_dtype = ho::DType::kFloat32;  // or kBfloat16, kFloat16
   ho::DType gradient_dtype = ho::DType::kFloat32;
@@ -183,6 +189,7 @@ class StepRunner {
       const ho::GroupMap& groups, RunnerConfig config, Memory& memory);
   [[nodiscard]] ho::Status set_up(ho_comm* comm, const ho::GroupMap& groups);
   void number_buffers();
+  void make_routes();
 
   // budget.cpp
   [[nodiscard]] StateShape state_shape() const;
@@ -210,11 +217,14 @@ class StepRunner {
   // `what` was being done; status is ok, or what breaks the runner.
   [[nodiscard]] ho::Status break_unless_ok(const ho::Status& status, const std::string& what);
   [[nodiscard]] Place gathered_place(const Action& action, uint64_t node) const;
-  [[nodiscard]] Place output_place(uint64_t node) const;
+  // Where a unit's gradients lie between its backward pass and their reduction.
+  [[nodiscard]] Place output_place(uint64_t node, uint32_t unit) const;
+  // Room for a merged reduction's messages; nullptr for others.
+  [[nodiscard]] std::byte* pack_of(uint64_t node) const;
   // A backward pass adds to this rank's sums itself, not to a buffer of its own.
   [[nodiscard]] bool adds_to_sums() const { return outputs_.empty(); }
   // Gradients of a micro-batch join the sums, which after the last are as they are sent.
-  void add_gradients(const Action& action, const Place& gradients);
+  void add_gradients(const Action& action, uint32_t unit, const Place& gradients);
 
   // hooks.cpp
   [[nodiscard]] ho::Result<UnitView> begin(Act act, uint32_t unit);
@@ -239,15 +249,19 @@ class StepRunner {
   StepPlan plan_;
   Ledger ledger_;
   std::vector<UnitLayout> layouts_;
+  BucketPlaces bucket_places_;
   std::unique_ptr<Domains> domains_;
   std::vector<Routes> trained_routes_;
   std::vector<Routes> frozen_routes_;
+  std::map<uint32_t, Routes> merged_routes_;  // by a bucket's first unit
   std::vector<UnitState> units_;
   std::vector<Buffer> gathered_trained_;
   std::vector<Buffer> gathered_frozen_;
   std::vector<Buffer> outputs_;
+  std::vector<Buffer> packs_;
   std::vector<uint32_t> slot_;    // by action: compute slot that it serves
   std::vector<uint32_t> output_;  // by action: reduction that it writes or reads
+  std::vector<uint32_t> pack_;    // by action: merged reductions before it
   LossScale scale_;
 
   std::array<std::vector<ActionId>, kChannelCount> queues_;
@@ -258,7 +272,7 @@ class StepRunner {
   uint64_t applied_ = 0;
   bool in_step_ = false;    // since the first hook of a step
   bool computing_ = false;  // between a before_ and its after_
-  bool packs_ = false;      // groups are unequal
+  bool reorders_ = false;   // groups are unequal
   bool torn_ = false;       // an optimizer failed when some masters had changed
   std::array<double, 2> agreed_{};
   std::array<SentBytes, 5> sent_{};

@@ -27,53 +27,65 @@ ho_call_options Transfer::call_options(ho::DType dtype) const {
   return options;
 }
 
-Transfer::Leg& Transfer::new_leg(const Route* route, const Place& target, bool whole) {
+Transfer::Leg& Transfer::new_leg(const Route* route, std::span<const Place> targets, bool whole) {
   legs_.push_back(std::make_unique<Leg>());
   legs_.back()->route = route;
-  legs_.back()->target = target;
+  legs_.back()->targets.assign(targets.begin(), targets.end());
   legs_.back()->whole = whole;
   return *legs_.back();
 }
 
-ho::Result<std::byte*> Transfer::in_order(Leg& leg, const Place& source, bool all_parts) {
+ho::Result<std::byte*> Transfer::room_for(Leg& leg, uint64_t bytes) {
+  if (leg.route->merged) {
+    return std::exchange(pack_, pack_ + bytes);
+  }
+  HORING_ASSIGN(leg.reordered, ledger_.allocate(Purpose::kScratch, bytes));
+  return leg.reordered.get();
+}
+
+ho::Result<std::byte*> Transfer::in_order(Leg& leg,
+                                          std::span<const Place> sources,
+                                          bool all_parts) {
   const Route& route = *leg.route;
   if (!route.packed) {
-    return leg.target.at(route.range.begin);
+    return leg.targets.front().at(route.begin);
   }
-  const uint64_t element = ho::size_bytes(source.dtype());
-  HORING_ASSIGN(leg.packed, ledger_.allocate(Purpose::kScratch, route.range.count() * element));
-  std::byte* next = leg.packed.get() + (all_parts ? 0 : route.own_offset * element);
-  for (const Range& part : all_parts ? route.parts : route.own) {
-    ledger_.memory().copy(next, source.at(part.begin), part.count() * element);
-    next += part.count() * element;
+  const uint64_t element = ho::size_bytes(sources.front().dtype());
+  HORING_ASSIGN(leg.packed, room_for(leg, route.count * element));
+  std::byte* next = leg.packed + (all_parts ? 0 : route.own_offset * element);
+  for (const Piece& part : all_parts ? route.parts : route.own) {
+    const uint64_t bytes = part.range.count() * element;
+    ledger_.memory().copy(next, sources[part.buffer].at(part.range.begin), bytes);
+    next += bytes;
   }
-  return leg.packed.get();
+  return leg.packed;
 }
 
 void Transfer::unpack(const Leg& leg) {
   const Route& route = *leg.route;
-  const uint64_t element = ho::size_bytes(leg.target.dtype());
-  const std::byte* next = leg.packed.get() + (leg.whole ? 0 : route.own_offset * element);
-  for (const Range& part : leg.whole ? route.parts : route.own) {
-    ledger_.memory().copy(leg.target.at(part.begin), next, part.count() * element);
-    next += part.count() * element;
+  const uint64_t element = ho::size_bytes(leg.targets.front().dtype());
+  const std::byte* next = leg.packed + (leg.whole ? 0 : route.own_offset * element);
+  for (const Piece& part : leg.whole ? route.parts : route.own) {
+    const uint64_t bytes = part.range.count() * element;
+    ledger_.memory().copy(leg.targets[part.buffer].at(part.range.begin), next, bytes);
+    next += bytes;
   }
 }
 
 ho::Status Transfer::gather(const std::vector<Route>& routes, const Place& from, const Place& to) {
   const uint64_t element = ho::size_bytes(to.dtype());
   for (const Route& route : routes) {
-    Leg& leg = new_leg(&route, to, true);
-    HORING_ASSIGN(std::byte* const all, in_order(leg, from, false));
+    Leg& leg = new_leg(&route, {&to, 1}, true);
+    HORING_ASSIGN(std::byte* const all, in_order(leg, {&from, 1}, false));
     std::byte* const mine = all + route.own_offset * element;
     // A part that lies elsewhere is read from there: the library need not copy it first.
     const std::byte* source = mine;
     if (!route.packed && !route.own.empty()) {
-      source = from.at(route.own.front().begin);
+      source = from.at(route.own.front().range.begin);
     }
     if (route.comm == nullptr) {
       if (source != mine && !route.own.empty()) {
-        ledger_.memory().copy(mine, source, route.own.front().count() * element);
+        ledger_.memory().copy(mine, source, route.own.front().range.count() * element);
       }
       continue;
     }
@@ -90,20 +102,22 @@ ho::Status Transfer::gather(const std::vector<Route>& routes, const Place& from,
   return {};
 }
 
-ho::Status Transfer::reduce_scatter(const std::vector<Route>& routes, const Place& place) {
-  const uint64_t element = ho::size_bytes(place.dtype());
-  const ho_call_options options = call_options(place.dtype());
+ho::Status Transfer::reduce_scatter(const std::vector<Route>& routes,
+                                    std::span<const Place> places) {
+  const ho::DType dtype = places.front().dtype();
+  const uint64_t element = ho::size_bytes(dtype);
+  const ho_call_options options = call_options(dtype);
   for (const Route& route : routes) {
     if (route.comm == nullptr) {
       continue;
     }
-    Leg& leg = new_leg(&route, place, false);
-    HORING_ASSIGN(std::byte* const all, in_order(leg, place, true));
+    Leg& leg = new_leg(&route, places, false);
+    HORING_ASSIGN(std::byte* const all, in_order(leg, places, true));
     HORING_TRY(checked(ho_reduce_scatter_counts(route.comm,
                                                 all,
                                                 all + route.own_offset * element,
                                                 route.counts.data(),
-                                                c_dtype(place.dtype()),
+                                                c_dtype(dtype),
                                                 HO_SUM,
                                                 &options,
                                                 &leg.report,
@@ -112,19 +126,24 @@ ho::Status Transfer::reduce_scatter(const std::vector<Route>& routes, const Plac
   return {};
 }
 
-ho::Status Transfer::all_reduce(const std::vector<Route>& routes, const Place& place) {
-  const ho_call_options options = call_options(place.dtype());
+ho::Status Transfer::all_reduce(const std::vector<Route>& routes, std::span<const Place> places) {
+  const ho::DType dtype = places.front().dtype();
+  const ho_call_options options = call_options(dtype);
   for (const Route& route : routes) {
     if (route.comm == nullptr) {
       continue;
     }
-    Leg& leg = new_leg(nullptr, place, true);
-    std::byte* const all = place.at(route.range.begin);
+    Leg& leg = new_leg(&route, places, true);
+    // Every rank has all of it, so one buffer's elements may stay in their own order.
+    std::byte* all = places.front().at(route.begin);
+    if (route.merged) {
+      HORING_ASSIGN(all, in_order(leg, places, true));
+    }
     HORING_TRY(checked(ho_all_reduce(route.comm,
                                      all,
                                      all,
-                                     route.range.count(),
-                                     c_dtype(place.dtype()),
+                                     route.count,
+                                     c_dtype(dtype),
                                      HO_SUM,
                                      &options,
                                      &leg.report,
@@ -138,7 +157,7 @@ ho::Status Transfer::all_reduce(ho_comm* comm, double* values, size_t count) {
     return {};
   }
   const ho_call_options options = call_options(ho::DType::kFloat64);
-  Leg& leg = new_leg(nullptr, Place(nullptr, ho::DType::kFloat64), true);
+  Leg& leg = new_leg(nullptr, {}, true);
   return checked(ho_all_reduce(
       comm, values, values, count, HO_FLOAT64, HO_SUM, &options, &leg.report, &leg.request));
 }
@@ -164,7 +183,7 @@ ho::Status Transfer::finish() {
       sent_.intra += leg->report.intra_sent_bytes;
       sent_.inter += leg->report.inter_sent_bytes;
     }
-    if (first.ok() && leg->packed.get() != nullptr) {
+    if (first.ok() && leg->packed != nullptr) {
       unpack(*leg);
     }
   }

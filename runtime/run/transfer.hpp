@@ -1,9 +1,11 @@
-// Collectives on the elements of one buffer, started together and ended together: one per route.
+// Collectives on the elements of a buffer, or of a bucket's, started together and ended together:
+// one per route.
 #pragma once
 
 #include <horing.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,8 +44,10 @@ struct SentBytes {
 
 class Transfer {
  public:
-  // Everything that is passed in outlives the transfer.
-  Transfer(Ledger& ledger, TransferOptions options) : ledger_(ledger), options_(options) {}
+  // Everything that is passed in outlives the transfer. `pack`: room for the messages of merged
+  // routes.
+  Transfer(Ledger& ledger, TransferOptions options, std::byte* pack = nullptr)
+      : ledger_(ledger), options_(options), pack_(pack) {}
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
   // Waits, within the collectives' deadlines, for what was started.
@@ -54,9 +58,11 @@ class Transfer {
                                   const Place& from,
                                   const Place& to);
   // Sums in place: this rank's own parts are the sums afterwards, the rest is undefined.
-  [[nodiscard]] ho::Status reduce_scatter(const std::vector<Route>& routes, const Place& place);
+  [[nodiscard]] ho::Status reduce_scatter(const std::vector<Route>& routes,
+                                          std::span<const Place> places);
   // Sums of all elements, in place.
-  [[nodiscard]] ho::Status all_reduce(const std::vector<Route>& routes, const Place& place);
+  [[nodiscard]] ho::Status all_reduce(const std::vector<Route>& routes,
+                                      std::span<const Place> places);
   // Sums of a few numbers, in place.
   [[nodiscard]] ho::Status all_reduce(ho_comm* comm, double* values, size_t count);
 
@@ -72,18 +78,24 @@ class Transfer {
     const Route* route = nullptr;
     ho_request* request = nullptr;
     ho_op_report report = HO_OP_REPORT_INIT;
-    Buffer packed;
-    Place target{nullptr, ho::DType::kFloat32};
+    Buffer reordered;             // what `packed` is in, if it is not in pack_
+    std::byte* packed = nullptr;  // the message; nullptr: it is the target itself
+    std::vector<Place> targets;
     bool whole = false;  // unpack all parts, not only this rank's own
   };
   [[nodiscard]] ho_call_options call_options(ho::DType dtype) const;
-  [[nodiscard]] Leg& new_leg(const Route* route, const Place& target, bool whole);
+  [[nodiscard]] Leg& new_leg(const Route* route, std::span<const Place> targets, bool whole);
+  // Where a leg's packed message is put together.
+  [[nodiscard]] ho::Result<std::byte*> room_for(Leg& leg, uint64_t bytes);
   // The bytes of a set in the order of its ranks: in the buffer itself, or packed.
-  [[nodiscard]] ho::Result<std::byte*> in_order(Leg& leg, const Place& source, bool all_parts);
+  [[nodiscard]] ho::Result<std::byte*> in_order(Leg& leg,
+                                                std::span<const Place> sources,
+                                                bool all_parts);
   void unpack(const Leg& leg);
 
   Ledger& ledger_;
   TransferOptions options_;
+  std::byte* pack_;  // what is left of it
   std::vector<std::unique_ptr<Leg>> legs_;
   SentBytes sent_;
 };

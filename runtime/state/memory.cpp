@@ -54,7 +54,7 @@ std::string_view to_string(Purpose purpose) {
     case Purpose::kScratch:
       break;
   }
-  return "reordering";
+  return "packing and reordering";
 }
 
 uint64_t MemoryUse::total() const {

@@ -43,7 +43,7 @@ enum class Purpose : uint8_t {
   kOptimizer,   // masters and the rule's own arrays
   kGathered,    // whole units for the time of their computation
   kOutput,      // gradients on their way into a reduction
-  kScratch,     // reordering, with unequal groups
+  kScratch,     // messages of buckets; reordering, with unequal groups
 };
 inline constexpr size_t kPurposeCount = 6;
 [[nodiscard]] std::string_view to_string(Purpose purpose);

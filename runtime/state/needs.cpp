@@ -27,6 +27,12 @@ uint32_t output_buffers_of(const StateShape& shape) {
   return shape.sum_dtype == shape.gradient_dtype ? 0 : 1;
 }
 
+uint64_t output_elements_of(const StateShape& shape, const std::vector<UnitLayout>& layouts) {
+  const uint64_t unit = largest_trained(layouts);
+  const bool splits = shape.strategy.gradients != Scope::kReplicated;
+  return splits ? std::max(unit, shape.merged_elements) : unit;
+}
+
 MemoryUse needed(const StateShape& shape,
                  const std::vector<UnitLayout>& layouts,
                  ho::GlobalRank rank) {
@@ -46,7 +52,8 @@ MemoryUse needed(const StateShape& shape,
   uint64_t gathered = strategy.parameters == Scope::kReplicated ? 0 : largest_trained(layouts);
   gathered += shape.frozen == Scope::kReplicated ? 0 : largest_frozen(layouts);
   use[Purpose::kGathered] = gathered * parameter * shape.gathered_buffers;
-  use[Purpose::kOutput] = largest_trained(layouts) * gradient * output_buffers_of(shape);
+  use[Purpose::kOutput] = output_elements_of(shape, layouts) * gradient * output_buffers_of(shape);
+  use[Purpose::kScratch] = shape.merged_elements * gradient * shape.pack_buffers;
   return use;
 }
 

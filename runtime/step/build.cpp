@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "step/buckets.hpp"
 #include "step/step_plan.hpp"
 
 namespace paro {
@@ -18,9 +19,11 @@ Domain gather_domain(Scope from, Scope to) {
 class Builder {
  public:
   explicit Builder(const StepShape& shape)
-      : plan_{shape, {}}, units_(static_cast<uint32_t>(shape.units.size())) {
+      : plan_{shape, {}},
+        units_(static_cast<uint32_t>(shape.units.size())),
+        buckets_(buckets_of(shape.units, shape.bucket_elements)) {
     first_use_.resize(units_);
-    gradients_.resize(units_);
+    gradients_.resize(buckets_.size());
     ready_.resize(units_);
   }
 
@@ -29,6 +32,7 @@ class Builder {
       for (uint32_t u = 0; u < units_; ++u) {
         forward(u, k);
       }
+      bucket_ = 0;
       for (uint32_t u = units_; u-- > 0;) {
         backward(u, k);
       }
@@ -88,52 +92,79 @@ class Builder {
 
   void backward(uint32_t unit, uint32_t micro_batch) {
     const bool trained = shape().units[unit].trained > 0;
-    const bool reduces = trained && strategy().gradients != Scope::kReplicated;
+    const bool splits = trained && strategy().gradients != Scope::kReplicated;
     Action action{Act::kBackward, Phase::kBackward, Channel::kCompute, unit, micro_batch};
     action.after = gather(unit, micro_batch, Phase::kBackward);
-    if (reduces && reductions_.size() >= kGradientBuffers) {
+    if (splits && unit == buckets_[bucket_].front() && reductions_.size() >= kGradientBuffers) {
       action.after.push_back(reductions_[reductions_.size() - kGradientBuffers]);
     }
-    ActionId last = add(action);
+    const ActionId last = add(action);
     slots_.push_back(last);
-    if (reduces) {
-      const Scope to = strategy().gradients;
-      last =
-          reduce({Act::kReduceScatter, Phase::kBackward, Channel::kReductions, unit, micro_batch},
-                 to == Scope::kGroup ? Domain::kIntra : Domain::kWorld,
-                 Scope::kReplicated,
-                 to,
-                 last);
-      if (micro_batch > 0) {  // sums are added to one after the other
-        plan_.actions[last].after.push_back(gradients_[unit]);
-      }
-      gradients_[unit] = last;
-      reductions_.push_back(last);
-    }
-    if (trained && micro_batch + 1 == shape().micro_batches) {
-      gradients_[unit] = sync_g(unit, micro_batch, last);
+    if (trained && unit == buckets_[bucket_].back()) {
+      reduce_bucket(micro_batch, last);
+      ++bucket_;
     }
   }
 
-  ActionId reduce(Action action, Domain domain, Scope from, Scope to, ActionId after) {
+  // The current bucket's, whose last backward is `last`.
+  void reduce_bucket(uint32_t micro_batch, ActionId last) {
+    ActionId& gradients = gradients_[bucket_];
+    if (const Scope to = strategy().gradients; to != Scope::kReplicated) {
+      last = reduce(Act::kReduceScatter,
+                    Phase::kBackward,
+                    micro_batch,
+                    to == Scope::kGroup ? Domain::kIntra : Domain::kWorld,
+                    Scope::kReplicated,
+                    to,
+                    last);
+      if (micro_batch > 0) {  // sums are added to one after the other
+        wait_for(plan_.actions[last], gradients);
+      }
+      gradients = last;
+      reductions_.push_back(last);
+    }
+    if (micro_batch + 1 == shape().micro_batches) {
+      gradients = sync_g(micro_batch, last);
+    }
+  }
+
+  static void wait_for(Action& action, ActionId earlier) {
+    if (std::find(action.after.begin(), action.after.end(), earlier) == action.after.end()) {
+      action.after.push_back(earlier);
+    }
+  }
+
+  ActionId reduce(Act act,
+                  Phase phase,
+                  uint32_t micro_batch,
+                  Domain domain,
+                  Scope from,
+                  Scope to,
+                  ActionId after) {
+    const Bucket& bucket = buckets_[bucket_];
+    Action action{act, phase, Channel::kReductions, bucket.front(), micro_batch};
+    action.merged.assign(bucket.begin() + 1, bucket.end());
     action.domain = domain;
     action.content = Content::kGradients;
     action.from = from;
     action.to = to;
     action.after = {after};
-    return add(action);
+    if (!is_merged(action)) {
+      return add(action);
+    }
+    if (packs_.size() >= kPackBuffers) {
+      wait_for(action, packs_[packs_.size() - kPackBuffers]);
+    }
+    packs_.push_back(add(action));
+    return packs_.back();
   }
 
-  // The last action that a unit's gradients wait for.
-  ActionId sync_g(uint32_t unit, uint32_t micro_batch, ActionId last) {
+  // The last action that the current bucket's gradients wait for.
+  ActionId sync_g(uint32_t micro_batch, ActionId last) {
     const Scope from = strategy().gradients;
     const Scope to = strategy().optimizer;
     const auto sync = [&](Act act, Domain domain, Scope source, Scope target) {
-      last = reduce({act, Phase::kSyncG, Channel::kReductions, unit, micro_batch},
-                    domain,
-                    source,
-                    target,
-                    last);
+      last = reduce(act, Phase::kSyncG, micro_batch, domain, source, target, last);
     };
     if (from == Scope::kReplicated && to == Scope::kReplicated) {
       sync(Act::kAllReduce, Domain::kWorld, from, to);
@@ -154,11 +185,7 @@ class Builder {
     const uint32_t last_micro_batch = shape().micro_batches - 1;
     Action agree{Act::kAgree, Phase::kSyncG, Channel::kReductions, 0, last_micro_batch};
     agree.content = Content::kNorm;
-    for (uint32_t u = units_; u-- > 0;) {
-      if (shape().units[u].trained > 0) {
-        agree.after.push_back(gradients_[u]);
-      }
-    }
+    agree.after = gradients_;
     const ActionId agreed = add(agree);
     for (uint32_t u = 0; u < units_; ++u) {
       if (shape().units[u].trained > 0) {
@@ -194,11 +221,14 @@ class Builder {
 
   StepPlan plan_;
   uint32_t units_;
+  std::vector<Bucket> buckets_;
+  size_t bucket_ = 0;  // that the next backward of a trained unit belongs to
   std::vector<ActionId> slots_;
   std::vector<ActionId> reductions_;              // of micro-batches, in order
+  std::vector<ActionId> packs_;                   // merged reductions, in order
   std::vector<std::vector<ActionId>> first_use_;  // of parameters, by unit
   std::vector<ActionId> first_in_buffer_;         // gathers that the previous step's end frees
-  std::vector<ActionId> gradients_;               // by unit: what ends its sync-g
+  std::vector<ActionId> gradients_;               // by bucket: what ends its sync-g
   std::vector<ActionId> ready_;                   // by unit: what ends its update
 };
 

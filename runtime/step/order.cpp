@@ -14,6 +14,7 @@ enum class Store : uint8_t {
   kGatheredFrozen,
   kSum,
   kBackwardOutput,
+  kPack,
   kMaster,
 };
 using Buffer = std::pair<Store, uint32_t>;
@@ -37,19 +38,26 @@ class Orders {
 
   [[nodiscard]] ho::Status check() {
     for (size_t step = 0; step < 2; ++step) {
-      uint32_t slot = 0;
-      uint32_t backward = 0;
+      Over over;
       for (size_t id = 0; id < count_; ++id) {
-        HORING_TRY(access(step * count_ + id, slot, backward));
+        HORING_TRY(access(step * count_ + id, over));
         const Action& action = plan_.actions[id];
-        slot += action.act == Act::kForward || action.act == Act::kBackward ? 1U : 0U;
-        backward += is_reduction(action) ? 1U : 0U;
+        over.slots += action.act == Act::kForward || action.act == Act::kBackward ? 1U : 0U;
+        over.reductions += is_reduction(action) ? 1U : 0U;
+        over.merged += is_merged(action) ? 1U : 0U;
       }
     }
     return {};
   }
 
  private:
+  // How much of a step is over in list order: what numbers its buffers.
+  struct Over {
+    uint32_t slots = 0;       // of computation
+    uint32_t reductions = 0;  // of micro-batches
+    uint32_t merged = 0;      // reductions
+  };
+
   [[nodiscard]] bool is_reduction(const Action& action) const {
     return action.content == Content::kGradients && action.phase == Phase::kBackward &&
            action.act == Act::kReduceScatter;
@@ -107,14 +115,27 @@ class Orders {
     return {};
   }
 
-  // `slot` and `backward`: compute slots and reductions of this step that are over in list order.
-  [[nodiscard]] ho::Status access(size_t node, uint32_t slot, uint32_t backward) {
+  [[nodiscard]] ho::Status reduce(size_t node, const Buffer& output, const Over& over) {
+    const Action& action = plan_.actions[node % count_];
+    if (is_reduction(action)) {
+      HORING_TRY(touch(node, output, false));
+    }
+    if (is_merged(action)) {
+      HORING_TRY(touch(node, {Store::kPack, over.merged % kPackBuffers}, true));
+    }
+    for (const uint32_t unit : units_of(action)) {
+      HORING_TRY(touch(node, {Store::kSum, unit}, true));
+    }
+    return {};
+  }
+
+  [[nodiscard]] ho::Status access(size_t node, const Over& over) {
     const StepShape& shape = plan_.shape;
     const Action& action = plan_.actions[node % count_];
-    const uint32_t gather_buffer = slot % (shape.prefetch + 1);
+    const uint32_t gather_buffer = over.slots % (shape.prefetch + 1);
     const Buffer gathered{Store::kGathered, gather_buffer};
     const Buffer gathered_frozen{Store::kGatheredFrozen, gather_buffer};
-    const Buffer output{Store::kBackwardOutput, backward % kGradientBuffers};
+    const Buffer output{Store::kBackwardOutput, over.reductions % kGradientBuffers};
     const Buffer parameters{Store::kParameters, action.unit};
     const Buffer sum{Store::kSum, action.unit};
     switch (action.act) {
@@ -141,10 +162,7 @@ class Orders {
         return touch(node, gathered, true);
       case Act::kReduceScatter:
       case Act::kAllReduce:
-        if (is_reduction(action)) {
-          HORING_TRY(touch(node, output, false));
-        }
-        return touch(node, sum, true);
+        return reduce(node, output, over);
       case Act::kAgree:
         for (uint32_t u = 0; u < shape.units.size(); ++u) {
           HORING_TRY(touch(node, {Store::kSum, u}, false));

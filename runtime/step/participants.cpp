@@ -11,8 +11,10 @@ using ho::GroupIndex;
 
 }  // namespace
 
-const Partition& partition_of(const std::vector<UnitLayout>& layouts, const Action& action) {
-  const UnitLayout& layout = layouts.at(action.unit);
+const Partition& partition_of(const std::vector<UnitLayout>& layouts,
+                              const Action& action,
+                              uint32_t unit) {
+  const UnitLayout& layout = layouts.at(unit);
   return action.content == Content::kFrozen ? layout.frozen : layout.trained;
 }
 

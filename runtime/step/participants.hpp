@@ -17,9 +17,11 @@ struct Participants {
   std::vector<uint64_t> parts;  // by member: elements that are its own
 };
 
-// The partition of what a collective moves; not for kAgree, which moves no state.
+// The partition of what a collective moves of one of its units; not for kAgree, which moves no
+// state.
 [[nodiscard]] const Partition& partition_of(const std::vector<UnitLayout>& layouts,
-                                            const Action& action);
+                                            const Action& action,
+                                            uint32_t unit);
 
 // All ranks by where their group part begins, then by group: with equal groups the order of their
 // world parts. With unequal groups a rank may own several parts, and no order is theirs.

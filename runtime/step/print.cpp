@@ -11,7 +11,28 @@ std::string list(std::string_view title, const std::vector<ActionId>& ids) {
   return text;
 }
 
+// "unit 3 (head)", "units 3,2,1 (head to embedding)"
+std::string names(const StepPlan& plan, const Action& action) {
+  const auto& units = plan.shape.units;
+  std::string text = (is_merged(action) ? "units " : "unit ") + std::to_string(action.unit);
+  for (const uint32_t unit : action.merged) {
+    text += "," + std::to_string(unit);
+  }
+  text += " (" + units[action.unit].name;
+  return text + (is_merged(action) ? " to " + units[action.merged.back()].name : "") + ")";
+}
+
 }  // namespace
+
+bool is_merged(const Action& action) {
+  return !action.merged.empty();
+}
+
+std::vector<uint32_t> units_of(const Action& action) {
+  std::vector<uint32_t> units{action.unit};
+  units.insert(units.end(), action.merged.begin(), action.merged.end());
+  return units;
+}
 
 bool moves_parts_of_world(const Action& action) {
   return action.domain == Domain::kWorld &&
@@ -108,7 +129,7 @@ std::string describe(const StepPlan& plan, const Action& action) {
     text += " " + std::string(to_string(action.content)) + " " + letter(action.from) + "->" +
             letter(action.to) + " " + std::string(to_string(action.domain));
   }
-  text += ", unit " + std::to_string(action.unit) + " (" + plan.shape.units[action.unit].name + ")";
+  text += ", " + names(plan, action);
   switch (action.phase) {
     case Phase::kForward:
     case Phase::kBackward:
@@ -124,10 +145,14 @@ std::string describe(const StepPlan& plan, const Action& action) {
 }
 
 std::string print(const StepPlan& plan) {
-  std::string text = letters(plan.shape.strategy) + ": " + std::to_string(plan.shape.units.size()) +
-                     " units, " + std::to_string(plan.shape.micro_batches) +
-                     " micro-batches, prefetch " + std::to_string(plan.shape.prefetch) + ", " +
-                     std::to_string(plan.actions.size()) + " actions\n";
+  std::string text =
+      letters(plan.shape.strategy) + ": " + std::to_string(plan.shape.units.size()) + " units, " +
+      std::to_string(plan.shape.micro_batches) + " micro-batches, prefetch " +
+      std::to_string(plan.shape.prefetch) + ", " +
+      (plan.shape.bucket_elements > 0
+           ? "buckets of " + std::to_string(plan.shape.bucket_elements) + " elements, "
+           : "") +
+      std::to_string(plan.actions.size()) + " actions\n";
   for (size_t id = 0; id < plan.actions.size(); ++id) {
     const Action& action = plan.actions[id];
     text += std::to_string(id) + " [" + std::string(to_string(action.channel)) + "] " +

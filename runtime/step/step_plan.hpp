@@ -15,6 +15,11 @@
 // backward waits for the reduction kGradientBuffers before it. The first of two gathers, that of
 // the forward pass, is not kept for the backward pass.
 //
+// Small units that follow one another form a bucket: their gradients share each of their
+// collectives, which start when the last of them has ended its backward. A message has each rank's
+// elements of all units together, so it is put together in one of kPackBuffers buffers; a merged
+// reduction waits for the one kPackBuffers before it.
+//
 // After the last micro-batch: sync-g brings each unit's gradients from their scope to the
 // optimizer's as soon as its last backward has ended; the ranks agree on the gradients' norm and on
 // whether all of it is finite; the optimizer updates its shards; sync-p brings parameters back to
@@ -65,6 +70,7 @@ struct Action {
   Channel channel = Channel::kCompute;
   uint32_t unit = 0;  // unused by kAgree
   uint32_t micro_batch = 0;
+  std::vector<uint32_t> merged{};  // of reductions: the bucket's units after `unit`
   // Of collectives:
   Domain domain = Domain::kWorld;
   Content content = Content::kParameters;
@@ -80,9 +86,11 @@ struct StepShape {
   std::vector<UnitShape> units;
   uint32_t micro_batches = 1;
   uint32_t prefetch = 1;
+  uint64_t bucket_elements = 0;  // at most, of several units' gradients together; 0: no buckets
 };
 
 inline constexpr uint32_t kGradientBuffers = 2;
+inline constexpr uint32_t kPackBuffers = 2;
 
 struct StepPlan {
   StepShape shape;
@@ -93,6 +101,10 @@ struct StepPlan {
 [[nodiscard]] ho::Result<StepPlan> build_step_plan(const StepShape& shape);
 
 [[nodiscard]] bool is_collective(Act act);
+// Of several units' gradients.
+[[nodiscard]] bool is_merged(const Action& action);
+// `unit`, then those merged with it.
+[[nodiscard]] std::vector<uint32_t> units_of(const Action& action);
 // What every rank of the world has a part of its own in.
 [[nodiscard]] bool moves_parts_of_world(const Action& action);
 [[nodiscard]] std::string_view to_string(Act act);
@@ -101,7 +113,8 @@ struct StepPlan {
 [[nodiscard]] std::string_view to_string(Phase phase);
 [[nodiscard]] std::string_view to_string(Channel channel);
 
-// "reduce_scatter gradients N->I intra, unit 3 (head), backward of micro-batch 1"
+// "reduce_scatter gradients N->I intra, unit 3 (head), backward of micro-batch 1"; a bucket's are
+// "units 3,2,1 (head to embedding)"
 [[nodiscard]] std::string describe(const StepPlan& plan, const Action& action);
 // One line per action, with what it comes after.
 [[nodiscard]] std::string print(const StepPlan& plan);

@@ -75,11 +75,13 @@ StepTraffic::StepTraffic(const StepPlan& plan,
     }
     const uint64_t element =
         action.content == Content::kGradients ? bytes.gradient : bytes.parameter;
-    for (const Participants& set :
-         participants(partition_of(layouts, action), groups, action.domain)) {
-      by_action_[id] += of_set(set, nodes, set.range.count() * element, trees);
-      if (action.act == Act::kReduceScatter) {
-        by_action_[id].intra_bytes += without_rail(set, nodes) * element;
+    for (const uint32_t unit : units_of(action)) {
+      for (const Participants& set :
+           participants(partition_of(layouts, action, unit), groups, action.domain)) {
+        by_action_[id] += of_set(set, nodes, set.range.count() * element, trees);
+        if (action.act == Act::kReduceScatter) {
+          by_action_[id].intra_bytes += without_rail(set, nodes) * element;
+        }
       }
     }
   }

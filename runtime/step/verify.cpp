@@ -171,13 +171,14 @@ class Run {
     return {};
   }
 
-  // Runs `body` on each set of an action's and each atom in it.
+  // Runs `body` on each set of an action's for a unit of its, and each atom in it.
   template <typename Body>
   [[nodiscard]] ho::Status for_each_atom(const Action& action,
+                                         uint32_t unit,
                                          const Symbols& symbols,
                                          const Body& body) const {
     for (const Participants& set :
-         participants(partition_of(layouts_, action), groups_, action.domain)) {
+         participants(partition_of(layouts_, action, unit), groups_, action.domain)) {
       for (size_t a = 0; a < symbols.count(); ++a) {
         if (symbols.inside(a, set.range)) {
           HORING_TRY(body(set.members, a));
@@ -191,7 +192,7 @@ class Run {
     Symbols& symbols = (action.content == Content::kFrozen ? frozen_ : trained_)[action.unit];
     auto& into = action.phase == Phase::kSyncP ? symbols.stored : symbols.gathered;
     const auto before = symbols.stored;
-    return for_each_atom(action, symbols, [&](const auto& members, size_t a) -> ho::Status {
+    const auto move = [&](const auto& members, size_t a) -> ho::Status {
       const auto source = std::find_if(members.begin(), members.end(), [&](GlobalRank q) {
         return symbols.owns(action.from, q.value(), a);
       });
@@ -204,15 +205,27 @@ class Run {
         }
       }
       return {};
-    });
+    };
+    return for_each_atom(action, action.unit, symbols, move);
   }
 
   [[nodiscard]] ho::Status reduce(const Action& action) {
-    Symbols& symbols = trained_[action.unit];
+    std::vector<uint32_t> units = units_of(action);
+    for (const uint32_t unit : units) {
+      HORING_TRY(reduce(action, unit));
+    }
+    std::sort(units.begin(), units.end());
+    const auto twice = std::adjacent_find(units.begin(), units.end());
+    return twice == units.end() ? ho::Status()
+                                : wrong("unit " + std::to_string(*twice) + " is in it twice");
+  }
+
+  [[nodiscard]] ho::Status reduce(const Action& action, uint32_t unit) {
+    Symbols& symbols = trained_[unit];
     auto& read = action.phase == Phase::kBackward ? symbols.output : symbols.sums;
     const auto before = read;
     read.assign(symbols.ranks(), std::vector<Shares>(symbols.count()));
-    return for_each_atom(action, symbols, [&](const auto& members, size_t a) -> ho::Status {
+    const auto sum_up = [&](const auto& members, size_t a) -> ho::Status {
       Shares sum;
       for (const GlobalRank rank : members) {
         if (!symbols.owns(action.from, rank.value(), a)) {
@@ -226,7 +239,8 @@ class Run {
         }
       }
       return {};
-    });
+    };
+    return for_each_atom(action, unit, symbols, sum_up);
   }
 
   // Each rank adds the squares of its world parts.

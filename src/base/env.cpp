@@ -26,12 +26,13 @@ constexpr std::array kAll{
     kRailPaceMbit,     kShmRingBytes,
     kShmSingleCopy,    kSpinUs,
     kProgressCpu,      kTrace,
-    kTuningFile,       kTunerNicMbps,
-    kTunerRailMbps,    kTunerIntraMbps,
-    kTunerHopUs,       kNetForward,
-    kCollNetHost,      kEmulation,
-    kEmulatedRails,    kRailRateMbit,
-    kPaceFd,           kCluster,
+    kTuningFile,       kTunerNics,
+    kTunerNicMbps,     kTunerRailMbps,
+    kTunerIntraMbps,   kTunerHopUs,
+    kNetForward,       kCollNetHost,
+    kEmulation,        kEmulatedRails,
+    kRailRateMbit,     kPaceFd,
+    kCluster,
 };
 
 Status bad_value(const Variable& variable, std::string_view value, std::string_view takes) {

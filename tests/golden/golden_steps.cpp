@@ -1,6 +1,6 @@
 // Compares printed step plans with the committed ones, so that a change of any step is seen and
 // meant.
-//   golden_steps DIR            compare with DIR/step.*.txt
+//   golden_steps DIR            compare with DIR/step.*.txt, of which step.buckets.* have buckets
 //   golden_steps --update DIR   write them (tests/golden/update)
 #include <cstdio>
 #include <string>
@@ -15,6 +15,8 @@ using namespace paro;
 namespace {
 
 constexpr const char* kGroups[] = {"1x4", "4x1", "2x2", "2x4", "4x2", "3+1", "1+1+2"};
+// One that all-reduces, one that reduces in two steps, and those whose parameters are split too.
+constexpr const char* kBucketed[] = {"NNN", "NIG", "III", "IGG"};
 constexpr Phase kPhases[] = {Phase::kForward, Phase::kBackward, Phase::kSyncG, Phase::kSyncP};
 
 ho::Result<std::string> bytes_on(const StepPlan& plan, const char* text) {
@@ -31,13 +33,32 @@ ho::Result<std::string> bytes_on(const StepPlan& plan, const char* text) {
   return line;
 }
 
-ho::Result<std::string> golden(const Strategy& strategy) {
-  // A unit with frozen parameters, and one with a prime number of them.
-  const StepShape shape{strategy,
-                        strategy.parameters,
-                        {{"embedding", 64, 0}, {"block", 97, 31}, {"head", 48, 0}},
-                        2,
-                        1};
+// A unit with frozen parameters, and one with a prime number of them.
+StepShape without_buckets(const Strategy& strategy) {
+  return {strategy,
+          strategy.parameters,
+          {{"embedding", 64, 0}, {"block", 97, 31}, {"head", 48, 0}},
+          2,
+          1};
+}
+
+// Buckets of two units, of one, and of three with one between them that has no gradient.
+StepShape with_buckets(const Strategy& strategy) {
+  return {strategy,
+          strategy.parameters,
+          {{"embedding", 64, 0},
+           {"block 0", 24, 0},
+           {"adapter", 0, 31},
+           {"block 1", 12, 0},
+           {"large", 97, 0},
+           {"gain", 1, 0},
+           {"head", 48, 0}},
+          2,
+          1,
+          100};
+}
+
+ho::Result<std::string> golden(const StepShape& shape) {
   HORING_ASSIGN(const StepPlan plan, build_step_plan(shape));
   std::string text = print(plan);
   for (const char* groups : kGroups) {
@@ -45,6 +66,16 @@ ho::Result<std::string> golden(const Strategy& strategy) {
     text += line;
   }
   return text;
+}
+
+// Whether the file is as it should be.
+bool keep(bool update, const std::string& path, const StepShape& shape) {
+  const auto text = golden(shape);
+  if (!text.ok()) {
+    std::fprintf(stderr, "%s: %s\n", path.c_str(), text.status().to_string().c_str());
+    return false;
+  }
+  return ho::test::keep_or_compare(update, path, *text);
 }
 
 }  // namespace
@@ -58,14 +89,12 @@ int main(int argc, char** argv) {
   const std::string directory = argv[argc - 1];
   int failures = 0;
   for (const Strategy& strategy : all_strategies()) {
-    const auto text = golden(strategy);
     const std::string path = directory + "/step." + letters(strategy) + ".txt";
-    if (!text.ok()) {
-      std::fprintf(stderr, "%s: %s\n", path.c_str(), text.status().to_string().c_str());
-      ++failures;
-    } else {
-      failures += ho::test::keep_or_compare(update, path, *text) ? 0 : 1;
-    }
+    failures += keep(update, path, without_buckets(strategy)) ? 0 : 1;
+  }
+  for (const char* triple : kBucketed) {
+    const std::string path = directory + "/step.buckets." + triple + ".txt";
+    failures += keep(update, path, with_buckets(parse_strategy(triple).value())) ? 0 : 1;
   }
   if (failures > 0 && !update) {
     std::fprintf(stderr, "if the change is meant: tests/golden/update, then look at git diff\n");

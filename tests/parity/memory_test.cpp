@@ -1,4 +1,5 @@
 // What a runner keeps its sums in, what it takes and what it does when there is no more.
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -45,8 +46,9 @@ T must(ho::Result<T> result) {
   return std::move(result).value();
 }
 
-RunnerConfig config_for(const Strategy& strategy) {
+RunnerConfig config_for(const Strategy& strategy, uint64_t bucket_bytes = 0) {
   RunnerConfig config;
+  config.bucket_bytes = bucket_bytes;
   config.strategy = strategy;
   config.frozen = strategy.parameters;
   config.units = {{"a", 37, 0}, {"b", 8, 5}};
@@ -78,6 +80,34 @@ void compute(StepRunner& runner, float value) {
   }
 }
 
+void check_prediction(ho_comm* comm, const Strategy& strategy, uint64_t bucket_bytes) {
+  const ho::GroupMap groups = must(nodes_of(comm));
+  HostMemory memory;
+  RunnerConfig config = config_for(strategy, bucket_bytes);
+  const auto runner = must(StepRunner::create(comm, groups, config, memory));
+  const bool merges =
+      std::any_of(runner->plan().actions.begin(), runner->plan().actions.end(), is_merged);
+  expect(merges == (bucket_bytes > 0), letters(strategy) + " has buckets where they are asked for");
+  compute(*runner, 1);
+  expect(must(runner->step()).applied, "applies");
+  expect(runner->synchronize());
+  const MemoryUse predicted = runner->predicted();
+  expect(runner->ledger().peak().total() <= predicted.total(),
+         letters(strategy) + " predicts the peak");
+  expect(groups.to_string() != "2x2" ||
+             runner->ledger().now()[Purpose::kScratch] == predicted[Purpose::kScratch],
+         letters(strategy) + " predicts what equal groups pack in");
+  uint64_t most = predicted.total();
+  ho::test::must(
+      ho_all_reduce(comm, &most, &most, 1, HO_UINT64, HO_MAX, nullptr, nullptr, nullptr));
+  config.budget_bytes = most;
+  expect(StepRunner::create(comm, groups, config, memory).status());
+  config.budget_bytes = most - 1;
+  const auto refused = StepRunner::create(comm, groups, config, memory);
+  expect(refused.status().code() == ho::StatusCode::kOutOfMemory,
+         letters(strategy) + " refuses a byte less");
+}
+
 }  // namespace
 
 TEST_CASE("many small gradients of 16 bits are not lost in their sum", "[memory]") {
@@ -107,29 +137,14 @@ TEST_CASE("many small gradients of 16 bits are not lost in their sum", "[memory]
   }
 }
 
-TEST_CASE("what unequal groups reorder is in the prediction and in the budget", "[memory]") {
-  for (const char* nodes : {"3+1", "1+1+2"}) {
-    for (const Strategy& strategy : all_strategies()) {
-      require_job({nodes}, [&](ho_comm* comm) {
-        const ho::GroupMap groups = must(nodes_of(comm));
-        HostMemory memory;
-        const auto runner = must(StepRunner::create(comm, groups, config_for(strategy), memory));
-        compute(*runner, 1);
-        expect(must(runner->step()).applied, "applies");
-        expect(runner->synchronize());
-        const uint64_t predicted = runner->predicted().total();
-        expect(runner->ledger().peak().total() <= predicted, "predicts the peak");
-        uint64_t most = predicted;
-        ho::test::must(
-            ho_all_reduce(comm, &most, &most, 1, HO_UINT64, HO_MAX, nullptr, nullptr, nullptr));
-        RunnerConfig config = config_for(strategy);
-        config.budget_bytes = most;
-        expect(StepRunner::create(comm, groups, config, memory).status());
-        config.budget_bytes = most - 1;
-        const auto refused = StepRunner::create(comm, groups, config, memory);
-        expect(refused.status().code() == ho::StatusCode::kOutOfMemory, "refuses a byte less");
-      });
-    }
+TEST_CASE("what is packed and reordered is in the prediction and in the budget", "[memory]") {
+  for (const char* nodes : {"2x2", "3+1", "1+1+2"}) {
+    require_job({nodes}, [&](ho_comm* comm) {
+      for (const Strategy& strategy : all_strategies()) {
+        check_prediction(comm, strategy, 0);
+        check_prediction(comm, strategy, 1024);
+      }
+    });
   }
 }
 

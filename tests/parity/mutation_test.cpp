@@ -17,7 +17,9 @@ struct Planted {
 };
 
 toy::Training training_of(const char* triple, Mistake mistake) {
-  toy::Training training = hard_training(parse_strategy(triple).value(), 2);
+  const Strategy strategy = parse_strategy(triple).value();
+  toy::Training training = mistake == Mistake::kForgetUnitOfBucket ? bucketed_training(strategy, 2)
+                                                                   : hard_training(strategy, 2);
   training.steps = 12;  // the overflow is in step 7
   training.runner.timeout_ms = 5000;
   training.runner.mistake = mistake;
@@ -27,12 +29,12 @@ toy::Training training_of(const char* triple, Mistake mistake) {
 void expect_caught(const Planted& planted) {
   for (const char* triple : planted.strategies) {
     INFO(triple << " on " << planted.groups);
-    const auto right =
-        complaints(planted.groups, {training_of(triple, Mistake::kNone)}, kFloat32Tolerance);
-    CHECK(right.front() == "");
-    const auto wrong =
-        complaints(planted.groups, {training_of(triple, planted.mistake)}, kFloat32Tolerance);
+    toy::Training training = training_of(triple, planted.mistake);
+    const auto wrong = complaints(planted.groups, {training}, kFloat32Tolerance);
     CHECK(wrong.front() != "");
+    training.runner.mistake = Mistake::kNone;
+    const auto right = complaints(planted.groups, {training}, kFloat32Tolerance);
+    CHECK(right.front() == "");
   }
 }
 
@@ -59,4 +61,8 @@ TEST_CASE("an overflow flag that stays in the group is caught") {
 TEST_CASE("accumulation that overwrites is caught") {
   expect_caught(
       {Mistake::kOverwriteAccumulation, "2x2", {"NNN", "NII", "III", "IIG", "GNG", "GGG"}});
+}
+
+TEST_CASE("a unit that is not in its bucket's messages is caught") {
+  expect_caught({Mistake::kForgetUnitOfBucket, "2x2", {"NNN", "NNG", "NIG", "III", "IIG", "GGG"}});
 }

@@ -78,7 +78,8 @@ std::string wrong_memory(const StepRunner& runner) {
 std::string name_of(const Training& training) {
   const RunnerConfig& runner = training.runner;
   return letters(runner.strategy) + ", " + std::to_string(runner.micro_batches) +
-         " micro-batches, parameters " + std::string(ho::to_string(runner.parameter_dtype));
+         " micro-batches, parameters " + std::string(ho::to_string(runner.parameter_dtype)) +
+         ", buckets of " + std::to_string(runner.bucket_bytes) + " bytes";
 }
 
 std::string difference(const Outcome& sharded, const Outcome& alone, const Tolerance& tolerance) {
@@ -147,6 +148,7 @@ Training hard_training(const Strategy& strategy, uint32_t micro_batches) {
   training.runner.frozen = strategy.parameters;
   training.runner.micro_batches = micro_batches;
   training.runner.alignment = 4;
+  training.runner.bucket_bytes = 0;
   training.runner.max_norm = 0.5;
   training.runner.loss_scale.scaling = Scaling::kNone;
   if (micro_batches == 1) {
@@ -154,6 +156,15 @@ Training hard_training(const Strategy& strategy, uint32_t micro_batches) {
   } else {
     training.runner.rule = Sgd{0.1, 0.9, 0.001};
   }
+  return training;
+}
+
+Training bucketed_training(const Strategy& strategy, uint32_t micro_batches) {
+  Training training = hard_training(strategy, micro_batches);
+  training.model.blocks = 3;
+  training.steps = 20;
+  // Head, gain and a block; two blocks; the embedding, if it is trained.
+  training.runner.bucket_bytes = micro_batches == 1 ? 2400 : 3200;
   return training;
 }
 

@@ -35,6 +35,8 @@ inline constexpr Tolerance kBfloat16Tolerance{2e-2, 1e-1, 4e-2};
 
 // Everything at once: a model of uneven units, clipping, a step that overflows.
 [[nodiscard]] toy::Training hard_training(const Strategy& strategy, uint32_t micro_batches);
+// Two units more, which share buckets; 20 steps.
+[[nodiscard]] toy::Training bucketed_training(const Strategy& strategy, uint32_t micro_batches);
 
 // Runs each training on the ranks of a job on `nodes`, states split over `groups` (the nodes where
 // null); the first rank's complaint, by training.
@@ -43,7 +45,7 @@ inline constexpr Tolerance kBfloat16Tolerance{2e-2, 1e-1, 4e-2};
                                                   const Tolerance& tolerance,
                                                   const ho::GroupMap* groups = nullptr);
 
-// "IIG, 4 micro-batches, parameters bfloat16"
+// "IIG, 4 micro-batches, parameters bfloat16, buckets of 0 bytes"
 [[nodiscard]] std::string name_of(const toy::Training& training);
 
 }  // namespace paro::test

@@ -29,6 +29,8 @@ std::vector<toy::Training> hard_trainings() {
   for (const Strategy& strategy : all_strategies()) {
     trainings.push_back(hard_training(strategy, 1));
     trainings.push_back(hard_training(strategy, 4));
+    trainings.push_back(bucketed_training(strategy, 1));
+    trainings.push_back(bucketed_training(strategy, 4));
   }
   return trainings;
 }
@@ -43,6 +45,8 @@ std::vector<toy::Training> in_16_bits(ho::DType dtype) {
     toy::Training training = hard_training(strategy, 2);
     training.runner.parameter_dtype = dtype;
     training.runner.gradient_dtype = dtype;
+    // Every other: head, gain and block; the embedding.
+    training.runner.bucket_bytes = trainings.size() % 2 == 0 ? 1000 : 0;
     if (dtype == ho::DType::kFloat16) {
       training.runner.loss_scale = {Scaling::kDynamic, 1024, 2, 0.5, 10, 1, 65536};
     }
@@ -86,6 +90,20 @@ TEST_CASE("float16 with a dynamic loss scale", "[float16]") {
   check_all("3+1", in_16_bits(ho::DType::kFloat16), kFloat16Tolerance);
 }
 
+TEST_CASE("16-bit states, and frozen parameters over micro-batches, on every shape", "[more]") {
+  std::vector<toy::Training> frozen;
+  for (const Strategy& strategy : all_strategies()) {
+    frozen.push_back(hard_training(strategy, 4));
+    frozen.back().model.freeze_up = true;
+    frozen.back().model.freeze_embedding = true;
+  }
+  for (const char* nodes : {"1x4", "4x1", "2x2", "4x2", "3+1", "1+1+2"}) {
+    check_all(nodes, in_16_bits(ho::DType::kBfloat16), kBfloat16Tolerance);
+    check_all(nodes, in_16_bits(ho::DType::kFloat16), kFloat16Tolerance);
+    check_all(nodes, frozen, kFloat32Tolerance);
+  }
+}
+
 TEST_CASE("groups that are not nodes", "[groups]") {
   const auto rank = [](uint32_t number) { return ho::GlobalRank(number); };
   // Halves of nodes; ranks of both nodes in each group; unequal groups in an order of their own.
@@ -96,6 +114,7 @@ TEST_CASE("groups that are not nodes", "[groups]") {
   std::vector<toy::Training> trainings;
   for (const Strategy& strategy : all_strategies()) {
     trainings.push_back(hard_training(strategy, 2));
+    trainings.push_back(bucketed_training(strategy, 2));
   }
   for (const ho::GroupMap& groups : maps) {
     check_all("2x2", trainings, kFloat32Tolerance, &groups);

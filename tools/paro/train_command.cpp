@@ -17,12 +17,14 @@ toy::Training training_of(const TrainOptions& options, const Strategy& strategy)
   toy::Training training;
   training.steps = options.steps;
   training.samples = 1;
+  training.model.blocks = options.units - kUnitsBesideBlocks;
   training.unit_elements = options.unit_elements;
   training.forward_time = std::chrono::nanoseconds(static_cast<int64_t>(options.forward_ms * 1e6));
   training.runner.strategy = strategy;
   training.runner.frozen = strategy.parameters;
   training.runner.micro_batches = options.accumulation;
   training.runner.prefetch = options.prefetch;
+  training.runner.bucket_bytes = options.bucket_bytes;
   training.runner.parameter_dtype = options.dtype;
   training.runner.gradient_dtype = options.dtype;
   training.runner.budget_bytes = options.budget_bytes;

@@ -9,7 +9,7 @@ namespace paro::tool {
 namespace {
 
 constexpr double kMostForwardMs = 10000;
-constexpr double kMostBudgetBytes = 1e18;
+constexpr double kMostBytes = 1e18;
 
 // Arguments as they were typed, where CLI11 does not understand them itself.
 struct TrainTexts {
@@ -17,6 +17,7 @@ struct TrainTexts {
   std::string dtype = "float32";
   std::string forward_ms = "0";
   std::string budget;
+  std::string bucket;
 };
 
 void declare(CLI::App& app, TrainTexts& texts, TrainOptions& options) {
@@ -28,6 +29,8 @@ void declare(CLI::App& app, TrainTexts& texts, TrainOptions& options) {
       ->check(CLI::Range(0, 3));
   app.add_option("--dtype", texts.dtype, "of parameters and gradients [float32]")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  app.add_option("--units", options.units, "units of the model, all but three of them blocks [5]")
+      ->check(CLI::Range(kUnitsBesideBlocks + 1, 1000U));
   app.add_option("--unit-elements",
                  options.unit_elements,
                  "fill every unit up to so many parameters [0: none]")
@@ -37,6 +40,10 @@ void declare(CLI::App& app, TrainTexts& texts, TrainOptions& options) {
       texts.forward_ms,
       "least time of a unit's forward pass, backward twice that, as on a device; at most "
       "10000 [0]");
+  app.add_option("--bucket-bytes",
+                 texts.bucket,
+                 "reduce gradients of neighbouring units together that have at most so many bytes: "
+                 "256KiB; 0: every unit's alone [1MiB]");
   app.add_option("--budget",
                  texts.budget,
                  "bytes that a rank may hold of states: 64MB, 1GiB; a strategy that needs more is "
@@ -62,11 +69,19 @@ ho::Status understand(const TrainTexts& texts, TrainOptions& options) {
                 parse_number_up_to("--forward-ms", texts.forward_ms, kMostForwardMs));
   if (!texts.budget.empty()) {
     HORING_ASSIGN(const double bytes, parse_size("--budget", texts.budget));
-    if (!(bytes >= 1 && bytes <= kMostBudgetBytes)) {
+    if (!(bytes >= 1 && bytes <= kMostBytes)) {
       return {ho::StatusCode::kInvalidArgument,
               "--budget '" + texts.budget + "': takes 1 byte to 1e18; leave it out for no limit"};
     }
     options.budget_bytes = static_cast<uint64_t>(bytes);
+  }
+  if (!texts.bucket.empty()) {
+    HORING_ASSIGN(const double bytes, parse_size("--bucket-bytes", texts.bucket));
+    if (!(bytes <= kMostBytes)) {
+      return {ho::StatusCode::kInvalidArgument,
+              "--bucket-bytes '" + texts.bucket + "': takes 0 (none) to 1e18 bytes"};
+    }
+    options.bucket_bytes = static_cast<uint64_t>(bytes);
   }
   return {};
 }

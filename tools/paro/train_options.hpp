@@ -7,9 +7,13 @@
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "step/buckets.hpp"
 #include "strategy/strategy.hpp"
 
 namespace paro::tool {
+
+// Embedding, gain, head.
+inline constexpr uint32_t kUnitsBesideBlocks = 3;
 
 struct TrainOptions {
   std::vector<Strategy> strategies;
@@ -18,7 +22,9 @@ struct TrainOptions {
   uint32_t steps = 12;
   uint32_t accumulation = 1;
   uint32_t prefetch = 1;
+  uint32_t units = 5;
   uint64_t unit_elements = 0;
+  uint64_t bucket_bytes = kDefaultBucketBytes;
   double forward_ms = 0;
   uint64_t budget_bytes = 0;  // 0: none
 };

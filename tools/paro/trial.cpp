@@ -103,6 +103,7 @@ double exposed_by_plan(const toy::Training& training,
   request.bytes = {parameter, gradient, 12};
   request.micro_batches = training.runner.micro_batches;
   request.prefetch = training.runner.prefetch;
+  request.bucket_bytes = training.runner.bucket_bytes;
   request.compute_s = 3 * std::chrono::duration<double>(training.forward_time).count() *
                       static_cast<double>(units.size()) * request.micro_batches;
   const auto figures = figures_of(training.runner.strategy, request);

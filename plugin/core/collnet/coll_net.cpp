@@ -150,6 +150,7 @@ Result<std::unique_ptr<CollComm>> CollNet::connect_rail(void* const* handles,
   setup.job_key = settings_.job_key;
   setup.timeout = settings_.timeout;
   setup.piece_bytes = settings_.piece_bytes;
+  setup.alike = settings_.alike ? settings_.alike() : std::string();
   HORING_ASSIGN(auto member,
                 rail::RailMember::connect(setup, all, static_cast<uint32_t>(rank), *listener.rail));
   const uint64_t comm_id = listener.context == nullptr ? 0 : listener.context->comm_id;
@@ -191,6 +192,17 @@ bool CollNet::is_connected(uint64_t comm_id) const {
 bool CollNet::reduces(int32_t dtype, int32_t op) {
   return is_known({dtype, op}) && static_cast<ReduceOp>(op) != ReduceOp::kAvg &&
          reduction_supported(static_cast<DType>(dtype), static_cast<ReduceOp>(op));
+}
+
+bool CollNet::reduces_all() {
+  for (int32_t dtype = 0; dtype < kDTypeCount; ++dtype) {
+    for (int32_t op = 0; op < kReduceOpCount; ++op) {
+      if (static_cast<ReduceOp>(op) != ReduceOp::kAvg && !reduces(dtype, op)) {
+        return false;
+      }
+    }
+  }
+  return true;
 }
 
 Reply CollNet::register_memory(void* comm, void* data, size_t bytes, int32_t kind, void** memory) {

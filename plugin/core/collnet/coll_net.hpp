@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 
 #include "auth/job_key.hpp"
 #include "core/collnet/coll_comm.hpp"
@@ -29,7 +30,8 @@ class CollNet {
     std::shared_ptr<const JobKey> job_key;
     std::chrono::milliseconds timeout{60'000};
     uint64_t piece_bytes = 65536;
-    bool host_memory_wanted = false;  // HORING_COLLNET_HOST
+    bool host_memory_wanted = false;     // HORING_COLLNET_HOST
+    std::function<std::string()> alike;  // gives rail::RailMember::Setup::alike
     // Where a member that uses the device meets the others.
     std::function<Result<SocketAddress>(int32_t device)> meeting_address;
   };
@@ -53,6 +55,8 @@ class CollNet {
   [[nodiscard]] Reply close_comm(void* comm);
   // Both numbers are NCCL's.
   [[nodiscard]] static bool reduces(int32_t dtype, int32_t op);
+  // Every type with every operation that NCCL reduces with.
+  [[nodiscard]] static bool reduces_all();
 
   [[nodiscard]] Reply register_memory(
       void* comm, void* data, size_t bytes, int32_t kind, void** memory);

@@ -182,6 +182,7 @@ TEST_CASE("ranks that differ are refused on every rank") {
       {"groups", [](auto& o) { o.group_size = 4; }},
       {"micro-batches", [](auto& o) { o.micro_batches = 2; }},
       {"prefetch", [](auto& o) { o.prefetch = 2; }},
+      {"bucket_bytes", [](auto& o) { o.bucket_bytes = 0; }},
       {"alignment", [](auto& o) { o.alignment = 8; }},
       {"parameter type", [](auto& o) { o.parameter_dtype = HO_BFLOAT16; }},
       {"gradient type", [](auto& o) { o.gradient_dtype = HO_FLOAT16; }},
@@ -219,6 +220,7 @@ TEST_CASE("a budget that is too small names what would fit") {
     paro_runner* runner = nullptr;
     paro_runner_options options = sgd_options("NNN");
     // With padding 80 trained elements of 12 bytes (parameters, sums, masters), 16 frozen of 4.
+    options.bucket_bytes = 0;
     options.budget_bytes = ho_comm_rank(comm) == 1 ? 900 : 0;
     expect_refusal(paro_runner_create(comm, &options, kUnits, kUnitCount, &runner),
                    HO_OUT_OF_MEMORY,
@@ -231,6 +233,11 @@ TEST_CASE("a budget that is too small names what would fit") {
     expect_refusal(paro_runner_create(comm, &options, kUnits, kUnitCount, &runner),
                    HO_OUT_OF_MEMORY,
                    "none of the 14 strategies fits");
+    // Two messages of both units, whose places are multiples of 32 elements.
+    options.bucket_bytes = 4096;
+    expect_refusal(paro_runner_create(comm, &options, kUnits, kUnitCount, &runner),
+                   HO_OUT_OF_MEMORY,
+                   "strategy NNN needs 1664 bytes");
   });
 }
 

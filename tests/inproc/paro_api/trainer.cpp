@@ -42,6 +42,7 @@ paro_runner_options options_of(const toy::Training& training, std::string& lette
   options.frozen = static_cast<paro_scope>(config.frozen);
   options.micro_batches = config.micro_batches;
   options.prefetch = config.prefetch;
+  options.bucket_bytes = config.bucket_bytes;
   options.alignment = config.alignment;
   options.max_norm = config.max_norm;
   if (const auto* const sgd = std::get_if<Sgd>(&config.rule)) {

@@ -191,6 +191,9 @@ void fails_soon(Member& member) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   expect(!request.ok() || !done.ok(), "an error");
+  const std::string why = (request.ok() ? done.status() : request.status()).message();
+  expect(why.find("rank ") != std::string::npos || why.find("member ") != std::string::npos,
+         "names a member: " + why);
 }
 
 RailJobOptions members(uint32_t count) {
@@ -307,14 +310,36 @@ TEST_CASE("a member whose plugin is another makes all refuse at once") {
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
 }
 
+TEST_CASE("members whose settings differ refuse alike, and say which setting does") {
+  RailJobOptions options = members(3);
+  options.rotate_handles = 0;
+  options.alike = {"NICs=4\nrates=100\n", "NICs=4\nrates=100\n", "NICs=4\nrates=25\n"};
+  const auto errors = run_rail(options, [](Member& member) {
+    expect(member.connected.code() == StatusCode::kMismatch, "refuses");
+    expect(member.connected.message().find("rates of members 0 and 2 differ: 100 and 25") !=
+               std::string::npos,
+           "says what differs: " + member.connected.message());
+  });
+  for (const std::string& error : errors) {
+    CHECK(error == "");
+  }
+  options.alike[2] = options.alike[0];
+  require_rail(options, [](Member& member) { reduce_all(member, 100, 3, false); });
+}
+
 TEST_CASE("a member that never comes makes all refuse at the deadline") {
   for (const uint32_t absent : {0U, 2U}) {
     RailJobOptions options = members(4);
     options.rotate_handles = 0;
     options.absent = {absent};
     options.timeout = std::chrono::milliseconds(1500);
-    const auto errors =
-        run_rail(options, [](Member& member) { expect(!member.connected.ok(), "refuses"); });
+    const auto errors = run_rail(options, [absent](Member& member) {
+      const std::string& why = member.connected.message();
+      expect(member.connected.code() == StatusCode::kTimeout, "refuses: " + why);
+      // Who waits at member 0's door sees only that nobody opens.
+      const std::string missing = absent == 0 ? "rank 0" : "missing: rank 2";
+      expect(why.find(missing) != std::string::npos, "names the member: " + why);
+    });
     for (const std::string& error : errors) {
       CHECK(error == "");
     }
@@ -353,6 +378,14 @@ TEST_CASE("arguments that cannot be are refused") {
     refused(comm.reduce_scatter(
         data.part(0, 50), data.part(0, 50), 50, 0, DType::kFloat32, ReduceOp::kSum));
     refused(comm.all_gather(data.part(0, 50), data.part(0, 50), UINT64_MAX, 0));
+    refused(comm.reduce_scatter(data.part(0, 40),
+                                {data.data.data(), 4000, nullptr},
+                                20,
+                                0,
+                                DType::kFloat32,
+                                ReduceOp::kSum));
+    refused(comm.reduce_scatter(
+        data.part(0, 40), data.part(90, 4000), 20, 0, DType::kFloat32, ReduceOp::kSum));
     expect(!comm.deregister(nullptr).ok(), "no such registration");
   });
 }

@@ -29,6 +29,8 @@ TEST_CASE("training as it is by default") {
   CHECK(parsed.options.dtype == ho::DType::kFloat32);
   CHECK(parsed.options.forward_ms == 0);
   CHECK(parsed.options.budget_bytes == 0);
+  CHECK(parsed.options.units == 5);
+  CHECK(parsed.options.bucket_bytes == kDefaultBucketBytes);
 }
 
 TEST_CASE("training as asked for") {
@@ -36,6 +38,8 @@ TEST_CASE("training as asked for") {
                              "--dtype=float16",
                              "--forward-ms=2.5",
                              "--budget=1.5MiB",
+                             "--bucket-bytes=64KiB",
+                             "--units=64",
                              "--json=out.json",
                              "--steps=3"});
   REQUIRE_FALSE(parsed.exit_status.has_value());
@@ -44,26 +48,21 @@ TEST_CASE("training as asked for") {
   CHECK(parsed.options.dtype == ho::DType::kFloat16);
   CHECK(parsed.options.forward_ms == 2.5);
   CHECK(parsed.options.budget_bytes == 3U << 19U);
+  CHECK(parsed.options.bucket_bytes == 1U << 16U);
+  CHECK(parsed.options.units == 64);
+  CHECK(parse({"--bucket-bytes=0"}).options.bucket_bytes == 0);
   CHECK(parsed.options.json == "out.json");
   CHECK(parsed.options.steps == 3);
 }
 
 TEST_CASE("training that cannot be") {
-  for (const char* text : {"--forward-ms=nan",
-                           "--forward-ms=-1",
-                           "--forward-ms=inf",
-                           "--forward-ms=10001",
-                           "--forward-ms=1e999",
-                           "--forward-ms=2s",
-                           "--forward-ms=",
-                           "--budget=0",
-                           "--budget=-1",
-                           "--budget=nan",
-                           "--budget=lots",
-                           "--budget=1e30",
-                           "--strategy=XYZ",
-                           "--dtype=int8",
-                           "--steps=2"}) {
+  for (const char* text : {"--forward-ms=nan",   "--forward-ms=-1",    "--forward-ms=inf",
+                           "--forward-ms=10001", "--forward-ms=1e999", "--forward-ms=2s",
+                           "--forward-ms=",      "--budget=0",         "--budget=-1",
+                           "--budget=nan",       "--budget=lots",      "--budget=1e30",
+                           "--bucket-bytes=-1",  "--bucket-bytes=nan", "--bucket-bytes=1e19",
+                           "--bucket-bytes=",    "--units=3",          "--units=1001",
+                           "--strategy=XYZ",     "--dtype=int8",       "--steps=2"}) {
     INFO(text);
     CHECK(parse({text}).exit_status == 2);
   }

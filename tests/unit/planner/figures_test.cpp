@@ -234,4 +234,20 @@ TEST_CASE("links that are not there need no rate") {
   }
 }
 
+TEST_CASE("buckets of layers leave later, and take room") {
+  PlanRequest request = seven_billion();
+  const double layer = request.bytes.gradient * 7e9 / 32;
+  const StrategyFigures apart = figures_of(parse_strategy("NIG").value(), request).value();
+  request.bucket_bytes = static_cast<uint64_t>(4 * layer);
+  const StrategyFigures together = figures_of(parse_strategy("NIG").value(), request).value();
+  CHECK(together.memory.gradient_buffers == Approx(layer * 4 * 4));
+  CHECK(apart.memory.gradient_buffers == Approx(layer * 2));
+  // The same bytes move, and the last of them once four layers have been through.
+  CHECK(together.time.inter.busy_s == Approx(apart.time.inter.busy_s));
+  CHECK(together.time.exposed_s > apart.time.exposed_s);
+  request.bucket_bytes = static_cast<uint64_t>(layer);
+  CHECK(figures_of(parse_strategy("NIG").value(), request)->memory.total() ==
+        Approx(apart.memory.total()));
+}
+
 }  // namespace paro

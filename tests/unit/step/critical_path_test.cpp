@@ -7,8 +7,12 @@ using namespace paro;
 
 namespace {
 
-StepPlan plan_of(const char* triple, uint32_t units, uint32_t micro_batches) {
-  StepShape shape{parse_strategy(triple).value(), Scope::kReplicated, {}, micro_batches, 1};
+StepPlan plan_of(const char* triple,
+                 uint32_t units,
+                 uint32_t micro_batches,
+                 uint64_t bucket_elements = 0) {
+  StepShape shape{
+      parse_strategy(triple).value(), Scope::kReplicated, {}, micro_batches, 1, bucket_elements};
   for (uint32_t u = 0; u < units; ++u) {
     shape.units.push_back({"unit", 8, 0});
   }
@@ -43,6 +47,15 @@ TEST_CASE("reductions hide behind the backward pass but for the last") {
   const auto path = critical_path(plan_of("NNN", 4, 1), costs(1, 1, 0));
   CHECK(path.compute_s == Approx(8));
   CHECK(path.exposed_s() == Approx(1));
+}
+
+TEST_CASE("a bucket is reduced when the last of its units is through") {
+  // A collective takes 3 s whatever it moves: four of them, or two.
+  const auto apart = critical_path(plan_of("NNN", 4, 1), costs(1, 3, 0));
+  CHECK(apart.exposed_s() == Approx(9));
+  const auto together = critical_path(plan_of("NNN", 4, 1, 16), costs(1, 3, 0));
+  CHECK(together.compute_s == Approx(8));
+  CHECK(together.exposed_s() == Approx(4));
 }
 
 TEST_CASE("sync-p hides behind the next forward pass but for the first unit") {

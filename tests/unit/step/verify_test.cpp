@@ -24,8 +24,10 @@ ho::Status verified(const StepShape& shape, const char* groups, uint64_t alignme
 // The message of verify() on a plan that `change` has spoilt; "" if it was let through.
 std::string spoilt(const char* triple,
                    const char* groups,
-                   const std::function<void(StepPlan&)>& change) {
-  const StepShape shape = step_shape(parse_strategy(triple).value(), 2);
+                   const std::function<void(StepPlan&)>& change,
+                   uint64_t bucket_elements = 0) {
+  StepShape shape = step_shape(parse_strategy(triple).value(), 2);
+  shape.bucket_elements = bucket_elements;
   StepPlan plan = build_step_plan(shape).value();
   change(plan);
   const auto layouts = lay_out(shape.units, groups_of(groups), 1);
@@ -66,6 +68,24 @@ TEST_CASE("every strategy on every shape is right") {
   }
 }
 
+TEST_CASE("every strategy is right with buckets") {
+  for (const Strategy& strategy : all_strategies()) {
+    for (const char* groups : paro::test::kGroups) {
+      for (const uint32_t micro_batches : {1U, 3U}) {
+        for (const uint64_t elements : {50U, 113U, 150U, 10000U}) {
+          INFO(letters(strategy) << " on " << groups << ", " << micro_batches
+                                 << " micro-batches, buckets of " << elements);
+          StepShape shape = step_shape(strategy, micro_batches);
+          shape.bucket_elements = elements;
+          const ho::Status status = verified(shape, groups, 4);
+          INFO(status.message());
+          CHECK(status.ok());
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("one unit, whose gradients of two micro-batches are under way at once") {
   for (const Strategy& strategy : all_strategies()) {
     INFO(letters(strategy));
@@ -94,6 +114,50 @@ TEST_CASE("a gradient counted twice is found") {
     reduce.domain = Domain::kWorld;
   });
   contains(message, "was counted 2 times");
+}
+
+TEST_CASE("a unit left out of a bucket is found") {
+  for (const char* triple : {"NNN", "NIG", "III", "GGG"}) {
+    const auto merged = [](StepPlan& plan, const std::function<void(Action&)>& change) {
+      change(first(plan, is_merged));
+    };
+    contains(
+        spoilt(
+            triple,
+            "2x2",
+            [&](StepPlan& plan) { merged(plan, [](Action& action) { action.merged.pop_back(); }); },
+            1000),
+        "was counted 0 times");
+    contains(spoilt(
+                 triple,
+                 "2x2",
+                 [&](StepPlan& plan) {
+                   merged(plan, [](Action& action) { action.merged.push_back(action.unit); });
+                 },
+                 1000),
+             "unit 5 is in it twice");
+  }
+}
+
+TEST_CASE("the order of merged reductions is needed") {
+  // Where all of sync-g is in micro-batches, the buffers of their backward passes order it too.
+  for (const char* triple : {"NNN", "NNG", "NIG", "III"}) {
+    StepShape shape = step_shape(parse_strategy(triple).value(), 3);
+    shape.units.clear();
+    for (int i = 0; i < 12; ++i) {
+      shape.units.push_back({"unit", 8, 0});
+    }
+    shape.bucket_elements = 16;
+    StepPlan plan = build_step_plan(shape).value();
+    CHECK(verify_order(plan).ok());
+    for (Action& action : plan.actions) {
+      if (is_merged(action)) {
+        action.after.resize(1);  // the computation, or the collective that the gradients come from
+      }
+    }
+    INFO(triple);
+    CHECK(verify_order(plan).message().find("nothing orders") != std::string::npos);
+  }
 }
 
 TEST_CASE("a sync-p left out is found") {

@@ -135,7 +135,8 @@ Result init_context(const char* interface,
   return guarded([&] {
     *context = nullptr;
     const Reply reply = start(interface, logger);
-    return reply != Reply::kSuccess ? reply : coll_net().open(communicator, context);
+    return reply != Reply::kSuccess ? reply
+                                    : Plugin::instance().open_coll_net(communicator, context);
   });
 }
 

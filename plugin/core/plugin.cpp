@@ -44,6 +44,24 @@ void log_to(Plugin::Log log) {
   logger().set_level(std::min(logger().level(), spdlog::level::info));
 }
 
+// "eth0 (10000 Mbit/s, taken: up, 10.1.0.1/24)"
+std::string description(const DeviceProperties& device) {
+  std::string text = fmt::format("{} ({} Mbit/s", device.name, device.speed_mbps);
+  if (!device.pci_path.empty()) {
+    text += ", " + device.pci_path;
+  }
+  if ((device.memory_kinds & kCudaMemory) != 0) {
+    text += ", CUDA memory";
+  }
+  if ((device.memory_kinds & kDmaBufMemory) != 0) {
+    text += ", DMA-BUF";
+  }
+  if (!device.reason.empty()) {
+    text += ", " + device.reason;
+  }
+  return text + ")";
+}
+
 }  // namespace
 
 Plugin& Plugin::instance() {
@@ -146,7 +164,23 @@ Reply Plugin::open_net(const NetDriver::Opening& opening, void** context) {
       basis_.emplace(std::move(basis));
     });
   }
+  // A process's context has communicator 0, and no class.
+  if (reply == Reply::kSuccess && opening.traffic_class >= 0) {
+    const std::lock_guard lock(mutex_);
+    traffic_classes_[opening.comm_id] = opening.traffic_class;
+  }
   return reply;
+}
+
+Reply Plugin::open_coll_net(uint64_t comm_id, void** context) {
+  int32_t traffic_class = kNoTrafficClass;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto node = traffic_classes_.extract(comm_id); !node.empty()) {
+      traffic_class = node.mapped();
+    }
+  }
+  return coll_net_->open(comm_id, traffic_class, context);
 }
 
 void Plugin::say_what_is_used() {
@@ -156,14 +190,7 @@ void Plugin::say_what_is_used() {
        ++device) {
     DeviceProperties properties;
     if (net_->properties(device, &properties) == Reply::kSuccess) {
-      devices += fmt::format("{}{} ({} Mbit/s{}{}{}{})",
-                             devices.empty() ? "" : ", ",
-                             properties.name,
-                             properties.speed_mbps,
-                             properties.pci_path.empty() ? "" : ", " + properties.pci_path,
-                             (properties.memory_kinds & kCudaMemory) != 0 ? ", CUDA memory" : "",
-                             (properties.memory_kinds & kDmaBufMemory) != 0 ? ", DMA-BUF" : "",
-                             properties.reason.empty() ? "" : ", " + properties.reason);
+      devices += (devices.empty() ? "" : ", ") + description(properties);
     }
   }
   const std::string left_out = net_->left_out();
@@ -184,8 +211,8 @@ Reply Plugin::open_process_context(const Host& host, bool of_coll_net) {
   }
   NetDriver::Opening opening;
   opening.host = host;
-  const Reply reply =
-      of_coll_net ? coll_net_->open(0, &shared.context) : open_net(opening, &shared.context);
+  const Reply reply = of_coll_net ? coll_net_->open(0, kNoTrafficClass, &shared.context)
+                                  : open_net(opening, &shared.context);
   shared.open = reply == Reply::kSuccess;
   return reply;
 }

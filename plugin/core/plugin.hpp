@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "base/status.hpp"
 #include "core/collnet/coll_net.hpp"
@@ -38,6 +39,8 @@ class Plugin {
   [[nodiscard]] NetDriver& net() { return *net_; }
   [[nodiscard]] CollNet& coll_net() { return *coll_net_; }
   [[nodiscard]] Reply open_net(const NetDriver::Opening& opening, void** context);
+  // NCCL names a traffic class to the network only: CollNet, opened next, takes its communicator's.
+  [[nodiscard]] Reply open_coll_net(uint64_t comm_id, void** context);
 
   // The tuner of one communicator. comm_id: where NCCL says it, so that what is connected for the
   // communicator can be known. interface: "tuner v5". Where our network has not been started, what
@@ -65,6 +68,7 @@ class Plugin {
   Status made_;
   std::string interface_;  // that NCCL took first
   std::once_flag opened_;  // the network: only then some say what devices they have
+  std::unordered_map<uint64_t, int32_t> traffic_classes_;  // of communicators without a CollNet yet
   std::unique_ptr<NetDriver> net_;
   std::unique_ptr<CollNet> coll_net_;
   std::mutex basis_mutex_;

@@ -42,8 +42,8 @@ bool no_route(int errno_value) {
 Connector::Connector(BuiltinDevice device, Handle handle, NetOptions options)
     : device_(std::move(device)),
       handle_(handle),
-      options_(options),
-      deadline_ns_(now_ns() + ns(options.connect_timeout)) {
+      options_(std::move(options)),
+      deadline_ns_(now_ns() + ns(options_.connect_timeout)) {
   // The scope is this host's number of the interface, not that of the listener's host.
   const unsigned index = ::if_nametoindex(device_.rail.name.c_str());
   if (handle_.link_local() && index != 0) {

@@ -7,6 +7,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "auth/job_key.hpp"
@@ -51,7 +52,7 @@ class Listener {
   };
 
   Listener(BuiltinDevice device, NetOptions options)
-      : device_(std::move(device)), options_(options) {}
+      : device_(std::move(device)), options_(std::move(options)) {}
   void admit_all(int64_t now);
   void forgive_pause(int64_t now);
   // true: dealt with, well or not.

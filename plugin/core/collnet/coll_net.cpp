@@ -48,11 +48,12 @@ Reply unknown(const CollNet::Reduction& reduction, std::string_view call) {
 
 }  // namespace
 
-Reply CollNet::open(uint64_t comm_id, void** context) {
+Reply CollNet::open(uint64_t comm_id, int32_t traffic_class, void** context) {
   auto made = std::make_unique<Context>();
   made->comm_id = comm_id;
   NetDriver::Opening opening;
   opening.comm_id = comm_id;
+  opening.traffic_class = traffic_class;
   const Reply reply = driver_.open(opening, &made->of_driver);
   if (reply == Reply::kSuccess) {
     *context = made.release();

@@ -38,7 +38,8 @@ class CollNet {
 
   CollNet(NetDriver& driver, Settings settings) : driver_(driver), settings_(std::move(settings)) {}
 
-  [[nodiscard]] Reply open(uint64_t comm_id, void** context);
+  // traffic_class: of the rails' connections.
+  [[nodiscard]] Reply open(uint64_t comm_id, int32_t traffic_class, void** context);
   [[nodiscard]] Reply close(void* context);
   [[nodiscard]] Reply device_count(int32_t* count);
   [[nodiscard]] Reply properties(int32_t device, DeviceProperties* properties);

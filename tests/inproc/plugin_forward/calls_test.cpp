@@ -373,7 +373,7 @@ TEST_CASE("CollNet leaves devices alone that move GPU memory, and says so once")
     const LogText text;
     CollNet coll_net(driver, {});
     void* context = nullptr;
-    REQUIRE(coll_net.open(1, &context) == Reply::kSuccess);
+    REQUIRE(coll_net.open(1, kNoTrafficClass, &context) == Reply::kSuccess);
     int32_t count = -1;
     REQUIRE(coll_net.device_count(&count) == Reply::kSuccess);
     REQUIRE(count == 0);
@@ -391,7 +391,7 @@ TEST_CASE("CollNet on host memory, where that is wanted, says what is true of it
     settings.host_memory_wanted = true;
     CollNet coll_net(driver, settings);
     void* context = nullptr;
-    REQUIRE(coll_net.open(1, &context) == Reply::kSuccess);
+    REQUIRE(coll_net.open(1, kNoTrafficClass, &context) == Reply::kSuccess);
     int32_t count = -1;
     REQUIRE(coll_net.device_count(&count) == Reply::kSuccess);
     REQUIRE(count == 1);

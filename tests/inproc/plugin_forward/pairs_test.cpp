@@ -1,19 +1,8 @@
 // Data through our library as NCCL loads it, to another plugin: every version of ours that NCCL may
 // take, with every version that the other plugin may have. Each pair is a process, since a process
 // has one network.
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 
-#include "abi/net_v8.hpp"
 #include "catch.hpp"
 #include "core/forward/forward.hpp"
 #include "forwarded.hpp"
@@ -26,47 +15,6 @@ using conformance::check_pattern;
 using conformance::End;
 using conformance::Pair;
 using conformance::pattern;
-
-// Runs body in a process of its own; its text, or how it died.
-std::string in_a_process(const std::function<std::string()>& body) {
-  std::array<int, 2> ends{};
-  REQUIRE(::pipe(ends.data()) == 0);
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    ::alarm(120);
-    const std::string text = body();
-    const bool whole =
-        ::write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
-    ::_exit(whole ? 0 : 1);
-  }
-  ::close(ends[1]);
-  std::string text;
-  std::array<char, 4096> bytes{};
-  for (ssize_t got = 0; (got = ::read(ends[0], bytes.data(), bytes.size())) > 0;) {
-    text.append(bytes.data(), static_cast<size_t>(got));
-  }
-  ::close(ends[0]);
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0
-             ? text
-             : text + " (ended with wait status " + std::to_string(status) + ")";
-}
-
-// What our library tells NCCL.
-std::string& told() {
-  static std::string text;
-  return text;
-}
-void log_as_nccl(nccl_abi::LogLevel, unsigned long, const char*, int, const char* format, ...) {
-  std::array<char, 4096> line{};
-  va_list arguments;
-  va_start(arguments, format);
-  (void)std::vsnprintf(line.data(), line.size(), format, arguments);
-  va_end(arguments);
-  told() += std::string(line.data()) + "\n";
-}
 
 Status expect(bool holds, const std::string& what) {
   return holds ? Status() : Status(StatusCode::kInternal, "expected: " + what);
@@ -101,19 +49,6 @@ Status receive_all(End& end, const std::vector<size_t>& sizes) {
     HORING_TRY(check_pattern(i, rooms[i].data(), sizes[i]));
   }
   return {};
-}
-
-// Open sockets of this process whose packets carry that class.
-size_t sockets_of_class(int traffic_class) {
-  size_t count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    int found = 0;
-    socklen_t size = sizeof found;
-    const int fd = std::stoi(entry.path().filename().string());
-    const bool is_socket = ::getsockopt(fd, IPPROTO_IP, IP_TOS, &found, &size) == 0;
-    count += is_socket && found == traffic_class ? 1U : 0U;
-  }
-  return count;
 }
 
 Status check_devices(NetDriver& net) {

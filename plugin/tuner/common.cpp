@@ -17,10 +17,11 @@ Result init(const char* interface,
   return guarded([&] {
     *context = nullptr;
     auto made = Plugin::instance().make_tuner(interface, log_of(logger), shape, communicator);
-    if (made.ok()) {
-      *context = (*std::move(made)).release();
+    if (!made.ok()) {
+      return reply_of(made.status().code());
     }
-    return reply_of(made.status().code());
+    *context = (*std::move(made)).release();
+    return Reply::kSuccess;
   });
 }
 

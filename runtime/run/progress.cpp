@@ -24,6 +24,9 @@ bool StepRunner::may_start(uint64_t node) const {
   const uint64_t count = plan_.actions.size();
   const uint64_t step = node / count;
   const Action& action = action_of(node);
+  if (action.act == Act::kAgree && !deciding_) {
+    return false;
+  }
   for (const ActionId id : action.after) {
     if (!ended(step * count + id)) {
       return false;

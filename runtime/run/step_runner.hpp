@@ -35,6 +35,7 @@
 #include "optim/optimizer.hpp"
 #include "run/domains.hpp"
 #include "run/routes.hpp"
+#include "run/step_sums.hpp"
 #include "run/transfer.hpp"
 #include "state/unit_state.hpp"
 #include "step/buckets.hpp"
@@ -144,6 +145,7 @@ class StepRunner {
   [[nodiscard]] ho::Status synchronize();
 
   [[nodiscard]] double loss_scale() const { return scale_.value(); }
+  // From the next step() on, which fails on all ranks where the ranks' rates differ.
   void set_learning_rate(double rate);
 
   // Collective, between steps: whole masters of a unit.
@@ -271,10 +273,11 @@ class StepRunner {
   uint64_t steps_ = 0;                 // called
   uint64_t applied_ = 0;
   bool in_step_ = false;    // since the first hook of a step
+  bool deciding_ = false;   // in step(): until then the framework may set the rate
   bool computing_ = false;  // between a before_ and its after_
   bool reorders_ = false;   // groups are unequal
   bool torn_ = false;       // an optimizer failed when some masters had changed
-  std::array<double, 2> agreed_{};
+  StepSums agreed_;
   std::array<SentBytes, 5> sent_{};
   StepReport counted_;
   std::vector<float> block_;

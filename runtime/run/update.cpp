@@ -47,15 +47,19 @@ ho::Status StepRunner::start_agree(Transfer& transfer) {
       return {};
     }));
   }
-  agreed_ = {norm.squared, static_cast<double>(norm.not_finite)};
+  agreed_ = StepSums(norm.squared, norm.not_finite, learning_rate());
+  double* const rate = agreed_.data() + StepSums::kRate;
+  constexpr size_t kRateCount = StepSums::kCount - StepSums::kRate;
   if (config_.mistake == Mistake::kNormOverGroup) {
+    HORING_TRY(transfer.all_reduce(domains_->world(), rate, kRateCount));
     return transfer.all_reduce(domains_->intra(), agreed_.data(), 1);
   }
   if (config_.mistake == Mistake::kFlagInGroup) {
+    HORING_TRY(transfer.all_reduce(domains_->world(), rate, kRateCount));
     HORING_TRY(transfer.all_reduce(domains_->world(), agreed_.data(), 1));
-    return transfer.all_reduce(domains_->intra(), agreed_.data() + 1, 1);
+    return transfer.all_reduce(domains_->intra(), agreed_.data() + StepSums::kNotFinite, 1);
   }
-  return transfer.all_reduce(domains_->world(), agreed_.data(), agreed_.size());
+  return transfer.all_reduce(domains_->world(), agreed_.data(), StepSums::kCount);
 }
 
 ho::Status StepRunner::apply(uint32_t unit, double factor) {
@@ -139,9 +143,18 @@ ho::Result<StepReport> StepRunner::step() {
   const auto agree = std::find_if(plan_.actions.begin(), plan_.actions.end(), [](const Action& a) {
     return a.act == Act::kAgree;
   });
-  HORING_TRY(finish(first + static_cast<uint64_t>(agree - plan_.actions.begin())));
-  const double norm = std::sqrt(agreed_[0]);
-  const bool applies = agreed_[1] == 0 && std::isfinite(norm);
+  deciding_ = true;
+  const ho::Status agreed = finish(first + static_cast<uint64_t>(agree - plan_.actions.begin()));
+  deciding_ = false;
+  HORING_TRY(agreed);
+  if (!agreed_.all_have_rate(learning_rate(), domains_->groups().world_size())) {
+    return break_unless_ok({ho::StatusCode::kMismatch,
+                            "the ranks do not have the same learning rate (here it is " +
+                                std::to_string(learning_rate()) + "): set it alike on all ranks"},
+                           "step " + std::to_string(steps_ + 1));
+  }
+  const double norm = std::sqrt(agreed_.squared_norm());
+  const bool applies = agreed_.all_finite() && std::isfinite(norm);
   const double factor = averaging_factor() * clip_factor(norm, config_.max_norm);
   const double scale = scale_.value();
   const auto updating = Clock::now();

@@ -22,8 +22,9 @@ struct Traffic {
   friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
-// Bytes of kAgree: squared norm, count of elements that are not finite.
-inline constexpr uint64_t kAgreeBytes = 16;
+// Bytes of kAgree: squared norm, count of elements that are not finite, the learning rate in four
+// parts and their squares, each a double.
+inline constexpr uint64_t kAgreeBytes = 80;
 
 struct ElementBytes {
   uint64_t parameter = 2;

@@ -9,12 +9,9 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "catch.hpp"
-
 namespace ho::plugin_host_test {
 namespace {
 
-constexpr std::chrono::seconds kPatience{180};
 constexpr const char* kError = "error: ";
 constexpr const char* kEnd = "\x04";
 
@@ -125,7 +122,7 @@ void HostJob::read_some(Process& process) {
 void HostJob::wait_for_line(const std::string& line, const std::vector<uint32_t>& ranks) {
   std::vector<uint32_t> all(ranks_.size());
   std::iota(all.begin(), all.end(), 0U);
-  const auto until = std::chrono::steady_clock::now() + kPatience;
+  const auto until = std::chrono::steady_clock::now() + options_.patience;
   for (const uint32_t rank : ranks.empty() ? all : ranks) {
     Process& process = ranks_.at(rank);
     while (process.received.find(line + "\n") == std::string::npos) {
@@ -145,7 +142,7 @@ void HostJob::send_signal(uint32_t rank, int signal) const {
 
 HostOutcome HostJob::outcome(uint32_t rank) {
   Process& process = ranks_.at(rank);
-  const auto until = std::chrono::steady_clock::now() + kPatience;
+  const auto until = std::chrono::steady_clock::now() + options_.patience;
   while (!process.reaped) {
     read_some(process);
     process.reaped = ::waitpid(process.pid, &process.state, WNOHANG) == process.pid;
@@ -170,18 +167,6 @@ HostOutcome HostJob::outcome(uint32_t rank) {
     outcome.error = outcome.error.substr(0, outcome.error.find(kEnd));
   }
   return outcome;
-}
-
-void require_job(const HostJobOptions& options, const HostJob::Body& body) {
-  HostJob job(options, body);
-  for (uint32_t rank = 0; rank < job.size(); ++rank) {
-    const HostOutcome outcome = job.outcome(rank);
-    INFO("rank " << rank << " of " << options.shape.nodes << "x" << options.shape.ranks_per_node
-                 << ", NCCL " << options.release);
-    CHECK(outcome.signal == 0);
-    CHECK(outcome.exited);
-    CHECK(outcome.error == "");
-  }
 }
 
 }  // namespace ho::plugin_host_test

@@ -9,6 +9,7 @@
 #include "host_job.hpp"
 #include "nccl_host/error.hpp"
 #include "nccl_host/ring_comm.hpp"
+#include "net_line.hpp"
 #include "os/clock.hpp"
 #include "releases.hpp"
 
@@ -42,43 +43,18 @@ void run_rings(HostRank& self) {
   comm.close();
 }
 
-// One connection from rank 0 to rank 1.
-class Line {
+// Messages of several tags from rank 0 to rank 1.
+class Exchange {
  public:
-  explicit Line(HostRank& self)
-      : self_(self),
-        memory_(self.memory()),
-        net_(self.library().net()),
-        contexts_(self.library().open(9)) {
-    std::array<std::byte, nccl_abi::kHandleBytes> handle{};
-    void* listener = nullptr;
-    if (!sends()) {
-      require(net_.listen(contexts_.net, 0, handle.data(), &listener), "listen");
-    }
-    auto handles = memory_.all_gather(handle);
-    const Deadline deadline = deadline_after(std::chrono::seconds(60));
-    while (comm_ == nullptr) {
-      require(sends() ? net_.connect(contexts_.net, 0, handles[1].data(), &comm_)
-                      : net_.accept(listener, &comm_),
-              "connect or accept");
-      expect(!passed(deadline), "both ends connect");
-      std::this_thread::yield();
-    }
-    if (listener != nullptr) {
-      require(net_.close_listen(listener), "closeListen");
-    }
-    data_.resize(kTags * kRoom);
-    require(net_.register_memory(
-                comm_, data_.data(), data_.size(), nccl_abi::kPointerHost, &registered_),
-            "regMr");
+  explicit Exchange(HostRank& self)
+      : line_(self), net_(self.library().net()), data_(kTags * kRoom) {
+    line_.register_memory(data_.data(), data_.size());
   }
-  Line(const Line&) = delete;
-  Line& operator=(const Line&) = delete;
-  ~Line() = default;
 
   static constexpr size_t kTags = 8;
   static constexpr size_t kRoom = 5000;
-  [[nodiscard]] bool sends() const { return self_.rank() == 0; }
+  [[nodiscard]] bool sends() const { return line_.sends(); }
+  void close() { line_.close(); }
   [[nodiscard]] static std::byte byte_of(uint64_t round, size_t tag, size_t place) {
     return static_cast<std::byte>(round * 13 + tag * 57 + place * 3 + place / 256);
   }
@@ -98,10 +74,13 @@ class Line {
       }
       void* request = nullptr;
       while (request == nullptr) {
-        require(
-            net_.isend(
-                comm_, place(i), bytes_of(round, i), static_cast<int>(i), registered_, &request),
-            "isend");
+        require(net_.isend(line_.comm(),
+                           place(i),
+                           bytes_of(round, i),
+                           static_cast<int>(i),
+                           line_.memory(),
+                           &request),
+                "isend");
       }
       requests.push_back(request);
     }
@@ -129,7 +108,7 @@ class Line {
         data.at(i) = place(first + i);
         rooms.at(i) = kRoom;
         tags.at(i) = static_cast<int>(first + i);
-        memories.at(i) = registered_;
+        memories.at(i) = line_.memory();
       }
       void* request = nullptr;
       while (request == nullptr) {
@@ -140,7 +119,7 @@ class Line {
                       : nullptr;
         require(
             net_.irecv(
-                comm_,
+                line_.comm(),
                 {static_cast<int>(count), data.data(), rooms.data(), tags.data(), memories.data()},
                 &request),
             "irecv");
@@ -154,11 +133,6 @@ class Line {
         check(round, each.first + i, sizes.at(i));
       }
     }
-  }
-  void close() {
-    require(net_.deregister(comm_, registered_), "deregMr");
-    require(sends() ? net_.close_send(comm_) : net_.close_recv(comm_), "close");
-    self_.library().finalize(contexts_);
   }
 
  private:
@@ -183,12 +157,8 @@ class Line {
     expect(wrong == 0, "tag " + std::to_string(tag) + " has the right bytes");
   }
 
-  HostRank& self_;
-  CommMemory memory_;
+  NetLine line_;
   NetTable& net_;
-  PluginLibrary::Contexts contexts_;
-  void* comm_ = nullptr;
-  void* registered_ = nullptr;
   std::vector<std::byte> data_;
 };
 
@@ -215,7 +185,7 @@ TEST_CASE("flat rings over the network, every version and shape") {
 TEST_CASE("grouped receives take messages by tag, in any order", "[quick]") {
   for (const auto& [version, release] : kReleaseOfVersion) {
     require_job(host_job(2, 1, version), [](HostRank& self) {
-      Line line(self);
+      Exchange line(self);
       uint64_t round = 0;
       for (const size_t group : {1U, 2U, 3U, 8U}) {
         for (int repeat = 0; repeat < 20; ++repeat, ++round) {

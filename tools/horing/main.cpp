@@ -5,6 +5,7 @@
 #include "horing/doctor_command.hpp"
 #include "horing/env_command.hpp"
 #include "horing/plan_command.hpp"
+#include "horing/plugin_check_command.hpp"
 #include "horing/run_command.hpp"
 #include "horing/topo_command.hpp"
 #include "horing/tune_command.hpp"
@@ -24,6 +25,9 @@ constexpr std::array kCommands{
         "topo", topo_command, "what this host has, and which network interfaces can be rails"},
     Subcommand{"plan", plan_command, "print and verify the steps of an algorithm"},
     Subcommand{"tune", tune_command, "what the NCCL tuner chooses for given nodes, and why"},
+    Subcommand{"plugin-check",
+               plugin_check_command,
+               "what NCCL would make of the plugin in this environment, and what is wrong"},
     Subcommand{"doctor", doctor_command, "inside a job: test every link that it will use"},
     Subcommand{"env", env_command, "the environment variables and their values in effect"},
 };

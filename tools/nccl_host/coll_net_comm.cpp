@@ -14,11 +14,11 @@ constexpr int kAskedOps = 4;  // NCCL asks for sum, prod, max and min
 }  // namespace
 
 CollNetComm::CollNetComm(PluginLibrary& library,
-                         CommMemory memory,
+                         const CommMemory& memory,
                          uint64_t comm_id,
                          const CollNetOptions& options)
     : library_(library),
-      memory_(std::move(memory)),
+      memory_(memory),
       options_(options),
       contexts_(library.open(comm_id)),
       service_("nccl service"),

@@ -32,7 +32,7 @@ enum class CollNetState { kUsed, kRefused };
 class CollNetComm {
  public:
   CollNetComm(PluginLibrary& library,
-              CommMemory memory,
+              const CommMemory& memory,
               uint64_t comm_id,
               const CollNetOptions& options);
   CollNetComm(const CollNetComm&) = delete;

@@ -8,9 +8,12 @@ namespace ho::nccl_host {
 namespace {
 
 // Halved while there would be too few loops to keep the pipeline full, as NCCL does.
-uint64_t chosen_chunk(uint64_t total, const JobShape& shape, const CollSettings& settings) {
+uint64_t chosen_chunk(uint64_t total,
+                      const JobShape& shape,
+                      uint32_t channels,
+                      const CollSettings& settings) {
   const uint64_t depth = shape.ranks_per_node > 1 ? 2 : 1;
-  const uint64_t per_loop = uint64_t{settings.channels} * shape.ranks_per_node;
+  const uint64_t per_loop = uint64_t{channels} * shape.ranks_per_node;
   uint64_t chunk = settings.slot_bytes;
   const auto shrink = [&](uint64_t loops, uint64_t least) {
     while (total / (per_loop * chunk) < loops && chunk > least) {
@@ -22,6 +25,13 @@ uint64_t chosen_chunk(uint64_t total, const JobShape& shape, const CollSettings&
   shrink(depth * 8, 64 * kKib);
   shrink(depth * 8, 32 * kKib);
   return chunk;
+}
+
+// Small operations take fewer channels, each of which then has 32 KiB per head, as with NCCL.
+uint32_t chosen_channels(uint64_t total, const JobShape& shape, const CollSettings& settings) {
+  constexpr uint64_t kLeastBytes = uint64_t{32} << 10;
+  const uint64_t useful = total / (kLeastBytes * shape.ranks_per_node);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(useful, 1, settings.channels));
 }
 
 uint64_t divided_up(uint64_t a, uint64_t b) {
@@ -39,11 +49,14 @@ CollPlan::CollPlan(const Work& work,
       heads_(shape.ranks_per_node),
       node_(shape.node_of(rank)),
       head_(shape.local_of(rank)),
-      channels_(settings.channels),
+      channels_(settings.chunk_bytes != 0
+                    ? settings.channels
+                    : chosen_channels(work.total_bytes(shape.world()), shape, settings)),
       slot_bytes_(settings.slot_bytes),
-      chunk_bytes_(settings.chunk_bytes != 0
-                       ? settings.chunk_bytes
-                       : chosen_chunk(work.total_bytes(shape.world()), shape, settings)) {
+      chunk_bytes_(
+          settings.chunk_bytes != 0
+              ? settings.chunk_bytes
+              : chosen_chunk(work.total_bytes(shape.world()), shape, channels_, settings)) {
   expect(chunk_bytes_ <= slot_bytes_ && chunk_bytes_ % sizeof(uint64_t) == 0 && channels_ > 0,
          "chunks fit the slots");
   const uint64_t moved =
@@ -104,7 +117,7 @@ size_t CollPlan::region_offset(Side side, uint64_t step, uint32_t channel) const
 }
 
 size_t CollPlan::region_bytes(const CollSettings& settings) {
-  return 2 * kSlots * size_t{settings.channels} * settings.slot_bytes;
+  return size_t{2} * kSlots * settings.channels * settings.slot_bytes;
 }
 
 }  // namespace ho::nccl_host

@@ -21,7 +21,7 @@ inline constexpr uint32_t kGroup = 8;  // channels of one call
 struct CollSettings {
   uint32_t channels = 4;
   uint64_t slot_bytes = uint64_t{512} << 10;  // of a channel: an eighth of NCCL_BUFFSIZE
-  uint64_t chunk_bytes = 0;                   // 0: as NCCL chooses by size
+  uint64_t chunk_bytes = 0;  // 0: as NCCL chooses by size, which then uses fewer channels too
 };
 
 struct Bytes {

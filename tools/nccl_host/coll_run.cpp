@@ -68,7 +68,8 @@ void CollRun::fill(uint64_t step, uint32_t channel) {
         reduce_local(to, chunk.offset, chunk.count);
       }
       if (poison_) {  // junk, which the plugin reduces as well
-        const auto junk = static_cast<std::byte>(step * 31 + channel * 7 + memory_.rank());
+        const auto junk =
+            static_cast<std::byte>(step * 31 + uint64_t{channel} * 7 + memory_.rank());
         std::fill_n(to + chunk.count, plan_.chunk_bytes() - chunk.count, junk);
       }
       return;

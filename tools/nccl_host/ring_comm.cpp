@@ -13,11 +13,11 @@
 namespace ho::nccl_host {
 
 RingComm::RingComm(PluginLibrary& library,
-                   CommMemory memory,
+                   const CommMemory& memory,
                    uint64_t comm_id,
                    const RingOptions& options)
     : library_(library),
-      memory_(std::move(memory)),
+      memory_(memory),
       options_(options),
       contexts_(library.open(comm_id)),
       channels_(options.channels),
@@ -180,11 +180,21 @@ void RingComm::run_kernel(const Work& work, const std::vector<RingPlan>& plans) 
   }
 }
 
+// What one channel's ends over the network can move of a collective that ends at these counts.
+RingComm::Moved RingComm::move_ends(Channel& channel, const Target& target) {
+  Moved result;
+  if (NetEnd* const sender = channel.sender.get()) {
+    result.any = sender->send(target.sends);
+    result.open = sender->posted < target.sends || !sender->requests.empty();
+  }
+  if (NetEnd* const receiver = channel.receiver.get()) {
+    result.any = receiver->receive(target.receives) || result.any;
+    result.open = result.open || receiver->posted < target.receives || !receiver->requests.empty();
+  }
+  return result;
+}
+
 void RingComm::run_proxy(const std::vector<RingPlan>& plans) {
-  struct Target {
-    uint64_t sends = 0;
-    uint64_t receives = 0;
-  };
   std::vector<Target> targets(channels_.size());
   for (size_t i = 0; i < channels_.size(); ++i) {
     const Channel& channel = channels_[i];
@@ -197,16 +207,9 @@ void RingComm::run_proxy(const std::vector<RingPlan>& plans) {
     bool moved = false;
     open = false;
     for (size_t i = 0; i < channels_.size(); ++i) {
-      NetEnd* const sender = channels_[i].sender.get();
-      NetEnd* const receiver = channels_[i].receiver.get();
-      if (sender != nullptr) {
-        moved = sender->send(targets[i].sends) || moved;
-        open = open || sender->posted < targets[i].sends || !sender->requests.empty();
-      }
-      if (receiver != nullptr) {
-        moved = receiver->receive(targets[i].receives) || moved;
-        open = open || receiver->posted < targets[i].receives || !receiver->requests.empty();
-      }
+      const Moved of_channel = move_ends(channels_[i], targets[i]);
+      moved = moved || of_channel.any;
+      open = open || of_channel.open;
     }
     if (moved) {
       backoff.reset();

@@ -28,7 +28,10 @@ struct RingOptions {
 class RingComm {
  public:
   // Collective: connects.
-  RingComm(PluginLibrary& library, CommMemory memory, uint64_t comm_id, const RingOptions& options);
+  RingComm(PluginLibrary& library,
+           const CommMemory& memory,
+           uint64_t comm_id,
+           const RingOptions& options);
   RingComm(const RingComm&) = delete;
   RingComm& operator=(const RingComm&) = delete;
   // Closes what close() has not; errors are lost.
@@ -54,6 +57,16 @@ class RingComm {
     uint64_t step = 0;
   };
 
+  // Chunks over the network since the channel began.
+  struct Target {
+    uint64_t sends = 0;
+    uint64_t receives = 0;
+  };
+  struct Moved {
+    bool any = false;
+    bool open = false;  // there is more to come
+  };
+
   [[nodiscard]] bool is_here(uint32_t rank) const;
   void make_channel(uint32_t number);
   void connect_channel(uint32_t number);
@@ -62,6 +75,7 @@ class RingComm {
   [[nodiscard]] bool move(Channel& channel, const RingPlan& plan, const Work& work);
   void move_chunk(Channel& channel, const RingStep& step, const Work& work);
   void run_kernel(const Work& work, const std::vector<RingPlan>& plans);
+  [[nodiscard]] static Moved move_ends(Channel& channel, const Target& target);
   void run_proxy(const std::vector<RingPlan>& plans);
   void close_channel(Channel& channel);
 

@@ -97,7 +97,7 @@ const BadOption kBadOptions[] = {
     {"groups of 5 ranks in a world of 4", [](auto& o) { o.group_size = 5; }},
     {"both a group_size and a group_file",
      [](auto& o) { o.group_size = 2, o.group_file = "groups.txt"; }},
-    {"groups file /no/such/file: there is no such file",
+    {"groups file /no/such/file: open: No such file",
      [](auto& o) { o.group_file = "/no/such/file"; }},
 };
 

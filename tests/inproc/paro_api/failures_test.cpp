@@ -118,6 +118,29 @@ TEST_CASE("an optimizer that fails breaks the job, which cannot go on from there
   });
 }
 
+TEST_CASE("learning rates that differ stop the step on every rank, before anything is updated") {
+  for (const char* strategy : {"NNN", "NIG", "GGG"}) {
+    const Training training = training_of(strategy, 1);
+    const uint16_t port = ho::test::free_port();
+    require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
+      std::string letters;
+      Trainer trainer(comm, training, options_of(training, letters));
+      static_cast<void>(trainer.step(comm, 0));
+      const bool other = ho_comm_rank(comm) == 2;
+      must(paro_runner_set_learning_rate(trainer.runner(), other ? 0.0100000001 : 0.01));
+      const std::string error = failure_of(trainer, 1);
+      expect(has(error, "the ranks do not have the same learning rate"), error);
+      expect(has(error, "step 2"), error);
+      expect(paro_runner_applied_steps(trainer.runner()) == 1, "nothing was updated");
+      const NewJob again(comm, port);
+      must(paro_runner_rejoin(trainer.runner(), again.get()));
+      must(paro_runner_set_learning_rate(trainer.runner(), 0.01));
+      static_cast<void>(trainer.step(again.get(), 1));
+      expect(paro_runner_applied_steps(trainer.runner()) == 2, "and the ranks go on");
+    });
+  }
+}
+
 TEST_CASE("after an abort the ranks rejoin and still train like one rank") {
   for (const char* triple : {"IIG", "NNG", "GGG"}) {
     const Training training = training_of(triple, 4);

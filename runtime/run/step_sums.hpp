@@ -1,0 +1,35 @@
+// What the ranks sum up before each step, so that all decide it alike.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "step/traffic.hpp"
+
+namespace paro {
+
+class StepSums {
+ public:
+  StepSums() = default;
+  StepSums(double squared_norm, uint64_t not_finite, double learning_rate);
+
+  // Sent as they are; each is summed over the world.
+  [[nodiscard]] double* data() { return values_.data(); }
+  static constexpr size_t kNorm = 0;
+  static constexpr size_t kNotFinite = 1;
+  static constexpr size_t kRate = 2;
+  static constexpr size_t kCount = 10;
+
+  // Of the sums. squared norm of all gradients:
+  [[nodiscard]] double squared_norm() const { return values_[kNorm]; }
+  [[nodiscard]] bool all_finite() const { return values_[kNotFinite] == 0; }
+  // Whether all `ranks` had this rate, bit for bit: where one had not, no rank gets true.
+  [[nodiscard]] bool all_have_rate(double learning_rate, uint32_t ranks) const;
+
+ private:
+  std::array<double, kCount> values_{};
+};
+static_assert(sizeof(StepSums) == kAgreeBytes);
+
+}  // namespace paro

@@ -1,0 +1,213 @@
+#include "horing/plugin_probe.hpp"
+
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <mutex>
+
+#include "abi/collnet_v10.hpp"
+#include "abi/collnet_v11.hpp"
+#include "abi/collnet_v12.hpp"
+#include "abi/collnet_v8.hpp"
+#include "abi/collnet_v9.hpp"
+#include "abi/net_v10.hpp"
+#include "abi/net_v11.hpp"
+#include "abi/net_v12.hpp"
+#include "abi/net_v8.hpp"
+#include "abi/net_v9.hpp"
+#include "abi/tuner_v2.hpp"
+#include "abi/tuner_v3.hpp"
+#include "abi/tuner_v4.hpp"
+#include "abi/tuner_v5.hpp"
+#include "abi/tuner_v6.hpp"
+
+namespace ho {
+namespace {
+
+using nccl_abi::Result;
+
+// Where the plugin's log goes: NCCL's logger takes no context.
+struct Heard {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  std::vector<std::string> warnings;
+};
+
+Heard& heard() {
+  static Heard all;
+  return all;
+}
+
+void hear(nccl_abi::LogLevel level,
+          unsigned long /*flags*/,
+          const char* /*file*/,
+          int /*line*/,
+          const char* format,
+          ...) {
+  std::array<char, 4096> text{};
+  va_list arguments;
+  va_start(arguments, format);
+  (void)std::vsnprintf(text.data(), text.size(), format, arguments);
+  va_end(arguments);
+  const std::lock_guard lock(heard().mutex);
+  if (level == nccl_abi::LogLevel::kWarn) {
+    heard().warnings.emplace_back(text.data());
+  } else if (level == nccl_abi::LogLevel::kInfo) {
+    heard().lines.emplace_back(text.data());
+  }
+}
+
+constexpr uint64_t kCommunicator = 1;
+
+// Networks, then CollNets, by what their versions take.
+template <typename Table>
+bool start(const Table& table, void*& context) {
+  Result result = Result::kInternalError;
+  if constexpr (requires { table.init(hear); }) {
+    result = table.init(hear);
+  } else if constexpr (requires { table.init(hear, nullptr); }) {
+    result = table.init(hear, nullptr);
+  } else if constexpr (requires { table.init(&context, kCommunicator, hear); }) {
+    result = table.init(&context, kCommunicator, hear);
+  } else {
+    nccl_abi::v11::CommConfig config{};
+    result = table.init(&context, kCommunicator, &config, hear, nullptr);
+  }
+  return result == Result::kSuccess;
+}
+
+template <typename Table>
+void finish(const Table& table, void* context) {
+  if constexpr (requires { table.finalize(context); }) {
+    (void)table.finalize(context);
+  }
+}
+
+template <typename Table, typename Properties>
+std::vector<ProbedDevice> devices_of(const Table& table,
+                                     Result (*get_properties)(int, Properties*)) {
+  std::vector<ProbedDevice> devices;
+  int count = 0;
+  if (table.devices(&count) != Result::kSuccess) {
+    return devices;
+  }
+  for (int device = 0; device < count; ++device) {
+    Properties properties{};
+    if (get_properties(device, &properties) == Result::kSuccess) {
+      devices.push_back({properties.name == nullptr ? "" : properties.name,
+                         properties.pciPath == nullptr ? "" : properties.pciPath,
+                         properties.speed,
+                         false});
+    }
+  }
+  return devices;
+}
+
+struct Devices {
+  bool started = false;
+  std::vector<ProbedDevice> list;
+};
+
+template <typename Table>
+Devices probe_table(const void* symbol) {
+  const Table& table = *static_cast<const Table*>(symbol);
+  Devices devices;
+  void* context = nullptr;
+  devices.started = start(table, context);
+  if (devices.started) {
+    devices.list = devices_of(table, table.getProperties);
+    finish(table, context);
+  }
+  return devices;
+}
+
+Devices probe_net(const FoundPlugin& net) {
+  switch (net.version) {
+    case 8:
+      return probe_table<nccl_abi::v8::Net>(net.table);
+    case 9:
+      return probe_table<nccl_abi::v9::Net>(net.table);
+    case 10:
+      return probe_table<nccl_abi::v10::Net>(net.table);
+    case 11:
+      return probe_table<nccl_abi::v11::Net>(net.table);
+    case 12:
+      return probe_table<nccl_abi::v12::Net>(net.table);
+    default:
+      return {};
+  }
+}
+
+Devices probe_coll_net(const FoundPlugin& coll_net) {
+  switch (coll_net.version) {
+    case 8:
+      return probe_table<nccl_abi::v8::CollNet>(coll_net.table);
+    case 9:
+      return probe_table<nccl_abi::v9::CollNet>(coll_net.table);
+    case 10:
+      return probe_table<nccl_abi::v10::CollNet>(coll_net.table);
+    case 11:
+      return probe_table<nccl_abi::v11::CollNet>(coll_net.table);
+    case 12:
+      return probe_table<nccl_abi::v12::CollNet>(coll_net.table);
+    default:
+      return {};
+  }
+}
+
+// For a communicator of two nodes with a rank each.
+template <typename Table>
+bool probe_tuner_table(const void* symbol) {
+  const Table& table = *static_cast<const Table*>(symbol);
+  void* context = nullptr;
+  if constexpr (requires { table.destroy(context); }) {
+    return table.init(2, 2, hear, &context) == Result::kSuccess &&
+           table.destroy(context) == Result::kSuccess;
+  } else {
+    nccl_abi::v5::NvlDomainInfo domains{2, 1, 1};
+    nccl_abi::v5::TunerConstants constants{};
+    return table.init(&context, kCommunicator, 2, 2, hear, &domains, &constants) ==
+               Result::kSuccess &&
+           table.finalize(context) == Result::kSuccess;
+  }
+}
+
+bool probe_tuner(const FoundPlugin& tuner) {
+  switch (tuner.version) {
+    case 2:
+      return probe_tuner_table<nccl_abi::v2::Tuner>(tuner.table);
+    case 3:
+      return probe_tuner_table<nccl_abi::v3::Tuner>(tuner.table);
+    case 4:
+      return probe_tuner_table<nccl_abi::v4::Tuner>(tuner.table);
+    case 5:
+      return probe_tuner_table<nccl_abi::v5::Tuner>(tuner.table);
+    case 6:
+      return probe_tuner_table<nccl_abi::v6::Tuner>(tuner.table);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+ProbedPlugin probe_plugin(const Findings& findings) {
+  ProbedPlugin probed;
+  const Devices net = probe_net(*findings.net());
+  probed.started = net.started;
+  probed.devices = net.list;
+  if (net.started && findings.coll_net.ours()) {
+    for (const ProbedDevice& device : probe_coll_net(findings.coll_net).list) {
+      for (ProbedDevice& same : probed.devices) {
+        same.coll_net = same.coll_net || same.name == device.name;
+      }
+    }
+  }
+  probed.has_tuner = findings.tuner.ours() && probe_tuner(findings.tuner);
+  const std::lock_guard lock(heard().mutex);
+  probed.log = heard().lines;
+  probed.warnings = heard().warnings;
+  return probed;
+}
+
+}  // namespace ho

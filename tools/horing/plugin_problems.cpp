@@ -1,0 +1,255 @@
+#include "horing/plugin_problems.hpp"
+
+#include <strings.h>
+
+#include <cstdlib>
+
+namespace ho {
+namespace {
+
+using nccl_abi::PluginKind;
+using nccl_abi::Release;
+
+std::string version_text(const nccl_abi::Version& version) {
+  return std::to_string(version.major) + "." + std::to_string(version.minor) + "." +
+         std::to_string(version.patch);
+}
+
+std::string list_text(std::span<const int> versions) {
+  std::string text;
+  for (const int version : versions) {
+    text += (text.empty() ? "v" : ", v") + std::to_string(version);
+  }
+  return text;
+}
+
+std::string failures_text(const FoundPlugin& plugin) {
+  std::string text;
+  for (const FailedFile& failed : plugin.failed) {
+    text += (text.empty() ? "" : "; ") + failed.reason;
+  }
+  return text;
+}
+
+std::string setting_text(const NcclVariables& variables, const std::string& name) {
+  const auto value = variables(name);
+  return value ? name + "=" + *value : name + " is not set";
+}
+
+class Problems {
+ public:
+  Problems(const Findings& findings, const std::string& own_file)
+      : findings_(findings),
+        release_(*findings.release),
+        variables_(findings.variables),
+        file_(own_file.empty() ? "/PATH/TO/libnccl-net-horing.so" : own_file) {}
+
+  std::vector<PluginProblem> all() && {
+    check_env();
+    check_net();
+    check_coll_net();
+    if (findings_.net() != nullptr && findings_.net()->ours()) {
+      check_kept();
+    }
+    check_tuner();
+    return std::move(found_);
+  }
+
+ private:
+  void add(std::string what, std::string todo) {
+    found_.push_back({std::move(what), std::move(todo)});
+  }
+
+  // How this release is told of a network: some cannot be given a path.
+  [[nodiscard]] std::string name_the_net() const {
+    const bool by_name = release_.net_naming == nccl_abi::FileNaming::kPrefixed ||
+                         release_.net_naming == nccl_abi::FileNaming::kVerbatimIfLibrary;
+    const std::string folder = file_.substr(0, file_.rfind('/'));
+    if (by_name) {
+      return "set NCCL_NET_PLUGIN=horing, with " + folder +
+             " in LD_LIBRARY_PATH (this release takes no path)";
+    }
+    const std::string set = "set NCCL_NET_PLUGIN=" + file_;
+    const bool alone =
+        !release_.env.empty() && !variables_("NCCL_ENV_PLUGIN") && !variables_("NCCL_NET_PLUGIN");
+    return alone ? set + ", or nothing but NCCL_ENV_PLUGIN=" + file_ + ", which sets all of it"
+                 : set;
+  }
+
+  // "s" too is a beginning of STATIC_PLUGIN.
+  bool check_main_program(const FoundPlugin& plugin, const std::string& variable) {
+    const bool is_program = plugin.file && plugin.opened_as == nccl_abi::kMainProgram;
+    if (is_program && !plugin.ours()) {
+      add(setting_text(variables_, variable) +
+              " is a beginning of STATIC_PLUGIN: NCCL looks for the plugin in the program itself",
+          "set " + variable + "=" + file_);
+    }
+    return is_program;
+  }
+
+  void check_env() {
+    const auto named = variables_("NCCL_ENV_PLUGIN");
+    if (!named || named->empty() || strcasecmp(named->c_str(), "none") == 0) {
+      return;
+    }
+    if (release_.env.empty()) {
+      add("NCCL_ENV_PLUGIN=" + *named + ", but NCCL " + release_text(release_) +
+              " has no env plugins",
+          name_the_net() + ", NCCL_TUNER_PLUGIN=" + file_ + " and NCCL_COLLNET_ENABLE=1");
+    } else if (!findings_.env.file) {
+      add("NCCL_ENV_PLUGIN=" + *named + " cannot be loaded: " + failures_text(findings_.env),
+          "set NCCL_ENV_PLUGIN=" + file_);
+    } else if (!check_main_program(findings_.env, "NCCL_ENV_PLUGIN") && !findings_.env.usable()) {
+      add(findings_.env.file->path + " has no " + symbol(PluginKind::kEnv, release_.env.front()) +
+              ", so NCCL_ENV_PLUGIN=" + *named + " does nothing",
+          "set NCCL_ENV_PLUGIN=" + file_);
+    }
+  }
+
+  void check_net() {
+    if (findings_.nets.empty()) {
+      add(setting_text(variables_, "NCCL_NET_PLUGIN") + ": NCCL loads no network plugin",
+          name_the_net());
+      return;
+    }
+    const FoundPlugin* const net = findings_.net();
+    if (net != nullptr && net->ours()) {
+      return;
+    }
+    if (net != nullptr) {
+      const bool listed = findings_.nets.size() > 1;
+      add("NCCL takes the network " + net->name + " of " + net->file->path +
+              (listed ? ", the first of the list " : " (") +
+              setting_text(variables_, "NCCL_NET_PLUGIN") + (listed ? "" : ")"),
+          listed ? "put " + file_ + " first in NCCL_NET_PLUGIN: NCCL uses one plugin per process"
+                 : name_the_net());
+      return;
+    }
+    for (const FoundPlugin& one : findings_.nets) {
+      check_unusable(one);
+    }
+  }
+
+  void check_unusable(const FoundPlugin& net) {
+    if (net.file && check_main_program(net, "NCCL_NET_PLUGIN")) {
+      return;
+    }
+    if (!net.file) {
+      add(setting_text(variables_, "NCCL_NET_PLUGIN") +
+              " and no such file can be loaded: " + failures_text(net),
+          name_the_net());
+    } else if (net.usable()) {
+      add("NCCL_NET=" + variables_("NCCL_NET").value_or("") + ", so NCCL passes over " + net.name +
+              " of " + net.file->path,
+          "unset NCCL_NET, or set NCCL_NET=" + net.name);
+    } else {
+      add("NCCL " + release_text(release_) + " looks up network " + list_text(release_.net) +
+              ", and " + net.file->path + " has none of these",
+          "use NCCL 2.20 or newer with this plugin, or another build of it");
+    }
+  }
+
+  void check_coll_net() {
+    const auto enabled = variables_("NCCL_COLLNET_ENABLE");
+    if (!enabled || std::strtoll(enabled->c_str(), nullptr, 0) != 1) {
+      add(setting_text(variables_, "NCCL_COLLNET_ENABLE") + ": NCCL does not use CollNet",
+          "set NCCL_COLLNET_ENABLE=1");
+    }
+  }
+
+  void check_kept() {
+    // These forget the name of a plugin when the last communicator goes.
+    const bool forgets = !(release_.first < nccl_abi::Version{2, 28, 0}) &&
+                         release_.last < nccl_abi::Version{2, 30, 0};
+    const auto count = variables_("NCCL_NET_PLUGIN_REF_COUNT");
+    const bool kept = count && std::strtoll(count->c_str(), nullptr, 0) >= 1;
+    if (forgets && !kept && findings_.net()->opened_as != "libnccl-net.so") {
+      add("NCCL " + release_text(release_) +
+              " loses a named plugin when the last communicator of the process goes, and "
+              "communicators made later do without; " +
+              setting_text(variables_, "NCCL_NET_PLUGIN_REF_COUNT"),
+          "set NCCL_NET_PLUGIN_REF_COUNT=1");
+    }
+  }
+
+  void check_tuner() {
+    const FoundPlugin& tuner = findings_.tuner;
+    if (tuner.ours() || release_.tuner.front() < 2) {
+      return;
+    }
+    const std::string todo = "set NCCL_TUNER_PLUGIN=" + file_;
+    if (tuner.file && check_main_program(tuner, "NCCL_TUNER_PLUGIN")) {
+      return;
+    }
+    if (tuner.usable()) {
+      add("NCCL takes the tuner " + tuner.name + " of " + tuner.file->path + " (" +
+              setting_text(variables_, "NCCL_TUNER_PLUGIN") + ")",
+          todo);
+    } else if (tuner.file) {
+      add("NCCL looks for a tuner in " + tuner.file->path + ", which has no " +
+              list_text(release_.tuner) + " (" + setting_text(variables_, "NCCL_TUNER_PLUGIN") +
+              ")",
+          todo);
+    } else {
+      add(setting_text(variables_, "NCCL_TUNER_PLUGIN") + ": NCCL finds no tuner" +
+              (tuner.failed.empty() ? "" : ": " + failures_text(tuner)),
+          todo);
+    }
+  }
+
+  const Findings& findings_;
+  const Release& release_;
+  const NcclVariables& variables_;
+  std::string file_;
+  std::vector<PluginProblem> found_;
+};
+
+}  // namespace
+
+std::string release_text(const Release& release) {
+  return release.first == release.last
+             ? version_text(release.first)
+             : version_text(release.first) + " to " + version_text(release.last);
+}
+
+std::vector<PluginProblem> plugin_problems(const Findings& findings, const std::string& own_file) {
+  return Problems(findings, own_file).all();
+}
+
+std::vector<std::string> plugin_remarks(const Findings& findings) {
+  std::vector<std::string> remarks;
+  if (findings.release->tuner.front() < 2) {
+    remarks.push_back("NCCL " + release_text(*findings.release) +
+                      " knows only tuners v1, which the plugin does not have: NCCL chooses alone");
+  }
+  if (findings.env.usable() && !findings.env.ours()) {
+    remarks.push_back("NCCL's settings come from the env plugin " + findings.env.name + " of " +
+                      findings.env.file->path +
+                      ", which is not asked here: what it sets is not seen");
+  }
+  return remarks;
+}
+
+std::string plugin_shortfall(const Findings& findings) {
+  const FoundPlugin* const net = findings.net();
+  if (findings.nets.empty()) {
+    return "loads no network plugin";
+  }
+  if (net == nullptr) {
+    const FoundPlugin& first = findings.nets.front();
+    if (first.usable()) {
+      return "NCCL_NET passes over " + first.name;
+    }
+    return first.file ? "looks up network " + list_text(findings.release->net)
+                      : "opens no " + first.failed.back().file;
+  }
+  if (!net->ours()) {
+    return "takes " + net->name + " of " + net->file->path;
+  }
+  if (findings.tuner.ours() || findings.release->tuner.front() < 2) {
+    return "";
+  }
+  return findings.tuner.usable() ? "takes tuner " + findings.tuner.name : "finds no tuner";
+}
+
+}  // namespace ho

@@ -1,0 +1,27 @@
+// What is wrong with an environment for our plugin in a release of NCCL, and what to do about it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "horing/plugin_search.hpp"
+
+namespace ho {
+
+struct PluginProblem {
+  std::string what;
+  std::string todo;
+};
+
+// own_file: our library, for what to set; "" where it is not known.
+[[nodiscard]] std::vector<PluginProblem> plugin_problems(const Findings& findings,
+                                                         const std::string& own_file);
+// What is worth knowing and needs nothing to be done.
+[[nodiscard]] std::vector<std::string> plugin_remarks(const Findings& findings);
+// Why a release does not find all of ours, in a few words; "" where it does.
+[[nodiscard]] std::string plugin_shortfall(const Findings& findings);
+
+// "2.28.7 to 2.28.9"
+[[nodiscard]] std::string release_text(const nccl_abi::Release& release);
+
+}  // namespace ho

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <type_traits>
 
 #include "abi/common.hpp"
 #include "base/log.hpp"
@@ -40,6 +41,16 @@ inline Plugin::Log log_of(nccl_abi::DebugLogger logger) {
                                                     : nccl_abi::LogLevel::kTrace;
     logger(as, nccl_abi::kLogInit | nccl_abi::kLogNet, "horing", 0, "%s", text);
   };
+}
+
+// A member that a table has or has not. Written only where that changes: threads of communicators
+// that were initialised before read the table.
+template <typename Member>
+void offer(Member& member, bool is_there, std::type_identity_t<Member> call) {
+  Member const offered = is_there ? call : nullptr;
+  if (member != offered) {
+    member = offered;
+  }
 }
 
 // NCCL's functions for whatever network is below; core passes them on and cannot call them.

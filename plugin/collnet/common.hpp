@@ -133,10 +133,7 @@ nccl_abi::Result finalize(void* context);
 template <typename Table>
 nccl_abi::Result offer_virtual_devices(Table& table, nccl_abi::Result made) {
   if (made == nccl_abi::Result::kSuccess) {
-    table.makeVDevice = nullptr;
-    if (coll_net().has_virtual_devices()) {
-      table.makeVDevice = every_coll_net::make_virtual_device;
-    }
+    offer(table.makeVDevice, coll_net().has_virtual_devices(), every_coll_net::make_virtual_device);
   }
   return made;
 }

@@ -119,19 +119,13 @@ void fill_common(Net& table) {
 template <typename Net>
 void offer_extras(Net& table) {
   const NetDriver::Extras extras = net().extras();
-  table.getDeviceMr = extras.device_memory ? every_version::device_memory : nullptr;
-  table.irecvConsumed = extras.consumption ? every_version::consumed : nullptr;
+  offer(table.getDeviceMr, extras.device_memory, every_version::device_memory);
+  offer(table.irecvConsumed, extras.consumption, every_version::consumed);
   if constexpr (requires { table.makeVDevice; }) {
-    table.makeVDevice = nullptr;
-    if (extras.virtual_devices) {
-      table.makeVDevice = every_version::make_virtual_device;
-    }
+    offer(table.makeVDevice, extras.virtual_devices, every_version::make_virtual_device);
   }
   if constexpr (requires { table.setNetAttr; }) {
-    table.setNetAttr = nullptr;
-    if (extras.attributes) {
-      table.setNetAttr = every_version::set_attributes;
-    }
+    offer(table.setNetAttr, extras.attributes, every_version::set_attributes);
   }
 }
 

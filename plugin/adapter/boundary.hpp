@@ -42,6 +42,12 @@ inline Plugin::Log log_of(nccl_abi::DebugLogger logger) {
   };
 }
 
+// NCCL's functions for whatever network is below; core passes them on and cannot call them.
+inline Host host_of(nccl_abi::DebugLogger logger, nccl_abi::ProfilerCallback profiler) {
+  return {reinterpret_cast<HostFunction>(logger),     // NOLINT
+          reinterpret_cast<HostFunction>(profiler)};  // NOLINT
+}
+
 inline Reply start(const char* interface, nccl_abi::DebugLogger logger) {
   return reply_of(Plugin::instance().start(interface, log_of(logger)).code());
 }

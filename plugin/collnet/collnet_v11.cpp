@@ -3,6 +3,8 @@
 
 #include "collnet/common.hpp"
 
+extern "C" __attribute__((visibility("default"))) nccl_abi::v11::CollNet ncclCollNetPlugin_v11;
+
 namespace ho::plugin {
 namespace {
 
@@ -11,7 +13,9 @@ using nccl_abi::Result;
 using nccl_abi::v11::CollNet;
 
 Result init(void** context, uint64_t communicator, DebugLogger logger) {
-  return every_coll_net::init_context("collnet v11", logger, communicator, context);
+  return offer_virtual_devices(
+      ncclCollNetPlugin_v11,
+      every_coll_net::init_context("collnet v11", logger, communicator, context));
 }
 
 CollNet make_table() {
@@ -26,5 +30,4 @@ CollNet make_table() {
 }  // namespace
 }  // namespace ho::plugin
 
-extern "C" __attribute__((visibility("default"))) nccl_abi::v11::CollNet ncclCollNetPlugin_v11;
 nccl_abi::v11::CollNet ncclCollNetPlugin_v11 = ho::plugin::make_table();

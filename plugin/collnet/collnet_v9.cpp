@@ -3,6 +3,8 @@
 
 #include "collnet/common.hpp"
 
+extern "C" __attribute__((visibility("default"))) nccl_abi::v9::CollNet ncclCollNetPlugin_v9;
+
 namespace ho::plugin {
 namespace {
 
@@ -11,7 +13,8 @@ using nccl_abi::Result;
 using nccl_abi::v9::CollNet;
 
 Result init(DebugLogger logger) {
-  return every_coll_net::init_process("collnet v9", logger);
+  return offer_virtual_devices(ncclCollNetPlugin_v9,
+                               every_coll_net::init_process("collnet v9", logger));
 }
 
 CollNet make_table() {
@@ -25,5 +28,4 @@ CollNet make_table() {
 }  // namespace
 }  // namespace ho::plugin
 
-extern "C" __attribute__((visibility("default"))) nccl_abi::v9::CollNet ncclCollNetPlugin_v9;
 nccl_abi::v9::CollNet ncclCollNetPlugin_v9 = ho::plugin::make_table();

@@ -124,7 +124,7 @@ Result reduce_window(void* group,
 Result init_process(const char* interface, nccl_abi::DebugLogger logger) {
   return guarded([&] {
     const Reply reply = start(interface, logger);
-    return reply != Reply::kSuccess ? reply : Plugin::instance().open_process_context(true);
+    return reply != Reply::kSuccess ? reply : Plugin::instance().open_process_context({}, true);
   });
 }
 

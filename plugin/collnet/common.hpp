@@ -110,6 +110,12 @@ nccl_abi::Result get_properties(int device, Properties* properties) {
   });
 }
 
+template <typename Properties>
+nccl_abi::Result make_virtual_device(int* device, Properties* properties) {
+  return guarded(
+      [&] { return coll_net().make_virtual_device(properties->devs, properties->ndevs, device); });
+}
+
 // Of versions that know no contexts: there is one for the process.
 nccl_abi::Result init_process(const char* interface, nccl_abi::DebugLogger logger);
 nccl_abi::Result listen(int device, void* handle, void** listener);
@@ -122,6 +128,18 @@ nccl_abi::Result listen(void* context, int device, void* handle, void** listener
 nccl_abi::Result finalize(void* context);
 
 }  // namespace every_coll_net
+
+// Where an init went well: what the network below has. NCCL reads the table after init.
+template <typename Table>
+nccl_abi::Result offer_virtual_devices(Table& table, nccl_abi::Result made) {
+  if (made == nccl_abi::Result::kSuccess) {
+    table.makeVDevice = nullptr;
+    if (coll_net().has_virtual_devices()) {
+      table.makeVDevice = every_coll_net::make_virtual_device;
+    }
+  }
+  return made;
+}
 
 // The members that are alike in every version's table.
 template <typename Table>

@@ -33,6 +33,7 @@ struct DeviceProperties {
   int32_t max_multi_request_count = 1;
   int16_t rail_id = -1;
   int16_t plane_id = -1;
+  std::string reason;  // why it is offered, for the log
 };
 
 }  // namespace ho::plugin

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "core/device_properties.hpp"
 #include "core/reply.hpp"
@@ -22,6 +23,17 @@ namespace ho::plugin {
 inline constexpr size_t kHandleBytes = 128;
 // What *request of irecv() holds when NCCL does not need the completion to report sizes.
 inline constexpr uintptr_t kOptionalCompletion = 1;
+// Messages of one irecv at most, in any version of NCCL's: one per channel.
+inline constexpr size_t kMostGrouped = 64;
+inline constexpr int32_t kNoTrafficClass = -1;
+
+// NCCL's functions as it hands them to a network: only a driver that opens another plugin, and
+// knows NCCL's types, can call them.
+using HostFunction = void (*)();
+struct Host {
+  HostFunction log = nullptr;       // ncclDebugLogger_t
+  HostFunction profiler = nullptr;  // ncclProfilerCallback_t
+};
 
 class NetDriver {
  public:
@@ -33,9 +45,19 @@ class NetDriver {
   // Lives as long as the driver.
   [[nodiscard]] virtual const char* name() const = 0;
 
-  // One per communicator where NCCL says so (comm_id is the communicator's hash, traffic_class -1
-  // for none), otherwise one per process (0).
-  [[nodiscard]] virtual Reply open(uint64_t comm_id, int32_t traffic_class, void** context) = 0;
+  // What it is and where it comes from, for the log: "net v10 of /usr/lib/libnccl-net-ofi.so".
+  [[nodiscard]] virtual std::string origin() const = 0;
+  // Devices that this host has and the driver does not offer, and why, for the log; "" for none.
+  [[nodiscard]] virtual std::string left_out() const { return {}; }
+
+  // One per communicator where NCCL says so (comm_id is the communicator's hash), otherwise one per
+  // process (0). All that is asked of devices comes after the first.
+  struct Opening {
+    uint64_t comm_id = 0;
+    int32_t traffic_class = kNoTrafficClass;  // any negative one: none
+    Host host;                                // null where the caller has none of its own
+  };
+  [[nodiscard]] virtual Reply open(const Opening& opening, void** context) = 0;
   [[nodiscard]] virtual Reply close(void* context) = 0;
 
   [[nodiscard]] virtual Reply device_count(int32_t* count) = 0;
@@ -46,9 +68,14 @@ class NetDriver {
                                      int32_t device,
                                      void* handle,
                                      void** listener) = 0;
-  // Neither blocks: a null comm means "again". device_handle may be left null.
-  [[nodiscard]] virtual Reply connect(
-      void* context, int32_t device, void* handle, void** comm, void** device_handle) = 0;
+  // Neither blocks: a null comm means "again". device_handle may be left null. traffic_class: of
+  // this connection; a negative one is the context's.
+  [[nodiscard]] virtual Reply connect(void* context,
+                                      int32_t device,
+                                      int32_t traffic_class,
+                                      void* handle,
+                                      void** comm,
+                                      void** device_handle) = 0;
   [[nodiscard]] virtual Reply accept(void* listener, void** comm, void** device_handle) = 0;
   [[nodiscard]] virtual Reply close_send(void* comm) = 0;
   [[nodiscard]] virtual Reply close_recv(void* comm) = 0;
@@ -95,8 +122,7 @@ class NetDriver {
   // sizes: one per message of the request, may be null.
   [[nodiscard]] virtual Reply test(void* request, int32_t* done, int32_t* sizes) = 0;
 
-  // What NCCL's interface leaves to a plugin to have. A driver that has one of these says so before
-  // NCCL asks for devices.
+  // What NCCL's interface leaves to a plugin to have. Asked for after each open().
   struct Extras {
     bool device_memory = false;
     bool consumption = false;

@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "base/env.hpp"
 #include "base/log.hpp"
-#include "core/builtin/builtin_net.hpp"
+#include "core/network.hpp"
 
 namespace ho::plugin {
 namespace {
@@ -53,18 +52,21 @@ Plugin& Plugin::instance() {
   return *plugin;
 }
 
+void Plugin::log_through(Log log) {
+  if (log && !has_log_) {
+    has_log_ = true;
+    log_to(std::move(log));
+  }
+}
+
 Status Plugin::start(const std::string& interface, Log log) {
   const std::lock_guard lock(mutex_);
   if (!started_) {
     started_ = true;
-    if (log) {
-      log_to(std::move(log));
-    }
+    log_through(std::move(log));
+    interface_ = interface;
     made_ = make();
-    if (made_.ok()) {
-      logger().info("horing plugin: loaded by NCCL as {}", interface);
-      say_devices();
-    } else {
+    if (!made_.ok()) {
       logger().warn("horing plugin: not usable: {}", made_.message());
     }
   }
@@ -73,55 +75,117 @@ Status Plugin::start(const std::string& interface, Log log) {
 
 Status Plugin::make() {
   HORING_TRY(env::check_numbers());
-  HORING_ASSIGN(BuiltinConfig config, BuiltinConfig::from_environment());
+  HORING_ASSIGN(Network network, network_from_environment());
   CollNet::Settings settings;
   HORING_ASSIGN(const uint64_t timeout_ms, env::number(env::kConnectTimeoutMs));
   HORING_ASSIGN(const uint64_t piece_bytes, env::number(env::kPieceBytes));
   HORING_ASSIGN(settings.host_memory_wanted, env::flag(env::kCollNetHost));
-  settings.job_key = config.key;
+  settings.job_key = std::move(network.job_key);
   settings.timeout = std::chrono::milliseconds(timeout_ms);
   settings.piece_bytes = piece_bytes == 0 ? settings.piece_bytes : piece_bytes;
-  std::vector<std::string> addresses;
-  for (const BuiltinDevice& device : config.devices) {
-    addresses.push_back(device.rail.address);
-  }
-  settings.meeting_address = [addresses](int32_t device) -> Result<SocketAddress> {
-    if (device < 0 || static_cast<size_t>(device) >= addresses.size()) {
-      return Status(StatusCode::kInvalidArgument, fmt::format("there is no device {}", device));
-    }
-    return SocketAddress::numeric(addresses[static_cast<size_t>(device)], 0);
+  settings.meeting_address = std::move(network.meeting_address);
+  settings.alike = [this] {
+    const std::lock_guard lock(basis_mutex_);
+    return basis_ && basis_->ok() ? (*basis_)->alike() : std::string();
   };
-  HORING_ASSIGN(net_, BuiltinNet::create(std::move(config)));
+  net_ = std::move(network.driver);
   coll_net_ = std::make_unique<CollNet>(*net_, std::move(settings));
   return {};
 }
 
-void Plugin::say_devices() {
+Result<TunerBasis> Plugin::make_basis() {
   int32_t count = 0;
-  std::string text;
+  std::vector<uint32_t> nic_mbps;
   for (int32_t device = 0; net_->device_count(&count) == Reply::kSuccess && device < count;
        ++device) {
     DeviceProperties properties;
     if (net_->properties(device, &properties) == Reply::kSuccess) {
-      text += fmt::format("{}{} ({} Mbit/s{})",
-                          text.empty() ? "" : ", ",
-                          properties.name,
-                          properties.speed_mbps,
-                          properties.pci_path.empty() ? "" : ", " + properties.pci_path);
+      nic_mbps.push_back(static_cast<uint32_t>(std::max(properties.speed_mbps, 0)));
     }
   }
-  logger().info("horing plugin: network {} on {}", net_->name(), text);
+  return TunerBasis::from_environment(nic_mbps, CollNet::reduces_all());
 }
 
-Reply Plugin::open_process_context(bool of_coll_net) {
+Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
+                                                  Log log,
+                                                  CommunicatorShape shape,
+                                                  std::optional<uint64_t> comm_id) {
+  const std::lock_guard lock(mutex_);
+  log_through(std::move(log));
+  std::optional<Result<TunerBasis>> of_network;
+  {
+    const std::lock_guard basis_lock(basis_mutex_);
+    of_network = basis_;
+  }
+  const bool ours = of_network.has_value();
+  // Of several ranks on a node those that are no heads do not know whether rails are connected.
+  shape.collnet_connected =
+      ours && comm_id && shape.ranks == shape.nodes && coll_net_->is_connected(*comm_id);
+  HORING_ASSIGN(const TunerBasis basis,
+                ours ? *std::move(of_network) : TunerBasis::from_environment({}, false));
+  auto tuner = basis.tuner_for(shape);
+  if (tuner.ok()) {
+    logger().info("horing plugin: loaded by NCCL as {} for {} ranks on {} nodes{}",
+                  interface,
+                  shape.ranks,
+                  shape.nodes,
+                  ours ? "" : "; its network is not in use, so only the tuning file counts");
+  } else {
+    logger().warn("horing plugin: no tuner: {}", tuner.status().message());
+  }
+  return tuner;
+}
+
+Reply Plugin::open_net(const NetDriver::Opening& opening, void** context) {
+  const Reply reply = net_->open(opening, context);
+  if (reply == Reply::kSuccess) {
+    std::call_once(opened_, [this] {
+      say_what_is_used();
+      auto basis = make_basis();
+      const std::lock_guard lock(basis_mutex_);
+      basis_.emplace(std::move(basis));
+    });
+  }
+  return reply;
+}
+
+void Plugin::say_what_is_used() {
+  int32_t count = 0;
+  std::string devices;
+  for (int32_t device = 0; net_->device_count(&count) == Reply::kSuccess && device < count;
+       ++device) {
+    DeviceProperties properties;
+    if (net_->properties(device, &properties) == Reply::kSuccess) {
+      devices += fmt::format("{}{} ({} Mbit/s{}{}{}{})",
+                             devices.empty() ? "" : ", ",
+                             properties.name,
+                             properties.speed_mbps,
+                             properties.pci_path.empty() ? "" : ", " + properties.pci_path,
+                             (properties.memory_kinds & kCudaMemory) != 0 ? ", CUDA memory" : "",
+                             (properties.memory_kinds & kDmaBufMemory) != 0 ? ", DMA-BUF" : "",
+                             properties.reason.empty() ? "" : ", " + properties.reason);
+    }
+  }
+  const std::string left_out = net_->left_out();
+  logger().info("horing plugin: NCCL took {}; network {} ({}) on {}{}{}",
+                interface_,
+                net_->name(),
+                net_->origin(),
+                devices.empty() ? "no device" : devices,
+                left_out.empty() ? "" : "; not on ",
+                left_out);
+}
+
+Reply Plugin::open_process_context(const Host& host, bool of_coll_net) {
   const std::lock_guard lock(mutex_);
   Shared& shared = shared_[of_coll_net ? 1 : 0];
   if (shared.open) {
     return Reply::kSuccess;
   }
-  constexpr int32_t kNoTrafficClass = -1;
-  const Reply reply = of_coll_net ? coll_net_->open(0, &shared.context)
-                                  : net_->open(0, kNoTrafficClass, &shared.context);
+  NetDriver::Opening opening;
+  opening.host = host;
+  const Reply reply =
+      of_coll_net ? coll_net_->open(0, &shared.context) : open_net(opening, &shared.context);
   shared.open = reply == Reply::kSuccess;
   return reply;
 }

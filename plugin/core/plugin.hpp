@@ -10,11 +10,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/status.hpp"
 #include "core/collnet/coll_net.hpp"
 #include "core/net_driver.hpp"
+#include "core/tuner/basis.hpp"
 
 namespace ho::plugin {
 
@@ -30,27 +32,43 @@ class Plugin {
   ~Plugin() = default;
 
   // Makes the network at the first call. interface: "net v11", for the log. The same error again
-  // where it could not be made.
+  // where it could not be made. One line of the log says what was made, once it is open.
   [[nodiscard]] Status start(const std::string& interface, Log log);
   // After a start() that went well.
   [[nodiscard]] NetDriver& net() { return *net_; }
   [[nodiscard]] CollNet& coll_net() { return *coll_net_; }
+  [[nodiscard]] Reply open_net(const NetDriver::Opening& opening, void** context);
+
+  // The tuner of one communicator. comm_id: where NCCL says it, so that what is connected for the
+  // communicator can be known. interface: "tuner v5". Where our network has not been started, what
+  // CollNet there may be is not ours, and only the tuning file has a say.
+  [[nodiscard]] Result<std::unique_ptr<Tuner>> make_tuner(const std::string& interface,
+                                                          Log log,
+                                                          CommunicatorShape shape,
+                                                          std::optional<uint64_t> comm_id);
 
   // For NCCL versions that know no contexts: one for the process. They do not say when they are
   // through, so it stays.
-  [[nodiscard]] Reply open_process_context(bool of_coll_net);
+  [[nodiscard]] Reply open_process_context(const Host& host, bool of_coll_net);
   [[nodiscard]] void* process_context(bool of_coll_net);
 
  private:
   Plugin() = default;
+  void log_through(Log log);
   [[nodiscard]] Status make();
-  void say_devices();
+  [[nodiscard]] Result<TunerBasis> make_basis();
+  void say_what_is_used();
 
   std::mutex mutex_;
+  bool has_log_ = false;
   bool started_ = false;
   Status made_;
+  std::string interface_;  // that NCCL took first
+  std::once_flag opened_;  // the network: only then some say what devices they have
   std::unique_ptr<NetDriver> net_;
   std::unique_ptr<CollNet> coll_net_;
+  std::mutex basis_mutex_;
+  std::optional<Result<TunerBasis>> basis_;  // once the network was opened
   struct Shared {
     void* context = nullptr;
     bool open = false;

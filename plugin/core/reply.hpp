@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "base/status.hpp"
 
@@ -18,6 +19,29 @@ enum class Reply : int32_t {
   kRemoteError = 6,
   kInProgress = 7,
 };
+
+// For messages. A number that NCCL has given no name is "an unknown error".
+[[nodiscard]] constexpr std::string_view to_string(Reply reply) {
+  switch (reply) {
+    case Reply::kSuccess:
+      return "success";
+    case Reply::kUnhandledCudaError:
+      return "a CUDA error";
+    case Reply::kSystemError:
+      return "a system error";
+    case Reply::kInternalError:
+      return "an internal error";
+    case Reply::kInvalidArgument:
+      return "an invalid argument";
+    case Reply::kInvalidUsage:
+      return "an invalid usage";
+    case Reply::kRemoteError:
+      return "an error of the other side";
+    case Reply::kInProgress:
+      return "that it is in progress";
+  }
+  return "an unknown error";
+}
 
 // The reply that a status stands for. Its text is for the log: NCCL has no place for it.
 [[nodiscard]] constexpr Reply reply_of(StatusCode code) {

@@ -1,20 +1,51 @@
 #include "env/common.hpp"
 
+#include <atomic>
+#include <cstdlib>
 #include <exception>
 
+#include "base/log.hpp"
 #include "core/settings.hpp"
 
 namespace ho::plugin::every_env {
+namespace {
 
-// Its answers stay valid to the end of the process.
-nccl_abi::Result finalize() {
+// For the log only.
+std::atomic<uint64_t> asked_count{0};
+std::atomic<uint64_t> ours_count{0};
+
+}  // namespace
+
+nccl_abi::Result init(const char* interface, uint8_t major, uint8_t minor, uint8_t patch) {
+  try {
+    logger().info("horing plugin: loaded by NCCL {}.{}.{} as {}", major, minor, patch, interface);
+  } catch (const std::exception&) {
+    return nccl_abi::Result::kSystemError;  // no memory for a line
+  }
   return nccl_abi::Result::kSuccess;
 }
 
+// Its answers stay valid to the end of the process.
+nccl_abi::Result finalize() {
+  try {
+    logger().info("horing plugin: NCCL asked for {} settings, {} of them are ours",
+                  asked_count.load(),
+                  ours_count.load());
+  } catch (const std::exception&) {
+    return nccl_abi::Result::kSystemError;
+  }
+  return nccl_abi::Result::kSuccess;
+}
+
+// Logs nothing: NCCL asks from inside its own log too.
 const char* value_of(const char* name) {
   try {
-    static const NcclSettings settings(own_library_path());
-    return name == nullptr ? nullptr : settings.value_of(name);
+    // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): NCCL asks while the process exits, too
+    static const auto* const settings = new NcclSettings(own_library_path());
+    const char* const value = name == nullptr ? nullptr : settings->value_of(name);
+    ++asked_count;
+    ours_count += value != nullptr && std::getenv(name) == nullptr ? 1 : 0;
+    return value;
   } catch (const std::exception&) {
     return nullptr;  // no memory for a path: NCCL goes by its defaults
   }

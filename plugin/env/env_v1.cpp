@@ -9,8 +9,8 @@ namespace {
 using nccl_abi::Result;
 using nccl_abi::v1::Env;
 
-Result init(uint8_t /*major*/, uint8_t /*minor*/, uint8_t /*patch*/, const char* /*suffix*/) {
-  return Result::kSuccess;
+Result init(uint8_t major, uint8_t minor, uint8_t patch, const char* /*suffix*/) {
+  return every_env::init("env v1", major, minor, patch);
 }
 
 Env make_table() {

@@ -9,12 +9,12 @@ namespace {
 using nccl_abi::Result;
 using nccl_abi::v2::Env;
 
-Result init(uint8_t /*major*/,
-            uint8_t /*minor*/,
-            uint8_t /*patch*/,
+Result init(uint8_t major,
+            uint8_t minor,
+            uint8_t patch,
             const char* /*suffix*/,
             nccl_abi::DebugLogger /*logger*/) {
-  return Result::kSuccess;
+  return every_env::init("env v2", major, minor, patch);
 }
 
 Env make_table() {

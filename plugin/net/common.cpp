@@ -64,10 +64,14 @@ Result consumed(void* receiver, int count, void* request) {
 
 namespace {
 
-Reply connect_in(
-    void* context, int device, void* handle, void** sender, DeviceHandle** device_handle) {
+Reply connect_in(void* context,
+                 int device,
+                 int traffic_class,
+                 void* handle,
+                 void** sender,
+                 DeviceHandle** device_handle) {
   void* of_device = nullptr;
-  const Reply reply = net().connect(context, device, handle, sender, &of_device);
+  const Reply reply = net().connect(context, device, traffic_class, handle, sender, &of_device);
   if (device_handle != nullptr) {
     *device_handle = static_cast<DeviceHandle*>(of_device);
   }
@@ -88,9 +92,18 @@ Result connect(int device, void* handle, void** sender, DeviceHandle** device_ha
   return connect(Plugin::instance().process_context(false), device, handle, sender, device_handle);
 }
 
+Result connect_classed(
+    int device, int traffic_class, void* handle, void** sender, DeviceHandle** device_handle) {
+  return guarded([&] {
+    void* const context = Plugin::instance().process_context(false);
+    return connect_in(context, device, traffic_class, handle, sender, device_handle);
+  });
+}
+
 Result connect(
     void* context, int device, void* handle, void** sender, DeviceHandle** device_handle) {
-  return guarded([&] { return connect_in(context, device, handle, sender, device_handle); });
+  return guarded(
+      [&] { return connect_in(context, device, kNoTrafficClass, handle, sender, device_handle); });
 }
 
 // NCCL 2.28 finalizes also what failed to initialise: without a context.

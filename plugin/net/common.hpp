@@ -12,9 +12,6 @@
 
 namespace ho::plugin {
 
-// Messages of one irecv, in any version.
-inline constexpr size_t kMostGrouped = 8;
-
 inline NetDriver& net() {
   return Plugin::instance().net();
 }
@@ -43,6 +40,12 @@ nccl_abi::Result connect(int device,
                          void* handle,
                          void** sender,
                          nccl_abi::DeviceHandle** device_handle);
+// And a traffic class, in v10.
+nccl_abi::Result connect_classed(int device,
+                                 int traffic_class,
+                                 void* handle,
+                                 void** sender,
+                                 nccl_abi::DeviceHandle** device_handle);
 // That name theirs, since v11.
 nccl_abi::Result listen(void* context, int device, void* handle, void** listener);
 nccl_abi::Result connect(
@@ -81,6 +84,11 @@ nccl_abi::Result get_properties(int device, Properties* properties) {
   });
 }
 
+template <typename Attributes>
+nccl_abi::Result set_attributes(void* context, Attributes* attributes) {
+  return guarded([&] { return net().set_attributes(context, attributes); });
+}
+
 template <typename Properties>
 nccl_abi::Result make_virtual_device(int* device, Properties* properties) {
   return guarded(
@@ -107,7 +115,7 @@ void fill_common(Net& table) {
   table.closeListen = every_version::close_listen;
 }
 
-// What the driver has beyond what must be there. NCCL reads the table after init.
+// What the driver has beyond what must be there, once it is open. NCCL reads the table after init.
 template <typename Net>
 void offer_extras(Net& table) {
   const NetDriver::Extras extras = net().extras();
@@ -119,18 +127,29 @@ void offer_extras(Net& table) {
       table.makeVDevice = every_version::make_virtual_device;
     }
   }
+  if constexpr (requires { table.setNetAttr; }) {
+    table.setNetAttr = nullptr;
+    if (extras.attributes) {
+      table.setNetAttr = every_version::set_attributes;
+    }
+  }
 }
 
 // Of a table whose version knows no contexts.
 template <typename Net>
-nccl_abi::Result init_process(Net& table, const char* interface, nccl_abi::DebugLogger logger) {
+nccl_abi::Result init_process(Net& table,
+                              const char* interface,
+                              nccl_abi::DebugLogger logger,
+                              nccl_abi::ProfilerCallback profiler = nullptr) {
   return guarded([&] {
-    const Reply reply = start(interface, logger);
-    if (reply != Reply::kSuccess) {
-      return reply;
+    Reply reply = start(interface, logger);
+    if (reply == Reply::kSuccess) {
+      reply = Plugin::instance().open_process_context(host_of(logger, profiler), false);
     }
-    offer_extras(table);
-    return Plugin::instance().open_process_context(false);
+    if (reply == Reply::kSuccess) {
+      offer_extras(table);
+    }
+    return reply;
   });
 }
 
@@ -138,22 +157,27 @@ nccl_abi::Result init_process(Net& table, const char* interface, nccl_abi::Debug
 struct ContextRequest {
   void** context = nullptr;
   uint64_t communicator = 0;
-  int traffic_class = -1;
+  int traffic_class = kNoTrafficClass;
+  nccl_abi::DebugLogger logger = nullptr;
+  nccl_abi::ProfilerCallback profiler = nullptr;
 };
 
 template <typename Net>
-nccl_abi::Result init_context(Net& table,
-                              const char* interface,
-                              nccl_abi::DebugLogger logger,
-                              const ContextRequest& wanted) {
+nccl_abi::Result init_context(Net& table, const char* interface, const ContextRequest& wanted) {
   return guarded([&] {
     *wanted.context = nullptr;
-    const Reply reply = start(interface, logger);
-    if (reply != Reply::kSuccess) {
-      return reply;
+    Reply reply = start(interface, wanted.logger);
+    if (reply == Reply::kSuccess) {
+      NetDriver::Opening opening;
+      opening.comm_id = wanted.communicator;
+      opening.traffic_class = wanted.traffic_class;
+      opening.host = host_of(wanted.logger, wanted.profiler);
+      reply = Plugin::instance().open_net(opening, wanted.context);
     }
-    offer_extras(table);
-    return net().open(wanted.communicator, wanted.traffic_class, wanted.context);
+    if (reply == Reply::kSuccess) {
+      offer_extras(table);
+    }
+    return reply;
   });
 }
 

@@ -15,13 +15,14 @@ using nccl_abi::Result;
 using nccl_abi::v10::CommConfig;
 using nccl_abi::v10::Net;
 
-Result init(DebugLogger logger, ProfilerCallback /*profiler*/) {
-  return init_process(ncclNetPlugin_v10, "net v10", logger);
+Result init(DebugLogger logger, ProfilerCallback profiler) {
+  return init_process(ncclNetPlugin_v10, "net v10", logger, profiler);
 }
 
 Result connect(
-    int device, CommConfig* /*config*/, void* handle, void** sender, DeviceHandle** device_handle) {
-  return every_version::connect(device, handle, sender, device_handle);
+    int device, CommConfig* config, void* handle, void** sender, DeviceHandle** device_handle) {
+  const int traffic_class = config == nullptr ? kNoTrafficClass : config->trafficClass;
+  return every_version::connect_classed(device, traffic_class, handle, sender, device_handle);
 }
 
 Net make_table() {

@@ -13,24 +13,15 @@ using nccl_abi::ProfilerCallback;
 using nccl_abi::Result;
 using nccl_abi::v12::CommConfig;
 using nccl_abi::v12::Net;
-using nccl_abi::v12::NetAttr;
-
-Result set_attributes(void* context, NetAttr* attributes) {
-  return guarded([&] { return net().set_attributes(context, attributes); });
-}
 
 Result init(void** context,
             uint64_t communicator,
             CommConfig* config,
             DebugLogger logger,
-            ProfilerCallback /*profiler*/) {
-  const int traffic_class = config == nullptr ? -1 : config->trafficClass;
-  const Result made =
-      init_context(ncclNetPlugin_v12, "net v12", logger, {context, communicator, traffic_class});
-  if (made == Result::kSuccess && net().extras().attributes) {
-    ncclNetPlugin_v12.setNetAttr = set_attributes;
-  }
-  return made;
+            ProfilerCallback profiler) {
+  const int traffic_class = config == nullptr ? kNoTrafficClass : config->trafficClass;
+  return init_context(
+      ncclNetPlugin_v12, "net v12", {context, communicator, traffic_class, logger, profiler});
 }
 
 Net make_table() {

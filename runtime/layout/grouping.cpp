@@ -1,10 +1,9 @@
 #include "layout/grouping.hpp"
 
-#include <cerrno>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
 #include <vector>
+
+#include "base/text_file.hpp"
 
 namespace paro {
 namespace {
@@ -122,37 +121,11 @@ ho::Result<ho::GroupMap> parse_groups(std::string_view text,
 }
 
 ho::Result<ho::GroupMap> read_groups(const std::string& path, uint32_t world_size) {
-  const auto refused = [&](const std::string& why) {
-    return invalid("groups file " + path + ": " + why);
-  };
-  std::error_code error;
-  const auto kind = std::filesystem::status(path, error).type();
-  if (error && kind == std::filesystem::file_type::none) {
-    return refused("cannot be read: " + error.message());
+  const auto text = ho::read_text_file(path, kMaxFileBytes);
+  if (!text.ok()) {
+    return invalid("groups file " + path + ": " + text.status().message());
   }
-  if (kind == std::filesystem::file_type::not_found) {
-    return refused("there is no such file");
-  }
-  // Opening a pipe could wait for ever, and a device need not end.
-  if (kind != std::filesystem::file_type::regular) {
-    return refused("is not a regular file");
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return refused(ho::system_error("cannot be opened", errno).message());
-  }
-  std::string text;
-  std::vector<char> block(size_t{1} << 16U);
-  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
-    text.append(block.data(), static_cast<size_t>(file.gcount()));
-    if (text.size() > kMaxFileBytes) {
-      return refused("is larger than 16 MiB");
-    }
-  }
-  if (file.bad()) {
-    return refused("cannot be read to its end");
-  }
-  return parse_groups(text, world_size, path);
+  return parse_groups(*text, world_size, path);
 }
 
 }  // namespace paro

@@ -34,10 +34,12 @@ std::shared_ptr<spdlog::logger> make_logger() {
 
 }  // namespace
 
-// The one process-wide object: stderr is process-wide too.
+// The one process-wide object: stderr is process-wide too. It is never destroyed: NCCL calls its
+// plugin while the process exits.
 spdlog::logger& logger() {
-  static const std::shared_ptr<spdlog::logger> process_logger = make_logger();
-  return *process_logger;
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory)
+  static const auto* const process_logger = new std::shared_ptr<spdlog::logger>(make_logger());
+  return **process_logger;
 }
 
 void set_log_rank(int rank) {

@@ -54,7 +54,7 @@ std::string describe_taken(const NetworkInterface& interface, std::string_view b
 
 InterfaceVerdict judge_listed(const NetworkInterface& interface, const InterfaceFilter& filter) {
   const bool in_list = listed(filter, interface.name);
-  const std::string setting = "HORING_SOCKET_IFNAME=" + filter.text;
+  const std::string setting = filter.variable + "=" + filter.text;
   if (in_list == filter.exclude) {
     return {false, "dropped: " + setting + (filter.exclude ? " excludes it" : " does not list it")};
   }
@@ -66,9 +66,10 @@ InterfaceVerdict judge_listed(const NetworkInterface& interface, const Interface
 
 }  // namespace
 
-Result<InterfaceFilter> parse_interface_filter(std::string_view text) {
+Result<InterfaceFilter> parse_interface_filter(std::string_view text, std::string_view variable) {
   InterfaceFilter filter;
   filter.text = std::string(text);
+  filter.variable = std::string(variable);
   if (text.empty()) {
     return filter;
   }
@@ -86,7 +87,7 @@ Result<InterfaceFilter> parse_interface_filter(std::string_view text) {
     });
     if (odd) {
       return Status(StatusCode::kInvalidArgument,
-                    "HORING_SOCKET_IFNAME=" + filter.text + ": '" + std::string(name) +
+                    filter.variable + "=" + filter.text + ": '" + std::string(name) +
                         "' cannot be an interface name; write a list of prefixes (eth,ib), exact "
                         "names (=eth0,eth1), or either to exclude (^docker,lo or ^=eth0)");
     }
@@ -96,7 +97,7 @@ Result<InterfaceFilter> parse_interface_filter(std::string_view text) {
   }
   if (filter.names.empty()) {
     return Status(StatusCode::kInvalidArgument,
-                  "HORING_SOCKET_IFNAME=" + filter.text +
+                  filter.variable + "=" + filter.text +
                       ": names no interface; name some or unset the variable");
   }
   return filter;
@@ -136,7 +137,7 @@ std::vector<InterfaceVerdict> judge_interfaces(std::span<const NetworkInterface>
           {false,
            std::string("dropped: ") +
                (own == DefaultClass::kLoopback ? "loopback" : "a bridge local to this host") +
-               ", and there are others; HORING_SOCKET_IFNAME=" + interface.name + " takes it"});
+               ", and there are others; " + filter.variable + "=" + interface.name + " takes it"});
     }
   }
   return verdicts;

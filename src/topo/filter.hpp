@@ -21,8 +21,10 @@ struct InterfaceFilter {
   bool exact = false;
   std::vector<std::string> names;
   std::string text;
+  std::string variable = "HORING_SOCKET_IFNAME";  // that said so, for messages
 };
-[[nodiscard]] Result<InterfaceFilter> parse_interface_filter(std::string_view text);
+[[nodiscard]] Result<InterfaceFilter> parse_interface_filter(
+    std::string_view text, std::string_view variable = "HORING_SOCKET_IFNAME");
 // From the environment.
 [[nodiscard]] Result<InterfaceFilter> interface_filter();
 

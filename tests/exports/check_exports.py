@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Fails unless a shared library shows exactly the functions that its header declares.
+"""Fails unless a shared library shows exactly what it promises.
 
 usage: check_exports.py LIBRARY HEADER [--needs SONAME] [--lacks SYMBOL]
+       check_exports.py LIBRARY --promises SYMBOL,...
 
+HEADER: it promises the functions that this declares.
 --needs: LIBRARY must be linked to that library. --lacks: LIBRARY must not hold a copy of what has
 this (mangled) word in its name; looked for where the symbol table was not stripped.
 """
@@ -31,22 +33,25 @@ def needed(library):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("library")
-    parser.add_argument("header")
+    parser.add_argument("header", nargs="?")
+    parser.add_argument("--promises", type=lambda text: text.split(","))
     parser.add_argument("--needs")
     parser.add_argument("--lacks")
     options = parser.parse_args()
-    declared = set(DECLARED.findall(pathlib.Path(options.header).read_text()))
+    if (options.header is None) == (options.promises is None):
+        parser.error("takes a HEADER or --promises")
+    promised = set(options.promises or DECLARED.findall(pathlib.Path(options.header).read_text()))
     exported = shown(options.library)
-    wrong = [f"declares {name}, which {options.library} does not show" for name in declared - exported]
-    wrong += [f"does not declare {name}, which {options.library} shows" for name in exported - declared]
+    wrong = [f"{name} is promised, but {options.library} does not show it" for name in promised - exported]
+    wrong += [f"{name} is not promised, but {options.library} shows it" for name in exported - promised]
     if options.needs and options.needs not in needed(options.library):
         wrong.append(f"{options.library} is not linked to {options.needs}")
     if options.lacks and options.lacks in output("nm", options.library):
         wrong.append(f"{options.library} holds a copy of {options.lacks}")
     for line in sorted(wrong):
-        print(f"{options.header}: {line}")
-    print(f"exports: {len(declared)} functions, {len(wrong)} wrong")
-    return 1 if wrong or not declared else 0
+        print(f"{options.header or options.library}: {line}")
+    print(f"exports: {len(promised)} symbols, {len(wrong)} wrong")
+    return 1 if wrong or not promised else 0
 
 
 if __name__ == "__main__":

@@ -90,6 +90,20 @@ TEST_CASE("float16 with a dynamic loss scale", "[float16]") {
   check_all("3+1", in_16_bits(ho::DType::kFloat16), kFloat16Tolerance);
 }
 
+TEST_CASE("16-bit states, and frozen parameters over micro-batches, on every shape", "[more]") {
+  std::vector<toy::Training> frozen;
+  for (const Strategy& strategy : all_strategies()) {
+    frozen.push_back(hard_training(strategy, 4));
+    frozen.back().model.freeze_up = true;
+    frozen.back().model.freeze_embedding = true;
+  }
+  for (const char* nodes : {"1x4", "4x1", "2x2", "4x2", "3+1", "1+1+2"}) {
+    check_all(nodes, in_16_bits(ho::DType::kBfloat16), kBfloat16Tolerance);
+    check_all(nodes, in_16_bits(ho::DType::kFloat16), kFloat16Tolerance);
+    check_all(nodes, frozen, kFloat32Tolerance);
+  }
+}
+
 TEST_CASE("groups that are not nodes", "[groups]") {
   const auto rank = [](uint32_t number) { return ho::GlobalRank(number); };
   // Halves of nodes; ranks of both nodes in each group; unequal groups in an order of their own.

@@ -36,7 +36,10 @@ void print_markdown() {
       "(src/base/env.hpp); a test keeps this page equal to it. `horing env` prints the values in\n"
       "effect. \"All ranks\" means that a job refuses to start when ranks have different "
       "values.\nA number outside what its variable takes is an error when a communicator is "
-      "made.\n");
+      "made.\n\n"
+      "The NCCL plugin's builtin network also honours a communicator's trafficClass "
+      "(ncclConfig_t,\nNCCL 2.26 and later; 0 to 255): it becomes IP's TOS byte, or IPv6's traffic "
+      "class, of that\ncommunicator's connections.\n");
   std::puts("| variable | default | takes | all ranks | meaning |\n|---|---|---|---|---|");
   for (const env::Variable& variable : env::all()) {
     const std::string default_value =

@@ -19,6 +19,19 @@ Reply answer(const Status& status) {
   return reply_of(status.code());
 }
 
+// IP has a byte for it.
+bool is_traffic_class(int32_t number) {
+  constexpr int32_t kMost = 255;
+  if (number > kMost) {
+    logger().error(
+        "traffic class {}: the builtin network takes 0 to {}, IP's TOS byte; change "
+        "trafficClass in the communicator's configuration",
+        number,
+        kMost);
+  }
+  return number <= kMost;
+}
+
 std::span<std::byte, kHandleBytes> handle_bytes(void* handle) {
   return std::span<std::byte, kHandleBytes>(static_cast<std::byte*>(handle), kHandleBytes);
 }
@@ -33,7 +46,14 @@ Result<BuiltinConfig> BuiltinConfig::from_environment() {
   HORING_ASSIGN(const uint64_t streams, env::number(env::kTcpStreams));
   config.options.connect_timeout = std::chrono::milliseconds(timeout_ms);
   config.options.streams = static_cast<uint32_t>(streams);
-  HORING_ASSIGN(config.devices, discover_devices());
+  HORING_ASSIGN(const uint64_t pace_mbit, env::number(env::kRailPaceMbit));
+  if (pace_mbit > 0) {
+    const auto fd = env::text_if_set(env::kPaceFd);
+    HORING_ASSIGN(config.options.pacer, tcp::Pacer::create(fd ? "fd:" + *fd : "", pace_mbit));
+  }
+  HORING_ASSIGN(BuiltinDevices devices, discover_devices());
+  config.devices = std::move(devices.taken);
+  config.left_out = std::move(devices.left_out);
   return config;
 }
 
@@ -52,9 +72,26 @@ bool BuiltinNet::has_device(int32_t device) const {
   return device >= 0 && static_cast<size_t>(device) < config_.devices.size();
 }
 
-bool BuiltinNet::knows(void* context) {
+std::optional<BuiltinDevice> BuiltinNet::device_for(void* context,
+                                                    int32_t device,
+                                                    int32_t traffic_class) {
+  if (!has_device(device) || !is_traffic_class(traffic_class)) {
+    return std::nullopt;
+  }
+  BuiltinDevice chosen = config_.devices[static_cast<size_t>(device)];
+  chosen.rail.traffic_class = traffic_class;
+  if (context == nullptr) {
+    return chosen;
+  }
   const std::lock_guard lock(mutex_);
-  return context == nullptr || contexts_.contains(context);
+  const auto found = contexts_.find(context);
+  if (found == contexts_.end()) {
+    return std::nullopt;
+  }
+  if (traffic_class < 0) {
+    chosen.rail.traffic_class = found->second->traffic_class;
+  }
+  return chosen;
 }
 
 void* BuiltinNet::keep(std::unique_ptr<Comm> comm) {
@@ -70,9 +107,14 @@ std::unique_ptr<Comm> BuiltinNet::take(void* comm) {
   return node.empty() ? nullptr : std::move(node.mapped());
 }
 
-Reply BuiltinNet::open(uint64_t comm_id, int32_t /*traffic_class*/, void** context) {
+Reply BuiltinNet::open(const Opening& opening, void** context) {
+  *context = nullptr;
+  if (!is_traffic_class(opening.traffic_class)) {
+    return Reply::kInvalidArgument;
+  }
   auto made = std::make_unique<Context>();
-  made->comm_id = comm_id;
+  made->comm_id = opening.comm_id;
+  made->traffic_class = opening.traffic_class;
   *context = made.get();
   const std::lock_guard lock(mutex_);
   contexts_[*context] = std::move(made);
@@ -102,13 +144,13 @@ Reply BuiltinNet::properties(int32_t device, DeviceProperties* properties) {
 
 Reply BuiltinNet::listen(void* context, int32_t device, void* handle, void** listener) {
   *listener = nullptr;
-  if (!has_device(device) || !knows(context)) {
+  const auto chosen = device_for(context, device, kNoTrafficClass);
+  if (!chosen) {
     return Reply::kInvalidArgument;
   }
-  const BuiltinDevice& chosen = config_.devices[static_cast<size_t>(device)];
-  auto made = Listener::open(chosen, *config_.key, config_.options);
+  auto made = Listener::open(*chosen, *config_.key, config_.options);
   if (!made.ok()) {
-    return answer(made.status().with_context("device " + chosen.properties.name));
+    return answer(made.status().with_context("device " + chosen->properties.name));
   }
   encode((*made)->handle(), handle_bytes(handle));
   *listener = made->get();
@@ -118,9 +160,10 @@ Reply BuiltinNet::listen(void* context, int32_t device, void* handle, void** lis
 }
 
 Result<std::shared_ptr<Connector>> BuiltinNet::begin_connect(
-    const PendingConnects::Key& key, std::span<std::byte, kHandleBytes> handle) {
+    const PendingConnects::Key& key,
+    const BuiltinDevice& device,
+    std::span<std::byte, kHandleBytes> handle) {
   HORING_ASSIGN(const Handle checked, decode_handle(handle));
-  const BuiltinDevice& device = config_.devices[static_cast<size_t>(key.device)];
   HORING_ASSIGN(std::unique_ptr<Connector> started,
                 Connector::start(device, checked, *config_.key, config_.options));
   std::shared_ptr<Connector> connector = std::move(started);
@@ -129,13 +172,18 @@ Result<std::shared_ptr<Connector>> BuiltinNet::begin_connect(
   return connector;
 }
 
-Reply BuiltinNet::connect(
-    void* context, int32_t device, void* handle, void** comm, void** device_handle) {
+Reply BuiltinNet::connect(void* context,
+                          int32_t device,
+                          int32_t traffic_class,
+                          void* handle,
+                          void** comm,
+                          void** device_handle) {
   *comm = nullptr;
   if (device_handle != nullptr) {
     *device_handle = nullptr;
   }
-  if (!has_device(device) || !knows(context)) {
+  const auto chosen = device_for(context, device, traffic_class);
+  if (!chosen) {
     return Reply::kInvalidArgument;
   }
   const auto bytes = handle_bytes(handle);
@@ -145,7 +193,7 @@ Reply BuiltinNet::connect(
   std::copy_n(bytes.begin(), key.handle.size(), key.handle.begin());
   std::shared_ptr<Connector> connector = pending_.find(local_id(bytes), key);
   if (connector == nullptr) {
-    auto begun = begin_connect(key, bytes);
+    auto begun = begin_connect(key, *chosen, bytes);
     if (!begun.ok()) {
       return answer(begun.status());
     }

@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -19,9 +21,11 @@ namespace ho::plugin {
 
 struct BuiltinConfig {
   std::vector<BuiltinDevice> devices;
+  std::string left_out;  // which interfaces are no devices, and why
   std::shared_ptr<const JobKey> key;
   NetOptions options;
-  // This host's devices, job key, HORING_CONNECT_TIMEOUT_MS and HORING_TCP_STREAMS.
+  // This host's devices, job key, HORING_CONNECT_TIMEOUT_MS, HORING_TCP_STREAMS, and the pace that
+  // horing run asks for where it has no links to shape.
   [[nodiscard]] static Result<BuiltinConfig> from_environment();
 };
 
@@ -34,14 +38,21 @@ class BuiltinNet final : public NetDriver {
 
   [[nodiscard]] const char* name() const override { return "HO-Ring"; }
 
+  [[nodiscard]] std::string origin() const override { return "builtin, TCP"; }
+  [[nodiscard]] std::string left_out() const override { return config_.left_out; }
+
   // A context is not needed: calls with none are those of NCCL versions that know none.
-  [[nodiscard]] Reply open(uint64_t comm_id, int32_t traffic_class, void** context) override;
+  [[nodiscard]] Reply open(const Opening& opening, void** context) override;
   [[nodiscard]] Reply close(void* context) override;
   [[nodiscard]] Reply device_count(int32_t* count) override;
   [[nodiscard]] Reply properties(int32_t device, DeviceProperties* properties) override;
   [[nodiscard]] Reply listen(void* context, int32_t device, void* handle, void** listener) override;
-  [[nodiscard]] Reply connect(
-      void* context, int32_t device, void* handle, void** comm, void** device_handle) override;
+  [[nodiscard]] Reply connect(void* context,
+                              int32_t device,
+                              int32_t traffic_class,
+                              void* handle,
+                              void** comm,
+                              void** device_handle) override;
   [[nodiscard]] Reply accept(void* listener, void** comm, void** device_handle) override;
   [[nodiscard]] Reply close_send(void* comm) override;
   [[nodiscard]] Reply close_recv(void* comm) override;
@@ -83,11 +94,16 @@ class BuiltinNet final : public NetDriver {
  private:
   explicit BuiltinNet(BuiltinConfig config);
   [[nodiscard]] bool has_device(int32_t device) const;
-  [[nodiscard]] bool knows(void* context);
+  // Nothing: there is no such context or device.
+  [[nodiscard]] std::optional<BuiltinDevice> device_for(void* context,
+                                                        int32_t device,
+                                                        int32_t traffic_class);
   [[nodiscard]] std::unique_ptr<Comm> take(void* comm);
   void* keep(std::unique_ptr<Comm> comm);
   [[nodiscard]] Result<std::shared_ptr<Connector>> begin_connect(
-      const PendingConnects::Key& key, std::span<std::byte, kHandleBytes> handle);
+      const PendingConnects::Key& key,
+      const BuiltinDevice& device,
+      std::span<std::byte, kHandleBytes> handle);
 
   BuiltinConfig config_;
   PendingConnects pending_;
@@ -96,6 +112,7 @@ class BuiltinNet final : public NetDriver {
 
   struct Context {
     uint64_t comm_id = 0;
+    int32_t traffic_class = kNoTrafficClass;
   };
   std::mutex mutex_;
   std::unordered_map<const void*, std::unique_ptr<Context>> contexts_;

@@ -15,6 +15,7 @@
 #include "core/builtin/lane.hpp"
 #include "core/builtin/records.hpp"
 #include "core/reply.hpp"
+#include "transport/tcp/pacer.hpp"
 #include "transport/tcp/poller.hpp"
 
 namespace ho::plugin {
@@ -35,6 +36,8 @@ struct Wires {
   std::string peer;  // "10.1.0.2:4000"
   std::unique_ptr<tcp::Poller> poller;
   std::vector<std::unique_ptr<NetLane>> lanes;
+  std::shared_ptr<tcp::Pacer> pacer;  // of what is sent; null: it is not paced
+  uint32_t pace_slot = 0;
 };
 [[nodiscard]] Result<Wires> make_wires(std::string device,
                                        std::string peer,
@@ -77,6 +80,13 @@ class Comm {
   [[nodiscard]] Reply failure();
   [[nodiscard]] uint32_t active() const { return active_; }
   [[nodiscard]] std::vector<std::unique_ptr<NetLane>>& lanes() { return wires_.lanes; }
+  [[nodiscard]] bool paced() const { return wires_.pacer != nullptr; }
+  // From when on that many bytes may leave.
+  [[nodiscard]] int64_t reserve_pace(size_t bytes, int64_t now_ns) {
+    return wires_.pacer->reserve(RailIndex(wires_.pace_slot), bytes, now_ns);
+  }
+  // A sleeper, at the latest.
+  void wake_at(int64_t time_ns) { wires_.poller->wake_at(time_ns); }
 
   // A call said "again".
   void note_again() { again_ = true; }

@@ -85,6 +85,8 @@ Result<std::unique_ptr<SendComm>> Connector::step() {
     }
     HORING_ASSIGN(Wires wires,
                   make_wires(device_.properties.name, handle_.to_string(), std::move(sockets)));
+    wires.pacer = options_.pacer;
+    wires.pace_slot = device_.rail.pace_slot;
     return std::make_unique<SendComm>(std::move(wires));
   }
   if (now >= deadline_ns_) {

@@ -1,5 +1,6 @@
 #include "core/builtin/devices.hpp"
 
+#include <arpa/inet.h>
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 #include <string_view>
 
 #include "base/env.hpp"
-#include "base/log.hpp"
 #include "core/builtin/records.hpp"
 #include "topo/address.hpp"
 #include "topo/discover.hpp"
@@ -34,7 +34,15 @@ uint64_t guid_of(const std::string& host_id, const std::string& name) {
   return hash;
 }
 
-// IPv4 where there is one, so that both ends of a connection choose alike.
+// Its scope is this host's own number of an interface: other hosts cannot use it.
+bool link_local(const InterfaceAddress& address) {
+  in6_addr bytes{};
+  return address.ipv6 && ::inet_pton(AF_INET6, address.host.c_str(), &bytes) == 1 &&
+         IN6_IS_ADDR_LINKLOCAL(&bytes);
+}
+
+// IPv4 where there is one, so that both ends of a connection choose alike. "": none that other
+// hosts can use.
 std::string address_of(const NetworkInterface& interface) {
   std::string chosen;
   for (const std::string& text : interface.addresses) {
@@ -42,7 +50,7 @@ std::string address_of(const NetworkInterface& interface) {
     if (address && !address->ipv6) {
       return address->host;
     }
-    if (address && chosen.empty()) {
+    if (address && chosen.empty() && !link_local(*address)) {
       chosen = address->host;
     }
   }
@@ -78,17 +86,23 @@ BuiltinDevice make_device(const std::string& name,
   return device;
 }
 
-std::vector<BuiltinDevice> builtin_devices(const Topology& topology,
-                                           const InterfaceFilter& filter,
-                                           bool emulated,
-                                           const std::string& sysfs) {
-  std::vector<BuiltinDevice> devices;
+BuiltinDevices builtin_devices(const Topology& topology,
+                               const InterfaceFilter& filter,
+                               bool emulated,
+                               const std::string& sysfs) {
+  BuiltinDevices devices;
   const auto verdicts = judge_interfaces(topology.interfaces, filter);
   for (size_t i = 0; i < verdicts.size(); ++i) {
     const NetworkInterface& interface = topology.interfaces[i];
-    logger().debug("network device {}: {}", interface.name, verdicts[i].reason);
     const std::string address = verdicts[i].taken ? address_of(interface) : std::string();
     if (address.empty()) {
+      devices.left_out += fmt::format(
+          "{}{} {}",
+          devices.left_out.empty() ? "" : "; ",
+          interface.name,
+          verdicts[i].taken ? "dropped: its only addresses are link-local, other hosts cannot use "
+                              "their scope"
+                            : verdicts[i].reason);
       continue;
     }
     const bool bound = !emulated && !interface.loopback;
@@ -97,27 +111,33 @@ std::vector<BuiltinDevice> builtin_devices(const Topology& topology,
     device.properties.pci_path = pci_path_of(interface, sysfs);
     const uint64_t mbit = interface.speed_mbit > 0 ? interface.speed_mbit : kUnknownMbit;
     device.properties.speed_mbps = static_cast<int32_t>(std::clamp(mbit, kLeastMbit, kMostMbit));
-    devices.push_back(std::move(device));
+    device.properties.reason = verdicts[i].reason;
+    // Emulated rails are paced in the order in which they are listed.
+    device.rail.pace_slot = static_cast<uint32_t>(i);
+    devices.taken.push_back(std::move(device));
   }
   return devices;
 }
 
-Result<std::vector<BuiltinDevice>> discover_devices() {
+Result<InterfaceFilter> network_filter() {
+  const std::string of_nccl = env::text(env::kNcclSocketIfname);
+  return env::text(env::kSocketIfname).empty() && !of_nccl.empty()
+             ? parse_interface_filter(of_nccl, env::kNcclSocketIfname.name)
+             : interface_filter();
+}
+
+Result<BuiltinDevices> discover_devices() {
   HORING_ASSIGN(const Topology topology, discover());
-  HORING_ASSIGN(const InterfaceFilter filter, interface_filter());
+  HORING_ASSIGN(const InterfaceFilter filter, network_filter());
   const bool emulated = !env::text(env::kEmulatedRails).empty();
-  std::vector<BuiltinDevice> devices = builtin_devices(topology, filter, emulated);
-  if (!devices.empty()) {
+  BuiltinDevices devices = builtin_devices(topology, filter, emulated);
+  if (!devices.taken.empty()) {
     return devices;
   }
-  std::string reasons;
-  const auto verdicts = judge_interfaces(topology.interfaces, filter);
-  for (size_t i = 0; i < verdicts.size(); ++i) {
-    reasons += fmt::format("; {} {}", topology.interfaces[i].name, verdicts[i].reason);
-  }
   return Status(StatusCode::kInvalidArgument,
-                "no network interface can be used" + reasons +
-                    "; bring one up, or change HORING_SOCKET_IFNAME");
+                fmt::format("no network interface can be used: {}; bring one up, or change {}",
+                            devices.left_out.empty() ? "there is none" : devices.left_out,
+                            filter.variable));
 }
 
 }  // namespace ho::plugin

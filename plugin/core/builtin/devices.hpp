@@ -24,13 +24,20 @@ struct BuiltinDevice {
                                         const std::string& address,
                                         const std::string& interface_name);
 
+struct BuiltinDevices {
+  std::vector<BuiltinDevice> taken;
+  std::string left_out;  // "docker0 dropped: ...; eth2 dropped: operstate down"
+};
+
 // Those that the filter takes, in the topology's order. emulated: the interfaces stand for
 // loopback addresses. Reads nothing but the links of PCI devices under sysfs.
-[[nodiscard]] std::vector<BuiltinDevice> builtin_devices(const Topology& topology,
-                                                         const InterfaceFilter& filter,
-                                                         bool emulated,
-                                                         const std::string& sysfs = "/sys");
-// Of this host, or HORING_EMULATED_RAILS, by HORING_SOCKET_IFNAME. An error where there is none.
-[[nodiscard]] Result<std::vector<BuiltinDevice>> discover_devices();
+[[nodiscard]] BuiltinDevices builtin_devices(const Topology& topology,
+                                             const InterfaceFilter& filter,
+                                             bool emulated,
+                                             const std::string& sysfs = "/sys");
+// HORING_SOCKET_IFNAME; NCCL_SOCKET_IFNAME where that is not set.
+[[nodiscard]] Result<InterfaceFilter> network_filter();
+// Of this host, or HORING_EMULATED_RAILS, by network_filter(). An error where there is none.
+[[nodiscard]] Result<BuiltinDevices> discover_devices();
 
 }  // namespace ho::plugin

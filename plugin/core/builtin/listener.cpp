@@ -171,6 +171,7 @@ void Listener::deliver(Greeting& greeting, int64_t now) {
   }
   const int fd = greeting.socket->fd.get();
   tcp::bind_accepted(fd, device_.rail);
+  tcp::set_traffic_class(fd, device_.rail.traffic_class);
   tcp::tune_data_socket(fd);
   if (claim->stream == 0) {
     half->from = greeting.from;

@@ -3,6 +3,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
+
+#include "transport/tcp/pacer.hpp"
 
 namespace ho::plugin {
 
@@ -11,7 +14,8 @@ struct NetOptions {
   std::chrono::milliseconds connect_timeout{60000};
   // In which whoever reaches a listener has to greet.
   std::chrono::milliseconds greeting_timeout{5000};
-  uint32_t streams = 1;  // connections of a comm that this end opens
+  uint32_t streams = 1;               // connections of a comm that this end opens
+  std::shared_ptr<tcp::Pacer> pacer;  // null: nothing is paced
 };
 
 }  // namespace ho::plugin

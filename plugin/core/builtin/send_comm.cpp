@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "os/clock.hpp"
+
 namespace ho::plugin {
 namespace {
 
@@ -134,20 +136,43 @@ Status SendComm::write_output(Output& output) {
       note_more();
       break;
     }
+    const size_t most = paced() ? pace(output, budget) : budget;
+    if (most == 0) {
+      break;
+    }
     std::array<iovec, 2 * kMostPiecesPerWrite> buffers;  // NOLINT: filled below
     size_t used = 0;
     size_t asked = 0;
     size_t skip = output.written;
     for (size_t i = 0; i < output.count && i < kMostPiecesPerWrite; ++i) {
       Piece& piece = output.at(i);
-      asked += gather(piece.header, skip, budget - asked, buffers.at(used++));
-      asked += gather(piece.data, skip, budget - asked, buffers.at(used++));
+      asked += gather(piece.header, skip, most - asked, buffers.at(used++));
+      asked += gather(piece.data, skip, most - asked, buffers.at(used++));
     }
     HORING_ASSIGN(const size_t written, output.lane->write(std::span(buffers).first(used), asked));
     budget -= written;
+    output.paced_bytes -= std::min(output.paced_bytes, written);
     HORING_TRY(note_written(output, written));
   }
   return {};
+}
+
+size_t SendComm::pace(Output& output, size_t most) {
+  const int64_t now = now_ns();
+  if (output.paced_bytes == 0) {
+    size_t waiting = 0;
+    for (size_t i = 0; i < output.count && waiting < tcp::Pacer::kSliceBytes; ++i) {
+      waiting +=
+          output.at(i).header.size() + output.at(i).data.size() - (i == 0 ? output.written : 0);
+    }
+    output.paced_bytes = std::min(waiting, tcp::Pacer::kSliceBytes);
+    output.paced_from_ns = reserve_pace(output.paced_bytes, now);
+  }
+  if (now < output.paced_from_ns) {
+    wake_at(output.paced_from_ns);
+    return 0;
+  }
+  return std::min(most, output.paced_bytes);
 }
 
 Status SendComm::note_written(Output& output, size_t bytes) {

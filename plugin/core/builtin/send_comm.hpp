@@ -42,7 +42,9 @@ class SendComm final : public Comm {
     std::array<Piece, kMostRequests> pieces;
     size_t first = 0;
     size_t count = 0;
-    size_t written = 0;  // of the first piece and its header
+    size_t written = 0;      // of the first piece and its header
+    size_t paced_bytes = 0;  // that may leave from then on
+    int64_t paced_from_ns = 0;
 
     [[nodiscard]] Piece& at(size_t index) { return pieces.at((first + index) % kMostRequests); }
   };
@@ -53,6 +55,8 @@ class SendComm final : public Comm {
   void post(SendRequest& request);
   void post_piece(SendRequest& request, NetSegment segment);
   [[nodiscard]] Status write_output(Output& output);
+  // How much of `most` may leave now; 0: a sleeper is woken when something may.
+  [[nodiscard]] size_t pace(Output& output, size_t most);
   [[nodiscard]] Status note_written(Output& output, size_t bytes);
   [[nodiscard]] Status read_rooms();
 

@@ -163,6 +163,7 @@ Result<CollRequest*> CollComm::reduce_scatter(CollBuffer from,
   HORING_TRY(check_reduction(dtype, op, window_offset));
   const Segment own = call.window.segment(member_->ring().shape().self);
   HORING_TRY(check_buffer(from, from.byte_count, "ireducescatter from"));
+  HORING_TRY(check_buffer(to, own.byte_count, "ireducescatter to"));
   call.dtype = dtype;
   call.op = op;
   call.mine = static_cast<const std::byte*>(from.data);

@@ -11,6 +11,9 @@
 namespace ho::plugin {
 namespace {
 
+// What NCCL allows a plugin to say.
+constexpr size_t kMostWindowBytes = size_t{1} << 40U;
+
 // The text goes to the log, since NCCL has no place for it.
 Reply answer(const Status& status, std::string_view call) {
   if (!status.ok()) {
@@ -48,8 +51,9 @@ Reply unknown(const CollNet::Reduction& reduction, std::string_view call) {
 Reply CollNet::open(uint64_t comm_id, void** context) {
   auto made = std::make_unique<Context>();
   made->comm_id = comm_id;
-  constexpr int32_t kNoTrafficClass = -1;
-  const Reply reply = driver_.open(comm_id, kNoTrafficClass, &made->of_driver);
+  NetDriver::Opening opening;
+  opening.comm_id = comm_id;
+  const Reply reply = driver_.open(opening, &made->of_driver);
   if (reply == Reply::kSuccess) {
     *context = made.release();
   }
@@ -73,11 +77,13 @@ Reply CollNet::device_count(int32_t* count) {
       return reply;
     }
     if ((properties.memory_kinds & ~kHostMemory) != 0 && !settings_.host_memory_wanted) {
-      logger().info(
-          "CollNet offers no devices: {} of {} moves GPU memory itself, which NCCL would give up "
-          "for CollNet on host memory; HORING_COLLNET_HOST=1 prefers CollNet",
-          properties.name,
-          driver_.name());
+      if (!refusal_said_.exchange(true)) {
+        logger().info(
+            "CollNet offers no devices: {} of {} moves GPU memory itself, which NCCL would give up "
+            "for CollNet on host memory; HORING_COLLNET_HOST=1 prefers CollNet",
+            properties.name,
+            driver_.name());
+      }
       return Reply::kSuccess;
     }
   }
@@ -87,10 +93,19 @@ Reply CollNet::device_count(int32_t* count) {
 
 Reply CollNet::properties(int32_t device, DeviceProperties* properties) {
   const Reply reply = driver_.properties(device, properties);
-  // NCCL takes the device's properties from here: they must be true of what rails do.
+  // NCCL takes the device's properties from here: they must be true of what rails do, which work on
+  // host memory, register it for one rail, and cut windows of any size into pieces.
   properties->memory_kinds = kHostMemory;
   properties->force_flush = false;
+  properties->registration_is_global = false;
+  properties->device_type = 0;
+  properties->device_version = 0;
+  properties->max_collective_bytes = kMostWindowBytes;
   return reply;
+}
+
+Reply CollNet::make_virtual_device(const int32_t* parts, int32_t count, int32_t* device) {
+  return driver_.make_virtual_device(parts, count, device);
 }
 
 Reply CollNet::listen(void* context, int32_t device, void* handle, void** listener) {
@@ -134,6 +149,7 @@ Result<std::unique_ptr<CollComm>> CollNet::connect_rail(void* const* handles,
   setup.job_key = settings_.job_key;
   setup.timeout = settings_.timeout;
   setup.piece_bytes = settings_.piece_bytes;
+  setup.alike = settings_.alike ? settings_.alike() : std::string();
   HORING_ASSIGN(auto member,
                 rail::RailMember::connect(setup, all, static_cast<uint32_t>(rank), *listener.rail));
   const uint64_t comm_id = listener.context == nullptr ? 0 : listener.context->comm_id;
@@ -175,6 +191,17 @@ bool CollNet::is_connected(uint64_t comm_id) const {
 bool CollNet::reduces(int32_t dtype, int32_t op) {
   return is_known({dtype, op}) && static_cast<ReduceOp>(op) != ReduceOp::kAvg &&
          reduction_supported(static_cast<DType>(dtype), static_cast<ReduceOp>(op));
+}
+
+bool CollNet::reduces_all() {
+  for (int32_t dtype = 0; dtype < kDTypeCount; ++dtype) {
+    for (int32_t op = 0; op < kReduceOpCount; ++op) {
+      if (static_cast<ReduceOp>(op) != ReduceOp::kAvg && !reduces(dtype, op)) {
+        return false;
+      }
+    }
+  }
+  return true;
 }
 
 Reply CollNet::register_memory(void* comm, void* data, size_t bytes, int32_t kind, void** memory) {

@@ -7,12 +7,14 @@
 // Threads are as NetDriver's. connect() blocks until all members agree, or to its deadline.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 
 #include "auth/job_key.hpp"
 #include "core/collnet/coll_comm.hpp"
@@ -28,7 +30,8 @@ class CollNet {
     std::shared_ptr<const JobKey> job_key;
     std::chrono::milliseconds timeout{60'000};
     uint64_t piece_bytes = 65536;
-    bool host_memory_wanted = false;  // HORING_COLLNET_HOST
+    bool host_memory_wanted = false;     // HORING_COLLNET_HOST
+    std::function<std::string()> alike;  // gives rail::RailMember::Setup::alike
     // Where a member that uses the device meets the others.
     std::function<Result<SocketAddress>(int32_t device)> meeting_address;
   };
@@ -39,6 +42,9 @@ class CollNet {
   [[nodiscard]] Reply close(void* context);
   [[nodiscard]] Reply device_count(int32_t* count);
   [[nodiscard]] Reply properties(int32_t device, DeviceProperties* properties);
+  // As the network's, which makes each device once, so that both have the same ones.
+  [[nodiscard]] bool has_virtual_devices() const { return driver_.extras().virtual_devices; }
+  [[nodiscard]] Reply make_virtual_device(const int32_t* parts, int32_t count, int32_t* device);
 
   [[nodiscard]] Reply listen(void* context, int32_t device, void* handle, void** listener);
   [[nodiscard]] Reply close_listen(void* listener);
@@ -48,6 +54,8 @@ class CollNet {
   [[nodiscard]] Reply close_comm(void* comm);
   // Both numbers are NCCL's.
   [[nodiscard]] static bool reduces(int32_t dtype, int32_t op);
+  // Every type with every operation that NCCL reduces with.
+  [[nodiscard]] static bool reduces_all();
 
   [[nodiscard]] Reply register_memory(
       void* comm, void* data, size_t bytes, int32_t kind, void** memory);
@@ -105,6 +113,7 @@ class CollNet {
 
   NetDriver& driver_;
   Settings settings_;
+  std::atomic<bool> refusal_said_{false};
   mutable std::mutex mutex_;
   std::multiset<uint64_t> connected_;  // communicators
 };

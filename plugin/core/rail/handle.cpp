@@ -67,7 +67,9 @@ HandleBytes encode(const RailHandle& handle) {
 
 Result<RailHandle> decode_handle(std::span<const std::byte, kHandleBytes> bytes) {
   if (get<uint64_t>(bytes, 0) != kMagic) {
-    return Status(StatusCode::kUnsupported, "it does not use this plugin");
+    return Status(StatusCode::kUnsupported,
+                  "it does not use this plugin; set NCCL_NET_PLUGIN and install the plugin alike "
+                  "on all nodes");
   }
   const auto version = get<uint32_t>(bytes, 8);
   if (version != kVersion) {

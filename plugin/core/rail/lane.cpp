@@ -34,16 +34,26 @@ Lane::Lane(const Setup& setup)
   }
 }
 
-Status Lane::failed(Reply reply, const char* what, const Message& message) const {
-  return {StatusCode::kConnection,
-          fmt::format("{} of {} {}, block {}, piece {} failed: {} answered {}",
-                      what,
-                      setup_.lane.kind == FlowKind::kReduction ? "reduction" : "broadcast",
-                      message.place.operation,
-                      message.place.owner,
-                      message.place.piece,
-                      setup_.driver->name(),
-                      static_cast<int32_t>(reply))};
+uint32_t Lane::neighbour(Walk::Side side) const {
+  return (setup_.self + (side == Walk::Side::kSends ? 1 : setup_.members - 1)) % setup_.members;
+}
+
+Status Lane::failed(Reply reply, Walk::Side side, const char* what, const Message& message) const {
+  return {
+      StatusCode::kConnection,
+      fmt::format("lane {}, {} member {}: {} of call {}, block {}, piece {} of the {} failed: "
+                  "{} reported {}; its own line before this one says why, and so may the output "
+                  "of that member",
+                  setup_.number,
+                  side == Walk::Side::kSends ? "to" : "from",
+                  neighbour(side),
+                  what,
+                  message.place.operation,
+                  message.place.owner,
+                  message.place.piece,
+                  setup_.lane.kind == FlowKind::kReduction ? "reduction" : "broadcast",
+                  setup_.driver->name(),
+                  to_string(reply))};
 }
 
 Result<bool> Lane::progress(Calls& calls, const Lane* reductions) {
@@ -73,7 +83,7 @@ Result<bool> Lane::begin_receives(Calls& calls) {
     const Reply reply = setup_.driver->irecv(
         setup_.link.from_previous, 1, &data, &bytes, &tag, &handle, &profile, &incoming.request);
     if (reply != Reply::kSuccess) {
-      return failed(reply, "posting the receive", *message);
+      return failed(reply, Walk::Side::kReceives, "posting the receive", *message);
     }
     if (incoming.request == nullptr) {
       break;
@@ -96,16 +106,19 @@ Result<bool> Lane::end_receives(Calls& calls) {
     int32_t bytes = 0;
     const Reply reply = setup_.driver->test(head.request, &done, &bytes);
     if (reply != Reply::kSuccess) {
-      return failed(reply, "the receive", head.message);
+      return failed(reply, Walk::Side::kReceives, "the receive", head.message);
     }
     if (done == 0) {
       break;
     }
     if (static_cast<uint64_t>(bytes) != head.message.bytes.byte_count) {
       return Status(StatusCode::kMismatch,
-                    fmt::format("{} bytes came where block {} of call {} has {}: the members made "
-                                "different calls",
+                    fmt::format("member {} sent {} bytes where piece {} of block {} of call {} has "
+                                "{}: the members made different calls; are the sizes, the settings "
+                                "and the NCCL release the same on all nodes?",
+                                neighbour(Walk::Side::kReceives),
                                 bytes,
+                                head.message.place.piece,
                                 head.message.place.owner,
                                 head.message.place.operation,
                                 head.message.bytes.byte_count));
@@ -177,7 +190,7 @@ Result<bool> Lane::begin_sends(Calls& calls, const Lane* reductions) {
                   : (call.mine_memory != nullptr && call.mine_memory->covers(source, 1)
                          ? call.mine_memory
                          : call.result_memory);
-    Outgoing outgoing{message->place.operation, nullptr, nullptr};
+    Outgoing outgoing{*message, nullptr, nullptr};
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): NCCL's interface does not say const
     void* const data = const_cast<std::byte*>(source);
     const Reply reply = setup_.driver->isend(setup_.link.to_next,
@@ -188,7 +201,7 @@ Result<bool> Lane::begin_sends(Calls& calls, const Lane* reductions) {
                                              nullptr,
                                              &outgoing.request);
     if (reply != Reply::kSuccess) {
-      return failed(reply, "the send", *message);
+      return failed(reply, Walk::Side::kSends, "posting the send", *message);
     }
     if (outgoing.request == nullptr) {
       break;
@@ -211,7 +224,7 @@ Result<bool> Lane::end_sends(Calls& calls) {
     int32_t done = 0;
     const Reply reply = setup_.driver->test(head.request, &done, nullptr);
     if (reply != Reply::kSuccess) {
-      return failed(reply, "a send", Message{{head.call, 0, 0}, {}, 0});
+      return failed(reply, Walk::Side::kSends, "the send", head.message);
     }
     if (done == 0) {
       break;
@@ -219,7 +232,7 @@ Result<bool> Lane::end_sends(Calls& calls) {
     if (head.slot != nullptr) {
       free_slots_.push_back(head.slot);
     }
-    calls.message_done(head.call);
+    calls.message_done(head.message.place.operation);
     outgoing_.pop();
     any = true;
   }

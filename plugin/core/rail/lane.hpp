@@ -51,6 +51,7 @@ class Lane {
     Walk::Lane lane;
     size_t number = 0;  // of all lanes: the index into registrations
     uint32_t self = 0;
+    uint32_t members = 0;
     uint64_t piece_bytes = 0;
     // kReduction: room for kSlots pieces that come in to be reduced.
     std::byte* scratch = nullptr;
@@ -72,7 +73,7 @@ class Lane {
     std::byte* slot = nullptr;
   };
   struct Outgoing {
-    uint64_t call = 0;
+    Message message;
     void* request = nullptr;
     std::byte* slot = nullptr;
   };
@@ -93,7 +94,11 @@ class Lane {
     return received_.has_value() && !(*received_ < place);
   }
   void take(const RailCall& call, const Incoming& incoming);
-  [[nodiscard]] Status failed(Reply reply, const char* what, const Message& message) const;
+  [[nodiscard]] uint32_t neighbour(Walk::Side side) const;
+  [[nodiscard]] Status failed(Reply reply,
+                              Walk::Side side,
+                              const char* what,
+                              const Message& message) const;
 
   Setup setup_;
   Walk sends_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "core/rail/alike.hpp"
 #include "os/clock.hpp"
 #include "os/random_bytes.hpp"
 
@@ -18,7 +19,8 @@ using Blob = std::vector<std::byte>;
 constexpr std::chrono::microseconds kConnectPause{500};
 constexpr std::chrono::seconds kTimeToAgree{5};
 
-// What a member says of itself when all have met. Fixed size, then where its lanes listen.
+// What a member says of itself when all have met. Fixed size, then where its lanes listen, then
+// what all must have alike.
 struct Introduction {
   uint32_t rank = 0;
   uint32_t lanes = 0;
@@ -29,6 +31,7 @@ struct Introduction {
 struct Introduced {
   Introduction who;
   std::vector<HandleBytes> lanes;
+  std::string alike;
 };
 
 // Where the member before this one connects to, lane by lane.
@@ -50,10 +53,10 @@ class Doors {
       const Reply reply = driver_.listen(context, device, handle.data(), &listener);
       if (reply != Reply::kSuccess) {
         return {StatusCode::kConnection,
-                fmt::format("{} could not listen on device {}: it answered {}",
+                fmt::format("{} could not listen on device {}: it reported {}",
                             driver_.name(),
                             device,
-                            static_cast<int32_t>(reply))};
+                            to_string(reply))};
       }
       listeners_.push_back(listener);
       handles_.push_back(handle);
@@ -69,12 +72,16 @@ class Doors {
   std::vector<HandleBytes> handles_;
 };
 
-Blob encode(const Introduction& who, const std::vector<HandleBytes>& lanes) {
+Blob encode(const Introduction& who,
+            const std::vector<HandleBytes>& lanes,
+            const std::string& alike) {
   Blob blob(sizeof(who) + lanes.size() * kHandleBytes);
   std::memcpy(blob.data(), &who, sizeof(who));
   for (size_t i = 0; i < lanes.size(); ++i) {
     std::memcpy(blob.data() + sizeof(who) + i * kHandleBytes, lanes[i].data(), kHandleBytes);
   }
+  const auto text = std::as_bytes(std::span(alike));
+  blob.insert(blob.end(), text.begin(), text.end());
   return blob;
 }
 
@@ -86,7 +93,8 @@ Result<Introduced> decode(const Blob& blob) {
   std::memcpy(&decoded.who, blob.data(), sizeof(Introduction));
   decoded.who.driver.back() = '\0';
   const size_t rest = blob.size() - sizeof(Introduction);
-  if (decoded.who.lanes > kLaneCount || rest != decoded.who.lanes * kHandleBytes) {
+  const size_t handles = decoded.who.lanes * kHandleBytes;
+  if (decoded.who.lanes > kLaneCount || rest < handles || rest - handles > kMostAlikeBytes) {
     return Status(
         StatusCode::kProtocol,
         fmt::format("its introduction has {} bytes for {} lanes", rest, decoded.who.lanes));
@@ -97,6 +105,8 @@ Result<Introduced> decode(const Blob& blob) {
                 blob.data() + sizeof(Introduction) + i * kHandleBytes,
                 kHandleBytes);
   }
+  const auto* const text = reinterpret_cast<const char*>(blob.data() + blob.size());
+  decoded.alike.assign(text - (rest - handles), text);
   return decoded;
 }
 
@@ -127,6 +137,7 @@ Result<std::vector<Introduced>> in_ring_order(const std::vector<Blob>& blobs) {
   std::vector<Introduced> ring(blobs.size());
   std::vector<bool> taken(blobs.size(), false);
   Introduction first;
+  std::string first_alike;
   for (size_t i = 0; i < blobs.size(); ++i) {
     auto one = decode(blobs[i]);
     if (!one.ok()) {
@@ -134,6 +145,7 @@ Result<std::vector<Introduced>> in_ring_order(const std::vector<Blob>& blobs) {
     }
     const Introduction& who = one->who;
     first = i == 0 ? who : first;
+    first_alike = i == 0 ? one->alike : first_alike;
     if (who.rank >= ring.size() || taken[who.rank]) {
       return Status(StatusCode::kMismatch,
                     fmt::format("member {} says that it is number {} of {}{}",
@@ -153,6 +165,9 @@ Result<std::vector<Introduced>> in_ring_order(const std::vector<Blob>& blobs) {
       return differs(
           i, "piece sizes", std::to_string(who.piece_bytes), std::to_string(first.piece_bytes));
     }
+    if (const auto other = first_difference(first_alike, one->alike)) {
+      return differs(i, other->what, other->second, other->first);
+    }
     taken[who.rank] = true;
     ring[who.rank] = *std::move(one);
   }
@@ -167,8 +182,8 @@ Reply connect_lane(const RailMember::Setup& setup,
                    LaneLink& lane) {
   void* device_handle = nullptr;
   if (lane.to_next == nullptr) {
-    const Reply reply =
-        setup.driver->connect(setup.context, device, handle.data(), &lane.to_next, &device_handle);
+    const Reply reply = setup.driver->connect(
+        setup.context, device, kNoTrafficClass, handle.data(), &lane.to_next, &device_handle);
     if (reply != Reply::kSuccess) {
       return reply;
     }
@@ -199,10 +214,10 @@ Result<RailLinks> connect_lanes(const RailMember::Setup& setup,
       const Reply reply = connect_lane(setup, device, next[i], doors.listeners()[i], lane);
       if (reply != Reply::kSuccess) {
         return Status(StatusCode::kConnection,
-                      fmt::format("lane {} could not be connected: {} answered {}",
+                      fmt::format("lane {} could not be connected: {} reported {}",
                                   i,
                                   setup.driver->name(),
-                                  static_cast<int32_t>(reply)));
+                                  to_string(reply)));
       }
       missing += (lane.to_next == nullptr ? 1U : 0U) + (lane.from_previous == nullptr ? 1U : 0U);
     }
@@ -296,7 +311,7 @@ Result<std::unique_ptr<RailMember>> RailMember::connect(const Setup& setup,
   if (const Status opened = doors.open(setup.context, listener.device); !opened.ok()) {
     logger().error("{}", opened.message());  // the others learn that, and refuse too
   }
-  const auto said = encode(introduction(setup, rank, doors), doors.handles());
+  const auto said = encode(introduction(setup, rank, doors), doors.handles(), setup.alike);
   HORING_ASSIGN(const auto blobs, plane->all_gather("rail members", said, {}, deadline));
   // All members see the same blobs, so they refuse alike.
   HORING_ASSIGN(const auto members, in_ring_order(blobs));

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "auth/job_key.hpp"
 #include "base/status.hpp"
@@ -41,6 +42,8 @@ class RailMember {
     std::shared_ptr<const JobKey> job_key;
     std::chrono::milliseconds timeout{60'000};
     uint64_t piece_bytes = 65536;
+    // What all members must have alike besides, as lines of "what=value" (alike.hpp).
+    std::string alike;
   };
 
   // Collective over the members; may block until the timeout. rank: this member's place in the

@@ -102,6 +102,7 @@ Status RailRing::make_lanes() {
                   static_cast<uint32_t>(i % kOwnerLanes)};
     setup.number = i;
     setup.self = shape_.self;
+    setup.members = shape_.members;
     setup.piece_bytes = shape_.piece_bytes;
     setup.scratch = reduces ? scratch_.data() + i * lane_bytes : nullptr;
     setup.scratch_memory = scratch_memory_.get();
@@ -146,11 +147,11 @@ Result<std::unique_ptr<Registration>> RailRing::register_memory(void* data,
     if (receives != Reply::kSuccess) {
       deregister(*memory);
       return Status(StatusCode::kUnsupported,
-                    fmt::format("{} did not register {} bytes (kind {}): it answered {}",
+                    fmt::format("{} did not register {} bytes (kind {}): it reported {}",
                                 driver.name(),
                                 byte_count,
                                 kind,
-                                static_cast<int32_t>(receives)));
+                                to_string(receives)));
     }
     memory->for_receives.push_back(handles[1]);
   }

@@ -90,8 +90,7 @@ class Model {
   static double wire_ns(double bytes, double mbps) { return bytes * 8000 / mbps; }
 
   [[nodiscard]] bool has_rails() const {
-    return inputs_.collnet_connected == 1 && inputs_.head_count > 0 &&
-           (reduces_all_ || inputs_.every_rank_is_head());
+    return inputs_.head_count > 0 && (reduces_all_ || inputs_.every_rank_is_head());
   }
   [[nodiscard]] double start(double several_ranks_ns) const {
     return inputs_.one_rank_per_node() ? kLoneRankStartNs : several_ranks_ns;

@@ -60,7 +60,8 @@ struct Question {
   bool registered = false;  // both buffers are
 };
 
-// By Choice, in nanoseconds; infinite for what cannot run, and for kDefault.
+// By Choice, in nanoseconds; infinite for what cannot run, and for kDefault. Whether CollNet is
+// there at all is for NCCL to say, in what it allows.
 struct Costs {
   std::array<double, kChoiceCount> ns{};
   [[nodiscard]] double of(Choice choice) const { return ns[static_cast<size_t>(choice)]; }

@@ -12,6 +12,19 @@ constexpr std::array<int, kChoiceCount> kAlgorithmOf{-1, 1, 0, 2, 3, 4, 5, 6};
 
 }  // namespace
 
+int nccl_algorithm(Choice choice) noexcept {
+  return kAlgorithmOf[static_cast<size_t>(choice)];
+}
+
+Choice choice_of_algorithm(int algorithm) noexcept {
+  for (const Choice choice : kAlgorithmChoices) {
+    if (nccl_algorithm(choice) == algorithm) {
+      return choice;
+    }
+  }
+  return Choice::kDefault;
+}
+
 std::optional<CostTable> CostTable::of(float* costs, int algorithms, int protocols) noexcept {
   const bool known = algorithms == kAlgorithmsBefore223 || algorithms == kAlgorithmsSince223;
   if (costs == nullptr || !known || protocols != kProtocols) {
@@ -21,7 +34,7 @@ std::optional<CostTable> CostTable::of(float* costs, int algorithms, int protoco
 }
 
 std::span<float> CostTable::row(Choice choice) const noexcept {
-  const int algorithm = kAlgorithmOf[static_cast<size_t>(choice)];
+  const int algorithm = nccl_algorithm(choice);
   const auto first = static_cast<size_t>(algorithm) * kProtocols;
   if (algorithm < 0 || first >= costs_.size()) {
     return {};
@@ -59,16 +72,21 @@ void CostTable::force_collnet_direct() noexcept {
   row(Choice::kCollNetDirect)[kSimple] = 0;
 }
 
-Choices allowed_by_support(TunedCollective collective, bool collnet, bool nvls) noexcept {
+Choices allowed_by_support(const AgreedInputs& inputs,
+                           TunedCollective collective,
+                           bool collnet,
+                           bool nvls) noexcept {
   const bool reduces_all = collective == TunedCollective::kAllReduce;
+  const bool few_ranks = inputs.most_local_ranks <= kMostDirectRanks;
   Choices allowed = Choices().with(Choice::kRing);
   if (reduces_all) {
     allowed = allowed.with(Choice::kTree);
     allowed = nvls ? allowed.with(Choice::kNvlsTree) : allowed;
-    allowed = collnet ? allowed.with(Choice::kCollNetChain) : allowed;
+    allowed = collnet && few_ranks ? allowed.with(Choice::kCollNetChain) : allowed;
   }
-  if (collnet && nvls) {
-    allowed = allowed.with(Choice::kCollNetDirect).with(Choice::kNvls);
+  if (collnet && nvls && (reduces_all || inputs.one_rank_per_node())) {
+    allowed = allowed.with(Choice::kNvls);
+    allowed = few_ranks ? allowed.with(Choice::kCollNetDirect) : allowed;
   }
   return allowed;
 }

@@ -18,6 +18,10 @@ inline constexpr int kAlgorithmsBefore223 = 6;  // without PAT
 inline constexpr int kAlgorithmsSince223 = 7;
 inline constexpr float kForbiddenCost = -1.0F;
 
+// NCCL's number of an algorithm, -1 for kDefault; and back, kDefault for what we do not know.
+[[nodiscard]] int nccl_algorithm(Choice choice) noexcept;
+[[nodiscard]] Choice choice_of_algorithm(int algorithm) noexcept;
+
 // A view of one; NCCL owns it.
 class CostTable {
  public:
@@ -43,16 +47,19 @@ class CostTable {
 };
 
 // The same for the second version of NCCL's tuner interface, which has no table but says whether
-// the call can take CollNet and NVLS. Nothing there says whether nodes have an NVSwitch, without
-// which NCCL forbids direct; NVLS does not exist without one.
-[[nodiscard]] Choices allowed_by_support(TunedCollective collective,
+// the call can take CollNet and NVLS, and takes what it is told. Nothing there says whether nodes
+// have an NVSwitch, without which NCCL forbids direct; NVLS does not exist without one. Nor what
+// heads NCCL found: all-gather and reduce-scatter, where a rank that is no head would trap, go
+// through CollNet with one rank per node only.
+[[nodiscard]] Choices allowed_by_support(const AgreedInputs& inputs,
+                                         TunedCollective collective,
                                          bool collnet,
                                          bool nvls) noexcept;
 
 // Whether CollNet direct may be taken where NCCL forbids it, which it does on nodes without an
 // NVSwitch. Only where nothing else can have forbidden it and it is known to run:
-//   - one rank per node (each is a head then; a rank that is none would trap) and CollNet connected
-//     for this communicator (without heads NCCL divides by zero);
+//   - one rank per node (each is a head then; a rank that is none would trap) and CollNet known to
+//     be connected for this communicator (without heads NCCL divides by zero);
 //   - the user set neither NCCL_ALGO nor NCCL_PROTO, whose exclusions look just the same;
 //   - CollNet reduces this type with this operation: always so for an all-gather; for an all-reduce
 //     NCCL says so by allowing the chain; else only if CollNet reduces all that NCCL has.

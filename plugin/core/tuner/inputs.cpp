@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
+#include <cerrno>
+#include <cstdlib>
+#include <optional>
 
 #include "base/env.hpp"
 
@@ -10,17 +12,10 @@ namespace ho::plugin {
 namespace {
 
 constexpr uint32_t kMostAssumedChannels = 32;
+constexpr uint32_t kLeastBufferBytes = 4096;
 
 Status untrue(const std::string& what) {
   return {StatusCode::kInvalidArgument, "tuner: " + what};
-}
-
-// Of two values of which 0 means not known.
-uint32_t least_known(uint32_t one, uint32_t other) {
-  if (one == 0 || other == 0) {
-    return std::max(one, other);
-  }
-  return std::min(one, other);
 }
 
 std::string shape_text(const AgreedInputs& inputs) {
@@ -29,60 +24,24 @@ std::string shape_text(const AgreedInputs& inputs) {
          std::to_string(inputs.most_local_ranks) + " ranks";
 }
 
-// A rank may know its own node's ranks only.
-Status check_statement(const AgreedInputs& stated) {
-  if (stated.node_count == 0 || stated.least_local_ranks == 0 ||
-      stated.least_local_ranks > stated.most_local_ranks) {
-    return untrue("no communicator has " + shape_text(stated));
+// "0x400000" too, as NCCL reads its numbers.
+std::optional<uint32_t> nccl_number(const char* name) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr || *text == '\0') {
+    return std::nullopt;
   }
-  if (stated.buffer_bytes < kSteps) {
-    return untrue("a buffer of " + std::to_string(stated.buffer_bytes) + " bytes has no " +
-                  std::to_string(kSteps) + " slots");
+  char* end = nullptr;
+  errno = 0;
+  const int64_t value = std::strtoll(text, &end, 0);
+  if (errno != 0 || *end != '\0' || value < 0 || value > UINT32_MAX) {
+    return std::nullopt;
   }
-  const std::array flags{stated.collnet_connected,
-                         stated.whole_windows,
-                         stated.sets_chunk_size,
-                         stated.reduces_all_types,
-                         stated.algorithms_filtered};
-  if (std::any_of(flags.begin(), flags.end(), [](uint8_t flag) { return flag > 1; })) {
-    return untrue("a flag is neither 0 nor 1");
-  }
-  return {};
+  return static_cast<uint32_t>(value);
 }
 
-Status check_equal(const AgreedInputs& one, const AgreedInputs& other) {
-  if (one.node_count != other.node_count || one.rank_count != other.rank_count) {
-    return {StatusCode::kMismatch,
-            "tuner: ranks disagree about the communicator: " + std::to_string(one.rank_count) +
-                " ranks on " + std::to_string(one.node_count) + " nodes, and " +
-                std::to_string(other.rank_count) + " on " + std::to_string(other.node_count)};
-  }
-  if (one.tuning_file_digest != other.tuning_file_digest) {
-    return {StatusCode::kMismatch,
-            "tuner: ranks have different tuning files; give all ranks the same " +
-                std::string(env::kTuningFile.name) + " with the same contents"};
-  }
-  return {};
-}
-
-// A rate that is not known to one rank is not known: the ranks could not use another's guess.
-void merge(AgreedInputs& all, const AgreedInputs& one) {
-  all.least_local_ranks = std::min(all.least_local_ranks, one.least_local_ranks);
-  all.most_local_ranks = std::max(all.most_local_ranks, one.most_local_ranks);
-  all.nic_count = std::min(all.nic_count, one.nic_count);
-  all.head_count = std::min(all.head_count, one.head_count);
-  all.channel_count = least_known(all.channel_count, one.channel_count);
-  all.buffer_bytes = std::min(all.buffer_bytes, one.buffer_bytes);
-  all.nic_mbps = std::min(all.nic_mbps, one.nic_mbps);
-  all.rail_mbps = std::min(all.rail_mbps, one.rail_mbps);
-  all.intra_mbps = least_known(all.intra_mbps, one.intra_mbps);
-  all.hop_ns = std::max(all.hop_ns, one.hop_ns);
-  all.intra_hop_ns = std::max(all.intra_hop_ns, one.intra_hop_ns);
-  all.collnet_connected = std::min(all.collnet_connected, one.collnet_connected);
-  all.whole_windows = std::min(all.whole_windows, one.whole_windows);
-  all.sets_chunk_size = std::min(all.sets_chunk_size, one.sets_chunk_size);
-  all.reduces_all_types = std::min(all.reduces_all_types, one.reduces_all_types);
-  all.algorithms_filtered = std::max(all.algorithms_filtered, one.algorithms_filtered);
+bool is_set(const char* name) {
+  const char* const text = std::getenv(name);
+  return text != nullptr && *text != '\0';
 }
 
 Status take(const env::Variable& variable, uint32_t& value, uint32_t unit) {
@@ -103,43 +62,67 @@ uint32_t AgreedInputs::channels() const {
   return std::clamp(2 * std::min(nic_count, kMostAssumedChannels), 2U, kMostAssumedChannels);
 }
 
-Status check(const AgreedInputs& agreed) {
-  HORING_TRY(check_statement(agreed));
-  const uint64_t nodes = agreed.node_count;
-  if (agreed.rank_count < nodes * agreed.least_local_ranks ||
-      agreed.rank_count > nodes * agreed.most_local_ranks) {
-    return untrue(shape_text(agreed) + " do not have " + std::to_string(agreed.rank_count) +
+Status check(const AgreedInputs& inputs) {
+  if (inputs.node_count == 0 || inputs.least_local_ranks == 0 ||
+      inputs.least_local_ranks > inputs.most_local_ranks) {
+    return untrue("no communicator has " + shape_text(inputs));
+  }
+  const uint64_t nodes = inputs.node_count;
+  if (inputs.rank_count < nodes * inputs.least_local_ranks ||
+      inputs.rank_count > nodes * inputs.most_local_ranks) {
+    return untrue(shape_text(inputs) + " do not have " + std::to_string(inputs.rank_count) +
                   " ranks in all");
+  }
+  if (inputs.buffer_bytes < kSteps) {
+    return untrue("a buffer of " + std::to_string(inputs.buffer_bytes) + " bytes has no " +
+                  std::to_string(kSteps) + " slots");
+  }
+  const std::array flags{inputs.collnet_connected,
+                         inputs.whole_windows,
+                         inputs.sets_chunk_size,
+                         inputs.reduces_all_types,
+                         inputs.algorithms_filtered};
+  if (std::any_of(flags.begin(), flags.end(), [](uint8_t flag) { return flag > 1; })) {
+    return untrue("a flag is neither 0 nor 1");
   }
   return {};
 }
 
-Result<AgreedInputs> agree(std::span<const AgreedInputs> stated) {
-  if (stated.empty()) {
-    return untrue("nobody stated anything");
-  }
-  AgreedInputs all = stated.front();
-  for (size_t i = 0; i < stated.size(); ++i) {
-    if (const Status status = check_statement(stated[i]); !status.ok()) {
-      return status.with_context("statement " + std::to_string(i));
-    }
-    HORING_TRY(check_equal(all, stated[i]));
-    merge(all, stated[i]);
-  }
-  std::fill(std::begin(all.unused), std::end(all.unused), uint8_t{0});
-  HORING_TRY(check(all));
-  return all;
+std::string alike_text(const AgreedInputs& inputs) {
+  std::string text;
+  const auto add = [&text](const std::string& what, uint64_t value) {
+    text += what + "=" + std::to_string(value) + "\n";
+  };
+  const auto named = [](const char* what, const env::Variable& variable) {
+    return std::string(what) + " (" + std::string(variable.name) + ")";
+  };
+  add(named("numbers of NICs", env::kTunerNics), inputs.nic_count);
+  add(named("Mbit/s of a NIC", env::kTunerNicMbps), inputs.nic_mbps);
+  add(named("Mbit/s of a rail", env::kTunerRailMbps), inputs.rail_mbps);
+  add(named("Mbit/s of a GPU inside its node", env::kTunerIntraMbps), inputs.intra_mbps);
+  add(named("ns per hop", env::kTunerHopUs), inputs.hop_ns);
+  add("bytes of NCCL's buffers (NCCL_BUFFSIZE)", inputs.buffer_bytes);
+  add("whether NCCL_ALGO or NCCL_PROTO is set,", inputs.algorithms_filtered);
+  add(named("digests of the tuning file", env::kTuningFile), inputs.tuning_file_digest);
+  return text;
 }
 
-Result<AgreedInputs> with_environment(AgreedInputs stated) {
-  HORING_TRY(take(env::kTunerNicMbps, stated.nic_mbps, 1));
-  if (stated.rail_mbps == 0) {
-    stated.rail_mbps = stated.nic_mbps;
+Result<AgreedInputs> with_environment(AgreedInputs inputs) {
+  HORING_TRY(take(env::kTunerNics, inputs.nic_count, 1));
+  HORING_TRY(take(env::kTunerNicMbps, inputs.nic_mbps, 1));
+  if (inputs.rail_mbps == 0) {
+    inputs.rail_mbps = inputs.nic_mbps;
   }
-  HORING_TRY(take(env::kTunerRailMbps, stated.rail_mbps, 1));
-  HORING_TRY(take(env::kTunerIntraMbps, stated.intra_mbps, 1));
-  HORING_TRY(take(env::kTunerHopUs, stated.hop_ns, 1000));
-  return stated;
+  HORING_TRY(take(env::kTunerRailMbps, inputs.rail_mbps, 1));
+  HORING_TRY(take(env::kTunerIntraMbps, inputs.intra_mbps, 1));
+  HORING_TRY(take(env::kTunerHopUs, inputs.hop_ns, 1000));
+  // NCCL goes by its default where it cannot read the number.
+  inputs.buffer_bytes =
+      std::max(nccl_number("NCCL_BUFFSIZE").value_or(inputs.buffer_bytes), kLeastBufferBytes);
+  if (is_set("NCCL_ALGO") || is_set("NCCL_PROTO")) {
+    inputs.algorithms_filtered = 1;
+  }
+  return inputs;
 }
 
 }  // namespace ho::plugin

@@ -1,13 +1,13 @@
 // What decisions rest on, besides a call's own arguments and NCCL's table of costs.
 //
 // NCCL hangs where ranks take different algorithms. It gives all ranks equal arguments and equal
-// tables; everything else that the tuner looks at is in AgreedInputs, which the ranks exchange when
-// they connect: each states what it sees, agree() makes one value of it, and every rank builds its
-// table of decisions from that value alone.
+// tables; everything else that the tuner looks at is in AgreedInputs, and every rank comes to the
+// same value of it by itself: from what NCCL tells all ranks of a communicator alike, and from what
+// nodes have to have alike, or their rails refuse (alike_text(); docs/adr/0012).
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <string>
 #include <type_traits>
 
 #include "base/status.hpp"
@@ -21,7 +21,7 @@ inline constexpr uint32_t kSteps = 8;
 // A rank with more local peers cannot take CollNet direct or chain.
 inline constexpr uint32_t kMostDirectRanks = 8;
 
-// Sent as it is, so it has no padding and no bool; flags are 0 or 1.
+// Flags are 0 or 1.
 struct AgreedInputs {
   uint32_t node_count = 0;
   uint32_t rank_count = 0;
@@ -36,7 +36,7 @@ struct AgreedInputs {
   uint32_t intra_mbps = 0;        // Mbit/s of a GPU to its node; 0: taken as no limit
   uint32_t hop_ns = 20'000;       // from rank to rank over a NIC, a small message
   uint32_t intra_hop_ns = 2000;   // the same inside a node
-  uint8_t collnet_connected = 0;  // for this communicator, on all heads
+  uint8_t collnet_connected = 0;  // known to be, for this communicator, to every rank of it
   uint8_t whole_windows = 0;      // registered user buffers reach CollNet in one call
   uint8_t sets_chunk_size = 0;    // NCCL asks us for chunk sizes (tuner v6)
   uint8_t reduces_all_types = 0;  // CollNet takes each type and operation of NCCL's
@@ -56,16 +56,14 @@ static_assert(std::has_unique_object_representations_v<AgreedInputs>);
 static_assert(std::is_trivially_copyable_v<AgreedInputs> && sizeof(AgreedInputs) == 72);
 
 // Whether they can be true.
-[[nodiscard]] Status check(const AgreedInputs& agreed);
+[[nodiscard]] Status check(const AgreedInputs& inputs);
 
-// One value of what the ranks state, the same whatever their order: the slowest rate, the longest
-// hop, the fewest NICs, heads and channels; a permission only where all give it. It is an error
-// where ranks differ in what must be equal: the communicator's shape or the tuning file. A rank
-// that does not know the other nodes states its own node's ranks as the fewest and the most.
-[[nodiscard]] Result<AgreedInputs> agree(std::span<const AgreedInputs> stated);
+// What all nodes must have alike, as lines of "what=value": all that no communicator says.
+[[nodiscard]] std::string alike_text(const AgreedInputs& inputs);
 
-// HORING_TUNER_* as set, in a rank's statement; what is not set keeps `stated`'s value. Where no
-// rate is set for the rings they are taken to be as fast as the NIC.
-[[nodiscard]] Result<AgreedInputs> with_environment(AgreedInputs stated);
+// HORING_TUNER_* and NCCL's own settings, NCCL_BUFFSIZE, NCCL_ALGO and NCCL_PROTO; what is not set
+// keeps `inputs`' value. Where no rate is set for the rings they are taken to be as fast as the
+// NIC.
+[[nodiscard]] Result<AgreedInputs> with_environment(AgreedInputs inputs);
 
 }  // namespace ho::plugin

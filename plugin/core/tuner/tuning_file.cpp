@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
 
 #include "auth/printable.hpp"
 #include "base/env.hpp"
+#include "base/text_file.hpp"
 
 namespace ho::plugin {
 namespace {
@@ -202,24 +200,11 @@ Result<TuningFile> TuningFile::parse(std::string_view text, const std::string& p
 }
 
 Result<TuningFile> TuningFile::load(const std::string& path) {
-  std::error_code error;
-  const auto kind = std::filesystem::status(path, error).type();
-  if (kind != std::filesystem::file_type::regular) {
-    // Others may never end, or never begin.
-    return invalid("tuning file " + path + ": " +
-                   (error ? error.message() : std::string("is not a regular file")));
+  const auto text = read_text_file(path, kMostBytes);
+  if (!text.ok()) {
+    return invalid("tuning file " + path + ": " + text.status().message());
   }
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) {
-    return invalid("tuning file " + path + ": " + system_error("open", errno).message());
-  }
-  std::string text(kMostBytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(stream.gcount()));
-  if (stream.bad()) {
-    return Status(StatusCode::kSystem, "tuning file " + path + ": cannot be read");
-  }
-  return parse(text, path);
+  return parse(*text, path);
 }
 
 const TuningRule* TuningFile::find(const AgreedInputs& inputs,

@@ -160,6 +160,7 @@ Result<Dialled> dial(const RailInterface& rail, const Address& to) {
   if (!rail.name.empty()) {
     bind_to_device(fd.get(), rail.name);
   }
+  set_traffic_class(fd.get(), rail.traffic_class);  // before the first packet
   HORING_ASSIGN(const Address from, parse_address(rail.address, 0));
   if (from.family() != to.family()) {
     return Status(StatusCode::kInvalidArgument,
@@ -177,6 +178,23 @@ Result<Dialled> dial(const RailInterface& rail, const Address& to) {
     dialled.connect_errno = errno;
   }
   return dialled;
+}
+
+void set_traffic_class(int fd, int32_t traffic_class) {
+  if (traffic_class < 0) {
+    return;
+  }
+  int family = AF_INET;
+  socklen_t size = sizeof family;
+  ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size);
+  const bool six = family == AF_INET6;
+  const int error = six ? set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, traffic_class)
+                        : set_int(fd, IPPROTO_IP, IP_TOS, traffic_class);
+  if (error != 0) {
+    logger().warn("a connection goes without its traffic class {}: {}",
+                  traffic_class,
+                  system_error("setsockopt", error).message());
+  }
 }
 
 void bind_accepted(int fd, const RailInterface& rail) {

@@ -46,6 +46,8 @@ struct Dialled {
 };
 [[nodiscard]] Result<Dialled> dial(const RailInterface& rail, const Address& to);
 
+// IP's TOS byte, or IPv6's traffic class, of what the socket sends; nothing where it is negative.
+void set_traffic_class(int fd, int32_t traffic_class);
 // For an accepted connection: answers leave through the rail's interface too, also where several
 // interfaces have one subnet. Left alone when the connection did not come in there.
 void bind_accepted(int fd, const RailInterface& rail);

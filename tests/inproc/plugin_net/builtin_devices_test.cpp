@@ -1,4 +1,5 @@
 // What the builtin network says about this host's interfaces.
+#include <cstdlib>
 #include <set>
 
 #include "catch.hpp"
@@ -36,7 +37,7 @@ InterfaceFilter filter_of(const std::string& text) {
 }
 
 TEST_CASE("devices: usable interfaces with all that NCCL asks for") {
-  const auto devices = builtin_devices(two_and_loopback(), filter_of(""), false);
+  const auto devices = builtin_devices(two_and_loopback(), filter_of(""), false).taken;
   REQUIRE(devices.size() == 2);
   const DeviceProperties& first = devices[0].properties;
   REQUIRE(first.name == "eth0");
@@ -56,19 +57,19 @@ TEST_CASE("devices: usable interfaces with all that NCCL asks for") {
 
 TEST_CASE("devices: numbers are the same again, and others on another host") {
   Topology topology = two_and_loopback();
-  const auto once = builtin_devices(topology, filter_of(""), false);
-  const auto again = builtin_devices(topology, filter_of(""), false);
+  const auto once = builtin_devices(topology, filter_of(""), false).taken;
+  const auto again = builtin_devices(topology, filter_of(""), false).taken;
   REQUIRE(once[0].properties.guid == again[0].properties.guid);
   topology.host_id = "host two";
-  const auto elsewhere = builtin_devices(topology, filter_of(""), false);
+  const auto elsewhere = builtin_devices(topology, filter_of(""), false).taken;
   REQUIRE(once[0].properties.guid != elsewhere[0].properties.guid);
 }
 
 TEST_CASE("devices: the filter chooses") {
-  const auto listed = builtin_devices(two_and_loopback(), filter_of("=eth1"), false);
+  const auto listed = builtin_devices(two_and_loopback(), filter_of("=eth1"), false).taken;
   REQUIRE(listed.size() == 1);
   REQUIRE(listed[0].properties.name == "eth1");
-  const auto loopback = builtin_devices(two_and_loopback(), filter_of("lo"), false);
+  const auto loopback = builtin_devices(two_and_loopback(), filter_of("lo"), false).taken;
   REQUIRE(loopback.size() == 1);
   REQUIRE(loopback[0].rail.name.empty());  // not bound to it
 }
@@ -76,10 +77,73 @@ TEST_CASE("devices: the filter chooses") {
 TEST_CASE("devices: emulated rails are bound to no interface") {
   Topology topology;
   topology.interfaces = {interface_of("rail0", "127.1.0.1/16")};
-  const auto devices = builtin_devices(topology, filter_of(""), true);
+  const auto devices = builtin_devices(topology, filter_of(""), true).taken;
   REQUIRE(devices.size() == 1);
   REQUIRE(devices[0].rail.name.empty());
   REQUIRE(devices[0].properties.speed_mbps >= 1000);
+}
+
+TEST_CASE("devices: each says why it is taken or not") {
+  const auto devices = builtin_devices(two_and_loopback(), filter_of("=eth1"), false);
+  REQUIRE(devices.taken[0].properties.reason.find("HORING_SOCKET_IFNAME==eth1 lists it") !=
+          std::string::npos);
+  REQUIRE(devices.left_out.find("eth0 dropped: HORING_SOCKET_IFNAME==eth1 does not list it; lo ") ==
+          0);
+}
+
+TEST_CASE("devices: an address that other hosts cannot use is none") {
+  Topology topology;
+  topology.interfaces = {interface_of("eth0", "fe80::1/64"), interface_of("eth1", "fe80::2/64")};
+  topology.interfaces[1].addresses.emplace_back("fd00::2/64");
+  const auto devices = builtin_devices(topology, filter_of(""), false);
+  REQUIRE(devices.taken.size() == 1);
+  REQUIRE(devices.taken[0].rail.address == "fd00::2");
+  REQUIRE(devices.left_out.find("eth0 dropped: its only addresses are link-local") == 0);
+}
+
+// Of both variables, as they are while this object lives.
+class IfnameSetting {
+ public:
+  IfnameSetting(const char* own, const char* of_nccl) {
+    set("HORING_SOCKET_IFNAME", own);
+    set("NCCL_SOCKET_IFNAME", of_nccl);
+  }
+  IfnameSetting(const IfnameSetting&) = delete;
+  IfnameSetting& operator=(const IfnameSetting&) = delete;
+  ~IfnameSetting() {
+    set("HORING_SOCKET_IFNAME", nullptr);
+    set("NCCL_SOCKET_IFNAME", nullptr);
+  }
+
+ private:
+  static void set(const char* name, const char* value) {
+    REQUIRE((value == nullptr ? ::unsetenv(name) : ::setenv(name, value, 1)) == 0);
+  }
+};
+
+TEST_CASE("devices: NCCL's filter counts where ours is not set") {
+  const auto used = [](const char* own, const char* of_nccl) {
+    const IfnameSetting setting(own, of_nccl);
+    const auto filter = network_filter();
+    REQUIRE(filter.ok());
+    return filter->variable + "=" + filter->text;
+  };
+  REQUIRE(used(nullptr, nullptr) == "HORING_SOCKET_IFNAME=");
+  REQUIRE(used(nullptr, "eth1") == "NCCL_SOCKET_IFNAME=eth1");
+  REQUIRE(used("", "^lo") == "NCCL_SOCKET_IFNAME=^lo");
+  REQUIRE(used("=eth0", "eth1") == "HORING_SOCKET_IFNAME==eth0");
+  const IfnameSetting odd(nullptr, "eth 1");
+  REQUIRE(network_filter().status().message().find("NCCL_SOCKET_IFNAME=eth 1: ") == 0);
+}
+
+TEST_CASE("devices: NCCL's filter is obeyed on this host") {
+  const IfnameSetting setting(nullptr, "=lo");
+  const auto devices = discover_devices();
+  REQUIRE(devices.ok());
+  REQUIRE(devices->taken.size() == 1);
+  REQUIRE(devices->taken[0].properties.name == "lo");
+  REQUIRE(devices->taken[0].properties.reason.find("NCCL_SOCKET_IFNAME==lo lists it") !=
+          std::string::npos);
 }
 
 TEST_CASE("devices: of this host") {
@@ -90,14 +154,14 @@ TEST_CASE("devices: of this host") {
   }
   std::set<std::string> names;
   std::set<uint64_t> guids;
-  for (const BuiltinDevice& device : *devices) {
+  for (const BuiltinDevice& device : devices->taken) {
     names.insert(device.properties.name);
     guids.insert(device.properties.guid);
     REQUIRE(device.properties.speed_mbps >= 1000);
     REQUIRE_FALSE(device.rail.address.empty());
   }
-  REQUIRE(names.size() == devices->size());
-  REQUIRE(guids.size() == devices->size());
+  REQUIRE(names.size() == devices->taken.size());
+  REQUIRE(guids.size() == devices->taken.size());
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ struct BuiltinCase {
   uint32_t streams = 1;
   std::chrono::milliseconds connect_timeout{60000};
   std::chrono::milliseconds greeting_timeout{5000};
-  std::string secret;  // "" for no job key
+  std::string secret;      // "" for no job key
+  uint64_t pace_mbit = 0;  // 0: not paced
 };
 
 inline std::unique_ptr<NetDriver> make_builtin(const BuiltinCase& options) {
@@ -29,6 +30,10 @@ inline std::unique_ptr<NetDriver> make_builtin(const BuiltinCase& options) {
   config.options.streams = options.streams;
   config.options.connect_timeout = options.connect_timeout;
   config.options.greeting_timeout = options.greeting_timeout;
+  if (options.pace_mbit > 0) {
+    auto pacer = tcp::Pacer::create("", options.pace_mbit);
+    config.options.pacer = pacer.ok() ? *std::move(pacer) : nullptr;
+  }
   auto made = BuiltinNet::create(std::move(config));
   return made.ok() ? std::unique_ptr<NetDriver>(*std::move(made)) : nullptr;
 }

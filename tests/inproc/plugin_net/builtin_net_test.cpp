@@ -1,10 +1,14 @@
 // The builtin network through the suite of all drivers, and what only it promises: a descriptor to
 // sleep on, and constant memory.
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
+#include <string>
 #include <thread>
 
 #include "builtin_net_for_test.hpp"
@@ -112,6 +116,22 @@ std::string move_small(Pair& pair, uint64_t total, const Wait& wait) {
           HORING_TRY(wait(pair.receive));
         }
       });
+}
+
+// Open sockets of this process whose packets carry that class.
+size_t sockets_of_class(int traffic_class) {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename().string());
+    int four = 0;
+    int six = 0;
+    socklen_t size = sizeof four;
+    const bool is_four = ::getsockopt(fd, IPPROTO_IP, IP_TOS, &four, &size) == 0;
+    size = sizeof six;
+    const bool is_six = ::getsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &six, &size) == 0;
+    count += (is_four && four == traffic_class) || (is_six && six == traffic_class) ? 1U : 0U;
+  }
+  return count;
 }
 
 size_t resident_pages() {
@@ -244,6 +264,91 @@ TEST_CASE("builtin net: rate of large messages", "[.rate]") {
                        << gigabytes / cpu << " GB per second of processor time");
 }
 
+TEST_CASE("builtin net: a traffic class is on the connection's packets") {
+  BuiltinCase options;
+  options.address = GENERATE("127.0.0.1", "::1");
+  const auto net = make_builtin(options);
+  const size_t before = sockets_of_class(104);
+  SECTION("of the connection") {
+    Pair pair(*net);
+    pair.traffic_class = 104;
+    REQUIRE(pair.connect().message() == "");
+    REQUIRE(sockets_of_class(104) == before + 1);  // the accepting end was not told
+  }
+  SECTION("of the communicator, at both ends") {
+    Pair pair(*net);
+    pair.opening.traffic_class = 104;
+    REQUIRE(pair.connect().message() == "");
+    REQUIRE(sockets_of_class(104) == before + 2);
+  }
+  SECTION("none") {
+    Pair pair(*net);
+    REQUIRE(pair.connect().message() == "");
+    REQUIRE(sockets_of_class(104) == before);
+  }
+}
+
+TEST_CASE("builtin net: a traffic class that IP has no room for is refused") {
+  const auto net = make_builtin({});
+  NetDriver::Opening opening;
+  opening.traffic_class = 256;
+  void* context = nullptr;
+  REQUIRE(net->open(opening, &context) == Reply::kInvalidArgument);
+  REQUIRE(context == nullptr);
+  std::array<std::byte, kHandleBytes> handle{};
+  void* comm = nullptr;
+  REQUIRE(net->connect(nullptr, 0, 1000, handle.data(), &comm, nullptr) == Reply::kInvalidArgument);
+}
+
+// Faster than the pace is impossible; slower, on a busy machine, is no fault.
+TEST_CASE("builtin net: sends keep to the pace of their rail, polled and asleep") {
+  BuiltinCase options;
+  options.pace_mbit = 100;
+  options.streams = GENERATE(1U, 3U);
+  const bool asleep = GENERATE(false, true);
+  const auto net = make_builtin(options);
+  Pair pair(*net);
+  REQUIRE(pair.connect().message() == "");
+  constexpr size_t kBytes = 1'000'000;
+  const auto wait = [&](void* comm) -> Status {
+    pollfd waiting{net->progress_fd(comm), POLLIN, 0};
+    if (asleep && ::poll(&waiting, 1, 20'000) != 1) {
+      return {StatusCode::kTimeout, "nothing woke the sleeper for 20 s"};
+    }
+    return {};
+  };
+  const auto drive = [&](void* comm, const std::function<Result<void*>()>& post) -> Status {
+    End end(*net, comm);
+    void* request = nullptr;
+    for (bool done = false; !done;) {
+      if (request == nullptr) {
+        HORING_ASSIGN(request, post());
+      }
+      if (request != nullptr) {
+        HORING_ASSIGN(done, end.test(request));
+      }
+      HORING_TRY(done ? Status() : wait(comm));
+    }
+    return {};
+  };
+  const auto data = pattern(6, kBytes);
+  std::vector<std::byte> room(kBytes);
+  const int64_t begin_ns = now_ns();
+  REQUIRE(run_both(
+              [&] {
+                return drive(pair.send,
+                             [&] { return End(*net, pair.send).try_send(data.data(), kBytes, 0); });
+              },
+              [&] {
+                return drive(pair.receive, [&] {
+                  return End(*net, pair.receive).try_receive({{room.data(), kBytes, 0}});
+                });
+              }) == "");
+  REQUIRE(check_pattern(6, room.data(), kBytes).message() == "");
+  // 80 ms, less what may leave at once.
+  REQUIRE(now_ns() - begin_ns > 70'000'000);
+}
+
 TEST_CASE("builtin net: what a driver answers besides") {
   const auto net = make_builtin({});
   int32_t count = 0;
@@ -267,8 +372,8 @@ TEST_CASE("builtin net: what a driver answers besides") {
   REQUIRE(request == nullptr);
   void* one = nullptr;
   void* two = nullptr;
-  REQUIRE(net->open(1, -1, &one) == Reply::kSuccess);
-  REQUIRE(net->open(1, -1, &two) == Reply::kSuccess);
+  REQUIRE(net->open({}, &one) == Reply::kSuccess);
+  REQUIRE(net->open({}, &two) == Reply::kSuccess);
   REQUIRE(one != two);
   REQUIRE(net->close(one) == Reply::kSuccess);
   std::array<std::byte, kHandleBytes> handle{};

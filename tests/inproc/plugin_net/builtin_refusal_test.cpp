@@ -46,7 +46,7 @@ Reply connect_to(NetDriver& net, Listening& to, HandleBytes handle) {
   for (const Deadline deadline = deadline_after(std::chrono::seconds(30));
        reply == Reply::kSuccess && (send == nullptr || receive == nullptr) && !passed(deadline);) {
     if (send == nullptr) {
-      reply = net.connect(nullptr, 0, handle.data(), &send, nullptr);
+      reply = net.connect(nullptr, 0, kNoTrafficClass, handle.data(), &send, nullptr);
     }
     if (receive == nullptr) {
       REQUIRE(to.net->accept(to.listener, &receive, nullptr) == Reply::kSuccess);
@@ -101,9 +101,11 @@ TEST_CASE("builtin net: handles that are none are refused at once") {
   Listening listening(*net);
   void* comm = nullptr;
   HandleBytes garbage{};
-  REQUIRE(net->connect(nullptr, 0, garbage.data(), &comm, nullptr) == Reply::kRemoteError);
+  REQUIRE(net->connect(nullptr, 0, kNoTrafficClass, garbage.data(), &comm, nullptr) ==
+          Reply::kRemoteError);
   std::fill(garbage.begin(), garbage.end(), std::byte{0xff});
-  REQUIRE(net->connect(nullptr, 0, garbage.data(), &comm, nullptr) == Reply::kRemoteError);
+  REQUIRE(net->connect(nullptr, 0, kNoTrafficClass, garbage.data(), &comm, nullptr) ==
+          Reply::kRemoteError);
   // Cut off anywhere, or one bit wrong anywhere.
   for (size_t at = 0; at < kWireHandleBytes; ++at) {
     HandleBytes cut = listening.handle;
@@ -143,20 +145,23 @@ TEST_CASE("builtin net: a connect under way is found by its own handle only") {
   Listening two(*net);
   REQUIRE(local_id(one.handle) == 0);
   void* comm = nullptr;
-  REQUIRE(net->connect(nullptr, 0, one.handle.data(), &comm, nullptr) == Reply::kSuccess);
+  REQUIRE(net->connect(nullptr, 0, kNoTrafficClass, one.handle.data(), &comm, nullptr) ==
+          Reply::kSuccess);
   const uint64_t id = local_id(one.handle);
   REQUIRE(id != 0);
   set_local_id(two.handle, id);
-  REQUIRE(net->connect(nullptr, 0, two.handle.data(), &comm, nullptr) == Reply::kSuccess);
+  REQUIRE(net->connect(nullptr, 0, kNoTrafficClass, two.handle.data(), &comm, nullptr) ==
+          Reply::kSuccess);
   REQUIRE(local_id(two.handle) != id);
-  REQUIRE(net->connect(nullptr, 0, one.handle.data(), &comm, nullptr) == Reply::kSuccess);
+  REQUIRE(net->connect(nullptr, 0, kNoTrafficClass, one.handle.data(), &comm, nullptr) ==
+          Reply::kSuccess);
   REQUIRE(local_id(one.handle) == id);
   // Nobody accepts: the deadline ends both.
   for (Listening* each : {&one, &two}) {
     Reply reply = Reply::kSuccess;
     const Deadline deadline = deadline_after(std::chrono::seconds(20));
     while (reply == Reply::kSuccess && !passed(deadline)) {
-      reply = net->connect(nullptr, 0, each->handle.data(), &comm, nullptr);
+      reply = net->connect(nullptr, 0, kNoTrafficClass, each->handle.data(), &comm, nullptr);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     REQUIRE(reply == Reply::kRemoteError);
@@ -178,7 +183,7 @@ TEST_CASE("builtin net: connecting and accepting end at their deadline") {
   Reply reply = Reply::kSuccess;
   const Deadline deadline = deadline_after(std::chrono::seconds(20));
   while (reply == Reply::kSuccess && !passed(deadline)) {
-    reply = net->connect(nullptr, 0, handle.data(), &comm, nullptr);
+    reply = net->connect(nullptr, 0, kNoTrafficClass, handle.data(), &comm, nullptr);
   }
   REQUIRE(reply == Reply::kRemoteError);
   const Listening alone(*net);

@@ -27,6 +27,9 @@ struct NetUnderTest {
 // Both ends of a connection. Closed by close() or the destructor.
 struct Pair {
   NetDriver* net = nullptr;
+  NetDriver::Opening opening;
+  int32_t traffic_class = kNoTrafficClass;  // of the connection
+  void* context = nullptr;
   void* send = nullptr;
   void* receive = nullptr;
 

@@ -74,11 +74,13 @@ Status check_pattern(uint64_t seed, const std::byte* data, size_t byte_count) {
 Status Pair::connect() {
   std::vector<std::byte> handle(kHandleBytes);
   void* listener = nullptr;
-  HORING_TRY(as_status(net->listen(nullptr, 0, handle.data(), &listener), "listen"));
+  HORING_TRY(as_status(net->open(opening, &context), "open"));
+  HORING_TRY(as_status(net->listen(context, 0, handle.data(), &listener), "listen"));
   Status status;
   for (const Deadline deadline = limit(); send == nullptr || receive == nullptr;) {
     if (send == nullptr) {
-      status = as_status(net->connect(nullptr, 0, handle.data(), &send, nullptr), "connect");
+      status = as_status(net->connect(context, 0, traffic_class, handle.data(), &send, nullptr),
+                         "connect");
     }
     if (status.ok() && receive == nullptr) {
       status = as_status(net->accept(listener, &receive, nullptr), "accept");
@@ -101,8 +103,12 @@ void Pair::close() {
   if (receive != nullptr) {
     static_cast<void>(net->close_recv(receive));
   }
+  if (context != nullptr) {
+    static_cast<void>(net->close(context));
+  }
   send = nullptr;
   receive = nullptr;
+  context = nullptr;
 }
 
 Result<void*> End::try_send(const std::byte* data, size_t bytes, int32_t tag) {

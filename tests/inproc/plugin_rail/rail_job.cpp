@@ -21,10 +21,13 @@ class Job {
       : options_(options), handles_(options.members), met_(options.members) {}
 
   void run_member(uint32_t self, const std::function<void(Member&)>& body) {
-    const auto driver = conformance::make_builtin({});
+    const auto driver =
+        options_.make_driver ? options_.make_driver() : conformance::make_builtin({});
     const auto address = SocketAddress::numeric("127.0.0.1", 0);
     auto listener = rail::RailListener::open(0, *address);
     expect(listener.ok() && driver != nullptr, "a member can listen");
+    void* context = nullptr;
+    expect(driver->open({}, &context) == Reply::kSuccess, "the network opens");
     if (!is_in(options_.foreign, self)) {
       handles_[(self + options_.rotate_handles) % options_.members] =
           rail::encode((*listener)->handle);
@@ -35,9 +38,11 @@ class Job {
     }
     rail::RailMember::Setup setup;
     setup.driver = driver.get();
+    setup.context = context;
     setup.job_key = JobKey::none(false);
     setup.timeout = options_.timeout;
     setup.piece_bytes = options_.piece_bytes;
+    setup.alike = self < options_.alike.size() ? options_.alike[self] : "";
     auto connected = rail::RailMember::connect(setup, handles_, self, **listener);
     Member member{self, options_.members, nullptr, connected.status()};
     std::unique_ptr<CollComm> comm;

@@ -4,10 +4,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/collnet/coll_comm.hpp"
+#include "core/net_driver.hpp"
 
 namespace ho::plugin::rail_test {
 
@@ -15,9 +17,12 @@ struct RailJobOptions {
   uint32_t members = 2;
   std::chrono::milliseconds timeout{30000};
   uint64_t piece_bytes = 1024;
-  uint32_t rotate_handles = 0;    // handles come in another order than members
-  std::vector<uint32_t> absent;   // give a handle and never come
-  std::vector<uint32_t> foreign;  // give a handle of zeros and never come
+  uint32_t rotate_handles = 0;     // handles come in another order than members
+  std::vector<uint32_t> absent;    // give a handle and never come
+  std::vector<uint32_t> foreign;   // give a handle of zeros and never come
+  std::vector<std::string> alike;  // by member: what it says that all must have alike
+  // A member's network; the builtin one where none is given.
+  std::function<std::unique_ptr<NetDriver>()> make_driver = {};
 };
 
 // One member's view. comm is null where it could not connect.

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "catch.hpp"
+#include "core/forward/forward.hpp"
 #include "rail_job.hpp"
 
 using namespace ho;
@@ -178,6 +179,23 @@ void reduce_all(Member& member, uint64_t count, size_t calls, bool in_place) {
   }
 }
 
+// A call that another member, who has gone, would have to join.
+void fails_soon(Member& member) {
+  Registered data(*member.comm, 400000);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  Result<CollRequest*> request = member.comm->all_reduce(
+      data.part(0, 400000), data.part(0, 400000), 100000, DType::kInt32, ReduceOp::kSum);
+  Result<bool> done = false;
+  while (request.ok() && done.ok() && !*done && std::chrono::steady_clock::now() < until) {
+    done = member.comm->test(**request);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  expect(!request.ok() || !done.ok(), "an error");
+  const std::string why = (request.ok() ? done.status() : request.status()).message();
+  expect(why.find("rank ") != std::string::npos || why.find("member ") != std::string::npos,
+         "names a member: " + why);
+}
+
 RailJobOptions members(uint32_t count) {
   RailJobOptions options;
   options.members = count;
@@ -233,6 +251,50 @@ TEST_CASE("calls of all kinds follow each other without waiting") {
   });
 }
 
+// A forwarded network has no descriptor to sleep on: the rail's thread polls it.
+RailJobOptions polled_members(uint32_t count, int version) {
+  RailJobOptions options = members(count);
+  options.make_driver = [version]() -> std::unique_ptr<NetDriver> {
+    auto made = forward::forward_to(std::string(FORWARDED_FOLDER) + "/libnccl-net-loopback" +
+                                    std::to_string(version) + ".so");
+    expect(made.ok(), made.status().message());
+    return *std::move(made);
+  };
+  return options;
+}
+
+TEST_CASE("calls of all kinds over a network that must be polled") {
+  for (const int version : {8, 12}) {
+    for (const uint32_t count : {2U, 3U, 4U}) {
+      require_rail(polled_members(count, version), [](Member& member) {
+        for (int round = 0; round < 4; ++round) {
+          reduce_all(member, 100 + static_cast<uint64_t>(round) * 37, 100, round % 2 == 0);
+          gather_all(member, 3000, 900, 16);
+          scatter_all(member, 800, 300, 64);
+          // Nothing is outstanding for a while: the thread sleeps, and the next call wakes it.
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+        reduce_all(member, 20011, 10, true);
+        gather_all(member, 5000, uint64_t{5000} * member.members, 8);
+      });
+    }
+  }
+}
+
+TEST_CASE("when one member goes, calls over a network that is polled end in an error") {
+  const auto errors = run_rail(polled_members(3, 12), [](Member& member) {
+    expect(member.connected.ok(), member.connected.message());
+    reduce_all(member, 1000, 5, false);
+    if (member.self == 1) {
+      return;  // destroys its communicator
+    }
+    fails_soon(member);
+  });
+  for (const std::string& error : errors) {
+    CHECK(error == "");
+  }
+}
+
 TEST_CASE("a member whose plugin is another makes all refuse at once") {
   RailJobOptions options = members(3);
   options.foreign = {1};
@@ -248,14 +310,36 @@ TEST_CASE("a member whose plugin is another makes all refuse at once") {
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
 }
 
+TEST_CASE("members whose settings differ refuse alike, and say which setting does") {
+  RailJobOptions options = members(3);
+  options.rotate_handles = 0;
+  options.alike = {"NICs=4\nrates=100\n", "NICs=4\nrates=100\n", "NICs=4\nrates=25\n"};
+  const auto errors = run_rail(options, [](Member& member) {
+    expect(member.connected.code() == StatusCode::kMismatch, "refuses");
+    expect(member.connected.message().find("rates of members 0 and 2 differ: 100 and 25") !=
+               std::string::npos,
+           "says what differs: " + member.connected.message());
+  });
+  for (const std::string& error : errors) {
+    CHECK(error == "");
+  }
+  options.alike[2] = options.alike[0];
+  require_rail(options, [](Member& member) { reduce_all(member, 100, 3, false); });
+}
+
 TEST_CASE("a member that never comes makes all refuse at the deadline") {
   for (const uint32_t absent : {0U, 2U}) {
     RailJobOptions options = members(4);
     options.rotate_handles = 0;
     options.absent = {absent};
     options.timeout = std::chrono::milliseconds(1500);
-    const auto errors =
-        run_rail(options, [](Member& member) { expect(!member.connected.ok(), "refuses"); });
+    const auto errors = run_rail(options, [absent](Member& member) {
+      const std::string& why = member.connected.message();
+      expect(member.connected.code() == StatusCode::kTimeout, "refuses: " + why);
+      // Who waits at member 0's door sees only that nobody opens.
+      const std::string missing = absent == 0 ? "rank 0" : "missing: rank 2";
+      expect(why.find(missing) != std::string::npos, "names the member: " + why);
+    });
     for (const std::string& error : errors) {
       CHECK(error == "");
     }
@@ -269,16 +353,7 @@ TEST_CASE("when one member goes, calls of all the others end in an error") {
     if (member.self == 2) {
       return;  // destroys its communicator
     }
-    Registered data(*member.comm, 400000);
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    CollRequest* const request = must(member.comm->all_reduce(
-        data.part(0, 400000), data.part(0, 400000), 100000, DType::kInt32, ReduceOp::kSum));
-    Result<bool> done = false;
-    while (done.ok() && !*done && std::chrono::steady_clock::now() < until) {
-      done = member.comm->test(*request);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    expect(!done.ok(), "an error");
+    fails_soon(member);
   });
   for (const std::string& error : errors) {
     CHECK(error == "");
@@ -303,6 +378,14 @@ TEST_CASE("arguments that cannot be are refused") {
     refused(comm.reduce_scatter(
         data.part(0, 50), data.part(0, 50), 50, 0, DType::kFloat32, ReduceOp::kSum));
     refused(comm.all_gather(data.part(0, 50), data.part(0, 50), UINT64_MAX, 0));
+    refused(comm.reduce_scatter(data.part(0, 40),
+                                {data.data.data(), 4000, nullptr},
+                                20,
+                                0,
+                                DType::kFloat32,
+                                ReduceOp::kSum));
+    refused(comm.reduce_scatter(
+        data.part(0, 40), data.part(90, 4000), 20, 0, DType::kFloat32, ReduceOp::kSum));
     expect(!comm.deregister(nullptr).ok(), "no such registration");
   });
 }

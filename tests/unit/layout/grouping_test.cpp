@@ -90,7 +90,7 @@ TEST_CASE("a file is read, or said why not") {
   CHECK(listed(read_groups(path, 4)) == "1 0 |2 3 ");
   refused(read_groups(path, 2), path + ", line 2: rank 2 is not one of the 2");
   refused(read_groups(folder.string(), 4), "is not a regular file");
-  refused(read_groups((folder / "none").string(), 4), "there is no such file");
+  refused(read_groups((folder / "none").string(), 4), "No such file");
   refused(read_groups("/dev/zero", 4), "is not a regular file");
   std::filesystem::remove_all(folder);
 }

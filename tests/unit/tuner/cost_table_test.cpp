@@ -145,17 +145,35 @@ TEST_CASE("CollNet direct is forced only where nothing can be wrong with it") {
 }
 
 TEST_CASE("without a table: direct only where NVLS shows that there is an NVSwitch") {
-  const auto allowed = [](TunedCollective collective, bool collnet, bool nvls) {
-    return allowed_by_support(collective, collnet, nvls);
+  AgreedInputs inputs = shape(4, 4);
+  const auto allowed = [&inputs](TunedCollective collective, bool collnet, bool nvls) {
+    return allowed_by_support(inputs, collective, collnet, nvls);
   };
-  const Choices none = allowed(TunedCollective::kAllReduce, false, false);
-  CHECK(none == Choices().with(Choice::kRing).with(Choice::kTree));
-  CHECK(allowed(TunedCollective::kAllReduce, true, false) == none.with(Choice::kCollNetChain));
-  CHECK(allowed(TunedCollective::kAllReduce, false, true) == none.with(Choice::kNvlsTree));
-  CHECK(allowed(TunedCollective::kAllReduce, true, true).has(Choice::kCollNetDirect));
-  CHECK(allowed(TunedCollective::kAllGather, true, false) == Choices().with(Choice::kRing));
-  CHECK(allowed(TunedCollective::kAllGather, true, true) ==
-        Choices().with(Choice::kRing).with(Choice::kCollNetDirect).with(Choice::kNvls));
+  constexpr auto kReduceAll = TunedCollective::kAllReduce;
+  constexpr auto kGather = TunedCollective::kAllGather;
+  const Choices ring = Choices().with(Choice::kRing);
+  const Choices none = allowed(kReduceAll, false, false);
+  CHECK(none == ring.with(Choice::kTree));
+  CHECK(allowed(kReduceAll, true, false) == none.with(Choice::kCollNetChain));
+  CHECK(allowed(kReduceAll, false, true) == none.with(Choice::kNvlsTree));
+  CHECK(allowed(kReduceAll, true, true).has(Choice::kCollNetDirect));
+  CHECK(allowed(kGather, true, true) == ring);
+  inputs = shape(4, 9);
+  CHECK(allowed(kReduceAll, true, true) == none.with(Choice::kNvlsTree).with(Choice::kNvls));
+  inputs = shape(4, 1);
+  CHECK(allowed(kGather, true, false) == ring);
+  CHECK(allowed(kGather, true, true) == ring.with(Choice::kCollNetDirect).with(Choice::kNvls));
+}
+
+TEST_CASE("NCCL's numbers of algorithms, there and back") {
+  CHECK(nccl_algorithm(Choice::kDefault) == -1);
+  CHECK(nccl_algorithm(Choice::kCollNetDirect) == nccl_abi::kAlgorithmCollNetDirect);
+  CHECK(nccl_algorithm(Choice::kPat) == nccl_abi::kAlgorithmPat);
+  for (const Choice choice : kAlgorithmChoices) {
+    CHECK(choice_of_algorithm(nccl_algorithm(choice)) == choice);
+  }
+  CHECK(choice_of_algorithm(-1) == Choice::kDefault);
+  CHECK(choice_of_algorithm(7) == Choice::kDefault);
 }
 
 }  // namespace ho::plugin

@@ -206,10 +206,10 @@ TEST_CASE("what cannot run costs infinitely") {
     inputs.*rate = 0;
     CHECK(none(inputs, 1'000'000));
   }
-  AgreedInputs apart = shape(4, 4);
-  apart.collnet_connected = 0;
-  CHECK(std::isinf(costs(apart, kReduceAll, 1'000'000).of(Choice::kCollNetChain)));
-  CHECK(std::isfinite(costs(apart, kReduceAll, 1'000'000).of(Choice::kRing)));
+  AgreedInputs headless = shape(4, 4);
+  headless.head_count = 0;
+  CHECK(std::isinf(costs(headless, kReduceAll, 1'000'000).of(Choice::kCollNetChain)));
+  CHECK(std::isfinite(costs(headless, kReduceAll, 1'000'000).of(Choice::kRing)));
   const Costs wide = costs(shape(2, 9), kReduceAll, 1'000'000);
   CHECK(std::isinf(wide.of(Choice::kCollNetDirect)));
   CHECK(std::isinf(wide.of(Choice::kCollNetChain)));

@@ -1,8 +1,6 @@
 #include "core/tuner/inputs.hpp"
 
-#include <algorithm>
 #include <cstdlib>
-#include <vector>
 
 #include "base/env.hpp"
 #include "catch.hpp"
@@ -26,86 +24,46 @@ class ScopedVariable {
 
 }  // namespace
 
-TEST_CASE("ranks agree on the slowest, whatever their order") {
-  AgreedInputs first = shape(2, 4);
-  first.intra_mbps = 0;
-  first.channel_count = 0;
-  first.hop_ns = 5;
-  first.whole_windows = 1;
-  first.sets_chunk_size = 1;
-  AgreedInputs second = shape(2, 4);
-  second.rail_mbps = 100;
-  second.nic_count = 3;
-  second.head_count = 2;
-  second.intra_mbps = 700;
-  second.channel_count = 16;
-  second.hop_ns = 9;
-  second.algorithms_filtered = 1;
-  second.sets_chunk_size = 1;
-  std::vector<AgreedInputs> stated{first, second};
-  const auto agreed = agree(stated);
-  REQUIRE(agreed.ok());
-  CHECK(agreed->rail_mbps == 100);
-  CHECK(agreed->nic_mbps == 8000);
-  CHECK(agreed->nic_count == 3);
-  CHECK(agreed->head_count == 2);
-  CHECK(agreed->intra_mbps == 700);
-  CHECK(agreed->channel_count == 16);
-  CHECK(agreed->hop_ns == 9);
-  CHECK(agreed->whole_windows == 0);
-  CHECK(agreed->sets_chunk_size == 1);
-  CHECK(agreed->algorithms_filtered == 1);
-  CHECK(agreed->collnet_connected == 1);
-  std::reverse(stated.begin(), stated.end());
-  CHECK(*agree(stated) == *agreed);
-}
-
-TEST_CASE("one rank without CollNet, or without a rate, and none has it") {
-  std::vector<AgreedInputs> stated(3, shape(3, 1));
-  stated[1].collnet_connected = 0;
-  stated[2].nic_mbps = 0;
-  const auto agreed = agree(stated);
-  REQUIRE(agreed.ok());
-  CHECK(agreed->collnet_connected == 0);
-  CHECK(agreed->nic_mbps == 0);
-}
-
-TEST_CASE("a rank need not know other nodes' ranks") {
-  AgreedInputs small = shape(2, 1);
-  AgreedInputs large = shape(2, 3);
-  small.rank_count = large.rank_count = 4;
-  const auto agreed = agree(std::vector{small, large, large, large});
-  REQUIRE(agreed.ok());
-  CHECK(agreed->least_local_ranks == 1);
-  CHECK(agreed->most_local_ranks == 3);
-  CHECK_FALSE(agreed->every_rank_is_head());
-}
-
-TEST_CASE("what must be equal, and what cannot be") {
-  const auto refused = [](const AgreedInputs& other, StatusCode code, const std::string& part) {
-    const auto agreed = agree(std::vector{shape(2, 4), other});
-    REQUIRE_FALSE(agreed.ok());
-    INFO(agreed.status().to_string());
-    CHECK(agreed.status().code() == code);
-    CHECK(agreed.status().message().find(part) != std::string::npos);
+TEST_CASE("what cannot be true") {
+  const auto refused = [](const AgreedInputs& inputs, const std::string& part) {
+    const Status status = check(inputs);
+    INFO(status.to_string());
+    CHECK(status.code() == StatusCode::kInvalidArgument);
+    CHECK(status.message().find(part) != std::string::npos);
   };
-  AgreedInputs other = shape(2, 4);
-  other.tuning_file_digest = 7;
-  refused(other, StatusCode::kMismatch, "HORING_TUNING_FILE");
-  refused(shape(4, 2), StatusCode::kMismatch, "8 ranks on 2 nodes, and 8 on 4");
-  other = shape(2, 4);
-  other.least_local_ranks = 5;
-  refused(other, StatusCode::kInvalidArgument, "statement 1: tuner: no communicator");
-  other = shape(2, 4);
-  other.whole_windows = 2;
-  refused(other, StatusCode::kInvalidArgument, "neither 0 nor 1");
-  other = shape(2, 4);
-  other.buffer_bytes = 7;
-  refused(other, StatusCode::kInvalidArgument, "no 8 slots");
-  CHECK_FALSE(agree({}).ok());
-  AgreedInputs few = shape(2, 4);
-  few.rank_count = 7;
-  CHECK_FALSE(agree(std::vector{few, few}).ok());
+  CHECK(check(shape(2, 4)).ok());
+  AgreedInputs inputs = shape(2, 4);
+  inputs.least_local_ranks = 5;
+  refused(inputs, "no communicator has 2 nodes of 5 to 4 ranks");
+  inputs = shape(2, 4);
+  inputs.whole_windows = 2;
+  refused(inputs, "neither 0 nor 1");
+  inputs = shape(2, 4);
+  inputs.buffer_bytes = 7;
+  refused(inputs, "no 8 slots");
+  inputs = shape(2, 4);
+  inputs.rank_count = 7;
+  refused(inputs, "do not have 7 ranks");
+  inputs.least_local_ranks = 3;
+  CHECK(check(inputs).ok());
+}
+
+TEST_CASE("each input that no communicator says is in the text that nodes compare") {
+  const std::string usual = alike_text(shape(2, 4));
+  const auto differs = [&usual](auto change) {
+    AgreedInputs inputs = shape(2, 4);
+    change(inputs);
+    return alike_text(inputs) != usual;
+  };
+  CHECK(differs([](AgreedInputs& inputs) { inputs.nic_count = 1; }));
+  CHECK(differs([](AgreedInputs& inputs) { inputs.nic_mbps = 1; }));
+  CHECK(differs([](AgreedInputs& inputs) { inputs.rail_mbps = 1; }));
+  CHECK(differs([](AgreedInputs& inputs) { inputs.intra_mbps = 1; }));
+  CHECK(differs([](AgreedInputs& inputs) { inputs.hop_ns = 1; }));
+  CHECK(differs([](AgreedInputs& inputs) { inputs.buffer_bytes = 4096; }));
+  CHECK(differs([](AgreedInputs& inputs) { inputs.algorithms_filtered = 1; }));
+  CHECK(differs([](AgreedInputs& inputs) { inputs.tuning_file_digest = 1; }));
+  CHECK_FALSE(differs([](AgreedInputs& inputs) { inputs.node_count = 7; }));
 }
 
 TEST_CASE("channels that decisions reckon with") {
@@ -117,6 +75,25 @@ TEST_CASE("channels that decisions reckon with") {
   CHECK(inputs.channels() == 2);
   inputs.nic_count = 4'000'000'000U;
   CHECK(inputs.channels() == 32);
+}
+
+TEST_CASE("what NCCL's own settings say") {
+  const AgreedInputs usual = shape(2, 1);
+  const auto with = [&usual](const char* name, const char* value) {
+    ::setenv(name, value, 1);
+    const AgreedInputs inputs = *with_environment(usual);
+    ::unsetenv(name);
+    return inputs;
+  };
+  CHECK(with("NCCL_BUFFSIZE", "1048576").buffer_bytes == 1048576);
+  CHECK(with("NCCL_BUFFSIZE", "0x1000").buffer_bytes == 4096);
+  for (const char* const text : {"", "4M", "-1", "99999999999999999999"}) {
+    CHECK(with("NCCL_BUFFSIZE", text).buffer_bytes == kUsualBufferBytes);
+  }
+  CHECK(with("NCCL_BUFFSIZE", "7").buffer_bytes == 4096);
+  CHECK(with("NCCL_ALGO", "ring").algorithms_filtered == 1);
+  CHECK(with("NCCL_PROTO", "^LL").algorithms_filtered == 1);
+  CHECK(with("NCCL_ALGO", "").algorithms_filtered == 0);
 }
 
 TEST_CASE("rates from the environment") {
@@ -132,6 +109,8 @@ TEST_CASE("rates from the environment") {
     CHECK(with_environment(inputs)->rail_mbps == 400'000);
     CHECK(with_environment(inputs)->hop_ns == 7'000);
     const ScopedVariable rail(env::kTunerRailMbps, "200");
+    const ScopedVariable nics(env::kTunerNics, "3");
+    CHECK(with_environment(inputs)->nic_count == 3);
     const ScopedVariable intra(env::kTunerIntraMbps, "7200000");
     CHECK(with_environment(inputs)->rail_mbps == 200);
     CHECK(with_environment(inputs)->intra_mbps == 7'200'000);

@@ -120,16 +120,16 @@ TEST_CASE("thresholds are exact to the byte") {
   CHECK(modelled(first) == Choice::kCollNetChain);
 }
 
-TEST_CASE("one node, unequal nodes, no CollNet, no rates: NCCL's own") {
+TEST_CASE("one node, unequal nodes, no heads, no rates: NCCL's own") {
   AgreedInputs unequal = usual(2, 4);
   unequal.least_local_ranks = 1;
   unequal.head_count = 1;
   unequal.rank_count = 5;
-  AgreedInputs apart = usual(4, 4);
-  apart.collnet_connected = 0;
+  AgreedInputs headless = usual(4, 4);
+  headless.head_count = 0;
   AgreedInputs no_rate = usual(4, 4);
   no_rate.rail_mbps = 0;
-  for (const AgreedInputs& inputs : {usual(1, 8), unequal, apart, no_rate}) {
+  for (const AgreedInputs& inputs : {usual(1, 8), unequal, headless, no_rate}) {
     const Tuner made = tuner(inputs);
     for (const TunedCollective collective : kTunedCollectives) {
       CHECK(made.ranges(collective, false, Choices(0xff)).size() == 1);
@@ -141,8 +141,7 @@ TEST_CASE("one node, unequal nodes, no CollNet, no rates: NCCL's own") {
 }
 
 TEST_CASE("equal inputs make equal decisions") {
-  const std::vector<AgreedInputs> stated{usual(4, 4), usual(4, 4)};
-  const Tuner one = tuner(*agree(stated));
+  const Tuner one = tuner(usual(4, 4));
   const Tuner other = tuner(usual(4, 4));
   for (const TunedCollective collective : kTunedCollectives) {
     for (size_t set = 0; set < Choices::kSetCount; ++set) {

@@ -1,0 +1,378 @@
+// A plugin's table of one version as a driver. Every call goes through, and every reply comes back
+// as it is.
+//
+// The table is read at each call: plugins set members in their init. Versions up to v10 are
+// initialised once for the process, as NCCL does, and never finalized; from v11 on each context is
+// one of the plugin's. Where NCCL names a traffic class per connection and the plugin takes one per
+// context, there is a context for each class.
+#pragma once
+
+#include <spdlog/fmt/fmt.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/log.hpp"
+#include "core/forward/versions.hpp"
+#include "core/net_driver.hpp"
+#include "os/shared_library.hpp"
+
+namespace ho::plugin::forward {
+
+template <typename Net>
+class TableDriver final : public NetDriver {
+ public:
+  // library: keeps the table where it is; may be empty.
+  TableDriver(SharedLibrary library, Net& table, std::string file)
+      : library_(std::move(library)), table_(table), file_(std::move(file)) {}
+  TableDriver(const TableDriver&) = delete;
+  TableDriver& operator=(const TableDriver&) = delete;
+  ~TableDriver() override {
+    for (auto& [key, context] : contexts_) {
+      finalize(*context);
+    }
+  }
+
+  [[nodiscard]] const char* name() const override { return table_.name; }
+  [[nodiscard]] std::string origin() const override {
+    return fmt::format("net v{} of {}", kVersion<Net>, file_);
+  }
+
+  [[nodiscard]] Reply open(const Opening& opening, void** context) override {
+    *context = nullptr;
+    const std::lock_guard lock(mutex_);  // NCCL too makes one call at a time
+    adopt(opening.host, host_);
+    auto made = std::make_unique<Context>();
+    made->comm_id = opening.comm_id;
+    made->traffic_class = opening.traffic_class;
+    if (const Reply reply = init_for(*made, opening.traffic_class, &made->of_plugin);
+        reply != Reply::kSuccess) {
+      return reply;
+    }
+    if (const std::string missing = missing_member(table_); !missing.empty()) {
+      logger().error("{} has no {}; it cannot be forwarded to", origin(), missing);
+      finalize(*made);
+      return Reply::kInternalError;
+    }
+    *context = made.get();
+    contexts_[*context] = std::move(made);
+    return Reply::kSuccess;
+  }
+
+  [[nodiscard]] Reply close(void* context) override {
+    const std::lock_guard lock(mutex_);
+    const auto node = contexts_.extract(context);
+    return node.empty() ? Reply::kInvalidArgument : finalize(*node.mapped());
+  }
+
+  [[nodiscard]] Reply device_count(int32_t* count) override {
+    return reply_of(table_.devices(count));
+  }
+
+  [[nodiscard]] Reply properties(int32_t device, DeviceProperties* properties) override {
+    Properties raw{};
+    const Reply reply = reply_of(table_.getProperties(device, &raw));
+    if (reply == Reply::kSuccess) {
+      *properties = properties_of(raw);
+      if (table_.regMrDmaBuf == nullptr) {
+        properties->memory_kinds &= ~kDmaBufMemory;
+      }
+    }
+    return reply;
+  }
+
+  [[nodiscard]] Reply listen(void* context,
+                             int32_t device,
+                             void* handle,
+                             void** listener) override {
+    const Use use = use_of(context, kNoTrafficClass);
+    return use.reply != Reply::kSuccess
+               ? use.reply
+               : forward::listen(table_, use.of_plugin, device, handle, listener);
+  }
+
+  [[nodiscard]] Reply connect(void* context,
+                              int32_t device,
+                              int32_t traffic_class,
+                              void* handle,
+                              void** comm,
+                              void** device_handle) override {
+    const Use use = use_of(context, traffic_class);
+    if (use.reply != Reply::kSuccess) {
+      return use.reply;
+    }
+    nccl_abi::DeviceHandle* of_device = nullptr;
+    const Reply reply = forward::connect(
+        table_, {use.of_plugin, device, use.traffic_class, handle}, comm, &of_device);
+    if (device_handle != nullptr) {
+      *device_handle = of_device;
+    }
+    return reply;
+  }
+
+  [[nodiscard]] Reply accept(void* listener, void** comm, void** device_handle) override {
+    nccl_abi::DeviceHandle* of_device = nullptr;
+    const Reply reply = reply_of(table_.accept(listener, comm, &of_device));
+    if (device_handle != nullptr) {
+      *device_handle = of_device;
+    }
+    return reply;
+  }
+
+  [[nodiscard]] Reply close_send(void* comm) override { return reply_of(table_.closeSend(comm)); }
+  [[nodiscard]] Reply close_recv(void* comm) override { return reply_of(table_.closeRecv(comm)); }
+  [[nodiscard]] Reply close_listen(void* listener) override {
+    return reply_of(table_.closeListen(listener));
+  }
+
+  [[nodiscard]] Reply register_memory(
+      void* comm, void* data, size_t bytes, int32_t kind, void** memory) override {
+    return reply_of(table_.regMr(comm, data, bytes, kind, memory));
+  }
+
+  // NOLINTNEXTLINE(readability-function-size): NCCL's parameters
+  [[nodiscard]] Reply register_dma_buf(void* comm,
+                                       void* data,
+                                       size_t bytes,
+                                       int32_t kind,
+                                       uint64_t offset,
+                                       int32_t fd,
+                                       void** memory) override {
+    return table_.regMrDmaBuf == nullptr
+               ? lacks("regMrDmaBuf")
+               : reply_of(table_.regMrDmaBuf(comm, data, bytes, kind, offset, fd, memory));
+  }
+
+  [[nodiscard]] Reply deregister(void* comm, void* memory) override {
+    return reply_of(table_.deregMr(comm, memory));
+  }
+
+  // NOLINTNEXTLINE(readability-function-size): NCCL's parameters
+  [[nodiscard]] Reply isend(void* comm,
+                            void* data,
+                            size_t bytes,
+                            int32_t tag,
+                            void* memory,
+                            void* profile,
+                            void** request) override {
+    if (kSizesAreInt<Net> && bytes > kMostIntBytes) {
+      return too_large(bytes);
+    }
+    return forward::isend(table_, comm, {data, bytes, tag, memory, profile}, request);
+  }
+
+  // NOLINTNEXTLINE(readability-function-size): NCCL's parameters
+  [[nodiscard]] Reply irecv(void* comm,
+                            int32_t count,
+                            void** data,
+                            const size_t* bytes,
+                            const int32_t* tags,
+                            void** memories,
+                            void** profiles,
+                            void** request) override {
+    if (count < 1 || static_cast<size_t>(count) > kMostGrouped) {
+      logger().error("a receive of {} messages at once; 1 to {} can be", count, kMostGrouped);
+      return Reply::kInvalidArgument;
+    }
+    for (int32_t i = 0; kSizesAreInt<Net> && i < count; ++i) {
+      if (bytes[i] > kMostIntBytes) {
+        return too_large(bytes[i]);
+      }
+    }
+    return forward::irecv(table_, comm, {count, data, bytes, tags, memories, profiles}, request);
+  }
+
+  [[nodiscard]] Reply iflush(void* comm,
+                             int32_t count,
+                             void** data,
+                             const int32_t* bytes,
+                             void** memories,
+                             void** request) override {
+    auto* const sizes = const_cast<int32_t*>(bytes);  // NOLINT: NCCL's type; only read
+    return table_.iflush == nullptr
+               ? lacks("iflush")
+               : reply_of(table_.iflush(comm, count, data, sizes, memories, request));
+  }
+
+  [[nodiscard]] Reply test(void* request, int32_t* done, int32_t* sizes) override {
+    return reply_of(table_.test(request, done, sizes));
+  }
+
+  [[nodiscard]] Extras extras() const override {
+    Extras extras;
+    extras.device_memory = table_.getDeviceMr != nullptr;
+    extras.consumption = table_.irecvConsumed != nullptr;
+    if constexpr (kVersion<Net> >= 9) {
+      extras.virtual_devices = table_.makeVDevice != nullptr;
+    }
+    if constexpr (kHasContexts<Net>) {
+      extras.attributes = table_.setNetAttr != nullptr;
+    }
+    return extras;
+  }
+
+  [[nodiscard]] Reply device_memory(void* comm, void* memory, void** of_device) override {
+    return table_.getDeviceMr == nullptr ? lacks("getDeviceMr")
+                                         : reply_of(table_.getDeviceMr(comm, memory, of_device));
+  }
+
+  [[nodiscard]] Reply consumed(void* comm, int32_t count, void* request) override {
+    return table_.irecvConsumed == nullptr ? lacks("irecvConsumed")
+                                           : reply_of(table_.irecvConsumed(comm, count, request));
+  }
+
+  [[nodiscard]] Reply make_virtual_device(const int32_t* parts,
+                                          int32_t count,
+                                          int32_t* device) override {
+    if constexpr (kVersion<Net> >= 9) {
+      if (table_.makeVDevice != nullptr) {
+        return make_once({parts, parts + std::max(count, 0)}, device);
+      }
+    }
+    return lacks("makeVDevice");
+  }
+
+  [[nodiscard]] Reply set_attributes(void* context, void* attributes) override {
+    if constexpr (kHasContexts<Net>) {
+      const Use use = use_of(context, kNoTrafficClass);
+      if (use.reply != Reply::kSuccess) {
+        return use.reply;
+      }
+      if (table_.setNetAttr != nullptr) {
+        return reply_of(
+            table_.setNetAttr(use.of_plugin, static_cast<nccl_abi::v11::NetAttr*>(attributes)));
+      }
+    }
+    return lacks("setNetAttr");
+  }
+
+ private:
+  using Properties = typename ArgumentsOf<decltype(Net::getProperties)>::Pointee;
+
+  struct Context {
+    uint64_t comm_id = 0;
+    int32_t traffic_class = kNoTrafficClass;
+    void* of_plugin = nullptr;            // of traffic_class
+    std::map<int32_t, void*> of_classes;  // of other ones
+  };
+  struct Use {
+    Reply reply = Reply::kSuccess;
+    void* of_plugin = nullptr;
+    int32_t traffic_class = kNoTrafficClass;
+  };
+
+  // Under the mutex.
+  [[nodiscard]] Reply init_for(const Context& context, int32_t traffic_class, void** of_plugin) {
+    if (!kHasContexts<Net> && initialised_) {
+      return Reply::kSuccess;
+    }
+    const Reply reply =
+        table_.init == nullptr
+            ? lacks("init")
+            : forward::init(table_, {context.comm_id, traffic_class, host_}, of_plugin);
+    initialised_ = initialised_ || reply == Reply::kSuccess;
+    if (reply != Reply::kSuccess) {
+      logger().error("the init of {} answered {}", origin(), static_cast<int32_t>(reply));
+    }
+    return reply;
+  }
+
+  Reply finalize(Context& context) {
+    Reply reply = Reply::kSuccess;
+    if constexpr (kHasContexts<Net>) {
+      if (table_.finalize == nullptr) {
+        return reply;
+      }
+      for (const auto& [traffic_class, of_plugin] : context.of_classes) {
+        reply = reply_of(table_.finalize(of_plugin));
+      }
+      const Reply last = reply_of(table_.finalize(context.of_plugin));
+      reply = last != Reply::kSuccess ? last : reply;
+    }
+    return reply;
+  }
+
+  // What of the plugin's serves a call in this context.
+  [[nodiscard]] Use use_of(void* context, int32_t traffic_class) {
+    const std::lock_guard lock(mutex_);
+    const auto found = contexts_.find(context);
+    if (found == contexts_.end()) {
+      logger().error("{}: a call in a context that has not been opened", origin());
+      return {Reply::kInvalidArgument, nullptr, kNoTrafficClass};
+    }
+    Context& known = *found->second;
+    const int32_t wanted = traffic_class < 0 ? known.traffic_class : traffic_class;
+    if (wanted >= 0 && kVersion<Net> < 10 && !std::exchange(dropped_class_, true)) {
+      logger().warn("{} knows no traffic classes: {} is dropped", origin(), wanted);
+    }
+    if (!kHasContexts<Net> || wanted == known.traffic_class) {
+      return {Reply::kSuccess, known.of_plugin, wanted};
+    }
+    if (const auto other = known.of_classes.find(wanted); other != known.of_classes.end()) {
+      return {Reply::kSuccess, other->second, wanted};
+    }
+    void* of_plugin = nullptr;
+    const Reply reply = init_for(known, wanted, &of_plugin);
+    if (reply == Reply::kSuccess) {
+      known.of_classes[wanted] = of_plugin;
+    }
+    return {reply, of_plugin, wanted};
+  }
+
+  // NCCL asks through the network and through CollNet: both get the same device.
+  [[nodiscard]] Reply make_once(std::vector<int32_t> parts, int32_t* device) {
+    using VirtualDevice = typename ArgumentsOf<decltype(Net::makeVDevice)>::Pointee;
+    VirtualDevice wanted{};
+    if (parts.size() > std::size(wanted.devs)) {
+      logger().error("{} makes a device of {} others at most, not of {}",
+                     origin(),
+                     std::size(wanted.devs),
+                     parts.size());
+      return Reply::kInvalidArgument;
+    }
+    const std::lock_guard lock(mutex_);
+    if (const auto made = virtual_devices_.find(parts); made != virtual_devices_.end()) {
+      *device = made->second;
+      return Reply::kSuccess;
+    }
+    wanted.ndevs = static_cast<int>(parts.size());
+    std::copy(parts.begin(), parts.end(), std::begin(wanted.devs));
+    const Reply reply = reply_of(table_.makeVDevice(device, &wanted));
+    if (reply == Reply::kSuccess) {
+      virtual_devices_[std::move(parts)] = *device;
+    }
+    return reply;
+  }
+
+  [[nodiscard]] Reply lacks(const char* member) const {
+    logger().error("{} has no {}", origin(), member);
+    return Reply::kInvalidUsage;
+  }
+
+  [[nodiscard]] Reply too_large(size_t bytes) const {
+    logger().error(
+        "{} takes {} bytes at once at most, and {} are to be moved; use a newer release "
+        "of that plugin, or of NCCL, which splits messages",
+        origin(),
+        kMostIntBytes,
+        bytes);
+    return Reply::kInvalidArgument;
+  }
+
+  SharedLibrary library_;
+  Net& table_;
+  std::string file_;
+  std::mutex mutex_;
+  HostFunctions host_ = own_host_functions();
+  bool initialised_ = false;
+  bool dropped_class_ = false;
+  std::unordered_map<const void*, std::unique_ptr<Context>> contexts_;
+  std::map<std::vector<int32_t>, int32_t> virtual_devices_;
+};
+
+}  // namespace ho::plugin::forward

@@ -1,0 +1,64 @@
+#include "core/network.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/env.hpp"
+#include "core/builtin/builtin_net.hpp"
+#include "core/forward/forward.hpp"
+
+namespace ho::plugin {
+namespace {
+
+Result<Network> builtin_network() {
+  HORING_ASSIGN(BuiltinConfig config, BuiltinConfig::from_environment());
+  Network network;
+  network.job_key = config.key;
+  std::vector<std::string> addresses;
+  for (const BuiltinDevice& device : config.devices) {
+    addresses.push_back(device.rail.address);
+  }
+  network.meeting_address = [addresses](int32_t device) -> Result<SocketAddress> {
+    if (device < 0 || static_cast<size_t>(device) >= addresses.size()) {
+      return Status(StatusCode::kInvalidArgument, fmt::format("there is no device {}", device));
+    }
+    return SocketAddress::numeric(addresses[static_cast<size_t>(device)], 0);
+  };
+  HORING_ASSIGN(network.driver, BuiltinNet::create(std::move(config)));
+  return network;
+}
+
+// The plugin's devices may have no addresses that TCP knows. Members meet over the interface of the
+// device's name where there is one, else over the first that the filter takes.
+Result<Network> forwarded_network(const std::string& name) {
+  Network network;
+  HORING_ASSIGN(network.job_key, JobKey::from_environment());
+  HORING_ASSIGN(const BuiltinDevices interfaces, discover_devices());
+  HORING_ASSIGN(network.driver, forward::forward_to(name));
+  network.meeting_address = [taken = interfaces.taken, driver = network.driver.get()](
+                                int32_t device) -> Result<SocketAddress> {
+    DeviceProperties properties;
+    if (driver->properties(device, &properties) != Reply::kSuccess) {
+      return Status(StatusCode::kInvalidArgument, fmt::format("there is no device {}", device));
+    }
+    const auto same = std::find_if(taken.begin(), taken.end(), [&](const BuiltinDevice& each) {
+      return each.properties.name == properties.name;
+    });
+    const BuiltinDevice& chosen = same == taken.end() ? taken.front() : *same;
+    return SocketAddress::numeric(chosen.rail.address, 0);
+  };
+  return network;
+}
+
+}  // namespace
+
+Result<Network> network_from_environment() {
+  const std::string forwarded = env::text(env::kNetForward);
+  return forwarded.empty() ? builtin_network() : forwarded_network(forwarded);
+}
+
+}  // namespace ho::plugin

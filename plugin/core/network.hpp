@@ -1,0 +1,25 @@
+// Which network is below the plugin: the builtin one, or another plugin's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "auth/job_key.hpp"
+#include "base/status.hpp"
+#include "core/net_driver.hpp"
+#include "os/socket.hpp"
+
+namespace ho::plugin {
+
+struct Network {
+  std::unique_ptr<NetDriver> driver;
+  std::shared_ptr<const JobKey> job_key;
+  // This host's TCP address where a rail's members meet that use the device.
+  std::function<Result<SocketAddress>(int32_t device)> meeting_address;
+};
+
+// HORING_NET_FORWARD and what the builtin network reads.
+[[nodiscard]] Result<Network> network_from_environment();
+
+}  // namespace ho::plugin

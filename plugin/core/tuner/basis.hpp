@@ -1,0 +1,54 @@
+// What the tuners of all communicators go by besides what NCCL tells each of them: this node's
+// NICs, the environment and the tuning file. Every rank has to come to the same, without asking
+// others: docs/adr/0012 says how.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/status.hpp"
+#include "core/tuner/inputs.hpp"
+#include "core/tuner/tuner.hpp"
+#include "core/tuner/tuning_file.hpp"
+
+namespace ho::plugin {
+
+// What NCCL tells every rank of a communicator alike.
+struct CommunicatorShape {
+  uint64_t ranks = 0;
+  uint64_t nodes = 0;
+  // Ranks on the nodes that have fewest and most; nothing where NCCL's version does not say. Then
+  // nodes are taken to be alike as far as the numbers permit it.
+  struct Local {
+    uint64_t least = 0;
+    uint64_t most = 0;
+  };
+  std::optional<Local> local;
+  bool asks_chunk_sizes = false;
+  // Set only where every rank knows it to be so.
+  bool collnet_connected = false;
+};
+
+class TunerBasis {
+ public:
+  // nic_mbps: of this node's network devices; none where our CollNet does not run, so that only
+  // the tuning file has a say. An error where a HORING_TUNER_* is wrong.
+  [[nodiscard]] static Result<TunerBasis> from_environment(std::span<const uint32_t> nic_mbps,
+                                                           bool reduces_all_types);
+
+  // alike_text() of it. A tuning file that cannot be read is none like any other.
+  [[nodiscard]] std::string alike() const { return alike_text(inputs_); }
+  // An error that names file, line and reason where the tuning file is malformed.
+  [[nodiscard]] Result<std::unique_ptr<Tuner>> tuner_for(const CommunicatorShape& shape) const;
+
+ private:
+  TunerBasis(const AgreedInputs& inputs, Result<TuningFile> file);
+
+  AgreedInputs inputs_;  // but for the communicator
+  Result<TuningFile> file_;
+};
+
+}  // namespace ho::plugin

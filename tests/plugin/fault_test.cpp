@@ -1,0 +1,290 @@
+// What must not hang: nodes that die, members that never come or differ, and strangers at the door.
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <thread>
+
+#include "catch.hpp"
+#include "host_job.hpp"
+#include "nccl_host/coll_net_comm.hpp"
+#include "nccl_host/error.hpp"
+#include "nccl_host/ring_comm.hpp"
+#include "os/clock.hpp"
+#include "os/fd.hpp"
+#include "os/socket.hpp"
+#include "releases.hpp"
+
+using namespace ho;
+using namespace ho::nccl_host;
+using namespace ho::plugin_host_test;
+
+namespace {
+
+constexpr std::chrono::seconds kSoon{30};  // of the slowest machine; a hang has no end
+
+CollNetOptions small_steps() {
+  CollNetOptions options;
+  options.settings.channels = 4;
+  options.settings.chunk_bytes = 1024;
+  options.settings.slot_bytes = 1024;
+  return options;
+}
+
+Work work_of(Collective kind, uint64_t count) {
+  return {kind, DType::kInt32, ReduceOp::kSum, count};
+}
+
+// Small calls, one after another, until the plugin refuses one.
+void ask_until_error(CollNetComm& comm) {
+  RailEnd& rail = comm.rail();
+  const Deadline deadline = deadline_after(kSoon);
+  comm.progress().run([&] {
+    const CollNetTable::Buffer from{rail.send_memory[0], rail.region};
+    const CollNetTable::Buffer to{rail.recv_memory[0], rail.region + 64};
+    while (!passed(deadline)) {
+      void* request = nullptr;
+      require(rail.table->iallreduce(rail.group, from, to, 1, {}, &request), "iallreduce");
+      int done = 0;
+      while (request != nullptr && done == 0 && !passed(deadline)) {
+        require(rail.table->test(request, &done, nullptr), "test");
+        std::this_thread::yield();
+      }
+    }
+  });
+}
+
+// Collectives until one fails here or on another rank of the node, whose kernels then stop; then
+// this rank's own rail must say so too.
+void run_until_error(CollNetComm& comm) {
+  const Deadline deadline = deadline_after(kSoon);
+  for (uint64_t turn = 0; !passed(deadline); ++turn) {
+    const Work work = work_of(kCollectives[turn % 3], 50000);
+    try {
+      write_input(work, comm.memory());
+      comm.run(work);
+    } catch (const HostError&) {
+      comm.memory().fail();
+      break;
+    }
+  }
+  try {
+    ask_until_error(comm);
+  } catch (const PluginError&) {
+    return;
+  }
+  throw HostError("no call ended in an error within " + std::to_string(kSoon.count()) + " s");
+}
+
+void require_clean(HostJob& job, const std::vector<uint32_t>& ranks) {
+  for (const uint32_t rank : ranks) {
+    const HostOutcome outcome = job.outcome(rank);
+    INFO("rank " << rank);
+    CHECK(outcome.signal == 0);
+    CHECK(outcome.exited);
+    CHECK(outcome.error == "");
+  }
+}
+
+// The host goes on over the network alone, as NCCL does.
+void go_on_without(HostRank& self, uint32_t communicator) {
+  RingOptions options;
+  options.channels = 2;
+  options.slot_bytes = 4096;
+  RingComm rings(self.library(), self.memory(communicator), 50, options);
+  for (const Collective kind : kCollectives) {
+    write_input(work_of(kind, 900), rings.memory());
+    rings.run(work_of(kind, 900));
+    expect(count_wrong(work_of(kind, 900), rings.memory()) == 0, "rings are right");
+  }
+  rings.close();
+}
+
+HostJobOptions with_rings(uint32_t nodes, uint32_t ranks) {
+  HostJobOptions options = host_job(nodes, ranks, 12);
+  options.communicators = 2;
+  options.link_bytes = RingOptions{2, 4096}.link_bytes();
+  return options;
+}
+
+// A node's death, seen by the others.
+void die_in_collectives(uint32_t nodes, uint32_t ranks, uint32_t dying) {
+  HostJobOptions options = host_job(nodes, ranks, 12);
+  options.timeout = kSoon;
+  HostJob job(options, [](HostRank& self) {
+    CollNetComm comm(self.library(), self.memory(), 1, small_steps());
+    expect(comm.connect() == CollNetState::kUsed, "CollNet connects");
+    for (const Collective kind : kCollectives) {
+      write_input(work_of(kind, 3000), comm.memory());
+      comm.run(work_of(kind, 3000));
+    }
+    self.say("working");
+    run_until_error(comm);
+    comm.close();
+  });
+  job.wait_for_line("working");
+  std::vector<uint32_t> others;
+  for (uint32_t rank = 0; rank < job.size(); ++rank) {
+    if (options.shape.node_of(rank) == dying) {
+      job.send_signal(rank, SIGKILL);
+    } else {
+      others.push_back(rank);
+    }
+  }
+  require_clean(job, others);
+}
+
+// Connects to where the handle of a listener of ours leads; both kinds hold address and port.
+Fd connect_to(const SocketAddress& address) {
+  Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (::connect(fd.get(), address.get(), address.size_bytes()) != 0) {
+    throw HostError("a stranger cannot connect");
+  }
+  return fd;
+}
+
+// Every TCP port that this process listens on.
+std::vector<SocketAddress> own_doors() {
+  std::vector<SocketAddress> doors;
+  constexpr int kMostDescriptors = 256;
+  for (int fd = 3; fd < kMostDescriptors; ++fd) {
+    int listens = 0;
+    socklen_t size = sizeof(listens);
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0) {
+      doors.push_back(local_address(fd).value());
+    }
+  }
+  return doors;
+}
+
+// Nothing, noise, and a beginning that looks right, each then closed or left open.
+std::vector<Fd> harass(const std::vector<SocketAddress>& doors) {
+  std::vector<Fd> left_open;
+  for (const SocketAddress& door : doors) {
+    for (int kind = 0; kind < 6; ++kind) {
+      Fd stranger = connect_to(door);
+      std::array<unsigned char, 600> noise{};
+      for (size_t i = 0; i < noise.size(); ++i) {
+        noise.at(i) =
+            static_cast<unsigned char>(kind * 73 + static_cast<int>(i) * 31 + 255 * (kind % 2));
+      }
+      const size_t bytes = kind == 0 ? 0 : noise.size() / static_cast<size_t>(kind);
+      if (bytes > 0) {
+        static_cast<void>(::send(stranger.get(), noise.data(), bytes, MSG_NOSIGNAL));
+      }
+      if (kind % 2 == 0) {
+        left_open.push_back(std::move(stranger));
+      }
+    }
+  }
+  return left_open;
+}
+
+}  // namespace
+
+TEST_CASE("a node that dies ends the others' collectives, nobody hangs", "[quick]") {
+  die_in_collectives(3, 1, 1);
+}
+
+TEST_CASE("any node may die") {
+  for (uint32_t dying = 0; dying < 3; ++dying) {
+    die_in_collectives(3, 2, dying);
+  }
+}
+
+TEST_CASE("a member without the plugin: all refuse at once and go on over the network", "[quick]") {
+  HostJob job(with_rings(3, 1), [](HostRank& self) {
+    const Deadline deadline = deadline_after(kSoon);
+    CollNetComm comm(self.library(), self.memory(), 1, small_steps());
+    if (self.rank() == 1) {
+      comm.stay_away();  // its handle is zeros
+    } else {
+      expect(comm.connect() == CollNetState::kRefused, "the others refuse");
+    }
+    expect(!passed(deadline), "in time");
+    comm.close();
+    go_on_without(self, 1);
+  });
+  require_clean(job, {0, 1, 2});
+}
+
+TEST_CASE("a member that is known and never comes: all refuse at the deadline", "[quick]") {
+  for (const uint32_t absent : {0U, 2U}) {
+    HostJobOptions options = with_rings(3, 1);
+    options.connect_timeout = std::chrono::seconds(3);
+    HostJob job(options, [absent](HostRank& self) {
+      const Deadline deadline = deadline_after(kSoon);
+      CollNetComm comm(self.library(), self.memory(), 1, small_steps());
+      const CollNetState state =
+          self.rank() == absent ? comm.connect_without_coming() : comm.connect();
+      expect(state == CollNetState::kRefused, "all refuse");
+      expect(!passed(deadline), "in time");
+      comm.close();
+    });
+    require_clean(job, {0, 1, 2});
+  }
+}
+
+TEST_CASE("members with other settings refuse, all of them", "[quick]") {
+  HostJobOptions options = with_rings(2, 2);
+  options.prepare = [](uint32_t rank) {
+    ::setenv("HORING_PIECE_BYTES", rank < 2 ? "65536" : "32768", 1);
+  };
+  HostJob job(options, [](HostRank& self) {
+    CollNetComm comm(self.library(), self.memory(), 1, small_steps());
+    expect(comm.connect() == CollNetState::kRefused, "all refuse");
+    bool said = false;
+    for (const std::string& line : PluginLibrary::log_lines()) {
+      said = said || (line.find("piece sizes") != std::string::npos &&
+                      line.find("32768") != std::string::npos);
+    }
+    expect(said, "and say why");
+    comm.close();
+    go_on_without(self, 1);
+  });
+  require_clean(job, {0, 1, 2, 3});
+}
+
+TEST_CASE("members with other keys refuse, all of them") {
+  HostJobOptions options = host_job(2, 1, 12);
+  options.connect_timeout = std::chrono::seconds(5);
+  options.prepare = [](uint32_t rank) {
+    ::setenv("HORING_JOB_KEY", rank == 0 ? "the key of one member" : "the key of the other", 1);
+  };
+  HostJob job(options, [](HostRank& self) {
+    CollNetComm comm(self.library(), self.memory(), 1, small_steps());
+    expect(comm.connect() == CollNetState::kRefused, "both refuse");
+    comm.close();
+  });
+  require_clean(job, {0, 1});
+}
+
+TEST_CASE("strangers at the doors of CollNet and the network change nothing", "[quick]") {
+  HostJob job(with_rings(2, 1), [](HostRank& self) {
+    CollNetOptions options = small_steps();
+    std::vector<Fd> strangers;
+    options.before_connect = [&strangers] { strangers = harass(own_doors()); };
+    CollNetComm comm(self.library(), self.memory(), 1, options);
+    expect(comm.connect() == CollNetState::kUsed, "CollNet connects all the same");
+    expect(!strangers.empty(), "somebody was at the door");
+    for (const Collective kind : kCollectives) {
+      write_input(work_of(kind, 3000), comm.memory());
+      comm.run(work_of(kind, 3000));
+      expect(count_wrong(work_of(kind, 3000), comm.memory()) == 0, "and is right");
+    }
+    strangers.clear();
+    comm.close();
+    RingOptions rings{2, 4096};
+    rings.before_connect = [&strangers] { strangers = harass(own_doors()); };
+    RingComm over_net(self.library(), self.memory(1), 2, rings);
+    expect(!strangers.empty(), "somebody was at the network's door");
+    write_input(work_of(Collective::kAllReduce, 900), over_net.memory());
+    over_net.run(work_of(Collective::kAllReduce, 900));
+    expect(count_wrong(work_of(Collective::kAllReduce, 900), over_net.memory()) == 0, "right");
+    over_net.close();
+  });
+  require_clean(job, {0, 1});
+}

@@ -1,0 +1,167 @@
+#include <limits>
+
+#include "abi/collnet_v10.hpp"
+#include "abi/collnet_v11.hpp"
+#include "abi/collnet_v12.hpp"
+#include "abi/collnet_v8.hpp"
+#include "abi/collnet_v9.hpp"
+#include "nccl_host/error.hpp"
+#include "nccl_host/properties.hpp"
+#include "nccl_host/tables.hpp"
+
+namespace ho::nccl_host {
+namespace {
+
+using nccl_abi::DataType;
+using nccl_abi::DebugLogger;
+using nccl_abi::ReduceOp;
+using nccl_abi::Result;
+
+template <typename Table, typename Properties, typename Part, int kVersion>
+class CollNetOf final : public CollNetTable {
+ public:
+  explicit CollNetOf(void* symbol) : table_(static_cast<Table*>(symbol)) {}
+
+  [[nodiscard]] int version() const override { return kVersion; }
+  [[nodiscard]] std::string name() const override { return table_->name; }
+
+  Result init(void** context, uint64_t comm_id, DebugLogger logger) override {
+    *context = nullptr;
+    if constexpr (kVersion >= 11) {
+      return table_->init(context, comm_id, logger);
+    } else {
+      return table_->init(logger);
+    }
+  }
+  Result devices(int* count) override { return table_->devices(count); }
+  Result properties(int device, DeviceProperties* properties) override {
+    Properties from;
+    const Result result = table_->getProperties(device, &from);
+    if (result == Result::kSuccess) {
+      *properties = properties_of(from);
+    }
+    return result;
+  }
+  Result listen(void* context, int device, void* handle, void** listener) override {
+    if constexpr (kVersion >= 11) {
+      return table_->listen(context, device, handle, listener);
+    } else {
+      return table_->listen(device, handle, listener);
+    }
+  }
+  Result connect(void** handles, int ranks, int rank, void* listener, void** group) override {
+    return table_->connect(handles, ranks, rank, listener, group);
+  }
+  Result reduce_support(const Reduction& reduction, int* supported) override {
+    return table_->reduceSupport(type_of(reduction), op_of(reduction), supported);
+  }
+  Result register_memory(void* group, void* data, size_t bytes, int kind, void** memory) override {
+    return table_->regMr(group, data, bytes, kind, memory);
+  }
+  Result deregister(void* group, void* memory) override { return table_->deregMr(group, memory); }
+  Result iallreduce(void* group,
+                    const Buffer& from,
+                    const Buffer& to,
+                    size_t count,
+                    const Reduction& reduction,
+                    void** request) override {
+    // The shim of v8 refuses what its int does not hold.
+    if (kVersion == 8 && count > static_cast<size_t>(std::numeric_limits<int>::max())) {
+      return Result::kInternalError;
+    }
+    using Count = std::conditional_t<kVersion == 8, int, size_t>;
+    return table_->iallreduce(group,
+                              from.data,
+                              to.data,
+                              static_cast<Count>(count),
+                              type_of(reduction),
+                              op_of(reduction),
+                              from.memory,
+                              to.memory,
+                              request);
+  }
+  Result iallgather(void* group,
+                    const Buffer& from,
+                    const Buffer& to,
+                    const Window& window,
+                    void** request) override {
+    Part part = part_of(to, window);
+    return table_->iallgather(group,
+                              from.data,
+                              1,
+                              &part,
+                              window.bytes_per_rank,
+                              window.offset,
+                              window.bytes,
+                              from.memory,
+                              request);
+  }
+  Result ireducescatter(void* group,
+                        const Buffer& from,
+                        const Buffer& to,
+                        const Window& window,
+                        const Reduction& reduction,
+                        void** request) override {
+    Part part = part_of(from, window);
+    return table_->ireducescatter(group,
+                                  1,
+                                  &part,
+                                  to.data,
+                                  window.bytes_per_rank,
+                                  window.offset,
+                                  window.bytes,
+                                  type_of(reduction),
+                                  op_of(reduction),
+                                  to.memory,
+                                  request);
+  }
+  Result iflush(void* group, void* data, int size, void* memory, void** request) override {
+    return table_->iflush(group, data, size, memory, request);
+  }
+  Result test(void* request, int* done, int* size) override {
+    return table_->test(request, done, size);
+  }
+  Result close_group(void* group) override { return table_->closeColl(group); }
+  Result close_listen(void* listener) override { return table_->closeListen(listener); }
+  Result finalize(void* context) override {
+    if constexpr (kVersion >= 11) {
+      return table_->finalize(context);
+    } else {
+      return Result::kSuccess;
+    }
+  }
+
+ private:
+  static DataType type_of(const Reduction& reduction) {
+    return static_cast<DataType>(reduction.dtype);
+  }
+  static ReduceOp op_of(const Reduction& reduction) { return static_cast<ReduceOp>(reduction.op); }
+  static Part part_of(const Buffer& buffer, const Window& window) {
+    return {buffer.memory, buffer.data, static_cast<decltype(Part::size)>(window.bytes)};
+  }
+
+  Table* table_;
+};
+
+}  // namespace
+
+std::unique_ptr<CollNetTable> CollNetTable::of(int version, void* symbol) {
+  using namespace nccl_abi;
+  switch (version) {
+    case 8:
+      return std::make_unique<CollNetOf<v8::CollNet, v8::NetProperties, v8::Buffer, 8>>(symbol);
+    case 9:
+      return std::make_unique<CollNetOf<v9::CollNet, v9::NetProperties, v9::Buffer, 9>>(symbol);
+    case 10:
+      return std::make_unique<CollNetOf<v10::CollNet, v9::NetProperties, v10::Buffer, 10>>(symbol);
+    case 11:
+      return std::make_unique<CollNetOf<v11::CollNet, v11::NetProperties, v11::Buffer, 11>>(symbol);
+    case 12:
+      return std::make_unique<CollNetOf<v12::CollNet, v12::NetProperties, v12::Buffer, 12>>(symbol);
+    default:
+      throw HostError("this host does not know CollNet tables of version " +
+                      std::to_string(version));
+  }
+}
+
+}  // namespace ho::nccl_host

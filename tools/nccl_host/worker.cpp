@@ -1,0 +1,75 @@
+#include "nccl_host/worker.hpp"
+
+#include <pthread.h>
+
+#include <chrono>
+#include <exception>
+
+namespace ho::nccl_host {
+
+Worker::Worker(const char* name) : thread_([this] { loop(); }) {
+  ::pthread_setname_np(thread_.native_handle(), name);
+}
+
+Worker::~Worker() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+std::future<void> Worker::post(std::function<void()> task) {
+  std::packaged_task<void()> packaged(std::move(task));
+  std::future<void> done = packaged.get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(packaged));
+  }
+  changed_.notify_all();
+  return done;
+}
+
+void Worker::loop() {
+  while (true) {
+    std::packaged_task<void()> task;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stop_ || !tasks_.empty(); });
+      if (tasks_.empty()) {
+        return;
+      }
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+  }
+}
+
+void wait_for_all(std::initializer_list<std::future<void>*> tasks) {
+  std::exception_ptr first;
+  for (std::future<void>* const task : tasks) {
+    try {
+      task->get();
+    } catch (...) {
+      first = first ? first : std::current_exception();
+    }
+  }
+  if (first) {
+    std::rethrow_exception(first);
+  }
+}
+
+void Backoff::pause() {
+  constexpr unsigned kYields = 50;
+  constexpr unsigned kShortPauses = 200;
+  ++turns_;
+  if (turns_ <= kYields) {
+    std::this_thread::yield();
+  } else {
+    std::this_thread::sleep_for(std::chrono::microseconds(turns_ < kShortPauses ? 20 : 100));
+  }
+}
+
+}  // namespace ho::nccl_host

@@ -1,0 +1,51 @@
+// A thread of NCCL's that does what it is given, one thing after another.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <initializer_list>
+#include <mutex>
+#include <thread>
+
+namespace ho::nccl_host {
+
+class Worker {
+ public:
+  // name: at most 15 characters.
+  explicit Worker(const char* name);
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  // Does what it still has to do.
+  ~Worker();
+
+  [[nodiscard]] std::future<void> post(std::function<void()> task);
+  // Waits for it; throws what it throws.
+  void run(std::function<void()> task) { post(std::move(task)).get(); }
+
+ private:
+  void loop();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::packaged_task<void()>> tasks_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+// Waits for all of them, then throws what the first that failed threw.
+void wait_for_all(std::initializer_list<std::future<void>*> tasks);
+
+// Between looks at something that another thread or process changes: the core is given away at
+// once, and after a while of nothing for longer.
+class Backoff {
+ public:
+  void reset() { turns_ = 0; }
+  void pause();
+
+ private:
+  unsigned turns_ = 0;
+};
+
+}  // namespace ho::nccl_host

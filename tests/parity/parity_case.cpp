@@ -162,7 +162,7 @@ Training hard_training(const Strategy& strategy, uint32_t micro_batches) {
 Training bucketed_training(const Strategy& strategy, uint32_t micro_batches) {
   Training training = hard_training(strategy, micro_batches);
   training.model.blocks = 3;
-  training.steps = 20;
+  training.steps = 12;
   // Head, gain and a block; two blocks; the embedding, if it is trained.
   training.runner.bucket_bytes = micro_batches == 1 ? 2400 : 3200;
   return training;

@@ -35,7 +35,7 @@ inline constexpr Tolerance kBfloat16Tolerance{2e-2, 1e-1, 4e-2};
 
 // Everything at once: a model of uneven units, clipping, a step that overflows.
 [[nodiscard]] toy::Training hard_training(const Strategy& strategy, uint32_t micro_batches);
-// Two units more, which share buckets; 20 steps.
+// Two units more, which share buckets; 12 steps, of which the eighth overflows.
 [[nodiscard]] toy::Training bucketed_training(const Strategy& strategy, uint32_t micro_batches);
 
 // Runs each training on the ranks of a job on `nodes`, states split over `groups` (the nodes where

@@ -29,6 +29,7 @@ void write_all(int fd, const std::string& text) {
 void set_environment(const HostJobOptions& options, uint32_t rank) {
   const uint32_t node = options.shape.node_of(rank);
   const uint32_t rails = options.rails == 0 ? options.shape.ranks_per_node : options.rails;
+  ::unsetenv("HORING_SOCKET_IFNAME");
   std::string devices;
   for (uint32_t rail = 0; rail < rails; ++rail) {
     devices += (rail == 0 ? "" : ",") + ("rail" + std::to_string(rail)) + "=127." +

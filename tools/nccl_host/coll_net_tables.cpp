@@ -15,7 +15,6 @@ namespace {
 using nccl_abi::DataType;
 using nccl_abi::DebugLogger;
 using nccl_abi::ReduceOp;
-using nccl_abi::Result;
 
 template <typename Table, typename Properties, typename Part, int kVersion>
 class CollNetOf final : public CollNetTable {

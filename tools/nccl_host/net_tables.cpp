@@ -16,7 +16,6 @@ namespace {
 
 using nccl_abi::DebugLogger;
 using nccl_abi::DeviceHandle;
-using nccl_abi::Result;
 
 constexpr size_t kMostGrouped = 8;
 

@@ -61,14 +61,16 @@ void wait_for_all(std::initializer_list<std::future<void>*> tasks) {
   }
 }
 
+// Few yields: where others compute, each may cost a whole turn of theirs, while a sleeper is woken
+// into its own.
 void Backoff::pause() {
-  constexpr unsigned kYields = 50;
-  constexpr unsigned kShortPauses = 200;
+  constexpr unsigned kYields = 3;
+  constexpr unsigned kShortPauses = 100;
   ++turns_;
   if (turns_ <= kYields) {
     std::this_thread::yield();
   } else {
-    std::this_thread::sleep_for(std::chrono::microseconds(turns_ < kShortPauses ? 20 : 100));
+    std::this_thread::sleep_for(std::chrono::microseconds(turns_ < kShortPauses ? 10 : 100));
   }
 }
 

@@ -26,7 +26,6 @@ namespace {
 
 using nccl_host::Collective;
 using nccl_host::CollNetComm;
-using nccl_host::CommMemory;
 using nccl_host::HostError;
 using nccl_host::JobLayout;
 using nccl_host::JobMemory;

@@ -18,7 +18,10 @@ bool is_in(const std::vector<uint32_t>& list, uint32_t number) {
 class Job {
  public:
   explicit Job(const RailJobOptions& options)
-      : options_(options), handles_(options.members), met_(options.members) {}
+      : options_(options),
+        handles_(options.members),
+        unused_doors_(options.members),
+        met_(options.members) {}
 
   void run_member(uint32_t self, const std::function<void(Member&)>& body) {
     const auto driver =
@@ -34,6 +37,8 @@ class Job {
     }
     met_.arrive_and_wait();
     if (is_in(options_.absent, self) || is_in(options_.foreign, self)) {
+      // Its door stays: another process might open one of its own behind the same port.
+      unused_doors_[self] = *std::move(listener);
       return;
     }
     rail::RailMember::Setup setup;
@@ -56,6 +61,7 @@ class Job {
  private:
   RailJobOptions options_;
   std::vector<rail::HandleBytes> handles_;
+  std::vector<std::unique_ptr<rail::RailListener>> unused_doors_;
   std::barrier<> met_;
 };
 

@@ -304,9 +304,13 @@ Result<std::unique_ptr<RailMember>> RailMember::connect(const Setup& setup,
   if (invited.rendezvous.rank == 0) {
     own_door.push_back(std::move(listener.socket));
   }
-  HORING_ASSIGN(
-      auto plane,
-      ControlPlane::create(invited.rendezvous, invited.key, deadline, std::move(own_door)));
+  auto met = ControlPlane::create(invited.rendezvous, invited.key, deadline, std::move(own_door));
+  if (!met.ok()) {
+    return met.status().with_context(
+        fmt::format("the {} members of a rail, one per node and called ranks here, did not meet",
+                    handles.size()));
+  }
+  std::unique_ptr<ControlPlane> plane = *std::move(met);
   Doors doors(*setup.driver);
   if (const Status opened = doors.open(setup.context, listener.device); !opened.ok()) {
     logger().error("{}", opened.message());  // the others learn that, and refuse too

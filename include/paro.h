@@ -321,8 +321,8 @@ PARO_API ho_status paro_runner_synchronize(paro_runner* runner);
 PARO_API double paro_runner_loss_scale(const paro_runner* runner);
 /* Steps that have changed the masters; 0 for NULL. */
 PARO_API uint64_t paro_runner_applied_steps(const paro_runner* runner);
-/* From the next paro_runner_step() on, which is HO_MISMATCH on all ranks, before anything is updated,
- * where the ranks have not set the same. */
+/* From the next paro_runner_step() on, which is HO_MISMATCH on all ranks, before anything is
+ * updated, where the ranks have not set the same. */
 PARO_API ho_status paro_runner_set_learning_rate(paro_runner* runner, double rate);
 
 /* Collective, between steps: a unit's whole masters, `count` as the unit's trained elements. */

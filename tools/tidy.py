@@ -3,14 +3,17 @@
 
 usage: tidy.py [--without CHECKS] BUILD FILE...
 
-A file's result depends on its preprocessed text, its compile command, the checks and the tool's
-version: their hash names an empty file under BUILD/tidy when clang-tidy found nothing.
+A file's result depends on its text and that of all files of this tree that it includes, its compile
+command, the checks and the tool's version: their hash names an empty file under BUILD/tidy when
+clang-tidy found nothing. Headers of the system are taken to stay what they are.
 """
 import concurrent.futures
+import functools
 import hashlib
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -39,20 +42,68 @@ def read_commands(build):
     return commands
 
 
-def clean_mark(build, source, directory, words, salt):
-    compiler = "clang" if source.endswith(".c") else "clang++"
-    text = subprocess.run([compiler, *words[1:], "-E"], cwd=directory, capture_output=True)
-    if text.returncode != 0:
+class Includes:
+    """The files of this tree that a file includes, found by their names: conditions do not count."""
+
+    LINE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
+
+    def __init__(self, root):
+        self.root = root
+        self.files = {}  # path: (contents' hash, names that it includes)
+
+    def read(self, path):
+        if path not in self.files:
+            text = pathlib.Path(path).read_bytes()
+            self.files[path] = hashlib.sha256(text).digest(), [
+                os.fsdecode(name) for name in self.LINE.findall(text)]
+        return self.files[path]
+
+    @functools.cache
+    def find(self, name, folders):
+        for folder in folders:
+            found = os.path.normpath(os.path.join(folder, name))
+            if found.startswith(self.root) and os.path.isfile(found):
+                return found
         return None
-    digest = hashlib.sha256(salt + source.encode() + b"\0" + " ".join(words).encode() + text.stdout)
+
+    def closure(self, source, folders):
+        """Hashes of the source and of all that it includes, in a fixed order."""
+        seen = {source}
+        waiting = [source]
+        while waiting:
+            path = waiting.pop()
+            for name in self.read(path)[1]:
+                found = self.find(name, (os.path.dirname(path), *folders))
+                if found is not None and found not in seen:
+                    seen.add(found)
+                    waiting.append(found)
+        return [self.read(path)[0] for path in sorted(seen)]
+
+
+def include_folders(directory, words):
+    folders = []
+    for word, following in zip(words, [*words[1:], ""]):
+        if word in ("-I", "-iquote", "-isystem"):
+            folders.append(following)
+        elif word.startswith("-I"):
+            folders.append(word[2:])
+        elif word.startswith(("-iquote", "-isystem")):
+            folders.append(word[7:] if word.startswith("-iquote") else word[8:])
+    return [os.path.normpath(os.path.join(directory, folder)) for folder in folders]
+
+
+def clean_mark(build, source, directory, words, salt, includes):
+    digest = hashlib.sha256(salt + source.encode() + b"\0" + " ".join(words).encode())
+    for one in includes.closure(source, include_folders(directory, words)):
+        digest.update(one)
     return build / "tidy" / digest.hexdigest()
 
 
-def look_at(build, source, commands, salt, checks):
+def look_at(build, source, commands, salt, checks, includes):
     """(source, how it went, what clang-tidy said)"""
     directory, words = commands[source]
-    mark = clean_mark(build, source, directory, words, salt)
-    if mark is not None and mark.exists():
+    mark = clean_mark(build, source, directory, words, salt, includes)
+    if mark.exists():
         return source, "unchanged", ""
     quiet = ["--extra-arg=-Wno-unknown-warning-option", *checks]
     answer = subprocess.run(["clang-tidy", "-p", str(build), "--quiet", *quiet, source],
@@ -60,8 +111,7 @@ def look_at(build, source, commands, salt, checks):
     if answer.returncode != 0:
         return source, "failed", answer.stdout + "\n".join(
             line for line in answer.stderr.splitlines() if "warnings generated" not in line)
-    if mark is not None:
-        mark.touch()
+    mark.touch()
     return source, "clean", ""
 
 
@@ -80,11 +130,14 @@ def main():
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
     configurations = sorted(pathlib.Path(".").glob("**/.clang-tidy"))
     salt = version + " ".join(checks).encode() + b"".join(path.read_bytes() for path in configurations)
+    includes = Includes(os.path.abspath(".") + os.sep)
     counts = {"clean": 0, "unchanged": 0, "failed": 0}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for source, how, said in pool.map(
-                lambda s: look_at(build, s, commands, salt, checks), sources):
+                lambda s: look_at(build, s, commands, salt, checks, includes), sources):
             counts[how] += 1
+            if sys.stderr.isatty():
+                print(f"\rtidy: {sum(counts.values())} of {len(sources)} files ", end="", file=sys.stderr)
             if said:
                 print(f"{os.path.relpath(source)}:\n{said}", flush=True)
     print(f"tidy: {counts['clean']} clean, {counts['unchanged']} unchanged since they were clean, "

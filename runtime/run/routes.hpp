@@ -2,6 +2,7 @@
 // or of a bucket's, whose units share messages.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -45,7 +46,7 @@ class Routes {
   }
 
  private:
-  std::vector<Route> by_domain_[3];
+  std::array<std::vector<Route>, 3> by_domain_;
 };
 
 }  // namespace paro

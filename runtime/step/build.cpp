@@ -110,12 +110,10 @@ class Builder {
   void reduce_bucket(uint32_t micro_batch, ActionId last) {
     ActionId& gradients = gradients_[bucket_];
     if (const Scope to = strategy().gradients; to != Scope::kReplicated) {
-      last = reduce(Act::kReduceScatter,
+      const Domain domain = to == Scope::kGroup ? Domain::kIntra : Domain::kWorld;
+      last = reduce({Act::kReduceScatter, domain, Scope::kReplicated, to},
                     Phase::kBackward,
                     micro_batch,
-                    to == Scope::kGroup ? Domain::kIntra : Domain::kWorld,
-                    Scope::kReplicated,
-                    to,
                     last);
       if (micro_batch > 0) {  // sums are added to one after the other
         wait_for(plan_.actions[last], gradients);
@@ -134,20 +132,22 @@ class Builder {
     }
   }
 
-  ActionId reduce(Act act,
-                  Phase phase,
-                  uint32_t micro_batch,
-                  Domain domain,
-                  Scope from,
-                  Scope to,
-                  ActionId after) {
+  struct Reduction {
+    Act act;
+    Domain domain;
+    Scope from;
+    Scope to;
+  };
+
+  // Of the current bucket.
+  ActionId reduce(const Reduction& reduction, Phase phase, uint32_t micro_batch, ActionId after) {
     const Bucket& bucket = buckets_[bucket_];
-    Action action{act, phase, Channel::kReductions, bucket.front(), micro_batch};
+    Action action{reduction.act, phase, Channel::kReductions, bucket.front(), micro_batch};
     action.merged.assign(bucket.begin() + 1, bucket.end());
-    action.domain = domain;
+    action.domain = reduction.domain;
     action.content = Content::kGradients;
-    action.from = from;
-    action.to = to;
+    action.from = reduction.from;
+    action.to = reduction.to;
     action.after = {after};
     if (!is_merged(action)) {
       return add(action);
@@ -164,7 +164,7 @@ class Builder {
     const Scope from = strategy().gradients;
     const Scope to = strategy().optimizer;
     const auto sync = [&](Act act, Domain domain, Scope source, Scope target) {
-      last = reduce(act, Phase::kSyncG, micro_batch, domain, source, target, last);
+      last = reduce({act, domain, source, target}, Phase::kSyncG, micro_batch, last);
     };
     if (from == Scope::kReplicated && to == Scope::kReplicated) {
       sync(Act::kAllReduce, Domain::kWorld, from, to);

@@ -132,20 +132,39 @@ Status differs(size_t member,
                       theirs)};
 }
 
+// What all members must have as the first has it.
+Status check_like_first(size_t member, const Introduced& one, const Introduced& first) {
+  if (std::strcmp(one.who.driver.data(), first.who.driver.data()) != 0) {
+    return differs(member, "networks", one.who.driver.data(), first.who.driver.data());
+  }
+  if (one.who.lanes != kLaneCount) {
+    return {StatusCode::kConnection,
+            fmt::format("member {} could not listen on its device; see its output", member)};
+  }
+  if (one.who.piece_bytes != first.who.piece_bytes) {
+    return differs(member,
+                   "piece sizes",
+                   std::to_string(one.who.piece_bytes),
+                   std::to_string(first.who.piece_bytes));
+  }
+  if (const auto other = first_difference(first.alike, one.alike)) {
+    return differs(member, other->what, other->second, other->first);
+  }
+  return {};
+}
+
 // Members by their place in the ring. Every member comes to the same result.
 Result<std::vector<Introduced>> in_ring_order(const std::vector<Blob>& blobs) {
   std::vector<Introduced> ring(blobs.size());
   std::vector<bool> taken(blobs.size(), false);
-  Introduction first;
-  std::string first_alike;
+  Introduced first;
   for (size_t i = 0; i < blobs.size(); ++i) {
     auto one = decode(blobs[i]);
     if (!one.ok()) {
       return one.status().with_context(fmt::format("member {}", i));
     }
     const Introduction& who = one->who;
-    first = i == 0 ? who : first;
-    first_alike = i == 0 ? one->alike : first_alike;
+    first = i == 0 ? *one : first;
     if (who.rank >= ring.size() || taken[who.rank]) {
       return Status(StatusCode::kMismatch,
                     fmt::format("member {} says that it is number {} of {}{}",
@@ -154,20 +173,7 @@ Result<std::vector<Introduced>> in_ring_order(const std::vector<Blob>& blobs) {
                                 ring.size(),
                                 who.rank < ring.size() ? ", as does another" : ""));
     }
-    if (std::strcmp(who.driver.data(), first.driver.data()) != 0) {
-      return differs(i, "networks", who.driver.data(), first.driver.data());
-    }
-    if (who.lanes != kLaneCount) {
-      return Status(StatusCode::kConnection,
-                    fmt::format("member {} could not listen on its device; see its output", i));
-    }
-    if (who.piece_bytes != first.piece_bytes) {
-      return differs(
-          i, "piece sizes", std::to_string(who.piece_bytes), std::to_string(first.piece_bytes));
-    }
-    if (const auto other = first_difference(first_alike, one->alike)) {
-      return differs(i, other->what, other->second, other->first);
-    }
+    HORING_TRY(check_like_first(i, *one, first));
     taken[who.rank] = true;
     ring[who.rank] = *std::move(one);
   }

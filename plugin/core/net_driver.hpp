@@ -152,12 +152,21 @@ class NetDriver {
     return Reply::kInvalidUsage;
   }
 
-  // For a caller of our own that would rather sleep than poll: a descriptor that is readable when a
-  // request of the comm, or a call that said "again", may get further. -1: there is none.
+  // For a caller of our own that would rather sleep than poll. From the first time on that it is
+  // asked for, progress is made by look(), isend() and irecv(), and test() only tells. Such a
+  // caller looks at what is worth it, repeats all that it waits for, and sleeps on the descriptor
+  // once nothing moved and nothing is worth a look. -1: there is none.
   [[nodiscard]] virtual int progress_fd(void* comm) const {
     (void)comm;
     return -1;
   }
+  // Whether something may get further though the descriptor is silent.
+  [[nodiscard]] virtual bool worth_a_look(void* comm) const {
+    (void)comm;
+    return false;
+  }
+  // Takes in what happened: the descriptor is readable again when something else has.
+  virtual void look(void* comm) const { (void)comm; }
 };
 
 }  // namespace ho::plugin

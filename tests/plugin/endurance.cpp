@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kSlotBytes = 64;
 constexpr size_t kOutstanding = 32;
+constexpr std::chrono::seconds kPatience{60};
 // Sanitizers keep what is freed, so that growth says nothing there.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
@@ -122,7 +123,7 @@ class Endurance {
     std::memcpy(from(number), input.data(), sizeof(input));
     std::memset(to(number), 0xa5, kSlotBytes);
     void* request = nullptr;
-    Backoff backoff;
+    Backoff backoff("operation " + std::to_string(number), kPatience);
     while (true) {
       require(call(number, &request), "operation " + std::to_string(number));
       if (request != nullptr) {
@@ -140,7 +141,7 @@ class Endurance {
   void end_oldest() {
     const Operation oldest = outstanding_.front();
     outstanding_.pop_front();
-    Backoff backoff;
+    Backoff backoff("operation " + std::to_string(oldest.number), kPatience);
     int done = 0;
     while (done == 0) {
       int size = 0;

@@ -111,7 +111,7 @@ void CollRun::drain(uint64_t step, uint32_t channel) {
 
 void CollRun::run_kernel() {
   const uint64_t steps = plan_.steps();
-  Backoff backoff;
+  Backoff backoff = waits_for("kernel", plan_.work(), memory_);
   uint32_t open = plan_.channels();
   while (open > 0 && !stop_.load(std::memory_order_relaxed)) {
     bool moved = false;
@@ -223,7 +223,7 @@ void CollRun::run_proxy() {
   const uint64_t all = plan_.steps() * plan_.groups();
   uint64_t posted = 0;
   uint64_t done = 0;
-  Backoff backoff;
+  Backoff backoff = waits_for("proxy", plan_.work(), memory_);
   while (done < all && !stop_.load(std::memory_order_relaxed)) {
     bool moved = false;
     while (posted < all) {

@@ -176,7 +176,7 @@ void CommMemory::pass(SharedBarrier& barrier, uint64_t& rounds, uint32_t members
   const uint64_t wanted = ++rounds * members;
   barrier.arrived.fetch_add(1);
   const Deadline deadline = deadline_after(timeout_);
-  Backoff backoff;
+  Backoff backoff(who, timeout_);
   while (barrier.arrived.load() < wanted) {
     if (failed()) {
       throw HostError("another rank of this communicator has failed");

@@ -163,7 +163,7 @@ bool RingComm::move(Channel& channel, const RingPlan& plan, const Work& work) {
 }
 
 void RingComm::run_kernel(const Work& work, const std::vector<RingPlan>& plans) {
-  Backoff backoff;
+  Backoff backoff = waits_for("kernel", work, memory_);
   bool open = true;
   while (open && !stop_.load(std::memory_order_relaxed)) {
     bool moved = false;
@@ -194,14 +194,14 @@ RingComm::Moved RingComm::move_ends(Channel& channel, const Target& target) {
   return result;
 }
 
-void RingComm::run_proxy(const std::vector<RingPlan>& plans) {
+void RingComm::run_proxy(const Work& work, const std::vector<RingPlan>& plans) {
   std::vector<Target> targets(channels_.size());
   for (size_t i = 0; i < channels_.size(); ++i) {
     const Channel& channel = channels_[i];
     targets[i].sends = channel.sender ? channel.sender->posted + plans[i].sends() : 0;
     targets[i].receives = channel.receiver ? channel.receiver->posted + plans[i].receives() : 0;
   }
-  Backoff backoff;
+  Backoff backoff = waits_for("proxy", work, memory_);
   bool open = true;
   while (open && !stop_.load(std::memory_order_relaxed)) {
     bool moved = false;
@@ -230,7 +230,7 @@ void RingComm::run(const Work& work) {
   std::future<void> kernel = kernel_.post([&] { run_kernel(work, plans); });
   std::future<void> proxy = progress_.post([&] {
     try {
-      run_proxy(plans);
+      run_proxy(work, plans);
     } catch (...) {
       stop_.store(true);
       throw;

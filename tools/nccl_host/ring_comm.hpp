@@ -76,7 +76,7 @@ class RingComm {
   void move_chunk(Channel& channel, const RingStep& step, const Work& work);
   void run_kernel(const Work& work, const std::vector<RingPlan>& plans);
   [[nodiscard]] static Moved move_ends(Channel& channel, const Target& target);
-  void run_proxy(const std::vector<RingPlan>& plans);
+  void run_proxy(const Work& work, const std::vector<RingPlan>& plans);
   void close_channel(Channel& channel);
 
   PluginLibrary& library_;

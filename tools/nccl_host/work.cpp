@@ -27,6 +27,11 @@ std::span<std::byte> beyond(const Work& work, CommMemory& memory) {
 
 }  // namespace
 
+Backoff waits_for(const char* thread, const Work& work, const CommMemory& memory) {
+  return {std::string(thread) + " of rank " + std::to_string(memory.rank()) + ", " + work.text(),
+          memory.timeout()};
+}
+
 std::string Work::text() const {
   std::string name(perf::to_string(kind));
   name += gathers(*this) ? "" : " " + std::string(to_string(op));

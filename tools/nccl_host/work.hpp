@@ -8,6 +8,7 @@
 
 #include "base/dtype.hpp"
 #include "nccl_host/job_memory.hpp"
+#include "nccl_host/worker.hpp"
 #include "perf/options.hpp"
 
 namespace ho::nccl_host {
@@ -39,6 +40,9 @@ struct Work {
     Collective kind, DType dtype, ReduceOp op, uint64_t total, uint32_t world);
 
 inline constexpr std::byte kPoison{0xa5};  // where nothing has been written
+
+// Of one of a rank's threads, on which something of this collective must happen in time.
+[[nodiscard]] Backoff waits_for(const char* thread, const Work& work, const CommMemory& memory);
 
 // Writes a rank's input, and poison where its result comes and a little beyond.
 void write_input(const Work& work, CommMemory& memory);

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <exception>
 
+#include "nccl_host/error.hpp"
+
 namespace ho::nccl_host {
 
 Worker::Worker(const char* name) : thread_([this] { loop(); }) {
@@ -64,13 +66,24 @@ void wait_for_all(std::initializer_list<std::future<void>*> tasks) {
 // Few yields: where others compute, each may cost a whole turn of theirs, while a sleeper is woken
 // into its own.
 void Backoff::pause() {
+  using std::chrono::microseconds;
   constexpr unsigned kYields = 3;
   constexpr unsigned kShortPauses = 100;
-  ++turns_;
+  constexpr unsigned kPauses = 300;
+  const auto now = std::chrono::steady_clock::now();
+  if (turns_++ == 0) {
+    since_ = now;
+  }
+  if (now - since_ > patience_) {
+    throw HostError(what_ + ": nothing for " +
+                    std::to_string(std::chrono::duration<double>(patience_).count()) + " s");
+  }
   if (turns_ <= kYields) {
     std::this_thread::yield();
+  } else if (turns_ < kShortPauses) {
+    std::this_thread::sleep_for(microseconds(10));
   } else {
-    std::this_thread::sleep_for(std::chrono::microseconds(turns_ < kShortPauses ? 10 : 100));
+    std::this_thread::sleep_for(microseconds(turns_ < kPauses ? 100 : 1000));
   }
 }
 

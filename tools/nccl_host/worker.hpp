@@ -1,13 +1,16 @@
 // A thread of NCCL's that does what it is given, one thing after another.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <future>
 #include <initializer_list>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
 
 namespace ho::nccl_host {
 
@@ -38,13 +41,19 @@ class Worker {
 void wait_for_all(std::initializer_list<std::future<void>*> tasks);
 
 // Between looks at something that another thread or process changes: the core is given away at
-// once, and after a while of nothing for longer.
+// once, and for longer the longer nothing happens.
 class Backoff {
  public:
+  // After `patience` of nothing pause() throws a HostError: "WHAT: nothing for N s".
+  Backoff(std::string what, std::chrono::milliseconds patience)
+      : what_(std::move(what)), patience_(patience) {}
   void reset() { turns_ = 0; }
   void pause();
 
  private:
+  std::string what_;
+  std::chrono::milliseconds patience_;
+  std::chrono::steady_clock::time_point since_;
   unsigned turns_ = 0;
 };
 

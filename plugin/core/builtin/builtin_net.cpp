@@ -336,4 +336,12 @@ int BuiltinNet::progress_fd(void* comm) const {
   return static_cast<Comm*>(comm)->progress_fd();
 }
 
+bool BuiltinNet::worth_a_look(void* comm) const {
+  return static_cast<Comm*>(comm)->worth_a_look();
+}
+
+void BuiltinNet::look(void* comm) const {
+  static_cast<Comm*>(comm)->look();
+}
+
 }  // namespace ho::plugin

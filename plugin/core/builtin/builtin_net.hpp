@@ -90,6 +90,8 @@ class BuiltinNet final : public NetDriver {
                              void** request) override;
   [[nodiscard]] Reply test(void* request, int32_t* done, int32_t* sizes) override;
   [[nodiscard]] int progress_fd(void* comm) const override;
+  [[nodiscard]] bool worth_a_look(void* comm) const override;
+  void look(void* comm) const override;
 
  private:
   explicit BuiltinNet(BuiltinConfig config);

@@ -14,8 +14,6 @@ namespace ho::plugin {
 namespace {
 
 constexpr int64_t kCheckNs = 1'000'000'000;
-// In the past: the poller's descriptor becomes readable at once.
-constexpr int64_t kAtOnce = 1;
 constexpr std::chrono::seconds kFarewell{1};
 
 }  // namespace
@@ -38,7 +36,7 @@ Comm::Comm(Wires wires) : wires_(std::move(wires)) {}
 
 Reply Comm::test(Request& request, int32_t* done, int32_t* sizes) {
   *done = 0;
-  if (request.state != Request::State::kComplete) {
+  if (request.state != Request::State::kComplete && !watched_) {
     progress();
   }
   if (request.state == Request::State::kComplete) {
@@ -47,10 +45,8 @@ Reply Comm::test(Request& request, int32_t* done, int32_t* sizes) {
       sizes[i] = static_cast<int32_t>(request.sizes.at(i));  // NCCL's type
     }
     request.state = Request::State::kFree;
-    --unreported_;
     note_news();
   }
-  settle();
   return *done == 0 && failed() ? failure() : Reply::kSuccess;
 }
 
@@ -58,16 +54,22 @@ int Comm::progress_fd() {
   if (!watched_) {
     watched_ = true;
     // Whatever happened before is found by the first look.
-    wires_.poller->wake_at(kAtOnce);
+    worth_a_look_ = true;
   }
   return wires_.poller->fd();
+}
+
+void Comm::look() {
+  more_ = false;
+  progress();
+  // The caller repeats all that it waits for now.
+  worth_a_look_ = more_;
 }
 
 void Comm::progress() {
   if (failed()) {
     return;
   }
-  more_ = false;
   const Result<bool> timer = wires_.poller->poll();
   Status status = timer.status();
   if (status.ok() && *timer) {
@@ -78,6 +80,8 @@ void Comm::progress() {
   }
   if (!status.ok()) {
     fail(status);
+  } else if (watched_ && check_due_) {
+    wires_.poller->wake_at(next_check_ns_);  // does nothing where that is set already
   }
 }
 
@@ -114,7 +118,7 @@ void Comm::begin(Request& request) {
 void Comm::complete(Request& request) {
   request.state = Request::State::kComplete;
   --active_;
-  ++unreported_;
+  worth_a_look_ = true;
 }
 
 void Comm::fail(const Status& status) {
@@ -131,7 +135,7 @@ void Comm::fail(const Status& status) {
   if (active_ > 0) {
     static_cast<void>(failure());
   }
-  wires_.poller->wake_at(kAtOnce);
+  worth_a_look_ = true;
 }
 
 Reply Comm::failure() {
@@ -140,15 +144,6 @@ Reply Comm::failure() {
     logger().error("{}", failure_.message());
   }
   return reply_of(failure_.code());
-}
-
-void Comm::settle() {
-  if (watched_ && (unreported_ > 0 || more_ || (again_ && news_))) {
-    wires_.poller->wake_at(kAtOnce);
-  } else if (check_due_) {
-    wires_.poller->wake_at(next_check_ns_);  // does nothing where that is set already
-  }
-  news_ = news_ && again_;
 }
 
 void Comm::finish() {

@@ -52,9 +52,10 @@ class Comm {
   // A request that was complete before the comm failed still says so; all others, and all later
   // calls, answer with the one failure.
   [[nodiscard]] Reply test(Request& request, int32_t* done, int32_t* sizes);
-  // Readable when a request may have got further that test() has not reported, or a call that said
-  // "again" may succeed; a sleeper then repeats all of them. Costs nothing until it is asked for.
+  // NetDriver::progress_fd(), worth_a_look() and look().
   [[nodiscard]] int progress_fd();
+  [[nodiscard]] bool worth_a_look() const { return worth_a_look_; }
+  void look();
   // What was reported as sent arrives, if the peer's host takes it within a second. Where requests
   // are left behind nothing is waited for.
   void finish();
@@ -88,15 +89,15 @@ class Comm {
   // A sleeper, at the latest.
   void wake_at(int64_t time_ns) { wires_.poller->wake_at(time_ns); }
 
-  // A call said "again".
-  void note_again() { again_ = true; }
-  void note_no_again() { again_ = false; }
+  // Whether the last call said "again".
+  void note_again(bool again) { again_ = again; }
   // Something happened that such a call may have waited for.
-  void note_news() { news_ = true; }
+  void note_news() { worth_a_look_ = worth_a_look_ || again_; }
   // There is more to do though no descriptor will say so.
-  void note_more() { more_ = true; }
-  // At the end of every call.
-  void settle();
+  void note_more() {
+    more_ = true;
+    worth_a_look_ = true;
+  }
 
  private:
   void fail(const Status& status);
@@ -106,10 +107,9 @@ class Comm {
   Status failure_;
   bool logged_ = false;
   uint32_t active_ = 0;
-  uint32_t unreported_ = 0;
-  bool watched_ = false;
+  bool watched_ = false;  // progress_fd() has been asked for
+  bool worth_a_look_ = false;
   bool again_ = false;
-  bool news_ = false;
   bool more_ = false;
   bool check_due_ = false;  // next_check_ns_ is set
   int64_t next_check_ns_ = 0;

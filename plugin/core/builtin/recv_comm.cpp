@@ -34,13 +34,10 @@ Reply RecvComm::irecv(std::span<const Room> rooms, Request** request) {
     return each.state == Request::State::kFree;
   });
   if (found == requests_.end()) {
-    progress();
-    note_no_again();
-    settle();
-    note_again();
+    note_again(true);
     return Reply::kSuccess;
   }
-  note_no_again();
+  note_again(false);
   found->count = static_cast<uint32_t>(rooms.size());
   found->slots_left = found->count;
   found->sequence = next_sequence_++;
@@ -51,7 +48,6 @@ Reply RecvComm::irecv(std::span<const Room> rooms, Request** request) {
   begin(*found);
   announce(*found);
   progress();
-  settle();
   *request = &*found;
   return Reply::kSuccess;
 }

@@ -37,6 +37,7 @@ Reply SendComm::isend(std::span<const std::byte> data, int32_t tag, Request** re
   SendRequest* const free = free_request();
   auto place = free != nullptr ? book_.take(tag) : std::nullopt;
   if (!place) {
+    note_again(false);  // what comes now is taken here
     progress();
     place = free != nullptr ? book_.take(tag) : std::nullopt;
   }
@@ -44,20 +45,16 @@ Reply SendComm::isend(std::span<const std::byte> data, int32_t tag, Request** re
     return failure();
   }
   if (!place) {
-    // What is here has been looked at; only later news helps.
-    note_no_again();
-    settle();
-    note_again();
+    note_again(true);
     return Reply::kSuccess;
   }
-  note_no_again();
+  note_again(false);
   free->data = data;
   free->tag = tag;
   free->place = *place;
   begin(*free);
   post(*free);
   progress();
-  settle();
   *request = free;
   return Reply::kSuccess;
 }

@@ -63,6 +63,9 @@ class CollComm {
   // true: complete; the request is gone.
   [[nodiscard]] Result<bool> test(const CollRequest& request);
 
+  // RailRing::turns().
+  [[nodiscard]] uint64_t turns() const { return member_->ring().turns(); }
+
  private:
   using Key = std::tuple<const void*, size_t, int32_t>;
   struct Registered {

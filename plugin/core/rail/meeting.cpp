@@ -157,14 +157,13 @@ Status check_like_first(size_t member, const Introduced& one, const Introduced& 
 Result<std::vector<Introduced>> in_ring_order(const std::vector<Blob>& blobs) {
   std::vector<Introduced> ring(blobs.size());
   std::vector<bool> taken(blobs.size(), false);
-  Introduced first;
+  uint32_t first = 0;  // the place of member 0
   for (size_t i = 0; i < blobs.size(); ++i) {
     auto one = decode(blobs[i]);
     if (!one.ok()) {
       return one.status().with_context(fmt::format("member {}", i));
     }
     const Introduction& who = one->who;
-    first = i == 0 ? *one : first;
     if (who.rank >= ring.size() || taken[who.rank]) {
       return Status(StatusCode::kMismatch,
                     fmt::format("member {} says that it is number {} of {}{}",
@@ -173,7 +172,8 @@ Result<std::vector<Introduced>> in_ring_order(const std::vector<Blob>& blobs) {
                                 ring.size(),
                                 who.rank < ring.size() ? ", as does another" : ""));
     }
-    HORING_TRY(check_like_first(i, *one, first));
+    first = i == 0 ? who.rank : first;
+    HORING_TRY(check_like_first(i, *one, i == 0 ? *one : ring[first]));
     taken[who.rank] = true;
     ring[who.rank] = *std::move(one);
   }

@@ -1,6 +1,6 @@
 // The thread takes turns: all lanes move what they can. When a turn moved nothing it sleeps on the
 // descriptors of its connections, where the driver has such, and on the one that a new call rings.
-// A driver without descriptors is polled, with pauses that grow to kLongestPause.
+// A driver without descriptors is polled, with pauses once nothing has moved for some turns.
 #include "core/rail/ring.hpp"
 
 #include <pthread.h>
@@ -18,15 +18,16 @@
 namespace ho::plugin::rail {
 namespace {
 
-constexpr std::chrono::microseconds kLongestPause{50};
+constexpr std::chrono::microseconds kPause{50};
 constexpr uint32_t kTurnsBeforePause = 200;
 // Connections are looked at this often even when nothing happens: a dead peer shows.
 constexpr int kLookMs = 1000;
 
-Status watch(int epoll, int fd) {
+// comm: what the descriptor tells of; null for the one that a new call rings.
+Status watch(int epoll, int fd, void* comm) {
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.fd = fd;
+  event.data.ptr = comm;
   if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0 && errno != EEXIST) {
     return system_error("epoll_ctl of a rail's thread", errno);
   }
@@ -112,14 +113,14 @@ Status RailRing::make_lanes() {
 }
 
 Status RailRing::watch_progress() {
-  HORING_TRY(watch(epoll_.get(), wake_.fd()));
+  HORING_TRY(watch(epoll_.get(), wake_.fd(), nullptr));
   can_sleep_ = true;
   for (const LaneLink& lane : links_.lanes()) {
     for (void* const comm : {lane.to_next, lane.from_previous}) {
       const int fd = links_.driver().progress_fd(comm);
       can_sleep_ = can_sleep_ && fd >= 0;
       if (fd >= 0) {
-        HORING_TRY(watch(epoll_.get(), fd));
+        HORING_TRY(watch(epoll_.get(), fd, comm));
       }
     }
   }
@@ -247,21 +248,46 @@ Result<bool> RailRing::turn() {
   return moved;
 }
 
-void RailRing::sleep() {
+void RailRing::rest() {
   if (!can_sleep_ && calls_.first() < calls_.end()) {
     if (++idle_turns_ > kTurnsBeforePause) {
-      std::this_thread::sleep_for(kLongestPause);
+      std::this_thread::sleep_for(kPause);
     }
-    return;
+  } else if (!look_again()) {
+    sleep();
   }
+}
+
+// true: something may get further at once.
+bool RailRing::look_again() {
+  bool any = false;
+  for (const LaneLink& lane : links_.lanes()) {
+    for (void* const comm : {lane.to_next, lane.from_previous}) {
+      if (links_.driver().worth_a_look(comm)) {
+        links_.driver().look(comm);
+        any = true;
+      }
+    }
+  }
+  return any;
+}
+
+void RailRing::sleep() {
   asleep_.store(true, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::array<epoll_event, 2 * kLaneCount + 1> events{};
+  int count = 0;
   if (local_work_done_ == calls_.end() && !stop_.load(std::memory_order_acquire)) {
-    std::array<epoll_event, 2 * kLaneCount + 1> events{};
-    ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), kLookMs);
+    count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), kLookMs);
   }
   asleep_.store(false, std::memory_order_relaxed);
-  (void)wake_.drain();
+  for (int i = 0; i < count; ++i) {
+    if (void* const comm = events.at(static_cast<size_t>(i)).data.ptr; comm != nullptr) {
+      links_.driver().look(comm);
+    } else {
+      (void)wake_.drain();
+    }
+  }
 }
 
 void RailRing::run() {
@@ -277,8 +303,9 @@ void RailRing::run() {
     } else if (*moved) {
       idle_turns_ = 0;
     } else {
-      sleep();
+      rest();
     }
+    turns_.fetch_add(1, std::memory_order_relaxed);
   }
 }
 

@@ -80,6 +80,10 @@ class RailRing {
 
   // Ends every call, now and later. Any thread.
   void fail(const Status& why);
+  // Turns that the thread has taken: one that has nothing to do takes about one a second. Any
+  // thread.
+  [[nodiscard]] uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
+
   // Ends the thread: nothing moves any more, and on_failure is not called again.
   void stop();
 
@@ -90,6 +94,8 @@ class RailRing {
   void run();
   [[nodiscard]] Result<bool> turn();
   [[nodiscard]] bool do_local_work();
+  void rest();
+  [[nodiscard]] bool look_again();
   void sleep();
   [[nodiscard]] Status failure();
 
@@ -105,6 +111,7 @@ class RailRing {
   Calls calls_;
   uint64_t local_work_done_ = 0;  // calls
   uint32_t idle_turns_ = 0;
+  std::atomic<uint64_t> turns_{0};
   std::atomic<bool> asleep_{false};
   std::atomic<bool> stop_{false};
   std::atomic<bool> failed_{false};

@@ -71,6 +71,17 @@ struct Window {
 
 using Wait = std::function<Status(void* comm)>;
 
+// Of a thread that does nothing until there is something to do.
+Status sleep_on(const NetDriver& net, void* comm) {
+  pollfd waiting{net.progress_fd(comm), POLLIN, 0};
+  // A lost wake-up shows here: nothing else ends the sleep.
+  if (!net.worth_a_look(comm) && ::poll(&waiting, 1, 20'000) != 1) {
+    return {StatusCode::kTimeout, "nothing woke the sleeper for 20 s"};
+  }
+  net.look(comm);
+  return {};
+}
+
 // Moves `total` messages of 8 bytes that count up.
 std::string move_small(Pair& pair, uint64_t total, const Wait& wait) {
   return run_both(
@@ -173,15 +184,8 @@ TEST_CASE("builtin net: a thread that only sleeps on the descriptor misses nothi
   const auto net = make_builtin(options);
   Pair pair(*net);
   REQUIRE(pair.connect().message() == "");
-  const auto sleep_on = [&](void* comm) -> Status {
-    pollfd waiting{net->progress_fd(comm), POLLIN, 0};
-    // A lost wake-up shows here: nothing else ends the sleep.
-    if (::poll(&waiting, 1, 20'000) != 1) {
-      return {StatusCode::kTimeout, "nothing woke the sleeper for 20 s"};
-    }
-    return {};
-  };
-  REQUIRE(move_small(pair, scaled(options.streams == 1 ? 1'000'000 : 200'000), sleep_on) == "");
+  const auto sleeps = [&](void* comm) { return sleep_on(*net, comm); };
+  REQUIRE(move_small(pair, scaled(options.streams == 1 ? 1'000'000 : 200'000), sleeps) == "");
 }
 
 // Messages of several megabytes need many wake-ups each, at both ends.
@@ -200,10 +204,7 @@ TEST_CASE("builtin net: a sleeper moves large messages too") {
       if (request != nullptr) {
         HORING_ASSIGN(done, end.test(request));
       }
-      pollfd waiting{net->progress_fd(comm), POLLIN, 0};
-      if (!done && ::poll(&waiting, 1, 20'000) != 1) {
-        return {StatusCode::kTimeout, "nothing woke the sleeper for 20 s"};
-      }
+      HORING_TRY(done ? Status() : sleep_on(*net, comm));
     }
     return {};
   };
@@ -220,6 +221,43 @@ TEST_CASE("builtin net: a sleeper moves large messages too") {
                 });
               }) == "");
   REQUIRE(check_pattern(5, room.data(), kBytes).message() == "");
+}
+
+// The peer's news come while there is nothing to do with them.
+TEST_CASE("builtin net: what has been looked at wakes nobody again") {
+  const auto net = make_builtin({});
+  Pair pair(*net);
+  REQUIRE(pair.connect().message() == "");
+  End sender(*net, pair.send);
+  End receiver(*net, pair.receive);
+  for (void* const comm : {pair.send, pair.receive}) {
+    REQUIRE(net->progress_fd(comm) >= 0);
+  }
+  std::array<std::byte, 8> room{};
+  const auto request = receiver.try_receive({{room.data(), room.size(), 0}});
+  REQUIRE(request.ok());
+  REQUIRE(*request != nullptr);
+  // The room is announced to the sender, which sends nothing.
+  pollfd waiting{net->progress_fd(pair.send), POLLIN, 0};
+  REQUIRE(::poll(&waiting, 1, 20'000) == 1);
+  net->look(pair.send);
+  REQUIRE_FALSE(net->worth_a_look(pair.send));
+  REQUIRE(::poll(&waiting, 1, 0) == 0);
+  // Sent and received: once all is told and looked at, both descriptors are silent.
+  const auto sent = sender.try_send(room.data(), room.size(), 0);
+  REQUIRE(sent.ok());
+  bool done = false;
+  while (!done) {
+    REQUIRE(sleep_on(*net, pair.receive).message() == "");
+    done = *receiver.test(*request);
+  }
+  REQUIRE(*sender.test(*sent));
+  for (void* const comm : {pair.send, pair.receive}) {
+    net->look(comm);
+    waiting.fd = net->progress_fd(comm);
+    REQUIRE_FALSE(net->worth_a_look(comm));
+    REQUIRE(::poll(&waiting, 1, 0) == 0);
+  }
 }
 
 // Prints, asserts nothing about time: what one core moves depends on the machine.
@@ -310,13 +348,7 @@ TEST_CASE("builtin net: sends keep to the pace of their rail, polled and asleep"
   Pair pair(*net);
   REQUIRE(pair.connect().message() == "");
   constexpr size_t kBytes = 1'000'000;
-  const auto wait = [&](void* comm) -> Status {
-    pollfd waiting{net->progress_fd(comm), POLLIN, 0};
-    if (asleep && ::poll(&waiting, 1, 20'000) != 1) {
-      return {StatusCode::kTimeout, "nothing woke the sleeper for 20 s"};
-    }
-    return {};
-  };
+  const auto wait = [&](void* comm) { return asleep ? sleep_on(*net, comm) : Status(); };
   const auto drive = [&](void* comm, const std::function<Result<void*>()>& post) -> Status {
     End end(*net, comm);
     void* request = nullptr;

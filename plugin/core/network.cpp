@@ -10,9 +10,33 @@
 #include "base/env.hpp"
 #include "core/builtin/builtin_net.hpp"
 #include "core/forward/forward.hpp"
+#ifdef HORING_HAVE_UCX
+#include "core/ucx/ucx_net.hpp"
+#endif
 
 namespace ho::plugin {
 namespace {
+
+Result<std::unique_ptr<NetDriver>> builtin_driver(BuiltinConfig config) {
+  const std::string transport = env::text(env::kTransport);
+  if (transport == "ucx") {
+#ifdef HORING_HAVE_UCX
+    HORING_ASSIGN(std::unique_ptr<NetDriver> driver, UcxNet::create(std::move(config)));
+    return driver;
+#else
+    return Status(
+        StatusCode::kUnsupported,
+        "HORING_TRANSPORT=ucx: this build has no UCX; install libucx-dev and build again, "
+        "or set HORING_TRANSPORT=tcp");
+#endif
+  }
+  if (transport != "tcp") {
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("{}={}: takes tcp or ucx", env::kTransport.name, transport));
+  }
+  HORING_ASSIGN(std::unique_ptr<NetDriver> driver, BuiltinNet::create(std::move(config)));
+  return driver;
+}
 
 Result<Network> builtin_network() {
   HORING_ASSIGN(BuiltinConfig config, BuiltinConfig::from_environment());
@@ -28,7 +52,7 @@ Result<Network> builtin_network() {
     }
     return SocketAddress::numeric(addresses[static_cast<size_t>(device)], 0);
   };
-  HORING_ASSIGN(network.driver, BuiltinNet::create(std::move(config)));
+  HORING_ASSIGN(network.driver, builtin_driver(std::move(config)));
   return network;
 }
 

@@ -160,10 +160,15 @@ Reply BuiltinNet::listen(void* context, int32_t device, void* handle, void** lis
 }
 
 Result<std::shared_ptr<Connector>> BuiltinNet::begin_connect(
-    const PendingConnects::Key& key,
-    const BuiltinDevice& device,
-    std::span<std::byte, kHandleBytes> handle) {
+    const PendingKey& key, const BuiltinDevice& device, std::span<std::byte, kHandleBytes> handle) {
   HORING_ASSIGN(const Handle checked, decode_handle(handle));
+  if (checked.carrier != config_.options.carrier) {
+    return Status(StatusCode::kMismatch,
+                  "the rank that listens at " + checked.to_string() + " moves data over " +
+                      std::string(to_string(checked.carrier)) + ", this one over " +
+                      std::string(to_string(config_.options.carrier)) +
+                      "; set HORING_TRANSPORT alike on all ranks");
+  }
   HORING_ASSIGN(std::unique_ptr<Connector> started,
                 Connector::start(device, checked, *config_.key, config_.options));
   std::shared_ptr<Connector> connector = std::move(started);
@@ -187,10 +192,7 @@ Reply BuiltinNet::connect(void* context,
     return Reply::kInvalidArgument;
   }
   const auto bytes = handle_bytes(handle);
-  PendingConnects::Key key;
-  key.context = context;
-  key.device = device;
-  std::copy_n(bytes.begin(), key.handle.size(), key.handle.begin());
+  const PendingKey key = pending_key(context, device, bytes);
   std::shared_ptr<Connector> connector = pending_.find(local_id(bytes), key);
   if (connector == nullptr) {
     auto begun = begin_connect(key, *chosen, bytes);
@@ -342,6 +344,10 @@ bool BuiltinNet::worth_a_look(void* comm) const {
 
 void BuiltinNet::look(void* comm) const {
   static_cast<Comm*>(comm)->look();
+}
+
+bool BuiltinNet::is_open(void* comm) const {
+  return static_cast<Comm*>(comm)->is_open();
 }
 
 }  // namespace ho::plugin

@@ -11,6 +11,7 @@
 
 #include "auth/job_key.hpp"
 #include "base/status.hpp"
+#include "core/builtin/connector.hpp"
 #include "core/builtin/devices.hpp"
 #include "core/builtin/listener.hpp"
 #include "core/builtin/net_options.hpp"
@@ -92,6 +93,9 @@ class BuiltinNet final : public NetDriver {
   [[nodiscard]] int progress_fd(void* comm) const override;
   [[nodiscard]] bool worth_a_look(void* comm) const override;
   void look(void* comm) const override;
+  // false: the peer has closed, or the connection is broken. Says nothing where no request is under
+  // way. On the thread that calls the comm.
+  [[nodiscard]] bool is_open(void* comm) const;
 
  private:
   explicit BuiltinNet(BuiltinConfig config);
@@ -103,12 +107,12 @@ class BuiltinNet final : public NetDriver {
   [[nodiscard]] std::unique_ptr<Comm> take(void* comm);
   void* keep(std::unique_ptr<Comm> comm);
   [[nodiscard]] Result<std::shared_ptr<Connector>> begin_connect(
-      const PendingConnects::Key& key,
+      const PendingKey& key,
       const BuiltinDevice& device,
       std::span<std::byte, kHandleBytes> handle);
 
   BuiltinConfig config_;
-  PendingConnects pending_;
+  PendingConnects<Connector> pending_;
   // What registration gives out: host memory needs none.
   char memory_token_ = 0;
 

@@ -66,6 +66,11 @@ void Comm::look() {
   worth_a_look_ = more_;
 }
 
+bool Comm::is_open() {
+  progress();
+  return !failed();
+}
+
 void Comm::progress() {
   if (failed()) {
     return;

@@ -56,6 +56,8 @@ class Comm {
   [[nodiscard]] int progress_fd();
   [[nodiscard]] bool worth_a_look() const { return worth_a_look_; }
   void look();
+  // BuiltinNet's.
+  [[nodiscard]] bool is_open();
   // What was reported as sent arrives, if the peer's host takes it within a second. Where requests
   // are left behind nothing is waited for.
   void finish();

@@ -14,9 +14,10 @@ namespace {
 constexpr uint64_t kMagic = 0x0a0d54454e524f48;  // "HORNET\r\n"
 constexpr uint16_t kVersion = 1;
 
-// magic 8, version 2, family 1, zero 1, port 2, zero 2, scope 4, address 16, zero 4
+// magic 8, version 2, family 1, carrier 1, port 2, zero 2, scope 4, address 16, zero 4
 constexpr size_t kVersionAt = 8;
 constexpr size_t kFamilyAt = 10;
+constexpr size_t kCarrierAt = 11;
 constexpr size_t kPortAt = 12;
 constexpr size_t kScopeAt = 16;
 constexpr size_t kAddressAt = 20;
@@ -120,6 +121,7 @@ void encode(const Handle& handle, std::span<std::byte, kHandleBytes> bytes) {
   put_number(bytes, 0, kMagic);
   put_number(bytes, kVersionAt, kVersion);
   bytes[kFamilyAt] = handle.family == AF_INET6 ? kSix : kFour;
+  bytes[kCarrierAt] = static_cast<std::byte>(handle.carrier);
   put_number(bytes, kPortAt, handle.port);
   put_number(bytes, kScopeAt, handle.scope_id);
   std::copy(handle.address.begin(), handle.address.end(), bytes.begin() + kAddressAt);
@@ -139,8 +141,10 @@ Result<Handle> decode_handle(std::span<const std::byte> bytes) {
     return bad("it is damaged or cut off");
   }
   const std::byte family = bytes[kFamilyAt];
-  const bool gaps = all_zero(bytes.subspan(kFamilyAt + 1, 1)) &&
-                    all_zero(bytes.subspan(kPortAt + 2, 2)) &&
+  const std::byte carrier = bytes[kCarrierAt];
+  const bool known_carrier = carrier == static_cast<std::byte>(Carrier::kTcp) ||
+                             carrier == static_cast<std::byte>(Carrier::kUcx);
+  const bool gaps = known_carrier && all_zero(bytes.subspan(kPortAt + 2, 2)) &&
                     all_zero(bytes.subspan(kAddressAt + 16, 4)) &&
                     all_zero(bytes.subspan(kZerosAt, kWireHandleBytes - kZerosAt));
   if ((family != kFour && family != kSix) || !gaps) {
@@ -148,6 +152,7 @@ Result<Handle> decode_handle(std::span<const std::byte> bytes) {
   }
   Handle handle;
   handle.family = family == kSix ? AF_INET6 : AF_INET;
+  handle.carrier = static_cast<Carrier>(carrier);
   handle.port = get_number<uint16_t>(bytes, kPortAt);
   handle.scope_id = get_number<uint32_t>(bytes, kScopeAt);
   std::copy_n(bytes.begin() + kAddressAt, handle.address.size(), handle.address.begin());

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/status.hpp"
+#include "core/builtin/net_options.hpp"
 #include "core/handle_secret.hpp"
 #include "core/net_driver.hpp"
 #include "os/socket.hpp"
@@ -31,6 +32,7 @@ struct Handle {
   std::array<std::byte, 16> address{};  // 4 or 16 of them
   uint16_t port = 0;
   uint32_t scope_id = 0;  // of a link-local IPv6 address, as the listener's host counts
+  Carrier carrier = Carrier::kTcp;
   uint64_t listener_id = 0;
   HandleSecret secret{};
 

@@ -43,6 +43,7 @@ Result<std::unique_ptr<Listener>> Listener::open(const BuiltinDevice& device,
   HORING_ASSIGN(made->fd_, listen_on(address, kBacklog));
   HORING_ASSIGN(const SocketAddress bound, ho::local_address(made->fd_.get()));
   HORING_ASSIGN(made->handle_, handle_of(bound));
+  made->handle_.carrier = options.carrier;
   HORING_TRY(fill_random(made->handle_.secret));
   HORING_TRY(fill_random(std::as_writable_bytes(std::span(&made->handle_.listener_id, 1))));
   HORING_ASSIGN(made->key_, connection_key(made->handle_.secret, job));

@@ -4,16 +4,24 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "transport/tcp/pacer.hpp"
 
 namespace ho::plugin {
+
+// What moves the data of a comm, once its connections are greeted.
+enum class Carrier : uint8_t { kTcp = 0, kUcx = 1 };
+[[nodiscard]] constexpr std::string_view to_string(Carrier carrier) {
+  return carrier == Carrier::kTcp ? "TCP" : "UCX";
+}
 
 struct NetOptions {
   // Of one connect() from its first call on, and of accept() between two comms.
   std::chrono::milliseconds connect_timeout{60000};
   // In which whoever reaches a listener has to greet.
   std::chrono::milliseconds greeting_timeout{5000};
+  Carrier carrier = Carrier::kTcp;    // both ends must have the same
   uint32_t streams = 1;               // connections of a comm that this end opens
   std::shared_ptr<tcp::Pacer> pacer;  // null: nothing is paced
 };

@@ -47,7 +47,9 @@ class WorkerTransport final : public UcxTransport {
               "ucx transport: no job key is set and UCX cannot be limited to loopback; set "
               "HORING_JOB_KEY, or HORING_TRANSPORT=tcp"};
     }
-    HORING_ASSIGN(worker_, Worker::create());
+    HORING_ASSIGN(std::shared_ptr<Context> context,
+                  Context::create(UCP_FEATURE_AM | UCP_FEATURE_WAKEUP));
+    HORING_ASSIGN(worker_, Worker::create(std::move(context)));
     HORING_TRY(worker_->set_handler(kMessageId, &WorkerTransport::on_message, this));
     randombytes_buf(nonce_.data(), nonce_.size());
     HORING_ASSIGN(const std::vector<std::byte> address, worker_->address());

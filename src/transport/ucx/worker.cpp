@@ -1,5 +1,6 @@
 #include "transport/ucx/worker.hpp"
 
+#include <cstdlib>
 #include <utility>
 
 #include "os/clock.hpp"
@@ -42,26 +43,58 @@ ucs_status_t Request::status() const {
   return UCS_PTR_IS_ERR(handle_) ? UCS_PTR_STATUS(handle_) : ucp_request_check_status(handle_);
 }
 
-Result<std::unique_ptr<Worker>> Worker::create() {
-  std::unique_ptr<Worker> worker(new Worker);  // NOLINT: the constructor is private
+ucs_status_t Request::received(size_t& bytes) const {
+  if (!UCS_PTR_IS_PTR(handle_)) {
+    return status();
+  }
+  ucp_tag_recv_info_t info{};
+  const ucs_status_t status = ucp_tag_recv_request_test(handle_, &info);
+  bytes = info.length;
+  return status;
+}
+
+Result<std::shared_ptr<Context>> Context::create(uint64_t features, const std::string& devices) {
+  std::shared_ptr<Context> context(new Context);  // NOLINT: the constructor is private
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
     return ucx_error("ucp_config_read (check the UCX_ variables)", status);
   }
+  if (!devices.empty() && std::getenv("UCX_NET_DEVICES") == nullptr) {
+    if (const ucs_status_t status = ucp_config_modify(config, "NET_DEVICES", devices.c_str());
+        status != UCS_OK) {
+      ucp_config_release(config);
+      return ucx_error("ucp_config_modify(NET_DEVICES=" + devices + ")", status);
+    }
+  }
   ucp_params_t params{};
-  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
-  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  params.field_mask =
+      UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
+  params.features = features;
   params.name = "horing";
-  ucs_status_t status = ucp_init(&params, config, &worker->context_);
+  params.mt_workers_shared = 1;
+  const ucs_status_t status = ucp_init(&params, config, &context->context_);
   ucp_config_release(config);
   if (status != UCS_OK) {
     return ucx_error("ucp_init (check UCX_TLS and UCX_NET_DEVICES)", status);
   }
+  return context;
+}
+
+Context::~Context() {
+  if (context_ != nullptr) {
+    ucp_cleanup(context_);
+  }
+}
+
+Result<std::unique_ptr<Worker>> Worker::create(std::shared_ptr<Context> context) {
+  // NOLINTNEXTLINE: the constructor is private
+  std::unique_ptr<Worker> worker(new Worker(std::move(context)));
   ucp_worker_params_t worker_params{};
   worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS;
-  worker_params.thread_mode = UCS_THREAD_MODE_SINGLE;
+  worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   worker_params.events = UCP_WAKEUP_RX | UCP_WAKEUP_TX;
-  status = ucp_worker_create(worker->context_, &worker_params, &worker->worker_);
+  ucs_status_t status =
+      ucp_worker_create(worker->context_->handle(), &worker_params, &worker->worker_);
   if (status != UCS_OK) {
     return ucx_error("ucp_worker_create", status);
   }
@@ -75,9 +108,6 @@ Result<std::unique_ptr<Worker>> Worker::create() {
 Worker::~Worker() {
   if (worker_ != nullptr) {
     ucp_worker_destroy(worker_);
-  }
-  if (context_ != nullptr) {
-    ucp_cleanup(context_);
   }
 }
 
@@ -103,6 +133,22 @@ Status Worker::set_handler(unsigned id, ucp_am_recv_callback_t callback, void* a
   param.arg = argument;
   const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_, &param);
   return status == UCS_OK ? Status() : ucx_error("ucp_worker_set_am_recv_handler", status);
+}
+
+Request Worker::send_tagged(const Peer& peer, ucp_tag_t tag, std::span<const std::byte> data) {
+  const ucp_request_param_t param{};
+  return {worker_, ucp_tag_send_nbx(peer.endpoint(), data.data(), data.size(), tag, &param)};
+}
+
+Request Worker::deliver_tagged(const Peer& peer, ucp_tag_t tag, std::span<const std::byte> data) {
+  const ucp_request_param_t param{};
+  return {worker_, ucp_tag_send_sync_nbx(peer.endpoint(), data.data(), data.size(), tag, &param)};
+}
+
+Request Worker::receive_tagged(ucp_tag_t tag, std::span<std::byte> room) {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  return {worker_, ucp_tag_recv_nbx(worker_, room.data(), room.size(), tag, ~ucp_tag_t{0}, &param)};
 }
 
 bool Worker::arm() {

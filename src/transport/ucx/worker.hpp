@@ -3,8 +3,11 @@
 
 #include <ucp/api/ucp.h>
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.hpp"
@@ -29,15 +32,36 @@ class Request {
   void reset();
   // UCS_OK: done. UCS_INPROGRESS. Else its error.
   [[nodiscard]] ucs_status_t status() const;
+  // The same of a tagged receive that was not to complete at once, and how many bytes came.
+  [[nodiscard]] ucs_status_t received(size_t& bytes) const;
 
  private:
   ucp_worker_h worker_ = nullptr;
   void* handle_ = nullptr;  // nullptr: done at once; may be an error code in disguise
 };
 
+// What UCX knows of this host's devices. Its workers may be used by one thread each at a time.
+class Context {
+ public:
+  // features: UCP_FEATURE_...; devices: as UCX_NET_DEVICES takes them, which an environment that
+  // sets that variable overrules; "" for all.
+  [[nodiscard]] static Result<std::shared_ptr<Context>> create(uint64_t features,
+                                                               const std::string& devices = {});
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  ~Context();
+  [[nodiscard]] ucp_context_h handle() const { return context_; }
+
+ private:
+  Context() = default;
+  ucp_context_h context_ = nullptr;
+};
+
+class Peer;
+
 class Worker {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<Worker>> create();
+  [[nodiscard]] static Result<std::unique_ptr<Worker>> create(std::shared_ptr<Context> context);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   ~Worker();
@@ -46,14 +70,24 @@ class Worker {
   [[nodiscard]] int event_fd() const { return event_fd_; }
   [[nodiscard]] Result<std::vector<std::byte>> address() const;
   [[nodiscard]] Status set_handler(unsigned id, ucp_am_recv_callback_t callback, void* argument);
+  // Tagged messages. data and room stay where they are until the request ends; a receive's request
+  // tells how many bytes came, even where they were there at once.
+  [[nodiscard]] Request send_tagged(const Peer& peer,
+                                    ucp_tag_t tag,
+                                    std::span<const std::byte> data);
+  // Ends once the peer has received it.
+  [[nodiscard]] Request deliver_tagged(const Peer& peer,
+                                       ucp_tag_t tag,
+                                       std::span<const std::byte> data);
+  [[nodiscard]] Request receive_tagged(ucp_tag_t tag, std::span<std::byte> room);
   // true: progress was made.
   bool progress() { return ucp_worker_progress(worker_) != 0; }
   // false: something is pending, do not sleep.
   [[nodiscard]] bool arm();
 
  private:
-  Worker() = default;
-  ucp_context_h context_ = nullptr;
+  explicit Worker(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+  std::shared_ptr<Context> context_;
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;  // the worker's
 };
@@ -67,6 +101,8 @@ class Peer {
   ~Peer();
   [[nodiscard]] Status connect();
   [[nodiscard]] ucp_ep_h endpoint() const { return endpoint_; }
+  // Closing does not wait for what is under way.
+  void give_up() { failure_ = failure_ == UCS_OK ? UCS_ERR_CANCELED : failure_; }
   // What UCX has reported; UCS_OK: nothing.
   [[nodiscard]] ucs_status_t failure() const { return failure_; }
 

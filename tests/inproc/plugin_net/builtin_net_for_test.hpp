@@ -11,6 +11,7 @@
 namespace ho::plugin::conformance {
 
 struct BuiltinCase {
+  std::string device = "test0";
   std::string address = "127.0.0.1";
   uint32_t streams = 1;
   std::chrono::milliseconds connect_timeout{60000};
@@ -19,9 +20,9 @@ struct BuiltinCase {
   uint64_t pace_mbit = 0;  // 0: not paced
 };
 
-inline std::unique_ptr<NetDriver> make_builtin(const BuiltinCase& options) {
+inline BuiltinConfig builtin_config(const BuiltinCase& options) {
   BuiltinConfig config;
-  config.devices = {make_device("test0", "a host", options.address, "")};
+  config.devices = {make_device(options.device, "a host", options.address, "")};
   config.key = JobKey::none(false);
   if (!options.secret.empty()) {
     auto key = JobKey::from_text(options.secret);
@@ -34,7 +35,11 @@ inline std::unique_ptr<NetDriver> make_builtin(const BuiltinCase& options) {
     auto pacer = tcp::Pacer::create("", options.pace_mbit);
     config.options.pacer = pacer.ok() ? *std::move(pacer) : nullptr;
   }
-  auto made = BuiltinNet::create(std::move(config));
+  return config;
+}
+
+inline std::unique_ptr<NetDriver> make_builtin(const BuiltinCase& options) {
+  auto made = BuiltinNet::create(builtin_config(options));
   return made.ok() ? std::unique_ptr<NetDriver>(*std::move(made)) : nullptr;
 }
 

@@ -111,8 +111,8 @@ std::string all_orders(Pair& pair, uint32_t count) {
 
 // Two groups that share tags: the sends with one tag fill the groups in order.
 Status oldest_first(Pair& pair) {
-  End sender(*pair.net, pair.send);
-  End receiver(*pair.net, pair.receive);
+  End sender = pair.sender();
+  End receiver = pair.receiver();
   std::array<std::byte, 4> rooms{};
   HORING_ASSIGN(void* const first, receiver.receive({{&rooms[0], 1, 1}, {&rooms[1], 1, 2}}));
   HORING_ASSIGN(void* const second, receiver.receive({{&rooms[2], 1, 2}, {&rooms[3], 1, 2}}));
@@ -136,8 +136,8 @@ Status oldest_first(Pair& pair) {
 }
 
 Status again(Pair& pair, size_t most) {
-  End sender(*pair.net, pair.send);
-  End receiver(*pair.net, pair.receive);
+  End sender = pair.sender();
+  End receiver = pair.receiver();
   const auto data = pattern(1, 3000);
   std::vector<std::vector<std::byte>> rooms(most, std::vector<std::byte>(3000));
   for (int tries = 0; tries < 100; ++tries) {
@@ -229,8 +229,8 @@ std::string several_comms(NetDriver& net) {
 
 // Both ends fail, and stay failed.
 Status too_long(Pair& pair) {
-  End sender(*pair.net, pair.send);
-  End receiver(*pair.net, pair.receive);
+  End sender = pair.sender();
+  End receiver = pair.receiver();
   std::array<std::byte, 8> room{};
   const std::array<std::byte, 9> data{};
   HORING_ASSIGN(void* const receive, receiver.receive({{room.data(), room.size(), 4}}));
@@ -248,7 +248,7 @@ Status closed_after_sending(Pair& pair) {
   constexpr size_t kBytes = 100'000;
   const auto data = pattern(9, kBytes);
   std::array<std::vector<std::byte>, 4> rooms;
-  End receiver(*pair.net, pair.receive);
+  End receiver = pair.receiver();
   std::vector<void*> receives;
   for (auto& room : rooms) {
     room.resize(kBytes);
@@ -258,7 +258,7 @@ Status closed_after_sending(Pair& pair) {
   // One receive that nobody will serve.
   std::byte unused{};
   HORING_ASSIGN(void* const idle, receiver.receive({{&unused, 1, 1}}));
-  End sender(*pair.net, pair.send);
+  End sender = pair.sender();
   for (size_t i = 0; i < rooms.size(); ++i) {
     HORING_ASSIGN(void* const request, sender.send(data.data(), kBytes, 0));
     HORING_TRY(sender.finish(request).status());
@@ -277,8 +277,8 @@ Status closed_after_sending(Pair& pair) {
 Status peer_closes(Pair& pair, bool sender_goes) {
   std::vector<std::byte> data(64 * kMebi);
   std::vector<std::byte> room(data.size());
-  End sender(*pair.net, pair.send);
-  End receiver(*pair.net, pair.receive);
+  End sender = pair.sender();
+  End receiver = pair.receiver();
   HORING_ASSIGN(void* const receive, receiver.receive({{room.data(), room.size(), 0}}));
   HORING_ASSIGN(void* const send, sender.send(data.data(), data.size(), 0));
   for (int turn = 0; turn < 2; ++turn) {
@@ -306,6 +306,7 @@ void run_suite(const NetUnderTest& under_test) {
   const auto net = under_test.make();
   REQUIRE(net != nullptr);
   Pair pair(*net);
+  pair.takes_both = under_test.takes_both;
   REQUIRE(pair.connect().to_string() == Status().to_string());
   SECTION("messages of all sizes") {
     REQUIRE(send_sizes(pair, {0, 1, 7, 65535, 65536, kMebi + 3, 0, 64 * kMebi, 1}) == "");

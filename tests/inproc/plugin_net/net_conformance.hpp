@@ -20,15 +20,19 @@ struct NetUnderTest {
   std::function<std::unique_ptr<NetDriver>()> make;
   uint32_t most_receives = 8;  // of a group
   size_t most_requests = 32;   // of a comm
+  bool takes_both = false;     // an end gets further only while the other one makes progress too
   bool reports_too_long = true;
   bool reports_lost_peer = true;
 };
+
+class End;
 
 // Both ends of a connection. Closed by close() or the destructor.
 struct Pair {
   NetDriver* net = nullptr;
   NetDriver::Opening opening;
   int32_t traffic_class = kNoTrafficClass;  // of the connection
+  bool takes_both = false;
   void* context = nullptr;
   void* send = nullptr;
   void* receive = nullptr;
@@ -39,6 +43,9 @@ struct Pair {
   ~Pair() { close(); }
   [[nodiscard]] Status connect();
   void close();
+  // For one thread that drives both.
+  [[nodiscard]] End sender() const;
+  [[nodiscard]] End receiver() const;
 };
 
 struct Part {
@@ -50,7 +57,9 @@ struct Part {
 // One end. Each call waits, polling, until its deadline.
 class End {
  public:
-  End(NetDriver& net, void* comm) : net_(&net), comm_(comm) {}
+  // other: the other end, which makes progress while this one waits; it may become null.
+  End(NetDriver& net, void* comm, void* const* other = nullptr)
+      : net_(&net), comm_(comm), other_(other) {}
   // The request, once the call no longer says "again".
   [[nodiscard]] Result<void*> send(const std::byte* data, size_t bytes, int32_t tag);
   [[nodiscard]] Result<void*> receive(const std::vector<Part>& parts);
@@ -62,8 +71,11 @@ class End {
   [[nodiscard]] Result<bool> test(void* request);
 
  private:
+  void pause() const;
+
   NetDriver* net_;
   void* comm_;
+  void* const* other_;
 };
 
 [[nodiscard]] Status as_status(Reply reply, const char* call);

@@ -111,6 +111,21 @@ void Pair::close() {
   context = nullptr;
 }
 
+End Pair::sender() const {
+  return {*net, send, takes_both ? &receive : nullptr};
+}
+
+End Pair::receiver() const {
+  return {*net, receive, takes_both ? &send : nullptr};
+}
+
+void End::pause() const {
+  if (other_ != nullptr && *other_ != nullptr) {
+    net_->look(*other_);
+  }
+  std::this_thread::yield();
+}
+
 Result<void*> End::try_send(const std::byte* data, size_t bytes, int32_t tag) {
   void* request = nullptr;
   // Only read from.
@@ -143,7 +158,7 @@ Result<void*> End::try_receive(const std::vector<Part>& parts) {
 }
 
 Result<void*> End::send(const std::byte* data, size_t bytes, int32_t tag) {
-  for (const Deadline deadline = limit(); !passed(deadline); std::this_thread::yield()) {
+  for (const Deadline deadline = limit(); !passed(deadline); pause()) {
     HORING_ASSIGN(void* const request, try_send(data, bytes, tag));
     if (request != nullptr) {
       return request;
@@ -153,7 +168,7 @@ Result<void*> End::send(const std::byte* data, size_t bytes, int32_t tag) {
 }
 
 Result<void*> End::receive(const std::vector<Part>& parts) {
-  for (const Deadline deadline = limit(); !passed(deadline); std::this_thread::yield()) {
+  for (const Deadline deadline = limit(); !passed(deadline); pause()) {
     HORING_ASSIGN(void* const request, try_receive(parts));
     if (request != nullptr) {
       return request;
@@ -170,7 +185,7 @@ Result<bool> End::test(void* request) {
 
 Result<std::vector<size_t>> End::finish(void* request, size_t count) {
   std::vector<int32_t> sizes(count);
-  for (const Deadline deadline = limit(); !passed(deadline); std::this_thread::yield()) {
+  for (const Deadline deadline = limit(); !passed(deadline); pause()) {
     int32_t done = 0;
     HORING_TRY(as_status(net_->test(request, &done, sizes.data()), "test"));
     if (done != 0) {

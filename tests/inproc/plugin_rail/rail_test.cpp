@@ -8,6 +8,9 @@
 
 #include "catch.hpp"
 #include "core/forward/forward.hpp"
+#ifdef HORING_HAVE_UCX
+#include "core/ucx/ucx_net.hpp"
+#endif
 #include "rail_job.hpp"
 
 using namespace ho;
@@ -307,6 +310,49 @@ TEST_CASE("calls of all kinds over a network that must be polled") {
     }
   }
 }
+
+#ifdef HORING_HAVE_UCX
+RailJobOptions ucx_members(uint32_t count) {
+  RailJobOptions options = members(count);
+  options.make_driver = []() -> std::unique_ptr<NetDriver> {
+    BuiltinConfig config;
+    config.devices = {make_device("lo", "a host", "127.0.0.1", "")};
+    config.key = JobKey::none(false);
+    auto made = UcxNet::create(std::move(config));
+    expect(made.ok(), made.status().message());
+    return *std::move(made);
+  };
+  return options;
+}
+
+TEST_CASE("calls of all kinds over UCX, whose threads sleep") {
+  for (const uint32_t count : {2U, 3U}) {
+    require_rail(ucx_members(count), [](Member& member) {
+      for (int round = 0; round < 4; ++round) {
+        reduce_all(member, 100 + static_cast<uint64_t>(round) * 37, 100, round % 2 == 0);
+        gather_all(member, 3000, 900, 16);
+        scatter_all(member, 800, 300, 64);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+      reduce_all(member, 20011, 10, true);
+    });
+  }
+}
+
+TEST_CASE("when one member goes, calls over UCX end in an error") {
+  const auto errors = run_rail(ucx_members(3), [](Member& member) {
+    expect(member.connected.ok(), member.connected.message());
+    reduce_all(member, 1000, 5, false);
+    if (member.self == 1) {
+      return;  // destroys its communicator
+    }
+    fails_soon(member);
+  });
+  for (const std::string& error : errors) {
+    CHECK(error == "");
+  }
+}
+#endif
 
 TEST_CASE("when one member goes, calls over a network that is polled end in an error") {
   const auto errors = run_rail(polled_members(3, 12), [](Member& member) {

@@ -1,0 +1,292 @@
+#include "core/ucx/ucx_comm.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.hpp"
+#include "os/clock.hpp"
+
+namespace ho::plugin {
+namespace {
+
+constexpr int64_t kCheckNs = 50'000'000;
+// What a peer that has gone had sent is taken until then.
+constexpr int64_t kGraceNs = 1'000'000'000;
+constexpr unsigned kNumberBits = 40;
+constexpr int kMaxProgressCalls = 1024;
+
+// Far more are never under way at once than come before a number comes again.
+uint64_t number_of(uint64_t sequence, uint64_t slot) {
+  static_assert(kMostReceives <= 8);
+  return sequence * 8 + slot;
+}
+
+template <typename Requests>
+auto* find_free(Requests& requests) {
+  const auto found = std::find_if(requests.begin(), requests.end(), [](const auto& request) {
+    return request.state == UcxRequest::State::kFree;
+  });
+  return found == requests.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+ucp_tag_t ucx_tag(uint32_t secret, uint64_t number) {
+  constexpr uint64_t kNumbers = (uint64_t{1} << kNumberBits) - 1;
+  return (uint64_t{secret} << kNumberBits) | (number & kNumbers);
+}
+
+ho::ucx::Request UcxComm::send(uint64_t number, std::span<const std::byte> data) {
+  return wires_.worker->send_tagged(*wires_.peer, ucx_tag(wires_.secret, number), data);
+}
+
+ho::ucx::Request UcxComm::deliver(uint64_t number, std::span<const std::byte> data) {
+  return wires_.worker->deliver_tagged(*wires_.peer, ucx_tag(wires_.secret, number), data);
+}
+
+ho::ucx::Request UcxComm::receive(uint64_t number, std::span<std::byte> room) {
+  return wires_.worker->receive_tagged(ucx_tag(wires_.secret, number), room);
+}
+
+Status UcxComm::lost(ucs_status_t status) const {
+  return {StatusCode::kPeerLost,
+          fmt::format("the peer is lost ({}): its process has ended or given up, or the network "
+                      "between is down; look at its log",
+                      ucs_status_string(status))};
+}
+
+void UcxComm::begin(UcxRequest& request, uint32_t count) {
+  request.comm = this;
+  request.state = UcxRequest::State::kActive;
+  request.count = count;
+  request.sizes = {};
+  ++active_;
+}
+
+Status UcxComm::check_peer() {
+  if (wires_.peer->failure() != UCS_OK) {
+    return lost(wires_.peer->failure());
+  }
+  const int64_t now = now_ns();
+  if (now < next_check_ns_) {
+    return {};
+  }
+  next_check_ns_ = now + kCheckNs;
+  if (peer_left_ns_ == 0 && !wires_.line.is_open()) {
+    peer_left_ns_ = now;
+  }
+  return peer_left_ns_ != 0 && now - peer_left_ns_ > kGraceNs ? lost(UCS_ERR_CONNECTION_RESET)
+                                                              : Status();
+}
+
+void UcxComm::progress() {
+  for (int calls = 0; calls < kMaxProgressCalls && wires_.worker->progress(); ++calls) {
+  }
+  if (failed()) {
+    return;  // a notice of it may still be on its way
+  }
+  Status status = advance();
+  if (status.ok()) {
+    status = check_peer();
+  }
+  if (!status.ok()) {
+    fail(status);
+  }
+}
+
+// Complete where all of its messages are.
+Status UcxComm::finish(UcxRequest& request) {
+  for (uint32_t i = 0; i < request.count; ++i) {
+    HORING_ASSIGN(const bool done, is_done(request, i));
+    if (!done) {
+      return {};
+    }
+  }
+  request.state = UcxRequest::State::kComplete;
+  --active_;
+  return {};
+}
+
+Reply UcxComm::test(UcxRequest& request, int32_t* done, int32_t* sizes) {
+  *done = 0;
+  progress();
+  if (request.state == UcxRequest::State::kActive) {
+    // What is complete is so although the comm has failed since.
+    if (const Status status = finish(request); !status.ok()) {
+      fail(status);
+    }
+  }
+  if (request.state == UcxRequest::State::kComplete) {
+    *done = 1;
+    for (uint32_t i = 0; sizes != nullptr && i < request.count; ++i) {
+      sizes[i] = static_cast<int32_t>(request.sizes.at(i));  // NCCL's type
+    }
+    for (uint32_t i = 0; i < request.count; ++i) {
+      request.messages.at(i).reset();
+    }
+    request.state = UcxRequest::State::kFree;
+  }
+  return *done == 0 && failed() ? failure() : Reply::kSuccess;
+}
+
+void UcxComm::fail(const Status& why) {
+  if (!failed()) {
+    failure_ = why.with_context(
+        fmt::format("device {} (UCX), peer {}", wires_.device, wires_.line.peer()));
+    if (active_ > 0) {
+      static_cast<void>(failure());
+    }
+  }
+}
+
+Reply UcxComm::failure() {
+  if (!std::exchange(logged_, true)) {
+    logger().error("{}", failure_.message());
+  }
+  return reply_of(failure_.code());
+}
+
+void UcxComm::close() {
+  // What was reported as sent has arrived. Only the notice of a mismatch may still be on its way.
+  if (!failed() || failure_.code() != StatusCode::kMismatch) {
+    wires_.peer->give_up();
+  }
+  wires_.peer.reset();
+  // Operations on closed endpoints end in a later turn of the worker.
+  for (int calls = 0; calls < kMaxProgressCalls; ++calls) {
+    wires_.worker->progress();
+  }
+}
+
+UcxSendComm::UcxSendComm(UcxWires wires) : UcxComm(std::move(wires)) {
+  for (Announced& announced : rooms_) {
+    expect_room(announced);
+  }
+}
+
+void UcxSendComm::expect_room(Announced& announced) {
+  announced.request = receive(kRoomTag, announced.bytes);
+}
+
+Status UcxSendComm::advance() {
+  while (true) {
+    Announced& announced = rooms_.at(next_room_);
+    size_t bytes = 0;
+    const ucs_status_t status = announced.request.received(bytes);
+    if (status == UCS_INPROGRESS) {
+      return {};
+    }
+    if (status != UCS_OK) {
+      return lost(status);
+    }
+    RoomRecord record;
+    HORING_ASSIGN(const size_t size, decode_room(std::span(announced.bytes).first(bytes), record));
+    if (size != bytes) {
+      return {StatusCode::kProtocol, "the peer announced rooms in a message of another size"};
+    }
+    HORING_TRY(book_.add(record));
+    expect_room(announced);
+    next_room_ = (next_room_ + 1) % rooms_.size();
+  }
+}
+
+Reply UcxSendComm::isend(std::span<const std::byte> data, int32_t tag, UcxRequest** request) {
+  *request = nullptr;
+  if (data.size() > kMostMessageBytes) {
+    return Reply::kInvalidArgument;
+  }
+  UcxRequest* const free = find_free(requests_);
+  auto place = free != nullptr ? book_.take(tag) : std::nullopt;
+  if (!place) {
+    progress();
+    place = free != nullptr ? book_.take(tag) : std::nullopt;
+  }
+  if (failed()) {
+    return failure();
+  }
+  if (!place) {
+    return Reply::kSuccess;
+  }
+  const uint64_t number = number_of(place->sequence, place->slot);
+  if (data.size() > place->room) {
+    // A byte too many lets the receiver fail as well.
+    too_long_ = deliver(number, data.first(place->room + 1));
+    fail({StatusCode::kMismatch,
+          fmt::format("a message of {} bytes with tag {} does not fit into the {} bytes that the "
+                      "peer receives; both ends must agree on sizes",
+                      data.size(),
+                      tag,
+                      place->room)});
+    return failure();
+  }
+  begin(*free, 1);
+  free->sizes[0] = data.size();
+  free->messages[0] = deliver(number, data);
+  *request = free;
+  return Reply::kSuccess;
+}
+
+Result<bool> UcxSendComm::is_done(UcxRequest& request, uint32_t message) {
+  const ucs_status_t status = request.messages.at(message).status();
+  if (status == UCS_OK || status == UCS_INPROGRESS) {
+    return status == UCS_OK;
+  }
+  return lost(status);
+}
+
+Reply UcxRecvComm::irecv(std::span<const RecvComm::Room> rooms, UcxRequest** request) {
+  *request = nullptr;
+  const bool fit = std::all_of(rooms.begin(), rooms.end(), [](const RecvComm::Room& room) {
+    return room.data != nullptr || room.bytes == 0;
+  });
+  if (rooms.empty() || rooms.size() > kMostReceives || !fit) {
+    return Reply::kInvalidArgument;
+  }
+  Receives* const free = find_free(requests_);
+  if (free == nullptr || free->announced.status() == UCS_INPROGRESS) {
+    progress();
+  }
+  if (failed()) {
+    return failure();
+  }
+  if (free == nullptr || free->announced.status() == UCS_INPROGRESS) {
+    return Reply::kSuccess;
+  }
+  begin(*free, static_cast<uint32_t>(rooms.size()));
+  RoomRecord record;
+  record.sequence = next_sequence_++;
+  record.count = free->count;
+  for (uint32_t i = 0; i < free->count; ++i) {
+    record.tags.at(i) = rooms[i].tag;
+    record.rooms.at(i) = rooms[i].bytes;
+    free->rooms.at(i) = rooms[i].bytes;
+    free->messages.at(i) = receive(number_of(record.sequence, i), {rooms[i].data, rooms[i].bytes});
+  }
+  const size_t size = encode(record, free->announcement);
+  free->announced = send(kRoomTag, std::span(free->announcement).first(size));
+  *request = free;
+  return Reply::kSuccess;
+}
+
+Result<bool> UcxRecvComm::is_done(UcxRequest& request, uint32_t message) {
+  size_t bytes = 0;
+  const ucs_status_t status = request.messages.at(message).received(bytes);
+  if (status == UCS_ERR_MESSAGE_TRUNCATED) {
+    return Status(StatusCode::kMismatch,
+                  fmt::format("the peer sends more than the {} bytes that there is room for; both "
+                              "ends must agree on sizes",
+                              static_cast<Receives&>(request).rooms.at(message)));
+  }
+  if (status == UCS_INPROGRESS) {
+    return false;
+  }
+  if (status != UCS_OK) {
+    return lost(status);
+  }
+  request.sizes.at(message) = bytes;
+  return true;
+}
+
+}  // namespace ho::plugin

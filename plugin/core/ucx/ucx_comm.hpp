@@ -1,0 +1,145 @@
+// The two ends of a comm whose data UCX moves. They speak as the builtin network's ends do: the
+// receiver announces rooms, the sender takes them, so that nothing arrives before its place is
+// known. Both are UCX's tagged messages, and no tag comes twice. The TCP connection on which the
+// two ends met stays open: where it ends, the peer has gone.
+//
+// One thread at a time calls a comm; progress is made inside those calls.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "core/builtin/records.hpp"
+#include "core/builtin/recv_comm.hpp"
+#include "core/builtin/room_book.hpp"
+#include "core/reply.hpp"
+#include "core/ucx/meeting_line.hpp"
+#include "transport/ucx/worker.hpp"
+
+namespace ho::plugin {
+
+class UcxComm;
+
+struct UcxRequest {
+  enum class State : uint8_t { kFree, kActive, kComplete };
+  UcxComm* comm = nullptr;
+  State state = State::kFree;
+  uint32_t count = 0;
+  std::array<ho::ucx::Request, kMostReceives> messages;
+  std::array<uint64_t, kMostReceives> sizes{};
+};
+
+// Two ends that have met.
+struct UcxWires {
+  std::string device;
+  std::unique_ptr<ho::ucx::Worker> worker;
+  std::unique_ptr<ho::ucx::Peer> peer;
+  MeetingLine line;
+  uint32_t secret = 0;  // of all tags: what was sent on other comms fits nowhere
+};
+
+// Of messages that are no data; data has sequence 1 and more.
+inline constexpr uint64_t kRoomTag = 0;
+inline constexpr uint64_t kHelloTag = 1;
+[[nodiscard]] ucp_tag_t ucx_tag(uint32_t secret, uint64_t number);
+
+class UcxComm {
+ public:
+  UcxComm(const UcxComm&) = delete;
+  UcxComm& operator=(const UcxComm&) = delete;
+  virtual ~UcxComm() = default;
+
+  [[nodiscard]] Reply test(UcxRequest& request, int32_t* done, int32_t* sizes);
+  // NetDriver's.
+  [[nodiscard]] int progress_fd() const { return wires_.worker->event_fd(); }
+  [[nodiscard]] bool worth_a_look() { return !failed() && !wires_.worker->arm(); }
+  void look() { progress(); }
+
+ protected:
+  explicit UcxComm(UcxWires wires) : wires_(std::move(wires)) {}
+
+  // What came besides requests.
+  [[nodiscard]] virtual Status advance() = 0;
+  // How far a message of a request is. An error is the comm's.
+  [[nodiscard]] virtual Result<bool> is_done(UcxRequest& request, uint32_t message) = 0;
+
+  void progress();
+  void begin(UcxRequest& request, uint32_t count);
+  void fail(const Status& why);
+  [[nodiscard]] bool failed() const { return !failure_.ok(); }
+  [[nodiscard]] Reply failure();
+  [[nodiscard]] Status lost(ucs_status_t status) const;
+  [[nodiscard]] const UcxWires& wires() const { return wires_; }
+  [[nodiscard]] ho::ucx::Request send(uint64_t number, std::span<const std::byte> data);
+  // The same, which ends once the peer has received it.
+  [[nodiscard]] ho::ucx::Request deliver(uint64_t number, std::span<const std::byte> data);
+  [[nodiscard]] ho::ucx::Request receive(uint64_t number, std::span<std::byte> room);
+  // Before a derived class's requests go: nothing reads or writes their memory any more.
+  void close();
+
+ private:
+  [[nodiscard]] Status check_peer();
+  [[nodiscard]] Status finish(UcxRequest& request);
+
+  UcxWires wires_;
+  Status failure_;
+  bool logged_ = false;
+  uint32_t active_ = 0;
+  int64_t next_check_ns_ = 0;
+  int64_t peer_left_ns_ = 0;  // 0: it is there
+};
+
+class UcxSendComm final : public UcxComm {
+ public:
+  explicit UcxSendComm(UcxWires wires);
+  UcxSendComm(const UcxSendComm&) = delete;
+  UcxSendComm& operator=(const UcxSendComm&) = delete;
+  ~UcxSendComm() override { close(); }
+  // A null request: no place with that tag yet, or kMostRequests are under way.
+  [[nodiscard]] Reply isend(std::span<const std::byte> data, int32_t tag, UcxRequest** request);
+
+ private:
+  struct Announced {
+    std::array<std::byte, kMostRoomBytes> bytes{};
+    ho::ucx::Request request;
+  };
+  [[nodiscard]] Status advance() override;
+  [[nodiscard]] Result<bool> is_done(UcxRequest& request, uint32_t message) override;
+  void expect_room(Announced& announced);
+
+  RoomBook book_;
+  std::array<Announced, kMostRequests> rooms_;  // they come in order
+  size_t next_room_ = 0;
+  std::array<UcxRequest, kMostRequests> requests_;
+  ho::ucx::Request too_long_;
+};
+
+class UcxRecvComm final : public UcxComm {
+ public:
+  explicit UcxRecvComm(UcxWires wires) : UcxComm(std::move(wires)) {}
+  UcxRecvComm(const UcxRecvComm&) = delete;
+  UcxRecvComm& operator=(const UcxRecvComm&) = delete;
+  ~UcxRecvComm() override { close(); }
+  // 1 to kMostReceives rooms. A null request: kMostRequests are under way.
+  [[nodiscard]] Reply irecv(std::span<const RecvComm::Room> rooms, UcxRequest** request);
+
+ private:
+  struct Receives : UcxRequest {
+    std::array<std::byte, kMostRoomBytes> announcement{};
+    ho::ucx::Request announced;
+    std::array<uint64_t, kMostReceives> rooms{};
+  };
+  [[nodiscard]] Status advance() override { return {}; }
+  [[nodiscard]] Result<bool> is_done(UcxRequest& request, uint32_t message) override;
+
+  uint64_t next_sequence_ = 1;
+  std::array<Receives, kMostRequests> requests_;
+};
+
+}  // namespace ho::plugin

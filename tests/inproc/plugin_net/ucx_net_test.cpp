@@ -1,0 +1,96 @@
+// The builtin network over UCX through the suite of all drivers, and what only it promises.
+#include "core/ucx/ucx_net.hpp"
+
+#include <poll.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+#include "builtin_net_for_test.hpp"
+#include "catch.hpp"
+#include "core/ucx/hello.hpp"
+
+namespace ho::plugin::conformance {
+namespace {
+
+std::unique_ptr<NetDriver> make_ucx(const BuiltinCase& options) {
+  auto config = builtin_config(options);
+  auto made = UcxNet::create(std::move(config));
+  INFO(made.status().message());
+  return made.ok() ? std::unique_ptr<NetDriver>(*std::move(made)) : nullptr;
+}
+
+TEST_CASE("ucx net") {
+  NetUnderTest under_test;
+  under_test.make = [] { return make_ucx({}); };
+  under_test.takes_both = true;
+  run_suite(under_test);
+}
+
+TEST_CASE("ucx net with a job key") {
+  BuiltinCase options;
+  options.secret = "a secret of this test's own";
+  NetUnderTest under_test;
+  under_test.make = [options] { return make_ucx(options); };
+  under_test.takes_both = true;
+  run_suite(under_test);
+}
+
+// Neither end may wait for greetings that never come.
+TEST_CASE("ucx net: one end over TCP, the other over UCX, is refused at once") {
+  const auto ucx = make_ucx({});
+  const auto tcp = make_builtin({});
+  NetDriver& listening = GENERATE(true, false) ? *ucx : *tcp;
+  NetDriver& connecting = &listening == ucx.get() ? *tcp : *ucx;
+  std::array<std::byte, kHandleBytes> handle{};
+  void* listener = nullptr;
+  REQUIRE(listening.listen(nullptr, 0, handle.data(), &listener) == Reply::kSuccess);
+  void* comm = nullptr;
+  REQUIRE(connecting.connect(nullptr, 0, kNoTrafficClass, handle.data(), &comm, nullptr) !=
+          Reply::kSuccess);
+  REQUIRE(comm == nullptr);
+  REQUIRE(listening.close_listen(listener) == Reply::kSuccess);
+}
+
+TEST_CASE("ucx net: what cannot be paced is refused") {
+  BuiltinCase options;
+  options.pace_mbit = 100;
+  const auto made = UcxNet::create(builtin_config(options));
+  REQUIRE(made.status().code() == StatusCode::kUnsupported);
+}
+
+TEST_CASE("ucx net: greetings, whole, cut and altered") {
+  UcxHello hello;
+  hello.nonce[3] = std::byte{7};
+  hello.secret = kMostSecret;
+  hello.who = "a host\n";
+  hello.address.assign(300, std::byte{9});
+  const auto bytes = encode(hello);
+  const auto back = decode_hello(bytes);
+  REQUIRE(back.ok());
+  REQUIRE(back->nonce == hello.nonce);
+  REQUIRE(back->secret == hello.secret);
+  REQUIRE(back->who == "a host?");
+  REQUIRE(back->address == hello.address);
+  for (size_t size = 0; size <= 32 + hello.who.size(); ++size) {
+    REQUIRE_FALSE(decode_hello(std::span(bytes).first(size)).ok());
+  }
+  for (const size_t at : {size_t{0}, size_t{11}, size_t{13}}) {
+    auto altered = bytes;
+    altered[at] ^= std::byte{0xff};
+    REQUIRE_FALSE(decode_hello(altered).ok());
+  }
+}
+
+TEST_CASE("ucx net: an interface's devices, as UCX names them") {
+  const auto root = std::filesystem::temp_directory_path() / "horing-ucx-devices";
+  std::filesystem::create_directories(root / "class/net/eth0/device/infiniband/mlx5_1");
+  std::filesystem::create_directories(root / "class/net/eth1");
+  REQUIRE(ucx_devices_of("eth0", root.string()) == "eth0,mlx5_1:1");
+  REQUIRE(ucx_devices_of("eth1", root.string()) == "eth1");
+  std::filesystem::remove_all(root);
+}
+
+}  // namespace
+}  // namespace ho::plugin::conformance

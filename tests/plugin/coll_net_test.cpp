@@ -92,7 +92,7 @@ void run_all_reductions(CollNetComm& comm) {
       run_checked(comm, {kind, each.dtype, each.op, kCounts.at(turn++ % kCounts.size())});
     }
   }
-  expect(turn >= 3 * 38, "NCCL's types are reduced");  // fp8 with sums only
+  expect(turn >= size_t{3} * 38, "NCCL's types are reduced");  // fp8 with sums only
 }
 
 }  // namespace

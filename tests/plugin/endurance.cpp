@@ -85,7 +85,7 @@ class Endurance {
   }
   [[nodiscard]] std::byte* to(uint64_t number) { return from(number) + kSlots * kSlotBytes; }
   static int32_t value(uint32_t rank, uint64_t number) {
-    return static_cast<int32_t>(number % 1000 + rank * 5000);
+    return static_cast<int32_t>(number % 1000 + uint64_t{rank} * 5000);
   }
 
   // Blocks are two elements of 4 bytes.
@@ -169,7 +169,7 @@ class Endurance {
                 got[2] == value(1, number) && got[3] == value(1, number + 1);
         break;
       case 2:
-        right = got[0] == sum(2 * rank_) && got[1] == sum(2 * rank_ + 1);
+        right = got[0] == sum(uint64_t{2} * rank_) && got[1] == sum(uint64_t{2} * rank_ + 1);
         break;
       default:
         right = line_.sends() || (got[0] == value(0, number) && got[3] == value(0, number + 3));

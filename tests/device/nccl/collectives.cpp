@@ -118,7 +118,7 @@ class Job {
   // What a rank gives for element i: multiples of the world size, so that averages are whole, and
   // 0, 1 or 2 where products are made. All results of up to five ranks fit an int8.
   [[nodiscard]] uint32_t given(const Operation& operation, uint32_t rank, size_t i) const {
-    const auto mixed = static_cast<uint32_t>((i * 7 + i / 5 + rank * 3) % 5);
+    const auto mixed = static_cast<uint32_t>((i * 7 + i / 5 + size_t{rank} * 3) % 5);
     return operation.op == ncclProd ? mixed % 2 + (rank == 0 ? 1 : 0) : mixed * ranks_;
   }
   [[nodiscard]] uint32_t reduced(const Operation& operation, size_t i) const {

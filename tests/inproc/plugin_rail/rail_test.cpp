@@ -86,7 +86,7 @@ class Pipeline {
 };
 
 std::byte byte_of(uint32_t member, uint64_t offset) {
-  return static_cast<std::byte>(member * 37 + offset * 11 + offset / 251);
+  return static_cast<std::byte>(uint64_t{member} * 37 + offset * 11 + offset / 251);
 }
 
 // All blocks, window by window.
@@ -126,7 +126,7 @@ void scatter_all(Member& member, uint64_t block_count, uint64_t window_count, si
   Registered mine(*member.comm, total * 4);
   Registered result(*member.comm, block_count * 4 + 4);
   for (uint64_t i = 0; i < total; ++i) {
-    mine.as<int32_t>()[i] = static_cast<int32_t>(i * 3 + member.self * 1000);
+    mine.as<int32_t>()[i] = static_cast<int32_t>(i * 3 + uint64_t{member.self} * 1000);
   }
   Pipeline pipeline(*member.comm, depth);
   const uint64_t own_begin = block_count * member.self;

@@ -18,6 +18,7 @@ using Buckets = std::vector<Bucket>;
 
 std::vector<UnitShape> units(const std::vector<uint64_t>& trained) {
   std::vector<UnitShape> shapes;
+  shapes.reserve(trained.size());
   for (const uint64_t count : trained) {
     shapes.push_back({"unit", count, 0});
   }

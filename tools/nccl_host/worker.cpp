@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 
@@ -64,12 +65,12 @@ void wait_for_all(std::initializer_list<std::future<void>*> tasks) {
 }
 
 // Few yields: where others compute, each may cost a whole turn of theirs, while a sleeper is woken
-// into its own.
+// into its own. The pauses double: with many ranks on few cores short ones alone fill the cores.
 void Backoff::pause() {
   using std::chrono::microseconds;
   constexpr unsigned kYields = 3;
-  constexpr unsigned kShortPauses = 100;
-  constexpr unsigned kPauses = 300;
+  constexpr unsigned kDoublings = 4;
+  constexpr unsigned kLongPauses = 500;
   const auto now = std::chrono::steady_clock::now();
   if (turns_++ == 0) {
     since_ = now;
@@ -80,10 +81,10 @@ void Backoff::pause() {
   }
   if (turns_ <= kYields) {
     std::this_thread::yield();
-  } else if (turns_ < kShortPauses) {
-    std::this_thread::sleep_for(microseconds(10));
+  } else if (turns_ < kLongPauses) {
+    std::this_thread::sleep_for(microseconds(10U << std::min(turns_ - kYields - 1, kDoublings)));
   } else {
-    std::this_thread::sleep_for(microseconds(turns_ < kPauses ? 100 : 1000));
+    std::this_thread::sleep_for(microseconds(1000));
   }
 }
 

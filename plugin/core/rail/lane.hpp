@@ -18,6 +18,10 @@ namespace ho::plugin::rail {
 // Messages under way in each direction of a lane.
 inline constexpr size_t kLaneDepth = 4;
 
+// What each member passes on at once: small enough that a block of some 100 KiB fills a ring, large
+// enough that a message's system calls are few beside its bytes (docs/perf.md, plugin_perf).
+inline constexpr uint64_t kDefaultPieceBytes = 32768;
+
 // First in, first out, of at most kCapacity.
 template <typename T, size_t kCapacity>
 class BoundedQueue {

@@ -1,6 +1,5 @@
 #include "core/builtin/connector.hpp"
 
-#include <net/if.h>
 #include <poll.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/socket.h>
@@ -44,11 +43,6 @@ Connector::Connector(BuiltinDevice device, Handle handle, NetOptions options)
       handle_(handle),
       options_(std::move(options)),
       deadline_ns_(now_ns() + ns(options_.connect_timeout)) {
-  // The scope is this host's number of the interface, not that of the listener's host.
-  const unsigned index = ::if_nametoindex(device_.rail.name.c_str());
-  if (handle_.link_local() && index != 0) {
-    handle_.scope_id = index;
-  }
 }
 
 Result<std::unique_ptr<Connector>> Connector::start(const BuiltinDevice& device,

@@ -14,12 +14,11 @@ namespace {
 constexpr uint64_t kMagic = 0x0a0d54454e524f48;  // "HORNET\r\n"
 constexpr uint16_t kVersion = 1;
 
-// magic 8, version 2, family 1, carrier 1, port 2, zero 2, scope 4, address 16, zero 4
+// magic 8, version 2, family 1, carrier 1, port 2, zero 6, address 16, zero 4
 constexpr size_t kVersionAt = 8;
 constexpr size_t kFamilyAt = 10;
 constexpr size_t kCarrierAt = 11;
 constexpr size_t kPortAt = 12;
-constexpr size_t kScopeAt = 16;
 constexpr size_t kAddressAt = 20;
 constexpr size_t kListenerAt = 40;
 constexpr size_t kSecretAt = 48;
@@ -56,21 +55,17 @@ Status check_address(const Handle& handle) {
   if (all_zero(handle.address) || first == 0xff || (four && first >= 0xe0)) {
     return bad("its address is none of a host");
   }
+  const bool link_local = first == 0xfe && (handle.address[1] & std::byte{0xc0}) == std::byte{0x80};
+  if (!four && link_local) {
+    return bad("its address is link-local: it has a meaning on its own host only");
+  }
   if (four && !all_zero(std::span(handle.address).subspan(4))) {
     return bad("its IPv4 address is too long");
-  }
-  if (handle.scope_id != 0 && !handle.link_local()) {
-    return bad("it has a scope, and no link-local address");
   }
   return {};
 }
 
 }  // namespace
-
-bool Handle::link_local() const {
-  return family == AF_INET6 && address[0] == std::byte{0xfe} &&
-         (address[1] & std::byte{0xc0}) == std::byte{0x80};
-}
 
 tcp::Address Handle::socket_address() const {
   tcp::Address result;
@@ -78,7 +73,6 @@ tcp::Address Handle::socket_address() const {
     sockaddr_in6 six{};
     six.sin6_family = AF_INET6;
     six.sin6_port = htons(port);
-    six.sin6_scope_id = scope_id;
     std::memcpy(&six.sin6_addr, address.data(), sizeof six.sin6_addr);
     std::memcpy(&result.storage, &six, sizeof six);
     result.size = sizeof six;
@@ -105,7 +99,6 @@ Result<Handle> handle_of(const SocketAddress& bound) {
     sockaddr_in6 six{};
     std::memcpy(&six, bound.get(), sizeof six);
     std::memcpy(handle.address.data(), &six.sin6_addr, sizeof six.sin6_addr);
-    handle.scope_id = handle.link_local() ? six.sin6_scope_id : 0;
   } else if (handle.family == AF_INET) {
     sockaddr_in four{};
     std::memcpy(&four, bound.get(), sizeof four);
@@ -123,7 +116,6 @@ void encode(const Handle& handle, std::span<std::byte, kHandleBytes> bytes) {
   bytes[kFamilyAt] = handle.family == AF_INET6 ? kSix : kFour;
   bytes[kCarrierAt] = static_cast<std::byte>(handle.carrier);
   put_number(bytes, kPortAt, handle.port);
-  put_number(bytes, kScopeAt, handle.scope_id);
   std::copy(handle.address.begin(), handle.address.end(), bytes.begin() + kAddressAt);
   put_number(bytes, kListenerAt, handle.listener_id);
   std::copy(handle.secret.begin(), handle.secret.end(), bytes.begin() + kSecretAt);
@@ -144,7 +136,7 @@ Result<Handle> decode_handle(std::span<const std::byte> bytes) {
   const std::byte carrier = bytes[kCarrierAt];
   const bool known_carrier = carrier == static_cast<std::byte>(Carrier::kTcp) ||
                              carrier == static_cast<std::byte>(Carrier::kUcx);
-  const bool gaps = known_carrier && all_zero(bytes.subspan(kPortAt + 2, 2)) &&
+  const bool gaps = known_carrier && all_zero(bytes.subspan(kPortAt + 2, 6)) &&
                     all_zero(bytes.subspan(kAddressAt + 16, 4)) &&
                     all_zero(bytes.subspan(kZerosAt, kWireHandleBytes - kZerosAt));
   if ((family != kFour && family != kSix) || !gaps) {
@@ -154,7 +146,6 @@ Result<Handle> decode_handle(std::span<const std::byte> bytes) {
   handle.family = family == kSix ? AF_INET6 : AF_INET;
   handle.carrier = static_cast<Carrier>(carrier);
   handle.port = get_number<uint16_t>(bytes, kPortAt);
-  handle.scope_id = get_number<uint32_t>(bytes, kScopeAt);
   std::copy_n(bytes.begin() + kAddressAt, handle.address.size(), handle.address.begin());
   handle.listener_id = get_number<uint64_t>(bytes, kListenerAt);
   std::copy_n(bytes.begin() + kSecretAt, kSecretBytes, handle.secret.begin());

@@ -31,12 +31,10 @@ struct Handle {
   int family = 0;                       // AF_INET or AF_INET6
   std::array<std::byte, 16> address{};  // 4 or 16 of them
   uint16_t port = 0;
-  uint32_t scope_id = 0;  // of a link-local IPv6 address, as the listener's host counts
   Carrier carrier = Carrier::kTcp;
   uint64_t listener_id = 0;
   HandleSecret secret{};
 
-  [[nodiscard]] bool link_local() const;
   [[nodiscard]] tcp::Address socket_address() const;
   [[nodiscard]] std::string to_string() const;  // "10.1.0.1:4000"
 };

@@ -133,7 +133,10 @@ TEST_CASE("builtin net: addresses that are none of a host are refused") {
   REQUIRE(refused([](Handle& handle) { handle.address = {}; }));
   REQUIRE(refused([](Handle& handle) { handle.address[0] = std::byte{224}; }));
   REQUIRE(refused([](Handle& handle) { handle.address[9] = std::byte{1}; }));
-  REQUIRE(refused([](Handle& handle) { handle.scope_id = 3; }));
+  REQUIRE(refused([](Handle& handle) {
+    handle.family = AF_INET6;
+    handle.address = {std::byte{0xfe}, std::byte{0x80}, std::byte{0}, std::byte{1}};
+  }));
 }
 
 // The id of a connect under way means nothing where handle, context or device are others'.

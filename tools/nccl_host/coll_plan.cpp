@@ -13,7 +13,7 @@ uint64_t chosen_chunk(uint64_t total,
                       uint32_t channels,
                       const CollSettings& settings) {
   const uint64_t depth = shape.ranks_per_node > 1 ? 2 : 1;
-  const uint64_t per_loop = uint64_t{channels} * shape.ranks_per_node;
+  const uint64_t per_loop = std::max<uint64_t>(1, uint64_t{channels} * shape.ranks_per_node);
   uint64_t chunk = settings.slot_bytes;
   const auto shrink = [&](uint64_t loops, uint64_t least) {
     while (total / (per_loop * chunk) < loops && chunk > least) {

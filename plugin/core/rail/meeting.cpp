@@ -155,27 +155,30 @@ Status check_like_first(size_t member, const Introduced& one, const Introduced& 
 
 // Members by their place in the ring. Every member comes to the same result.
 Result<std::vector<Introduced>> in_ring_order(const std::vector<Blob>& blobs) {
-  std::vector<Introduced> ring(blobs.size());
-  std::vector<bool> taken(blobs.size(), false);
-  uint32_t first = 0;  // the place of member 0
-  for (size_t i = 0; i < blobs.size(); ++i) {
-    auto one = decode(blobs[i]);
+  std::vector<Introduced> members;
+  members.reserve(blobs.size());
+  for (const Blob& blob : blobs) {
+    auto one = decode(blob);
     if (!one.ok()) {
-      return one.status().with_context(fmt::format("member {}", i));
+      return one.status().with_context(fmt::format("member {}", members.size()));
     }
-    const Introduction& who = one->who;
-    if (who.rank >= ring.size() || taken[who.rank]) {
+    members.push_back(*std::move(one));
+  }
+  std::vector<Introduced> ring(members.size());
+  std::vector<bool> taken(members.size(), false);
+  for (size_t i = 0; i < members.size(); ++i) {
+    const uint32_t place = members[i].who.rank;
+    if (place >= ring.size() || taken[place]) {
       return Status(StatusCode::kMismatch,
                     fmt::format("member {} says that it is number {} of {}{}",
                                 i,
-                                who.rank,
+                                place,
                                 ring.size(),
-                                who.rank < ring.size() ? ", as does another" : ""));
+                                place < ring.size() ? ", as does another" : ""));
     }
-    first = i == 0 ? who.rank : first;
-    HORING_TRY(check_like_first(i, *one, i == 0 ? *one : ring[first]));
-    taken[who.rank] = true;
-    ring[who.rank] = *std::move(one);
+    HORING_TRY(check_like_first(i, members[i], members.front()));
+    taken[place] = true;
+    ring[place] = members[i];
   }
   return ring;
 }

@@ -42,8 +42,7 @@ Connector::Connector(BuiltinDevice device, Handle handle, NetOptions options)
     : device_(std::move(device)),
       handle_(handle),
       options_(std::move(options)),
-      deadline_ns_(now_ns() + ns(options_.connect_timeout)) {
-}
+      deadline_ns_(now_ns() + ns(options_.connect_timeout)) {}
 
 Result<std::unique_ptr<Connector>> Connector::start(const BuiltinDevice& device,
                                                     const Handle& handle,

@@ -16,6 +16,8 @@ constexpr int64_t kCheckNs = 50'000'000;
 constexpr int64_t kGraceNs = 1'000'000'000;
 constexpr unsigned kNumberBits = 40;
 constexpr int kMaxProgressCalls = 1024;
+// The notice of a mismatch, on its way to the peer.
+constexpr std::chrono::milliseconds kNoticeLimit{1000};
 
 // Far more are never under way at once than come before a number comes again.
 uint64_t number_of(uint64_t sequence, uint64_t slot) {
@@ -148,11 +150,13 @@ Reply UcxComm::failure() {
   return reply_of(failure_.code());
 }
 
-void UcxComm::close() {
-  // What was reported as sent has arrived. Only the notice of a mismatch may still be on its way.
-  if (!failed() || failure_.code() != StatusCode::kMismatch) {
-    wires_.peer->give_up();
-  }
+void UcxComm::close(std::chrono::milliseconds flush_limit) {
+  const bool mismatch = failed() && failure_.code() == StatusCode::kMismatch;
+  // A caller that leaves requests behind gives up.
+  const bool gives_up = active_ > 0 || (failed() && !mismatch);
+  wires_.peer->set_flush_limit(mismatch   ? kNoticeLimit
+                               : gives_up ? std::chrono::milliseconds(0)
+                                          : flush_limit);
   wires_.peer.reset();
   // Operations on closed endpoints end in a later turn of the worker.
   for (int calls = 0; calls < kMaxProgressCalls; ++calls) {

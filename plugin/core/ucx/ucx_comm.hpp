@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -81,7 +82,7 @@ class UcxComm {
   [[nodiscard]] ho::ucx::Request deliver(uint64_t number, std::span<const std::byte> data);
   [[nodiscard]] ho::ucx::Request receive(uint64_t number, std::span<std::byte> room);
   // Before a derived class's requests go: nothing reads or writes their memory any more.
-  void close();
+  void close(std::chrono::milliseconds flush_limit);
 
  private:
   [[nodiscard]] Status check_peer();
@@ -100,7 +101,8 @@ class UcxSendComm final : public UcxComm {
   explicit UcxSendComm(UcxWires wires);
   UcxSendComm(const UcxSendComm&) = delete;
   UcxSendComm& operator=(const UcxSendComm&) = delete;
-  ~UcxSendComm() override { close(); }
+  // What was reported as sent has arrived.
+  ~UcxSendComm() override { close(std::chrono::milliseconds(0)); }
   // A null request: no place with that tag yet, or kMostRequests are under way.
   [[nodiscard]] Reply isend(std::span<const std::byte> data, int32_t tag, UcxRequest** request);
 
@@ -125,7 +127,9 @@ class UcxRecvComm final : public UcxComm {
   explicit UcxRecvComm(UcxWires wires) : UcxComm(std::move(wires)) {}
   UcxRecvComm(const UcxRecvComm&) = delete;
   UcxRecvComm& operator=(const UcxRecvComm&) = delete;
-  ~UcxRecvComm() override { close(); }
+  // The sender waits for the acknowledgements of what came. A peer that is closing too may not
+  // listen any more.
+  ~UcxRecvComm() override { close(std::chrono::milliseconds(100)); }
   // 1 to kMostReceives rooms. A null request: kMostRequests are under way.
   [[nodiscard]] Reply irecv(std::span<const RecvComm::Room> rooms, UcxRequest** request);
 

@@ -8,7 +8,6 @@
 namespace ho::ucx {
 namespace {
 
-// How long closing waits for what is still on its way to a peer.
 constexpr std::chrono::milliseconds kCloseLimit{1000};
 
 }  // namespace
@@ -183,22 +182,22 @@ Peer::~Peer() {
   if (endpoint_ == nullptr) {
     return;
   }
-  const auto wait = [&](void* handle) {
-    const Deadline limit = deadline_after(kCloseLimit);
+  const auto wait = [&](void* handle, std::chrono::milliseconds most) {
+    const Deadline limit = deadline_after(most);
     const Request request(worker_.handle(), handle);
     while (request.status() == UCS_INPROGRESS && !passed(limit)) {
       worker_.progress();
     }
   };
   ucp_request_param_t param{};
-  if (failure_ == UCS_OK) {
-    wait(ucp_ep_flush_nbx(endpoint_, &param));
+  if (failure_ == UCS_OK && flush_limit_.count() > 0) {
+    wait(ucp_ep_flush_nbx(endpoint_, &param), flush_limit_);
   }
   if (report_lost_) {
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   }
-  wait(ucp_ep_close_nbx(endpoint_, &param));
+  wait(ucp_ep_close_nbx(endpoint_, &param), kCloseLimit);
 }
 
 }  // namespace ho::ucx

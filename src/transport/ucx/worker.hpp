@@ -3,6 +3,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -101,8 +102,8 @@ class Peer {
   ~Peer();
   [[nodiscard]] Status connect();
   [[nodiscard]] ucp_ep_h endpoint() const { return endpoint_; }
-  // Closing does not wait for what is under way.
-  void give_up() { failure_ = failure_ == UCS_OK ? UCS_ERR_CANCELED : failure_; }
+  // How long closing waits for what is still on its way; 0: not at all.
+  void set_flush_limit(std::chrono::milliseconds limit) { flush_limit_ = limit; }
   // What UCX has reported; UCS_OK: nothing.
   [[nodiscard]] ucs_status_t failure() const { return failure_; }
 
@@ -114,6 +115,7 @@ class Peer {
   bool report_lost_;
   ucp_ep_h endpoint_ = nullptr;
   ucs_status_t failure_ = UCS_OK;
+  std::chrono::milliseconds flush_limit_{1000};
 };
 
 }  // namespace ho::ucx

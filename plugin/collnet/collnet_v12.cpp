@@ -18,7 +18,7 @@ Result init(void** context, uint64_t communicator, DebugLogger logger) {
       every_coll_net::init_context("collnet v12", logger, communicator, context));
 }
 
-CollNet make_table() {
+constexpr CollNet make_table() {
   CollNet table{};
   fill_common_collnet(table);
   table.init = init;
@@ -30,4 +30,4 @@ CollNet make_table() {
 }  // namespace
 }  // namespace ho::plugin
 
-nccl_abi::v12::CollNet ncclCollNetPlugin_v12 = ho::plugin::make_table();
+constinit nccl_abi::v12::CollNet ncclCollNetPlugin_v12 = ho::plugin::make_table();

@@ -37,7 +37,7 @@ Result iallreduce(void* group,
                                                 request);
 }
 
-CollNet make_table() {
+constexpr CollNet make_table() {
   CollNet table{};
   fill_common_collnet(table);
   table.init = init;
@@ -49,4 +49,4 @@ CollNet make_table() {
 }  // namespace ho::plugin
 
 extern "C" __attribute__((visibility("default"))) nccl_abi::v8::CollNet ncclCollNetPlugin_v8;
-nccl_abi::v8::CollNet ncclCollNetPlugin_v8 = ho::plugin::make_table();
+constinit nccl_abi::v8::CollNet ncclCollNetPlugin_v8 = ho::plugin::make_table();

@@ -17,7 +17,7 @@ Result init(DebugLogger logger) {
                                every_coll_net::init_process("collnet v9", logger));
 }
 
-CollNet make_table() {
+constexpr CollNet make_table() {
   CollNet table{};
   fill_common_collnet(table);
   table.init = init;
@@ -28,4 +28,4 @@ CollNet make_table() {
 }  // namespace
 }  // namespace ho::plugin
 
-nccl_abi::v9::CollNet ncclCollNetPlugin_v9 = ho::plugin::make_table();
+constinit nccl_abi::v9::CollNet ncclCollNetPlugin_v9 = ho::plugin::make_table();

@@ -140,7 +140,7 @@ nccl_abi::Result offer_virtual_devices(Table& table, nccl_abi::Result made) {
 
 // The members that are alike in every version's table.
 template <typename Table>
-void fill_common_collnet(Table& table) {
+constexpr void fill_common_collnet(Table& table) {
   table.name = kNetName;
   table.devices = every_coll_net::devices;
   table.getProperties = every_coll_net::get_properties;

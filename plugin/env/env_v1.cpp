@@ -13,7 +13,7 @@ Result init(uint8_t major, uint8_t minor, uint8_t patch, const char* /*suffix*/)
   return every_env::init("env v1", major, minor, patch);
 }
 
-Env make_table() {
+constexpr Env make_table() {
   Env table{};
   table.name = "HO-Ring";
   table.init = init;
@@ -26,4 +26,4 @@ Env make_table() {
 }  // namespace ho::plugin
 
 extern "C" __attribute__((visibility("default"))) nccl_abi::v1::Env ncclEnvPlugin_v1;
-nccl_abi::v1::Env ncclEnvPlugin_v1 = ho::plugin::make_table();
+constinit nccl_abi::v1::Env ncclEnvPlugin_v1 = ho::plugin::make_table();

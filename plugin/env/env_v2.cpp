@@ -17,7 +17,7 @@ Result init(uint8_t major,
   return every_env::init("env v2", major, minor, patch);
 }
 
-Env make_table() {
+constexpr Env make_table() {
   Env table{};
   table.name = "HO-Ring";
   table.init = init;
@@ -30,4 +30,4 @@ Env make_table() {
 }  // namespace ho::plugin
 
 extern "C" __attribute__((visibility("default"))) nccl_abi::v2::Env ncclEnvPlugin_v2;
-nccl_abi::v2::Env ncclEnvPlugin_v2 = ho::plugin::make_table();
+constinit nccl_abi::v2::Env ncclEnvPlugin_v2 = ho::plugin::make_table();

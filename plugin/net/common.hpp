@@ -99,7 +99,7 @@ nccl_abi::Result make_virtual_device(int* device, Properties* properties) {
 
 // The members that are alike in every version's table.
 template <typename Net>
-void fill_common(Net& table) {
+constexpr void fill_common(Net& table) {
   table.name = kNetName;
   table.devices = every_version::devices;
   table.getProperties = every_version::get_properties;

@@ -25,7 +25,7 @@ Result connect(
   return every_version::connect_classed(device, traffic_class, handle, sender, device_handle);
 }
 
-Net make_table() {
+constexpr Net make_table() {
   Net table{};
   fill_common(table);
   table.init = init;
@@ -38,4 +38,4 @@ Net make_table() {
 }  // namespace
 }  // namespace ho::plugin
 
-nccl_abi::v10::Net ncclNetPlugin_v10 = ho::plugin::make_table();
+constinit nccl_abi::v10::Net ncclNetPlugin_v10 = ho::plugin::make_table();

@@ -24,7 +24,7 @@ Result init(void** context,
       ncclNetPlugin_v11, "net v11", {context, communicator, traffic_class, logger, profiler});
 }
 
-Net make_table() {
+constexpr Net make_table() {
   Net table{};
   fill_common(table);
   table.init = init;
@@ -38,4 +38,4 @@ Net make_table() {
 }  // namespace
 }  // namespace ho::plugin
 
-nccl_abi::v11::Net ncclNetPlugin_v11 = ho::plugin::make_table();
+constinit nccl_abi::v11::Net ncclNetPlugin_v11 = ho::plugin::make_table();

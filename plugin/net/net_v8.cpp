@@ -45,7 +45,7 @@ Result irecv(void* receiver,
   return every_version::irecv(receiver, count, data, bytes.data(), tags, memories, request);
 }
 
-Net make_table() {
+constexpr Net make_table() {
   Net table{};
   fill_common(table);
   table.init = init;
@@ -58,4 +58,4 @@ Net make_table() {
 }  // namespace
 }  // namespace ho::plugin
 
-nccl_abi::v8::Net ncclNetPlugin_v8 = ho::plugin::make_table();
+constinit nccl_abi::v8::Net ncclNetPlugin_v8 = ho::plugin::make_table();

@@ -16,7 +16,7 @@ Result init(DebugLogger logger) {
   return init_process(ncclNetPlugin_v9, "net v9", logger);
 }
 
-Net make_table() {
+constexpr Net make_table() {
   Net table{};
   fill_common(table);
   table.init = init;
@@ -29,4 +29,4 @@ Net make_table() {
 }  // namespace
 }  // namespace ho::plugin
 
-nccl_abi::v9::Net ncclNetPlugin_v9 = ho::plugin::make_table();
+constinit nccl_abi::v9::Net ncclNetPlugin_v9 = ho::plugin::make_table();

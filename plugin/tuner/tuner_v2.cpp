@@ -40,7 +40,7 @@ Result get_coll_info(void* context,
   return Result::kSuccess;
 }
 
-Tuner make_table() {
+constexpr Tuner make_table() {
   Tuner table{};
   table.name = kNetName;
   table.init = init;
@@ -53,4 +53,4 @@ Tuner make_table() {
 }  // namespace ho::plugin
 
 extern "C" __attribute__((visibility("default"))) nccl_abi::v2::Tuner ncclTunerPlugin_v2;
-nccl_abi::v2::Tuner ncclTunerPlugin_v2 = ho::plugin::make_table();
+constinit nccl_abi::v2::Tuner ncclTunerPlugin_v2 = ho::plugin::make_table();

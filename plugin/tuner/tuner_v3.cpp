@@ -27,7 +27,7 @@ Result get_coll_info(void* context,
       context, function, bytes, operations, costs, algorithms, protocols, false);
 }
 
-Tuner make_table() {
+constexpr Tuner make_table() {
   Tuner table{};
   table.name = kNetName;
   table.init = init;
@@ -40,4 +40,4 @@ Tuner make_table() {
 }  // namespace ho::plugin
 
 extern "C" __attribute__((visibility("default"))) nccl_abi::v3::Tuner ncclTunerPlugin_v3;
-nccl_abi::v3::Tuner ncclTunerPlugin_v3 = ho::plugin::make_table();
+constinit nccl_abi::v3::Tuner ncclTunerPlugin_v3 = ho::plugin::make_table();

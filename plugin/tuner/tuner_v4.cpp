@@ -14,7 +14,7 @@ Result init(size_t ranks, size_t nodes, DebugLogger logger, void** context) {
   return every_tuner::init("tuner v4", logger, {ranks, nodes, {}}, std::nullopt, context);
 }
 
-Tuner make_table() {
+constexpr Tuner make_table() {
   Tuner table{};
   table.name = kNetName;
   table.init = init;
@@ -27,4 +27,4 @@ Tuner make_table() {
 }  // namespace ho::plugin
 
 extern "C" __attribute__((visibility("default"))) nccl_abi::v4::Tuner ncclTunerPlugin_v4;
-nccl_abi::v4::Tuner ncclTunerPlugin_v4 = ho::plugin::make_table();
+constinit nccl_abi::v4::Tuner ncclTunerPlugin_v4 = ho::plugin::make_table();

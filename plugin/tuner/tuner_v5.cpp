@@ -24,7 +24,7 @@ Result init(void** context,
       "tuner v5", logger, every_tuner::shape_of(ranks, nodes, domains), communicator, context);
 }
 
-Tuner make_table() {
+constexpr Tuner make_table() {
   Tuner table{};
   table.name = kNetName;
   table.init = init;
@@ -37,4 +37,4 @@ Tuner make_table() {
 }  // namespace ho::plugin
 
 extern "C" __attribute__((visibility("default"))) nccl_abi::v5::Tuner ncclTunerPlugin_v5;
-nccl_abi::v5::Tuner ncclTunerPlugin_v5 = ho::plugin::make_table();
+constinit nccl_abi::v5::Tuner ncclTunerPlugin_v5 = ho::plugin::make_table();

@@ -45,7 +45,7 @@ Result get_chunk_size(void* context,
   return Result::kSuccess;
 }
 
-Tuner make_table() {
+constexpr Tuner make_table() {
   Tuner table{};
   table.name = kNetName;
   table.init = init;
@@ -59,4 +59,4 @@ Tuner make_table() {
 }  // namespace ho::plugin
 
 extern "C" __attribute__((visibility("default"))) nccl_abi::v6::Tuner ncclTunerPlugin_v6;
-nccl_abi::v6::Tuner ncclTunerPlugin_v6 = ho::plugin::make_table();
+constinit nccl_abi::v6::Tuner ncclTunerPlugin_v6 = ho::plugin::make_table();

@@ -188,10 +188,11 @@ void RailRing::fail(const Status& why) {
 }
 
 Result<std::optional<uint64_t>> RailRing::enter(const RailCall& call) {
-  if (failed_.load(std::memory_order_acquire)) {
+  const bool failed = failed_.load(std::memory_order_acquire);
+  if (failed && ended_.load(std::memory_order_acquire)) {
     return failure();
   }
-  RailCall* const room = calls_.room();
+  RailCall* const room = failed ? nullptr : calls_.room();
   if (room == nullptr) {
     return std::optional<uint64_t>();
   }
@@ -212,7 +213,7 @@ Result<bool> RailRing::test(uint64_t number) {
     calls_.release(number);
     return true;
   }
-  if (failed_.load(std::memory_order_acquire)) {
+  if (failed_.load(std::memory_order_acquire) && ended_.load(std::memory_order_acquire)) {
     return failure();
   }
   return false;
@@ -294,7 +295,7 @@ void RailRing::run() {
   ::pthread_setname_np(::pthread_self(), "horing rail");
   while (!stop_.load(std::memory_order_acquire)) {
     if (failed_.load(std::memory_order_acquire)) {
-      return;
+      break;
     }
     const Result<bool> moved = turn();
     if (!moved.ok()) {
@@ -307,6 +308,7 @@ void RailRing::run() {
     }
     turns_.fetch_add(1, std::memory_order_relaxed);
   }
+  ended_.store(true, std::memory_order_release);
 }
 
 }  // namespace ho::plugin::rail

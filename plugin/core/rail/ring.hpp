@@ -115,6 +115,9 @@ class RailRing {
   std::atomic<bool> asleep_{false};
   std::atomic<bool> stop_{false};
   std::atomic<bool> failed_{false};
+  // The thread touches no memory of calls any more: only then is a failure told, for whoever hears
+  // of it may free them.
+  std::atomic<bool> ended_{false};
   std::mutex mutex_;
   Status why_;
   std::thread thread_;

@@ -15,12 +15,12 @@
 #include "horing/emulation.hpp"
 #include "horing/process.hpp"
 #include "horing/signals.hpp"
+#include "subcommands/exit_status.hpp"
 
 namespace ho {
 namespace {
 
 constexpr std::string_view kCluster = "horing cluster";
-constexpr int kUsageError = 2;
 
 // Stays with the one program, and reaps what others leave when this is the outer init process.
 int wait_and_pass_signals(pid_t program, SignalQueue& signals) {

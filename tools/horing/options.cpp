@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <memory>
 
+#include "subcommands/exit_status.hpp"
+
 namespace ho {
 namespace {
 
-constexpr int kUsageError = 2;
 constexpr uint32_t kMostDefaultRails = 4;
 
 // CLI11 does not know that what follows the options is a command.

@@ -10,14 +10,14 @@
 
 #include "base/env.hpp"
 #include "horing/plugin_report.hpp"
+#include "subcommands/exit_status.hpp"
 
 namespace ho {
 namespace {
 
 constexpr int kProblems = 1;
-constexpr int kUsageError = 2;
 
-struct Options {
+struct PluginCheckOptions {
   std::string library;
   std::string nccl;
   bool json = false;
@@ -83,7 +83,7 @@ NcclVariables with_library(const std::string& library) {
   };
 }
 
-PluginReport make_report(const Options& options, const Judged& judged) {
+PluginReport make_report(const PluginCheckOptions& options, const Judged& judged) {
   const NcclVariables variables = with_library(options.library);
   const OpenPlugin open = system_loader();
   PluginReport report;
@@ -106,7 +106,7 @@ PluginReport make_report(const Options& options, const Judged& judged) {
 }
 
 // The exit status where the command line ends the program.
-std::optional<int> parse(int argc, const char* const* argv, Options& options) {
+std::optional<int> parse(int argc, const char* const* argv, PluginCheckOptions& options) {
   CLI::App app(
       "Loads the NCCL plugin as NCCL would in this environment, prints what each release of NCCL "
       "finds, which network devices the plugin has and why, and what is wrong.",
@@ -129,7 +129,7 @@ std::optional<int> parse(int argc, const char* const* argv, Options& options) {
 }  // namespace
 
 int plugin_check_command(int argc, const char* const* argv) {
-  Options options;
+  PluginCheckOptions options;
   if (const auto status = parse(argc, argv, options)) {
     return *status;
   }

@@ -24,8 +24,6 @@
 namespace ho {
 namespace {
 
-using nccl_abi::Result;
-
 // Where the plugin's log goes: NCCL's logger takes no context.
 struct Heard {
   std::mutex mutex;
@@ -62,7 +60,7 @@ constexpr uint64_t kCommunicator = 1;
 // Networks, then CollNets, by what their versions take.
 template <typename Table>
 bool start(const Table& table, void*& context) {
-  Result result = Result::kInternalError;
+  nccl_abi::Result result = nccl_abi::Result::kInternalError;
   if constexpr (requires { table.init(hear); }) {
     result = table.init(hear);
   } else if constexpr (requires { table.init(hear, nullptr); }) {
@@ -73,7 +71,7 @@ bool start(const Table& table, void*& context) {
     nccl_abi::v11::CommConfig config{};
     result = table.init(&context, kCommunicator, &config, hear, nullptr);
   }
-  return result == Result::kSuccess;
+  return result == nccl_abi::Result::kSuccess;
 }
 
 template <typename Table>
@@ -85,15 +83,15 @@ void finish(const Table& table, void* context) {
 
 template <typename Table, typename Properties>
 std::vector<ProbedDevice> devices_of(const Table& table,
-                                     Result (*get_properties)(int, Properties*)) {
+                                     nccl_abi::Result (*get_properties)(int, Properties*)) {
   std::vector<ProbedDevice> devices;
   int count = 0;
-  if (table.devices(&count) != Result::kSuccess) {
+  if (table.devices(&count) != nccl_abi::Result::kSuccess) {
     return devices;
   }
   for (int device = 0; device < count; ++device) {
     Properties properties{};
-    if (get_properties(device, &properties) == Result::kSuccess) {
+    if (get_properties(device, &properties) == nccl_abi::Result::kSuccess) {
       devices.push_back({properties.name == nullptr ? "" : properties.name,
                          properties.pciPath == nullptr ? "" : properties.pciPath,
                          properties.speed,
@@ -161,14 +159,14 @@ bool probe_tuner_table(const void* symbol) {
   const Table& table = *static_cast<const Table*>(symbol);
   void* context = nullptr;
   if constexpr (requires { table.destroy(context); }) {
-    return table.init(2, 2, hear, &context) == Result::kSuccess &&
-           table.destroy(context) == Result::kSuccess;
+    return table.init(2, 2, hear, &context) == nccl_abi::Result::kSuccess &&
+           table.destroy(context) == nccl_abi::Result::kSuccess;
   } else {
     nccl_abi::v5::NvlDomainInfo domains{2, 1, 1};
     nccl_abi::v5::TunerConstants constants{};
     return table.init(&context, kCommunicator, 2, 2, hear, &domains, &constants) ==
-               Result::kSuccess &&
-           table.finalize(context) == Result::kSuccess;
+               nccl_abi::Result::kSuccess &&
+           table.finalize(context) == nccl_abi::Result::kSuccess;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/env.hpp"
+#include "subcommands/exit_status.hpp"
 #include "topo/assign.hpp"
 #include "topo/binding.hpp"
 #include "topo/discover.hpp"
@@ -18,11 +19,10 @@ namespace ho {
 namespace {
 
 constexpr int kFailed = 1;
-constexpr int kBadArguments = 2;
 constexpr uint32_t kRanksWithoutGpus = 4;
-constexpr uint32_t kMostRanks = 1024;
+constexpr uint32_t kMostSyntheticRanks = 1024;
 
-struct Options {
+struct TopoOptions {
   std::optional<std::string> xml;
   std::optional<std::string> synthetic;
   bool json = false;
@@ -54,14 +54,14 @@ uint32_t rails_among_such_hosts(const Assignment& assignment, uint32_t wanted) {
   return choose_rail_count({dealt, dealt}, wanted);
 }
 
-Result<Topology> find_topology(const Options& options) {
+Result<Topology> find_topology(const TopoOptions& options) {
   if (options.xml) {
     return discover_xml(*options.xml);
   }
   return options.synthetic ? discover_synthetic(*options.synthetic) : discover();
 }
 
-Result<View> look(const Options& options) {
+Result<View> look(const TopoOptions& options) {
   HORING_ASSIGN(Topology topology, find_topology(options));
   HORING_ASSIGN(const InterfaceFilter filter, interface_filter());
   const auto gpus = static_cast<uint32_t>(topology.gpus.size());
@@ -246,7 +246,7 @@ void print_json(const View& view) {
 }
 
 // The exit status where the command line ends the program.
-std::optional<int> parse(int argc, const char* const* argv, Options& options) {
+std::optional<int> parse(int argc, const char* const* argv, TopoOptions& options) {
   CLI::App app(
       "Prints this host's packages, NUMA nodes, GPUs and network interfaces, why each interface is "
       "taken or dropped as a rail, and the rail of each local rank.",
@@ -264,11 +264,11 @@ std::optional<int> parse(int argc, const char* const* argv, Options& options) {
       ->excludes(xml);
   app.add_flag("--json", options.json, "print JSON");
   app.add_option("--ranks", options.ranks, "local ranks; default: one per GPU, or 4")
-      ->check(CLI::Range(1U, kMostRanks));
+      ->check(CLI::Range(1U, kMostSyntheticRanks));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kBadArguments;
+    return app.exit(error) == 0 ? 0 : kUsageError;
   }
   return std::nullopt;
 }
@@ -276,7 +276,7 @@ std::optional<int> parse(int argc, const char* const* argv, Options& options) {
 }  // namespace
 
 int topo_command(int argc, const char* const* argv) {
-  Options options;
+  TopoOptions options;
   if (const auto status = parse(argc, argv, options)) {
     return *status;
   }

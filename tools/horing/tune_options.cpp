@@ -7,6 +7,7 @@
 #include "base/env.hpp"
 #include "core/tuner/cost_table.hpp"
 #include "core/tuner/tuning_file.hpp"
+#include "subcommands/exit_status.hpp"
 
 namespace ho {
 namespace {
@@ -14,7 +15,6 @@ namespace {
 using plugin::Choice;
 using plugin::Choices;
 
-constexpr int kUsageError = 2;
 constexpr uint32_t kMostNodes = 65536;
 constexpr uint32_t kMostLocalRanks = 1024;
 constexpr uint32_t kMostMbps = env::kMostMbit;

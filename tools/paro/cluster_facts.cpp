@@ -8,25 +8,20 @@
 #include <set>
 
 #include "base/text_file.hpp"
+#include "paro/invalid.hpp"
 #include "paro/units.hpp"
 #include "planner/quantity.hpp"
 
 namespace paro::tool {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::string_view kKeys = "nodes, ranks_per_node, memory, intra, inter, nics";
 // Links are as good as equal above this share of the fastest.
 constexpr double kEqualShare = 0.7;
 constexpr size_t kMaxFileBytes = size_t{1} << 20U;
 
-ho::Status invalid(std::string message) {
-  return {ho::StatusCode::kInvalidArgument, std::move(message)};
-}
-
 // A value as a message repeats it: not all of a long one, and on one line.
-std::string shown(const Json& value) {
+std::string shown(const nlohmann::json& value) {
   constexpr size_t kShownBytes = 64;
   if (value.is_structured()) {
     return value.is_array() ? "[..]" : "{..}";
@@ -39,22 +34,23 @@ std::string shown(const Json& value) {
 }
 
 // An object whose keys differ. Of equal keys the library would keep the last one.
-ho::Result<Json> parse_object(std::string_view text, std::string_view name) {
+ho::Result<nlohmann::json> parse_object(std::string_view text, std::string_view name) {
   std::set<std::string> seen;
-  std::optional<Json> twice;
-  const auto watch = [&](int depth, Json::parse_event_t event, const Json& parsed) {
-    const bool of_object = event == Json::parse_event_t::key && depth == 1;
-    if (of_object && !seen.insert(parsed.get<std::string>()).second) {
-      twice = parsed;
-    }
-    return true;
-  };
-  Json json;
+  std::optional<nlohmann::json> twice;
+  const auto watch =
+      [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
+        const bool of_object = event == nlohmann::json::parse_event_t::key && depth == 1;
+        if (of_object && !seen.insert(parsed.get<std::string>()).second) {
+          twice = parsed;
+        }
+        return true;
+      };
+  nlohmann::json json;
   try {
-    json = Json::parse(text, watch);
-  } catch (const Json::parse_error& error) {
+    json = nlohmann::json::parse(text, watch);
+  } catch (const nlohmann::json::parse_error& error) {
     return invalid(fmt::format("{}: is not JSON at byte {}", name, error.byte));
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     // A number beyond what a double holds is JSON, but none that could be kept.
     return invalid(fmt::format("{}: has a number that is too large; takes {}", name, kKeys));
   }
@@ -69,7 +65,7 @@ ho::Result<Json> parse_object(std::string_view text, std::string_view name) {
 
 // Rates and sizes are texts with a unit; a bare number could mean anything.
 ho::Result<double> quantity(const std::string& what,
-                            const Json& value,
+                            const nlohmann::json& value,
                             ho::Result<double> (*parse)(std::string_view, std::string_view),
                             std::string_view example) {
   if (!value.is_string()) {
@@ -79,7 +75,7 @@ ho::Result<double> quantity(const std::string& what,
   return parse(what, value.get<std::string>());
 }
 
-ho::Result<uint32_t> whole(const std::string& what, const Json& value) {
+ho::Result<uint32_t> whole(const std::string& what, const nlohmann::json& value) {
   const bool is_whole = value.is_number_unsigned() && value.get<uint64_t>() >= 1 &&
                         value.get<uint64_t>() <= std::numeric_limits<uint32_t>::max();
   if (!is_whole) {
@@ -88,7 +84,7 @@ ho::Result<uint32_t> whole(const std::string& what, const Json& value) {
   return value.get<uint32_t>();
 }
 
-ho::Result<double> positive(const std::string& what, const Json& value) {
+ho::Result<double> positive(const std::string& what, const nlohmann::json& value) {
   if (!value.is_number() || !(value.get<double>() > 0)) {
     return invalid(fmt::format("{} {}: takes a number above 0", what, shown(value)));
   }
@@ -97,7 +93,7 @@ ho::Result<double> positive(const std::string& what, const Json& value) {
 
 ho::Status set(ClusterFacts& facts,
                const std::string& key,
-               const Json& value,
+               const nlohmann::json& value,
                std::string_view name) {
   const std::string what = fmt::format("{}: \"{}\"", name, key);
   if (key == "nodes") {
@@ -152,7 +148,7 @@ std::string sizes_text(const std::vector<uint32_t>& sizes) {
 }  // namespace
 
 ho::Result<ClusterFacts> parse_cluster(std::string_view text, std::string_view name) {
-  HORING_ASSIGN(const Json json, parse_object(text, name));
+  HORING_ASSIGN(const nlohmann::json json, parse_object(text, name));
   ClusterFacts facts;
   for (const auto& [key, value] : json.items()) {
     HORING_TRY(set(facts, key, value, name));

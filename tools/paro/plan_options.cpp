@@ -8,20 +8,17 @@
 #include <utility>
 #include <vector>
 
+#include "paro/invalid.hpp"
 #include "paro/units.hpp"
+#include "subcommands/exit_status.hpp"
 #include "subcommands/option_error.hpp"
 
 namespace paro::tool {
 namespace {
 
-constexpr int kUsageError = 2;
 // Of a rank: beyond any currency and any machine.
 constexpr double kMostMoney = 1e6;
 constexpr double kMostWatts = 1e6;
-
-ho::Status invalid(std::string message) {
-  return {ho::StatusCode::kInvalidArgument, std::move(message)};
-}
 
 // Sets `value` where the option was given.
 template <typename Value, typename Parse, typename... More>
@@ -226,7 +223,7 @@ int refuse(const std::string& message) {
   if (ho::first_rank()) {
     std::fprintf(stderr, "paro plan: %s\n", message.c_str());
   }
-  return ho::fail_after_first_rank(kUsageError);
+  return ho::fail_after_first_rank(ho::kUsageError);
 }
 
 }  // namespace

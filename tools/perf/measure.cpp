@@ -8,9 +8,6 @@
 #include "perf/gather.hpp"
 
 namespace ho::perf {
-namespace {
-
-constexpr std::byte kPoison{0xa5};  // what an output holds before the operation
 
 // A rank's sums over the timed operations, exchanged as it is.
 struct Sums {
@@ -24,6 +21,10 @@ struct Sums {
   double intra_bytes = 0.0;
   double algorithm = 0.0;
 };
+
+namespace {
+
+constexpr std::byte kPoison{0xa5};  // what an output holds before the operation
 
 void add(Sums& sums, const ho_op_report& report) {
   sums.total_ns += static_cast<double>(report.total_ns);

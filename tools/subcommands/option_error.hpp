@@ -9,6 +9,8 @@
 #include <string_view>
 #include <thread>
 
+#include "subcommands/exit_status.hpp"
+
 namespace ho {
 
 // True also where nothing says that this process is a rank.
@@ -35,7 +37,7 @@ inline int exit_after(const CLI::App& app, const CLI::ParseError& error) {
   const bool print = first_rank();
   const bool failed =
       app.exit(error, print ? std::cout : nowhere, print ? std::cerr : nowhere) != 0;
-  return fail_after_first_rank(failed ? 2 : 0);
+  return fail_after_first_rank(failed ? kUsageError : 0);
 }
 
 }  // namespace ho

@@ -7,7 +7,6 @@
 namespace ho {
 namespace {
 
-constexpr auto kOrdered = std::memory_order_seq_cst;
 constexpr uint32_t kAwakeWord = static_cast<uint32_t>(SleepMode::kAwake);
 
 }  // namespace

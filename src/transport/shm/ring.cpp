@@ -4,11 +4,7 @@
 #include <cstring>
 
 namespace ho {
-namespace {
-
-constexpr auto kOrdered = std::memory_order_seq_cst;
-
-}  // namespace
+namespace {}  // namespace
 
 uint64_t RingWriter::used() const {
   return std::min<uint64_t>(written_ - read_, ring_.size());

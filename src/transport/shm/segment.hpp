@@ -20,6 +20,10 @@ namespace ho {
 
 inline constexpr size_t kCacheLine = 64;
 
+// How the words in a segment are read and written: who goes to sleep and who has news each write
+// one word and then read the other's.
+inline constexpr auto kOrdered = std::memory_order_seq_cst;
+
 // What peers touch to make a rank's transport aware of news. See doorbell.hpp.
 struct DoorbellBlock {
   // Written by peers: whole messages published to this rank, of all rings; wraps.

@@ -25,6 +25,10 @@ using Deadline = Clock::time_point;
   return deadline > now ? deadline - now : std::chrono::nanoseconds(0);
 }
 
+[[nodiscard]] inline int64_t ns_of(std::chrono::milliseconds duration) {
+  return std::chrono::nanoseconds(duration).count();
+}
+
 [[nodiscard]] inline int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
       .count();

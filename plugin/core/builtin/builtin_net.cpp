@@ -1,23 +1,15 @@
 #include "core/builtin/builtin_net.hpp"
 
-#include <algorithm>
-#include <array>
 #include <span>
 
 #include "base/env.hpp"
 #include "base/log.hpp"
+#include "core/builtin/net_calls.hpp"
 #include "core/builtin/recv_comm.hpp"
 #include "core/builtin/send_comm.hpp"
 
 namespace ho::plugin {
 namespace {
-
-Reply answer(const Status& status) {
-  if (!status.ok()) {
-    logger().error("{}", status.message());
-  }
-  return reply_of(status.code());
-}
 
 // IP has a byte for it.
 bool is_traffic_class(int32_t number) {
@@ -30,10 +22,6 @@ bool is_traffic_class(int32_t number) {
         kMost);
   }
   return number <= kMost;
-}
-
-std::span<std::byte, kHandleBytes> handle_bytes(void* handle) {
-  return std::span<std::byte, kHandleBytes>(static_cast<std::byte*>(handle), kHandleBytes);
 }
 
 }  // namespace
@@ -303,16 +291,12 @@ Reply BuiltinNet::irecv(void* comm,
                         void** /*profiles*/,
                         void** request) {
   *request = nullptr;
-  if (count < 1 || static_cast<uint32_t>(count) > kMostReceives) {
+  const auto rooms = rooms_of(count, data, bytes, tags);
+  if (!rooms) {
     return Reply::kInvalidArgument;
   }
-  std::array<RecvComm::Room, kMostReceives> rooms{};
-  const std::span used = std::span(rooms).first(static_cast<size_t>(count));
-  for (size_t i = 0; i < used.size(); ++i) {
-    used[i] = {static_cast<std::byte*>(data[i]), bytes[i], tags[i]};
-  }
   Request* made = nullptr;
-  const Reply reply = static_cast<RecvComm*>(static_cast<Comm*>(comm))->irecv(used, &made);
+  const Reply reply = static_cast<RecvComm*>(static_cast<Comm*>(comm))->irecv(rooms->used(), &made);
   *request = made;
   return reply;
 }

@@ -22,10 +22,6 @@ constexpr int64_t kLongestPauseNs = 500'000'000;
 // Longer than a lost SYN takes to be sent again.
 constexpr int64_t kBoundPatienceNs = 2'500'000'000;
 
-int64_t ns(std::chrono::milliseconds duration) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
-}
-
 // The connect under way has ended, well or not.
 bool answered(int fd) {
   pollfd waiting{fd, POLLOUT, 0};
@@ -42,7 +38,7 @@ Connector::Connector(BuiltinDevice device, Handle handle, NetOptions options)
     : device_(std::move(device)),
       handle_(handle),
       options_(std::move(options)),
-      deadline_ns_(now_ns() + ns(options_.connect_timeout)) {}
+      deadline_ns_(now_ns() + ns_of(options_.connect_timeout)) {}
 
 Result<std::unique_ptr<Connector>> Connector::start(const BuiltinDevice& device,
                                                     const Handle& handle,

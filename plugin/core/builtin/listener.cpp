@@ -23,10 +23,6 @@ constexpr size_t kMostAccepts = 64;
 // A caller that looks less often than that is not polling: what waits for it is not to blame.
 constexpr int64_t kPauseNs = 500'000'000;
 
-int64_t ns(std::chrono::milliseconds duration) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
-}
-
 bool whole(const std::vector<std::unique_ptr<tcp::Socket>>& sockets) {
   return std::all_of(
       sockets.begin(), sockets.end(), [](const auto& socket) { return socket != nullptr; });
@@ -53,7 +49,7 @@ Result<std::unique_ptr<Listener>> Listener::open(const BuiltinDevice& device,
 Result<std::unique_ptr<RecvComm>> Listener::accept() {
   const int64_t now = now_ns();
   if (deadline_ns_ == 0) {
-    deadline_ns_ = now + ns(options_.connect_timeout);
+    deadline_ns_ = now + ns_of(options_.connect_timeout);
   }
   forgive_pause(now);
   admit_all(now);
@@ -101,7 +97,7 @@ void Listener::admit_all(int64_t now) {
     greeting.from = (*accepted)->peer.to_string();
     greeting.socket = std::make_unique<tcp::Socket>(std::move((*accepted)->fd));
     greeting.handshake = Handshake::server(key_, kHandshakePurpose);
-    greeting.deadline_ns = now + ns(options_.greeting_timeout);
+    greeting.deadline_ns = now + ns_of(options_.greeting_timeout);
     greetings_.push_back(std::move(greeting));
   }
 }
@@ -164,7 +160,7 @@ void Listener::deliver(Greeting& greeting, int64_t now) {
     half = halves_.insert(halves_.end(), Half{});
     half->connection_id = claim->connection_id;
     half->sockets.resize(claim->stream_count);
-    half->deadline_ns = now + ns(options_.connect_timeout);
+    half->deadline_ns = now + ns_of(options_.connect_timeout);
   }
   // Two of one name may both have been let in while the word of it was on its way.
   if (half->sockets.size() != claim->stream_count || half->sockets[claim->stream] != nullptr) {

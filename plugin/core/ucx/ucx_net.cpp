@@ -1,7 +1,6 @@
 #include "core/ucx/ucx_net.hpp"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <span>
 #include <system_error>
@@ -9,20 +8,10 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "core/builtin/net_calls.hpp"
 
 namespace ho::plugin {
 namespace {
-
-Reply answer_of(const Status& status) {
-  if (!status.ok()) {
-    logger().error("{}", status.message());
-  }
-  return reply_of(status.code());
-}
-
-std::span<std::byte, kHandleBytes> handle_bytes(void* handle) {
-  return std::span<std::byte, kHandleBytes>(static_cast<std::byte*>(handle), kHandleBytes);
-}
 
 UcxComm* comm_of(void* comm) {
   return static_cast<UcxComm*>(comm);
@@ -60,12 +49,6 @@ Result<std::unique_ptr<UcxNet>> UcxNet::create(BuiltinConfig config) {
   return std::unique_ptr<UcxNet>(new UcxNet(std::move(tcp), timeout));
 }
 
-// Comms close their TCP connections with them.
-UcxNet::~UcxNet() {
-  comms_.clear();
-  listeners_.clear();
-}
-
 Result<UcxEnd> UcxNet::end_of(int32_t device) {
   DeviceProperties properties;
   if (tcp_->properties(device, &properties) != Reply::kSuccess) {
@@ -99,7 +82,7 @@ Reply UcxNet::listen(void* context, int32_t device, void* handle, void** listene
   *listener = nullptr;
   // What UCX lacks on this device shows before anybody waits.
   if (const auto end = end_of(device); !end.ok()) {
-    return answer_of(end.status());
+    return answer(end.status());
   }
   auto made = std::make_unique<Listener>();
   made->device = device;
@@ -161,7 +144,7 @@ Reply UcxNet::connect(void* context,
     }
     auto begun = begin_call(key, MeetingLine(*tcp_, line, MeetingLine::Side::kSends), bytes);
     if (!begun.ok()) {
-      return answer_of(begun.status());
+      return answer(begun.status());
     }
     call = *std::move(begun);
   }
@@ -172,13 +155,13 @@ Reply UcxNet::connect(void* context,
   pending_.remove(local_id(bytes));
   set_local_id(bytes, 0);
   if (!made.ok()) {
-    return answer_of(made.status());
+    return answer(made.status());
   }
   *comm = keep(*std::move(made));
   return Reply::kSuccess;
 }
 
-Result<std::unique_ptr<UcxRecvComm>> UcxNet::answer(Listener& listener) {
+Result<std::unique_ptr<UcxRecvComm>> UcxNet::step_of(Listener& listener) {
   auto made = listener.answer->step();
   if (!made.ok() || *made != nullptr) {
     listener.answer = nullptr;
@@ -200,13 +183,13 @@ Reply UcxNet::accept(void* listener, void** comm, void** device_handle) {
     auto begun = end.ok() ? UcxAnswer::start(*end, std::move(met))
                           : Result<std::unique_ptr<UcxAnswer>>(end.status());
     if (!begun.ok()) {
-      return answer_of(begun.status());
+      return answer(begun.status());
     }
     listens.answer = *std::move(begun);
   }
-  auto made = answer(listens);
+  auto made = step_of(listens);
   if (!made.ok()) {
-    return answer_of(made.status());
+    return answer(made.status());
   }
   if (*made != nullptr) {
     *comm = keep(*std::move(made));
@@ -252,16 +235,12 @@ Reply UcxNet::irecv(void* comm,
                     void** /*profiles*/,
                     void** request) {
   *request = nullptr;
-  if (count < 1 || static_cast<uint32_t>(count) > kMostReceives) {
+  const auto rooms = rooms_of(count, data, bytes, tags);
+  if (!rooms) {
     return Reply::kInvalidArgument;
   }
-  std::array<RecvComm::Room, kMostReceives> rooms{};
-  const std::span used = std::span(rooms).first(static_cast<size_t>(count));
-  for (size_t i = 0; i < used.size(); ++i) {
-    used[i] = {static_cast<std::byte*>(data[i]), bytes[i], tags[i]};
-  }
   UcxRequest* made = nullptr;
-  const Reply reply = static_cast<UcxRecvComm*>(comm_of(comm))->irecv(used, &made);
+  const Reply reply = static_cast<UcxRecvComm*>(comm_of(comm))->irecv(rooms->used(), &made);
   *request = made;
   return reply;
 }

@@ -24,7 +24,7 @@ class UcxNet final : public NetDriver {
   [[nodiscard]] static Result<std::unique_ptr<UcxNet>> create(BuiltinConfig config);
   UcxNet(const UcxNet&) = delete;
   UcxNet& operator=(const UcxNet&) = delete;
-  ~UcxNet() override;
+  ~UcxNet() override = default;
 
   [[nodiscard]] const char* name() const override { return "HO-Ring"; }
   [[nodiscard]] std::string origin() const override { return "builtin, UCX"; }
@@ -106,10 +106,10 @@ class UcxNet final : public NetDriver {
   [[nodiscard]] Result<UcxEnd> end_of(int32_t device);
   [[nodiscard]] Result<std::shared_ptr<UcxCall>> begin_call(
       const PendingKey& key, MeetingLine line, std::span<std::byte, kHandleBytes> handle);
-  [[nodiscard]] Result<std::unique_ptr<UcxRecvComm>> answer(Listener& listener);
+  [[nodiscard]] Result<std::unique_ptr<UcxRecvComm>> step_of(Listener& listener);
   void* keep(std::unique_ptr<UcxComm> comm);
 
-  std::unique_ptr<BuiltinNet> tcp_;
+  std::unique_ptr<BuiltinNet> tcp_;  // outlives the comms, which close its connections
   std::chrono::milliseconds timeout_;
   PendingConnects<UcxCall> pending_;
   std::mutex mutex_;

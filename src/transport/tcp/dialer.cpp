@@ -32,9 +32,7 @@ Dialer::Dialer(Context& context, const LinkKey& key, uint8_t stream, TcpLink* ow
       stream_(stream),
       owner_(owner),
       pause_ns_(kFirstPauseNs),
-      deadline_ns_(now_ns() + std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                  context.options.connect_timeout)
-                                  .count()) {}
+      deadline_ns_(now_ns() + ns_of(context.options.connect_timeout)) {}
 
 Result<std::unique_ptr<Socket>> Dialer::step() {
   const int64_t now = now_ns();

@@ -106,9 +106,7 @@ void Reception::admit(Fd connection) {
   greeting.socket = std::make_unique<Socket>(std::move(connection));
   greeting.handshake = Handshake::server(context_.options.key, "data");
   greeting.from = from;
-  greeting.deadline_ns = now_ns() + std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                        context_.options.connect_timeout)
-                                        .count();
+  greeting.deadline_ns = now_ns() + ns_of(context_.options.connect_timeout);
   if (!context_.poller->add(*greeting.socket).ok()) {
     return;
   }

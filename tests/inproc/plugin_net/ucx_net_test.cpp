@@ -1,11 +1,11 @@
 // The builtin network over UCX through the suite of all drivers, and what only it promises.
 #include "core/ucx/ucx_net.hpp"
 
-#include <poll.h>
+#include <stdlib.h>
 
 #include <array>
 #include <filesystem>
-#include <fstream>
+#include <string>
 
 #include "builtin_net_for_test.hpp"
 #include "catch.hpp"
@@ -84,12 +84,16 @@ TEST_CASE("ucx net: greetings, whole, cut and altered") {
 }
 
 TEST_CASE("ucx net: an interface's devices, as UCX names them") {
-  const auto root = std::filesystem::temp_directory_path() / "horing-ucx-devices";
+  std::string root_name = (std::filesystem::temp_directory_path() / "horing-sysfs-XXXXXX").string();
+  REQUIRE(mkdtemp(root_name.data()) != nullptr);
+  const std::filesystem::path root = root_name;
   std::filesystem::create_directories(root / "class/net/eth0/device/infiniband/mlx5_1");
   std::filesystem::create_directories(root / "class/net/eth1");
-  REQUIRE(ucx_devices_of("eth0", root.string()) == "eth0,mlx5_1:1");
-  REQUIRE(ucx_devices_of("eth1", root.string()) == "eth1");
+  const std::string with_rdma = ucx_devices_of("eth0", root.string());
+  const std::string without = ucx_devices_of("eth1", root.string());
   std::filesystem::remove_all(root);
+  REQUIRE(with_rdma == "eth0,mlx5_1:1");
+  REQUIRE(without == "eth1");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // CollNet's calls on rails of real sockets, as NCCL makes them: many at once, monotone windows,
 // tests of the oldest only, and every byte checked.
-#include <barrier>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <numeric>
@@ -46,10 +47,17 @@ struct Registered {
   const rail::Registration* memory = nullptr;
 };
 
-void wait_for(CollComm& comm, const CollRequest& request) {
-  while (!must(comm.test(request))) {
+template <typename Condition>
+void wait_until(const std::string& what, const Condition& holds) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!holds()) {
+    expect(std::chrono::steady_clock::now() < until, "within a minute: " + what);
     std::this_thread::yield();
   }
+}
+
+void wait_for(CollComm& comm, const CollRequest& request) {
+  wait_until("a call ends", [&] { return must(comm.test(request)); });
 }
 
 // Tries again until there is room, and tests only the oldest.
@@ -62,11 +70,13 @@ class Pipeline {
       pop();
     }
     CollRequest* request = must(call());
-    while (request == nullptr) {
-      // With nothing outstanding the rail's thread is about to make room.
-      outstanding_.empty() ? std::this_thread::yield() : pop();
+    while (request == nullptr && !outstanding_.empty()) {
+      pop();
       request = must(call());
     }
+    // With nothing outstanding the rail's thread is about to make room.
+    wait_until("there is room when nothing is outstanding",
+               [&] { return request != nullptr || (request = must(call())) != nullptr; });
     outstanding_.push_back(request);
   }
   void drain() {
@@ -200,6 +210,20 @@ void fails_soon(Member& member) {
          "names a member: " + why);
 }
 
+void require_errors_when_one_goes(const RailJobOptions& options) {
+  const auto errors = run_rail(options, [](Member& member) {
+    expect(member.connected.ok(), member.connected.message());
+    reduce_all(member, 1000, 5, false);
+    if (member.self == 1) {
+      return;  // destroys its communicator
+    }
+    fails_soon(member);
+  });
+  for (const std::string& error : errors) {
+    CHECK(error == "");
+  }
+}
+
 RailJobOptions members(uint32_t count) {
   RailJobOptions options;
   options.members = count;
@@ -270,7 +294,7 @@ RailJobOptions polled_members(uint32_t count, int version) {
 // Two members have posted all their receives and wait for one that has made no call: messages and
 // news of rooms reach threads that have nothing to do with them.
 void require_sleep(const RailJobOptions& options) {
-  std::barrier all_waited(options.members);
+  std::atomic<uint32_t> waited = 0;
   require_rail(options, [&](Member& member) {
     const auto start = [&](Registered& data) {
       return must(member.comm->all_reduce(data.part(0, data.data.size()),
@@ -289,7 +313,8 @@ void require_sleep(const RailJobOptions& options) {
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
       turns = member.comm->turns() - before;
     }
-    all_waited.arrive_and_wait();
+    ++waited;
+    wait_until("all members have waited", [&] { return waited == options.members; });
     wait_for(*member.comm, early != nullptr ? *early : *start(data));
     expect(turns < 100, std::to_string(turns) + " turns while nothing could move");
   });
@@ -350,32 +375,12 @@ TEST_CASE("calls of all kinds over UCX") {
 }
 
 TEST_CASE("when one member goes, calls over UCX end in an error") {
-  const auto errors = run_rail(ucx_members(3), [](Member& member) {
-    expect(member.connected.ok(), member.connected.message());
-    reduce_all(member, 1000, 5, false);
-    if (member.self == 1) {
-      return;  // destroys its communicator
-    }
-    fails_soon(member);
-  });
-  for (const std::string& error : errors) {
-    CHECK(error == "");
-  }
+  require_errors_when_one_goes(ucx_members(3));
 }
 #endif
 
 TEST_CASE("when one member goes, calls over a network that is polled end in an error") {
-  const auto errors = run_rail(polled_members(3, 12), [](Member& member) {
-    expect(member.connected.ok(), member.connected.message());
-    reduce_all(member, 1000, 5, false);
-    if (member.self == 1) {
-      return;  // destroys its communicator
-    }
-    fails_soon(member);
-  });
-  for (const std::string& error : errors) {
-    CHECK(error == "");
-  }
+  require_errors_when_one_goes(polled_members(3, 12));
 }
 
 TEST_CASE("a member whose plugin is another makes all refuse at once") {
@@ -430,17 +435,7 @@ TEST_CASE("a member that never comes makes all refuse at the deadline") {
 }
 
 TEST_CASE("when one member goes, calls of all the others end in an error") {
-  const auto errors = run_rail(members(4), [](Member& member) {
-    expect(member.connected.ok(), member.connected.message());
-    reduce_all(member, 1000, 5, false);
-    if (member.self == 2) {
-      return;  // destroys its communicator
-    }
-    fails_soon(member);
-  });
-  for (const std::string& error : errors) {
-    CHECK(error == "");
-  }
+  require_errors_when_one_goes(members(4));
 }
 
 TEST_CASE("arguments that cannot be are refused") {

@@ -1,0 +1,53 @@
+// How the builtin networks take NCCL's arguments apart, and answer.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/log.hpp"
+#include "base/status.hpp"
+#include "core/builtin/handle.hpp"
+#include "core/builtin/recv_comm.hpp"
+#include "core/reply.hpp"
+
+namespace ho::plugin {
+
+// NCCL gets a number only: the log says why.
+[[nodiscard]] inline Reply answer(const Status& status) {
+  if (!status.ok()) {
+    logger().error("{}", status.message());
+  }
+  return reply_of(status.code());
+}
+
+[[nodiscard]] inline std::span<std::byte, kHandleBytes> handle_bytes(void* handle) {
+  return std::span<std::byte, kHandleBytes>(static_cast<std::byte*>(handle), kHandleBytes);
+}
+
+// The places of one irecv.
+struct Rooms {
+  std::array<RecvComm::Room, kMostReceives> each{};
+  size_t count = 0;
+  [[nodiscard]] std::span<const RecvComm::Room> used() const { return {each.data(), count}; }
+};
+
+// Nothing: no irecv has so many.
+[[nodiscard]] inline std::optional<Rooms> rooms_of(int32_t count,
+                                                   void** data,
+                                                   const size_t* bytes,
+                                                   const int32_t* tags) {
+  if (count < 1 || static_cast<uint32_t>(count) > kMostReceives) {
+    return std::nullopt;
+  }
+  Rooms rooms;
+  rooms.count = static_cast<size_t>(count);
+  for (size_t i = 0; i < rooms.count; ++i) {
+    rooms.each[i] = {static_cast<std::byte*>(data[i]), bytes[i], tags[i]};
+  }
+  return rooms;
+}
+
+}  // namespace ho::plugin

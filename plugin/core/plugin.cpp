@@ -96,11 +96,10 @@ Status Plugin::make() {
   HORING_ASSIGN(Network network, network_from_environment());
   CollNet::Settings settings;
   HORING_ASSIGN(const uint64_t timeout_ms, env::number(env::kConnectTimeoutMs));
-  HORING_ASSIGN(const uint64_t piece_bytes, env::number(env::kPieceBytes));
+  HORING_ASSIGN(settings.wanted_piece_bytes, env::number(env::kPieceBytes));
   HORING_ASSIGN(settings.host_memory_wanted, env::flag(env::kCollNetHost));
   settings.job_key = std::move(network.job_key);
   settings.timeout = std::chrono::milliseconds(timeout_ms);
-  settings.piece_bytes = piece_bytes == 0 ? settings.piece_bytes : piece_bytes;
   settings.meeting_address = std::move(network.meeting_address);
   settings.alike = [this] {
     const std::lock_guard lock(basis_mutex_);

@@ -149,7 +149,7 @@ Result<std::unique_ptr<CollComm>> CollNet::connect_rail(void* const* handles,
   setup.context = listener.context == nullptr ? nullptr : listener.context->of_driver;
   setup.job_key = settings_.job_key;
   setup.timeout = settings_.timeout;
-  setup.piece_bytes = settings_.piece_bytes;
+  setup.wanted_piece_bytes = settings_.wanted_piece_bytes;
   setup.alike = settings_.alike ? settings_.alike() : std::string();
   HORING_ASSIGN(auto member,
                 rail::RailMember::connect(setup, all, static_cast<uint32_t>(rank), *listener.rail));

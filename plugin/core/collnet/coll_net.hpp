@@ -29,7 +29,7 @@ class CollNet {
   struct Settings {
     std::shared_ptr<const JobKey> job_key;
     std::chrono::milliseconds timeout{60'000};
-    uint64_t piece_bytes = rail::kDefaultPieceBytes;
+    uint64_t wanted_piece_bytes = 0;     // 0: by the size of what moves
     bool host_memory_wanted = false;     // HORING_COLLNET_HOST
     std::function<std::string()> alike;  // gives rail::RailMember::Setup::alike
     // Where a member that uses the device meets the others.

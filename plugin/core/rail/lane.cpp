@@ -24,12 +24,12 @@ int32_t tag_of(const Place& place) {
 
 Lane::Lane(const Setup& setup)
     : setup_(setup),
-      sends_(setup.lane, Walk::Side::kSends, setup.self, setup.piece_bytes),
-      receives_(setup.lane, Walk::Side::kReceives, setup.self, setup.piece_bytes) {
+      sends_(setup.lane, Walk::Side::kSends, setup.self, setup.wanted_piece_bytes),
+      receives_(setup.lane, Walk::Side::kReceives, setup.self, setup.wanted_piece_bytes) {
   if (setup.scratch != nullptr) {
     free_slots_.reserve(kSlots);
     for (size_t i = 0; i < kSlots; ++i) {
-      free_slots_.push_back(setup.scratch + i * setup.piece_bytes);
+      free_slots_.push_back(setup.scratch + i * most_piece_bytes(setup.wanted_piece_bytes));
     }
   }
 }

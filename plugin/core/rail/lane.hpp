@@ -18,10 +18,6 @@ namespace ho::plugin::rail {
 // Messages under way in each direction of a lane.
 inline constexpr size_t kLaneDepth = 4;
 
-// What each member passes on at once: small enough that a block of some 100 KiB fills a ring, large
-// enough that a message's system calls are few beside its bytes (docs/perf.md, plugin_perf).
-inline constexpr uint64_t kDefaultPieceBytes = 32768;
-
 // First in, first out, of at most kCapacity.
 template <typename T, size_t kCapacity>
 class BoundedQueue {
@@ -56,11 +52,14 @@ class Lane {
     size_t number = 0;  // of all lanes: the index into registrations
     uint32_t self = 0;
     uint32_t members = 0;
-    uint64_t piece_bytes = 0;
-    // kReduction: room for kSlots pieces that come in to be reduced.
+    uint64_t wanted_piece_bytes = 0;
+    // kReduction: room for kSlots pieces of most_piece_bytes() that come in to be reduced.
     std::byte* scratch = nullptr;
     const Registration* scratch_memory = nullptr;
   };
+  [[nodiscard]] static uint64_t most_piece_bytes(uint64_t wanted) {
+    return wanted != 0 ? wanted : kMostPieceBytes;
+  }
   // Pieces are held while they are received, wait to be sent on, and are sent.
   static constexpr size_t kSlots = 3 * kLaneDepth;
 

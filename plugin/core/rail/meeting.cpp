@@ -114,7 +114,7 @@ Introduction introduction(const RailMember::Setup& setup, uint32_t rank, const D
   Introduction self;
   self.rank = rank;
   self.lanes = static_cast<uint32_t>(doors.handles().size());
-  self.piece_bytes = setup.piece_bytes;
+  self.piece_bytes = setup.wanted_piece_bytes;
   const std::string_view name = setup.driver->name();
   std::copy_n(name.begin(), std::min(name.size(), self.driver.size() - 1), self.driver.begin());
   return self;
@@ -331,7 +331,8 @@ Result<std::unique_ptr<RailMember>> RailMember::connect(const Setup& setup,
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::unique_ptr<RailMember> member(new RailMember(std::move(plane)));
   auto links = connect_lanes(setup, listener.device, doors, members, rank, deadline);
-  const RailRing::Shape shape{static_cast<uint32_t>(members.size()), rank, setup.piece_bytes};
+  const RailRing::Shape shape{
+      static_cast<uint32_t>(members.size()), rank, setup.wanted_piece_bytes};
   const Status own = links.ok() ? member->start_ring(*std::move(links), shape) : links.status();
   // Members whose neighbours failed come to this as late as the deadline.
   HORING_TRY(agree(*member->plane_, own, rank, deadline + kTimeToAgree));

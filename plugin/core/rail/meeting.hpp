@@ -41,7 +41,7 @@ class RailMember {
     void* context = nullptr;  // of the driver
     std::shared_ptr<const JobKey> job_key;
     std::chrono::milliseconds timeout{60'000};
-    uint64_t piece_bytes = kDefaultPieceBytes;
+    uint64_t wanted_piece_bytes = 0;
     // What all members must have alike besides, as lines of "what=value" (alike.hpp).
     std::string alike;
   };

@@ -90,7 +90,7 @@ Status RailRing::make_lanes() {
   if (links_.lanes().empty()) {
     return {};
   }
-  const size_t lane_bytes = Lane::kSlots * shape_.piece_bytes;
+  const size_t lane_bytes = Lane::kSlots * Lane::most_piece_bytes(shape_.wanted_piece_bytes);
   scratch_.resize(kOwnerLanes * lane_bytes);
   HORING_ASSIGN(scratch_memory_, register_memory(scratch_.data(), scratch_.size(), kHostMemory));
   lanes_.reserve(kLaneCount);
@@ -104,7 +104,7 @@ Status RailRing::make_lanes() {
     setup.number = i;
     setup.self = shape_.self;
     setup.members = shape_.members;
-    setup.piece_bytes = shape_.piece_bytes;
+    setup.wanted_piece_bytes = shape_.wanted_piece_bytes;
     setup.scratch = reduces ? scratch_.data() + i * lane_bytes : nullptr;
     setup.scratch_memory = scratch_memory_.get();
     lanes_.emplace_back(setup);
@@ -199,7 +199,7 @@ Result<std::optional<uint64_t>> RailRing::enter(const RailCall& call) {
   *room = call;
   // One more than cross the links: the thread's own look at the call, do_local_work().
   const uint64_t number =
-      calls_.publish(message_count(call.window, shape_.self, shape_.piece_bytes) + 1);
+      calls_.publish(message_count(call.window, shape_.self, shape_.wanted_piece_bytes) + 1);
   // Pairs with sleep(): it declares itself asleep, then looks for new calls.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (asleep_.load(std::memory_order_relaxed)) {

@@ -50,7 +50,7 @@ class RailRing {
   struct Shape {
     uint32_t members = 1;
     uint32_t self = 0;
-    uint64_t piece_bytes = kDefaultPieceBytes;  // a multiple of 8
+    uint64_t wanted_piece_bytes = 0;  // a multiple of 8; 0: by the size of what moves
   };
 
   // Of what this member finds itself, on the ring's thread, once.

@@ -5,8 +5,9 @@
 namespace ho::plugin::rail {
 namespace {
 
-uint64_t pieces_of(uint64_t byte_count, uint64_t piece_bytes) {
-  return byte_count / piece_bytes + (byte_count % piece_bytes == 0 ? 0 : 1);
+uint64_t pieces_of(uint64_t flow_bytes, uint64_t wanted_piece_bytes) {
+  const uint64_t piece = piece_bytes_of(flow_bytes, wanted_piece_bytes);
+  return flow_bytes / piece + (flow_bytes % piece == 0 ? 0 : 1);
 }
 
 // Links between the first member of an owner's flow and `self`.
@@ -24,6 +25,18 @@ bool receives(uint32_t hop) {
 }
 
 }  // namespace
+
+uint64_t piece_bytes_of(uint64_t flow_bytes, uint64_t wanted) {
+  constexpr uint64_t kPieces = 2;  // of a flow at least, so that it can be in two places
+  if (wanted != 0) {
+    return wanted;
+  }
+  uint64_t piece = kLeastPieceBytes;
+  while (piece < kMostPieceBytes && flow_bytes >= kPieces * 2 * piece) {
+    piece *= 2;
+  }
+  return piece;
+}
 
 Window Window::all_reduce(uint32_t members, uint64_t count, uint64_t element_bytes) {
   Window window;
@@ -60,18 +73,23 @@ Segment Window::segment(uint32_t owner) const {
   return begin < end ? Segment{begin - offset, end - begin} : Segment{};
 }
 
-Walk::Walk(Lane lane, Side side, uint32_t self, uint64_t piece_bytes)
-    : lane_(lane), side_(side), self_(self), piece_bytes_(piece_bytes), place_{0, lane.index, 0} {}
+Walk::Walk(Lane lane, Side side, uint32_t self, uint64_t wanted_piece_bytes)
+    : lane_(lane),
+      side_(side),
+      self_(self),
+      wanted_piece_bytes_(wanted_piece_bytes),
+      place_{0, lane.index, 0} {}
 
 std::optional<Message> Walk::next_in(const Window& window) {
   for (; place_.owner < window.members; place_.owner += kOwnerLanes, place_.piece = 0) {
     const uint32_t hop = hop_of(lane_.kind, place_.owner, self_, window.members);
     const bool takes_part = side_ == Side::kSends ? sends(hop, window.members) : receives(hop);
     const Segment segment = window.segment(place_.owner);
-    const uint64_t done = place_.piece * piece_bytes_;
+    const uint64_t piece = piece_bytes_of(segment.byte_count, wanted_piece_bytes_);
+    const uint64_t done = place_.piece * piece;
     if (takes_part && done < segment.byte_count) {
       return Message{
-          place_, {segment.offset + done, std::min(piece_bytes_, segment.byte_count - done)}, hop};
+          place_, {segment.offset + done, std::min(piece, segment.byte_count - done)}, hop};
     }
   }
   return std::nullopt;
@@ -93,13 +111,13 @@ std::optional<Message> Walk::next(const EnteredWindows& entered) {
   return std::nullopt;
 }
 
-uint64_t message_count(const Window& window, uint32_t self, uint64_t piece_bytes) {
+uint64_t message_count(const Window& window, uint32_t self, uint64_t wanted_piece_bytes) {
   uint64_t count = 0;
   for (const FlowKind kind : {FlowKind::kReduction, FlowKind::kBroadcast}) {
     for (uint32_t owner = 0; window.has(kind) && owner < window.members; ++owner) {
       const uint32_t hop = hop_of(kind, owner, self, window.members);
       const uint64_t times = (sends(hop, window.members) ? 1U : 0U) + (receives(hop) ? 1U : 0U);
-      count += times * pieces_of(window.segment(owner).byte_count, piece_bytes);
+      count += times * pieces_of(window.segment(owner).byte_count, wanted_piece_bytes);
     }
   }
   return count;

@@ -8,12 +8,12 @@
 // blocks gives as many flows as members, which is the ring all-gather (reduce-scatter) that keeps
 // every link busy.
 //
-// A flow is cut into pieces, and a member passes on a piece as soon as it has it. Flows of one kind
-// whose owners are equal modulo kOwnerLanes share a lane, a connection of its own between
-// neighbours. On a lane all messages go in one order, that of their Place, on every link: so nobody
-// needs headers, every receive knows its memory beforehand, and the first message of all that are
-// missing can always move, whatever the lanes do among themselves. Flows of different owners do not
-// wait for each other.
+// A flow is cut into pieces, small ones where it is short, and a member passes on a piece as soon
+// as it has it. Flows of one kind whose owners are equal modulo kOwnerLanes share a lane, a
+// connection of its own between neighbours. On a lane all messages go in one order, that of their
+// Place, on every link: so nobody needs headers, every receive knows its memory beforehand, and the
+// first message of all that are missing can always move, whatever the lanes do among themselves.
+// Flows of different owners do not wait for each other.
 //
 // Bytes per link: for N members and S bytes per block (N - 1) S for a full all-gather or
 // reduce-scatter, twice that for an all-reduce; a window in one block crosses N - 1 of N links.
@@ -26,6 +26,14 @@
 namespace ho::plugin::rail {
 
 inline constexpr uint32_t kOwnerLanes = 4;
+
+// What each member passes on at once: small enough that a block of some 100 KiB fills a ring, large
+// enough that a message's system calls are few beside its bytes (docs/perf.md, plugin_perf).
+inline constexpr uint64_t kLeastPieceBytes = 32768;
+inline constexpr uint64_t kMostPieceBytes = 131072;
+
+// `wanted` where it is not 0 (HORING_PIECE_BYTES), else by the size of the flow.
+[[nodiscard]] uint64_t piece_bytes_of(uint64_t flow_bytes, uint64_t wanted);
 
 enum class FlowKind : uint8_t { kReduction, kBroadcast };
 enum class WindowKind : uint8_t { kAllReduce, kAllGather, kReduceScatter };
@@ -90,7 +98,8 @@ class Walk {
     uint32_t index = 0;  // below kOwnerLanes
   };
 
-  Walk(Lane lane, Side side, uint32_t self, uint64_t piece_bytes);
+  // wanted_piece_bytes: as for piece_bytes_of().
+  Walk(Lane lane, Side side, uint32_t self, uint64_t wanted_piece_bytes);
   // The next message. Nothing: it belongs to an operation that has not been entered.
   [[nodiscard]] std::optional<Message> next(const EnteredWindows& entered);
   // It has been begun.
@@ -102,11 +111,13 @@ class Walk {
   Lane lane_;
   Side side_;
   uint32_t self_;
-  uint64_t piece_bytes_;
+  uint64_t wanted_piece_bytes_;
   Place place_;
 };
 
 // How many messages a member sends and receives for a window, on all lanes.
-[[nodiscard]] uint64_t message_count(const Window& window, uint32_t self, uint64_t piece_bytes);
+[[nodiscard]] uint64_t message_count(const Window& window,
+                                     uint32_t self,
+                                     uint64_t wanted_piece_bytes);
 
 }  // namespace ho::plugin::rail

@@ -46,7 +46,7 @@ class Job {
     setup.context = context;
     setup.job_key = JobKey::none(false);
     setup.timeout = options_.timeout;
-    setup.piece_bytes = options_.piece_bytes;
+    setup.wanted_piece_bytes = options_.wanted_piece_bytes;
     setup.alike = self < options_.alike.size() ? options_.alike[self] : "";
     auto connected = rail::RailMember::connect(setup, handles_, self, **listener);
     Member member{self, options_.members, nullptr, connected.status()};

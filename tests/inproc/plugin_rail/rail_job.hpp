@@ -16,7 +16,7 @@ namespace ho::plugin::rail_test {
 struct RailJobOptions {
   uint32_t members = 2;
   std::chrono::milliseconds timeout{30000};
-  uint64_t piece_bytes = 1024;
+  uint64_t wanted_piece_bytes = 1024;
   uint32_t rotate_handles = 0;     // handles come in another order than members
   std::vector<uint32_t> absent;    // give a handle and never come
   std::vector<uint32_t> foreign;   // give a handle of zeros and never come

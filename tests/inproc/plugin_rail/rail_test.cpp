@@ -279,6 +279,19 @@ TEST_CASE("calls of all kinds follow each other without waiting") {
   });
 }
 
+TEST_CASE("pieces by the size of what moves") {
+  RailJobOptions options = members(3);
+  options.wanted_piece_bytes = 0;
+  require_rail(options, [](Member& member) {
+    for (const uint64_t elements : {1000U, 70'000U, 400'001U}) {
+      reduce_all(member, elements, 3, elements % 2 == 0);
+    }
+    gather_all(member, 700'001, 600'000, 8);
+    scatter_all(member, 200'001, 150'000, 8);
+    gather_all(member, 700'001, uint64_t{700'001} * member.members, 8);
+  });
+}
+
 // A forwarded network has no descriptor to sleep on: the rail's thread polls it.
 RailJobOptions polled_members(uint32_t count, int version) {
   RailJobOptions options = members(count);

@@ -174,6 +174,35 @@ TEST_CASE("every byte of every block crosses all links but one, once per flow") 
   }
 }
 
+TEST_CASE("pieces: as wanted, or by the size of the flow, small ones for short flows") {
+  CHECK(piece_bytes_of(1, 8) == 8);
+  CHECK(piece_bytes_of(uint64_t{1} << 40U, 8) == 8);
+  CHECK(piece_bytes_of(0, 0) == kLeastPieceBytes);
+  CHECK(piece_bytes_of(4 * kLeastPieceBytes - 1, 0) == kLeastPieceBytes);
+  CHECK(piece_bytes_of(4 * kLeastPieceBytes, 0) == 2 * kLeastPieceBytes);
+  CHECK(piece_bytes_of(2 * kMostPieceBytes, 0) == kMostPieceBytes);
+  CHECK(piece_bytes_of(UINT64_MAX, 0) == kMostPieceBytes);
+}
+
+TEST_CASE("a window whose blocks have other shares of it is cut into pieces block by block") {
+  // The end of block 0, all of block 1.
+  const uint64_t block = 3 * kMostPieceBytes;
+  const Window window = part(WindowKind::kAllGather, 2, block, block - 1000, 1000 + block);
+  const Entered entered({window});
+  std::vector<uint64_t> sizes;
+  for (const Walk::Lane& lane : all_lanes()) {
+    for (uint32_t self = 0; self < 2; ++self) {
+      Walk sends(lane, Walk::Side::kSends, self, 0);
+      while (const auto message = sends.next(entered)) {
+        sizes.push_back(message->bytes.byte_count);
+        sends.advance();
+      }
+    }
+  }
+  CHECK(sizes == std::vector<uint64_t>{1000, kMostPieceBytes, kMostPieceBytes, kMostPieceBytes});
+  CHECK(message_count(window, 0, 0) == 4);
+}
+
 TEST_CASE("calls that are complete are passed over") {
   Entered entered({Window::all_reduce(2, 8, 4), Window::all_reduce(2, 8, 4)});
   entered.complete_before(1);

@@ -1,6 +1,7 @@
 // The communicators of a sharded job: one over everybody in the order of the world parts, one over
 // this rank's group, and one for every set of ranks that own the same elements in their groups.
-// Each is a communicator of its own, so that what one does never queues behind another.
+// Each is a communicator of its own, so that what one does never queues behind another. On each,
+// the step plan orders what its channels start (verify_sequences()).
 #pragma once
 
 #include <horing.h>

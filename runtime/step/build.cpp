@@ -201,6 +201,25 @@ class Builder {
         plan_.actions[use].after_previous = {ready_[u]};
       }
     }
+    for (const Domain domain : {Domain::kIntra, Domain::kInter, Domain::kWorld}) {
+      gather_after_syncs(domain);
+    }
+  }
+
+  // A communicator's all-gathers are one sequence, also for the library: so the next step's come
+  // after sync-p's. Its channel starts in order, so the first one's waiting is enough.
+  void gather_after_syncs(Domain domain) {
+    const auto among = [domain](Channel channel) {
+      return [=](const Action& action) {
+        return action.channel == channel && action.domain == domain;
+      };
+    };
+    auto& actions = plan_.actions;
+    const auto gather = std::find_if(actions.begin(), actions.end(), among(Channel::kGathers));
+    const auto sync = std::find_if(actions.rbegin(), actions.rend(), among(Channel::kSyncs));
+    if (gather != actions.end() && sync != actions.rend()) {
+      gather->after_previous.push_back(static_cast<ActionId>(actions.rend() - sync - 1));
+    }
   }
 
   void update(uint32_t unit, ActionId agreed) {

@@ -5,7 +5,9 @@
 // not wait for. Each starts its actions in the order of the list; the
 // collectives of a channel may be under way together, computations never are. An action starts when
 // those that it comes after have ended: in this step (`after`) and in the one before
-// (`after_previous`).
+// (`after_previous`). Two channels are at different places on different ranks, but ranks must start
+// collectives of one communicator in one order. So where sync-p and the next step's gathers have
+// one communicator (a domain is one, or a set of them), the gathers do wait.
 //
 // Units are what a framework computes and gathers as one piece: a layer, some layers. A step runs s
 // micro-batches, each forward over units 0 .. U-1 and backward over U-1 .. 0. That makes compute

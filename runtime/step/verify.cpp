@@ -327,7 +327,8 @@ ho::Status verify(const StepPlan& plan,
                 std::to_string(layouts.size())};
   }
   HORING_TRY(Run(plan, layouts, groups).steps(2));
-  return verify_order(plan);
+  HORING_TRY(verify_order(plan));
+  return verify_sequences(plan);
 }
 
 }  // namespace paro

@@ -9,7 +9,9 @@
 //  - each parameter's gradient is exactly once in the norm, on a rank that has its sum;
 //  - at the end every copy of every parameter has seen every update.
 // Then no two actions that may run at the same time use a buffer that one of them writes: so what
-// holds in the order of the list holds in every order.
+// holds in the order of the list holds in every order. And actions of different channels that one
+// communicator takes as one sequence start in one order on all ranks, whatever their speed: else it
+// would match one rank's collective with another one of its peer.
 #pragma once
 
 #include <vector>
@@ -23,7 +25,10 @@ namespace paro {
 [[nodiscard]] ho::Status verify(const StepPlan& plan,
                                 const std::vector<UnitLayout>& layouts,
                                 const ho::GroupMap& groups);
-// The second half alone: no unordered accesses.
+// The second part alone: no unordered accesses.
 [[nodiscard]] ho::Status verify_order(const StepPlan& plan);
+// The third alone: no unordered starts of one communicator's collectives. Three sequences of a
+// communicator are independent: all-gathers, reduce-scatters and the rest.
+[[nodiscard]] ho::Status verify_sequences(const StepPlan& plan);
 
 }  // namespace paro

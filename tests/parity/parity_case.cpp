@@ -79,7 +79,8 @@ std::string name_of(const Training& training) {
   const RunnerConfig& runner = training.runner;
   return letters(runner.strategy) + ", " + std::to_string(runner.micro_batches) +
          " micro-batches, parameters " + std::string(ho::to_string(runner.parameter_dtype)) +
-         ", buckets of " + std::to_string(runner.bucket_bytes) + " bytes";
+         ", buckets of " + std::to_string(runner.bucket_bytes) + " bytes, frozen parameters " +
+         letter(runner.frozen);
 }
 
 std::string difference(const Outcome& sharded, const Outcome& alone, const Tolerance& tolerance) {
@@ -163,6 +164,9 @@ Training bucketed_training(const Strategy& strategy, uint32_t micro_batches) {
   Training training = hard_training(strategy, micro_batches);
   training.model.blocks = 3;
   training.steps = 12;
+  // Another scope than the parameters': all ranks where parameters are not split, so that sync-p
+  // and the gathers of what is frozen have one communicator.
+  training.runner.frozen = static_cast<Scope>((static_cast<int>(strategy.parameters) + 2) % 3);
   // Head, gain and a block; two blocks; the embedding, if it is trained.
   training.runner.bucket_bytes = micro_batches == 1 ? 2400 : 3200;
   return training;

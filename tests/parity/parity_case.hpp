@@ -35,7 +35,8 @@ inline constexpr Tolerance kBfloat16Tolerance{2e-2, 1e-1, 4e-2};
 
 // Everything at once: a model of uneven units, clipping, a step that overflows.
 [[nodiscard]] toy::Training hard_training(const Strategy& strategy, uint32_t micro_batches);
-// Two units more, which share buckets; 12 steps, of which the eighth overflows.
+// Two units more, which share buckets; frozen parameters at another scope than the trained ones; 12
+// steps, of which the eighth overflows.
 [[nodiscard]] toy::Training bucketed_training(const Strategy& strategy, uint32_t micro_batches);
 
 // Runs each training on the ranks of a job on `nodes`, states split over `groups` (the nodes where
@@ -45,7 +46,7 @@ inline constexpr Tolerance kBfloat16Tolerance{2e-2, 1e-1, 4e-2};
                                                   const Tolerance& tolerance,
                                                   const ho::GroupMap* groups = nullptr);
 
-// "IIG, 4 micro-batches, parameters bfloat16, buckets of 0 bytes"
+// "IIG, 4 micro-batches, parameters bfloat16, buckets of 0 bytes, frozen parameters I"
 [[nodiscard]] std::string name_of(const toy::Training& training);
 
 }  // namespace paro::test

@@ -93,9 +93,12 @@ TEST_CASE("float16 with a dynamic loss scale", "[float16]") {
 TEST_CASE("16-bit states, and frozen parameters over micro-batches, on every shape", "[more]") {
   std::vector<toy::Training> frozen;
   for (const Strategy& strategy : all_strategies()) {
-    frozen.push_back(hard_training(strategy, 4));
-    frozen.back().model.freeze_up = true;
-    frozen.back().model.freeze_embedding = true;
+    for (const Scope scope : {Scope::kReplicated, Scope::kGroup, Scope::kWorld}) {
+      frozen.push_back(hard_training(strategy, 4));
+      frozen.back().model.freeze_up = true;
+      frozen.back().model.freeze_embedding = true;
+      frozen.back().runner.frozen = scope;
+    }
   }
   for (const char* nodes : {"1x4", "4x1", "2x2", "4x2", "3+1", "1+1+2"}) {
     check_all(nodes, in_16_bits(ho::DType::kBfloat16), kBfloat16Tolerance);

@@ -207,3 +207,43 @@ TEST_CASE("the order across steps is needed") {
     CHECK(verify_order(plan).message().find("nothing orders") != std::string::npos);
   }
 }
+
+TEST_CASE("the order of sync-p and the next step's gathers on one communicator is needed") {
+  // Where parameters are not split, and what is frozen is split like the optimizer's state.
+  const std::vector<std::pair<const char*, Scope>> sharing{{"NNG", Scope::kWorld},
+                                                           {"NIG", Scope::kWorld},
+                                                           {"NGG", Scope::kWorld},
+                                                           {"NNI", Scope::kGroup},
+                                                           {"NII", Scope::kGroup}};
+  for (const Strategy& strategy : all_strategies()) {
+    for (const Scope frozen : {Scope::kReplicated, Scope::kGroup, Scope::kWorld}) {
+      INFO(letters(strategy) << ", frozen " << letter(frozen));
+      StepPlan plan = build_step_plan(step_shape(strategy, 2, 1, frozen)).value();
+      CHECK(verify_sequences(plan).message() == "");
+      for (Action& action : plan.actions) {
+        if (action.content == Content::kFrozen) {  // waits for its buffer only
+          action.after_previous.clear();
+        }
+      }
+      const std::string message = verify_sequences(plan).message();
+      const bool shares = std::any_of(sharing.begin(), sharing.end(), [&](const auto& one) {
+        return letters(strategy) == one.first && frozen == one.second;
+      });
+      INFO(message);
+      CHECK((message.find("ranks could start") != std::string::npos) == shares);
+    }
+  }
+}
+
+TEST_CASE("collectives of one communicator on two channels are in order, whatever they are") {
+  // An all-reduce beside the reductions, which nothing orders with those of the next micro-batch.
+  StepPlan plan = build_step_plan(step_shape(parse_strategy("NNN").value(), 2)).value();
+  CHECK(verify_sequences(plan).ok());
+  first(plan, [](const Action& a) { return a.act == Act::kAllReduce; }).channel = Channel::kGathers;
+  contains(verify_sequences(plan).message(), "ranks could start");
+  contains(verify_sequences(plan).message(), "all_reduce");
+  // Of another kind it would be a sequence of its own.
+  first(plan, [](const Action& a) { return a.channel == Channel::kGathers; }).act =
+      Act::kReduceScatter;
+  CHECK(verify_sequences(plan).ok());
+}

@@ -35,13 +35,13 @@ class Copies {
       return;
     }
     if (scope == Scope::kReplicated) {
-      append(world_, storage, {0, partition.padded_count()}, name);
+      append(world_, storage, partition, {0, partition.padded_count()}, name);
       return;
     }
     const auto group = domains_.groups().group_of(domains_.self());
     for (const Segment& segment : partition.segments()) {
       if (segment.owners[group.at()] == domains_.self()) {
-        append(owners_[segment.owners], storage, segment.range, name);
+        append(owners_[segment.owners], storage, partition, segment.range, name);
       }
     }
   }
@@ -59,12 +59,15 @@ class Copies {
  private:
   static void append(Common& common,
                      const Storage& storage,
+                     const Partition& partition,
                      const Range& range,
                      const std::string& name) {
     common.hashes.push_back(hash_bytes(
         kHashStart, storage.at(range.begin), range.count() * ho::size_bytes(storage.dtype())));
+    // Whoever reads it knows of no padding.
+    const uint64_t end = std::min(range.end, partition.element_count());
     common.names.push_back(name + ", elements " + std::to_string(range.begin) + " to " +
-                           std::to_string(range.end - 1));
+                           std::to_string(end - 1));
   }
 
   // `owners`: global ranks by rank of the communicator; the world's order where null.

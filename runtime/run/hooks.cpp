@@ -52,11 +52,13 @@ ho::Status StepRunner::expect(Act act, uint32_t unit, bool begins) const {
     return {};
   }
   const auto name = [](Act of, uint32_t which, bool before) {
+    if (of == Act::kUpdate) {
+      return std::string("step()");
+    }
     return std::string(before ? "before_" : "after_") + std::string(to_string(of)) + "(" +
            std::to_string(which) + ")";
   };
-  const std::string wanted =
-      next.act == Act::kUpdate ? "step()" : name(next.act, next.unit, !computing_);
+  const std::string wanted = name(next.act, next.unit, !computing_);
   return {ho::StatusCode::kInvalidArgument,
           name(act, unit, begins) + " of " + std::to_string(config_.units.size()) + " units and " +
               std::to_string(config_.micro_batches) + " micro-batches: the next call is " + wanted +

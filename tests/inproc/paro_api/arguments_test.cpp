@@ -253,7 +253,8 @@ TEST_CASE("hooks out of order are told what comes next") {
     refused(paro_runner_before_backward(runner, 1, &view), "the next call is before_forward(0)");
     refused(paro_runner_before_forward(runner, 1, &view), "the next call is before_forward(0)");
     refused(paro_runner_before_forward(runner, UINT32_MAX, &view), "of 2 units");
-    refused(paro_runner_step(runner, nullptr), "the next call is before_forward(0)");
+    refused(paro_runner_step(runner, nullptr),
+            "step() of 2 units and 1 micro-batches: the next call is before_forward(0)");
     must(paro_runner_before_forward(runner, 0, &view));
     refused(paro_runner_before_forward(runner, 0, &view), "the next call is after_forward(0)");
     refused(paro_runner_load(runner, 0, nullptr, 0, nullptr, 0), "in the middle of a step");

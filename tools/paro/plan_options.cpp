@@ -138,6 +138,9 @@ ho::Status take_bytes(const PlanTexts::Text& text, BytesPerParameter& bytes) {
                   parse_number("--bytes", std::string_view(*text).substr(begin, comma - begin)));
     begin = comma + 1;
   }
+  if (values == std::array<double, kStates>{}) {
+    return invalid(fmt::format("--bytes {}: takes at least one number above 0, as 2,2,12", *text));
+  }
   bytes = {values[0], values[1], values[2]};
   return {};
 }

@@ -110,10 +110,13 @@ ho::Result<double> parse_rate(std::string_view what, std::string_view text) {
 }
 
 ho::Result<double> parse_time(std::string_view what, std::string_view text) {
-  constexpr std::array<Factor, 6> kUnits{
-      {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"min", 60}, {"h", 3600}}};
+  constexpr std::array<Factor, 5> kUnits{
+      {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"min", 60}, {"h", 3600}}};
   if (const auto seconds = scaled(text, kUnits)) {
     return *seconds;
+  }
+  if (const auto amount = split(text); amount && amount->number == 0 && amount->unit.empty()) {
+    return 0;
   }
   return refused(what, text, "a time: a number that is not negative with us, ms, s, min or h");
 }

@@ -15,7 +15,7 @@ namespace paro::tool {
 [[nodiscard]] ho::Result<double> parse_size(std::string_view what, std::string_view text);
 // Bytes per second: a number with one of these and bit or B, with or without /s. Not zero.
 [[nodiscard]] ho::Result<double> parse_rate(std::string_view what, std::string_view text);
-// Seconds: a number, with us, ms, s, min or h.
+// Seconds: a number with us, ms, s, min or h; 0 also without.
 [[nodiscard]] ho::Result<double> parse_time(std::string_view what, std::string_view text);
 // "7e9", "7B", "350M", "12k": of parameters. Not zero.
 [[nodiscard]] ho::Result<double> parse_count(std::string_view what, std::string_view text);

@@ -65,15 +65,10 @@ TEST_CASE("rates") {
 }
 
 TEST_CASE("times") {
-  check_values(parse_time,
-               {{"2.5s", 2.5},
-                {"300ms", 0.3},
-                {"7us", 7e-6},
-                {"2min", 120},
-                {"1h", 3600},
-                {"4", 4},
-                {"0", 0}});
-  check_refused(parse_time, {"", "s", "-1s", "nan", "2.5sec", "1d"});
+  check_values(
+      parse_time,
+      {{"2.5s", 2.5}, {"300ms", 0.3}, {"7us", 7e-6}, {"2min", 120}, {"1h", 3600}, {"0", 0}});
+  check_refused(parse_time, {"", "s", "4", "-1s", "nan", "2.5sec", "1d"});
 }
 
 TEST_CASE("counts and numbers") {

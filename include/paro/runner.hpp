@@ -182,7 +182,7 @@ class Runner {
   paro_step_report step() {
     paro_step_report report = PARO_STEP_REPORT_INIT;
     const ho_status status = paro_runner_step(runner_, &report);
-    if (status != HO_OK && custom_->thrown != nullptr) {
+    if (status != HO_OK && custom_ != nullptr && custom_->thrown != nullptr) {
       std::rethrow_exception(std::exchange(custom_->thrown, nullptr));
     }
     check(status);

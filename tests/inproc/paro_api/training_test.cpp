@@ -176,6 +176,13 @@ void train_a_sum(horing::Communicator& comm) {
   };
   Runner made = Runner::create(comm, options, {{"line", 5, 2}});
   Runner runner = std::move(made);
+  std::string refused;
+  try {
+    made.step();  // NOLINT(bugprone-use-after-move): what a mistake comes to
+  } catch (const Error& error) {
+    refused = error.what();
+  }
+  expect(refused.find("runner") != std::string::npos, "refuses a moved-from runner: " + refused);
   runner.load(0, std::vector<float>{1, 2, 3, 4, 5}, std::vector<float>{6, 7});
   for (int step = 1; step <= 3; ++step) {
     const auto view = runner.before_forward(0);

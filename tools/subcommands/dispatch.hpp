@@ -7,6 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "subcommands/standard_output.hpp"
+
 namespace ho {
 
 struct Subcommand {
@@ -32,8 +34,8 @@ inline void print_usage(const Program& program, std::FILE* stream) {
                program.name);
 }
 
-// The exit status.
-inline int dispatch(const Program& program, int argc, const char* const* argv) {
+// The exit status, but for what becomes of standard output.
+inline int run_command_of(const Program& program, int argc, const char* const* argv) {
   const std::string_view name = argc > 1 ? argv[1] : "";
   if (name == "--help" || name == "-h" || name == "help") {
     print_usage(program, stdout);
@@ -55,6 +57,11 @@ inline int dispatch(const Program& program, int argc, const char* const* argv) {
   }
   print_usage(program, stderr);
   return 2;
+}
+
+// The exit status.
+inline int dispatch(const Program& program, int argc, const char* const* argv) {
+  return status_after_output(program.name, run_command_of(program, argc, argv));
 }
 
 }  // namespace ho

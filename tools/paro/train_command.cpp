@@ -126,7 +126,12 @@ int train(const TrainOptions& options) {
   int32_t status = trials.empty() ? 1 : 0;
   if (job.rank() == 0 && !trials.empty()) {
     std::fputs(trials_text(trials).c_str(), stdout);
-    status = options.json.empty() || write_json(options.json, trials) ? 0 : 1;
+    const auto wrong = warnings(trials);
+    for (const std::string& line : wrong) {
+      std::fprintf(stderr, "paro train: %s\n", line.c_str());
+    }
+    const bool written = options.json.empty() || write_json(options.json, trials);
+    status = written && wrong.empty() ? 0 : 1;
   }
   return agreed(job, status);
 }

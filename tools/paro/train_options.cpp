@@ -92,7 +92,8 @@ ParsedTrainOptions parse_train_options(int argc, const char* const* argv) {
   CLI::App app(
       "Trains a small language model in this job (start it with `horing run`), with one strategy "
       "or with all 14 in turn, and tells what each step took, sent and held, beside what the step "
-      "plan says.",
+      "plan says.\n\nExit status: 1 also where the training went wrong: a gradient was not finite "
+      "although no\nloss scale had to settle, or the loss is not one rank's (up to 100 steps).",
       "paro train");
   ParsedTrainOptions parsed;
   TrainTexts texts;

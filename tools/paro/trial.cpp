@@ -126,6 +126,7 @@ Trial try_strategy(horing::Communicator& job,
   Account account;
   Trial trial;
   trial.strategy = config.strategy;
+  trial.dtype = config.parameter_dtype;
   job.barrier();
   auto before = Clock::now();
   for (uint32_t step = 0; step < training.steps; ++step) {

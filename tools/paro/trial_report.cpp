@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -30,6 +31,27 @@ std::string as_planned(const Trial& trial) {
 
 std::string applied(const Trial& trial) {
   return std::to_string(trial.applied_steps) + " of " + std::to_string(trial.steps);
+}
+
+bool has_loss_scale(const Trial& trial) {
+  return trial.dtype == ho::DType::kFloat16;
+}
+
+// Of the loss, relative: far more than rounding comes to.
+double tolerance(ho::DType dtype) {
+  switch (dtype) {
+    case ho::DType::kFloat16:
+      return 2e-2;
+    case ho::DType::kBfloat16:
+      return 5e-2;
+    default:
+      return 1e-3;
+  }
+}
+
+bool like_one_rank(const Trial& trial) {
+  return std::abs(trial.loss - trial.loss_alone) <=
+         tolerance(trial.dtype) * std::abs(trial.loss_alone);
 }
 
 // One column: its head, and what it says of a trial.
@@ -110,11 +132,30 @@ std::string trials_text(const std::vector<Trial>& trials) {
       "Times per step in ms, bytes per step over all ranks, memory of the fullest rank.\n";
   if (!all_applied) {
     text +=
-        "Steps were left out because a gradient was not finite, as happens while the loss scale "
-        "settles; the\nlone rank has no loss scale and left none out, so its loss is that of more "
-        "steps.\n";
+        has_loss_scale(trials.front())
+            ? "Steps were left out because a gradient was not finite, as happens while the loss "
+              "scale settles; the\nlone rank has no loss scale and left none out, so its loss "
+              "is that of more steps.\n"
+            : "Steps were left out because a gradient was not finite.\n";
   }
   return text;
+}
+
+std::vector<std::string> warnings(const std::vector<Trial>& trials) {
+  std::vector<std::string> all;
+  for (const Trial& trial : trials) {
+    const bool whole = trial.applied_steps == trial.steps;
+    if (trial.applied_steps == 0 || (!whole && !has_loss_scale(trial))) {
+      all.push_back(letters(trial.strategy) + ": " + applied(trial) +
+                    " steps were applied: a gradient was not finite" +
+                    (has_loss_scale(trial) ? "; the loss scale needs more steps to settle" : ""));
+    } else if (whole && trial.steps <= kMostComparedSteps && !like_one_rank(trial)) {
+      all.push_back(letters(trial.strategy) + ": the loss is " + number(trial.loss, 5) +
+                    ", one rank's is " + number(trial.loss_alone, 5) +
+                    ": further away than rounding brings it");
+    }
+  }
+  return all;
 }
 
 std::string trials_json(const std::vector<Trial>& trials) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.hpp"
 #include "step/traffic.hpp"
 #include "strategy/strategy.hpp"
 
@@ -25,6 +26,7 @@ struct TrialTimes {
 
 struct Trial {
   Strategy strategy;
+  ho::DType dtype = ho::DType::kFloat32;  // of parameters and gradients
   TrialTimes times;
   uint64_t steps = 0;
   uint64_t applied_steps = 0;    // the others were left out: something was not finite
@@ -39,6 +41,11 @@ struct Trial {
 
 // Tells how many steps were applied where any were not.
 [[nodiscard]] std::string trials_text(const std::vector<Trial>& trials);
+// What went wrong with the training itself, a line each. Where no loss scale has to settle that is
+// a step that was left out, else that all were; and a loss that is not one rank's, up to
+// kMostComparedSteps: rounding differs from the lone rank's, and that grows with every step.
+[[nodiscard]] std::vector<std::string> warnings(const std::vector<Trial>& trials);
+inline constexpr uint64_t kMostComparedSteps = 100;
 // Keys stay; new ones may come.
 [[nodiscard]] std::string trials_json(const std::vector<Trial>& trials);
 

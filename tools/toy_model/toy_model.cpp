@@ -73,6 +73,29 @@ BlockShape block_shape(const Configuration& c) {
   return {c.sequence, c.dim, c.hidden, c.attention};
 }
 
+// How much of a block's result is its own work; the rest is its input. One step moves all blocks
+// the same way, so that a deep model whose blocks had their whole say would diverge.
+float block_share(const Configuration& c) {
+  constexpr uint32_t kMostWholeBlocks = 4;
+  return c.blocks <= kMostWholeBlocks
+             ? 1
+             : static_cast<float>(kMostWholeBlocks) / static_cast<float>(c.blocks);
+}
+
+std::vector<float> scaled(std::span<const float> values, float factor) {
+  std::vector<float> results(values.begin(), values.end());
+  for (float& result : results) {
+    result *= factor;
+  }
+  return results;
+}
+
+void add_scaled(std::span<const float> values, float factor, std::span<float> to) {
+  for (size_t i = 0; i < to.size(); ++i) {
+    to[i] += factor * values[i];
+  }
+}
+
 ho::Status refuse(const std::string& what) {
   return {ho::StatusCode::kInvalidArgument, "toy model: " + what};
 }
@@ -245,14 +268,13 @@ std::vector<float> Model::result_of(const Unit& unit,
     }
     case Kind::kBlock: {
       const BlockShape shape = block_shape(c);
-      return block_forward(shape, cut_block(shape, weights), x);
+      const float share = block_share(c);
+      auto result = scaled(block_forward(shape, cut_block(shape, weights), x), share);
+      add_scaled(x, 1 - share, result);
+      return result;
     }
     case Kind::kGain: {
-      std::vector<float> scaled(x.size());
-      for (size_t i = 0; i < x.size(); ++i) {
-        scaled[i] = weights[0] * x[i];
-      }
-      return scaled;
+      return scaled(x, weights[0]);
     }
     case Kind::kHead:
       break;
@@ -304,7 +326,9 @@ void Model::gradients_of(size_t unit,
     case Kind::kBlock: {
       const BlockShape shape = block_shape(c);
       const auto cut = cut_block(shape, weights);
-      pass.flow = block_backward(shape, cut, x, dresult, cut_block(shape, dweights));
+      const float share = block_share(c);
+      pass.flow = block_backward(shape, cut, x, scaled(dresult, share), cut_block(shape, dweights));
+      add_scaled(dresult, 1 - share, pass.flow);
       return;
     }
     case Kind::kGain:

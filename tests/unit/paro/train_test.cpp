@@ -1,4 +1,5 @@
 // What `paro train` is asked for and what it prints.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
@@ -75,9 +76,37 @@ TEST_CASE("steps that were left out show") {
   CHECK(text.find("12 of 12\n") != std::string::npos);
   CHECK(text.find("8 of 12\n") != std::string::npos);
   CHECK(text.find("Steps were left out because") != std::string::npos);
+  CHECK(text.find("loss scale") == std::string::npos);
+  Trial narrow = trial(8);
+  narrow.dtype = ho::DType::kFloat16;
+  CHECK(trials_text({narrow}).find("while the loss scale") != std::string::npos);
   const auto json = nlohmann::json::parse(trials_json({trial(8)}));
   CHECK(json[0]["steps"] == 12);
   CHECK(json[0]["applied_steps"] == 8);
+}
+
+TEST_CASE("training that went wrong is told") {
+  const auto warning = [](Trial one, ho::DType dtype, double loss, double alone) {
+    one.dtype = dtype;
+    one.loss = loss;
+    one.loss_alone = alone;
+    const auto all = warnings({one});
+    return all.empty() ? std::string() : all.front();
+  };
+  const auto wide = ho::DType::kFloat32;
+  const auto narrow = ho::DType::kFloat16;
+  CHECK(warning(trial(12), wide, 2.0001, 2) == "");
+  CHECK(warning(trial(12), wide, 2.01, 2).find("NNN: the loss is 2.01000") == 0);
+  CHECK(warning(trial(12), wide, std::nan(""), 2).find("NNN: the loss is") == 0);
+  CHECK(warning(trial(12), ho::DType::kBfloat16, 2.05, 2) == "");
+  CHECK(warning(trial(11), wide, 2, 2).find("NNN: 11 of 12 steps were applied") == 0);
+  // The lone rank has made more steps: its loss is another.
+  CHECK(warning(trial(8), narrow, 3, 2) == "");
+  CHECK(warning(trial(0), narrow, 3, 2).find("the loss scale needs more steps") !=
+        std::string::npos);
+  Trial lasting = trial(kMostComparedSteps + 1);
+  lasting.steps = kMostComparedSteps + 1;
+  CHECK(warning(lasting, wide, 3, 2) == "");
 }
 
 }  // namespace paro::tool

@@ -68,7 +68,7 @@ class WholeModel {
 
 // Every way to freeze, to leave parts out, and uneven sizes.
 inline std::vector<Configuration> configurations() {
-  std::vector<Configuration> all(8);
+  std::vector<Configuration> all(9);
   all[1].freeze_embedding = true;
   all[2].freeze_up = true;
   all[3].freeze_embedding = true;
@@ -78,6 +78,7 @@ inline std::vector<Configuration> configurations() {
   all[5] = {.vocabulary = 7, .dim = 2, .hidden = 3, .blocks = 1, .sequence = 3};
   all[6] = {.vocabulary = 5, .dim = 3, .hidden = 5, .blocks = 3, .sequence = 1};
   all[7].blocks = 0;
+  all[8].blocks = 6;  // of which each has less than its whole say
   return all;
 }
 

@@ -5,12 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 
 #include "base/env.hpp"
 #include "horing/plugin_report.hpp"
 #include "subcommands/exit_status.hpp"
+#include "subcommands/own_plugin.hpp"
 
 namespace ho {
 namespace {
@@ -27,20 +27,6 @@ struct Judged {
   const nccl_abi::Release* release = nullptr;
   std::string text;
 };
-
-// The library beside this program, where it was built or installed; "" where there is none.
-std::string own_library() {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  for (const char* const folder : {"../plugin", "../" HORING_LIBDIR}) {
-    const auto file = std::filesystem::weakly_canonical(
-        program.parent_path() / folder / "libnccl-net-horing.so", error);
-    if (!error && std::filesystem::exists(file, error)) {
-      return file.string();
-    }
-  }
-  return "";
-}
 
 // Of the NCCL that the loader finds: "2.28.9".
 std::optional<std::string> installed_nccl() {
@@ -76,26 +62,44 @@ Result<Judged> judge(const std::string& wanted) {
 }
 
 // With --library that file is named wherever NCCL is told of a plugin.
-NcclVariables with_library(const std::string& library) {
-  return [library, usual = nccl_variables()](const std::string& name) {
+NcclVariables with_library(const std::string& library, const NcclVariables& usual) {
+  return [library, usual](const std::string& name) {
     const bool names = name == "NCCL_NET_PLUGIN" || name == "NCCL_TUNER_PLUGIN";
     return !library.empty() && names ? std::optional<std::string>(library) : usual(name);
   };
 }
 
+// --library may be a file that nothing can load.
+std::string file_to_advise(const std::string& library, const OpenPlugin& open) {
+  return !library.empty() && open(library).ok() ? library : own_plugin(HORING_LIBDIR);
+}
+
 PluginReport make_report(const PluginCheckOptions& options, const Judged& judged) {
-  const NcclVariables variables = with_library(options.library);
+  const NcclEnvironment environment = nccl_environment();
+  const NcclVariables variables = with_library(options.library, environment.variables);
   const OpenPlugin open = system_loader();
   PluginReport report;
   report.judged = judged.text;
+  for (const std::string& file : environment.unread_files) {
+    report.problems.push_back({"NCCL takes no settings from " + file,
+                               "make it a text file of NAME=VALUE lines, or see to it that NCCL is "
+                               "not told of it (NCCL_CONF_FILE)"});
+  }
   for (const nccl_abi::Release& release : nccl_abi::kReleases) {
     report.releases.push_back(find_plugins(release, variables, open));
   }
   report.findings = find_plugins(*judged.release, variables, open);
   const Findings& findings = report.findings;
-  report.problems =
-      plugin_problems(findings, options.library.empty() ? own_library() : options.library);
+  const std::string own = file_to_advise(options.library, open);
+  for (PluginProblem& problem : plugin_problems(findings, own)) {
+    report.problems.push_back(std::move(problem));
+  }
   report.remarks = plugin_remarks(findings);
+  if (own.empty() && findings.net() == nullptr) {
+    report.remarks.emplace_back(
+        "there is no libnccl-net-horing.so beside this program; `ninja -C build "
+        "plugin/libnccl-net-horing.so` builds it");
+  }
   if (findings.net() != nullptr && findings.net()->ours()) {
     report.probed = probe_plugin(findings);
     for (PluginProblem& problem : problems_of_probe(findings, report.probed)) {

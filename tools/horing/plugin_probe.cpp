@@ -55,6 +55,17 @@ void hear(nccl_abi::LogLevel level,
   }
 }
 
+size_t line_count() {
+  const std::lock_guard lock(heard().mutex);
+  return heard().lines.size();
+}
+
+// "" where there is none.
+std::string last_line_since(size_t count) {
+  const std::lock_guard lock(heard().mutex);
+  return heard().lines.size() > count ? heard().lines.back() : "";
+}
+
 constexpr uint64_t kCommunicator = 1;
 
 // Networks, then CollNets, by what their versions take.
@@ -195,11 +206,13 @@ ProbedPlugin probe_plugin(const Findings& findings) {
   probed.started = net.started;
   probed.devices = net.list;
   if (net.started && findings.coll_net.ours()) {
+    const size_t said_before = line_count();
     for (const ProbedDevice& device : probe_coll_net(findings.coll_net).list) {
       for (ProbedDevice& same : probed.devices) {
         same.coll_net = same.coll_net || same.name == device.name;
       }
     }
+    probed.coll_net_said = last_line_since(said_before);
   }
   probed.has_tuner = findings.tuner.ours() && probe_tuner(findings.tuner);
   const std::lock_guard lock(heard().mutex);

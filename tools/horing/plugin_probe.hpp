@@ -22,6 +22,7 @@ struct ProbedPlugin {
   bool has_tuner = false;
   std::vector<ProbedDevice> devices;
   std::vector<std::string> log;       // what it told NCCL, but for warnings
+  std::string coll_net_said;          // the last line of it that came from starting CollNet
   std::vector<std::string> warnings;  // of those that it told, the ones that say what is wrong
 };
 

@@ -2,13 +2,19 @@
 
 #include <strings.h>
 
+#include <algorithm>
 #include <cstdlib>
+
+#include "horing/nccl_filter.hpp"
 
 namespace ho {
 namespace {
 
 using nccl_abi::PluginKind;
 using nccl_abi::Release;
+
+constexpr int kFirstNetVersion = 8;
+constexpr int64_t kUsualNodeThreshold = 2;
 
 std::string version_text(const nccl_abi::Version& version) {
   return std::to_string(version.major) + "." + std::to_string(version.minor) + "." +
@@ -36,18 +42,40 @@ std::string setting_text(const NcclVariables& variables, const std::string& name
   return value ? name + "=" + *value : name + " is not set";
 }
 
+// The one of ours that was found already; else own_file, else what stands for it.
+std::string file_to_name(const Findings& findings, const std::string& own_file) {
+  std::vector<const FoundPlugin*> found{&findings.env, &findings.tuner};
+  for (const FoundPlugin& net : findings.nets) {
+    found.push_back(&net);
+  }
+  for (const FoundPlugin* const plugin : found) {
+    if (plugin->in_our_library && plugin->file->path.find('/') != std::string::npos) {
+      return plugin->file->path;
+    }
+  }
+  return own_file.empty() ? "/PATH/TO/libnccl-net-horing.so" : own_file;
+}
+
 class Problems {
  public:
   Problems(const Findings& findings, const std::string& own_file)
       : findings_(findings),
         release_(*findings.release),
         variables_(findings.variables),
-        file_(own_file.empty() ? "/PATH/TO/libnccl-net-horing.so" : own_file) {}
+        file_(file_to_name(findings, own_file)) {}
 
   std::vector<PluginProblem> all() && {
+    if (release_.net.front() < kFirstNetVersion) {
+      add("NCCL " + release_text(release_) + " looks up network " + list_text(release_.net) +
+              ", and the plugin has v" + std::to_string(kFirstNetVersion) +
+              " and newer: this release is not supported",
+          "use NCCL 2.20 or newer");
+      return std::move(found_);
+    }
     check_env();
     check_net();
     check_coll_net();
+    check_algorithms();
     if (findings_.net() != nullptr && findings_.net()->ours()) {
       check_kept();
     }
@@ -110,6 +138,7 @@ class Problems {
     if (findings_.nets.empty()) {
       add(setting_text(variables_, "NCCL_NET_PLUGIN") + ": NCCL loads no network plugin",
           name_the_net());
+      check_net_name();
       return;
     }
     const FoundPlugin* const net = findings_.net();
@@ -128,6 +157,21 @@ class Problems {
     for (const FoundPlugin& one : findings_.nets) {
       check_unusable(one);
     }
+    const bool named_in_one = std::any_of(findings_.nets.begin(),
+                                          findings_.nets.end(),
+                                          [](const FoundPlugin& one) { return one.usable(); });
+    if (!named_in_one) {
+      check_net_name();
+    }
+  }
+
+  // Once the plugin is found the next trap would be this one.
+  void check_net_name() {
+    const auto wanted = variables_("NCCL_NET");
+    if (wanted && strcasecmp(wanted->c_str(), kOurPluginName) != 0) {
+      add("NCCL_NET=" + *wanted + ": NCCL would pass over the plugin if it found it",
+          std::string("unset NCCL_NET, or set NCCL_NET=") + kOurPluginName);
+    }
   }
 
   void check_unusable(const FoundPlugin& net) {
@@ -145,7 +189,7 @@ class Problems {
     } else {
       add("NCCL " + release_text(release_) + " looks up network " + list_text(release_.net) +
               ", and " + net.file->path + " has none of these",
-          "use NCCL 2.20 or newer with this plugin, or another build of it");
+          name_the_net());
     }
   }
 
@@ -154,6 +198,16 @@ class Problems {
     if (!enabled || std::strtoll(enabled->c_str(), nullptr, 0) != 1) {
       add(setting_text(variables_, "NCCL_COLLNET_ENABLE") + ": NCCL does not use CollNet",
           "set NCCL_COLLNET_ENABLE=1");
+    }
+  }
+
+  void check_algorithms() {
+    const NcclFilter filter = nccl_filter(release_, variables_);
+    if (filter.with_coll_net.empty()) {
+      add(filter.text + ": NCCL takes CollNet for no collective",
+          "unset " + filter.names +
+              ", or leave collnetdirect, collnetchain or nvls in NCCL_ALGO and simple in "
+              "NCCL_PROTO");
     }
   }
 
@@ -226,6 +280,21 @@ std::vector<std::string> plugin_remarks(const Findings& findings) {
     remarks.push_back("NCCL's settings come from the env plugin " + findings.env.name + " of " +
                       findings.env.file->path +
                       ", which is not asked here: what it sets is not seen");
+  }
+  const NcclFilter filter = nccl_filter(*findings.release, findings.variables);
+  if (!filter.names.empty()) {
+    remarks.push_back(
+        filter.text + ": CollNet is left for " +
+        (filter.with_coll_net.empty() ? "no collective" : filter.with_coll_net) +
+        "; and the tuner no longer allows COLLNET_DIRECT where NCCL rules it out for want of an "
+        "NVSwitch");
+  }
+  const auto threshold = findings.variables("NCCL_COLLNET_NODE_THRESHOLD");
+  const int64_t least_nodes =
+      threshold ? std::strtoll(threshold->c_str(), nullptr, 0) : kUsualNodeThreshold;
+  if (least_nodes > kUsualNodeThreshold) {
+    remarks.push_back("NCCL_COLLNET_NODE_THRESHOLD=" + *threshold +
+                      ": communicators of fewer nodes go without CollNet");
   }
   return remarks;
 }

@@ -13,7 +13,7 @@ struct PluginProblem {
   std::string todo;
 };
 
-// own_file: our library, for what to set; "" where it is not known.
+// own_file: our library, for what to set where none of ours was found; "" where it is not known.
 [[nodiscard]] std::vector<PluginProblem> plugin_problems(const Findings& findings,
                                                          const std::string& own_file);
 // What is worth knowing and needs nothing to be done.

@@ -87,7 +87,7 @@ std::vector<PluginProblem> problems_of_probe(const Findings& findings, const Pro
                         "see its log: NCCL_DEBUG=INFO, or HORING_LOG_LEVEL=debug here"});
   } else if (!any_coll_net) {
     problems.push_back({"CollNet of " + file + " offers no devices" +
-                            (probed.log.empty() ? "" : ": " + probed.log.back()),
+                            (probed.coll_net_said.empty() ? "" : ": " + probed.coll_net_said),
                         "set HORING_COLLNET_HOST=1 if CollNet is worth more than what it says"});
   }
   return problems;

@@ -3,13 +3,13 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 #include "abi/env_v1.hpp"
 #include "abi/env_v2.hpp"
+#include "base/text_file.hpp"
 
 namespace ho {
 namespace {
@@ -23,9 +23,21 @@ std::optional<std::string> environment_value(const std::string& name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-std::string contents(const std::string& path) {
-  std::ifstream stream(path);
-  return {std::istreambuf_iterator<char>(stream), {}};
+using Settings = std::map<std::string, std::string>;
+
+// What other files have said before stays.
+void read_settings(const std::string& path, Settings& values, std::vector<std::string>& unread) {
+  constexpr size_t kMostBytes = size_t{1} << 20U;
+  const auto text = read_text_file(path, kMostBytes);
+  if (text.ok()) {
+    values.merge(parse_nccl_conf(*text));
+  } else {
+    unread.push_back(path + ": " + text.status().message());
+  }
+}
+
+bool exists(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0;
 }
 
 // Every version's table begins with its name.
@@ -147,18 +159,27 @@ std::map<std::string, std::string> parse_nccl_conf(std::string_view text) {
   return values;
 }
 
-NcclVariables nccl_variables() {
+NcclEnvironment nccl_environment() {
   const std::string named = environment_value("NCCL_CONF_FILE").value_or("");
-  const std::string home = environment_value("HOME").value_or("");
-  auto values = parse_nccl_conf(contents(named.empty() ? home + "/.nccl.conf" : named));
-  values.merge(parse_nccl_conf(contents("/etc/nccl.conf")));
-  return [values](const std::string& name) -> std::optional<std::string> {
+  const std::string own = environment_value("HOME").value_or("") + "/.nccl.conf";
+  NcclEnvironment environment;
+  Settings values;
+  if (!named.empty()) {
+    read_settings(named, values, environment.unread_files);
+  } else if (exists(own)) {
+    read_settings(own, values, environment.unread_files);
+  }
+  if (const char* const of_host = "/etc/nccl.conf"; exists(of_host)) {
+    read_settings(of_host, values, environment.unread_files);
+  }
+  environment.variables = [values](const std::string& name) -> std::optional<std::string> {
     if (auto set = environment_value(name)) {
       return set;
     }
     const auto found = values.find(name);
     return found == values.end() ? std::nullopt : std::optional<std::string>(found->second);
   };
+  return environment;
 }
 
 OpenPlugin system_loader() {

@@ -20,8 +20,13 @@ inline constexpr const char* kOurPluginName = "HO-Ring";
 
 // A variable as NCCL reads it; nothing where it is not set.
 using NcclVariables = std::function<std::optional<std::string>(const std::string& name)>;
-// The process's environment, then NCCL's files: NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf.
-[[nodiscard]] NcclVariables nccl_variables();
+struct NcclEnvironment {
+  NcclVariables variables;
+  std::vector<std::string> unread_files;  // of settings: "FILE: why"
+};
+// The process's environment, then NCCL's files: NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf. A
+// file that is not there is unread only where NCCL_CONF_FILE names it.
+[[nodiscard]] NcclEnvironment nccl_environment();
 // NAME=VALUE a line, as NCCL reads such a file: no blanks are cut, # at the start is a comment.
 [[nodiscard]] std::map<std::string, std::string> parse_nccl_conf(std::string_view text);
 

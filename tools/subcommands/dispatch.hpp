@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <span>
 #include <string_view>
 
@@ -50,7 +51,12 @@ inline int run_command_of(const Program& program, int argc, const char* const* a
         return candidate.name == name;
       });
   if (command != program.commands.end()) {
-    return command->run(argc - 1, argv + 1);
+    try {
+      return command->run(argc - 1, argv + 1);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s %s: %s\n", program.name, command->name, error.what());
+      return 1;
+    }
   }
   if (!name.empty()) {
     std::fprintf(stderr, "%s: unknown command '%s'\n", program.name, argv[1]);

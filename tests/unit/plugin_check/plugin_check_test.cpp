@@ -186,6 +186,97 @@ TEST_CASE("NCCL_NET names another network") {
   CHECK(machine.problems("2.27.5").empty());
 }
 
+TEST_CASE("NCCL_NET names another network, and the plugin is not found either") {
+  Machine machine;
+  machine.variables = {{"NCCL_NET", "IB"}};
+  const auto problems = machine.problems("2.28.9");
+  REQUIRE(problems.size() == 4);
+  CHECK(has(problems[1].what, "NCCL_NET=IB: NCCL would pass over the plugin"));
+  machine.variables["NCCL_NET"] = "ho-ring";
+  CHECK(machine.problems("2.28.9").size() == 3);
+  machine.variables = {{"NCCL_NET", "IB"}, {"NCCL_NET_PLUGIN", "none"}};
+  CHECK(has(machine.problems("2.28.9")[1].what, "NCCL_NET=IB: NCCL would"));
+}
+
+TEST_CASE("NCCL_ALGO and NCCL_PROTO: a problem where they leave nothing of CollNet, else a note") {
+  struct Setting {
+    std::string algorithms;
+    std::string protocols;
+    std::string left;  // "": a problem
+    const char* release = "2.28.9";
+  };
+  const std::string all = "all_reduce, all_gather, reduce_scatter";
+  for (const Setting& one : std::vector<Setting>{
+           {"Ring", "", ""},
+           {"ring,tree,PAT,NVLSTree", "", ""},
+           {"^CollNetDirect,CollNetChain,NVLS", "", ""},
+           {"", "LL", ""},
+           {"", "LL,LL128", ""},
+           {"", "^Simple", ""},
+           {"^nvls,collnetdirect", "", "all_reduce"},
+           {"collnetchain", "", "all_reduce"},
+           {"ring,nvls", "LL,Simple", all},
+           {"^ring", "^LL", all},
+           {"allreduce:tree,ring", "", "all_gather, reduce_scatter"},
+           {"allreduce:tree;allgather:ring;reducescatter:^nvls,collnetdirect", "", ""},
+           {"ring;allreduce:^ring", "", "all_reduce"},
+           {"ring;allreduce:^ring", "allreduce:LL", ""},
+           {"broadcast:ring", "", all},
+           {"allreduce:collnetdirect", "", "", "2.23.4"},
+       }) {
+    Machine machine = named();
+    if (!one.algorithms.empty()) {
+      machine.variables["NCCL_ALGO"] = one.algorithms;
+    }
+    if (!one.protocols.empty()) {
+      machine.variables["NCCL_PROTO"] = one.protocols;
+    }
+    CAPTURE(one.algorithms, one.protocols, one.release);
+    const auto notes = plugin_remarks(machine.find(one.release));
+    REQUIRE(notes.size() == 1);
+    CHECK(has(notes[0], "CollNet is left for " + (one.left.empty() ? "no collective" : one.left)));
+    CHECK(has(notes[0], "the tuner no longer allows COLLNET_DIRECT"));
+    if (one.left.empty()) {
+      CHECK(has(problem(machine, one.release).what, "NCCL takes CollNet for no collective"));
+    } else {
+      CHECK(machine.problems(one.release).empty());
+    }
+  }
+}
+
+TEST_CASE("a node threshold above NCCL's own is worth a note") {
+  Machine machine = named();
+  machine.variables["NCCL_COLLNET_NODE_THRESHOLD"] = "99";
+  CHECK(machine.problems("2.28.9").empty());
+  const auto notes = plugin_remarks(machine.find("2.28.9"));
+  REQUIRE(notes.size() == 1);
+  CHECK(has(notes[0], "NCCL_COLLNET_NODE_THRESHOLD=99"));
+  machine.variables["NCCL_COLLNET_NODE_THRESHOLD"] = "2";
+  CHECK(plugin_remarks(machine.find("2.28.9")).empty());
+}
+
+TEST_CASE("what to set is the file that is loaded already, wherever it was named") {
+  Machine machine;
+  machine.variables = {{"NCCL_ENV_PLUGIN", kOurs}};
+  for (const PluginProblem& one : plugin_problems(machine.find("2.27.5"), "")) {
+    CHECK(has(one.todo, one.todo.find(".so") == std::string::npos ? "" : "/PATH/TO/"));
+  }
+  machine.variables["NCCL_NET_PLUGIN"] = "none";
+  machine.variables["NCCL_TUNER_PLUGIN"] = "none";
+  const auto problems = plugin_problems(machine.find("2.28.9"), "");
+  REQUIRE(problems.size() == 2);
+  CHECK(problems[0].todo == std::string("set NCCL_NET_PLUGIN=") + kOurs);
+  CHECK(problems[1].todo == std::string("set NCCL_TUNER_PLUGIN=") + kOurs);
+}
+
+TEST_CASE("NCCL 2.19 is not supported, whatever is set") {
+  for (const Machine& machine : {Machine(), named()}) {
+    const PluginProblem only = problem(machine, "2.19.3");
+    CHECK(has(only.what, "this release is not supported"));
+    CHECK(only.todo == "use NCCL 2.20 or newer");
+  }
+}
+
 TEST_CASE("lists: the first plugin that can be is the process's only one") {
   Machine machine = named();
   machine.files["libother.so"] = {"other", {"ncclNetPlugin_v11"}};
@@ -263,7 +354,11 @@ TEST_CASE("what starting the plugin shows") {
   CHECK(has(problems_of_probe(findings, probed)[0].what, "has no devices"));
   probed.started = true;
   probed.devices = {{"eth0", "", 1000, false}};
-  CHECK(has(problems_of_probe(findings, probed)[0].what, "CollNet of /opt/lib"));
+  probed.coll_net_said = "CollNet offers no devices: a reason";
+  probed.log = {probed.coll_net_said, "loaded by NCCL as tuner v5"};
+  const auto withheld = problems_of_probe(findings, probed);
+  CHECK(has(withheld[0].what, "CollNet of /opt/lib"));
+  CHECK(has(withheld[0].what, ": CollNet offers no devices: a reason"));
   probed.devices[0].coll_net = true;
   CHECK(problems_of_probe(findings, probed).empty());
 }

@@ -1,0 +1,22 @@
+// What NCCL_ALGO and NCCL_PROTO leave of CollNet.
+#pragma once
+
+#include <string>
+
+#include "horing/plugin_search.hpp"
+
+namespace ho {
+
+struct NcclFilter {
+  std::string names;  // of the variables that are set: "NCCL_ALGO and NCCL_PROTO"; "" for neither
+  std::string text;   // with their values
+  // The collectives for which an algorithm through CollNet is left with the protocol that it needs:
+  // "all_reduce, all_gather".
+  std::string with_coll_net;
+};
+// Lists of names, ^ before one that says what to leave out; since 2.24 also one list per function,
+// "allreduce:tree,ring;allgather:^nvls". NCCL minds no case.
+[[nodiscard]] NcclFilter nccl_filter(const nccl_abi::Release& release,
+                                     const NcclVariables& variables);
+
+}  // namespace ho

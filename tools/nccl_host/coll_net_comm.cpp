@@ -138,7 +138,15 @@ bool CollNetComm::reduces(DType dtype, ReduceOp op) const {
 
 // Twice per channel the same region, as NCCL does.
 void CollNetComm::register_region() {
-  region_.assign(CollPlan::region_bytes(options_.settings), kPoison);
+  const size_t bytes = CollPlan::region_bytes(options_.settings);
+  try {
+    region_.assign(bytes, kPoison);
+  } catch (const std::exception&) {
+    throw HostError("no memory for CollNet's buffers: " + std::to_string(bytes) + " bytes for " +
+                    std::to_string(options_.settings.channels) + " channels with slots of " +
+                    std::to_string(options_.settings.slot_bytes) +
+                    " bytes; use fewer channels or smaller slots");
+  }
   rail_.region = region_.data();
   service_.run([&] {
     for (uint32_t channel = 0; channel < options_.settings.channels; ++channel) {

@@ -20,6 +20,8 @@
 #include "perf/link_limit.hpp"
 #include "perf/measure.hpp"
 #include "plugin_perf/options.hpp"
+#include "subcommands/option_error.hpp"
+#include "subcommands/own_plugin.hpp"
 
 namespace ho::plugin_perf {
 namespace {
@@ -273,22 +275,51 @@ class Bench {
   std::optional<RingComm> ring_;
 };
 
-// Where neither --plugin nor the environment says, the library that was built with this program.
+// Where neither --plugin nor the environment says, the library that was built or installed with
+// this program.
 void choose_plugin(const Options& options) {
   std::string plugin = options.plugin;
   if (plugin.empty() && std::getenv("NCCL_NET_PLUGIN") == nullptr) {
-    const auto here = std::filesystem::canonical("/proc/self/exe").parent_path();
-    plugin = here.parent_path() / "plugin" / "libnccl-net-horing.so";
+    plugin = own_plugin(HORING_LIBDIR);
+    if (plugin.empty()) {
+      throw HostError(
+          "there is no libnccl-net-horing.so beside this program, built or installed; name it "
+          "with --plugin");
+    }
   }
   if (!plugin.empty()) {
     ::setenv("NCCL_NET_PLUGIN", plugin.c_str(), 1);
   }
 }
 
+// Nothing is measured that is larger than what was asked for.
+std::string too_small(const Options& options, const JobShape& shape) {
+  for (const Collective kind : options.collectives) {
+    for (const perf::SizeRun& run : options.sizes) {
+      const Work work =
+          nccl_host::work_of_bytes(kind, options.dtype, options.op, run.size_bytes, shape.world());
+      if (work.total_bytes(shape.world()) > run.size_bytes) {
+        return "--sizes: " + std::to_string(run.size_bytes) + " bytes of " +
+               std::string(perf::to_string(kind)) + " are less than one " +
+               std::string(to_string(options.dtype)) + " for each of the " +
+               std::to_string(shape.world()) + " ranks; " +
+               std::to_string(work.total_bytes(shape.world())) + " is the least";
+      }
+    }
+  }
+  return "";
+}
+
 int run(const Options& options) {
   choose_plugin(options);
   Meeting met = meet(options);
   const JobShape shape = met.memory.layout().shape;
+  if (const std::string why = too_small(options, shape); !why.empty()) {
+    if (met.rank == 0) {
+      std::fprintf(stderr, "plugin_perf: %s\n", why.c_str());
+    }
+    return fail_after_first_rank(kUsageError);
+  }
   Bench bench(options, met);
   if (met.rank == 0) {
     print_header(options, shape, met.limit);

@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdlib>
-#include <iostream>
+
+#include "subcommands/option_error.hpp"
 
 namespace ho::plugin_perf {
 namespace {
@@ -46,6 +46,14 @@ void understand(const Text& text, Options& options) {
   if (!dtype || !op || *op == ReduceOp::kAvg || !reduction_supported(*dtype, *op)) {
     throw CLI::ValidationError("-d, -o",
                                text.op + " of " + text.dtype + " is not what CollNet reduces");
+  }
+  const auto smallest = std::min_element(
+      sizes->begin(), sizes->end(), [](const perf::SizeRun& a, const perf::SizeRun& b) {
+        return a.size_bytes < b.size_bytes;
+      });
+  if (smallest->size_bytes < ho::size_bytes(*dtype)) {
+    throw CLI::ValidationError(
+        "--sizes", std::to_string(smallest->size_bytes) + " bytes are less than one " + text.dtype);
   }
   options.sizes = *sizes;
   options.dtype = *dtype;
@@ -107,14 +115,11 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
       "the plugin's network, in turns, in nccl-tests' columns. Start it with horing run:\n"
       "  horing run -n 4x4 --rails 4 --rail-rate 200mbit -- plugin_perf");
   describe(app, text, parsed.options);
-  const char* const rank = std::getenv("RANK");
-  const bool talks = rank == nullptr || std::string_view(rank) == "0";
   try {
     app.parse(argc, argv);
     understand(text, parsed.options);
   } catch (const CLI::ParseError& error) {
-    std::ostream nowhere(nullptr);
-    parsed.exit_status = talks ? app.exit(error) : app.exit(error, nowhere, nowhere);
+    parsed.exit_status = exit_after(app, error);
   }
   return parsed;
 }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 
 #include "base/env.hpp"
 #include "core/tuner/cost_table.hpp"
@@ -24,6 +25,7 @@ struct Texts {
   std::string min = "8";
   std::string max = "1G";
   std::string buffer = "4M";
+  uint32_t intra_gbps = 2400;
 };
 
 void declare_topology(CLI::App& app, TuneOptions& options) {
@@ -43,7 +45,7 @@ void declare_topology(CLI::App& app, TuneOptions& options) {
   app.add_flag("--nvls", options.nvls, "and NVLS (implies --nvswitch)");
 }
 
-void declare_rates(CLI::App& app, TuneOptions& options) {
+void declare_rates(CLI::App& app, TuneOptions& options, Texts& texts) {
   app.add_option("--rail-mbps",
                  options.rail_mbps,
                  "Mbit/s that one NIC carries of our rings, per direction")
@@ -54,7 +56,7 @@ void declare_rates(CLI::App& app, TuneOptions& options) {
                  "Mbit/s that one NIC carries of NCCL's own sends (default: as --rail-mbps)")
       ->check(CLI::Range(1U, kMostMbps));
   app.add_option("--intra-gbps",
-                 options.intra_gbps,
+                 texts.intra_gbps,
                  "Gbit/s of one GPU to the others of its node, per direction; 0: no limit")
       ->check(CLI::Range(0U, 100'000U))
       ->capture_default_str();
@@ -79,6 +81,52 @@ void declare_nccl(CLI::App& app, TuneOptions& options, Texts& texts) {
   app.add_flag("--json", options.json, "print JSON");
 }
 
+// What the variable says where the option is not given.
+Status stand_in(const CLI::App& app,
+                const char* option,
+                const env::Variable& variable,
+                TuneOptions& options,
+                const std::function<void(uint32_t)>& take) {
+  const std::string set = env::text_if_set(variable).value_or("");
+  if (app.count(option) > 0 || set.empty()) {
+    return {};
+  }
+  HORING_ASSIGN(const uint64_t number, env::number(variable));
+  take(static_cast<uint32_t>(number));
+  options.from_environment.push_back(std::string(variable.name) + "=" + set);
+  return {};
+}
+
+Status take_environment(const CLI::App& app, TuneOptions& options) {
+  HORING_TRY(stand_in(
+      app, "--nics", env::kTunerNics, options, [&](uint32_t number) { options.nics = number; }));
+  // As in the tuner, rings are as fast as the NIC where nothing else is said.
+  const bool rail_given = app.count("--rail-mbps") > 0;
+  HORING_TRY(stand_in(app, "--nic-mbps", env::kTunerNicMbps, options, [&](uint32_t number) {
+    options.nic_mbps = number;
+    options.rail_mbps = rail_given ? options.rail_mbps : number;
+  }));
+  HORING_TRY(stand_in(app, "--rail-mbps", env::kTunerRailMbps, options, [&](uint32_t number) {
+    options.rail_mbps = number;
+  }));
+  HORING_TRY(stand_in(app, "--intra-gbps", env::kTunerIntraMbps, options, [&](uint32_t number) {
+    options.intra_mbps = number;
+  }));
+  HORING_TRY(stand_in(app, "--hop-us", env::kTunerHopUs, options, [&](uint32_t number) {
+    options.hop_us = number;
+  }));
+  if (app.count("--file") > 0) {
+    return options.file.empty()
+               ? Status(StatusCode::kInvalidArgument, "--file '': takes the path of a file")
+               : Status();
+  }
+  options.file = env::text(env::kTuningFile);
+  if (!options.file.empty()) {
+    options.from_environment.push_back(std::string(env::kTuningFile.name) + "=" + options.file);
+  }
+  return {};
+}
+
 Status take_size(const char* name, const std::string& text, uint64_t& bytes) {
   const auto parsed = plugin::parse_bytes(text);
   if (!parsed) {
@@ -90,7 +138,9 @@ Status take_size(const char* name, const std::string& text, uint64_t& bytes) {
   return {};
 }
 
-Status finish(const Texts& texts, TuneOptions& options) {
+Status finish(const CLI::App& app, const Texts& texts, TuneOptions& options) {
+  options.intra_mbps = texts.intra_gbps * 1000;
+  HORING_TRY(take_environment(app, options));
   HORING_TRY(take_size("--min", texts.min, options.min_bytes));
   HORING_TRY(take_size("--max", texts.max, options.max_bytes));
   HORING_TRY(take_size("--buffsize", texts.buffer, options.buffer_bytes));
@@ -118,17 +168,18 @@ Parsed<TuneOptions> parse_tune_options(int argc, const char* const* argv) {
   Texts texts;
   CLI::App app(
       "Prints what the NCCL tuner chooses for each collective and size on such nodes, and the "
-      "modelled times. Sizes are NCCL's: of all ranks together, for all-reduce the buffer.",
+      "modelled times. Sizes are NCCL's: of all ranks together, for all-reduce the buffer. What is "
+      "not given comes from HORING_TUNING_FILE and HORING_TUNER_*, as in the tuner itself.",
       "horing tune");
   declare_topology(app, options);
-  declare_rates(app, options);
+  declare_rates(app, options, texts);
   declare_nccl(app, options, texts);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return {options, app.exit(error) == 0 ? 0 : kUsageError};
   }
-  if (const Status status = finish(texts, options); !status.ok()) {
+  if (const Status status = finish(app, texts, options); !status.ok()) {
     std::fprintf(stderr, "horing tune: %s\n", status.message().c_str());
     return {options, kUsageError};
   }
@@ -147,7 +198,7 @@ plugin::AgreedInputs inputs_of(const TuneOptions& options) {
   inputs.buffer_bytes = static_cast<uint32_t>(options.buffer_bytes);
   inputs.rail_mbps = options.rail_mbps;
   inputs.nic_mbps = options.nic_mbps.value_or(options.rail_mbps);
-  inputs.intra_mbps = options.intra_gbps * 1000;
+  inputs.intra_mbps = options.intra_mbps;
   inputs.hop_ns = options.hop_us * 1000;
   inputs.collnet_connected = 1;
   inputs.sets_chunk_size = options.chunk_sizes ? 1 : 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.hpp"
 #include "core/tuner/choice.hpp"
@@ -12,7 +13,8 @@
 
 namespace ho {
 
-// As on the command line, or its defaults.
+// As on the command line, else in the variables that the tuner itself reads (HORING_TUNING_FILE,
+// HORING_TUNER_*), else the defaults.
 struct TuneOptions {
   uint32_t nodes = 4;
   uint32_t ranks_per_node = 4;
@@ -20,7 +22,7 @@ struct TuneOptions {
   std::optional<uint32_t> heads;     // per node; nothing: one per NIC, at most one per rank
   uint32_t rail_mbps = 100'000;      // of one NIC
   std::optional<uint32_t> nic_mbps;  // nothing: rail_mbps
-  uint32_t intra_gbps = 2400;        // Gbit/s of one GPU; 0: no limit
+  uint32_t intra_mbps = 2'400'000;   // of one GPU; 0: no limit
   uint32_t hop_us = 20;
   uint32_t channels = 0;                              // 0: as the tuner assumes
   uint64_t buffer_bytes = plugin::kUsualBufferBytes;  // NCCL_BUFFSIZE
@@ -30,6 +32,8 @@ struct TuneOptions {
   uint64_t min_bytes = 8;
   uint64_t max_bytes = uint64_t{1} << 30U;
   std::string file;  // "": none
+  // The variables that stood in for options that were not given: "HORING_TUNER_NICS=4".
+  std::vector<std::string> from_environment;
   bool json = false;
 };
 

@@ -63,17 +63,54 @@ std::string why(const plugin::AgreedInputs& inputs,
   return text;
 }
 
-uint64_t middle(uint64_t first, uint64_t last) {
-  const double product = static_cast<double>(first) * static_cast<double>(last);
-  return std::clamp(static_cast<uint64_t>(std::sqrt(product)), first, last);
+// Of a choice that NCCL does not allow on such nodes.
+std::string why_impossible(const TuneOptions& options, TunedCollective collective, Choice choice) {
+  if (!plugin::can_be(collective, choice)) {
+    return "NCCL has no such algorithm for " + std::string(to_string(collective));
+  }
+  if (options.nodes < 2) {
+    return "one node";
+  }
+  switch (choice) {
+    case Choice::kCollNetDirect:
+      return "NCCL rules it out without an NVSwitch, and the tuner allows it again with one rank "
+             "per node only; see --nvswitch";
+    case Choice::kNvls:
+    case Choice::kNvlsTree:
+      return "the nodes have no NVLS; see --nvls";
+    case Choice::kPat:
+      return "NCCL has it with one rank per node only";
+    default:
+      return "NCCL does not allow it";
+  }
 }
 
 struct Asked {
   const TuneOptions& options;
   const plugin::Tuner& tuner;
+  const plugin::TuningFile& file;
   TunedCollective collective;
   Choices allowed;
 };
+
+std::string rule_text(const Asked& asked, uint32_t line) {
+  const auto& rules = asked.file.rules();
+  const auto rule =
+      std::find_if(rules.begin(), rules.end(), [line](const plugin::TuningRule& each) {
+        return each.line == line;
+      });
+  const std::string where = asked.options.file + ":" + std::to_string(line);
+  if (rule == rules.end() || rule->choice == Choice::kDefault || asked.allowed.has(rule->choice)) {
+    return where;
+  }
+  return where + " asks for " + name(rule->choice) + ", which is not possible here (" +
+         why_impossible(asked.options, asked.collective, rule->choice) + ")";
+}
+
+uint64_t middle(uint64_t first, uint64_t last) {
+  const double product = static_cast<double>(first) * static_cast<double>(last);
+  return std::clamp(static_cast<uint64_t>(std::sqrt(product)), first, last);
+}
 
 TuneRow row_of(const Asked& asked, const plugin::ChoiceRange& range, uint64_t end) {
   TuneRow row;
@@ -89,7 +126,7 @@ TuneRow row_of(const Asked& asked, const plugin::ChoiceRange& range, uint64_t en
       row.costs.ns[static_cast<size_t>(choice)] = std::numeric_limits<double>::infinity();
     }
   }
-  row.why = range.line != 0 ? asked.options.file + ":" + std::to_string(range.line)
+  row.why = range.line != 0 ? rule_text(asked, range.line)
                             : why(inputs, question, row.costs, decide(row.costs, asked.allowed));
   return row;
 }
@@ -202,9 +239,10 @@ Result<TuneReport> tune_report(const TuneOptions& options, const plugin::TuningF
   HORING_ASSIGN(const plugin::Tuner tuner, plugin::Tuner::make(inputs_of(options), file));
   TuneReport report;
   report.inputs = tuner.inputs();
+  report.from_environment = options.from_environment;
   for (const TunedCollective collective : plugin::kTunedCollectives) {
     report.rows[static_cast<size_t>(collective)] =
-        rows_of({options, tuner, collective, allowed_by(options, collective)});
+        rows_of({options, tuner, file, collective, allowed_by(options, collective)});
   }
   return report;
 }
@@ -226,6 +264,9 @@ std::string size_text(uint64_t bytes) {
 
 std::string to_text(const TuneReport& report) {
   std::string text = inputs_text(report.inputs);
+  for (const std::string& variable : report.from_environment) {
+    text += "from the environment: " + variable + "\n";
+  }
   for (const TunedCollective collective : plugin::kTunedCollectives) {
     text += "\n" + std::string(to_string(collective)) + "\n" +
             rows_text(report.rows[static_cast<size_t>(collective)]);
@@ -246,6 +287,7 @@ std::string to_json(const TuneReport& report) {
                {"channels", inputs.channels()},
                {"buffer_bytes", inputs.buffer_bytes},
                {"sets_chunk_size", inputs.sets_chunk_size == 1}};
+  json["from_environment"] = report.from_environment;
   for (const TunedCollective collective : plugin::kTunedCollectives) {
     Json rows = Json::array();
     for (const TuneRow& row : report.rows[static_cast<size_t>(collective)]) {

@@ -21,6 +21,7 @@ struct TuneRow {
 
 struct TuneReport {
   plugin::AgreedInputs inputs;
+  std::vector<std::string> from_environment;  // of TuneOptions
   std::array<std::vector<TuneRow>, plugin::kTunedCollectiveCount> rows;
 };
 

@@ -23,6 +23,20 @@ std::optional<Value> parse(const std::array<std::string_view, count>& names,
 
 }  // namespace
 
+bool can_be(TunedCollective collective, Choice choice) {
+  const bool reduces_all = collective == TunedCollective::kAllReduce;
+  switch (choice) {
+    case Choice::kTree:
+    case Choice::kCollNetChain:
+    case Choice::kNvlsTree:
+      return reduces_all;
+    case Choice::kPat:
+      return !reduces_all;
+    default:
+      return true;
+  }
+}
+
 std::string_view to_string(TunedCollective collective) {
   return kCollectiveNames[static_cast<size_t>(collective)];
 }

@@ -62,6 +62,9 @@ class Choices {
   uint8_t bits_ = 0;
 };
 
+// Whether any NCCL has that algorithm for that collective; always so for kDefault.
+[[nodiscard]] bool can_be(TunedCollective collective, Choice choice);
+
 // "all_reduce", "collnet_direct": also the words of a tuning file.
 [[nodiscard]] std::string_view to_string(TunedCollective collective);
 [[nodiscard]] std::string_view to_string(Choice choice);

@@ -140,6 +140,10 @@ Result<TuningRule> read_rule(const Line& line) {
                           "nvls_tree or pat");
   }
   rule.choice = *choice;
+  if (rule.collective && !can_be(*rule.collective, rule.choice)) {
+    const std::string why = "NCCL has no such algorithm for " + std::string(fields[0]);
+    return line.bad_field(5, fields[5], why.c_str());
+  }
   return rule;
 }
 

@@ -11,7 +11,8 @@
 // all nodes have so many. choice: default, ring, tree, collnet_direct, collnet_chain, nvls,
 // nvls_tree or pat; default leaves the choice to NCCL, not to the model. Blanks around fields,
 // empty lines and what follows a # count for nothing. The first rule that matches decides; a choice
-// that NCCL does not allow for a call leaves that call to NCCL.
+// that NCCL does not allow for a call leaves that call to NCCL. An algorithm that no NCCL has for
+// the collective that a rule names is an error.
 #pragma once
 
 #include <cstddef>

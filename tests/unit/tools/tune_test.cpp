@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstdlib>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,6 +14,18 @@ namespace {
 
 using plugin::Choice;
 using plugin::TunedCollective;
+
+// Sets a variable for the time of a test.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
 
 Parsed<TuneOptions> parse(std::vector<const char*> words) {
   words.insert(words.begin(), "tune");
@@ -111,6 +124,7 @@ TEST_CASE("tune: a command line that cannot work ends with status 2") {
       {"--buffsize", "1K"},
       {"--buffsize", "2G"},
       {"--unknown"},
+      {"--file", ""},
       {"stray"},
   };
   for (const auto& words : wrong) {
@@ -169,6 +183,72 @@ TEST_CASE("tune: a file's rules are named") {
   CHECK(reduce[1].last_bytes == 2048);
   CHECK(reduce[1].choice == Choice::kTree);
   CHECK(reduce[1].why == "t.csv:2");
+}
+
+TEST_CASE("tune: a rule that cannot be applied says so, and why") {
+  const auto why = [](std::vector<const char*> words, const char* rule, TunedCollective of) {
+    words.insert(words.end(), {"--file", "t.csv"});
+    const TuneReport made = report(words, rule);
+    CHECK(rows(made, of).front().choice == Choice::kDefault);
+    return rows(made, of).front().why;
+  };
+  CHECK(why({}, "all_reduce,*,*,*,*,collnet_direct\n", TunedCollective::kAllReduce) ==
+        "t.csv:1 asks for collnet_direct, which is not possible here (NCCL rules it out without an "
+        "NVSwitch, and the tuner allows it again with one rank per node only; see --nvswitch)");
+  CHECK(why({}, "\nall_gather,*,*,*,*,nvls\n", TunedCollective::kAllGather) ==
+        "t.csv:2 asks for nvls, which is not possible here (the nodes have no NVLS; see --nvls)");
+  CHECK(why({}, "all_gather,*,*,*,*,pat\n", TunedCollective::kAllGather) ==
+        "t.csv:1 asks for pat, which is not possible here (NCCL has it with one rank per node "
+        "only)");
+  CHECK(why({"--nodes", "1"}, "all_reduce,*,*,*,*,tree\n", TunedCollective::kAllReduce) ==
+        "t.csv:1 asks for tree, which is not possible here (one node)");
+  CHECK(why({}, "*,*,*,*,*,tree\n", TunedCollective::kAllGather) ==
+        "t.csv:1 asks for tree, which is not possible here (NCCL has no such algorithm for "
+        "all_gather)");
+  CHECK(why({}, "*,*,*,*,*,default\n", TunedCollective::kAllGather) == "t.csv:1");
+}
+
+TEST_CASE("tune: the tuner's own variables stand in for options that are not given") {
+  const Variable nics("HORING_TUNER_NICS", "2");
+  const Variable nic("HORING_TUNER_NIC_MBPS", "300");
+  const Variable intra("HORING_TUNER_INTRA_MBPS", "1500");
+  const Variable hop("HORING_TUNER_HOP_US", "9");
+  const Variable file("HORING_TUNING_FILE", "own.csv");
+  auto inputs = inputs_of(parse({}).options);
+  CHECK(inputs.nic_count == 2);
+  CHECK(inputs.nic_mbps == 300);
+  CHECK(inputs.rail_mbps == 300);
+  CHECK(inputs.intra_mbps == 1500);
+  CHECK(inputs.hop_ns == 9000);
+  CHECK(parse({}).options.file == "own.csv");
+  CHECK(to_text(report({})).find("from the environment: HORING_TUNER_NICS=2\n") !=
+        std::string::npos);
+  CHECK(to_text(report({})).find("from the environment: HORING_TUNING_FILE=own.csv\n") !=
+        std::string::npos);
+  const auto given = parse({"--nics",
+                            "4",
+                            "--rail-mbps",
+                            "100",
+                            "--intra-gbps",
+                            "3",
+                            "--hop-us",
+                            "7",
+                            "--file",
+                            "t.csv"})
+                         .options;
+  inputs = inputs_of(given);
+  CHECK(inputs.nic_count == 4);
+  CHECK(inputs.rail_mbps == 100);
+  CHECK(inputs.nic_mbps == 300);
+  CHECK(inputs.intra_mbps == 3000);
+  CHECK(inputs.hop_ns == 7000);
+  CHECK(given.file == "t.csv");
+  CHECK(given.from_environment == std::vector<std::string>{"HORING_TUNER_NIC_MBPS=300"});
+  const Variable rail("HORING_TUNER_RAIL_MBPS", "250");
+  CHECK(inputs_of(parse({}).options).rail_mbps == 250);
+  const Variable wrong("HORING_TUNER_NICS", "many");
+  CHECK(parse({}).exit_status == 2);
+  CHECK_FALSE(parse({"--nics", "1"}).exit_status.has_value());
 }
 
 TEST_CASE("tune: sizes are exact") {

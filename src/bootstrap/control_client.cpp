@@ -44,7 +44,9 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(
       new ControlClient(rendezvous, std::move(fd), std::move(local_address)));
   client->coordinator_ = std::move(coordinator);
   if (!client->wake_.valid()) {
-    return system_error("eventfd for the control plane", errno);
+    const Status why = system_error("eventfd for the control plane", errno);
+    client->report({why.code(), GlobalRank(rendezvous.rank), std::nullopt, why.message()});
+    return why;
   }
   HORING_TRY(client->await_welcome(deadline));
   client->thread_ = std::thread([raw = client.get()] { raw->run(); });

@@ -27,8 +27,9 @@ struct Rendezvous {
   uint32_t rank = 0;
   uint32_t world_size = 1;
   std::optional<uint32_t> local_rank;
-  std::string address;  // "tcp://HOST:PORT" or "file:///PATH"; may be empty for a world of 1
-  std::string source;   // "torchrun", "slurm", "openmpi", "pmi", "arguments": for messages
+  std::string address;      // "tcp://HOST:PORT" or "file:///PATH"; may be empty for a world of 1
+  std::string source;       // "torchrun", "slurm", "openmpi", "pmi", "arguments": for messages
+  std::string called = {};  // what messages call this rank; empty: "rank 5"
 };
 
 // What one rank knows about a failure, or about where it is. Sent to the coordinator.

@@ -32,7 +32,7 @@ Status Coordinator::watch(int epoll, int operation, int fd, uint64_t token, bool
 }
 
 std::string Coordinator::name_of(const wire::Introduction& who) {
-  return rank_at_host(who.rank, who.host, who.pid);
+  return rank_at_host(who.rank, who.host, who.pid, who.called);
 }
 
 ControlChannel::Body Coordinator::outcome_body(const Status& status) {
@@ -163,6 +163,10 @@ void Coordinator::handle_message(uint32_t rank, wire::Message message) {
     } else {
       peer_left(rank);
     }
+    return;
+  }
+  if (meeting_ && message.header.type == wire::Type::kReport) {
+    note_gave_up(rank, message);
     return;
   }
   if (desk_ == nullptr || closing_) {

@@ -56,6 +56,7 @@ class Coordinator {
     bool watches_output = false;
     bool farewell_heard = false;  // it reports nothing any more
     std::string key_refused;      // who said to be this rank, and why that was not believed
+    Status gave_up;               // why it cannot take part, though it had come
   };
 
   Coordinator(Setup setup, Fd epoll, Fd wake);
@@ -74,6 +75,7 @@ class Coordinator {
   void note_key_refused(const wire::Introduction& who, const std::string& from, const Status& why);
   [[nodiscard]] bool nobody_left_to_come() const;
   void call_off(const Status& why);
+  void note_gave_up(uint32_t rank, const wire::Message& report);
   [[nodiscard]] Status all_refused_error() const;
   [[nodiscard]] std::string missing_text(std::optional<uint32_t> impatient) const;
   void end_meeting();

@@ -49,6 +49,7 @@ void Coordinator::enter(Fd fd, const wire::Introduction& who) {
   peer.who = who;
   peer.presence = Presence::kHere;
   peer.key_refused.clear();
+  peer.gave_up = Status();
   peer.deadline = Clock::now() + std::chrono::milliseconds(who.timeout_ms);
   ++present_count_;
   if (Status status = watch(epoll_.get(), EPOLL_CTL_ADD, peer.channel->fd(), who.rank, false);
@@ -70,7 +71,16 @@ void Coordinator::end_meeting() {
 }
 
 void Coordinator::finish_meeting() {
-  if (present_count_ < setup_.world_size) {
+  const auto gave_up = std::find_if(
+      peers_.begin(), peers_.end(), [](const Peer& peer) { return !peer.gave_up.ok(); });
+  const auto gone = std::count_if(peers_.begin(), peers_.end(), [](const Peer& peer) {
+    return peer.presence != Presence::kHere && !peer.gave_up.ok();
+  });
+  if (present_count_ + static_cast<uint32_t>(gone) < setup_.world_size) {
+    return;
+  }
+  if (gave_up != peers_.end()) {
+    call_off(gave_up->gave_up);
     return;
   }
   end_meeting();
@@ -103,6 +113,9 @@ std::string Coordinator::missing_text(std::optional<uint32_t> impatient) const {
   for (const std::string& remark : admission_.remarks()) {
     text += "; " + remark;
   }
+  for (const Peer& peer : peers_) {
+    text += peer.gave_up.ok() ? "" : "; " + peer.gave_up.message();
+  }
   return text + "; see the output of the missing ranks, or give more time with " +
          "HORING_CONNECT_TIMEOUT_MS";
 }
@@ -130,6 +143,16 @@ void Coordinator::fail_meeting(Deadline now) {
 void Coordinator::call_off(const Status& why) {
   end_meeting();
   send_to_all(wire::Type::kRefusal, outcome_body(why));
+}
+
+// A rank that has come and cannot take part: all are told once the others are here, lest one that
+// comes later finds nobody who knows why.
+void Coordinator::note_gave_up(uint32_t rank, const wire::Message& report) {
+  Peer& peer = peers_[rank];
+  const auto why = wire::decode_report(report.body);
+  peer.gave_up = why.ok()
+                     ? Status(why->code, why->text + " (reported by " + name_of(peer.who) + ")")
+                     : why.status().with_context(name_of(peer.who));
 }
 
 // Anybody can claim to be a rank, so one such claim means nothing; and whoever was refused has been

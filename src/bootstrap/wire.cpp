@@ -211,6 +211,7 @@ Buffer encode(const Introduction& introduction) {
   writer.number(introduction.pid, 4);
   writer.number(introduction.timeout_ms, 4);
   writer.text(introduction.host, kMaxHostBytes);
+  writer.text(introduction.called, kMaxCalledBytes);
   return writer.take();
 }
 
@@ -222,6 +223,7 @@ Result<Introduction> decode_introduction(View body) {
   introduction.pid = reader.number<uint32_t>();
   introduction.timeout_ms = reader.number<uint32_t>();
   introduction.host = reader.text(kMaxHostBytes);
+  introduction.called = reader.text(kMaxCalledBytes);
   if (introduction.world_size > kMaxWorldSize || introduction.rank >= introduction.world_size) {
     reader.fail("has rank " + std::to_string(introduction.rank) + " of " +
                 std::to_string(introduction.world_size));

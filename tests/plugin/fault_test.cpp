@@ -1,5 +1,6 @@
 // What must not hang: nodes that die, members that never come or differ, and strangers at the door.
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -246,6 +247,52 @@ TEST_CASE("members with other settings refuse, all of them", "[quick]") {
     go_on_without(self, 1);
   });
   require_clean(job, {0, 1, 2, 3});
+}
+
+TEST_CASE("ranks of different releases load different tables and work together") {
+  HostJobOptions options = with_rings(3, 1);
+  options.releases = {"2.27.7", "2.28.9", "2.30.7"};
+  HostJob job(options, [](HostRank& self) {
+    CollNetComm comm(self.library(), self.memory(), 1, small_steps());
+    expect(comm.connect() == CollNetState::kUsed, "CollNet connects");
+    for (const Collective kind : kCollectives) {
+      write_input(work_of(kind, 3000), comm.memory());
+      comm.run(work_of(kind, 3000));
+      expect(count_wrong(work_of(kind, 3000), comm.memory()) == 0, "and is right");
+    }
+    comm.close();
+    go_on_without(self, 1);
+  });
+  require_clean(job, {0, 1, 2});
+}
+
+TEST_CASE("a member that runs out of descriptors tells all why", "[quick]") {
+  HostJob job(with_rings(3, 1), [](HostRank& self) {
+    CollNetOptions options = small_steps();
+    rlimit usual{};
+    ::getrlimit(RLIMIT_NOFILE, &usual);
+    if (self.rank() == 2) {
+      options.before_connect = [usual] {
+        // One more: for the connection to the other members.
+        const Fd next(::dup(0));
+        const rlimit few{static_cast<rlim_t>(next.get()) + 1, usual.rlim_max};
+        ::setrlimit(RLIMIT_NOFILE, &few);
+      };
+    }
+    CollNetComm comm(self.library(), self.memory(), 1, options);
+    expect(comm.connect() == CollNetState::kRefused, "all refuse");
+    ::setrlimit(RLIMIT_NOFILE, &usual);
+    std::string why;
+    for (const std::string& line : PluginLibrary::log_lines()) {
+      why = line.find("CollNet is not used") != std::string::npos ? line : why;
+    }
+    expect(why.find("Too many open files") != std::string::npos, "all know the cause: " + why);
+    expect(self.rank() == 2 || why.find("rail member 2 (") != std::string::npos,
+           "and whose it is: " + why);
+    comm.close();
+    go_on_without(self, 1);
+  });
+  require_clean(job, {0, 1, 2});
 }
 
 TEST_CASE("members with other keys refuse, all of them") {

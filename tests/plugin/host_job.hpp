@@ -16,7 +16,8 @@ namespace ho::plugin_host_test {
 struct HostJobOptions {
   nccl_host::JobShape shape{2, 2};
   std::string release = "2.30.7";
-  uint32_t rails = 0;  // devices of a node; 0: one per local rank
+  std::vector<std::string> releases = {};  // by rank, where they differ
+  uint32_t rails = 0;                      // devices of a node; 0: one per local rank
   uint32_t communicators = 1;
   size_t buffer_bytes = size_t{1} << 20;
   size_t link_bytes = 0;
@@ -31,7 +32,11 @@ struct HostJobOptions {
 class HostRank {
  public:
   HostRank(const HostJobOptions& options, nccl_host::JobMemory& memory, uint32_t rank, int pipe)
-      : options_(options), memory_(memory), rank_(rank), pipe_(pipe), library_(options.release) {}
+      : options_(options),
+        memory_(memory),
+        rank_(rank),
+        pipe_(pipe),
+        library_(options.releases.empty() ? options.release : options.releases.at(rank)) {}
   HostRank(const HostRank&) = delete;
   HostRank& operator=(const HostRank&) = delete;
   ~HostRank() = default;

@@ -1,6 +1,7 @@
 #include "core/rail/meeting.hpp"
 
 #include <spdlog/fmt/fmt.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,19 +20,31 @@ using Blob = std::vector<std::byte>;
 constexpr std::chrono::microseconds kConnectPause{500};
 constexpr std::chrono::seconds kTimeToAgree{5};
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  (void)::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
 // What a member says of itself when all have met. Fixed size, then where its lanes listen, then
-// what all must have alike.
+// what all must have alike; where it cannot listen, why.
 struct Introduction {
   uint32_t rank = 0;
   uint32_t lanes = 0;
   uint64_t piece_bytes = 0;
   std::array<char, 32> driver{};
+  std::array<char, 64> host{};
 };
 
 struct Introduced {
   Introduction who;
   std::vector<HandleBytes> lanes;
-  std::string alike;
+  std::string alike;  // or why there are no lanes
+
+  // "rail member 2 (node1)"
+  [[nodiscard]] std::string name() const {
+    return fmt::format("rail member {} ({})", who.rank, who.host.data());
+  }
 };
 
 // Where the member before this one connects to, lane by lane.
@@ -92,6 +105,7 @@ Result<Introduced> decode(const Blob& blob) {
   }
   std::memcpy(&decoded.who, blob.data(), sizeof(Introduction));
   decoded.who.driver.back() = '\0';
+  decoded.who.host.back() = '\0';
   const size_t rest = blob.size() - sizeof(Introduction);
   const size_t handles = decoded.who.lanes * kHandleBytes;
   if (decoded.who.lanes > kLaneCount || rest < handles || rest - handles > kMostAlikeBytes) {
@@ -117,38 +131,44 @@ Introduction introduction(const RailMember::Setup& setup, uint32_t rank, const D
   self.piece_bytes = setup.wanted_piece_bytes;
   const std::string_view name = setup.driver->name();
   std::copy_n(name.begin(), std::min(name.size(), self.driver.size() - 1), self.driver.begin());
+  const std::string host = host_name();
+  std::copy_n(host.begin(), std::min(host.size(), self.host.size() - 1), self.host.begin());
   return self;
 }
 
-Status differs(size_t member,
-               std::string_view what,
-               std::string_view theirs,
-               std::string_view ours) {
+struct Unlike {
+  std::string_view what;
+  std::string_view first;
+  std::string_view second;
+};
+
+Status differ(const Introduced& first, const Introduced& second, const Unlike& unlike) {
   return {StatusCode::kMismatch,
-          fmt::format("{} of members 0 and {} differ: {} and {}; set them alike on all nodes",
-                      what,
-                      member,
-                      ours,
-                      theirs)};
+          fmt::format("{} of {} and {} differ: {} and {}; set them alike on all nodes",
+                      unlike.what,
+                      first.name(),
+                      second.name(),
+                      unlike.first,
+                      unlike.second)};
 }
 
 // What all members must have as the first has it.
-Status check_like_first(size_t member, const Introduced& one, const Introduced& first) {
+Status check_like_first(const Introduced& one, const Introduced& first) {
   if (std::strcmp(one.who.driver.data(), first.who.driver.data()) != 0) {
-    return differs(member, "networks", one.who.driver.data(), first.who.driver.data());
+    return differ(first, one, {"networks", first.who.driver.data(), one.who.driver.data()});
   }
   if (one.who.lanes != kLaneCount) {
-    return {StatusCode::kConnection,
-            fmt::format("member {} could not listen on its device; see its output", member)};
+    return {StatusCode::kConnection, one.name() + ": " + one.alike};
   }
   if (one.who.piece_bytes != first.who.piece_bytes) {
-    return differs(member,
-                   "piece sizes",
-                   std::to_string(one.who.piece_bytes),
-                   std::to_string(first.who.piece_bytes));
+    return differ(first,
+                  one,
+                  {"piece sizes",
+                   std::to_string(first.who.piece_bytes),
+                   std::to_string(one.who.piece_bytes)});
   }
   if (const auto other = first_difference(first.alike, one.alike)) {
-    return differs(member, other->what, other->second, other->first);
+    return differ(first, one, {other->what, other->first, other->second});
   }
   return {};
 }
@@ -160,7 +180,7 @@ Result<std::vector<Introduced>> in_ring_order(const std::vector<Blob>& blobs) {
   for (const Blob& blob : blobs) {
     auto one = decode(blob);
     if (!one.ok()) {
-      return one.status().with_context(fmt::format("member {}", members.size()));
+      return one.status().with_context(fmt::format("the member of handle {}", members.size()));
     }
     members.push_back(*std::move(one));
   }
@@ -170,13 +190,12 @@ Result<std::vector<Introduced>> in_ring_order(const std::vector<Blob>& blobs) {
     const uint32_t place = members[i].who.rank;
     if (place >= ring.size() || taken[place]) {
       return Status(StatusCode::kMismatch,
-                    fmt::format("member {} says that it is number {} of {}{}",
-                                i,
-                                place,
+                    fmt::format("{} of {} {}",
+                                members[i].name(),
                                 ring.size(),
-                                place < ring.size() ? ", as does another" : ""));
+                                place < ring.size() ? "is there twice" : "cannot be"));
     }
-    HORING_TRY(check_like_first(i, members[i], members.front()));
+    HORING_TRY(check_like_first(members[i], members.front()));
     taken[place] = true;
     ring[place] = members[i];
   }
@@ -245,7 +264,8 @@ Result<RailLinks> connect_lanes(const RailMember::Setup& setup,
 
 // Everybody says whether it can; anybody's no is everybody's error.
 Status agree(ControlPlane& plane, const Status& own, uint32_t rank, Deadline deadline) {
-  const std::string text = own.ok() ? "" : fmt::format("member {}: {}", rank, own.message());
+  const std::string text =
+      own.ok() ? "" : fmt::format("rail member {} ({}): {}", rank, host_name(), own.message());
   const auto bytes = std::as_bytes(std::span(text));
   HORING_ASSIGN(const auto answers, plane.all_gather("rail connected", bytes, {}, deadline));
   for (const auto& answer : answers) {
@@ -262,17 +282,21 @@ struct Invitation {
   std::shared_ptr<const JobKey> key;
 };
 
+// The plane's ranks are places among the handles, since nobody knows more before all have met; who
+// has come says which member it is.
 Result<Invitation> invitation(const RailMember::Setup& setup,
                               std::span<const HandleBytes> handles,
+                              uint32_t rank,
                               const RailListener& listener) {
   Invitation made;
+  made.rendezvous.called = fmt::format("rail member {}", rank);
   made.rendezvous.world_size = static_cast<uint32_t>(handles.size());
   made.rendezvous.rank = made.rendezvous.world_size;
   made.rendezvous.source = "NCCL's handles";
   for (uint32_t i = 0; i < handles.size(); ++i) {
     const auto handle = decode_handle(handles[i]);
     if (!handle.ok()) {
-      return handle.status().with_context(fmt::format("member {} of the rail", i));
+      return handle.status().with_context(fmt::format("handle {} of the rail", i));
     }
     if (i == 0) {
       made.rendezvous.address = "tcp://" + handle->address.to_string();
@@ -308,7 +332,7 @@ Result<std::unique_ptr<RailMember>> RailMember::connect(const Setup& setup,
                                                         uint32_t rank,
                                                         RailListener& listener) {
   const Deadline deadline = deadline_after(setup.timeout);
-  HORING_ASSIGN(const Invitation invited, invitation(setup, handles, listener));
+  HORING_ASSIGN(const Invitation invited, invitation(setup, handles, rank, listener));
   std::vector<Fd> own_door;
   if (invited.rendezvous.rank == 0) {
     own_door.push_back(std::move(listener.socket));
@@ -316,15 +340,18 @@ Result<std::unique_ptr<RailMember>> RailMember::connect(const Setup& setup,
   auto met = ControlPlane::create(invited.rendezvous, invited.key, deadline, std::move(own_door));
   if (!met.ok()) {
     return met.status().with_context(
-        fmt::format("the {} members of a rail, one per node and called ranks here, did not meet",
+        fmt::format("the {} members of a rail, one per node, did not meet (a member that has not "
+                    "come is called by its place among NCCL's handles, as a rank)",
                     handles.size()));
   }
   std::unique_ptr<ControlPlane> plane = *std::move(met);
   Doors doors(*setup.driver);
-  if (const Status opened = doors.open(setup.context, listener.device); !opened.ok()) {
-    logger().error("{}", opened.message());  // the others learn that, and refuse too
-  }
-  const auto said = encode(introduction(setup, rank, doors), doors.handles(), setup.alike);
+  const Status opened = doors.open(setup.context, listener.device);
+  const auto said = opened.ok()
+                        ? encode(introduction(setup, rank, doors), doors.handles(), setup.alike)
+                        : encode(introduction(setup, rank, Doors(*setup.driver)),
+                                 {},
+                                 opened.message().substr(0, kMostAlikeBytes));
   HORING_ASSIGN(const auto blobs, plane->all_gather("rail members", said, {}, deadline));
   // All members see the same blobs, so they refuse alike.
   HORING_ASSIGN(const auto members, in_ring_order(blobs));

@@ -29,6 +29,9 @@ class Job {
     const auto address = SocketAddress::numeric("127.0.0.1", 0);
     auto listener = rail::RailListener::open(0, *address);
     expect(listener.ok() && driver != nullptr, "a member can listen");
+    if (is_in(options_.deaf, self)) {
+      (*listener)->device = 99;
+    }
     void* context = nullptr;
     expect(driver->open({}, &context) == Reply::kSuccess, "the network opens");
     if (!is_in(options_.foreign, self)) {

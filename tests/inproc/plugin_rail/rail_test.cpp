@@ -402,7 +402,7 @@ TEST_CASE("a member whose plugin is another makes all refuse at once") {
   const auto start = std::chrono::steady_clock::now();
   const auto errors = run_rail(options, [](Member& member) {
     expect(member.connected.code() == StatusCode::kUnsupported, "refuses");
-    expect(member.connected.message().find("member 2 of the rail") != std::string::npos,
+    expect(member.connected.message().find("handle 2 of the rail") != std::string::npos,
            "names it: " + member.connected.message());
   });
   for (const std::string& error : errors) {
@@ -413,19 +413,38 @@ TEST_CASE("a member whose plugin is another makes all refuse at once") {
 
 TEST_CASE("members whose settings differ refuse alike, and say which setting does") {
   RailJobOptions options = members(3);
-  options.rotate_handles = 0;
+  // Members have their own numbers in messages, whatever the order of the handles.
+  options.rotate_handles = 1;
   options.alike = {"NICs=4\nrates=100\n", "NICs=4\nrates=100\n", "NICs=4\nrates=25\n"};
   const auto errors = run_rail(options, [](Member& member) {
+    const std::string& why = member.connected.message();
     expect(member.connected.code() == StatusCode::kMismatch, "refuses");
-    expect(member.connected.message().find("rates of members 0 and 2 differ: 100 and 25") !=
-               std::string::npos,
-           "says what differs: " + member.connected.message());
+    for (const char* const part :
+         {"rates of rail member 2 (", " and rail member 0 (", " differ: 25 and 100"}) {
+      expect(why.find(part) != std::string::npos, "says what differs: " + why);
+    }
   });
   for (const std::string& error : errors) {
     CHECK(error == "");
   }
   options.alike[2] = options.alike[0];
   require_rail(options, [](Member& member) { reduce_all(member, 100, 3, false); });
+}
+
+TEST_CASE("a member that cannot listen tells all why") {
+  RailJobOptions options = members(3);
+  options.rotate_handles = 1;
+  options.deaf = {1};
+  const auto errors = run_rail(options, [](Member& member) {
+    const std::string& why = member.connected.message();
+    for (const char* const part :
+         {"rail member 1 (", "could not listen on device 99: it reported"}) {
+      expect(why.find(part) != std::string::npos, "says who and why: " + why);
+    }
+  });
+  for (const std::string& error : errors) {
+    CHECK(error == "");
+  }
 }
 
 TEST_CASE("a member that never comes makes all refuse at the deadline") {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <stdexcept>
 #include <utility>
 
 #include "base/env.hpp"
@@ -153,6 +154,20 @@ Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
   return tuner;
 }
 
+NetDriver& Plugin::net() {
+  if (net_ == nullptr) {
+    throw std::logic_error("a call of the network before its init has gone well");
+  }
+  return *net_;
+}
+
+CollNet& Plugin::coll_net() {
+  if (coll_net_ == nullptr) {
+    throw std::logic_error("a call of CollNet before its init has gone well");
+  }
+  return *coll_net_;
+}
+
 Reply Plugin::open_net(const NetDriver::Opening& opening, void** context) {
   const Reply reply = net_->open(opening, context);
   if (reply == Reply::kSuccess) {
@@ -165,21 +180,19 @@ Reply Plugin::open_net(const NetDriver::Opening& opening, void** context) {
   }
   // A process's context has communicator 0, and no class.
   if (reply == Reply::kSuccess && opening.traffic_class >= 0) {
-    const std::lock_guard lock(mutex_);
-    traffic_classes_[opening.comm_id] = opening.traffic_class;
+    traffic_classes_.note(opening.comm_id, *context, opening.traffic_class);
   }
   return reply;
 }
 
+Reply Plugin::close_net(void* context) {
+  traffic_classes_.forget(context);
+  return net().close(context);
+}
+
 Reply Plugin::open_coll_net(uint64_t comm_id, void** context) {
-  int32_t traffic_class = kNoTrafficClass;
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto node = traffic_classes_.extract(comm_id); !node.empty()) {
-      traffic_class = node.mapped();
-    }
-  }
-  return coll_net_->open(comm_id, traffic_class, context);
+  const int32_t traffic_class = traffic_classes_.take(comm_id).value_or(kNoTrafficClass);
+  return coll_net().open(comm_id, traffic_class, context);
 }
 
 void Plugin::say_what_is_used() {

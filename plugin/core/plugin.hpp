@@ -12,11 +12,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "base/status.hpp"
 #include "core/collnet/coll_net.hpp"
 #include "core/net_driver.hpp"
+#include "core/traffic_classes.hpp"
 #include "core/tuner/basis.hpp"
 
 namespace ho::plugin {
@@ -35,10 +35,11 @@ class Plugin {
   // Makes the network at the first call. interface: "net v11", for the log. The same error again
   // where it could not be made. One line of the log says what was made, once it is open.
   [[nodiscard]] Status start(const std::string& interface, Log log);
-  // After a start() that went well.
-  [[nodiscard]] NetDriver& net() { return *net_; }
-  [[nodiscard]] CollNet& coll_net() { return *coll_net_; }
+  // Throw std::logic_error before a start() that went well.
+  [[nodiscard]] NetDriver& net();
+  [[nodiscard]] CollNet& coll_net();
   [[nodiscard]] Reply open_net(const NetDriver::Opening& opening, void** context);
+  [[nodiscard]] Reply close_net(void* context);
   // NCCL names a traffic class to the network only: CollNet, opened next, takes its communicator's.
   [[nodiscard]] Reply open_coll_net(uint64_t comm_id, void** context);
 
@@ -68,7 +69,7 @@ class Plugin {
   Status made_;
   std::string interface_;  // that NCCL took first
   std::once_flag opened_;  // the network: only then some say what devices they have
-  std::unordered_map<uint64_t, int32_t> traffic_classes_;  // of communicators without a CollNet yet
+  TrafficClasses traffic_classes_;
   std::unique_ptr<NetDriver> net_;
   std::unique_ptr<CollNet> coll_net_;
   std::mutex basis_mutex_;

@@ -108,7 +108,8 @@ Result connect(
 
 // NCCL 2.28 finalizes also what failed to initialise: without a context.
 Result finalize(void* context) {
-  return guarded([&] { return context == nullptr ? Reply::kSuccess : net().close(context); });
+  return guarded(
+      [&] { return context == nullptr ? Reply::kSuccess : Plugin::instance().close_net(context); });
 }
 
 Result isend(void* sender, void* data, size_t size, int tag, void* memory, void** request) {

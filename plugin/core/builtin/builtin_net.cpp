@@ -314,6 +314,9 @@ Reply BuiltinNet::iflush(void* /*comm*/,
 }
 
 Reply BuiltinNet::test(void* request, int32_t* done, int32_t* sizes) {
+  if (request == nullptr) {
+    return answer({StatusCode::kInvalidArgument, "test: there is no request"});
+  }
   auto* const tested = static_cast<Request*>(request);
   return tested->comm->test(*tested, done, sizes);
 }

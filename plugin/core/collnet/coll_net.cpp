@@ -56,14 +56,30 @@ Reply CollNet::open(uint64_t comm_id, int32_t traffic_class, void** context) {
   opening.traffic_class = traffic_class;
   const Reply reply = driver_.open(opening, &made->of_driver);
   if (reply == Reply::kSuccess) {
-    *context = made.release();
+    *context = made.get();
+    const std::lock_guard lock(mutex_);
+    contexts_[*context] = std::move(made);
   }
   return reply;
 }
 
+// NCCL also closes what it never opened, with null, when another network's opening failed.
 Reply CollNet::close(void* context) {
-  const std::unique_ptr<Context> owned(static_cast<Context*>(context));
-  return owned == nullptr ? Reply::kSuccess : driver_.close(owned->of_driver);
+  if (context == nullptr) {
+    return Reply::kSuccess;
+  }
+  std::unique_ptr<Context> owned;
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto node = contexts_.extract(context); !node.empty()) {
+      owned = std::move(node.mapped());
+    }
+  }
+  if (owned == nullptr) {
+    return answer({StatusCode::kInvalidArgument, "no such context, or it is closed already"},
+                  "finalize");
+  }
+  return driver_.close(owned->of_driver);
 }
 
 Reply CollNet::device_count(int32_t* count) {
@@ -271,6 +287,9 @@ Reply CollNet::reduce_scatter(void* comm,
 
 Reply CollNet::test(void* request, int32_t* done, int32_t* size) {
   *done = 0;
+  if (request == nullptr) {
+    return answer({StatusCode::kInvalidArgument, "there is no request"}, "test");
+  }
   const auto& outstanding = *static_cast<CollRequest*>(request);
   const Result<bool> complete = outstanding.comm->test(outstanding);
   if (!complete.ok()) {

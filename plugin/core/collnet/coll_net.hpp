@@ -15,6 +15,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <unordered_map>
 
 #include "auth/job_key.hpp"
 #include "core/collnet/coll_comm.hpp"
@@ -116,6 +117,7 @@ class CollNet {
   Settings settings_;
   std::atomic<bool> refusal_said_{false};
   mutable std::mutex mutex_;
+  std::unordered_map<void*, std::unique_ptr<Context>> contexts_;
   std::multiset<uint64_t> connected_;  // communicators
 };
 

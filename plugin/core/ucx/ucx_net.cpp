@@ -246,6 +246,9 @@ Reply UcxNet::irecv(void* comm,
 }
 
 Reply UcxNet::test(void* request, int32_t* done, int32_t* sizes) {
+  if (request == nullptr) {
+    return answer({StatusCode::kInvalidArgument, "test: there is no request"});
+  }
   auto* const tested = static_cast<UcxRequest*>(request);
   return tested->comm->test(*tested, done, sizes);
 }

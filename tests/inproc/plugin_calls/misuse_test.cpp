@@ -1,0 +1,48 @@
+// Calls out of order and without what they need: an answer each, and the process lives. In the
+// order of a process's life, so in one test.
+#include "abi/collnet_v11.hpp"
+#include "abi/collnet_v8.hpp"
+#include "abi/net_v11.hpp"
+#include "abi/net_v8.hpp"
+#include "built_library.hpp"
+
+namespace ho::plugin::built {
+namespace {
+
+using nccl_abi::Result;
+
+TEST_CASE("calls that should not be are answered") {
+  auto& old_net = table<nccl_abi::v8::Net>("ncclNetPlugin_v8");
+  auto& old_coll_net = table<nccl_abi::v8::CollNet>("ncclCollNetPlugin_v8");
+  auto& net = table<nccl_abi::v11::Net>("ncclNetPlugin_v11");
+  auto& coll_net = table<nccl_abi::v11::CollNet>("ncclCollNetPlugin_v11");
+  int count = -1;
+  int done = -1;
+
+  // Before any init.
+  CHECK(old_net.devices(&count) == Result::kInternalError);
+  CHECK(old_coll_net.devices(&count) == Result::kInternalError);
+  CHECK(coll_net.devices(&count) == Result::kInternalError);
+  CHECK(old_coll_net.test(nullptr, &done, nullptr) == Result::kInternalError);
+
+  REQUIRE(old_net.init(Log::write) == Result::kSuccess);
+  CHECK(old_coll_net.devices(&count) == Result::kSuccess);
+  CHECK(count == 1);
+  CHECK(old_net.test(nullptr, &done, nullptr) == Result::kInvalidArgument);
+  CHECK(old_coll_net.test(nullptr, &done, nullptr) == Result::kInvalidArgument);
+  CHECK(done == 0);
+
+  void* of_net = nullptr;
+  nccl_abi::v11::CommConfig config{};
+  REQUIRE(net.init(&of_net, 5, &config, Log::write, nullptr) == Result::kSuccess);
+  void* context = nullptr;
+  REQUIRE(coll_net.init(&context, 5, Log::write) == Result::kSuccess);
+  CHECK(coll_net.finalize(context) == Result::kSuccess);
+  CHECK(coll_net.finalize(context) == Result::kInvalidArgument);
+  CHECK(coll_net.finalize(nullptr) == Result::kSuccess);
+  CHECK(net.finalize(of_net) == Result::kSuccess);
+  CHECK(net.finalize(of_net) == Result::kSuccess);
+}
+
+}  // namespace
+}  // namespace ho::plugin::built

@@ -31,7 +31,9 @@ Status Admission::open() {
 }
 
 void Admission::remark(std::string text) {
-  logger().info("rendezvous: {}", text);
+  if (const auto left_out = said_.take(now_ns())) {
+    logger().info("rendezvous: {}{}", text, LogQuota::note(*left_out));
+  }
   constexpr size_t kMostRemarks = 3;
   if (std::find(remarks_.begin(), remarks_.end(), text) == remarks_.end()) {
     remarks_.push_back(std::move(text));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "auth/job_key.hpp"
+#include "base/log_quota.hpp"
 #include "base/status.hpp"
 #include "bootstrap/wire.hpp"
 #include "os/clock.hpp"
@@ -84,6 +85,7 @@ class Admission {
   uint64_t next_token_;
   Deadline accept_again_ = Deadline::max();
   std::vector<std::string> remarks_;
+  LogQuota said_;
 };
 
 }  // namespace ho

@@ -80,9 +80,12 @@ void Listener::admit_all(int64_t now) {
     Result<std::optional<Accepted>> accepted = accept_from(fd_.get());
     if (!accepted.ok()) {
       // Waits in the queue, and is tried again.
-      logger().warn("device {}: {}; is the limit of open files (ulimit -n) too low?",
-                    device_.properties.name,
-                    accepted.status().message());
+      if (const auto left_out = full_said_.take(now)) {
+        logger().warn("device {}: {}; is the limit of open files (ulimit -n) too low?{}",
+                      device_.properties.name,
+                      accepted.status().message(),
+                      LogQuota::note(*left_out));
+      }
       return;
     }
     if (!accepted->has_value()) {
@@ -117,10 +120,13 @@ bool Listener::advance(Greeting& greeting, int64_t now) {
     }
   }
   if (!greeted.ok()) {
-    logger().warn("device {}: refused a connection from {}: {}",
-                  device_.properties.name,
-                  greeting.from,
-                  greeted.status().message());
+    if (const auto left_out = refused_said_.take(now)) {
+      logger().warn("device {}: refused a connection from {}: {}{}",
+                    device_.properties.name,
+                    greeting.from,
+                    greeted.status().message(),
+                    LogQuota::note(*left_out));
+    }
     tcp::flush_refusal(*greeting.socket, *greeting.handshake);
     return true;
   }

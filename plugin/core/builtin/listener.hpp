@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "auth/job_key.hpp"
+#include "base/log_quota.hpp"
 #include "base/status.hpp"
 #include "core/builtin/devices.hpp"
 #include "core/builtin/handle.hpp"
@@ -71,6 +72,8 @@ class Listener {
   std::list<Half> halves_;
   int64_t deadline_ns_ = 0;  // 0: accept() has not been called since the last comm
   int64_t last_call_ns_ = 0;
+  LogQuota refused_said_;
+  LogQuota full_said_;
 };
 
 }  // namespace ho::plugin

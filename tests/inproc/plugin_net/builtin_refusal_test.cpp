@@ -1,11 +1,18 @@
 // Who reaches a listener of the builtin network without being meant, and handles and records that
 // no listener or comm of ours wrote.
+#include <spdlog/sinks/base_sink.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "base/log.hpp"
+#include "base/log_quota.hpp"
 #include "builtin_net_for_test.hpp"
 #include "catch.hpp"
 #include "core/builtin/handle.hpp"
@@ -66,6 +73,49 @@ Fd raw_connection(const Handle& handle) {
   REQUIRE(fd.valid());
   REQUIRE(::connect(fd.get(), address.raw(), address.size) == 0);
   return fd;
+}
+
+// What is logged while it lives.
+class Logged final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  [[nodiscard]] size_t count(std::string_view part) {
+    const std::lock_guard lock(mutex_);
+    return static_cast<size_t>(
+        std::count_if(lines_.begin(), lines_.end(), [part](const std::string& line) {
+          return line.find(part) != std::string::npos;
+        }));
+  }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    lines_.emplace_back(message.payload.data(), message.payload.size());
+  }
+  void flush_() override {}
+
+  std::vector<std::string> lines_;
+};
+
+TEST_CASE("builtin net: strangers do not fill the log") {
+  const auto net = make_builtin({});
+  Listening listening(*net);
+  const auto logged = std::make_shared<Logged>();
+  logger().sinks().push_back(logged);
+  constexpr int kStrangers = 40;
+  for (int i = 0; i < kStrangers; ++i) {
+    const Fd stranger = raw_connection(listening.decoded());
+    const std::array<char, 600> noise{};
+    REQUIRE(::send(stranger.get(), noise.data(), noise.size(), MSG_NOSIGNAL) > 0);
+    void* receive = nullptr;
+    // Until it is refused, which closes the connection.
+    char end = 0;
+    const Deadline deadline = deadline_after(std::chrono::seconds(30));
+    while (::recv(stranger.get(), &end, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN) {
+      REQUIRE_FALSE(passed(deadline));
+      REQUIRE(net->accept(listening.listener, &receive, nullptr) == Reply::kSuccess);
+    }
+  }
+  logger().sinks().pop_back();
+  CHECK(logged->count("refused a connection") == LogQuota::kFirst);
 }
 
 TEST_CASE("builtin net: a wrong secret, listener or job key is refused") {

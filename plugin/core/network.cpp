@@ -17,9 +17,21 @@
 namespace ho::plugin {
 namespace {
 
+Result<std::string> transport() {
+  std::string named = env::text(env::kTransport);
+  if (named.empty()) {
+    named = env::kTransport.default_value;  // set to nothing: as not set
+  }
+  if (named != "tcp" && named != "ucx") {
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("{}={}: takes tcp or ucx", env::kTransport.name, named));
+  }
+  return named;
+}
+
 Result<std::unique_ptr<NetDriver>> builtin_driver(BuiltinConfig config) {
-  const std::string transport = env::text(env::kTransport);
-  if (transport == "ucx") {
+  HORING_ASSIGN(const std::string named, transport());
+  if (named == "ucx") {
 #ifdef HORING_HAVE_UCX
     HORING_ASSIGN(std::unique_ptr<NetDriver> driver, UcxNet::create(std::move(config)));
     return driver;
@@ -29,10 +41,6 @@ Result<std::unique_ptr<NetDriver>> builtin_driver(BuiltinConfig config) {
         "HORING_TRANSPORT=ucx: this build has no UCX; install libucx-dev and build again, "
         "or set HORING_TRANSPORT=tcp");
 #endif
-  }
-  if (transport != "tcp") {
-    return Status(StatusCode::kInvalidArgument,
-                  fmt::format("{}={}: takes tcp or ucx", env::kTransport.name, transport));
   }
   HORING_ASSIGN(std::unique_ptr<NetDriver> driver, BuiltinNet::create(std::move(config)));
   return driver;
@@ -59,6 +67,7 @@ Result<Network> builtin_network() {
 // The plugin's devices may have no addresses that TCP knows. Members meet over the interface of the
 // device's name where there is one, else over the first that the filter takes.
 Result<Network> forwarded_network(const std::string& name) {
+  HORING_TRY(transport().status());  // not used here, but a mistake should not go unseen
   Network network;
   HORING_ASSIGN(network.job_key, JobKey::from_environment());
   HORING_ASSIGN(const BuiltinDevices interfaces, discover_devices());

@@ -277,7 +277,10 @@ class TableDriver final : public NetDriver {
             : forward::init(table_, {context.comm_id, traffic_class, host_}, of_plugin);
     initialised_ = initialised_ || reply == Reply::kSuccess;
     if (reply != Reply::kSuccess) {
-      logger().error("the init of {} answered {}", origin(), static_cast<int32_t>(reply));
+      logger().error("the init of {} reported {} ({}); its own lines before this one say why",
+                     origin(),
+                     to_string(reply),
+                     static_cast<int32_t>(reply));
     }
     return reply;
   }

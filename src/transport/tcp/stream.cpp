@@ -141,6 +141,12 @@ size_t Stream::take_ahead(std::byte* to, size_t limit) {
     std::memcpy(to, ahead_.data() + ahead_begin_, size);
     ahead_begin_ += size;
   }
+  if (ahead_begin_ == ahead_end_ && ahead_.size() > kAheadBytes) {
+    // It had grown for what was put back, which is rare.
+    ahead_ = {};
+    ahead_begin_ = 0;
+    ahead_end_ = 0;
+  }
   return size;
 }
 
@@ -206,6 +212,21 @@ void Stream::next_message() {
   payload_bytes_ = 0;
   // The mark may have held back the edge of what follows: look before waiting for one.
   socket_->readable |= low_water_bytes_ > 1;
+}
+
+void Stream::next_message_after_bare_header(std::span<const Bytes> parts) {
+  if (payload_bytes_ > 0) {
+    // Nothing is ahead: bytes go into the parts only once that is used up.
+    ahead_.resize(std::max(payload_bytes_, kAheadBytes));
+    ahead_begin_ = 0;
+    ahead_end_ = 0;
+    for (const Bytes& part : parts) {
+      const size_t size = std::min(part.size(), payload_bytes_ - ahead_end_);
+      std::copy_n(part.begin(), size, ahead_.begin() + static_cast<ptrdiff_t>(ahead_end_));
+      ahead_end_ += size;
+    }
+  }
+  next_message();
 }
 
 void Stream::await_rest(HeaderRead how, size_t payload_bytes) {

@@ -61,6 +61,9 @@ class Stream {
   [[nodiscard]] Result<bool> read_payload(std::span<const Bytes> parts, size_t total);
   // The head message is dealt with.
   void next_message();
+  // The head frame has no payload: what was read into `parts` behind its header belongs to what
+  // follows it. Keeps it for the next reads; the head is dealt with.
+  void next_message_after_bare_header(std::span<const Bytes> parts);
   // Nothing of a message has been read yet.
   [[nodiscard]] bool at_message_start() const {
     return header_bytes_ == 0 && ahead_begin_ == ahead_end_;

@@ -86,8 +86,7 @@ Result<bool> TcpLink::try_send(const Frame& frame, std::span<const ConstBytes> p
   if (state_ != State::kOpen) {
     return false;
   }
-  Stream& stream = *streams_[sent_count_ % streams_.size()];
-  const Result<bool> written = write_message(stream, payload);
+  const Result<bool> written = write_message(sending_stream(), payload);
   if (!written.ok()) {
     return fail_sending(written.status());
   }
@@ -160,7 +159,7 @@ Result<bool> TcpLink::try_recv(const Frame& expected, std::span<const Bytes> par
 }
 
 Result<bool> TcpLink::receive(const Frame& expected, std::span<const Bytes> parts) {
-  Stream& stream = *streams_[received_count_ % streams_.size()];
+  Stream& stream = receiving_stream();
   HORING_ASSIGN(const bool header, receive_header(expected, parts, stream));
   if (!header) {
     return false;
@@ -194,12 +193,12 @@ Result<bool> TcpLink::receive_header(const Frame& expected,
     }
     HORING_ASSIGN(const Frame frame, decode(stream.header()));
     if (frame.type == Frame::Type::kData) {
-      note_data_ahead(stream);
+      note_data_ahead();
       HORING_TRY(check_expected(expected, frame));
       head_checked_ = true;
       return true;
     }
-    HORING_TRY(on_control(frame, stream));
+    HORING_TRY(on_control(frame, parts));
     if (state_ != State::kOpen) {
       return false;
     }
@@ -240,7 +239,7 @@ void TcpLink::tick() {
     status = streams_[i]->check_alive();
     event_ |= recv_active_ && streams_[i]->look_below_mark();
   }
-  if (status.ok() && !recv_active_ && streams_[0]->may_read()) {
+  if (status.ok() && !recv_active_ && receiving_stream().may_read()) {
     status = inspect();
   }
   if (!status.ok()) {

@@ -8,6 +8,14 @@
 // and closes. Otherwise, because messages crossed the request, it answers CloseRefuse and all goes
 // on. Either way the next use of the link on the lower rank opens it again; the higher rank's calls
 // wait for that. A higher rank never begins: its cap is kept by its peers' caps.
+//
+// A close frame takes its place among the messages: it goes over the connection that the sender's
+// next message will take, so the peer meets it after all earlier messages and before any later one.
+// The requester's messages wait until it has met the answer, or a message that crossed the request.
+// Then the answer will be a refusal, and they may follow the request at once. They must not wait
+// for the refusal itself: it stands behind the message that crossed, and the caller may receive
+// that only once its own message has left. So a message waits only until the peer has received all
+// earlier ones, as it would in a connection that buffers nothing.
 #pragma once
 
 #include <cstdint>
@@ -73,6 +81,9 @@ class TcpLink final : public Link {
   [[nodiscard]] Result<bool> receive_header(const Frame& expected,
                                             std::span<const Bytes> parts,
                                             Stream& stream);
+  // The connections that the next message takes, either way.
+  [[nodiscard]] Stream& sending_stream() { return *streams_[sent_count_ % streams_.size()]; }
+  [[nodiscard]] Stream& receiving_stream() { return *streams_[received_count_ % streams_.size()]; }
   // Whether the peer owes an answer to our close request, which stands before any message.
   [[nodiscard]] bool answer_due() const {
     return dials_ && (state_ == State::kClosing || refusal_due_);
@@ -85,8 +96,9 @@ class TcpLink final : public Link {
   [[nodiscard]] Status advance_opening();
   [[nodiscard]] Status advance_closing();
   [[nodiscard]] Status inspect();
-  [[nodiscard]] Status on_control(const Frame& frame, Stream& stream);
-  void note_data_ahead(const Stream& stream);
+  [[nodiscard]] Status on_control(const Frame& frame, std::span<const Bytes> parts);
+  [[nodiscard]] Status on_request(const Frame& frame);
+  void note_data_ahead();
   void queue_control(Frame::Type type);
   [[nodiscard]] Result<bool> flush_control();
   void close_streams();

@@ -10,6 +10,10 @@ namespace {
 // Links in use find close frames in their try calls; looking earlier costs them a system call.
 constexpr uint64_t kIdleTurns = 16;
 
+Status violation(std::string text) {
+  return {StatusCode::kProtocol, "close frame from the peer: " + std::move(text)};
+}
+
 }  // namespace
 
 void TcpLink::start_dialling() {
@@ -65,7 +69,7 @@ void TcpLink::advance() {
   } else if (state_ == State::kClosing || control_left_ > 0) {
     status = advance_closing();
   } else if (state_ == State::kOpen && !recv_active_ &&
-             last_used_turn_ + kIdleTurns < context_.turn && streams_[0]->may_read()) {
+             last_used_turn_ + kIdleTurns < context_.turn && receiving_stream().may_read()) {
     status = inspect();
   }
   if (!status.ok()) {
@@ -102,7 +106,7 @@ void TcpLink::queue_control(Frame::Type type) {
 Result<bool> TcpLink::flush_control() {
   while (control_left_ > 0) {
     HORING_ASSIGN(const size_t written,
-                  streams_[0]->write(control_, {}, kFrameBytes - control_left_, control_left_));
+                  sending_stream().write(control_, {}, kFrameBytes - control_left_, control_left_));
     if (written == 0) {
       return false;
     }
@@ -130,15 +134,16 @@ Status TcpLink::advance_closing() {
 
 // Reads one header and acts on it if it is a close frame. A data header stays for the next receive.
 Status TcpLink::inspect() {
-  Stream& stream = *streams_[0];
+  Stream& stream = receiving_stream();
   if (head_checked_ || stream.header_complete()) {
     return {};
   }
   const Result<bool> complete = stream.read_header(HeaderRead::kAlone, {});
   if (!complete.ok()) {
     // A peer that ended first sent what it had to send: it may lie in the other streams.
-    const bool all_ended = std::all_of(
-        streams_.begin() + 1, streams_.end(), [](const auto& other) { return other->at_end(); });
+    const bool all_ended = std::all_of(streams_.begin(), streams_.end(), [&](const auto& each) {
+      return each.get() == &stream || each->at_end();
+    });
     return all_ended ? complete.status() : Status();
   }
   if (!*complete) {
@@ -147,43 +152,31 @@ Status TcpLink::inspect() {
   }
   HORING_ASSIGN(const Frame frame, decode(stream.header()));
   if (frame.type == Frame::Type::kData) {
-    note_data_ahead(stream);
+    note_data_ahead();
     return {};
   }
-  return on_control(frame, stream);
+  return on_control(frame, {});
 }
 
 // A message in front of the answer to our request: it was sent before the request arrived, so the
 // peer's count differs from ours and it will refuse. No need to wait for that.
-void TcpLink::note_data_ahead(const Stream& stream) {
-  if (dials_ && state_ == State::kClosing && &stream == streams_[0].get()) {
+void TcpLink::note_data_ahead() {
+  if (dials_ && state_ == State::kClosing) {
     state_ = State::kOpen;
     refusal_due_ = true;
     event_ = true;
   }
 }
 
-Status TcpLink::on_control(const Frame& frame, Stream& stream) {
-  const auto violation = [](std::string text) {
-    return Status(StatusCode::kProtocol, "close frame from the peer: " + std::move(text));
-  };
-  if (&stream != streams_[0].get() || frame.payload_bytes != 0 || stream.payload_bytes() != 0) {
-    return violation("not alone on the first stream");
+Status TcpLink::on_control(const Frame& frame, std::span<const Bytes> parts) {
+  if (frame.payload_bytes != 0) {
+    return violation("it has a payload");
   }
-  stream.next_message();
+  receiving_stream().next_message_after_bare_header(parts);
   if (frame.type == Frame::Type::kCloseRequest) {
-    if (dials_ || state_ != State::kOpen || control_left_ > 0) {
-      return violation("an unexpected request");
-    }
-    const bool agreed = !send_active_ && frame.count == sent_count_ &&
-                        frame.sequence == static_cast<uint32_t>(received_count_);
-    queue_control(agreed ? Frame::Type::kCloseAccept : Frame::Type::kCloseRefuse);
-    if (agreed) {
-      state_ = State::kClosing;
-    }
-    return advance_closing();
+    return on_request(frame);
   }
-  if (!dials_ || (state_ != State::kClosing && !refusal_due_)) {
+  if (!answer_due()) {
     return violation("an answer without a request");
   }
   event_ = true;
@@ -198,6 +191,22 @@ Status TcpLink::on_control(const Frame& frame, Stream& stream) {
   refusal_due_ = false;
   state_ = State::kOpen;
   return {};
+}
+
+Status TcpLink::on_request(const Frame& frame) {
+  if (dials_ || state_ != State::kOpen || control_left_ > 0) {
+    return violation("an unexpected request");
+  }
+  const bool agreed = !send_active_ && frame.count == sent_count_ &&
+                      frame.sequence == static_cast<uint32_t>(received_count_);
+  if (agreed && !receiving_stream().at_message_start()) {
+    return violation("a message behind a request that no message crossed");
+  }
+  queue_control(agreed ? Frame::Type::kCloseAccept : Frame::Type::kCloseRefuse);
+  if (agreed) {
+    state_ = State::kClosing;
+  }
+  return advance_closing();
 }
 
 }  // namespace ho::tcp

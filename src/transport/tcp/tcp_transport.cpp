@@ -196,7 +196,8 @@ class SocketTransport final : public TcpTransport {
   }
 
   // Above the cap, asks the peer of the longest unused link to close it. The cap is where the
-  // number of connections returns to, never a reason to make a link wait.
+  // number of connections returns to, never a reason not to open a link. A link that is used again
+  // while it closes waits only for what TcpLink says.
   void close_idle() {
     const uint32_t cap = context_.options.max_connections;
     if (context_.open_connections <= cap) {

@@ -1,4 +1,4 @@
-// What a TCP transport refuses, and how it says so; and the connection cap.
+// What a TCP transport refuses, and how it says so.
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -208,45 +208,6 @@ TEST_CASE("tcp: garbage on the data port is dropped and disturbs nobody") {
     REQUIRE(is_closed_by(**one, *stranger));
   }
   REQUIRE((*one)->open_connections() == 0);
-}
-
-TEST_CASE("tcp: idle connections above the cap close and open again") {
-  TcpCase config;
-  config.max_connections = 3;
-  const UnderTest under_test = tcp_under_test(config);
-  std::atomic<int> above_cap = 1;
-  const std::string errors = run_ranks(under_test, 4, [&](Rank& rank) -> Status {
-    auto& transport = dynamic_cast<TcpTransport&>(*rank.transport);
-    for (uint32_t round = 0; round < 3; ++round) {
-      std::vector<Step> steps;
-      for (uint32_t peer = 0; peer < 4; ++peer) {
-        for (uint8_t channel = 0; channel < kChannelCount && peer != rank.self.value(); ++channel) {
-          HORING_ASSIGN(Link * link, rank.link(peer, 0, channel));
-          steps.emplace_back([=] { return link->try_send(frame_of(round, 0), {}); });
-          steps.emplace_back([=] { return link->try_recv(frame_of(round, 0), {}); });
-        }
-      }
-      HORING_TRY(rank.run(std::move(steps)));
-      // Rank 0 is the lower rank of all its 12 links: it comes back to its cap.
-      if (rank.self.value() == 0) {
-        above_cap = 1;
-      }
-      HORING_TRY(rank.meeting->barrier(rank.self.value()));
-      for (const Deadline limit = deadline_after(std::chrono::seconds(20)); above_cap != 0;) {
-        HORING_TRY(transport.progress());
-        if (rank.self.value() == 0 && transport.open_connections() <= 3) {
-          above_cap = 0;
-        }
-        if (passed(limit)) {
-          return {StatusCode::kTimeout, std::to_string(transport.open_connections()) + " are open"};
-        }
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
-      HORING_TRY(rank.meeting->barrier(rank.self.value()));
-    }
-    return {};
-  });
-  REQUIRE(errors == "");
 }
 
 }  // namespace

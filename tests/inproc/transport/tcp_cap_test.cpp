@@ -1,0 +1,231 @@
+// The connection cap: idle links close by agreement, whatever crosses the request.
+#include <atomic>
+#include <thread>
+
+#include "catch.hpp"
+#include "conformance.hpp"
+#include "tcp_ranks.hpp"
+
+namespace ho::conformance {
+namespace {
+
+constexpr size_t kLargeBytes = 300000;
+
+// Two ranks in one thread, so that a test says who does what when. Rank 0 opens all links, and
+// asks to close one as soon as two are open.
+class Pair {
+ public:
+  explicit Pair(uint32_t streams) {
+    TcpCase config;
+    config.streams = streams;
+    config.max_connections = streams;
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      auto transport = TcpTransport::listen(options_of(config, GlobalRank(rank), 2));
+      REQUIRE(transport.ok());
+      transports_.at(rank) = *std::move(transport);
+    }
+    for (auto& transport : transports_) {
+      transport->set_peers({transports_[0]->endpoint(), transports_[1]->endpoint()});
+    }
+  }
+
+  [[nodiscard]] TcpTransport& at(uint32_t rank) const { return *transports_.at(rank); }
+
+  [[nodiscard]] Link& link(uint32_t rank, uint8_t channel) const {
+    auto made = at(rank).link({GlobalRank(1 - rank), RailIndex(0), 0, channel});
+    REQUIRE(made.ok());
+    return **made;
+  }
+
+  // Drives both until `done`, which calls for both what is wanted of them.
+  void drive_until(const std::function<bool()>& done) const {
+    for (const Deadline limit = deadline_after(std::chrono::seconds(20)); !done();) {
+      REQUIRE_FALSE(passed(limit));
+      REQUIRE(at(0).progress().ok());
+      REQUIRE(at(1).progress().ok());
+    }
+  }
+
+ private:
+  std::array<std::unique_ptr<TcpTransport>, 2> transports_;
+};
+
+bool sent(Link& link, uint32_t index, const std::vector<std::byte>& bytes) {
+  const ConstBytes part(bytes);
+  const auto done = link.try_send(frame_of(index, bytes.size()), std::span(&part, 1));
+  INFO(done.status().message());
+  REQUIRE(done.ok());
+  return *done;
+}
+
+bool received(Link& link, uint32_t index, std::vector<std::byte>& bytes) {
+  const Bytes part(bytes);
+  const auto done = link.try_recv(frame_of(index, bytes.size()), std::span(&part, 1));
+  INFO(done.status().message());
+  REQUIRE(done.ok());
+  return *done;
+}
+
+// Message `index` from rank 0 to rank 1.
+void pass(const Pair& pair, uint8_t channel, uint32_t index) {
+  const std::vector<std::byte> bytes = pattern(index, 8);
+  std::vector<std::byte> got(bytes.size());
+  bool gone = false;
+  pair.drive_until([&] {
+    gone = gone || sent(pair.link(0, channel), index, bytes);
+    return received(pair.link(1, channel), index, got);
+  });
+  REQUIRE(gone);
+  REQUIRE(got == bytes);
+}
+
+// With a second link rank 0 is above its cap, and channel 0 is the one that has rested longer.
+void let_rank_0_ask_to_close(const Pair& pair) {
+  pass(pair, 1, 0);
+  for (int turn = 0; turn < 3; ++turn) {
+    REQUIRE(pair.at(0).progress().ok());
+  }
+}
+
+TEST_CASE("tcp: a large message follows a close request that a message crossed") {
+  const Pair pair(1);
+  pass(pair, 0, 0);
+  Link& left = pair.link(0, 0);
+  Link& right = pair.link(1, 0);
+  // Rank 1's message is under way when rank 0 asks to close, and rank 1 waits for one of rank 0.
+  const std::vector<std::byte> crossing = pattern(7, 16);
+  REQUIRE(sent(right, 0, crossing));
+  const std::vector<std::byte> large = pattern(8, kLargeBytes);
+  std::vector<std::byte> got(large.size());
+  REQUIRE_FALSE(received(right, 1, got));
+  let_rank_0_ask_to_close(pair);
+  // Rank 1 finds the request and the message behind it with one read.
+  bool gone = sent(left, 1, large);
+  pair.drive_until([&] {
+    const bool here = received(right, 1, got);
+    gone = gone || sent(left, 1, large);
+    return here;
+  });
+  REQUIRE(gone);
+  REQUIRE(got == large);
+  // Rank 0 takes the crossing message only now: its own did not wait for the refusal behind that.
+  std::vector<std::byte> crossed(crossing.size());
+  pair.drive_until([&] { return received(left, 0, crossed); });
+  REQUIRE(crossed == crossing);
+  // The refusal is dealt with: the link is used, and closes at last.
+  pass(pair, 0, 2);
+  pair.drive_until([&] { return pair.at(0).open_connections() == 1; });
+  pass(pair, 0, 3);
+  pass(pair, 1, 1);
+}
+
+TEST_CASE("tcp: a close request is met by a rank that awaits a message on another stream") {
+  const Pair pair(3);
+  pass(pair, 0, 0);
+  // Rank 1 waits for the second message before rank 0 asks to close, and waits on.
+  std::vector<std::byte> got(8);
+  REQUIRE_FALSE(received(pair.link(1, 0), 1, got));
+  let_rank_0_ask_to_close(pair);
+  REQUIRE(pair.link(0, 0).describe().find("closing") != std::string::npos);
+  pass(pair, 0, 1);
+}
+
+// What ranks do in a job: messages of all sizes on all channels, more links than the cap allows,
+// and one rank that is late each round.
+void exchange_under_cap(uint32_t streams, uint32_t cap) {
+  constexpr uint32_t kRanks = 3;
+  constexpr uint32_t kRounds = 60;
+  TcpCase config;
+  config.streams = streams;
+  config.max_connections = cap;
+  const std::string errors = run_ranks(tcp_under_test(config), kRanks, [&](Rank& rank) -> Status {
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      if (round % kRanks == rank.self.value()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+      std::vector<std::vector<std::byte>> outgoing;
+      std::vector<std::vector<std::byte>> incoming;
+      outgoing.reserve(size_t{kRanks} * kChannelCount);
+      incoming.reserve(size_t{kRanks} * kChannelCount);
+      std::vector<Step> steps;
+      for (uint32_t peer = 0; peer < kRanks; ++peer) {
+        for (uint8_t channel = 0; channel < kChannelCount; ++channel) {
+          // Some links rest each round; both ends agree on which, and on the size.
+          if (peer == rank.self.value() || (round + channel + peer + rank.self.value()) % 3 == 0) {
+            continue;
+          }
+          const size_t size = (round + channel) % 2 == 0 ? 40 : 3000 + size_t{7000} * channel;
+          HORING_ASSIGN(Link * link, rank.link(peer, 0, channel));
+          const auto& mine = outgoing.emplace_back(pattern(round * 16 + rank.self.value(), size));
+          auto& theirs = incoming.emplace_back(size);
+          steps.emplace_back([=, &mine]() -> Result<bool> {
+            const ConstBytes part(mine);
+            return link->try_send(frame_of(round, size), std::span(&part, 1));
+          });
+          steps.emplace_back([=, &theirs]() -> Result<bool> {
+            const Bytes part(theirs);
+            HORING_ASSIGN(const bool done,
+                          link->try_recv(frame_of(round, size), std::span(&part, 1)));
+            if (done) {
+              HORING_TRY(check_pattern(round * 16 + peer, theirs));
+            }
+            return done;
+          });
+        }
+      }
+      HORING_TRY(rank.run(std::move(steps)));
+    }
+    return rank.meeting->barrier(rank.self.value());
+  });
+  REQUIRE(errors == "");
+}
+
+TEST_CASE("tcp: ranks that use more links than the cap lose no message") {
+  exchange_under_cap(1, 2);
+}
+
+TEST_CASE("tcp: ranks that use more links of several streams than the cap lose no message") {
+  exchange_under_cap(3, 2);
+}
+
+TEST_CASE("tcp: idle connections above the cap close and open again") {
+  TcpCase config;
+  config.max_connections = 3;
+  const UnderTest under_test = tcp_under_test(config);
+  std::atomic<int> above_cap = 1;
+  const std::string errors = run_ranks(under_test, 4, [&](Rank& rank) -> Status {
+    auto& transport = dynamic_cast<TcpTransport&>(*rank.transport);
+    for (uint32_t round = 0; round < 3; ++round) {
+      std::vector<Step> steps;
+      for (uint32_t peer = 0; peer < 4; ++peer) {
+        for (uint8_t channel = 0; channel < kChannelCount && peer != rank.self.value(); ++channel) {
+          HORING_ASSIGN(Link * link, rank.link(peer, 0, channel));
+          steps.emplace_back([=] { return link->try_send(frame_of(round, 0), {}); });
+          steps.emplace_back([=] { return link->try_recv(frame_of(round, 0), {}); });
+        }
+      }
+      HORING_TRY(rank.run(std::move(steps)));
+      // Rank 0 is the lower rank of all its 12 links: it comes back to its cap.
+      if (rank.self.value() == 0) {
+        above_cap = 1;
+      }
+      HORING_TRY(rank.meeting->barrier(rank.self.value()));
+      for (const Deadline limit = deadline_after(std::chrono::seconds(20)); above_cap != 0;) {
+        HORING_TRY(transport.progress());
+        if (rank.self.value() == 0 && transport.open_connections() <= 3) {
+          above_cap = 0;
+        }
+        if (passed(limit)) {
+          return {StatusCode::kTimeout, std::to_string(transport.open_connections()) + " are open"};
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      HORING_TRY(rank.meeting->barrier(rank.self.value()));
+    }
+    return {};
+  });
+  REQUIRE(errors == "");
+}
+
+}  // namespace
+}  // namespace ho::conformance

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::chrono::seconds kAttemptTime{5};
 // How long a file may still be replaced by a rank 0 that has the right key.
-constexpr std::chrono::milliseconds kSecondThought{1000};
+constexpr std::chrono::milliseconds kFileMayChange{1000};
 
 // Waits for `events` on fd, not past the deadline.
 Status wait_for(int fd, short events, Deadline deadline, std::string_view what) {
@@ -154,10 +154,13 @@ Result<std::vector<SocketAddress>> addresses_of(const MeetingPlace& place) {
   if (place.path.empty()) {
     return resolve(place.tcp.host, place.tcp.port);
   }
-  HORING_ASSIGN(const std::string contents, read_rendezvous_file(place.path));
-  auto listed = parse_rendezvous_file(contents);
+  const auto contents = read_rendezvous_file(place.path);
+  const auto listed = contents.ok() ? parse_rendezvous_file(*contents)
+                                    : Result<std::vector<HostPort>>(contents.status());
   if (!listed.ok()) {
-    return Status(StatusCode::kConnection, place.path + ": " + listed.status().message());
+    HORING_TRY(check_rendezvous_file(place.path));
+    return Status(StatusCode::kConnection,
+                  (contents.ok() ? place.path + ": " : "") + listed.status().message());
   }
   std::vector<SocketAddress> addresses;
   for (const HostPort& entry : *listed) {
@@ -237,7 +240,7 @@ class KeyTrouble {
     }
     if (refused && why_.ok()) {
       why_ = status;
-      certain_at_ = deadline_after(kSecondThought);
+      certain_at_ = deadline_after(kFileMayChange);
     }
   }
   // Stays so when rank 0 gives up, which removes the file.
@@ -259,7 +262,8 @@ Status not_found(const std::string& where, const Status& last) {
   const bool refused = last.code() == StatusCode::kUnauthenticated;
   return {refused ? StatusCode::kUnauthenticated : StatusCode::kTimeout,
           where + ": rank 0 was not found before the deadline; last: " + last.message() +
-              "; is rank 0 running (see its output), and is the address right on this host?"};
+              "; is rank 0 running (see its output), and is HORING_RENDEZVOUS (or MASTER_ADDR and "
+              "MASTER_PORT) right on this host?"};
 }
 
 }  // namespace

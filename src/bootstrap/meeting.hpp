@@ -26,6 +26,9 @@ struct Door {
 
 // The contents of a rendezvous file; kConnection where there is none, or not yet.
 [[nodiscard]] Result<std::string> read_rendezvous_file(const std::string& path);
+// Whether a rendezvous file is there, or may be made there: not ok for everything else that
+// somebody keeps under that name, which is left alone.
+[[nodiscard]] Status check_rendezvous_file(const std::string& path);
 
 // A connection to rank 0 whose handshake is done, or an error that says what was tried last.
 [[nodiscard]] Result<Fd> find_door(const MeetingPlace& place,

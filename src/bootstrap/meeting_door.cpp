@@ -1,6 +1,7 @@
 // Rank 0's side of the first contact: where it listens, and the file that says so.
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,6 +15,10 @@ namespace ho {
 namespace {
 
 constexpr int kBacklog = 1024;
+constexpr const char* kFileRemedy =
+    "; let HORING_RENDEZVOUS name a file in a folder that exists, that rank 0 may write and that "
+    "all "
+    "hosts share";
 
 Status write_all(int fd, std::string_view text, const std::string& path) {
   while (!text.empty()) {
@@ -26,16 +31,26 @@ Status write_all(int fd, std::string_view text, const std::string& path) {
   return {};
 }
 
+Status not_ours(const std::string& path, const std::string& what) {
+  return {StatusCode::kInvalidArgument,
+          "HORING_RENDEZVOUS names " + path + ", which is " + what +
+              " and is left as it is; name a file that does not exist yet (file:///PATH in a "
+              "folder that all hosts share), or remove that one"};
+}
+
 // Readers see the old file or the whole new one.
 Status replace_file(const std::string& path, std::string_view text) {
   std::string temporary = path + ".XXXXXX";
   const Fd fd(::mkostemp(temporary.data(), O_CLOEXEC));  // mode 0600
   if (!fd.valid()) {
-    return system_error("create " + temporary + " beside the rendezvous file", errno);
+    return {StatusCode::kSystem,
+            system_error("rank 0 cannot create the rendezvous file " + path, errno).message() +
+                kFileRemedy};
   }
   Status status = write_all(fd.get(), text, temporary);
   if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = system_error("rename " + temporary + " to " + path, errno);
+    status = {StatusCode::kSystem,
+              system_error("rename " + temporary + " to " + path, errno).message() + kFileRemedy};
   }
   if (!status.ok()) {
     ::unlink(temporary.c_str());
@@ -76,6 +91,7 @@ Result<Door> open_file_door(const std::string& path, const JobKey& key) {
         "this host has no interface with an address that is up; rank 0 cannot be reached");
   }
   const std::string text = rendezvous_file_text(listed);
+  HORING_TRY(check_rendezvous_file(path));
   HORING_TRY(replace_file(path, text));
   Door door;
   door.listeners.push_back(std::move(listener));
@@ -139,6 +155,26 @@ Result<std::string> read_rendezvous_file(const std::string& path) {
   }
   contents.resize(static_cast<size_t>(got));
   return contents;
+}
+
+Status check_rendezvous_file(const std::string& path) {
+  struct stat about {};
+  if (::lstat(path.c_str(), &about) != 0) {
+    return {};  // nothing is there; what else may be wrong, who creates or reads it is told
+  }
+  if (!S_ISREG(about.st_mode)) {
+    return not_ours(path,
+                    S_ISDIR(about.st_mode)   ? "a folder"
+                    : S_ISLNK(about.st_mode) ? "a symbolic link"
+                                             : "no regular file");
+  }
+  const auto contents = read_rendezvous_file(path);
+  if (!contents.ok()) {
+    return not_ours(path, "a file that cannot be read (" + contents.status().message() + ")");
+  }
+  return may_replace_rendezvous_file(*contents)
+             ? Status()
+             : not_ours(path, "a file that HO-Ring did not write");
 }
 
 Result<Door> open_door(const MeetingPlace& place, const JobKey& key) {

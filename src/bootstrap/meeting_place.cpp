@@ -7,6 +7,7 @@
 namespace ho {
 namespace {
 
+constexpr std::string_view kFileMark = "horing rendezvous ";
 constexpr std::string_view kFileHead = "horing rendezvous 1";
 constexpr std::string_view kFileEnd = "end";
 constexpr size_t kMaxHostTextBytes = 255;
@@ -106,6 +107,10 @@ Result<std::vector<HostPort>> parse_rendezvous_file(std::string_view contents) {
   }
   return Status(StatusCode::kProtocol,
                 "the rendezvous file is incomplete, or was not written by HO-Ring");
+}
+
+bool may_replace_rendezvous_file(std::string_view contents) {
+  return contents.empty() || contents.starts_with(kFileMark);
 }
 
 }  // namespace ho

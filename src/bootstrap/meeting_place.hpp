@@ -33,5 +33,7 @@ struct MeetingPlace {
 inline constexpr size_t kMaxRendezvousFileBytes = 8192;
 [[nodiscard]] std::string rendezvous_file_text(std::span<const HostPort> addresses);
 [[nodiscard]] Result<std::vector<HostPort>> parse_rendezvous_file(std::string_view contents);
+// Whether HO-Ring wrote this, in this version or another, or it is empty: rank 0 may replace it.
+[[nodiscard]] bool may_replace_rendezvous_file(std::string_view contents);
 
 }  // namespace ho

@@ -2,8 +2,10 @@
 // are far away except where a test is about them.
 #include "bootstrap/meeting.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -44,6 +46,84 @@ TEST_CASE("ranks meet through a file that is gone afterwards") {
     CHECK(planes[0]->job_id() == planes[2]->job_id());
   }
   CHECK_FALSE(std::filesystem::exists(path));
+}
+
+namespace {
+
+// A folder of this test's own.
+class Folder {
+ public:
+  Folder() {
+    std::string path = std::filesystem::temp_directory_path() / "horing-meet.XXXXXX";
+    REQUIRE(::mkdtemp(path.data()) != nullptr);
+    path_ = path;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] std::string path(const char* name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string contents_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST_CASE("what is no rendezvous file is neither replaced nor removed, and every rank says so") {
+  const Folder folder;
+  const std::string text = folder.path("text");
+  const std::string link = folder.path("link");
+  const std::string inner = folder.path("folder");
+  const std::string pipe = folder.path("pipe");
+  std::ofstream(text) << "important\n";
+  std::filesystem::create_symlink(text, link);
+  std::filesystem::create_directory(inner);
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {text, "did not write"}, {link, "symbolic link"}, {inner, "folder"}, {pipe, "no regular"}};
+  for (const auto& [path, what] : cases) {
+    const auto created = create_all(
+        {{at("file://" + path, 0, 2), key_of(), 60s}, {at("file://" + path, 1, 2), key_of(), 60s}});
+    for (const Created& one : created) {
+      INFO(one.status().message());
+      CHECK(one.status().code() == StatusCode::kInvalidArgument);
+      CHECK(has(one.status().message(), "HORING_RENDEZVOUS names " + path));
+      CHECK(has(one.status().message(), what));
+      CHECK(has(one.status().message(), "does not exist yet"));
+    }
+  }
+  CHECK(contents_of(text) == "important\n");
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(std::filesystem::is_directory(inner));
+  CHECK(std::filesystem::is_fifo(pipe));
+}
+
+TEST_CASE("an empty file is a place to meet") {
+  const Folder folder;
+  const std::string path = folder.path("empty");
+  std::ofstream(path).close();
+  CHECK(world(2, "file://" + path).size() == 2);
+}
+
+TEST_CASE("a rendezvous file in a folder that is not there names the setting and the remedy") {
+  const Folder folder;
+  const std::string path = folder.path("none") + "/file";
+  const auto first =
+      ControlPlane::create(at("file://" + path, 0, 2), key_of(), deadline_after(60s));
+  INFO(first.status().message());
+  CHECK(first.status().code() == StatusCode::kSystem);
+  CHECK(has(first.status().message(), "rendezvous file " + path + ": No such file"));
+  CHECK(has(first.status().message(), "HORING_RENDEZVOUS"));
+  const auto second =
+      ControlPlane::create(at("file://" + path, 1, 2), key_of(), deadline_after(100ms));
+  INFO(second.status().message());
+  CHECK(has(second.status().message(), path));
+  CHECK(has(second.status().message(), "HORING_RENDEZVOUS"));
 }
 
 TEST_CASE("missing ranks are named to everybody") {

@@ -55,7 +55,7 @@ class Coordinator {
     Deadline deadline = Deadline::max();
     bool watches_output = false;
     bool farewell_heard = false;  // it reports nothing any more
-    std::string key_refused;      // who said to be this rank, and why that was not believed
+    Status refused;               // why whoever said to be this rank may not enter
     Status gave_up;               // why it cannot take part, though it had come
   };
 
@@ -69,7 +69,8 @@ class Coordinator {
   void turn();
   [[nodiscard]] int wait_ms() const;
   void enter(Fd fd, const wire::Introduction& who);
-  [[nodiscard]] Status judge(const wire::Introduction& who) const;
+  [[nodiscard]] Status judge(const wire::Introduction& who);
+  [[nodiscard]] Status judge_rank(const wire::Introduction& who) const;
   void finish_meeting();
   void fail_meeting(Deadline now);
   void note_key_refused(const wire::Introduction& who, const std::string& from, const Status& why);
@@ -109,7 +110,9 @@ class Coordinator {
   bool stop_ = false;      // the thread's own view of wake_
   bool farewell_ = false;  // has been sent
   bool closing_ = false;   // what is sent now is the last
-  // When to give up because every rank that is missing was refused for its key.
+  // Processes that came as a rank that was here already, by name, and what they were told.
+  std::map<std::string, Status> doubles_;
+  // When to give up because every rank that is missing was refused.
   Deadline all_refused_due_ = Deadline::max();
   Deadline departures_due_ = Deadline::max();
   std::map<uint64_t, std::set<uint32_t>> left_;  // by communicator, while it has members

@@ -14,7 +14,23 @@ constexpr std::chrono::milliseconds kSecondThought{500};
 
 }  // namespace
 
-Status Coordinator::judge(const wire::Introduction& who) const {
+Status Coordinator::judge(const wire::Introduction& who) {
+  Status verdict = judge_rank(who);
+  if (verdict.ok()) {
+    return verdict;
+  }
+  // It is not expected again; what is missing now may be missing for ever.
+  if (who.world_size == setup_.world_size && doubles_.size() < setup_.world_size) {
+    doubles_.emplace(name_of(who), verdict);
+  }
+  if (who.world_size != setup_.world_size && who.rank < setup_.world_size &&
+      peers_[who.rank].presence == Presence::kAbsent) {
+    peers_[who.rank].refused = verdict;
+  }
+  return verdict;
+}
+
+Status Coordinator::judge_rank(const wire::Introduction& who) const {
   if (who.world_size != setup_.world_size) {
     return {StatusCode::kMismatch,
             name_of(setup_.own) + " was started with a world size of " +
@@ -48,7 +64,7 @@ void Coordinator::enter(Fd fd, const wire::Introduction& who) {
   peer.channel = std::make_unique<ControlChannel>(std::move(fd));
   peer.who = who;
   peer.presence = Presence::kHere;
-  peer.key_refused.clear();
+  peer.refused = Status();
   peer.gave_up = Status();
   peer.deadline = Clock::now() + std::chrono::milliseconds(who.timeout_ms);
   ++present_count_;
@@ -165,27 +181,45 @@ void Coordinator::note_key_refused(const wire::Introduction& who,
       peers_[who.rank].presence != Presence::kAbsent) {
     return;
   }
-  peers_[who.rank].key_refused = name_of(who) + " from " + from + ": " + why.message();
+  peers_[who.rank].refused =
+      Status(StatusCode::kUnauthenticated, name_of(who) + " from " + from + ": " + why.message());
 }
 
+// A process that came as a rank that is here was meant to be one of those that are missing.
 bool Coordinator::nobody_left_to_come() const {
-  return std::none_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
-    return peer.presence != Presence::kHere && peer.key_refused.empty();
+  const auto expected = std::count_if(peers_.begin(), peers_.end(), [](const Peer& peer) {
+    return peer.presence != Presence::kHere && peer.refused.ok();
   });
+  return static_cast<size_t>(expected) <= doubles_.size();
 }
 
 Status Coordinator::all_refused_error() const {
-  std::vector<uint32_t> refused;
+  std::vector<uint32_t> missing;
+  std::vector<uint32_t> wrong_key;
+  Status mismatch = doubles_.empty() ? Status() : doubles_.begin()->second;
   for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
-    if (peers_[rank].presence != Presence::kHere) {
-      refused.push_back(rank);
+    const Peer& peer = peers_[rank];
+    if (peer.presence == Presence::kHere) {
+      continue;
+    }
+    missing.push_back(rank);
+    if (peer.refused.code() == StatusCode::kUnauthenticated) {
+      wrong_key.push_back(rank);
+    } else if (!peer.refused.ok() && mismatch.ok()) {
+      mismatch = peer.refused;
     }
   }
+  const std::string arrived = std::to_string(present_count_) + " of " +
+                              std::to_string(setup_.world_size) + " ranks arrived at " +
+                              setup_.address + ", whose server is " + name_of(setup_.own) + "; ";
+  if (wrong_key.empty()) {
+    return {StatusCode::kMismatch,
+            arrived + "missing: " + rank_list(missing) + "; " + mismatch.message()};
+  }
   return {StatusCode::kUnauthenticated,
-          std::to_string(present_count_) + " of " + std::to_string(setup_.world_size) +
-              " ranks arrived at " + setup_.address + ", whose server is " + name_of(setup_.own) +
-              "; " + rank_list(refused) + (refused.size() == 1 ? " was" : " were") +
-              " refused for the job key, " + peers_[refused.front()].key_refused};
+          arrived + rank_list(wrong_key) + (wrong_key.size() == 1 ? " was" : " were") +
+              " refused for the job key, " + peers_[wrong_key.front()].refused.message() +
+              (mismatch.ok() ? "" : "; " + mismatch.message())};
 }
 
 }  // namespace ho

@@ -304,28 +304,55 @@ TEST_CASE("without a key an address that is not loopback is told why it may not 
   CHECK(has(alone.status().message(), no_key));
 }
 
-TEST_CASE("a duplicate rank and another world size are refused naming both sides") {
+TEST_CASE("a duplicate rank and another world size end the meeting at once, naming both sides") {
+  const std::string place = free_place();
+  const auto created = create_all({{at(place, 0, 3), key_of(), kFar},
+                                   {at(place, 1, 3), key_of(), kFar},
+                                   {at(place, 1, 3), key_of(), kFar},
+                                   {at(place, 2, 4), key_of(), kFar}});
+  for (const Created& one : created) {
+    INFO(one.status().message());
+    CHECK(one.status().code() == StatusCode::kMismatch);
+  }
+  const bool first_twin_refused = !has(created[1].status().message(), "missing:");
+  const Status refused = created[first_twin_refused ? 1 : 2].status();
+  const Status waited = created[first_twin_refused ? 2 : 1].status();
+  for (const Status& status : {refused, waited, created[0].status()}) {
+    INFO(status.message());
+    CHECK(has(status.message(), "rank 1 has come twice"));
+    CHECK(has(status.message(), "its own rank (RANK)"));
+  }
+  CHECK(has(waited.message(), "2 of 3 ranks arrived"));
+  CHECK(has(waited.message(), "missing: rank 2"));
+  CHECK(has(created[3].status().message(), "world size of 3"));
+  CHECK(has(created[3].status().message(), "with 4"));
+}
+
+TEST_CASE("a doubled rank alone, or a world size alone, ends the meeting at once") {
+  const bool doubled = GENERATE(false, true);
+  const std::string place = free_place();
+  const auto created = create_all({{at(place, 0, 3), key_of(), kFar},
+                                   {at(place, 1, 3), key_of(), kFar},
+                                   {doubled ? at(place, 1, 3) : at(place, 2, 5), key_of(), kFar}});
+  for (const Created& one : created) {
+    INFO(one.status().message());
+    CHECK(one.status().code() == StatusCode::kMismatch);
+    CHECK(has(one.status().message(), doubled ? "has come twice" : "(WORLD_SIZE)"));
+  }
+}
+
+TEST_CASE("a process of another world does not end a meeting that can still come about") {
   const std::string place = free_place();
   auto first = std::async(std::launch::async, [&] {
     return ControlPlane::create(at(place, 0, 3), key_of(), deadline_after(20s));
   });
-  auto twins = create_all({{.rendezvous = at(place, 1, 3), .key = key_of(), .time = 1500ms},
-                           {.rendezvous = at(place, 1, 3), .key = key_of(), .time = 1500ms},
-                           {.rendezvous = at(place, 2, 4), .key = key_of(), .time = 1500ms}});
-  const auto result = first.get();  // ends with the deadline of the rank that waits in vain
-  REQUIRE_FALSE(result.ok());
-  const bool first_twin_refused = twins[0].status().code() == StatusCode::kMismatch;
-  const Status refused = twins[first_twin_refused ? 0 : 1].status();
-  const Status waited = twins[first_twin_refused ? 1 : 0].status();
-  INFO(refused.message());
-  CHECK(refused.code() == StatusCode::kMismatch);
-  CHECK(has(refused.message(), "rank 1 has come twice"));
-  CHECK(waited.code() == StatusCode::kTimeout);
-  CHECK(twins[2].status().code() == StatusCode::kMismatch);
-  CHECK(has(twins[2].status().message(), "world size of 3"));
-  CHECK(has(twins[2].status().message(), "with 4"));
-  CHECK(has(result.status().message(), "before the deadline of rank 1"));
-  CHECK(has(result.status().message(), "missing: rank 2"));
+  const auto other = ControlPlane::create(at(place, 1, 7), key_of(), deadline_after(20s));
+  CHECK(other.status().code() == StatusCode::kMismatch);
+  const auto others =
+      create_all({{.rendezvous = at(place, 1, 3)}, {.rendezvous = at(place, 2, 3)}});
+  CHECK(others[0].ok());
+  CHECK(others[1].ok());
+  CHECK(first.get().ok());
 }
 
 TEST_CASE("garbage connections do not disturb the job") {

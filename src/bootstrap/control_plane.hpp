@@ -40,7 +40,9 @@ struct FailureReport {
   std::string text;                // names operation, phase, step, rail, peer and what to do
 };
 
-// Where a rank is, for the stall report.
+// Where a rank is, for the stall report. A call that is collective but no operation, as a split,
+// has the channel kCallChannel, where nothing is sent: ranks need not be behind each other in it.
+inline constexpr uint8_t kCallChannel = 0xff;
 struct RankState {
   uint16_t communicator = 0;
   uint8_t channel = 0;

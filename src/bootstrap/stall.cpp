@@ -32,7 +32,7 @@ std::optional<Lane> stalled_lane(std::span<const RankAnswer> answers, const Fail
   std::optional<std::tuple<int, Lane>> best;
   for (const RankAnswer& answer : answers) {
     for (const RankState& state : answer.states) {
-      if (!inside(state)) {
+      if (!inside(state) || state.channel == kCallChannel) {
         continue;
       }
       const bool own = answer.rank == first.reporter.value();

@@ -128,6 +128,7 @@ class Communicator {
       CommunicatorSettings settings,
       const CommunicatorConfig& config,
       Deadline deadline);
+  [[nodiscard]] Result<std::unique_ptr<Communicator>> split_off(int32_t color, int32_t key);
   // Makes transports and engine; collective over the members.
   [[nodiscard]] Status connect(std::shared_ptr<const JobKey> key, Deadline deadline);
   [[nodiscard]] Result<std::unique_ptr<ShmTransport>> make_shm(Deadline deadline);

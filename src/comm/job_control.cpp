@@ -21,7 +21,7 @@ void JobControl::start() {
 
 void JobControl::expect(Identity identity) {
   const std::lock_guard lock(mutex_);
-  members_.push_back({std::move(identity), nullptr, {}});
+  members_.push_back({std::move(identity), nullptr, {}, 0});
 }
 
 JobControl::Member* JobControl::find(uint64_t lineage) {
@@ -44,6 +44,17 @@ void JobControl::add(uint64_t lineage, Engine* engine) {
   for (PeerDeparture& departure : std::exchange(member->early, {})) {
     engine->peer_left(std::move(departure));
   }
+}
+
+void JobControl::began_split(uint64_t lineage, uint32_t number) {
+  const std::lock_guard lock(mutex_);
+  if (Member* member = find(lineage)) {
+    member->split = number;
+  }
+}
+
+void JobControl::ended_split(uint64_t lineage) {
+  began_split(lineage, 0);
 }
 
 // A rank whose communicator has failed says nothing: the verdict that is out, or on its way, is the
@@ -164,6 +175,10 @@ std::vector<RankState> JobControl::states() {
                      state.completed,
                      std::move(state.operation),
                      std::move(state.waiting)});
+    }
+    if (member.split > 0) {
+      all.push_back(
+          {member.identity.id, kCallChannel, member.split, member.split - 1, "ho_comm_split", ""});
     }
   }
   return all;

@@ -37,6 +37,9 @@ class JobControl {
   void expect(Identity identity);
   // The engine hears of verdict and departures (at once of those that were) until remove().
   void add(uint64_t lineage, Engine* engine);
+  // The rank is in a split of the communicator, its number-th, until ended_split().
+  void began_split(uint64_t lineage, uint32_t number);
+  void ended_split(uint64_t lineage);
   // Tells the other members how far this rank has come: it is about to end the communicator.
   void leave(uint64_t lineage);
   void remove(uint64_t lineage);
@@ -52,6 +55,7 @@ class JobControl {
     Identity identity;
     Engine* engine = nullptr;
     std::vector<PeerDeparture> early;  // before there was an engine
+    uint32_t split = 0;                // which one it is in; 0: none
   };
   [[nodiscard]] Member* find(uint64_t lineage);
   void on_verdict(const Verdict& verdict);

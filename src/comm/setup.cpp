@@ -387,9 +387,19 @@ Status Communicator::abort(const std::string& reason) {
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t key) {
+  control_->began_split(lineage_, ++splits_);
+  auto made = split_off(color, key);
+  control_->ended_split(lineage_);
+  if (!made.ok()) {
+    return made.status().with_context(fmt::format("ho_comm_split #{}", splits_));
+  }
+  return made;
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int32_t key) {
   const Deadline deadline = deadline_after(settings_.connect_timeout);
   const uint32_t world = placement_.map.world_size();
-  const std::string what = fmt::format("split {}", ++splits_);
+  const std::string what = fmt::format("split {}", splits_);
   HORING_ASSIGN(const uint16_t proposal, control_->next_id());
   HORING_ASSIGN(const auto blobs,
                 exchange(what, encode(ColorKey{color, key, proposal}), all_ranks(world), deadline));

@@ -129,6 +129,29 @@ TEST_CASE("a rank that stays away is named with the operation it has not entered
   CHECK(job.outcome(1).exited);
 }
 
+TEST_CASE("ranks in a split are named as such where another rank is in an operation") {
+  ProcessJob job({"2x2", 1500}, [](const ProcessJob::Rank& rank) -> ho_status {
+    std::vector<float> data(1000, 1.0F);
+    if (const ho_status status = all_reduce(rank.comm, data); status != HO_OK) {
+      return status;
+    }
+    if (ho_comm_rank(rank.comm) == 3) {
+      return all_reduce(rank.comm, data);
+    }
+    ho_comm* child = nullptr;
+    return ho_comm_split(rank.comm, 0, 0, &child);
+  });
+  for (size_t rank = 0; rank < 4; ++rank) {
+    const RankOutcome outcome = job.outcome(rank);
+    INFO(outcome.message);
+    CHECK(outcome.status == HO_TIMEOUT);
+    CHECK(contains(outcome.message,
+                   "ranks 0-2 have not entered all_reduce #2 (their last is #1; they are in "
+                   "ho_comm_split #1)"));
+    CHECK((rank == 3 || contains(outcome.message, "timeout: ho_comm_split #1: ")));
+  }
+}
+
 TEST_CASE("different calls end in an error that says what differs") {
   struct Mismatch {
     const char* name;

@@ -238,6 +238,20 @@ TEST_CASE("a rank that is in an operation of another kind is named with it") {
             "all_gather #1)"));
 }
 
+TEST_CASE("a rank that is in a split is named with it, and the split is not what the others miss") {
+  const RankState split = state_of(2, 1, "ho_comm_split", "", 0, kCallChannel);
+  const std::vector<RankAnswer> answers{
+      {0, true, {split, state_of(3, 3)}},
+      {1, true, {state_of(4, 3, "all_reduce", "recv from rank 0")}}};
+  for (const uint32_t reporter : {0U, 1U}) {
+    const std::string said =
+        describe_stall(answers, names(2), report_of(reporter, StatusCode::kTimeout, "late"));
+    INFO(said);
+    CHECK(has(said,
+              "rank 0 has not entered all_reduce #4 (its last is #3; it is in ho_comm_split #2)"));
+  }
+}
+
 TEST_CASE("a stall without any operation says so") {
   const std::vector<RankAnswer> answers{{0, true, {state_of(3, 3)}}, {1, false, {}}};
   const std::string text =

@@ -168,9 +168,14 @@ Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
 
 Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorConfig& config) {
   auto settings = CommunicatorSettings::from_environment();
-  if (!settings.ok()) {
-    return meet_to_refuse(
-        config, settings.status().with_context(fmt::format("rank {}", config.rendezvous.rank)));
+  Status usable = settings.status();
+  if (usable.ok() && !settings->trace_path.empty()) {
+    usable = check_trace_file(settings->trace_path, config.rendezvous.rank)
+                 .with_context(env::kTrace.name);
+  }
+  if (!usable.ok()) {
+    return meet_to_refuse(config,
+                          usable.with_context(fmt::format("rank {}", config.rendezvous.rank)));
   }
   settings->timeout = config.timeout.value_or(settings->timeout);
   const Deadline deadline = deadline_after(settings->connect_timeout);
@@ -239,7 +244,7 @@ void Communicator::write_trace() const {
     const Status status = engine_->trace().append_to(
         settings_.trace_path, world_ranks_[self_.at()].value(), control_->plane().job_id());
     if (!status.ok()) {
-      logger().error("{}", status.message());
+      logger().error("{}: {}", env::kTrace.name, status.message());
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -115,6 +116,18 @@ Result<bool> cut_to_whole_events(int fd, const std::string& path) {
   return whole.has_value();
 }
 
+std::string file_name(const std::string& path, uint32_t rank) {
+  std::string name = path;
+  if (const size_t at = name.find("%r"); at != std::string::npos) {
+    name.replace(at, 2, std::to_string(rank));
+  }
+  return name;
+}
+
+Fd open_file(const std::string& name) {
+  return Fd(::open(name.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644));
+}
+
 bool starts_with(int fd, const std::string& header) {
   std::string present(header.size(), '\0');
   const ssize_t got = ::pread(fd, present.data(), present.size(), 0);
@@ -122,6 +135,21 @@ bool starts_with(int fd, const std::string& header) {
 }
 
 }  // namespace
+
+Status check_trace_file(const std::string& path, uint32_t rank) {
+  const std::string name = file_name(path, rank);
+  const Fd file = open_file(name);
+  struct stat about {};
+  std::string why;
+  if (!file.valid() || ::fstat(file.get(), &about) != 0) {
+    why = system_error("trace file " + name, errno).message();
+  } else if (!S_ISREG(about.st_mode)) {
+    why = "trace file " + name + ": it is no regular file";
+  } else {
+    return {};
+  }
+  return {StatusCode::kInvalidArgument, why + "; give a file in a directory that you may write"};
+}
 
 void TraceBuffer::add(const TraceSlice& slice) {
   if (slices_.size() < kMostSlices) {
@@ -132,11 +160,8 @@ void TraceBuffer::add(const TraceSlice& slice) {
 }
 
 Status TraceBuffer::append_to(const std::string& path, uint32_t rank, uint64_t job_id) const {
-  std::string name = path;
-  if (const size_t at = name.find("%r"); at != std::string::npos) {
-    name.replace(at, 2, std::to_string(rank));
-  }
-  const Fd file(::open(name.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  const std::string name = file_name(path, rank);
+  const Fd file = open_file(name);
   if (!file.valid()) {
     return system_error("trace file " + name, errno);
   }

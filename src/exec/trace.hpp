@@ -26,6 +26,10 @@ struct TraceSlice {
   uint8_t rail = 0;
 };
 
+// Whether append_to() will be able to open this rank's file, which is created where there is none.
+// What is in it stays.
+[[nodiscard]] Status check_trace_file(const std::string& path, uint32_t rank);
+
 class TraceBuffer {
  public:
   // At most this many slices are kept; later ones are counted and dropped.

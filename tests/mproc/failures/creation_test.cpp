@@ -21,10 +21,12 @@ struct Trouble {
 };
 
 // Found before the ranks meet, after they have met, and while transports are opened.
-constexpr std::array kTroubles{Trouble{"HORING_PIECE_BYTES", "7", "HORING_PIECE_BYTES"},
-                               Trouble{"HORING_GROUP_FILE", "/nowhere/groups", "/nowhere/groups"},
-                               Trouble{"HORING_TOPO_FILE", "/nowhere/topo.xml", "/nowhere/topo"},
-                               Trouble{"HORING_PROGRESS_CPU", "many", "HORING_PROGRESS_CPU"}};
+constexpr std::array kTroubles{
+    Trouble{"HORING_PIECE_BYTES", "7", "HORING_PIECE_BYTES"},
+    Trouble{"HORING_GROUP_FILE", "/nowhere/groups", "/nowhere/groups"},
+    Trouble{"HORING_TOPO_FILE", "/nowhere/topo.xml", "/nowhere/topo"},
+    Trouble{"HORING_TRACE", "/nowhere/trace", "HORING_TRACE: trace file"},
+    Trouble{"HORING_PROGRESS_CPU", "many", "HORING_PROGRESS_CPU"}};
 
 }  // namespace
 

@@ -30,6 +30,7 @@ class TraceFile {
     all << std::ifstream(path_).rdbuf();
     return all.str();
   }
+  [[nodiscard]] std::string path() const { return path_; }
   void write(const std::string& text) const { std::ofstream(path_) << text; }
   void append(uint32_t rank, uint32_t slices, uint64_t job = kJob) const {
     TraceBuffer buffer;
@@ -105,6 +106,23 @@ TEST_CASE("a writer that was killed at any byte leaves its whole events to the n
     const size_t before = kept < header ? 1 : whole_lines(torn);
     CHECK(events.size() == before + 5 + 2);
   }
+}
+
+TEST_CASE("a trace file that cannot be written is known before there is a trace") {
+  const TraceFile file;
+  REQUIRE(check_trace_file(file.path(), 3).ok());  // made where there is none
+  file.append(0, 2);
+  const std::string before = file.text();
+  REQUIRE(check_trace_file(file.path(), 3).ok());
+  CHECK(file.text() == before);
+  const std::string folder = std::filesystem::temp_directory_path();
+  for (const std::string& path : {folder, std::string("/nowhere/%r"), std::string("/dev/null")}) {
+    const Status status = check_trace_file(path, 3);
+    INFO(status.message());
+    CHECK(status.code() == StatusCode::kInvalidArgument);
+    CHECK(status.message().find("in a directory that you may write") != std::string::npos);
+  }
+  CHECK(check_trace_file("/nowhere/%r", 3).message().find("/nowhere/3:") != std::string::npos);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "transport/tcp/reception.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -68,6 +70,12 @@ void Reception::progress(const Decide& decide, const Deliver& deliver) {
   }
 }
 
+void Reception::warn(std::string_view text) {
+  if (const auto left_out = warnings_.take(now_ns())) {
+    logger().warn("{}{}", text, LogQuota::note(*left_out));
+  }
+}
+
 void Reception::accept_all(Socket& listener) {
   while (listener.readable) {
     Fd connection(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -77,9 +85,9 @@ void Reception::accept_all(Socket& listener) {
       listener.readable = false;
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       // Stays readable: tried again in the next turn.
-      logger().warn("accept on port {}: {}; raise the limit of open files (ulimit -n)",
-                    port_,
-                    system_error("accept4", errno).message());
+      warn(fmt::format("accept on port {}: {}; raise the limit of open files (ulimit -n)",
+                       port_,
+                       system_error("accept4", errno).message()));
       return;
     }
     // Anything else concerns a connection that was gone before it was accepted.
@@ -93,13 +101,13 @@ void Reception::admit(Fd connection) {
   }
   const std::string from = to_text(*peer);
   if (const Status allowed = context_.options.key->allows_address(from); !allowed.ok()) {
-    logger().warn("refused a connection from {}: {}", from, allowed.message());
+    warn(fmt::format("refused a connection from {}: {}", from, allowed.message()));
     return;
   }
   if (greetings_.size() >= kMaxGreetings) {
-    logger().warn("refused the greeting of {}: {} connections greet at once",
-                  greetings_.front().from,
-                  kMaxGreetings);
+    warn(fmt::format("refused the greeting of {}: {} connections greet at once",
+                     greetings_.front().from,
+                     kMaxGreetings));
     greetings_.pop_front();
   }
   Greeting greeting;
@@ -130,7 +138,8 @@ Reception::Outcome Reception::advance(Greeting& greeting,
     }
   }
   if (!greeted.ok()) {
-    logger().warn("refused a connection from {}: {}", greeting.from, greeted.status().message());
+    warn(
+        fmt::format("refused a connection from {}: {}", greeting.from, greeted.status().message()));
     flush_refusal(*greeting.socket, *greeting.handshake);
     return Outcome::kDrop;
   }
@@ -147,7 +156,7 @@ Reception::Outcome Reception::advance(Greeting& greeting,
     return Outcome::kDrop;
   }
   if (now_ns() >= greeting.deadline_ns) {
-    logger().warn("dropped a connection from {} that did not greet in time", greeting.from);
+    warn(fmt::format("dropped a connection from {} that did not greet in time", greeting.from));
     return Outcome::kDrop;
   }
   context_.poller->wake_at(greeting.deadline_ns);

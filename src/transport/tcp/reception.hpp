@@ -7,9 +7,11 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "auth/job_key.hpp"
+#include "base/log_quota.hpp"
 #include "base/status.hpp"
 #include "transport/tcp/context.hpp"
 #include "transport/tcp/greeting.hpp"
@@ -49,9 +51,12 @@ class Reception {
   [[nodiscard]] Status check(const Greeting& greeting, const Decide& decide) const;
 
   Context& context_;
+  void warn(std::string_view text);
+
   uint16_t port_ = 0;
   std::vector<std::unique_ptr<Socket>> listeners_;
   std::list<Greeting> greetings_;
+  LogQuota warnings_;  // anybody can cause them
 };
 
 }  // namespace ho::tcp

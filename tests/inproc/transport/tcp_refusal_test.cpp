@@ -1,12 +1,17 @@
 // What a TCP transport refuses, and how it says so.
 #include <ifaddrs.h>
 #include <netinet/in.h>
+#include <spdlog/sinks/ostream_sink.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <sstream>
 #include <thread>
 
+#include "base/log.hpp"
+#include "base/log_quota.hpp"
 #include "catch.hpp"
 #include "conformance.hpp"
 #include "tcp_ranks.hpp"
@@ -208,6 +213,24 @@ TEST_CASE("tcp: garbage on the data port is dropped and disturbs nobody") {
     REQUIRE(is_closed_by(**one, *stranger));
   }
   REQUIRE((*one)->open_connections() == 0);
+}
+
+TEST_CASE("tcp: garbage on the data port does not fill the log") {
+  std::ostringstream log;
+  auto& sinks = logger().sinks();
+  sinks.push_back(std::make_shared<spdlog::sinks::ostream_sink_st>(log));
+  auto one = TcpTransport::listen(options_of({}, GlobalRank(1), 2));
+  REQUIRE(one.ok());
+  for (uint32_t i = 0; i < 4 * LogQuota::kFirst; ++i) {
+    auto stranger = raw_connection("127.0.0.1", (*one)->endpoint().port);
+    REQUIRE(stranger.ok());
+    const std::vector<std::byte> bytes = pattern(i, 64);
+    REQUIRE(::send(stranger->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == 64);
+    REQUIRE(is_closed_by(**one, *stranger));
+  }
+  sinks.pop_back();
+  const std::string text = log.str();
+  CHECK(std::count(text.begin(), text.end(), '\n') == LogQuota::kFirst);
 }
 
 }  // namespace

@@ -253,7 +253,9 @@ HO_API ho_status ho_broadcast(ho_comm* comm,
 HO_API ho_status ho_barrier(ho_comm* comm, const ho_call_options* options);
 
 /* Point to point. Messages between two ranks arrive in the order in which they were sent; sizes and
- * types must agree. Sends and receives of one rank do not wait for each other. */
+ * types must agree. Sends and receives of one rank do not wait for each other. The peer is another
+ * rank: a message to oneself is refused with HO_INVALID_ARGUMENT, and so every message in a
+ * communicator of one rank, such as a split can make. */
 HO_API ho_status ho_send(ho_comm* comm,
                          const void* data,
                          size_t count,

@@ -192,8 +192,9 @@ int run_guarded(Collective collective, const Options& options) {
     std::fprintf(stderr, "%s_perf: %s\n", std::string(to_string(collective)).c_str(), error.what());
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr,
-                 "%s_perf: not enough memory for the buffers; lower -e\n",
-                 std::string(to_string(collective)).c_str());
+                 "%s_perf: not enough memory for the buffers; lower %s\n",
+                 std::string(to_string(collective)).c_str(),
+                 options.listed_sizes.empty() ? "-e" : "the sizes of --sizes");
   }
   return EXIT_FAILURE;
 }

@@ -537,12 +537,17 @@ std::string Run::describe_head(const Queue& queue) const {
 
 std::string Run::waiting_text() const {
   std::string text;
+  std::string last_trouble;
   int listed = 0;
   // First what waits for somebody else, then what waits for our own progress.
   for (const Queue& queue : queues_) {
     const bool waits = queue.ended ? !queue.unreleased.empty() : ready(queue.op(), queue.piece);
     if (waits && listed < 3) {
       text += (listed++ == 0 ? "" : "; ") + describe_head(queue);
+      const std::string trouble =
+          queue.layout->link != nullptr ? queue.layout->link->trouble() : std::string();
+      text += trouble.empty() || trouble == last_trouble ? "" : ", but " + trouble;
+      last_trouble = trouble;
     }
   }
   return text;

@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <array>
@@ -152,6 +153,23 @@ Result<std::vector<SocketAddress>> interface_addresses(uint16_t port) {
     return !address.is_loopback();
   });
   return addresses;
+}
+
+InterfaceState interface_state(const std::string& name) {
+  ifreq request{};
+  if (name.empty() || name.size() >= sizeof request.ifr_name) {
+    return InterfaceState::kUnknown;
+  }
+  std::copy(name.begin(), name.end(), std::begin(request.ifr_name));
+  const Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!any.valid() || ::ioctl(any.get(), SIOCGIFFLAGS, &request) != 0) {
+    return InterfaceState::kUnknown;
+  }
+  const auto flags = static_cast<unsigned>(request.ifr_flags);  // NOLINT: what the call fills
+  if ((flags & unsigned{IFF_UP}) == 0) {
+    return InterfaceState::kDown;
+  }
+  return (flags & unsigned{IFF_RUNNING}) == 0 ? InterfaceState::kNoCarrier : InterfaceState::kUp;
 }
 
 Result<Fd> listen_on(const SocketAddress& address, int backlog) {

@@ -47,6 +47,10 @@ class SocketAddress {
 // The usable addresses of this host's interfaces that are up, loopback last.
 [[nodiscard]] Result<std::vector<SocketAddress>> interface_addresses(uint16_t port);
 
+// Whether an interface of this host can carry anything now. Unknown: there is none of that name.
+enum class InterfaceState : uint8_t { kUp, kDown, kNoCarrier, kUnknown };
+[[nodiscard]] InterfaceState interface_state(const std::string& name);
+
 // Listens with SO_REUSEADDR; "::" listens for IPv4 too.
 [[nodiscard]] Result<Fd> listen_on(const SocketAddress& address, int backlog);
 // Starts to connect; the descriptor becomes writable when connect_result() is known.

@@ -68,6 +68,9 @@ class Link {
 
   // For messages: "tcp 10.1.0.1 (rail0) -> 10.1.0.2, connected" and the like.
   [[nodiscard]] virtual std::string describe() const = 0;
+  // What is wrong with the way to the peer as far as it shows now, for the message of a wait that
+  // took too long: "interface rail0 is down here", or "".
+  [[nodiscard]] virtual std::string trouble() const { return {}; }
 };
 
 // Why a sleeping executor should be woken by peers on shared memory.

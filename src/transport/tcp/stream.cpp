@@ -280,6 +280,18 @@ Status Stream::check_alive() {
               " s; check cable, switch port and interface on both ends"};
 }
 
+bool Stream::unanswered() const {
+  constexpr uint32_t kSilentMs = 1000;
+  tcp_info details{};
+  auto size = static_cast<socklen_t>(sizeof details);
+  if (::getsockopt(socket_->fd.get(), IPPROTO_TCP, TCP_INFO, &details, &size) != 0) {
+    return false;
+  }
+  // See check_alive().
+  const unsigned tries = std::max(details.tcpi_retransmits, details.tcpi_probes);
+  return tries > 1 || (tries == 1 && details.tcpi_last_ack_recv > kSilentMs);
+}
+
 // Closing a socket that holds unread bytes, or that gets some afterwards, resets the connection,
 // and a reset takes back what the peer's host has not acknowledged.
 bool Stream::finish_output() {

@@ -84,6 +84,8 @@ class Stream {
   // unanswered for about 10 s. A peer that is merely slow or stopped answers (its window is
   // closed), and stays alive. Call about once a second.
   [[nodiscard]] Status check_alive();
+  // Whether data or probes have been sent again and again without an answer, so far.
+  [[nodiscard]] bool unanswered() const;
 
   // No more output; what the peer sends from now on is thrown away. true: the peer's host has not
   // acknowledged everything yet.

@@ -4,6 +4,7 @@
 
 #include "base/log.hpp"
 #include "os/clock.hpp"
+#include "os/socket.hpp"
 #include "transport/tcp/address.hpp"
 
 namespace ho::tcp {
@@ -57,6 +58,25 @@ std::string TcpLink::describe() const {
       return path() + ", failed";
   }
   return path();
+}
+
+std::string TcpLink::trouble() const {
+  const std::string& name = context_.options.rails.at(key_.rail.at()).name;
+  switch (interface_state(name)) {
+    case InterfaceState::kDown:
+      return "interface " + name + " is down here (ip link set " + name + " up)";
+    case InterfaceState::kNoCarrier:
+      return "interface " + name + " has no carrier here (check cable and switch port)";
+    case InterfaceState::kUp:
+    case InterfaceState::kUnknown:
+      break;
+  }
+  const bool unanswered = std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
+    return stream != nullptr && stream->unanswered();
+  });
+  return unanswered ? "what is sent there is not answered (check cable, switch port and interface "
+                      "on both ends)"
+                    : "";
 }
 
 // Every try call: the sticky error, the mark of use, and opening anew after an idle close.

@@ -46,6 +46,7 @@ class TcpLink final : public Link {
   [[nodiscard]] Result<ConstBytes> try_view(const Frame& expected) override;
   void release_view() override { view_ready_ = false; }
   [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] std::string trouble() const override;
 
   // For the transport.
   void note_event() { event_ = true; }

@@ -16,6 +16,7 @@
 #include "os/peer_memory.hpp"
 #include "os/random_bytes.hpp"
 #include "os/shared_memory.hpp"
+#include "os/socket.hpp"
 
 namespace {
 
@@ -200,4 +201,11 @@ TEST_CASE("nobody listens, a name that is too long, a full queue") {
     }
   }
   CHECK(last == StatusCode::kTimeout);
+}
+
+TEST_CASE("an interface's state is known by its name") {
+  CHECK(ho::interface_state("lo") == ho::InterfaceState::kUp);
+  CHECK(ho::interface_state("") == ho::InterfaceState::kUnknown);
+  CHECK(ho::interface_state("nosuchrail") == ho::InterfaceState::kUnknown);
+  CHECK(ho::interface_state("a name that is too long for any") == ho::InterfaceState::kUnknown);
 }

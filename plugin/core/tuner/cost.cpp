@@ -139,7 +139,7 @@ class Model {
   }
 
   const AgreedInputs& inputs_;
-  const Question& question_;
+  Question question_;
   bool reduces_all_;
   double n_;
   double p_;

@@ -231,6 +231,13 @@ class Bench {
     if (options.ring) {
       ring_.emplace(library_, met.memory.comm(1, met.rank, kPatience), 2, ring_options(options));
     }
+    const auto devices = static_cast<uint32_t>(library_.device_count());
+    if (met.limit.bytes_per_second > 0.0 && met.limit.rails != devices) {
+      met.limit = {.how = "not known: plain TCP was measured on " +
+                          std::to_string(met.limit.rails) +
+                          " interfaces of a node, the plugin has " + std::to_string(devices) +
+                          "; start as many ranks per node as it has rails"};
+    }
   }
 
   [[nodiscard]] uint64_t run(const Work& work, uint32_t count) {

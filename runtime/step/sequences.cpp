@@ -29,18 +29,13 @@ class Starts {
 
   [[nodiscard]] ho::Status check() const {
     for (const auto& [sequence, by_channel] : sequences_) {
-      for (size_t channel = 0; channel < kChannelCount; ++channel) {
-        for (size_t other = 0; other < kChannelCount; ++other) {
-          if (other != channel) {
-            HORING_TRY(check(by_channel[channel], by_channel[other]));
-          }
-        }
-      }
+      HORING_TRY(check(by_channel));
     }
     return {};
   }
 
  private:
+  using ByChannel = std::array<std::vector<size_t>, kChannelCount>;
   struct Node {
     size_t channel = 0;
     size_t place = 0;  // on its channel
@@ -78,6 +73,17 @@ class Starts {
     nodes_.push_back(node);
   }
 
+  [[nodiscard]] ho::Status check(const ByChannel& by_channel) const {
+    for (const std::vector<size_t>& ones : by_channel) {
+      for (const std::vector<size_t>& others : by_channel) {
+        if (&others != &ones) {
+          HORING_TRY(check(ones, others));
+        }
+      }
+    }
+    return {};
+  }
+
   // Two channels' actions of one sequence, each in its order.
   [[nodiscard]] ho::Status check(const std::vector<size_t>& ones,
                                  const std::vector<size_t>& others) const {
@@ -106,8 +112,8 @@ class Starts {
   const StepPlan& plan_;
   size_t count_;
   std::vector<Node> nodes_;
-  std::array<std::vector<size_t>, kChannelCount> started_;
-  std::map<Sequence, std::array<std::vector<size_t>, kChannelCount>> sequences_;
+  ByChannel started_;
+  std::map<Sequence, ByChannel> sequences_;
 };
 
 }  // namespace

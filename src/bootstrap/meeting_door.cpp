@@ -16,9 +16,8 @@ namespace {
 
 constexpr int kBacklog = 1024;
 constexpr const char* kFileRemedy =
-    "; let HORING_RENDEZVOUS name a file in a folder that exists, that rank 0 may write and that "
-    "all "
-    "hosts share";
+    "; let HORING_RENDEZVOUS name a file in a folder that exists, "
+    "that rank 0 may write and that all hosts share";
 
 Status write_all(int fd, std::string_view text, const std::string& path) {
   while (!text.empty()) {

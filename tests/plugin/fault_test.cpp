@@ -90,17 +90,23 @@ void require_clean(HostJob& job, const std::vector<uint32_t>& ranks) {
   }
 }
 
+template <typename Comm>
+void run_all_kinds(Comm& comm, uint64_t count) {
+  for (const Collective kind : kCollectives) {
+    const Work work = work_of(kind, count);
+    write_input(work, comm.memory());
+    comm.run(work);
+    expect(count_wrong(work, comm.memory()) == 0, "every byte is right: " + work.text());
+  }
+}
+
 // The host goes on over the network alone, as NCCL does.
 void go_on_without(HostRank& self, uint32_t communicator) {
   RingOptions options;
   options.channels = 2;
   options.slot_bytes = 4096;
   RingComm rings(self.library(), self.memory(communicator), 50, options);
-  for (const Collective kind : kCollectives) {
-    write_input(work_of(kind, 900), rings.memory());
-    rings.run(work_of(kind, 900));
-    expect(count_wrong(work_of(kind, 900), rings.memory()) == 0, "rings are right");
-  }
+  run_all_kinds(rings, 900);
   rings.close();
 }
 
@@ -118,10 +124,7 @@ void die_in_collectives(uint32_t nodes, uint32_t ranks, uint32_t dying) {
   HostJob job(options, [](HostRank& self) {
     CollNetComm comm(self.library(), self.memory(), 1, small_steps());
     expect(comm.connect() == CollNetState::kUsed, "CollNet connects");
-    for (const Collective kind : kCollectives) {
-      write_input(work_of(kind, 3000), comm.memory());
-      comm.run(work_of(kind, 3000));
-    }
+    run_all_kinds(comm, 3000);
     self.say("working");
     run_until_error(comm);
     comm.close();
@@ -255,11 +258,7 @@ TEST_CASE("ranks of different releases load different tables and work together")
   HostJob job(options, [](HostRank& self) {
     CollNetComm comm(self.library(), self.memory(), 1, small_steps());
     expect(comm.connect() == CollNetState::kUsed, "CollNet connects");
-    for (const Collective kind : kCollectives) {
-      write_input(work_of(kind, 3000), comm.memory());
-      comm.run(work_of(kind, 3000));
-      expect(count_wrong(work_of(kind, 3000), comm.memory()) == 0, "and is right");
-    }
+    run_all_kinds(comm, 3000);
     comm.close();
     go_on_without(self, 1);
   });
@@ -317,11 +316,7 @@ TEST_CASE("strangers at the doors of CollNet and the network change nothing", "[
     CollNetComm comm(self.library(), self.memory(), 1, options);
     expect(comm.connect() == CollNetState::kUsed, "CollNet connects all the same");
     expect(!strangers.empty(), "somebody was at the door");
-    for (const Collective kind : kCollectives) {
-      write_input(work_of(kind, 3000), comm.memory());
-      comm.run(work_of(kind, 3000));
-      expect(count_wrong(work_of(kind, 3000), comm.memory()) == 0, "and is right");
-    }
+    run_all_kinds(comm, 3000);
     strangers.clear();
     comm.close();
     RingOptions rings{2, 4096};

@@ -1,8 +1,6 @@
 // The builtin network over UCX through the suite of all drivers, and what only it promises.
 #include "core/ucx/ucx_net.hpp"
 
-#include <stdlib.h>
-
 #include <array>
 #include <filesystem>
 #include <string>
@@ -10,6 +8,7 @@
 #include "builtin_net_for_test.hpp"
 #include "catch.hpp"
 #include "core/ucx/hello.hpp"
+#include "temporary_folder.hpp"
 
 namespace ho::plugin::conformance {
 namespace {
@@ -84,16 +83,11 @@ TEST_CASE("ucx net: greetings, whole, cut and altered") {
 }
 
 TEST_CASE("ucx net: an interface's devices, as UCX names them") {
-  std::string root_name = (std::filesystem::temp_directory_path() / "horing-sysfs-XXXXXX").string();
-  REQUIRE(mkdtemp(root_name.data()) != nullptr);
-  const std::filesystem::path root = root_name;
-  std::filesystem::create_directories(root / "class/net/eth0/device/infiniband/mlx5_1");
-  std::filesystem::create_directories(root / "class/net/eth1");
-  const std::string with_rdma = ucx_devices_of("eth0", root.string());
-  const std::string without = ucx_devices_of("eth1", root.string());
-  std::filesystem::remove_all(root);
-  REQUIRE(with_rdma == "eth0,mlx5_1:1");
-  REQUIRE(without == "eth1");
+  const test::TemporaryFolder sysfs;
+  std::filesystem::create_directories(sysfs.path("class/net/eth0/device/infiniband/mlx5_1"));
+  std::filesystem::create_directories(sysfs.path("class/net/eth1"));
+  REQUIRE(ucx_devices_of("eth0", sysfs.root()) == "eth0,mlx5_1:1");
+  REQUIRE(ucx_devices_of("eth1", sysfs.root()) == "eth1");
 }
 
 }  // namespace

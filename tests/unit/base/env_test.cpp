@@ -4,25 +4,13 @@
 #include <string>
 
 #include "catch.hpp"
+#include "scoped_variable.hpp"
 
 namespace ho::env {
 namespace {
 
-class ScopedVariable {
- public:
-  ScopedVariable(const Variable& variable, const std::string& value) : name_(variable.name) {
-    ::setenv(name_.c_str(), value.c_str(), 1);
-  }
-  ~ScopedVariable() { ::unsetenv(name_.c_str()); }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-
- private:
-  std::string name_;
-};
-
 bool accepts(const Variable& variable, const std::string& value) {
-  const ScopedVariable set(variable, value);
+  const test::ScopedVariable set(variable.name, value);
   return check_numbers().ok();
 }
 
@@ -54,7 +42,7 @@ TEST_CASE("a number has a lowest and a highest value") {
 
 TEST_CASE("words and switches have their values, and names that are not ours are found") {
   const auto takes_value = [](const Variable& variable, const char* value) {
-    const ScopedVariable set(variable, value);
+    const test::ScopedVariable set(variable.name, value);
     return check_value(variable).ok();
   };
   for (const Variable& variable : all()) {
@@ -66,10 +54,10 @@ TEST_CASE("words and switches have their values, and names that are not ours are
   CHECK(takes_value(kAlgorithm, "ho_ring"));
   CHECK_FALSE(takes_value(kAlgorithm, "ho"));
   CHECK_FALSE(takes_value(kRails, "abc"));
-  const ScopedVariable wrong(kShmSingleCopy, "banana");
+  const test::ScopedVariable wrong(kShmSingleCopy.name, "banana");
   CHECK(check_value(kShmSingleCopy).message().find("takes 0, 1 or auto") != std::string::npos);
   constexpr Variable kMisspelt{"HORING_RIALS", "", "", false};
-  const ScopedVariable misspelt(kMisspelt, "2");
+  const test::ScopedVariable misspelt(kMisspelt.name, "2");
   CHECK(unknown_names("HORING_RIALS") == std::vector<std::string>{"HORING_RIALS"});
   CHECK(unknown_names("HORING_SHM").empty());
 }
@@ -85,7 +73,7 @@ TEST_CASE("powers of two, multiples, words") {
 }
 
 TEST_CASE("the error names variable, value and what it takes") {
-  const ScopedVariable set(kPieceBytes, "7");
+  const test::ScopedVariable set(kPieceBytes.name, "7");
   const Status status = check_numbers();
   CHECK(status.code() == StatusCode::kInvalidArgument);
   CHECK(status.message() ==

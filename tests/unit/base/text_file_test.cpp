@@ -9,25 +9,10 @@
 #include <fstream>
 
 #include "catch.hpp"
+#include "temporary_folder.hpp"
 
 namespace ho {
 namespace {
-
-class Folder {
- public:
-  Folder() {
-    std::string path = std::filesystem::temp_directory_path() / "text_file.XXXXXX";
-    REQUIRE(::mkdtemp(path.data()) != nullptr);
-    path_ = path;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] std::string path(const char* name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 bool refused_for(const std::string& path, const std::string& why) {
   const auto read = read_text_file(path, 4096);
@@ -39,7 +24,7 @@ bool refused_for(const std::string& path, const std::string& why) {
 }  // namespace
 
 TEST_CASE("a regular file is read to its end") {
-  const Folder folder;
+  const test::TemporaryFolder folder;
   const std::string path = folder.path("file");
   const std::string text(4096, 'x');
   std::ofstream(path) << text;
@@ -52,7 +37,7 @@ TEST_CASE("a regular file is read to its end") {
 }
 
 TEST_CASE("what is no regular file is refused at once") {
-  const Folder folder;
+  const test::TemporaryFolder folder;
   const std::string pipe = folder.path("pipe");
   REQUIRE(::mkfifo(pipe.c_str(), S_IRUSR | S_IWUSR) == 0);
   CHECK(refused_for(pipe, "is not a regular file"));

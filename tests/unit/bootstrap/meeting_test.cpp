@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "planes.hpp"
+#include "temporary_folder.hpp"
 
 using namespace ho;
 using namespace ho::test;
@@ -50,23 +51,6 @@ TEST_CASE("ranks meet through a file that is gone afterwards") {
 
 namespace {
 
-// A folder of this test's own.
-class Folder {
- public:
-  Folder() {
-    std::string path = std::filesystem::temp_directory_path() / "horing-meet.XXXXXX";
-    REQUIRE(::mkdtemp(path.data()) != nullptr);
-    path_ = path;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] std::string path(const char* name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
-
 std::string contents_of(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -75,7 +59,7 @@ std::string contents_of(const std::string& path) {
 }  // namespace
 
 TEST_CASE("what is no rendezvous file is neither replaced nor removed, and every rank says so") {
-  const Folder folder;
+  const ho::test::TemporaryFolder folder;
   const std::string text = folder.path("text");
   const std::string link = folder.path("link");
   const std::string inner = folder.path("folder");
@@ -104,14 +88,14 @@ TEST_CASE("what is no rendezvous file is neither replaced nor removed, and every
 }
 
 TEST_CASE("an empty file is a place to meet") {
-  const Folder folder;
+  const ho::test::TemporaryFolder folder;
   const std::string path = folder.path("empty");
   std::ofstream(path).close();
   CHECK(world(2, "file://" + path).size() == 2);
 }
 
 TEST_CASE("a rendezvous file in a folder that is not there names the setting and the remedy") {
-  const Folder folder;
+  const ho::test::TemporaryFolder folder;
   const std::string path = folder.path("none") + "/file";
   const auto first =
       ControlPlane::create(at("file://" + path, 0, 2), key_of(), deadline_after(60s));

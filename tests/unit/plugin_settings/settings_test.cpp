@@ -5,6 +5,7 @@
 #include <string>
 
 #include "catch.hpp"
+#include "scoped_variable.hpp"
 
 using ho::plugin::NcclSettings;
 using ho::plugin::own_library_path;
@@ -14,18 +15,6 @@ namespace {
 std::string text(const char* value) {
   return value == nullptr ? "(not set)" : value;
 }
-
-// Sets a variable for the time of a test.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-  ~Variable() { ::unsetenv(name_); }
-
- private:
-  const char* name_;
-};
 
 }  // namespace
 
@@ -41,10 +30,10 @@ TEST_CASE("what turns the plugin on is answered where nobody says otherwise") {
 
 TEST_CASE("the environment has the last word") {
   const NcclSettings settings("/opt/libnccl-net-horing.so");
-  const Variable off("NCCL_COLLNET_ENABLE", "0");
-  const Variable none("NCCL_NET_PLUGIN", "none");
-  const Variable empty("NCCL_TUNER_PLUGIN", "");
-  const Variable other("NCCL_ALGO", "ring");
+  const ho::test::ScopedVariable off("NCCL_COLLNET_ENABLE", "0");
+  const ho::test::ScopedVariable none("NCCL_NET_PLUGIN", "none");
+  const ho::test::ScopedVariable empty("NCCL_TUNER_PLUGIN", "");
+  const ho::test::ScopedVariable other("NCCL_ALGO", "ring");
   CHECK(text(settings.value_of("NCCL_COLLNET_ENABLE")) == "0");
   CHECK(text(settings.value_of("NCCL_NET_PLUGIN")) == "none");
   CHECK(text(settings.value_of("NCCL_TUNER_PLUGIN")).empty());

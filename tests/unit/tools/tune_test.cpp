@@ -8,24 +8,13 @@
 #include "catch.hpp"
 #include "horing/tune_options.hpp"
 #include "horing/tune_report.hpp"
+#include "scoped_variable.hpp"
 
 namespace ho {
 namespace {
 
 using plugin::Choice;
 using plugin::TunedCollective;
-
-// Sets a variable for the time of a test.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-  ~Variable() { ::unsetenv(name_); }
-
- private:
-  const char* name_;
-};
 
 Parsed<TuneOptions> parse(std::vector<const char*> words) {
   words.insert(words.begin(), "tune");
@@ -209,11 +198,11 @@ TEST_CASE("tune: a rule that cannot be applied says so, and why") {
 }
 
 TEST_CASE("tune: the tuner's own variables stand in for options that are not given") {
-  const Variable nics("HORING_TUNER_NICS", "2");
-  const Variable nic("HORING_TUNER_NIC_MBPS", "300");
-  const Variable intra("HORING_TUNER_INTRA_MBPS", "1500");
-  const Variable hop("HORING_TUNER_HOP_US", "9");
-  const Variable file("HORING_TUNING_FILE", "own.csv");
+  const test::ScopedVariable nics("HORING_TUNER_NICS", "2");
+  const test::ScopedVariable nic("HORING_TUNER_NIC_MBPS", "300");
+  const test::ScopedVariable intra("HORING_TUNER_INTRA_MBPS", "1500");
+  const test::ScopedVariable hop("HORING_TUNER_HOP_US", "9");
+  const test::ScopedVariable file("HORING_TUNING_FILE", "own.csv");
   auto inputs = inputs_of(parse({}).options);
   CHECK(inputs.nic_count == 2);
   CHECK(inputs.nic_mbps == 300);
@@ -244,9 +233,9 @@ TEST_CASE("tune: the tuner's own variables stand in for options that are not giv
   CHECK(inputs.hop_ns == 7000);
   CHECK(given.file == "t.csv");
   CHECK(given.from_environment == std::vector<std::string>{"HORING_TUNER_NIC_MBPS=300"});
-  const Variable rail("HORING_TUNER_RAIL_MBPS", "250");
+  const test::ScopedVariable rail("HORING_TUNER_RAIL_MBPS", "250");
   CHECK(inputs_of(parse({}).options).rail_mbps == 250);
-  const Variable wrong("HORING_TUNER_NICS", "many");
+  const test::ScopedVariable wrong("HORING_TUNER_NICS", "many");
   CHECK(parse({}).exit_status == 2);
   CHECK_FALSE(parse({"--nics", "1"}).exit_status.has_value());
 }

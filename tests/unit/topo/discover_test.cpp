@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "catch.hpp"
+#include "scoped_variable.hpp"
 #include "topo/binding.hpp"
 #include "topo/host_identity.hpp"
 #include "topo/rank_card.hpp"
@@ -30,19 +31,6 @@ std::string replaced(const std::string& from, const std::string& to) {
   REQUIRE(at != std::string::npos);
   return text.replace(at, from.size(), to);
 }
-
-class ScopedVariable {
- public:
-  ScopedVariable(const char* name, const std::string& value) : name_(name) {
-    setenv(name, value.c_str(), 1);
-  }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-  ~ScopedVariable() { unsetenv(name_); }
-
- private:
-  const char* name_;
-};
 
 }  // namespace
 
@@ -188,15 +176,15 @@ TEST_CASE("this machine is discovered") {
 }
 
 TEST_CASE("variables choose source and identity") {
-  const ScopedVariable id("HORING_HOST_ID", "rack1-7");
+  const ho::test::ScopedVariable id("HORING_HOST_ID", "rack1-7");
   CHECK(*ho::host_identity() == "rack1-7");
-  const ScopedVariable file("HORING_TOPO_FILE", kFixture);
+  const ho::test::ScopedVariable file("HORING_TOPO_FILE", kFixture);
   const auto topology = ho::discover();
   REQUIRE(topology.ok());
   CHECK(topology->host_id == "rack1-7");
   CHECK(topology->host_name == ho::host_name());
   CHECK(topology->gpus.size() == 8);
-  const ScopedVariable missing("HORING_TOPO_FILE", "/no/such.xml");
+  const ho::test::ScopedVariable missing("HORING_TOPO_FILE", "/no/such.xml");
   CHECK(ho::discover().status().message().find("HORING_TOPO_FILE: topology file /no/such.xml") ==
         0);
 }

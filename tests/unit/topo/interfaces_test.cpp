@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "catch.hpp"
+#include "temporary_folder.hpp"
 
 namespace fs = std::filesystem;
 
@@ -13,30 +14,18 @@ namespace {
 
 class FakeSysfs {
  public:
-  FakeSysfs() {
-    std::string pattern = (fs::temp_directory_path() / "horing-sysfs-XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    root_ = pattern;
-  }
-  FakeSysfs(const FakeSysfs&) = delete;
-  FakeSysfs& operator=(const FakeSysfs&) = delete;
-  ~FakeSysfs() {
-    std::error_code ignored;
-    fs::remove_all(root_, ignored);
-  }
-
   void write(const std::string& path, const std::string& text) const {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text << "\n";
+    fs::create_directories(fs::path(folder_.path(path)).parent_path());
+    std::ofstream(folder_.root() / path) << text << "\n";
   }
   void link(const std::string& path, const std::string& target) const {
-    fs::create_directories((root_ / path).parent_path());
-    fs::create_symlink(root_ / target, root_ / path);
+    fs::create_directories(fs::path(folder_.path(path)).parent_path());
+    fs::create_symlink(folder_.root() / target, folder_.root() / path);
   }
-  [[nodiscard]] std::string root() const { return root_.string(); }
+  [[nodiscard]] std::string root() const { return folder_.root().string(); }
 
  private:
-  fs::path root_;
+  ho::test::TemporaryFolder folder_;
 };
 
 ho::NetworkInterface plain() {

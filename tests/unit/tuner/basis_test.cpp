@@ -8,22 +8,10 @@
 
 #include "base/env.hpp"
 #include "catch.hpp"
+#include "scoped_variable.hpp"
 
 namespace ho::plugin {
 namespace {
-
-class ScopedVariable {
- public:
-  ScopedVariable(const env::Variable& variable, const std::string& value) : name_(variable.name) {
-    ::setenv(name_.c_str(), value.c_str(), 1);
-  }
-  ~ScopedVariable() { ::unsetenv(name_.c_str()); }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-
- private:
-  std::string name_;
-};
 
 class ScopedFile {
  public:
@@ -93,8 +81,8 @@ TEST_CASE("local ranks that NCCL does not tell, or tells wrongly, are assumed") 
 
 TEST_CASE("without NICs of ours only the tuning file has a say") {
   const ScopedFile file("all_reduce,1M,*,*,*,ring\n");
-  const ScopedVariable variable(env::kTuningFile, file.path());
-  const ScopedVariable rate(env::kTunerRailMbps, "100000");
+  const test::ScopedVariable variable(env::kTuningFile.name, file.path());
+  const test::ScopedVariable rate(env::kTunerRailMbps.name, "100000");
   const auto made = TunerBasis::from_environment({}, false);
   REQUIRE(made.ok());
   const auto tuner = made->tuner_for({16, 4, {}});
@@ -108,7 +96,7 @@ TEST_CASE("without NICs of ours only the tuning file has a say") {
 TEST_CASE("a malformed tuning file: nodes can still be compared, no tuner can be had") {
   const std::string usual = basis().alike();
   const ScopedFile file("all_reduce,1M,*,*,*,ring\nall_reduce,x\n");
-  const ScopedVariable variable(env::kTuningFile, file.path());
+  const test::ScopedVariable variable(env::kTuningFile.name, file.path());
   const TunerBasis made = basis();
   CHECK(made.alike() != usual);
   const auto tuner = made.tuner_for({16, 4, {}});
@@ -118,12 +106,12 @@ TEST_CASE("a malformed tuning file: nodes can still be compared, no tuner can be
 
 TEST_CASE("a file that is not there, and a rate that is none") {
   {
-    const ScopedVariable variable(env::kTuningFile, "/no/such/file.csv");
+    const test::ScopedVariable variable(env::kTuningFile.name, "/no/such/file.csv");
     const auto tuner = basis().tuner_for({16, 4, {}});
     REQUIRE_FALSE(tuner.ok());
     CHECK(tuner.status().message().find("tuning file /no/such/file.csv: ") == 0);
   }
-  const ScopedVariable variable(env::kTunerHopUs, "soon");
+  const test::ScopedVariable variable(env::kTunerHopUs.name, "soon");
   const auto made = TunerBasis::from_environment(kNics, true);
   REQUIRE_FALSE(made.ok());
   CHECK(made.status().message().find("HORING_TUNER_HOP_US=soon: takes") == 0);

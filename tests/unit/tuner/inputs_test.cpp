@@ -4,26 +4,10 @@
 
 #include "base/env.hpp"
 #include "catch.hpp"
+#include "scoped_variable.hpp"
 #include "shapes.hpp"
 
 namespace ho::plugin {
-namespace {
-
-class ScopedVariable {
- public:
-  ScopedVariable(const env::Variable& variable, const char* value) : name_(variable.name) {
-    ::setenv(name_.c_str(), value, 1);
-  }
-  ~ScopedVariable() { ::unsetenv(name_.c_str()); }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-
- private:
-  std::string name_;
-};
-
-}  // namespace
-
 TEST_CASE("what cannot be true") {
   const auto refused = [](const AgreedInputs& inputs, const std::string& part) {
     const Status status = check(inputs);
@@ -103,19 +87,19 @@ TEST_CASE("rates from the environment") {
   CHECK(with_environment(inputs)->rail_mbps == 8000);
   CHECK(with_environment(inputs)->hop_ns == 123);
   {
-    const ScopedVariable nic(env::kTunerNicMbps, "400000");
-    const ScopedVariable hop(env::kTunerHopUs, "7");
+    const test::ScopedVariable nic(env::kTunerNicMbps.name, "400000");
+    const test::ScopedVariable hop(env::kTunerHopUs.name, "7");
     CHECK(with_environment(inputs)->nic_mbps == 400'000);
     CHECK(with_environment(inputs)->rail_mbps == 400'000);
     CHECK(with_environment(inputs)->hop_ns == 7'000);
-    const ScopedVariable rail(env::kTunerRailMbps, "200");
-    const ScopedVariable nics(env::kTunerNics, "3");
+    const test::ScopedVariable rail(env::kTunerRailMbps.name, "200");
+    const test::ScopedVariable nics(env::kTunerNics.name, "3");
     CHECK(with_environment(inputs)->nic_count == 3);
-    const ScopedVariable intra(env::kTunerIntraMbps, "7200000");
+    const test::ScopedVariable intra(env::kTunerIntraMbps.name, "7200000");
     CHECK(with_environment(inputs)->rail_mbps == 200);
     CHECK(with_environment(inputs)->intra_mbps == 7'200'000);
   }
-  const ScopedVariable bad(env::kTunerRailMbps, "fast");
+  const test::ScopedVariable bad(env::kTunerRailMbps.name, "fast");
   const auto refused = with_environment(inputs);
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.status().message().find("HORING_TUNER_RAIL_MBPS=fast: takes 1 to") == 0);

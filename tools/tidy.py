@@ -3,9 +3,6 @@
 
 usage: tidy.py [--without CHECKS] BUILD FILE...
 
-In a unity build (-Dunity=on) the files that are compiled together are looked at together: most of
-the time goes into what they all include.
-
 A file's result depends on its text and that of all files of this tree that it includes, its compile
 command, the checks and the tool's version: their hash names an empty file under BUILD/tidy when
 clang-tidy found nothing. Headers of the system are taken to stay what they are.
@@ -83,16 +80,6 @@ class Includes:
         return [self.read(path)[0] for path in sorted(seen)]
 
 
-def compiled_as(commands, build, includes):
-    """What is compiled for a source: itself, or in a unity build the generated file that includes it."""
-    units = {source: source for source in commands}
-    for unit in commands:
-        if unit.startswith(str(build) + os.sep):
-            for name in includes.read(unit)[1]:
-                units[os.path.normpath(os.path.join(os.path.dirname(unit), name))] = unit
-    return units
-
-
 def include_folders(directory, words):
     folders = []
     for word, following in zip(words, [*words[1:], ""]):
@@ -137,26 +124,24 @@ def main():
     build = pathlib.Path(arguments[0]).resolve()
     (build / "tidy").mkdir(exist_ok=True)
     commands = read_commands(build)
-    includes = Includes(os.path.abspath(".") + os.sep)
-    units = compiled_as(commands, build, includes)
     wanted = [os.path.abspath(name) for name in arguments[1:]]
     # What is not built here (fuzz targets, absent libraries) has no compile command.
-    known = [source for source in wanted if source in units]
-    sources = list(dict.fromkeys(units[source] for source in known))
+    sources = [source for source in wanted if source in commands]
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
     configurations = sorted(pathlib.Path(".").glob("**/.clang-tidy"))
     salt = version + " ".join(checks).encode() + b"".join(path.read_bytes() for path in configurations)
+    includes = Includes(os.path.abspath(".") + os.sep)
     counts = {"clean": 0, "unchanged": 0, "failed": 0}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for source, how, said in pool.map(
                 lambda s: look_at(build, s, commands, salt, checks, includes), sources):
             counts[how] += 1
             if sys.stderr.isatty():
-                print(f"\rtidy: {sum(counts.values())} of {len(sources)} ", end="", file=sys.stderr)
+                print(f"\rtidy: {sum(counts.values())} of {len(sources)} files ", end="", file=sys.stderr)
             if said:
                 print(f"{os.path.relpath(source)}:\n{said}", flush=True)
     print(f"tidy: {counts['clean']} clean, {counts['unchanged']} unchanged since they were clean, "
-          f"{counts['failed']} failed, {len(wanted) - len(known)} files not in this build")
+          f"{counts['failed']} failed, {len(wanted) - len(sources)} not in this build")
     return 1 if counts["failed"] or not sources else 0
 
 

@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
 """Compiles every header on its own: public ones as C11 (.h) and C++20, internal ones as C++20.
 
-usage: check_headers.py [--cc CC] [--cxx CXX] [ROOT]
+usage: check_headers.py [--cc CC] [--cxx CXX] [--quick] [ROOT]
+
+--quick leaves headers of the libraries and the plugin that the file of their own name includes before
+anything else to clang-tidy, which compiles that file by itself; of these only the include guard is
+looked at.
 
 Exempt, since their purpose is to be included again and again inside other files' namespaces:
 headers that end in _inl.hpp.
@@ -18,6 +22,8 @@ import tempfile
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 # Folders whose headers need a library that a build can do without.
 OPTIONAL = {"src/transport/ucx": "ucx", "plugin/core/ucx": "ucx"}
+# Folders whose sources tools/lint --quick gives to clang-tidy.
+TIDIED = ("src", "plugin", "runtime")
 PACKAGES = ["spdlog", "hwloc", "libsodium", "libhwy", "catch2", "catch2-with-main", "ucx"]
 
 
@@ -43,7 +49,17 @@ def missing_folders(root):
     return missing
 
 
-def jobs(root, cc, cxx):
+def compiled_first(header):
+    """Whether the file of its name includes it before anything else."""
+    source = header.with_suffix(".cpp")
+    if not source.exists() or "#pragma once" not in header.read_text():
+        return False
+    first = next((line for line in source.read_text().splitlines() if line.startswith("#include")), "")
+    named = pathlib.PurePath(first.removeprefix('#include "').removesuffix('"')).parts
+    return bool(named) and header.parts[-len(named):] == named
+
+
+def jobs(root, cc, cxx, quick):
     """(header, what, command without the file) for each compilation."""
     public = sorted(p for p in (root / "include").rglob("*") if p.suffix in (".h", ".hpp"))
     include = f"-I{root / 'include'}"
@@ -58,7 +74,8 @@ def jobs(root, cc, cxx):
     missing = missing_folders(root)
     for top in ("src", "tools", "tests", "plugin", "runtime"):
         for header in sorted((root / top).rglob("*.hpp")):
-            if not header.name.endswith("_inl.hpp") and header.parent not in missing:
+            if (not header.name.endswith("_inl.hpp") and header.parent not in missing
+                    and not (quick and top in TIDIED and compiled_first(header))):
                 yield header, "C++20", [*cxx, "-std=c++20", "-x", "c++", include, *folders,
                                         *WARNINGS, *flags]
 
@@ -78,10 +95,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--cc", default="cc")
     parser.add_argument("--cxx", default="c++")
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("root", nargs="?", default=pathlib.Path(__file__).parents[2])
     options = parser.parse_args()
     root = pathlib.Path(options.root).resolve()
-    work = list(jobs(root, shlex.split(options.cc), shlex.split(options.cxx)))
+    work = list(jobs(root, shlex.split(options.cc), shlex.split(options.cxx), options.quick))
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for header, what, answer in pool.map(compile_alone, work):

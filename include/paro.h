@@ -282,9 +282,10 @@ PARO_API ho_status paro_runner_create(ho_comm* comm,
                                       const paro_unit* units,
                                       size_t unit_count,
                                       paro_runner** runner);
-/* Not collective. Between steps it does not disturb the other ranks until they need this one; in
- * the middle of a step they fail at once, with HO_ABORTED and this rank's number, and so do their
- * other runners and communicators of the job. NULL is fine. */
+/* Not collective. Between steps it ends what the last one still moves, as paro_runner_synchronize
+ * does, and does not disturb the other ranks until they need this one; in the middle of a step they
+ * fail at once, with HO_ABORTED and this rank's number, and so do their other runners and
+ * communicators of the job. NULL is fine. */
 PARO_API void paro_runner_destroy(paro_runner* runner);
 
 /* Between steps: a unit's initial values, the same on all ranks, of which this rank keeps its

@@ -68,9 +68,14 @@ StepRunner::StepRunner(RunnerConfig config, StepPlan plan, Memory& memory)
 }
 
 StepRunner::~StepRunner() {
-  // What step() left under way ends by itself; what hooks started may wait for ranks that have
-  // left.
-  if (in_step_ && broken_.ok() && domains_ != nullptr) {
+  if (!broken_.ok() || domains_ == nullptr) {
+    return;
+  }
+  if (!in_step_) {
+    // Of a sync-p in several parts the others wait for this rank's next.
+    static_cast<void>(synchronize());
+  } else {
+    // What hooks started may wait for ranks that have left.
     domains_->abort(("rank " + std::to_string(domains_->self().value()) +
                      " destroyed its runner in the middle of step " + std::to_string(steps_ + 1))
                         .c_str());

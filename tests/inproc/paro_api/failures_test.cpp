@@ -1,5 +1,8 @@
 // What happens to the others when one rank fails, leaves or gives up, and how a job goes on.
 
+#include <chrono>
+#include <thread>
+
 #include "catch.hpp"
 #include "job.hpp"
 #include "parity_case.hpp"
@@ -189,6 +192,26 @@ TEST_CASE("ranks rejoin under their old numbers or not at all") {
     must(paro_runner_rejoin(trainer.runner(), comm));
     static_cast<void>(trainer.step(comm, 1));
   });
+}
+
+TEST_CASE("a runner destroyed right after a step leaves the others their parameters") {
+  for (const char* letters : {"NIG", "IIG", "NGG"}) {
+    const Training training = training_of(letters, 1);
+    for (int leaving = 0; leaving < 4; ++leaving) {
+      require_job({"3+1", false, kFarMs}, [&](ho_comm* comm) {
+        Trainer trainer(comm, training);
+        static_cast<void>(trainer.compute(0));
+        must(paro_runner_step(trainer.runner(), nullptr));
+        if (ho_comm_rank(comm) == leaving) {
+          trainer.destroy();
+          return;
+        }
+        // Not before the leaving rank is through, had it nothing to wait for.
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        must(paro_runner_synchronize(trainer.runner()));
+      });
+    }
+  }
 }
 
 TEST_CASE("a rank that is gone between steps is noticed at once") {

@@ -5,8 +5,7 @@
 #include <type_traits>
 
 #include "abi/common.hpp"
-#include "base/log.hpp"
-#include "core/plugin.hpp"
+#include "core/net_driver.hpp"
 
 namespace ho::plugin {
 
@@ -18,29 +17,19 @@ inline nccl_abi::Result result(Reply reply) {
   return static_cast<nccl_abi::Result>(reply);
 }
 
+void log_thrown(const char* text) noexcept;
+
 // The boundary to C: nothing is thrown across it.
 template <typename Call>
 nccl_abi::Result guarded(const Call& call) noexcept {
   try {
     return result(call());
   } catch (const std::exception& error) {
-    logger().error("horing plugin: {}", error.what());
+    log_thrown(error.what());
   } catch (...) {
-    logger().error("horing plugin: something that is no std::exception was thrown");
+    log_thrown("something that is no std::exception was thrown");
   }
   return nccl_abi::Result::kInternalError;
-}
-
-inline Plugin::Log log_of(nccl_abi::DebugLogger logger) {
-  if (logger == nullptr) {
-    return {};
-  }
-  return [logger](Plugin::Level level, const char* text) {
-    const auto as = level == Plugin::Level::kWarn   ? nccl_abi::LogLevel::kWarn
-                    : level == Plugin::Level::kInfo ? nccl_abi::LogLevel::kInfo
-                                                    : nccl_abi::LogLevel::kTrace;
-    logger(as, nccl_abi::kLogInit | nccl_abi::kLogNet, "horing", 0, "%s", text);
-  };
 }
 
 // A member that a table has or has not. Written only where that changes: threads of communicators
@@ -59,8 +48,6 @@ inline Host host_of(nccl_abi::DebugLogger logger, nccl_abi::ProfilerCallback pro
           reinterpret_cast<HostFunction>(profiler)};  // NOLINT
 }
 
-inline Reply start(const char* interface, nccl_abi::DebugLogger logger) {
-  return reply_of(Plugin::instance().start(interface, log_of(logger)).code());
-}
+Reply start(const char* interface, nccl_abi::DebugLogger logger);
 
 }  // namespace ho::plugin

@@ -1,5 +1,16 @@
 #include "collnet/common.hpp"
 
+#include "base/log.hpp"
+#include "core/plugin.hpp"
+
+namespace ho::plugin {
+
+CollNet& coll_net() {
+  return Plugin::instance().coll_net();
+}
+
+}  // namespace ho::plugin
+
 namespace ho::plugin::every_coll_net {
 namespace {
 
@@ -11,10 +22,10 @@ Reply one_window(int part_count, const CollNet::Part& window, size_t window_byte
   if (part_count == 1 && window_bytes <= window.bytes) {
     return Reply::kSuccess;
   }
-  logger().warn("CollNet: {} parts, the first of {} bytes, for a window of {} bytes",
-                part_count,
-                window.bytes,
-                window_bytes);
+  log_warn("CollNet: {} parts, the first of {} bytes, for a window of {} bytes",
+           part_count,
+           window.bytes,
+           window_bytes);
   return Reply::kInvalidArgument;
 }
 

@@ -4,12 +4,11 @@
 #include "abi/common.hpp"
 #include "adapter/boundary.hpp"
 #include "adapter/properties.hpp"
+#include "core/collnet/coll_net.hpp"
 
 namespace ho::plugin {
 
-inline CollNet& coll_net() {
-  return Plugin::instance().coll_net();
-}
+CollNet& coll_net();
 
 // Calls that are alike in every version.
 namespace every_coll_net {

@@ -10,6 +10,7 @@
 
 #include "base/env.hpp"
 #include "base/log.hpp"
+#include "base/logger.hpp"
 #include "core/network.hpp"
 
 namespace ho::plugin {
@@ -86,7 +87,7 @@ Status Plugin::start(const std::string& interface, Log log) {
     interface_ = interface;
     made_ = make();
     if (!made_.ok()) {
-      logger().warn("horing plugin: not usable: {}", made_.message());
+      log_warn("horing plugin: not usable: {}", made_.message());
     }
   }
   return made_;
@@ -143,13 +144,13 @@ Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
                 ours ? *std::move(of_network) : TunerBasis::from_environment({}, false));
   auto tuner = basis.tuner_for(shape);
   if (tuner.ok()) {
-    logger().info("horing plugin: loaded by NCCL as {} for {} ranks on {} nodes{}",
-                  interface,
-                  shape.ranks,
-                  shape.nodes,
-                  ours ? "" : "; its network is not in use, so only the tuning file counts");
+    log_info("horing plugin: loaded by NCCL as {} for {} ranks on {} nodes{}",
+             interface,
+             shape.ranks,
+             shape.nodes,
+             ours ? "" : "; its network is not in use, so only the tuning file counts");
   } else {
-    logger().warn("horing plugin: no tuner: {}", tuner.status().message());
+    log_warn("horing plugin: no tuner: {}", tuner.status().message());
   }
   return tuner;
 }
@@ -206,13 +207,13 @@ void Plugin::say_what_is_used() {
     }
   }
   const std::string left_out = net_->left_out();
-  logger().info("horing plugin: NCCL took {}; network {} ({}) on {}{}{}",
-                interface_,
-                net_->name(),
-                net_->origin(),
-                devices.empty() ? "no device" : devices,
-                left_out.empty() ? "" : "; not on ",
-                left_out);
+  log_info("horing plugin: NCCL took {}; network {} ({}) on {}{}{}",
+           interface_,
+           net_->name(),
+           net_->origin(),
+           devices.empty() ? "no device" : devices,
+           left_out.empty() ? "" : "; not on ",
+           left_out);
 }
 
 Reply Plugin::open_process_context(const Host& host, bool of_coll_net) {

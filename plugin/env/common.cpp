@@ -18,7 +18,7 @@ std::atomic<uint64_t> ours_count{0};
 
 nccl_abi::Result init(const char* interface, uint8_t major, uint8_t minor, uint8_t patch) {
   try {
-    logger().info("horing plugin: loaded by NCCL {}.{}.{} as {}", major, minor, patch, interface);
+    log_info("horing plugin: loaded by NCCL {}.{}.{} as {}", major, minor, patch, interface);
   } catch (const std::exception&) {
     return nccl_abi::Result::kSystemError;  // no memory for a line
   }
@@ -28,9 +28,9 @@ nccl_abi::Result init(const char* interface, uint8_t major, uint8_t minor, uint8
 // Its answers stay valid to the end of the process.
 nccl_abi::Result finalize() {
   try {
-    logger().info("horing plugin: NCCL asked for {} settings, {} of them are ours",
-                  asked_count.load(),
-                  ours_count.load());
+    log_info("horing plugin: NCCL asked for {} settings, {} of them are ours",
+             asked_count.load(),
+             ours_count.load());
   } catch (const std::exception&) {
     return nccl_abi::Result::kSystemError;
   }

@@ -1,5 +1,23 @@
 #include "net/common.hpp"
 
+#include "core/plugin.hpp"
+
+namespace ho::plugin {
+
+NetDriver& net() {
+  return Plugin::instance().net();
+}
+
+Reply open_process_context(const Host& host) {
+  return Plugin::instance().open_process_context(host, false);
+}
+
+Reply open_context(const NetDriver::Opening& opening, void** context) {
+  return Plugin::instance().open_net(opening, context);
+}
+
+}  // namespace ho::plugin
+
 namespace ho::plugin::every_version {
 
 using nccl_abi::DeviceHandle;

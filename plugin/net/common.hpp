@@ -8,13 +8,12 @@
 #include "abi/common.hpp"
 #include "adapter/boundary.hpp"
 #include "adapter/properties.hpp"
-#include "core/plugin.hpp"
 
 namespace ho::plugin {
 
-inline NetDriver& net() {
-  return Plugin::instance().net();
-}
+NetDriver& net();
+Reply open_process_context(const Host& host);
+Reply open_context(const NetDriver::Opening& opening, void** context);
 
 // Calls that are alike in every version.
 namespace every_version {
@@ -138,7 +137,7 @@ nccl_abi::Result init_process(Net& table,
   return guarded([&] {
     Reply reply = start(interface, logger);
     if (reply == Reply::kSuccess) {
-      reply = Plugin::instance().open_process_context(host_of(logger, profiler), false);
+      reply = open_process_context(host_of(logger, profiler));
     }
     if (reply == Reply::kSuccess) {
       offer_extras(table);
@@ -166,7 +165,7 @@ nccl_abi::Result init_context(Net& table, const char* interface, const ContextRe
       opening.comm_id = wanted.communicator;
       opening.traffic_class = wanted.traffic_class;
       opening.host = host_of(wanted.logger, wanted.profiler);
-      reply = Plugin::instance().open_net(opening, wanted.context);
+      reply = open_context(opening, wanted.context);
     }
     if (reply == Reply::kSuccess) {
       offer_extras(table);

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "abi/tuner_v3.hpp"
+#include "adapter/host_log.hpp"
 
 namespace ho::plugin::every_tuner {
 

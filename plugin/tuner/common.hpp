@@ -9,6 +9,7 @@
 
 #include "abi/common.hpp"
 #include "adapter/boundary.hpp"
+#include "core/tuner/basis.hpp"
 #include "core/tuner/tuner.hpp"
 
 namespace ho::plugin::every_tuner {

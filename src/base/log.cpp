@@ -2,10 +2,12 @@
 
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include <exception>
 #include <memory>
 #include <string>
 
 #include "base/env.hpp"
+#include "base/logger.hpp"
 
 namespace ho {
 namespace {
@@ -13,6 +15,22 @@ namespace {
 std::string line_pattern(int rank) {
   const std::string who = rank < 0 ? "" : " rank " + std::to_string(rank);
   return "[%Y-%m-%d %H:%M:%S.%e] [horing" + who + "] [%l] %v";
+}
+
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::kTrace:
+      return spdlog::level::trace;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      break;
+  }
+  return spdlog::level::err;
 }
 
 std::shared_ptr<spdlog::logger> make_logger() {
@@ -44,6 +62,18 @@ spdlog::logger& logger() {
 
 void set_log_rank(int rank) {
   logger().set_pattern(line_pattern(rank));
+}
+
+void write_log(LogLevel level, fmt::string_view text, fmt::format_args arguments) noexcept {
+  try {
+    spdlog::logger& to = logger();
+    const auto as = spdlog_level(level);
+    if (to.should_log(as)) {
+      const std::string line = fmt::vformat(text, arguments);
+      to.log(as, spdlog::string_view_t(line));
+    }
+  } catch (const std::exception&) {  // NOLINT: no memory for a line
+  }
 }
 
 }  // namespace ho

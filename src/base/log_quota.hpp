@@ -3,7 +3,7 @@
 // were left out.
 //
 //   if (const auto left_out = quota.take(now_ns())) {
-//     logger().warn("refused a connection from {}{}", from, LogQuota::note(*left_out));
+//     log_warn("refused a connection from {}{}", from, LogQuota::note(*left_out));
 //   }
 #pragma once
 

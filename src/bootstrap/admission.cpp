@@ -32,7 +32,7 @@ Status Admission::open() {
 
 void Admission::remark(std::string text) {
   if (const auto left_out = said_.take(now_ns())) {
-    logger().info("rendezvous: {}{}", text, LogQuota::note(*left_out));
+    log_info("rendezvous: {}{}", text, LogQuota::note(*left_out));
   }
   constexpr size_t kMostRemarks = 3;
   if (std::find(remarks_.begin(), remarks_.end(), text) == remarks_.end()) {

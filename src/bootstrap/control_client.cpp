@@ -239,8 +239,8 @@ void ControlClient::handle(const wire::Message& message) {
       return;
     }
     default:
-      logger().warn("control plane: rank 0 sent a message of unexpected type {}",
-                    static_cast<int>(message.header.type));
+      log_warn("control plane: rank 0 sent a message of unexpected type {}",
+               static_cast<int>(message.header.type));
   }
 }
 

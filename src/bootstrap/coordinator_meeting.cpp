@@ -49,12 +49,12 @@ Status Coordinator::judge_rank(const wire::Introduction& who) const {
 void Coordinator::enter(Fd fd, const wire::Introduction& who) {
   // Two connections may have been judged in the same turn.
   if (Status verdict = judge(who); !verdict.ok()) {
-    logger().warn("rendezvous: {}", verdict.message());
+    log_warn("rendezvous: {}", verdict.message());
     return;
   }
   if (who.rank != setup_.own.rank) {
     if (Status status = set_keep_alive(fd.get()); !status.ok()) {
-      logger().warn("rendezvous: {}", status.message());
+      log_warn("rendezvous: {}", status.message());
     }
     if (const auto address = local_address(fd.get()); address.ok() && address_.empty()) {
       address_ = address->host();
@@ -70,7 +70,7 @@ void Coordinator::enter(Fd fd, const wire::Introduction& who) {
   ++present_count_;
   if (Status status = watch(epoll_.get(), EPOLL_CTL_ADD, peer.channel->fd(), who.rank, false);
       !status.ok()) {
-    logger().error("rendezvous: {}", status.message());
+    log_error("rendezvous: {}", status.message());
     drop(who.rank, Presence::kAbsent);
   }
 }

@@ -26,10 +26,10 @@ Result<RankCard> own_card(const std::optional<std::string>& host_id,
   card.settings = settings_that_must_agree(group_file);
   card.host_id = host_id.value_or(card.host_id);
   for (const CardNic& nic : card.nics) {
-    logger().info("interface {}: taken", nic.name);
+    log_info("interface {}: taken", nic.name);
   }
   for (const DroppedNic& nic : card.dropped) {
-    logger().info("interface {}: {}", nic.name, nic.reason);
+    log_info("interface {}: {}", nic.name, nic.reason);
   }
   return card;
 }
@@ -63,7 +63,7 @@ Result<Placement> place_ranks(ControlPlane& plane,
   const auto wanted = static_cast<uint32_t>(std::min<uint64_t>(rails, cards.size()));
   HORING_ASSIGN(Assignment assignment, assign_rails(cards, group_file, wanted));
   const GlobalRank self(plane.rendezvous().rank);
-  logger().info("{}", explain_rank(assignment, self));
+  log_info("{}", explain_rank(assignment, self));
   Placement placement{std::move(assignment.map),
                       {},
                       {},

@@ -120,9 +120,9 @@ Status meet_to_refuse(const CommunicatorConfig& config, Status why) {
   // The others may not even come.
   constexpr std::chrono::seconds kTimeToTell{10};
   if (config.rendezvous.world_size > 1) {
-    logger().error("{}; waiting at most {} s for the other ranks, to tell them",
-                   why.message(),
-                   kTimeToTell.count());
+    log_error("{}; waiting at most {} s for the other ranks, to tell them",
+              why.message(),
+              kTimeToTell.count());
     auto plane = ControlPlane::create(config.rendezvous, config.key, deadline_after(kTimeToTell));
     if (plane.ok()) {
       tell_others(**plane, why);
@@ -198,10 +198,10 @@ Result<std::unique_ptr<Communicator>> Communicator::create_met(
   const GlobalRank self(config.rendezvous.rank);
   if (self.value() == 0) {
     for (const std::string& warning : placement.warnings) {
-      logger().warn("{}", warning);
+      log_warn("{}", warning);
     }
     for (const std::string& lost : placement.lost_nics) {
-      logger().warn("{}", lost);
+      log_warn("{}", lost);
     }
   }
   JobControl::Identity identity{kWorldLineage, 0, all_ranks(config.rendezvous.world_size)};
@@ -244,7 +244,7 @@ void Communicator::write_trace() const {
     const Status status = engine_->trace().append_to(
         settings_.trace_path, world_ranks_[self_.at()].value(), control_->plane().job_id());
     if (!status.ok()) {
-      logger().error("{}: {}", env::kTrace.name, status.message());
+      log_error("{}: {}", env::kTrace.name, status.message());
     }
   }
 }
@@ -376,7 +376,7 @@ void Communicator::on_failure(const RunError& error) {
   }
   report.text = id_ == 0 ? error.status.message()
                          : fmt::format("communicator {}: {}", id_, error.status.message());
-  logger().error("{}", report.text);
+  log_error("{}", report.text);
   control_->plane().report(report);
 }
 

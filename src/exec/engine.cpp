@@ -420,7 +420,7 @@ void Engine::ensure_progress_thread() {
 void Engine::progress_loop() {
   if (!options_.progress_cpus.empty()) {
     if (Status status = bind_current_thread(options_.progress_cpus); !status.ok()) {
-      logger().warn("progress thread stays unbound: {}", status.message());
+      log_warn("progress thread stays unbound: {}", status.message());
     }
   }
   Lock lock(mutex_);

@@ -58,7 +58,7 @@ bool Engine::end_departed() {
         break;
       }
       const Status why = departed->with_context(last.run_->call().name());
-      logger().error("{}", why.message());
+      log_error("{}", why.message());
       end(last, why);
       queue.pop_back();
       any = true;

@@ -186,8 +186,7 @@ Status TraceBuffer::append_to(const std::string& path, uint32_t rank, uint64_t j
   }
   text += kEnd;
   if (dropped_ > 0) {
-    logger().warn(
-        "trace file {}: kept the first {} slices, dropped {}", name, slices_.size(), dropped_);
+    log_warn("trace file {}: kept the first {} slices, dropped {}", name, slices_.size(), dropped_);
   }
   return write_all(file.get(), text, name);
 }

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/log.hpp"
+#include "base/logger.hpp"
 #include "core/builtin/comm.hpp"
 #include "fuzz.hpp"
 #include "os/fd.hpp"

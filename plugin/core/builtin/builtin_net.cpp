@@ -15,7 +15,7 @@ namespace {
 bool is_traffic_class(int32_t number) {
   constexpr int32_t kMost = 255;
   if (number > kMost) {
-    logger().error(
+    log_error(
         "traffic class {}: the builtin network takes 0 to {}, IP's TOS byte; change "
         "trafficClass in the communicator's configuration",
         number,
@@ -241,7 +241,7 @@ Reply BuiltinNet::register_memory(
     void* /*comm*/, void* /*data*/, size_t /*bytes*/, int32_t kind, void** memory) {
   *memory = nullptr;
   if (kind != kHostMemory) {
-    logger().error("the builtin network moves host memory only, not memory of kind {}", kind);
+    log_error("the builtin network moves host memory only, not memory of kind {}", kind);
     return Reply::kInvalidUsage;
   }
   *memory = &memory_token_;
@@ -257,7 +257,7 @@ Reply BuiltinNet::register_dma_buf(void* /*comm*/,
                                    int32_t /*fd*/,
                                    void** memory) {
   *memory = nullptr;
-  logger().error("the builtin network moves host memory only, no DMA buffers");
+  log_error("the builtin network moves host memory only, no DMA buffers");
   return Reply::kInvalidUsage;
 }
 

@@ -146,7 +146,7 @@ void Comm::fail(const Status& status) {
 Reply Comm::failure() {
   if (!logged_) {
     logged_ = true;
-    logger().error("{}", failure_.message());
+    log_error("{}", failure_.message());
   }
   return reply_of(failure_.code());
 }
@@ -162,10 +162,10 @@ void Comm::finish() {
   // All of them at once first, none waits for the others' answers.
   while (std::count_if(wires_.lanes.begin(), wires_.lanes.end(), unacknowledged) > 0) {
     if (passed(deadline)) {
-      logger().log(active_ > 0 ? spdlog::level::debug : spdlog::level::warn,
-                   "device {}, peer {}: closed before the peer's host took all that was sent",
-                   wires_.device,
-                   wires_.peer);
+      log_at(active_ > 0 ? LogLevel::kDebug : LogLevel::kWarn,
+             "device {}, peer {}: closed before the peer's host took all that was sent",
+             wires_.device,
+             wires_.peer);
       return;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));

@@ -81,10 +81,10 @@ void Listener::admit_all(int64_t now) {
     if (!accepted.ok()) {
       // Waits in the queue, and is tried again.
       if (const auto left_out = full_said_.take(now)) {
-        logger().warn("device {}: {}; is the limit of open files (ulimit -n) too low?{}",
-                      device_.properties.name,
-                      accepted.status().message(),
-                      LogQuota::note(*left_out));
+        log_warn("device {}: {}; is the limit of open files (ulimit -n) too low?{}",
+                 device_.properties.name,
+                 accepted.status().message(),
+                 LogQuota::note(*left_out));
       }
       return;
     }
@@ -92,7 +92,7 @@ void Listener::admit_all(int64_t now) {
       return;
     }
     if (greetings_.size() >= kMostGreetings) {
-      logger().debug(
+      log_debug(
           "{} makes room: {} connections greet at once", greetings_.front().from, kMostGreetings);
       greetings_.pop_front();
     }
@@ -121,11 +121,11 @@ bool Listener::advance(Greeting& greeting, int64_t now) {
   }
   if (!greeted.ok()) {
     if (const auto left_out = refused_said_.take(now)) {
-      logger().warn("device {}: refused a connection from {}: {}{}",
-                    device_.properties.name,
-                    greeting.from,
-                    greeted.status().message(),
-                    LogQuota::note(*left_out));
+      log_warn("device {}: refused a connection from {}: {}{}",
+               device_.properties.name,
+               greeting.from,
+               greeted.status().message(),
+               LogQuota::note(*left_out));
     }
     tcp::flush_refusal(*greeting.socket, *greeting.handshake);
     return true;

@@ -18,7 +18,7 @@ namespace ho::plugin {
 // NCCL gets a number only: the log says why.
 [[nodiscard]] inline Reply answer(const Status& status) {
   if (!status.ok()) {
-    logger().error("{}", status.message());
+    log_error("{}", status.message());
   }
   return reply_of(status.code());
 }

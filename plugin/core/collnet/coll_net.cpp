@@ -17,7 +17,7 @@ constexpr size_t kMostWindowBytes = size_t{1} << 40U;
 // The text goes to the log, since NCCL has no place for it.
 Reply answer(const Status& status, std::string_view call) {
   if (!status.ok()) {
-    logger().warn("CollNet {}: {}", call, status.message());
+    log_warn("CollNet {}: {}", call, status.message());
   }
   return reply_of(status.code());
 }
@@ -95,7 +95,7 @@ Reply CollNet::device_count(int32_t* count) {
     }
     if ((properties.memory_kinds & ~kHostMemory) != 0 && !settings_.host_memory_wanted) {
       if (!refusal_said_.exchange(true)) {
-        logger().info(
+        log_info(
             "CollNet offers no devices: {} of {} moves GPU memory itself, which NCCL would give up "
             "for CollNet on host memory; HORING_COLLNET_HOST=1 prefers CollNet",
             properties.name,
@@ -178,7 +178,7 @@ Reply CollNet::connect(
   *comm = nullptr;
   auto connected = connect_rail(handles, members, rank, *static_cast<Listener*>(listener));
   if (!connected.ok()) {
-    logger().warn(
+    log_warn(
         "CollNet is not used: {}. All members of this rail refuse it, and NCCL goes on without",
         connected.status().message());
     return reply_of(connected.status().code());
@@ -224,7 +224,7 @@ bool CollNet::reduces_all() {
 Reply CollNet::register_memory(void* comm, void* data, size_t bytes, int32_t kind, void** memory) {
   *memory = nullptr;
   if (kind != kHostMemory) {
-    logger().warn("CollNet regMr: memory of kind {}; rails work on host memory", kind);
+    log_warn("CollNet regMr: memory of kind {}; rails work on host memory", kind);
     return Reply::kInvalidUsage;
   }
   const auto registered = comm_of(comm).register_memory(data, bytes, kind);

@@ -26,11 +26,11 @@ void log_line(LogLevel level,
     return;
   }
   const bool warning = level == LogLevel::kWarn || level == LogLevel::kAbort;
-  logger().log(warning                     ? spdlog::level::warn
-               : level == LogLevel::kTrace ? spdlog::level::trace
-                                           : spdlog::level::info,
-               "{}",
-               text.data());
+  log_at(warning                     ? ho::LogLevel::kWarn
+         : level == LogLevel::kTrace ? ho::LogLevel::kTrace
+                                     : ho::LogLevel::kInfo,
+         "{}",
+         text.data());
 }
 
 nccl_abi::Result note_nothing(

@@ -55,7 +55,7 @@ class TableDriver final : public NetDriver {
       return reply;
     }
     if (const std::string missing = missing_member(table_); !missing.empty()) {
-      logger().error("{} has no {}; it cannot be forwarded to", origin(), missing);
+      log_error("{} has no {}; it cannot be forwarded to", origin(), missing);
       finalize(*made);
       return Reply::kInternalError;
     }
@@ -176,7 +176,7 @@ class TableDriver final : public NetDriver {
                             void** profiles,
                             void** request) override {
     if (count < 1 || static_cast<size_t>(count) > kMostGrouped) {
-      logger().error("a receive of {} messages at once; 1 to {} can be", count, kMostGrouped);
+      log_error("a receive of {} messages at once; 1 to {} can be", count, kMostGrouped);
       return Reply::kInvalidArgument;
     }
     for (int32_t i = 0; kSizesAreInt<Net> && i < count; ++i) {
@@ -277,10 +277,10 @@ class TableDriver final : public NetDriver {
             : forward::init(table_, {context.comm_id, traffic_class, host_}, of_plugin);
     initialised_ = initialised_ || reply == Reply::kSuccess;
     if (reply != Reply::kSuccess) {
-      logger().error("the init of {} reported {} ({}); its own lines before this one say why",
-                     origin(),
-                     to_string(reply),
-                     static_cast<int32_t>(reply));
+      log_error("the init of {} reported {} ({}); its own lines before this one say why",
+                origin(),
+                to_string(reply),
+                static_cast<int32_t>(reply));
     }
     return reply;
   }
@@ -305,13 +305,13 @@ class TableDriver final : public NetDriver {
     const std::lock_guard lock(mutex_);
     const auto found = contexts_.find(context);
     if (found == contexts_.end()) {
-      logger().error("{}: a call in a context that has not been opened", origin());
+      log_error("{}: a call in a context that has not been opened", origin());
       return {Reply::kInvalidArgument, nullptr, kNoTrafficClass};
     }
     Context& known = *found->second;
     const int32_t wanted = traffic_class < 0 ? known.traffic_class : traffic_class;
     if (wanted >= 0 && kVersion<Net> < 10 && !std::exchange(dropped_class_, true)) {
-      logger().warn("{} knows no traffic classes: {} is dropped", origin(), wanted);
+      log_warn("{} knows no traffic classes: {} is dropped", origin(), wanted);
     }
     if (!kHasContexts<Net> || wanted == known.traffic_class) {
       return {Reply::kSuccess, known.of_plugin, wanted};
@@ -332,10 +332,10 @@ class TableDriver final : public NetDriver {
     using VirtualDevice = typename ArgumentsOf<decltype(Net::makeVDevice)>::Pointee;
     VirtualDevice wanted{};
     if (parts.size() > std::size(wanted.devs)) {
-      logger().error("{} makes a device of {} others at most, not of {}",
-                     origin(),
-                     std::size(wanted.devs),
-                     parts.size());
+      log_error("{} makes a device of {} others at most, not of {}",
+                origin(),
+                std::size(wanted.devs),
+                parts.size());
       return Reply::kInvalidArgument;
     }
     const std::lock_guard lock(mutex_);
@@ -353,12 +353,12 @@ class TableDriver final : public NetDriver {
   }
 
   [[nodiscard]] Reply lacks(const char* member) const {
-    logger().error("{} has no {}", origin(), member);
+    log_error("{} has no {}", origin(), member);
     return Reply::kInvalidUsage;
   }
 
   [[nodiscard]] Reply too_large(size_t bytes) const {
-    logger().error(
+    log_error(
         "{} takes {} bytes at once at most, and {} are to be moved; use a newer release "
         "of that plugin, or of NCCL, which splits messages",
         origin(),

@@ -183,7 +183,7 @@ void RailRing::fail(const Status& why) {
     why_ = why;
   }
   failed_.store(true, std::memory_order_release);
-  logger().error("rail member {} of {}: {}", shape_.self, shape_.members, why.message());
+  log_error("rail member {} of {}: {}", shape_.self, shape_.members, why.message());
   wake_.ring();
 }
 

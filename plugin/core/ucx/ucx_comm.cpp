@@ -145,7 +145,7 @@ void UcxComm::fail(const Status& why) {
 
 Reply UcxComm::failure() {
   if (!std::exchange(logged_, true)) {
-    logger().error("{}", failure_.message());
+    log_error("{}", failure_.message());
   }
   return reply_of(failure_.code());
 }

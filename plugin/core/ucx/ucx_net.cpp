@@ -67,8 +67,8 @@ Result<UcxEnd> UcxNet::end_of(int32_t device) {
 
 Reply UcxNet::open(const Opening& opening, void** context) {
   if (opening.traffic_class >= 0) {
-    logger().warn("traffic class {}: UCX has its own, UCX_IB_TRAFFIC_CLASS; it is not set here",
-                  opening.traffic_class);
+    log_warn("traffic class {}: UCX has its own, UCX_IB_TRAFFIC_CLASS; it is not set here",
+             opening.traffic_class);
   }
   return tcp_->open(opening, context);
 }

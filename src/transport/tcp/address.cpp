@@ -30,9 +30,9 @@ void bind_to_device(int fd, const std::string& name) {
   if (::setsockopt(
           fd, SOL_SOCKET, SO_BINDTODEVICE, name.c_str(), static_cast<socklen_t>(name.size())) !=
       0) {
-    logger().debug("SO_BINDTODEVICE({}): {}; routing chooses the interface by address",
-                   name,
-                   system_error("setsockopt", errno).message());
+    log_debug("SO_BINDTODEVICE({}): {}; routing chooses the interface by address",
+              name,
+              system_error("setsockopt", errno).message());
   }
 }
 
@@ -191,9 +191,9 @@ void set_traffic_class(int fd, int32_t traffic_class) {
   const int error = six ? set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, traffic_class)
                         : set_int(fd, IPPROTO_IP, IP_TOS, traffic_class);
   if (error != 0) {
-    logger().warn("a connection goes without its traffic class {}: {}",
-                  traffic_class,
-                  system_error("setsockopt", error).message());
+    log_warn("a connection goes without its traffic class {}: {}",
+             traffic_class,
+             system_error("setsockopt", error).message());
   }
 }
 
@@ -208,8 +208,7 @@ void bind_accepted(int fd, const RailInterface& rail) {
   // IPv4 hosts answer ARP on any interface; binding to one that packets do not come in on would cut
   // the connection off.
   if (local->family() == AF_INET && incoming_interface(fd) != ::if_nametoindex(rail.name.c_str())) {
-    logger().debug(
-        "a connection to {} did not come in on {}; not bound to it", rail.address, rail.name);
+    log_debug("a connection to {} did not come in on {}; not bound to it", rail.address, rail.name);
     return;
   }
   bind_to_device(fd, rail.name);

@@ -113,7 +113,7 @@ Status Dialer::await_answer(int64_t now) {
     return {};
   }
   bound_ = false;
-  logger().warn(
+  log_warn(
       "rank {}, rail {}: no answer on {} from {}; trying without binding to the interface. If "
       "these "
       "hosts have several interfaces on one subnet, sysctl net.ipv4.conf.all.arp_ignore=1 and "
@@ -146,7 +146,7 @@ Status Dialer::retry(const std::string& reason) {
   if (now >= deadline_ns_ && !reached) {
     return unreachable(reason);
   }
-  logger().trace("rank {} rail {}: {}; trying again", key_.peer.value(), key_.rail.value(), reason);
+  log_trace("rank {} rail {}: {}; trying again", key_.peer.value(), key_.rail.value(), reason);
   state_ = State::kPausing;
   retry_at_ns_ = now + pause_ns_;
   pause_ns_ = std::min(2 * pause_ns_, kLongestPauseNs);

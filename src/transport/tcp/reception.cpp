@@ -72,7 +72,7 @@ void Reception::progress(const Decide& decide, const Deliver& deliver) {
 
 void Reception::warn(std::string_view text) {
   if (const auto left_out = warnings_.take(now_ns())) {
-    logger().warn("{}{}", text, LogQuota::note(*left_out));
+    log_warn("{}{}", text, LogQuota::note(*left_out));
   }
 }
 
@@ -152,7 +152,7 @@ Reception::Outcome Reception::advance(Greeting& greeting,
     return Outcome::kDrop;
   }
   if (*greeted == Greeted::kLost) {
-    logger().debug("a connection from {} went away during the handshake", greeting.from);
+    log_debug("a connection from {} went away during the handshake", greeting.from);
     return Outcome::kDrop;
   }
   if (now_ns() >= greeting.deadline_ns) {

@@ -299,14 +299,14 @@ Status TcpLink::fail_sending(const Status& cause) {
     return fail(cause);
   }
   send_error_ = with_place(cause);
-  logger().debug("link sends no more: {}", send_error_.message());
+  log_debug("link sends no more: {}", send_error_.message());
   return send_error_;
 }
 
 Status TcpLink::fail(const Status& cause) {
   if (state_ != State::kFailed) {
     error_ = with_place(cause);
-    logger().debug("link failed: {}", error_.message());
+    log_debug("link failed: {}", error_.message());
     // Ranks that disagree are both alive: the peer shall hear what differs, over the control plane,
     // and not find a lost connection first.
     if (cause.code() != StatusCode::kMismatch && cause.code() != StatusCode::kInternal) {

@@ -174,7 +174,7 @@ class WorkerTransport final : public UcxTransport {
       }
       status = Status(StatusCode::kUnauthenticated, "it does not prove the job key");
     }
-    logger().warn("dropped a ucx message: {}", status.message());
+    log_warn("dropped a ucx message: {}", status.message());
     return UCS_OK;
   }
 

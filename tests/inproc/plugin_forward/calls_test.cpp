@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/log.hpp"
+#include "base/logger.hpp"
 #include "catch.hpp"
 #include "core/collnet/coll_net.hpp"
 #include "fake_plugin.hpp"

@@ -13,6 +13,7 @@
 
 #include "base/log.hpp"
 #include "base/log_quota.hpp"
+#include "base/logger.hpp"
 #include "builtin_net_for_test.hpp"
 #include "catch.hpp"
 #include "core/builtin/handle.hpp"

@@ -12,6 +12,7 @@
 
 #include "base/log.hpp"
 #include "base/log_quota.hpp"
+#include "base/logger.hpp"
 #include "catch.hpp"
 #include "conformance.hpp"
 #include "tcp_ranks.hpp"

@@ -18,8 +18,7 @@ Result<std::vector<std::vector<std::byte>>> Meeting::exchange(uint32_t rank,
     changed_.notify_all();
     return result_;
   }
-  if (!changed_.wait_for(
-          lock, std::chrono::seconds(30), [&] { return generation_ != generation; })) {
+  if (!changed_.wait_for(lock, kHang, [&] { return generation_ != generation; })) {
     return Status(StatusCode::kTimeout, "a rank is missing at the meeting");
   }
   return result_;

@@ -39,7 +39,7 @@ class Pair {
 
   // Drives both until `done`, which calls for both what is wanted of them.
   void drive_until(const std::function<bool()>& done) const {
-    for (const Deadline limit = deadline_after(std::chrono::seconds(20)); !done();) {
+    for (const Deadline limit = deadline_after(ho::conformance::kHang); !done();) {
       REQUIRE_FALSE(passed(limit));
       REQUIRE(at(0).progress().ok());
       REQUIRE(at(1).progress().ok());
@@ -210,7 +210,7 @@ TEST_CASE("tcp: idle connections above the cap close and open again") {
         above_cap = 1;
       }
       HORING_TRY(rank.meeting->barrier(rank.self.value()));
-      for (const Deadline limit = deadline_after(std::chrono::seconds(20)); above_cap != 0;) {
+      for (const Deadline limit = deadline_after(ho::conformance::kHang); above_cap != 0;) {
         HORING_TRY(transport.progress());
         if (rank.self.value() == 0 && transport.open_connections() <= 3) {
           above_cap = 0;

@@ -9,7 +9,7 @@
 namespace paro::tool {
 namespace {
 
-ParsedTrainOptions parse(std::vector<const char*> words) {
+ParsedTrainOptions parse_train(std::vector<const char*> words) {
   words.insert(words.begin(), "train");
   return parse_train_options(static_cast<int>(words.size()), words.data());
 }
@@ -24,7 +24,7 @@ Trial trial(uint64_t applied_steps) {
 }  // namespace
 
 TEST_CASE("training as it is by default") {
-  const auto parsed = parse({});
+  const auto parsed = parse_train({});
   REQUIRE_FALSE(parsed.exit_status.has_value());
   CHECK(parsed.options.strategies.size() == kStrategyCount);
   CHECK(parsed.options.dtype == ho::DType::kFloat32);
@@ -35,14 +35,14 @@ TEST_CASE("training as it is by default") {
 }
 
 TEST_CASE("training as asked for") {
-  const auto parsed = parse({"--strategy=fsdp",
-                             "--dtype=float16",
-                             "--forward-ms=2.5",
-                             "--budget=1.5MiB",
-                             "--bucket-bytes=64KiB",
-                             "--units=64",
-                             "--json=out.json",
-                             "--steps=3"});
+  const auto parsed = parse_train({"--strategy=fsdp",
+                                   "--dtype=float16",
+                                   "--forward-ms=2.5",
+                                   "--budget=1.5MiB",
+                                   "--bucket-bytes=64KiB",
+                                   "--units=64",
+                                   "--json=out.json",
+                                   "--steps=3"});
   REQUIRE_FALSE(parsed.exit_status.has_value());
   REQUIRE(parsed.options.strategies.size() == 1);
   CHECK(letters(parsed.options.strategies[0]) == "GGG");
@@ -51,7 +51,7 @@ TEST_CASE("training as asked for") {
   CHECK(parsed.options.budget_bytes == 3U << 19U);
   CHECK(parsed.options.bucket_bytes == 1U << 16U);
   CHECK(parsed.options.units == 64);
-  CHECK(parse({"--bucket-bytes=0"}).options.bucket_bytes == 0);
+  CHECK(parse_train({"--bucket-bytes=0"}).options.bucket_bytes == 0);
   CHECK(parsed.options.json == "out.json");
   CHECK(parsed.options.steps == 3);
 }
@@ -65,7 +65,7 @@ TEST_CASE("training that cannot be") {
                            "--bucket-bytes=",    "--units=3",          "--units=1001",
                            "--strategy=XYZ",     "--dtype=int8",       "--steps=2"}) {
     INFO(text);
-    CHECK(parse({text}).exit_status == 2);
+    CHECK(parse_train({text}).exit_status == 2);
   }
 }
 

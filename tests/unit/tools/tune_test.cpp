@@ -16,13 +16,13 @@ namespace {
 using plugin::Choice;
 using plugin::TunedCollective;
 
-Parsed<TuneOptions> parse(std::vector<const char*> words) {
+Parsed<TuneOptions> parse_tune(std::vector<const char*> words) {
   words.insert(words.begin(), "tune");
   return parse_tune_options(static_cast<int>(words.size()), words.data());
 }
 
 TuneReport report(const std::vector<const char*>& words, const char* rules = "") {
-  const auto parsed = parse(words);
+  const auto parsed = parse_tune(words);
   REQUIRE_FALSE(parsed.exit_status.has_value());
   auto made = tune_report(parsed.options, *plugin::TuningFile::parse(rules, "t.csv"));
   INFO(made.status().message());
@@ -37,32 +37,32 @@ const std::vector<TuneRow>& rows(const TuneReport& report, TunedCollective colle
 }  // namespace
 
 TEST_CASE("tune: what is not given follows from what is") {
-  const auto plain = inputs_of(parse({}).options);
+  const auto plain = inputs_of(parse_tune({}).options);
   CHECK(plain.node_count == 4);
   CHECK(plain.rank_count == 16);
   CHECK(plain.nic_count == 4);
   CHECK(plain.head_count == 4);
   CHECK(plain.nic_mbps == plain.rail_mbps);
   CHECK(plain.buffer_bytes == 4U << 20U);
-  const auto given = inputs_of(parse({"--nodes",
-                                      "2",
-                                      "--ranks-per-node",
-                                      "8",
-                                      "--nics",
-                                      "2",
-                                      "--rail-mbps",
-                                      "200",
-                                      "--nic-mbps",
-                                      "300",
-                                      "--intra-gbps",
-                                      "5",
-                                      "--hop-us",
-                                      "7",
-                                      "--buffsize",
-                                      "16M",
-                                      "--channels",
-                                      "3",
-                                      "--chunk-sizes"})
+  const auto given = inputs_of(parse_tune({"--nodes",
+                                           "2",
+                                           "--ranks-per-node",
+                                           "8",
+                                           "--nics",
+                                           "2",
+                                           "--rail-mbps",
+                                           "200",
+                                           "--nic-mbps",
+                                           "300",
+                                           "--intra-gbps",
+                                           "5",
+                                           "--hop-us",
+                                           "7",
+                                           "--buffsize",
+                                           "16M",
+                                           "--channels",
+                                           "3",
+                                           "--chunk-sizes"})
                                    .options);
   CHECK(given.rank_count == 16);
   CHECK(given.nic_count == 2);
@@ -78,7 +78,7 @@ TEST_CASE("tune: what is not given follows from what is") {
 
 TEST_CASE("tune: what NCCL would allow there") {
   const auto allowed = [](const std::vector<const char*>& words, TunedCollective collective) {
-    return allowed_by(parse(words).options, collective);
+    return allowed_by(parse_tune(words).options, collective);
   };
   const auto plain = allowed({}, TunedCollective::kAllReduce);
   CHECK(plain.has(Choice::kCollNetChain));
@@ -118,9 +118,9 @@ TEST_CASE("tune: a command line that cannot work ends with status 2") {
   };
   for (const auto& words : wrong) {
     CAPTURE(words);
-    CHECK(parse(words).exit_status == 2);
+    CHECK(parse_tune(words).exit_status == 2);
   }
-  CHECK(parse({"--help"}).exit_status == 0);
+  CHECK(parse_tune({"--help"}).exit_status == 0);
 }
 
 TEST_CASE("tune: rows cover the sizes that are asked for, without a gap") {
@@ -129,7 +129,7 @@ TEST_CASE("tune: rows cover the sizes that are asked for, without a gap") {
                             std::vector<const char*>{"--nodes", "1"},
                             std::vector<const char*>{"--min", "5M", "--max", "5M"}}) {
     CAPTURE(words);
-    const TuneOptions options = parse(words).options;
+    const TuneOptions options = parse_tune(words).options;
     const TuneReport made = report(words);
     for (const TunedCollective collective : plugin::kTunedCollectives) {
       uint64_t next = options.min_bytes;
@@ -203,27 +203,27 @@ TEST_CASE("tune: the tuner's own variables stand in for options that are not giv
   const test::ScopedVariable intra("HORING_TUNER_INTRA_MBPS", "1500");
   const test::ScopedVariable hop("HORING_TUNER_HOP_US", "9");
   const test::ScopedVariable file("HORING_TUNING_FILE", "own.csv");
-  auto inputs = inputs_of(parse({}).options);
+  auto inputs = inputs_of(parse_tune({}).options);
   CHECK(inputs.nic_count == 2);
   CHECK(inputs.nic_mbps == 300);
   CHECK(inputs.rail_mbps == 300);
   CHECK(inputs.intra_mbps == 1500);
   CHECK(inputs.hop_ns == 9000);
-  CHECK(parse({}).options.file == "own.csv");
+  CHECK(parse_tune({}).options.file == "own.csv");
   CHECK(to_text(report({})).find("from the environment: HORING_TUNER_NICS=2\n") !=
         std::string::npos);
   CHECK(to_text(report({})).find("from the environment: HORING_TUNING_FILE=own.csv\n") !=
         std::string::npos);
-  const auto given = parse({"--nics",
-                            "4",
-                            "--rail-mbps",
-                            "100",
-                            "--intra-gbps",
-                            "3",
-                            "--hop-us",
-                            "7",
-                            "--file",
-                            "t.csv"})
+  const auto given = parse_tune({"--nics",
+                                 "4",
+                                 "--rail-mbps",
+                                 "100",
+                                 "--intra-gbps",
+                                 "3",
+                                 "--hop-us",
+                                 "7",
+                                 "--file",
+                                 "t.csv"})
                          .options;
   inputs = inputs_of(given);
   CHECK(inputs.nic_count == 4);
@@ -234,10 +234,10 @@ TEST_CASE("tune: the tuner's own variables stand in for options that are not giv
   CHECK(given.file == "t.csv");
   CHECK(given.from_environment == std::vector<std::string>{"HORING_TUNER_NIC_MBPS=300"});
   const test::ScopedVariable rail("HORING_TUNER_RAIL_MBPS", "250");
-  CHECK(inputs_of(parse({}).options).rail_mbps == 250);
+  CHECK(inputs_of(parse_tune({}).options).rail_mbps == 250);
   const test::ScopedVariable wrong("HORING_TUNER_NICS", "many");
-  CHECK(parse({}).exit_status == 2);
-  CHECK_FALSE(parse({"--nics", "1"}).exit_status.has_value());
+  CHECK(parse_tune({}).exit_status == 2);
+  CHECK_FALSE(parse_tune({"--nics", "1"}).exit_status.has_value());
 }
 
 TEST_CASE("tune: sizes are exact") {

@@ -13,8 +13,8 @@ using ho::RankCard;
 
 namespace {
 
-ho::Assignment assign(const std::vector<RankCard>& cards,
-                      const std::optional<ho::GroupFile>& file = std::nullopt) {
+ho::Assignment assign_cards(const std::vector<RankCard>& cards,
+                            const std::optional<ho::GroupFile>& file = std::nullopt) {
   auto result = ho::assign_rails(cards, file, 0);
   INFO((result.ok() ? "" : result.status().message()));
   REQUIRE(result.ok());
@@ -45,7 +45,7 @@ TEST_CASE("subnets in another order on each host are aligned by rail") {
       cards.insert(cards.end(), rails, ho::card_on(host, nics));
     }
     std::shuffle(cards.begin(), cards.end(), random);
-    const auto assignment = assign(cards);
+    const auto assignment = assign_cards(cards);
     CHECK(assignment.warnings.empty());
     CHECK(assignment.ring_count == rails);
     for (uint32_t g = 0; g < 3; ++g) {
@@ -70,7 +70,7 @@ TEST_CASE("ranks keep their nearest NIC; their order follows the subnets") {
     }
     cards.push_back(card);
   }
-  const auto assignment = assign(cards);
+  const auto assignment = assign_cards(cards);
   CHECK(assignment.nic_of_rank[4].name == "rail3");
   CHECK(assignment.nic_of_rank[4].distance == 2);
   CHECK(assignment.map.rail_rank(GroupIndex(1), RailIndex(0)) == GlobalRank(7));
@@ -86,7 +86,7 @@ TEST_CASE("a small group sets the rails, wherever its NIC is") {
     nic.addresses[0].replace(nic.addresses[0].find('/'), 3, "/24");
   }
   cards[1] = cards[2] = cards[0];
-  const auto assignment = assign(cards);
+  const auto assignment = assign_cards(cards);
   CHECK(assignment.rails[0][0].subnet == "10.3.0.0/24");
   CHECK(assignment.rails[1][0].subnet == "10.3.0.0/24");
   CHECK(assignment.warnings.empty());
@@ -104,7 +104,7 @@ TEST_CASE("of many NICs those on common subnets are taken") {
                                     ho::card_on(0, nics({5, 6, 1, 2}, 0)),
                                     ho::card_on(1, nics({7, 2, 8, 1}, 1)),
                                     ho::card_on(1, nics({7, 2, 8, 1}, 1))};
-  const auto assignment = assign(cards);
+  const auto assignment = assign_cards(cards);
   CHECK(assignment.warnings.empty());
   CHECK(assignment.rails[0][0].subnet == "10.2.0.0/24");
   CHECK(assignment.rails[1][0].subnet == "10.2.0.0/24");
@@ -115,7 +115,7 @@ TEST_CASE("subnets that cannot be aligned are warned of") {
   const std::vector<RankCard> cards{ho::card_on(0, {ho::card_nic("eth0", "10.1.0.1/24")}),
                                     ho::card_on(1, {ho::card_nic("eth0", "10.2.0.1/24")}),
                                     ho::card_on(2, {ho::card_nic("eth0", "10.1.0.3/24")})};
-  const auto assignment = assign(cards);
+  const auto assignment = assign_cards(cards);
   REQUIRE(assignment.warnings.size() == 1);
   CHECK(assignment.warnings[0].find("rail 0: 1 of 3 groups are on another subnet: node0 has eth0 "
                                     "10.1.0.1 (10.1.0.0/24), node1 has eth0 10.2.0.1") == 0);
@@ -124,18 +124,18 @@ TEST_CASE("subnets that cannot be aligned are warned of") {
 TEST_CASE("routed addresses without a shared subnet are not warned of") {
   const std::vector<RankCard> cards{ho::card_on(0, {ho::card_nic("eth0", "10.1.0.1/32")}),
                                     ho::card_on(1, {ho::card_nic("eth0", "10.2.0.1/32")})};
-  CHECK(assign(cards).warnings.empty());
+  CHECK(assign_cards(cards).warnings.empty());
 }
 
 TEST_CASE("one family for a rail in all groups") {
   RankCard both = ho::card_on(0, {ho::card_nic("eth0", "10.1.0.1/24")});
   both.nics[0].addresses.emplace_back("fd00::1/64");
   const RankCard six = ho::card_on(1, {ho::card_nic("eth0", "fd00::2/64")});
-  const auto assignment = assign({both, six});
+  const auto assignment = assign_cards({both, six});
   CHECK(assignment.rails[0][0].address == "fd00::1");
   CHECK(assignment.rails[1][0].address == "fd00::2");
   CHECK(assignment.warnings.empty());
-  const auto apart = assign({ho::card_on(0, {ho::card_nic("eth0", "10.1.0.1/24")}), six});
+  const auto apart = assign_cards({ho::card_on(0, {ho::card_nic("eth0", "10.1.0.1/24")}), six});
   CHECK(apart.warnings.size() == 1);
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("the first rails use different NICs") {
     card.nics[near].distance = 2;
     cards.push_back(card);
   }
-  const auto assignment = assign(cards);
+  const auto assignment = assign_cards(cards);
   CHECK(assignment.ring_count == 2);
   CHECK(assignment.rails[0][0].name == "rail0");
   CHECK(assignment.rails[0][1].name == "rail1");
@@ -163,7 +163,7 @@ TEST_CASE("several NICs on one subnet are told apart") {
                     {ho::card_nic("eth0", "10.0.0." + std::to_string(rank / 2 * 2 + 1) + "/24"),
                      ho::card_nic("eth1", "10.0.0." + std::to_string(rank / 2 * 2 + 2) + "/24")}));
   }
-  const auto assignment = assign(cards);
+  const auto assignment = assign_cards(cards);
   CHECK(assignment.ring_count == 2);
   CHECK(assignment.nic_of_rank[3].address == "10.0.0.4");
 }
@@ -171,7 +171,7 @@ TEST_CASE("several NICs on one subnet are told apart") {
 TEST_CASE("rings count the NICs that every group has") {
   std::vector<RankCard> cards(4, ho::railed_card(0, 4));
   cards.insert(cards.end(), 4, ho::railed_card(1, 2));
-  const auto assignment = assign(cards);
+  const auto assignment = assign_cards(cards);
   CHECK(assignment.ring_count == 2);
   CHECK(assignment.rails[1][1].name == "rail1");
 }
@@ -183,7 +183,7 @@ TEST_CASE("a group file joins hosts; hosts stay apart") {
   }
   const auto file =
       *ho::GroupFile::parse(R"({"groups": [["node0", "node3"], ["node1", "node2"]]})", "g.json");
-  const auto assignment = assign(cards, file);
+  const auto assignment = assign_cards(cards, file);
   CHECK(assignment.map.to_string() == "2x4");
   CHECK(assignment.map.group_of(GlobalRank(6)) == assignment.map.group_of(GlobalRank(0)));
   CHECK(assignment.host_of_rank == std::vector<uint32_t>{0, 0, 1, 1, 2, 2, 3, 3});
@@ -210,7 +210,7 @@ TEST_CASE("ranks of one identity with interfaces of their own keep them") {
     cards.push_back(ho::card_on(
         rank / 2, {ho::card_nic("eth0", "10.0.0." + std::to_string(rank + 1) + "/24")}));
   }
-  const auto assignment = assign(cards);
+  const auto assignment = assign_cards(cards);
   for (uint32_t rank = 0; rank < 4; ++rank) {
     CHECK(assignment.nic_of_rank[rank].address == "10.0.0." + std::to_string(rank + 1));
   }

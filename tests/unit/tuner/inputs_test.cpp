@@ -8,6 +8,7 @@
 #include "shapes.hpp"
 
 namespace ho::plugin {
+
 TEST_CASE("what cannot be true") {
   const auto refused = [](const AgreedInputs& inputs, const std::string& part) {
     const Status status = check(inputs);

@@ -166,6 +166,48 @@ TEST_CASE("sums of every version", "[quick]") {
   }
 }
 
+// One rank per node: whole buffers, in one call or, where a call may not be so large, in several.
+TEST_CASE("registered buffers, one rank per node", "[quick]") {
+  for (const uint32_t nodes : {2U, 3U, 4U}) {
+    for (const uint64_t most_bytes : {uint64_t{0}, uint64_t{4096}}) {
+      require_job(host_job(nodes, 1, 12), [most_bytes](HostRank& self) {
+        CollNetOptions options;
+        options.user_buffers = true;
+        options.most_call_bytes = most_bytes;
+        CollNetComm comm(self.library(), self.memory(), 7, options);
+        expect_used(comm);
+        uint64_t collectives = 0;
+        for (const Collective kind : kCollectives) {
+          for (const uint64_t count : {1U, 1000U, 20011U}) {
+            run_checked(comm, {kind, DType::kFloat32, ReduceOp::kSum, count});
+            ++collectives;
+          }
+        }
+        const bool one_call_each = comm.calls() == collectives;
+        expect(one_call_each == (most_bytes == 0), "a call takes what the device allows");
+        comm.close();
+      });
+    }
+  }
+}
+
+TEST_CASE("registered buffers, several ranks per node", "[quick]") {
+  for (const int version : {8, 12}) {
+    require_job(host_job(2, 2, version), [](HostRank& self) {
+      CollNetOptions options = small_steps(10);
+      options.user_buffers = true;
+      CollNetComm comm(self.library(), self.memory(), 8, options);
+      expect_used(comm);
+      for (const Collective kind : kCollectives) {
+        for (const uint64_t count : {1U, 300U, 5003U}) {
+          run_checked(comm, {kind, DType::kInt32, ReduceOp::kSum, count});
+        }
+      }
+      comm.close();
+    });
+  }
+}
+
 TEST_CASE("several communicators at once", "[quick]") {
   HostJobOptions options = host_job(2, 2, 12);
   options.communicators = 3;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "nccl_host/error.hpp"
+#include "nccl_host/registered_run.hpp"
 
 namespace ho::nccl_host {
 namespace {
@@ -79,6 +80,13 @@ CollNetState CollNetComm::agree(bool connected) {
   return used != 0 ? CollNetState::kUsed : CollNetState::kRefused;
 }
 
+uint64_t CollNetComm::most_bytes_of_call(const DeviceProperties& device) const {
+  if (options_.most_call_bytes != 0) {
+    return options_.most_call_bytes;
+  }
+  return device.max_coll_bytes != 0 ? device.max_coll_bytes : nccl_abi::kMaxCollNetBytesV8;
+}
+
 void* CollNetComm::listen(Handle& handle) {
   void* listener = nullptr;
   expect(rail_.table != nullptr, "the library has CollNet");
@@ -86,6 +94,7 @@ void* CollNetComm::listen(Handle& handle) {
   service_.run([&] {
     DeviceProperties properties;
     require(rail_.table->properties(device, &properties), "collnet getProperties");
+    most_call_bytes_ = most_bytes_of_call(properties);
     require(rail_.table->listen(contexts_.coll_net, device, handle.data(), &listener),
             "collnet listen");
   });
@@ -103,6 +112,9 @@ CollNetState CollNetComm::connect() {
   if (state == CollNetState::kUsed) {
     ask_for_reductions();
     register_region();
+    if (options_.user_buffers) {
+      register_user_buffers();
+    }
   }
   return state;
 }
@@ -161,6 +173,20 @@ void CollNetComm::register_region() {
   });
 }
 
+void CollNetComm::register_user_buffers() {
+  const auto registered = [this](std::span<std::byte> buffer) {
+    void* memory = nullptr;
+    require(rail_.table->register_memory(
+                rail_.group, buffer.data(), buffer.size(), nccl_abi::kPointerHost, &memory),
+            "collnet regMr of a user's buffer");
+    return memory;
+  };
+  service_.run([&] {
+    rail_.user_send = registered(memory_.send_buffer(memory_.local()));
+    rail_.user_recv = registered(memory_.recv_buffer(memory_.local()));
+  });
+}
+
 void CollNetComm::register_other_memory() {
   std::vector<std::byte> other(4096);
   constexpr int kTimes = 20;
@@ -174,9 +200,25 @@ void CollNetComm::register_other_memory() {
 }
 
 void CollNetComm::run(const Work& work) {
+  memory_.node_barrier();  // inputs are written, results may come
+  if (options_.user_buffers && memory_.shape().ranks_per_node == 1) {
+    run_registered(work);
+  } else {
+    run_in_slots(work);
+  }
+  memory_.node_barrier();  // all heads of the node have written their parts of my result
+}
+
+void CollNetComm::run_registered(const Work& work) {
+  RegisteredRun run(work, rail_, memory_, most_call_bytes_);
+  progress_.run([&] { run.run(); });
+  calls_ += run.calls();
+  again_ += run.again();
+}
+
+void CollNetComm::run_in_slots(const Work& work) {
   const CollPlan plan(work, memory_.shape(), memory_.rank(), options_.settings);
   CollRun run(plan, rail_, memory_, options_.poison);
-  memory_.node_barrier();  // inputs are written, results may come
   std::future<void> kernel = kernel_.post([&] { run.run_kernel(); });
   std::future<void> proxy = progress_.post([&] {
     try {
@@ -194,7 +236,6 @@ void CollNetComm::run(const Work& work) {
   wait_for_all({&proxy, &kernel, &other});
   calls_ += run.calls();
   again_ += run.again();
-  memory_.node_barrier();  // all heads of the node have written their parts of my result
 }
 
 void CollNetComm::release_group() {
@@ -206,6 +247,12 @@ void CollNetComm::release_group() {
       require(rail_.table->deregister(rail_.group, memory), "collnet deregMr");
     }
     memories->clear();
+  }
+  for (void** const memory : {&rail_.user_send, &rail_.user_recv}) {
+    if (*memory != nullptr) {
+      require(rail_.table->deregister(rail_.group, std::exchange(*memory, nullptr)),
+              "collnet deregMr of a user's buffer");
+    }
   }
   require(rail_.table->close_group(std::exchange(rail_.group, nullptr)), "collnet closeColl");
 }

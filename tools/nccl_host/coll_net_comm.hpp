@@ -23,6 +23,10 @@ struct CollNetOptions {
   bool early_finalize = false;  // the contexts go before what was made in them
   // Registers and deregisters other memory on the service thread while collectives run.
   bool registers_meanwhile = false;
+  // Collectives on buffers that the user has registered. Calls then have at most so many bytes
+  // where a node has one rank; 0: as the device allows.
+  bool user_buffers = false;
+  uint64_t most_call_bytes = 0;
   std::function<void()> before_connect = {};  // when this rank listens, and nobody has come yet
 };
 
@@ -64,12 +68,16 @@ class CollNetComm {
   using Handle = std::array<std::byte, kHandleBytes>;
 
   [[nodiscard]] std::vector<Handle> handles_of_rail(const std::vector<Handle>& all) const;
+  [[nodiscard]] uint64_t most_bytes_of_call(const DeviceProperties& device) const;
   [[nodiscard]] void* listen(Handle& handle);
   [[nodiscard]] bool connect_group(std::vector<Handle> handles, void* listener);
   [[nodiscard]] CollNetState agree(bool connected);
   void register_region();
+  void register_user_buffers();
   void ask_for_reductions();
   void register_other_memory();
+  void run_in_slots(const Work& work);
+  void run_registered(const Work& work);
   void release_group();
 
   PluginLibrary& library_;
@@ -78,6 +86,7 @@ class CollNetComm {
   PluginLibrary::Contexts contexts_;
   RailEnd rail_;
   std::vector<std::byte> region_;
+  uint64_t most_call_bytes_ = 0;
   std::vector<bool> supported_;  // by type, then operation
   uint64_t calls_ = 0;
   uint64_t again_ = 0;

@@ -9,8 +9,6 @@
 
 namespace ho::nccl_host {
 
-using Side = CollPlan::Side;
-
 CollRun::CollRun(const CollPlan& plan, const RailEnd& rail, CommMemory& memory, bool poison)
     : plan_(plan),
       rail_(rail),
@@ -59,7 +57,16 @@ void CollRun::spread_window(const std::byte* from, const Bytes& chunk) {
   }
 }
 
+bool CollRun::takes_users(Side side) const {
+  return side == Side::kSend
+             ? rail_.user_send != nullptr && plan_.work().kind == Collective::kAllGather
+             : rail_.user_recv != nullptr && plan_.work().kind == Collective::kReduceScatter;
+}
+
 void CollRun::fill(uint64_t step, uint32_t channel) {
+  if (takes_users(Side::kSend)) {
+    return;
+  }
   const Bytes chunk = plan_.chunk(step, channel);
   std::byte* const to = rail_.region + plan_.region_offset(Side::kSend, step, channel);
   switch (plan_.work().kind) {
@@ -85,6 +92,9 @@ void CollRun::fill(uint64_t step, uint32_t channel) {
 }
 
 void CollRun::drain(uint64_t step, uint32_t channel) {
+  if (takes_users(Side::kReceive)) {
+    return;
+  }
   const Bytes chunk = plan_.chunk(step, channel);
   std::byte* const from = rail_.region + plan_.region_offset(Side::kReceive, step, channel);
   uint64_t taken = chunk.count;
@@ -152,19 +162,30 @@ bool CollRun::may_post(uint64_t step, uint32_t group) const {
   return true;
 }
 
+CollNetTable::Buffer CollRun::buffer(Side side, uint64_t step, uint32_t group) const {
+  const uint32_t first = plan_.group_begin(group);
+  const bool sends = side == Side::kSend;
+  if (takes_users(side)) {
+    const auto users =
+        sends ? memory_.send_buffer(memory_.local()) : memory_.recv_buffer(memory_.local());
+    return {sends ? rail_.user_send : rail_.user_recv,
+            users.data() + plan_.own(step, first).offset};
+  }
+  return {sends ? rail_.send_memory[first] : rail_.recv_memory[first],
+          rail_.region + plan_.region_offset(side, step, first)};
+}
+
 nccl_abi::Result CollRun::call(uint64_t step, uint32_t group, void** request) {
   const Work& work = plan_.work();
-  const uint32_t first = plan_.group_begin(group);
-  const CollNetTable::Buffer from{rail_.send_memory[first],
-                                  rail_.region + plan_.region_offset(Side::kSend, step, first)};
-  const CollNetTable::Buffer to{rail_.recv_memory[first],
-                                rail_.region + plan_.region_offset(Side::kReceive, step, first)};
+  const CollNetTable::Buffer from = buffer(Side::kSend, step, group);
+  const CollNetTable::Buffer to = buffer(Side::kReceive, step, group);
   const CollNetTable::Reduction reduction{static_cast<int>(work.dtype), static_cast<int>(work.op)};
   const Bytes window = plan_.window(step, group);
   const CollNetTable::Window blocks{plan_.block_bytes(), window.offset, window.count};
   switch (work.kind) {
     case Collective::kAllReduce: {
-      const uint64_t bytes = (plan_.group_end(group) - first) * plan_.chunk_bytes();
+      const uint64_t bytes =
+          (plan_.group_end(group) - plan_.group_begin(group)) * plan_.chunk_bytes();
       return rail_.table->iallreduce(
           rail_.group, from, to, bytes / size_bytes(work.dtype), reduction, request);
     }

@@ -24,10 +24,15 @@ struct RailEnd {
   // Of the region, registered once for sends and once for receives per channel.
   std::vector<void*> send_memory;
   std::vector<void*> recv_memory;
+  // The user's two buffers, where they are registered: an all-gather then sends from the one, a
+  // reduce-scatter receives into the other.
+  void* user_send = nullptr;
+  void* user_recv = nullptr;
 };
 
 class CollRun {
  public:
+  using Side = CollPlan::Side;
   // poison: what no data is written to holds changing bytes, as if from earlier collectives.
   CollRun(const CollPlan& plan, const RailEnd& rail, CommMemory& memory, bool poison);
   CollRun(const CollRun&) = delete;
@@ -60,6 +65,9 @@ class CollRun {
   [[nodiscard]] bool may_post(uint64_t step, uint32_t group) const;
   [[nodiscard]] bool post(uint64_t step, uint32_t group);
   [[nodiscard]] nccl_abi::Result call(uint64_t step, uint32_t group, void** request);
+  [[nodiscard]] CollNetTable::Buffer buffer(Side side, uint64_t step, uint32_t group) const;
+  // Of this side the plugin gets the user's buffer, not the region.
+  [[nodiscard]] bool takes_users(Side side) const;
   [[nodiscard]] bool test_oldest(uint32_t group);
   void complete(uint32_t group);
 

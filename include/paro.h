@@ -356,6 +356,96 @@ PARO_API ho_status paro_runner_sent_bytes(const paro_runner* runner,
                                           uint64_t* intra,
                                           uint64_t* inter);
 
+/* Collective, between steps: from now on another strategy (text as in paro_runner_options), with
+ * all states, loss scale and steps kept, and nothing on a disk. budget_bytes as there. Each rank
+ * keeps 1/n of all states meanwhile, the old runner's memory is given back before the new one's is
+ * taken. Frozen parameters go with the others if they did so from the start. Where it cannot be
+ * (over budget: HO_OUT_OF_MEMORY) the runner goes on as it was. HO_UNSUPPORTED for a custom
+ * optimizer whose scope would change. Peaks of paro_runner_memory begin anew. */
+PARO_API ho_status paro_runner_change_strategy(paro_runner* runner,
+                                               const char* strategy,
+                                               uint64_t budget_bytes);
+/* The three letters and a terminating 0 of the strategy that it has now; `capacity` is at least 4.
+ */
+PARO_API ho_status paro_runner_strategy(const paro_runner* runner, char* letters, size_t capacity);
+
+/* A tensor of the framework's in a unit: for checkpoints, which then know it by name. */
+typedef struct paro_tensor {
+  const char* name;
+  uint32_t unit;
+  int32_t frozen;         /* 1: among the unit's frozen elements, 0: among the trained */
+  uint64_t first_element; /* of that array */
+  const uint64_t* shape;  /* row by row */
+  size_t dimension_count; /* 0: one element */
+} paro_tensor;
+
+typedef struct paro_save_options {
+  size_t size;
+  uint32_t keep; /* how many checkpoints stay in the folder, this one included; 0: all */
+  /* 1: the call returns when the states are copied; a thread writes them. paro_runner_wait_save
+   * has the outcome, and so has the next save. */
+  int32_t in_background;
+  const char* job_state;      /* UTF-8, of rank 0, to be found again; NULL: none */
+  const void* rank_state;     /* bytes of this rank, likewise (random numbers' state); NULL: none */
+  uint64_t rank_state_bytes;  /* at most 64 MiB */
+  const paro_tensor* tensors; /* of rank 0; NULL: none */
+  uint64_t tensor_count;
+  uint64_t timeout_ms; /* that ranks wait for the slowest disk; 0: half an hour */
+} paro_save_options;
+#define PARO_SAVE_OPTIONS_INIT \
+  { sizeof(paro_save_options), 2, 0, NULL, NULL, 0, NULL, 0, 0 }
+
+/* Collective, between steps: FOLDER/step-N, N being paro_runner_applied_steps(). Every rank writes
+ * 1/n of masters, optimizer state and frozen parameters to a file of its own; the checkpoint
+ * appears under its name when all of it is on the disk, and the ones before stay until then. The
+ * folder is on a file system that all ranks share, and made if it is not there. Errors of the disk
+ * do not break the runner. One save at a time: the next first waits for it, and returns its error.
+ */
+PARO_API ho_status paro_runner_save(paro_runner* runner,
+                                    const char* folder,
+                                    const paro_save_options* options);
+/* Waits for a save in the background and returns its outcome, once; HO_OK if there is none. */
+PARO_API ho_status paro_runner_wait_save(paro_runner* runner);
+
+/* A checkpoint on the disk. One thread at a time. */
+typedef struct paro_checkpoint paro_checkpoint;
+
+/* `path`: a checkpoint, or a folder of them, of which the newest is taken. Not collective. Reads
+ * and checks the manifest and every file's header: HO_PROTOCOL says which file is damaged, and how.
+ */
+PARO_API ho_status paro_checkpoint_open(const char* path, paro_checkpoint** checkpoint);
+/* NULL is fine. */
+PARO_API void paro_checkpoint_close(paro_checkpoint* checkpoint);
+/* Steps applied when it was saved; 0 for NULL. */
+PARO_API uint64_t paro_checkpoint_step(const paro_checkpoint* checkpoint);
+/* Ranks that saved it; 0 for NULL. */
+PARO_API uint32_t paro_checkpoint_world_size(const paro_checkpoint* checkpoint);
+/* Valid until close; "" for none, or for NULL. */
+PARO_API const char* paro_checkpoint_job_state(const paro_checkpoint* checkpoint);
+/* What that rank gave along: *bytes are how many, 0 where it gave none or there was no such rank.
+ * They are written to `state` if `capacity` is as large. */
+PARO_API ho_status paro_checkpoint_rank_state(const paro_checkpoint* checkpoint,
+                                              uint32_t rank,
+                                              void* state,
+                                              uint64_t capacity,
+                                              uint64_t* bytes);
+
+typedef struct paro_load_options {
+  size_t size;
+  int32_t reset_optimizer; /* 1: masters only; the optimizer's state begins as zeros */
+  int32_t reserved;        /* 0 */
+} paro_load_options;
+#define PARO_LOAD_OPTIONS_INIT \
+  { sizeof(paro_load_options), 0, 0 }
+
+/* Collective, between steps: all states, steps and loss scale as they were saved, by however many
+ * ranks and with whatever strategy. Every rank has opened the same checkpoint. The units are those
+ * that were saved, by name and size; frozen parameters are converted to parameter_dtype. Fails on
+ * all ranks where one rank's files are damaged; then nothing has changed. */
+PARO_API ho_status paro_runner_restore(paro_runner* runner,
+                                       const paro_checkpoint* checkpoint,
+                                       const paro_load_options* options);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,7 +1,7 @@
 # Sourced by quickstart, test and lint: which Debian packages a build and the suites take.
 
 build_packages=(g++ meson ninja-build pkg-config libspdlog-dev libhwloc-dev libsodium-dev libhwy-dev
-                libcli11-dev nlohmann-json3-dev iproute2 python3)
+                libcli11-dev nlohmann-json3-dev libxxhash-dev iproute2 python3)
 test_packages=(catch2 libucx-dev clang clang-format clang-tidy libclang-rt-14-dev shellcheck git)
 
 installed() {

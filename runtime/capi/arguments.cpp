@@ -26,7 +26,7 @@ ho::Status check_runner(const paro_runner* runner, const char* what) {
   }
   const pid_t here = ::getpid();
   if (runner->process == here) {
-    return {};
+    return runner->lost;
   }
   return invalid(std::string(what) + ": this runner was made by process " +
                  std::to_string(runner->process) +

@@ -10,13 +10,18 @@
 #include <memory>
 #include <string>
 
+#include "checkpoint/saver.hpp"
 #include "run/step_runner.hpp"
 
 // `process` made the handle; a forked child of it may not use it.
 struct paro_runner {
   pid_t process = 0;
   std::unique_ptr<paro::HostMemory> memory;  // outlives the runner
+  // Null after a change of strategy that could not even be taken back; `lost` says why.
   std::unique_ptr<paro::StepRunner> runner;
+  ho::Status lost;
+  bool frozen_as_parameters = true;
+  std::unique_ptr<paro::checkpoint::Saver> saver;  // from the first save on
 };
 
 namespace paro::capi {

@@ -78,11 +78,11 @@ ho_status paro_strategy_letters(const char* text, char* letters, size_t capacity
 }
 
 double paro_runner_loss_scale(const paro_runner* runner) {
-  return runner == nullptr ? 0 : runner->runner->loss_scale();
+  return runner == nullptr || runner->runner == nullptr ? 0 : runner->runner->loss_scale();
 }
 
 uint64_t paro_runner_applied_steps(const paro_runner* runner) {
-  return runner == nullptr ? 0 : runner->runner->applied_steps();
+  return runner == nullptr || runner->runner == nullptr ? 0 : runner->runner->applied_steps();
 }
 
 ho_status paro_runner_memory(const paro_runner* runner, paro_purpose purpose, paro_memory* memory) {

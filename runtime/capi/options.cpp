@@ -181,7 +181,8 @@ ho::Result<Prepared> prepare(const ho_comm* comm,
     config.prefetch = automatic_prefetch(config.units);
   }
   HORING_ASSIGN(ho::GroupMap groups, groups_of(comm, given));
-  return Prepared{std::move(config), std::move(groups)};
+  return Prepared{
+      std::move(config), std::move(groups), number_of(given.frozen) == PARO_AS_PARAMETERS};
 }
 
 }  // namespace paro::capi

@@ -12,6 +12,7 @@ namespace paro::capi {
 struct Prepared {
   RunnerConfig config;
   ho::GroupMap groups;
+  bool frozen_as_parameters = true;
 };
 
 // What this rank was given; nothing is sent. `comm` is not null.

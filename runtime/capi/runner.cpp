@@ -112,6 +112,7 @@ ho_status paro_runner_create(ho_comm* comm,
     auto made = std::make_unique<paro_runner>();
     made->process = ::getpid();
     made->memory = std::make_unique<HostMemory>();
+    made->frozen_as_parameters = prepared->frozen_as_parameters;
     HORING_ASSIGN(
         made->runner,
         StepRunner::create(comm, prepared->groups, std::move(prepared->config), *made->memory));
@@ -220,6 +221,7 @@ ho_status paro_runner_rejoin(paro_runner* runner, ho_comm* comm) {
     if (comm == nullptr) {
       return invalid("paro_runner_rejoin: a null communicator");
     }
+    runner->saver.reset();  // its communicator has failed with the others
     return of.rejoin(comm);
   });
 }

@@ -95,19 +95,23 @@ uint64_t hash_bytes(uint64_t hash, const void* data, size_t bytes) {
   return hash;
 }
 
-ho::Result<std::vector<uint64_t>> everybodys(ho_comm* comm, std::span<const uint64_t> values) {
+ho::Result<std::vector<uint64_t>> everybodys(ho_comm* comm,
+                                             std::span<const uint64_t> values,
+                                             uint64_t timeout_ms) {
+  ho_call_options options = HO_CALL_OPTIONS_INIT;
+  options.timeout_ms = timeout_ms;
   std::vector<uint64_t> all(values.size() * static_cast<size_t>(ho_comm_world_size(comm)));
   HORING_TRY(checked(ho_all_gather(
-      comm, values.data(), all.data(), values.size(), HO_UINT64, nullptr, nullptr, nullptr)));
+      comm, values.data(), all.data(), values.size(), HO_UINT64, &options, nullptr, nullptr)));
   return all;
 }
 
-ho::Status everybody_ok(ho_comm* comm, const ho::Status& mine) {
+ho::Status everybody_ok(ho_comm* comm, const ho::Status& mine, uint64_t timeout_ms) {
   // The code, and as much of the message as makes a sentence.
   std::array<uint64_t, 64> word{static_cast<uint64_t>(mine.code())};
   constexpr size_t kTextBytes = sizeof word - sizeof word[0] - 1;
   std::memcpy(&word[1], mine.message().data(), std::min<size_t>(mine.message().size(), kTextBytes));
-  const auto all = everybodys(comm, word);
+  const auto all = everybodys(comm, word, timeout_ms);
   HORING_TRY(mine);
   HORING_TRY(all.status());
   for (size_t rank = 0; rank * word.size() < all.value().size(); ++rank) {

@@ -14,12 +14,16 @@ namespace paro {
 
 struct RunnerConfig;
 
-// values of every rank, one after the other; every rank passes the same number of them.
+// values of every rank, one after the other; every rank passes the same number of them. A timeout
+// of 0 is the communicator's.
 [[nodiscard]] ho::Result<std::vector<uint64_t>> everybodys(ho_comm* comm,
-                                                           std::span<const uint64_t> values);
+                                                           std::span<const uint64_t> values,
+                                                           uint64_t timeout_ms = 0);
 
 // Ok on every rank, or on none: this rank's own error, or what the first rank that has one says.
-[[nodiscard]] ho::Status everybody_ok(ho_comm* comm, const ho::Status& mine);
+[[nodiscard]] ho::Status everybody_ok(ho_comm* comm,
+                                      const ho::Status& mine,
+                                      uint64_t timeout_ms = 0);
 
 // Ok on every rank, or on none: which ranks differ in what.
 [[nodiscard]] ho::Status agree_on_config(ho_comm* comm,

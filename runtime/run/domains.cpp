@@ -103,6 +103,11 @@ ho_comm* Domains::inter(const std::vector<GlobalRank>& owners) const {
   return found == inter_.end() ? nullptr : found->second.get();
 }
 
+ho::Result<OwnedComm> Domains::another_world() const {
+  return world_ == nullptr ? ho::Result<OwnedComm>(OwnedComm())
+                           : split(world_.get(), 0, static_cast<int32_t>(self_.value()));
+}
+
 uint64_t Domains::memory_bytes() const {
   uint64_t bytes = 0;
   for (const OwnedComm* comm : {&world_, &intra_}) {

@@ -34,6 +34,8 @@ class Domains {
   [[nodiscard]] ho_comm* world() const { return world_.get(); }
   [[nodiscard]] ho_comm* intra() const { return intra_.get(); }
   [[nodiscard]] ho_comm* inter(const std::vector<ho::GlobalRank>& owners) const;
+  // Collective: a communicator more of all ranks, numbered by global rank; null for one rank.
+  [[nodiscard]] ho::Result<OwnedComm> another_world() const;
   // Bytes that the library holds for all of them.
   [[nodiscard]] uint64_t memory_bytes() const;
   // Ends every wait of every rank.

@@ -211,6 +211,18 @@ ho::Status StepRunner::agree_on_progress(ho_comm* comm) const {
   return {};
 }
 
+// As after a step that was the last to be applied.
+void StepRunner::go_on_from_applied() {
+  steps_ = applied_;
+  times_ended_.assign(times_ended_.size(), steps_);
+  for (size_t c = 0; c < kChannelCount; ++c) {
+    next_[c] = steps_ * queues_[c].size();
+  }
+  in_step_ = false;
+  computing_ = false;
+  counted_ = {};
+}
+
 ho::Status StepRunner::rejoin(ho_comm* comm) {
   for (auto& channel : running_) {
     channel.clear();
@@ -224,14 +236,7 @@ ho::Status StepRunner::rejoin(ho_comm* comm) {
   HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
   domains_ = std::make_unique<Domains>(std::move(domains));
   make_routes();
-  steps_ = applied_;
-  times_ended_.assign(times_ended_.size(), steps_);
-  for (size_t c = 0; c < kChannelCount; ++c) {
-    next_[c] = steps_ * queues_[c].size();
-  }
-  in_step_ = false;
-  computing_ = false;
-  counted_ = {};
+  go_on_from_applied();
   broken_ = {};
   return break_unless_ok(restore_parameters(),
                          "restoring parameters after step " + std::to_string(steps_));

@@ -37,6 +37,7 @@
 #include "run/routes.hpp"
 #include "run/step_sums.hpp"
 #include "run/transfer.hpp"
+#include "state/snapshot.hpp"
 #include "state/unit_state.hpp"
 #include "step/buckets.hpp"
 #include "step/step_plan.hpp"
@@ -156,12 +157,23 @@ class StepRunner {
   // Gradients of the step that failed are dropped. Fails if the ranks have applied different
   // numbers of steps.
   [[nodiscard]] ho::Status rejoin(ho_comm* comm);
+  // Between steps, not collective: this rank's share of all states.
+  [[nodiscard]] ho::Result<Snapshot> snapshot() const;
+  // Collective, between steps: all states as they were when the ranks took these snapshots, of a
+  // runner with the same units, groups, alignment, rule and parameter type, whatever its strategy.
+  // Fails on all ranks, before anything has changed, where a rank has an error instead of a
+  // snapshot, or one that does not fit.
+  [[nodiscard]] ho::Status restore(const ho::Result<Snapshot>& given);
+  // Collective: another communicator of all ranks, numbered as they are; null for one rank.
+  [[nodiscard]] ho::Result<OwnedComm> new_communicator() const;
   // Any thread.
   void abort(const char* reason);
 
   [[nodiscard]] const RunnerConfig& config() const { return config_; }
   [[nodiscard]] const StepPlan& plan() const { return plan_; }
   [[nodiscard]] const std::vector<UnitLayout>& layouts() const { return layouts_; }
+  [[nodiscard]] ho::GlobalRank self() const { return domains_->self(); }
+  [[nodiscard]] const ho::GroupMap& groups() const { return domains_->groups(); }
   [[nodiscard]] const Ledger& ledger() const { return ledger_; }
   [[nodiscard]] MemoryUse predicted() const;
   // Of the communicators.
@@ -170,6 +182,9 @@ class StepRunner {
   [[nodiscard]] const SentBytes& sent(Phase phase) const {
     return sent_[static_cast<size_t>(phase)];
   }
+  [[nodiscard]] const std::array<SentBytes, 5>& sent() const { return sent_; }
+  // What a runner before this one had sent counts as this one's.
+  void carry_over(const std::array<SentBytes, 5>& sent) { sent_ = sent; }
   // Steps that have changed masters.
   [[nodiscard]] uint64_t applied_steps() const { return applied_; }
   // The error that broke the runner, or ok.
@@ -246,6 +261,17 @@ class StepRunner {
   [[nodiscard]] ho::Result<std::string> drift() const;
   [[nodiscard]] ho::Status agree_on_progress(ho_comm* comm) const;
   [[nodiscard]] ho::Status restore_parameters();
+  void go_on_from_applied();
+
+  // snapshot.cpp
+  [[nodiscard]] ho::Status check_snapshot(const Snapshot& snapshot) const;
+  [[nodiscard]] ho::Status agree_on_snapshot(const ho::Result<Snapshot>& given) const;
+  [[nodiscard]] ho::Status spread_unit(size_t unit, const UnitSnapshot& from);
+  [[nodiscard]] ho::Status spread(const PartValues& values,
+                                  const Storage& storage,
+                                  Scope scope,
+                                  const Partition& partition,
+                                  const Routes& routes);
 
   RunnerConfig config_;
   StepPlan plan_;

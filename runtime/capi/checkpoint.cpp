@@ -1,0 +1,233 @@
+// Checkpoints and changes of strategy, as paro.h has them.
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+#include "capi/arguments.hpp"
+#include "capi/boundary.hpp"
+#include "capi/options.hpp"
+#include "checkpoint/load.hpp"
+#include "checkpoint/reader.hpp"
+#include "checkpoint/store.hpp"
+#include "run/agreement.hpp"
+#include "run/change.hpp"
+
+struct paro_checkpoint {
+  paro::checkpoint::Reader reader;
+};
+
+namespace paro::capi {
+namespace {
+
+using checkpoint::NamedTensor;
+using checkpoint::Saver;
+using checkpoint::SaveRequest;
+
+constexpr uint64_t kMostRankStateBytes = uint64_t{64} << 20;
+constexpr uint64_t kMostTensors = uint64_t{1} << 20;
+constexpr uint64_t kMostDimensions = 64;
+constexpr uint64_t kPatienceMs = 30ULL * 60 * 1000;
+
+ho::Result<std::vector<NamedTensor>> tensors_of(const paro_save_options& options) {
+  if (options.tensor_count > kMostTensors ||
+      (options.tensors == nullptr && options.tensor_count > 0)) {
+    return invalid("paro_save_options: a null array of " + std::to_string(options.tensor_count) +
+                   " tensors, or too many");
+  }
+  std::vector<NamedTensor> tensors;
+  for (uint64_t i = 0; i < options.tensor_count; ++i) {
+    const paro_tensor& given = options.tensors[i];
+    if (given.name == nullptr || given.dimension_count > kMostDimensions ||
+        (given.shape == nullptr && given.dimension_count > 0)) {
+      return invalid("paro_save_options.tensors[" + std::to_string(i) +
+                     "]: a null name or shape, or too many dimensions");
+    }
+    tensors.push_back({given.name,
+                       given.unit,
+                       given.frozen != 0,
+                       given.first_element,
+                       {given.shape, given.shape + given.dimension_count}});
+  }
+  return tensors;
+}
+
+ho::Result<SaveRequest> request_of(const paro_runner& runner,
+                                   const char* folder,
+                                   const paro_save_options& options) {
+  if (folder == nullptr || *folder == '\0') {
+    return invalid("paro_runner_save: no folder");
+  }
+  if (options.rank_state_bytes > kMostRankStateBytes ||
+      (options.rank_state == nullptr && options.rank_state_bytes > 0)) {
+    return invalid("paro_save_options: a null rank_state of " +
+                   std::to_string(options.rank_state_bytes) + " bytes, or more than 64 MiB");
+  }
+  SaveRequest request;
+  request.folder = folder;
+  request.keep = options.keep;
+  request.manifest = checkpoint::manifest_of(runner.runner->config());
+  request.manifest.job_state = options.job_state == nullptr ? "" : options.job_state;
+  HORING_ASSIGN(request.manifest.tensors, tensors_of(options));
+  if (const ho::Status status = checkpoint::check(request.manifest); !status.ok()) {
+    return invalid("paro_runner_save: " + status.message());
+  }
+  const auto* const bytes = static_cast<const std::byte*>(options.rank_state);
+  request.rank_state.assign(bytes, bytes + options.rank_state_bytes);
+  HORING_ASSIGN(request.snapshot, runner.runner->snapshot());
+  request.manifest.step = request.snapshot.applied_steps;
+  request.manifest.loss_scale = request.snapshot.loss_scale;
+  return request;
+}
+
+ho::Result<SaveRequest> request_or_say(const paro_runner& runner,
+                                       const char* folder,
+                                       const paro_save_options& options) {
+  try {
+    return request_of(runner, folder, options);
+  } catch (const std::bad_alloc&) {
+    return ho::Status(ho::StatusCode::kOutOfMemory, "no memory for a copy of this rank's states");
+  }
+}
+
+ho::Status save(paro_runner& runner, const char* folder, const paro_save_options* given) {
+  if (runner.saver == nullptr) {
+    HORING_ASSIGN(OwnedComm comm, runner.runner->new_communicator());
+    runner.saver = std::make_unique<Saver>(std::move(comm));
+  }
+  HORING_TRY(runner.saver->wait());
+  auto options =
+      read_options(given, paro_save_options(PARO_SAVE_OPTIONS_INIT), "paro_save_options");
+  auto request = options.ok() ? request_or_say(runner, folder, *options)
+                              : ho::Result<SaveRequest>(options.status());
+  const uint64_t timeout =
+      options.ok() && options->timeout_ms != 0 ? options->timeout_ms : kPatienceMs;
+  HORING_TRY(runner.saver->start(std::move(request), timeout));
+  return options.ok() && options->in_background != 0 ? ho::Status() : runner.saver->wait();
+}
+
+ho::Status copy_letters(const Strategy& strategy, char* room, size_t capacity) {
+  const std::string text = letters(strategy);
+  if (room == nullptr || capacity <= text.size()) {
+    return invalid("paro_runner_strategy: room for " + std::to_string(text.size() + 1) +
+                   " bytes is needed");
+  }
+  std::memcpy(room, text.c_str(), text.size() + 1);
+  return {};
+}
+
+}  // namespace
+}  // namespace paro::capi
+
+using namespace paro;
+using namespace paro::capi;
+
+extern "C" {
+
+ho_status paro_runner_change_strategy(paro_runner* runner,
+                                      const char* strategy,
+                                      uint64_t budget_bytes) {
+  return guarded([&]() -> ho::Status {
+    HORING_TRY(check_runner(runner, "paro_runner_change_strategy"));
+    HORING_ASSIGN(const Strategy wanted, strategy_of(strategy));
+    const Scope frozen =
+        runner->frozen_as_parameters ? wanted.parameters : runner->runner->config().frozen;
+    const ho::Status changed = change_strategy(runner->runner, {wanted, frozen, budget_bytes});
+    if (runner->runner == nullptr) {
+      runner->lost = changed;
+    }
+    return changed;
+  });
+}
+
+ho_status paro_runner_strategy(const paro_runner* runner, char* letters, size_t capacity) {
+  return guarded([&]() -> ho::Status {
+    HORING_TRY(check_runner(runner, "paro_runner_strategy"));
+    return copy_letters(runner->runner->config().strategy, letters, capacity);
+  });
+}
+
+ho_status paro_runner_save(paro_runner* runner,
+                           const char* folder,
+                           const paro_save_options* options) {
+  return guarded([&]() -> ho::Status {
+    HORING_TRY(check_runner(runner, "paro_runner_save"));
+    return save(*runner, folder, options);
+  });
+}
+
+ho_status paro_runner_wait_save(paro_runner* runner) {
+  return guarded([&]() -> ho::Status {
+    HORING_TRY(check_runner(runner, "paro_runner_wait_save"));
+    return runner->saver == nullptr ? ho::Status() : runner->saver->wait();
+  });
+}
+
+ho_status paro_checkpoint_open(const char* path, paro_checkpoint** opened) {
+  return guarded([&]() -> ho::Status {
+    if (path == nullptr || opened == nullptr) {
+      return invalid("paro_checkpoint_open: a null path or place for the checkpoint");
+    }
+    *opened = nullptr;
+    HORING_ASSIGN(const checkpoint::Path folder, checkpoint::find_checkpoint(path));
+    HORING_ASSIGN(checkpoint::Reader reader, checkpoint::Reader::open(folder));
+    *opened = std::make_unique<paro_checkpoint>(paro_checkpoint{std::move(reader)}).release();
+    return {};
+  });
+}
+
+void paro_checkpoint_close(paro_checkpoint* checkpoint) {
+  const std::unique_ptr<paro_checkpoint> owned(checkpoint);
+}
+
+uint64_t paro_checkpoint_step(const paro_checkpoint* checkpoint) {
+  return checkpoint == nullptr ? 0 : checkpoint->reader.manifest().step;
+}
+
+uint32_t paro_checkpoint_world_size(const paro_checkpoint* checkpoint) {
+  return checkpoint == nullptr ? 0
+                               : static_cast<uint32_t>(checkpoint->reader.manifest().files.size());
+}
+
+const char* paro_checkpoint_job_state(const paro_checkpoint* checkpoint) {
+  return checkpoint == nullptr ? "" : checkpoint->reader.manifest().job_state.c_str();
+}
+
+ho_status paro_checkpoint_rank_state(const paro_checkpoint* checkpoint,
+                                     uint32_t rank,
+                                     void* state,
+                                     uint64_t capacity,
+                                     uint64_t* bytes) {
+  return guarded([&]() -> ho::Status {
+    if (checkpoint == nullptr || bytes == nullptr) {
+      return invalid("paro_checkpoint_rank_state: a null checkpoint or place for the size");
+    }
+    HORING_ASSIGN(const std::vector<std::byte> found, checkpoint->reader.rank_state(rank));
+    *bytes = found.size();
+    if (state != nullptr && capacity >= found.size() && !found.empty()) {
+      std::memcpy(state, found.data(), found.size());
+    }
+    return {};
+  });
+}
+
+ho_status paro_runner_restore(paro_runner* runner,
+                              const paro_checkpoint* checkpoint,
+                              const paro_load_options* options) {
+  return guarded([&]() -> ho::Status {
+    HORING_TRY(check_runner(runner, "paro_runner_restore"));
+    // This rank's own mistakes are told to the others, who would wait otherwise.
+    const auto mine = [&]() -> ho::Result<Snapshot> {
+      if (checkpoint == nullptr) {
+        return invalid("paro_runner_restore: a null checkpoint");
+      }
+      HORING_ASSIGN(
+          const paro_load_options given,
+          read_options(options, paro_load_options(PARO_LOAD_OPTIONS_INIT), "paro_load_options"));
+      return checkpoint::load(checkpoint->reader, *runner->runner, {given.reset_optimizer != 0});
+    };
+    return runner->runner->restore(mine());
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,110 @@
+#include "checkpoint/file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace paro::checkpoint {
+namespace {
+
+constexpr size_t kMostAtOnce = size_t{64} << 20;
+
+ho::Status failed(const char* call, const Path& path) {
+  return ho::system_error(std::string(call) + "(" + path.string() + ")", errno);
+}
+
+}  // namespace
+
+ho::Result<File> File::create(const Path& path) {
+  constexpr mode_t kMode = 0644;
+  ho::Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode));
+  return fd.valid() ? ho::Result<File>(File(path, std::move(fd)))
+                    : ho::Result<File>(failed("open", path));
+}
+
+ho::Result<File> File::open(const Path& path) {
+  // Not blocking: what lies there may be a pipe.
+  ho::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) {
+    return failed("open", path);
+  }
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) {
+    return failed("fstat", path);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    return ho::Status(ho::StatusCode::kInvalidArgument, path.string() + " is no regular file");
+  }
+  return File(path, std::move(fd));
+}
+
+ho::Result<uint64_t> File::size_bytes() const {
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) != 0) {
+    return failed("fstat", path_);
+  }
+  return static_cast<uint64_t>(status.st_size);
+}
+
+ho::Status File::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_.get(), bytes.data(), std::min(bytes.size(), kMostAtOnce));
+    if (written < 0 && errno != EINTR) {
+      return failed("write", path_);
+    }
+    bytes = bytes.subspan(written < 0 ? 0 : static_cast<size_t>(written));
+  }
+  return {};
+}
+
+ho::Status File::write(std::string_view text) {
+  return write(std::as_bytes(std::span<const char>(text.data(), text.size())));
+}
+
+ho::Status File::read(uint64_t offset, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t got = ::pread(
+        fd_.get(), bytes.data(), std::min(bytes.size(), kMostAtOnce), static_cast<off_t>(offset));
+    if (got < 0 && errno != EINTR) {
+      return failed("read", path_);
+    }
+    if (got == 0) {
+      return {ho::StatusCode::kProtocol,
+              path_.string() + " ends at byte " + std::to_string(offset) + ", " +
+                  std::to_string(bytes.size()) + " bytes too early"};
+    }
+    const size_t done = got < 0 ? 0 : static_cast<size_t>(got);
+    bytes = bytes.subspan(done);
+    offset += done;
+  }
+  return {};
+}
+
+ho::Status File::sync() {
+  return ::fsync(fd_.get()) == 0 ? ho::Status() : failed("fsync", path_);
+}
+
+ho::Status sync_folder(const Path& path) {
+  const ho::Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) {
+    return failed("open", path);
+  }
+  return ::fsync(fd.get()) == 0 ? ho::Status() : failed("fsync", path);
+}
+
+ho::Result<std::string> read_text(const Path& path, uint64_t most_bytes) {
+  HORING_ASSIGN(const File file, File::open(path));
+  HORING_ASSIGN(const uint64_t bytes, file.size_bytes());
+  if (bytes > most_bytes) {
+    return ho::Status(ho::StatusCode::kProtocol,
+                      path.string() + " has " + std::to_string(bytes) + " bytes; at most " +
+                          std::to_string(most_bytes) + " are read");
+  }
+  std::string text(bytes, '\0');
+  HORING_TRY(file.read(0, std::as_writable_bytes(std::span<char>(text))));
+  return text;
+}
+
+}  // namespace paro::checkpoint

@@ -1,0 +1,137 @@
+#include "checkpoint/load.hpp"
+
+#include "checkpoint/part_file.hpp"
+#include "optim/gradients.hpp"
+
+namespace paro::checkpoint {
+namespace {
+
+ho::Status differs(const Reader& reader, const std::string& what) {
+  return {ho::StatusCode::kInvalidArgument, reader.folder().string() + ": " + what};
+}
+
+std::string text_of(const UnitShape& unit) {
+  return "\"" + unit.name + "\" with " + std::to_string(unit.trained) + " trained and " +
+         std::to_string(unit.frozen) + " frozen elements";
+}
+
+ho::Status check_units(const Reader& reader, const std::vector<UnitShape>& units) {
+  const std::vector<UnitShape>& saved = reader.manifest().units;
+  if (saved.size() != units.size()) {
+    return differs(reader,
+                   "a checkpoint of " + std::to_string(saved.size()) +
+                       " units, where this model has " + std::to_string(units.size()));
+  }
+  for (size_t u = 0; u < units.size(); ++u) {
+    if (saved[u].name != units[u].name || saved[u].trained != units[u].trained ||
+        saved[u].frozen != units[u].frozen) {
+      return differs(reader,
+                     "unit " + std::to_string(u) + " is " + text_of(saved[u]) +
+                         ", where this model has " + text_of(units[u]));
+    }
+  }
+  return {};
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
+ho::Result<PartValues> read_part(const Reader& reader,
+                                 uint32_t unit,
+                                 const std::string& state,
+                                 std::vector<Range> ranges) {
+  PartValues values{std::move(ranges), reader.dtype_of(state), {}};
+  const uint64_t element = ho::size_bytes(values.dtype);
+  values.bytes.resize(values.count() * element);
+  std::span<std::byte> left(values.bytes);
+  for (const Range& range : values.ranges) {
+    HORING_TRY(reader.read(unit, state, range, left.first(range.count() * element)));
+    left = left.subspan(range.count() * element);
+  }
+  return values;
+}
+
+// By way of fp32, which holds the values of all types that it may be.
+PartValues converted(PartValues values, ho::DType dtype) {
+  if (values.dtype == dtype) {
+    return values;
+  }
+  const uint64_t count = values.count();
+  std::vector<float> wide(count);
+  unscale(values.dtype, values.bytes.data(), 1, wide);
+  std::vector<std::byte> bytes(count * ho::size_bytes(dtype));
+  round_to(dtype, wide, bytes.data());
+  return {std::move(values.ranges), dtype, std::move(bytes)};
+}
+
+PartValues zeros(const PartValues& like) {
+  return {like.ranges, like.dtype, std::vector<std::byte>(like.bytes.size())};
+}
+
+}  // namespace
+
+std::vector<std::string> state_names(const RunnerConfig& config) {
+  std::vector<std::string> names{"master"};
+  if (config.optimizer) {
+    return names;
+  }
+  if (std::holds_alternative<AdamW>(config.rule)) {
+    names.insert(names.end(), {"exp_avg", "exp_avg_sq"});
+  } else if (state_count(config.rule) > 0) {
+    names.emplace_back("momentum_buffer");
+  }
+  return names;
+}
+
+Manifest manifest_of(const RunnerConfig& config) {
+  Manifest manifest;
+  manifest.strategy = letters(config.strategy);
+  manifest.optimizer = config.optimizer ? "custom" : std::string(name_of(config.rule));
+  manifest.states = state_names(config);
+  manifest.frozen_dtype = config.parameter_dtype;
+  manifest.units = config.units;
+  return manifest;
+}
+
+ho::Result<Snapshot> load(const Reader& reader,
+                          const StepRunner& runner,
+                          const LoadOptions& options) {
+  const RunnerConfig& config = runner.config();
+  HORING_TRY(check_units(reader, config.units));
+  const std::vector<std::string> states = state_names(config);
+  if (!options.reset_optimizer && states != reader.manifest().states) {
+    return differs(reader,
+                   "it has states " + joined(reader.manifest().states) + " of " +
+                       reader.manifest().optimizer + ", where this job's optimizer keeps " +
+                       joined(states) + "; use that optimizer, or load with reset_optimizer");
+  }
+  const bool own_states = !options.reset_optimizer;
+  Snapshot snapshot{
+      reader.manifest().step, reader.manifest().loss_scale, reader.identity().words, {}};
+  for (uint32_t u = 0; u < config.units.size(); ++u) {
+    const UnitLayout& layout = runner.layouts()[u];
+    UnitSnapshot unit;
+    for (size_t i = 0; i < states.size(); ++i) {
+      if (i > 0 && !own_states) {
+        unit.states.push_back(zeros(unit.states.front()));
+        continue;
+      }
+      HORING_ASSIGN(
+          PartValues values,
+          read_part(reader, u, states[i], snapshot_ranges(layout.trained, runner.self())));
+      unit.states.push_back(std::move(values));
+    }
+    HORING_ASSIGN(PartValues frozen,
+                  read_part(reader, u, kFrozen, snapshot_ranges(layout.frozen, runner.self())));
+    unit.frozen = converted(std::move(frozen), config.parameter_dtype);
+    snapshot.units.push_back(std::move(unit));
+  }
+  return snapshot;
+}
+
+}  // namespace paro::checkpoint

@@ -1,0 +1,31 @@
+// Between a runner and a checkpoint: what it is called there, and this rank's share of one, at
+// whatever world size, groups and strategy it was saved.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/reader.hpp"
+#include "run/step_runner.hpp"
+
+namespace paro::checkpoint {
+
+// "master", then what the rule keeps, in the runner's order.
+[[nodiscard]] std::vector<std::string> state_names(const RunnerConfig& config);
+
+// What a checkpoint of this runner says of it: without step, loss scale, files.
+[[nodiscard]] Manifest manifest_of(const RunnerConfig& config);
+
+struct LoadOptions {
+  // Masters are loaded, the optimizer's own state stays zero: for another optimizer.
+  bool reset_optimizer = false;
+};
+
+// This rank's share. Not collective. Fails where the checkpoint is of another model, or of another
+// optimizer and that is not to be left out.
+[[nodiscard]] ho::Result<Snapshot> load(const Reader& reader,
+                                        const StepRunner& runner,
+                                        const LoadOptions& options);
+
+}  // namespace paro::checkpoint

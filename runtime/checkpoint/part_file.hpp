@@ -1,0 +1,38 @@
+// What one rank writes of a checkpoint: its snapshot, cut into pieces, each with a checksum.
+//
+// A piece is the tensor "UNIT/STATE/FIRST": elements of a unit's flat buffer from FIRST on, of the
+// state ("master", "exp_avg", "frozen"). The metadata's "checksums" has one for each tensor in the
+// order of their places. Beside them may lie the tensor "rank_state", the framework's own bytes.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/file.hpp"
+#include "checkpoint/manifest.hpp"
+#include "state/snapshot.hpp"
+
+namespace paro::checkpoint {
+
+inline constexpr const char* kFrozen = "frozen";
+inline constexpr const char* kRankState = "rank_state";
+// So that whoever needs a part of a piece need not read much more to check it.
+inline constexpr uint64_t kMostPieceElements = uint64_t{4} << 20;
+
+// A piece by its name.
+struct Piece {
+  uint32_t unit = 0;
+  std::string state;
+  uint64_t first_element = 0;
+};
+[[nodiscard]] std::string to_text(const Piece& piece);
+[[nodiscard]] ho::Result<Piece> piece_from(const std::string& name);
+
+// Creates the file and syncs it. `states` are the names of each unit's states.
+[[nodiscard]] ho::Result<PartFile> write_part_file(const Path& path,
+                                                   const Snapshot& snapshot,
+                                                   const std::vector<std::string>& states,
+                                                   std::span<const std::byte> rank_state);
+
+}  // namespace paro::checkpoint

@@ -1,0 +1,59 @@
+// Saves a job's states: all ranks write at once, each its own file, and the checkpoint appears when
+// all of them are on the disk, or not at all.
+//
+//   rank 0 locks the store and makes a folder for it      -> all know that it is there
+//   every rank writes and syncs its file                  -> all know all lengths and checksums
+//   rank 0 writes the manifest, syncs and renames         -> all know that it is saved
+//
+// Between these the ranks tell each other how it went, on a communicator that nothing else uses, so
+// that it may all happen in a thread of its own while training goes on.
+#pragma once
+
+#include <cstddef>
+#include <future>
+#include <memory>
+#include <vector>
+
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/store.hpp"
+#include "run/domains.hpp"
+#include "state/snapshot.hpp"
+
+namespace paro::checkpoint {
+
+struct SaveRequest {
+  Path folder;        // on a file system that all ranks share
+  uint32_t keep = 2;  // checkpoints, this one included; 0: all
+  Snapshot snapshot;
+  Manifest manifest;  // without the files; rank 0's is written
+  std::vector<std::byte> rank_state;
+};
+
+class Saver {
+ public:
+  // `comm`: this object's alone; null for a job of one rank.
+  explicit Saver(OwnedComm comm) : comm_(std::move(comm)) {}
+  Saver(const Saver&) = delete;
+  Saver& operator=(const Saver&) = delete;
+  // Waits for what is under way; its error is lost.
+  ~Saver();
+
+  // Collective. Returns at once, or with the error of the save before, which it waits for: then
+  // this one has not begun. All ranks get the same outcome; a rank that has an error instead of a
+  // request tells the others. `timeout_ms`: how long ranks wait for the slowest one's disk.
+  [[nodiscard]] ho::Status start(ho::Result<SaveRequest> request, uint64_t timeout_ms);
+  // Collective in effect: the error of what start() began, on all ranks or none. Told once.
+  [[nodiscard]] ho::Status wait();
+
+ private:
+  [[nodiscard]] uint32_t rank() const;
+  [[nodiscard]] ho::Status agree(const ho::Status& mine) const;
+  [[nodiscard]] ho::Status save(const ho::Result<SaveRequest>& given) const;
+  [[nodiscard]] ho::Result<std::vector<PartFile>> write_parts(const SaveRequest& request) const;
+
+  OwnedComm comm_;
+  uint64_t timeout_ms_ = 0;
+  std::future<ho::Status> running_;
+};
+
+}  // namespace paro::checkpoint

@@ -1,0 +1,49 @@
+// A folder of checkpoints: what they are called, how a new one becomes visible all at once, and
+// which go again.
+//
+//   FOLDER/step-120/            a checkpoint: manifest.json and a file for each rank
+//   FOLDER/.saving-step-130/    one that is being written; a leftover if nobody holds the lock
+//   FOLDER/.lock                held by the job that is saving
+//
+// A checkpoint is there when its folder has its name, which a rename gives it after everything in
+// it has reached the disk. Killed at any moment, a job leaves every checkpoint that was there.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "checkpoint/file.hpp"
+#include "os/fd.hpp"
+
+namespace paro::checkpoint {
+
+[[nodiscard]] Path step_folder(const Path& folder, uint64_t step);
+[[nodiscard]] Path saving_folder(const Path& folder, uint64_t step);
+// Ascending. An error where the folder cannot be read.
+[[nodiscard]] ho::Result<std::vector<uint64_t>> steps_in(const Path& folder);
+// `path` itself if it holds a manifest, else the newest checkpoint in it.
+[[nodiscard]] ho::Result<Path> find_checkpoint(const Path& path);
+
+// One rank of a job, while it saves.
+class StoreLock {
+ public:
+  // Makes the folder if there is none, removes what earlier saves have left unfinished, and makes
+  // an empty saving_folder(). Fails where another job is saving here.
+  [[nodiscard]] static ho::Result<StoreLock> take(const Path& folder, uint64_t step);
+  // The saving folder, whose files are on the disk, becomes step_folder(); one of that name that is
+  // there already is replaced. Then all but the newest `keep` go (0: none does).
+  [[nodiscard]] ho::Status publish(uint32_t keep);
+  // Removes the saving folder.
+  void give_up();
+
+ private:
+  StoreLock(Path folder, uint64_t step, ho::Fd lock)
+      : folder_(std::move(folder)), step_(step), lock_(std::move(lock)) {}
+  [[nodiscard]] ho::Status prune(uint32_t keep) const;
+
+  Path folder_;
+  uint64_t step_;
+  ho::Fd lock_;
+};
+
+}  // namespace paro::checkpoint

@@ -1,0 +1,104 @@
+#include "run/change.hpp"
+
+#include <array>
+#include <new>
+#include <utility>
+
+#include "run/agreement.hpp"
+
+namespace paro {
+namespace {
+
+uint64_t number_of(const NewStrategy& wanted) {
+  const auto digit = [](Scope scope) { return static_cast<uint64_t>(scope); };
+  const Strategy& strategy = wanted.strategy;
+  return ((digit(strategy.parameters) * 3 + digit(strategy.gradients)) * 3 +
+          digit(strategy.optimizer)) *
+             3 +
+         digit(wanted.frozen);
+}
+
+// State that a framework's own optimizer keeps lies beside the elements that it gets, which the
+// optimizer's scope decides.
+ho::Status check_optimizer(const RunnerConfig& config, const NewStrategy& wanted) {
+  if (config.optimizer && config.strategy.optimizer != wanted.strategy.optimizer) {
+    return {ho::StatusCode::kUnsupported,
+            "with an optimizer of the framework's own the optimizer's scope cannot change: save a "
+            "checkpoint, and load it under the new strategy"};
+  }
+  return {};
+}
+
+ho::Result<Snapshot> snapshot_of(const StepRunner& runner) {
+  try {
+    return runner.snapshot();
+  } catch (const std::bad_alloc&) {
+    return ho::Status(ho::StatusCode::kOutOfMemory,
+                      "no memory to keep this rank's share of states");
+  }
+}
+
+ho::Status agree_on(ho_comm* comm, const NewStrategy& wanted) {
+  const std::array<uint64_t, 1> mine{number_of(wanted)};
+  HORING_ASSIGN(const auto all, everybodys(comm, mine));
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) {
+      return {ho::StatusCode::kMismatch,
+              "ranks 0 and " + std::to_string(rank) + " want to change to different strategies"};
+    }
+  }
+  return {};
+}
+
+struct Parts {
+  OwnedComm comm;
+  Snapshot snapshot;
+};
+
+// Everything that can fail while the old runner is still there.
+ho::Result<Parts> take_apart(StepRunner& runner, const NewStrategy& wanted) {
+  HORING_TRY(runner.synchronize());
+  HORING_ASSIGN(OwnedComm comm, runner.new_communicator());
+  const ho::Status fits = check_optimizer(runner.config(), wanted);
+  if (comm != nullptr) {
+    HORING_TRY(agree_on(comm.get(), wanted));
+  }
+  HORING_TRY(fits);  // alike on all ranks, as their configurations are
+  auto snapshot = snapshot_of(runner);
+  HORING_TRY(comm == nullptr ? snapshot.status() : everybody_ok(comm.get(), snapshot.status()));
+  return Parts{std::move(comm), std::move(snapshot).value()};
+}
+
+}  // namespace
+
+ho::Status change_strategy(std::unique_ptr<StepRunner>& runner, const NewStrategy& wanted) {
+  HORING_ASSIGN(const Parts parts, take_apart(*runner, wanted));
+  const RunnerConfig before = runner->config();
+  RunnerConfig after = before;
+  after.strategy = wanted.strategy;
+  after.frozen = wanted.frozen;
+  after.budget_bytes = wanted.budget_bytes;
+  const ho::GroupMap groups = runner->groups();
+  const auto sent = runner->sent();
+  Memory& memory = runner->ledger().memory();
+  runner.reset();
+  const auto make = [&](const RunnerConfig& config) -> ho::Status {
+    HORING_ASSIGN(runner, StepRunner::create(parts.comm.get(), groups, config, memory));
+    runner->carry_over(sent);
+    return runner->restore(parts.snapshot);
+  };
+  const ho::Status changed = make(after);
+  if (changed.ok()) {
+    return {};
+  }
+  runner.reset();
+  const ho::Status restored = make(before);
+  if (!restored.ok()) {
+    runner.reset();
+    return changed.with_context("the strategy could not be changed, nor the old one restored (" +
+                                restored.message() + "): load a checkpoint");
+  }
+  return changed.with_context("the job goes on with " + letters(before.strategy));
+}
+
+}  // namespace paro

@@ -1,0 +1,48 @@
+// All that a job must keep to go on later, as one rank's share of it: the world parts of masters,
+// of the optimizer's state and of frozen parameters. Every element is in exactly one rank's
+// snapshot, whatever the strategy, and the share is the same size on all ranks to within one block:
+// so it is what a checkpoint writes, and what a job takes along when it changes its strategy.
+// Parameters are not in it, they are masters rounded; gradients are not, it is taken between steps.
+//
+// Not counted by the ledger: the memory belongs to whoever keeps the snapshot.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "layout/partition.hpp"
+#include "optim/loss_scale.hpp"
+
+namespace paro {
+
+// Elements of one flat buffer: those of ascending ranges, one range after the other.
+struct PartValues {
+  std::vector<Range> ranges;  // none reaches into the buffer's padding
+  ho::DType dtype = ho::DType::kFloat32;
+  std::vector<std::byte> bytes;
+
+  [[nodiscard]] uint64_t count() const;
+};
+
+struct UnitSnapshot {
+  std::vector<PartValues> states;  // the master, then the rule's own
+  PartValues frozen;
+};
+
+struct Snapshot {
+  uint64_t applied_steps = 0;
+  LossScaleState loss_scale;
+  // Where it comes from: ranks whose snapshots are of one job and step have the same.
+  std::array<uint64_t, 2> source{};
+  std::vector<UnitSnapshot> units;
+
+  [[nodiscard]] uint64_t size_bytes() const;
+};
+
+// World parts as a snapshot holds them: without what reaches into the padding.
+[[nodiscard]] std::vector<Range> snapshot_ranges(const Partition& partition, ho::GlobalRank rank);
+
+}  // namespace paro

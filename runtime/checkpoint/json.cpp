@@ -6,6 +6,16 @@ ho::Status malformed(const std::string& what) {
   return {ho::StatusCode::kProtocol, what};
 }
 
+std::string shown(std::string_view text) {
+  constexpr size_t kMostBytes = 100;
+  std::string quoted = "\"";
+  for (const char byte : text.substr(0, kMostBytes)) {
+    const auto code = static_cast<unsigned char>(byte);
+    quoted += code < 0x20 || code >= 0x7f ? '?' : byte;
+  }
+  return quoted + (text.size() > kMostBytes ? "...\"" : "\"");
+}
+
 ho::Result<Json> parse_json(std::string_view text) {
   // The whole text was an error's only witness: where it is wrong is found by a reader of events.
   class Finder final : public nlohmann::json_sax<Json> {

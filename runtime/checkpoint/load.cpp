@@ -1,5 +1,6 @@
 #include "checkpoint/load.hpp"
 
+#include "checkpoint/json.hpp"
 #include "checkpoint/part_file.hpp"
 #include "optim/gradients.hpp"
 
@@ -11,7 +12,7 @@ ho::Status differs(const Reader& reader, const std::string& what) {
 }
 
 std::string text_of(const UnitShape& unit) {
-  return "\"" + unit.name + "\" with " + std::to_string(unit.trained) + " trained and " +
+  return shown(unit.name) + " with " + std::to_string(unit.trained) + " trained and " +
          std::to_string(unit.frozen) + " frozen elements";
 }
 
@@ -36,7 +37,7 @@ ho::Status check_units(const Reader& reader, const std::vector<UnitShape>& units
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) {
-    text += (text.empty() ? "" : ", ") + name;
+    text += (text.empty() ? "" : ", ") + shown(name);
   }
   return text;
 }
@@ -107,7 +108,7 @@ ho::Result<Snapshot> load(const Reader& reader,
   if (!options.reset_optimizer && states != reader.manifest().states) {
     return differs(reader,
                    "it has states " + joined(reader.manifest().states) + " of " +
-                       reader.manifest().optimizer + ", where this job's optimizer keeps " +
+                       shown(reader.manifest().optimizer) + ", where this job's optimizer keeps " +
                        joined(states) + "; use that optimizer, or load with reset_optimizer");
   }
   const bool own_states = !options.reset_optimizer;

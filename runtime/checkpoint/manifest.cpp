@@ -143,7 +143,7 @@ ho::Status parse_states(const Json& json, Manifest& manifest) {
 }
 
 ho::Status check_place(const NamedTensor& tensor, const std::vector<UnitShape>& units) {
-  const std::string where = "tensor \"" + tensor.name.substr(0, 200) + "\"";
+  const std::string where = "tensor " + shown(tensor.name);
   if (tensor.unit >= units.size()) {
     return malformed(where + ": there is no unit " + std::to_string(tensor.unit));
   }

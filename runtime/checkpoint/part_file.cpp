@@ -75,7 +75,7 @@ ho::Result<Piece> piece_from(const std::string& name) {
   if (first == std::string_view::npos || last == first ||
       !parse_number(text.substr(0, first), piece.unit) ||
       !parse_number(text.substr(last + 1), piece.first_element)) {
-    return malformed("\"" + name.substr(0, 200) + "\" is no piece's name (UNIT/STATE/FIRST)");
+    return malformed(shown(name) + " is no piece's name (UNIT/STATE/FIRST)");
   }
   piece.state = text.substr(first + 1, last - first - 1);
   return piece;

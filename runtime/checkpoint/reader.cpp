@@ -109,20 +109,19 @@ ho::Status Reader::add(uint32_t index, const Tensor& tensor, const Stored& store
                      std::find(manifest_.states.begin(), manifest_.states.end(), piece.state) !=
                          manifest_.states.end();
   if (piece.unit >= manifest_.units.size() || !known) {
-    return malformed("\"" + tensor.name.substr(0, 200) +
-                     "\": the manifest has no such unit or state");
+    return malformed(shown(tensor.name) + ": the manifest has no such unit or state");
   }
   if (tensor.dtype != dtype_of(piece.state) || tensor.shape.size() != 1 ||
       tensor.shape[0] > kMostPieceElements) {
-    return malformed("\"" + tensor.name +
-                     "\" has another type than the manifest says, or is no row "
+    return malformed(shown(tensor.name) +
+                     " has another type than the manifest says, or is no row "
                      "of at most " +
                      std::to_string(kMostPieceElements) + " elements");
   }
   Stored row = stored;
   row.range = {piece.first_element, piece.first_element + tensor.shape[0]};
   if (row.range.end < row.range.begin) {
-    return malformed("\"" + tensor.name + "\" ends beyond all elements");
+    return malformed(shown(tensor.name) + " ends beyond all elements");
   }
   pieces_[{piece.unit, piece.state}].push_back(row);
   return {};
@@ -147,7 +146,7 @@ ho::Status Reader::check_coverage(const Key& key, uint64_t elements) {
   uint64_t next = 0;
   const auto wrong = [&](const std::string& what) {
     return malformed(folder_.string() + ": unit " + std::to_string(key.first) + " (" +
-                     manifest_.units[key.first].name + "), " + key.second + ": " + what);
+                     shown(manifest_.units[key.first].name) + "), " + key.second + ": " + what);
   };
   for (const Stored& one : pieces) {
     if (one.range.begin != next) {

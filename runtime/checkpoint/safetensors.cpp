@@ -33,7 +33,7 @@ ho::Result<uint64_t> bytes_of(const Tensor& tensor) {
   uint64_t bytes = ho::size_bytes(tensor.dtype);
   for (const uint64_t extent : tensor.shape) {
     if (__builtin_mul_overflow(bytes, extent, &bytes)) {
-      return malformed("tensor \"" + tensor.name + "\": a shape of more bytes than can be");
+      return malformed("tensor " + shown(tensor.name) + ": a shape of more bytes than can be");
     }
   }
   return bytes;
@@ -45,11 +45,11 @@ ho::Result<ho::DType> dtype_of(std::string_view name, const std::string& where) 
       return type.dtype;
     }
   }
-  return malformed(where + ": type \"" + std::string(name.substr(0, 20)) + "\" is not known");
+  return malformed(where + ": type " + shown(name) + " is not known");
 }
 
 ho::Result<Tensor> parse_tensor(const std::string& name, const Json& json, uint64_t data_bytes) {
-  const std::string where = "tensor \"" + name.substr(0, 200) + "\"";
+  const std::string where = "tensor " + shown(name);
   Tensor tensor;
   tensor.name = name;
   HORING_ASSIGN(const std::string type, text_at(json, "dtype", where));
@@ -76,7 +76,7 @@ ho::Status parse_metadata(const Json& json, TensorHeader& header) {
   }
   for (const auto& [name, value] : json.items()) {
     if (!value.is_string()) {
-      return malformed("__metadata__: \"" + name.substr(0, 200) + "\" is no text");
+      return malformed("__metadata__: " + shown(name) + " is no text");
     }
     header.metadata.emplace(name, value.get<std::string>());
   }
@@ -88,7 +88,7 @@ ho::Status check_places(const TensorHeader& header, uint64_t data_bytes) {
   uint64_t end = 0;
   for (const Tensor& tensor : header.tensors) {
     if (tensor.begin != end) {
-      return malformed("tensor \"" + tensor.name.substr(0, 200) + "\" begins at byte " +
+      return malformed("tensor " + shown(tensor.name) + " begins at byte " +
                        std::to_string(tensor.begin) + " of data, where " + std::to_string(end) +
                        " comes next");
     }

@@ -1,6 +1,7 @@
 // The `paro` program: what one asks about training with sharded states before and beside a job.
 #include <array>
 
+#include "paro/checkpoint_command.hpp"
 #include "paro/plan_command.hpp"
 #include "paro/strategies_command.hpp"
 #include "paro/train_command.hpp"
@@ -15,6 +16,9 @@ constexpr std::array kCommands{
                    "memory and time of each strategy on a cluster, and which one to take"},
     ho::Subcommand{
         "train", train_command, "the toy model in a running job, with one strategy or with all"},
+    ho::Subcommand{"checkpoint",
+                   checkpoint_command,
+                   "what a checkpoint is of, whether it is sound, its parameters as one file"},
     ho::Subcommand{
         "strategies", strategies_command, "the 14 strategies and what they are known as"},
 };

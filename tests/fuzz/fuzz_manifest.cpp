@@ -1,0 +1,20 @@
+// A checkpoint's manifest.
+#include "checkpoint/manifest.hpp"
+#include "fuzz.hpp"
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace paro::checkpoint;
+  const auto manifest = parse_manifest(fuzz::text(data, size));
+  if (!manifest.ok()) {
+    const ho::Status status = manifest.status();
+    fuzz::require(status.message().size() < 400);
+    fuzz::require(status.message().find_first_of(std::string_view("\0\n\x1b", 3)) ==
+                  std::string::npos);
+    return 0;
+  }
+  fuzz::require(check(*manifest).ok());
+  const std::string text = to_json(*manifest);
+  const auto again = parse_manifest(text);
+  fuzz::require(again.ok() && to_json(*again) == text);
+  return 0;
+}

@@ -1,0 +1,114 @@
+#include "paro/checkpoint_report.hpp"
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/safetensors.hpp"
+#include "paro/columns.hpp"
+
+namespace paro::tool {
+namespace {
+
+using checkpoint::Manifest;
+
+struct Totals {
+  uint64_t trained = 0;
+  uint64_t frozen = 0;
+  uint64_t bytes = 0;
+};
+
+Totals totals_of(const Manifest& manifest) {
+  Totals totals;
+  for (const UnitShape& unit : manifest.units) {
+    totals.trained += unit.trained;
+    totals.frozen += unit.frozen;
+  }
+  for (const checkpoint::PartFile& file : manifest.files) {
+    totals.bytes += file.bytes;
+  }
+  return totals;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  std::string text = "[";
+  for (const uint64_t extent : shape) {
+    text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  }
+  return text + "]";
+}
+
+std::string units_text(const Manifest& manifest) {
+  std::vector<Column> columns{
+      {"unit", false, {}}, {"name", true, {}}, {"trained", false, {}}, {"frozen", false, {}}};
+  for (size_t u = 0; u < manifest.units.size(); ++u) {
+    columns[0].cells.push_back(std::to_string(u));
+    columns[1].cells.push_back(manifest.units[u].name);
+    columns[2].cells.push_back(std::to_string(manifest.units[u].trained));
+    columns[3].cells.push_back(std::to_string(manifest.units[u].frozen));
+  }
+  return aligned(columns);
+}
+
+std::string tensors_text(const Manifest& manifest) {
+  std::vector<Column> columns{{"tensor", true, {}}, {"shape", true, {}}, {"place", true, {}}};
+  for (const checkpoint::NamedTensor& tensor : manifest.tensors) {
+    columns[0].cells.push_back(tensor.name);
+    columns[1].cells.push_back(shape_text(tensor.shape));
+    columns[2].cells.push_back("unit " + std::to_string(tensor.unit) +
+                               (tensor.frozen ? ", frozen" : "") + ", from " +
+                               std::to_string(tensor.first_element));
+  }
+  return aligned(columns);
+}
+
+}  // namespace
+
+std::string size_text(uint64_t bytes) {
+  constexpr std::array kUnits{"bytes", "kB", "MB", "GB", "TB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < kUnits.size(); ++unit) {
+    value /= 1000;
+  }
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.2f %s", value, kUnits[unit]);
+  return text.data();
+}
+
+std::string checkpoint_text(const std::string& path, const Manifest& manifest) {
+  const Totals totals = totals_of(manifest);
+  std::string text = "checkpoint  " + path + "\n";
+  text += "step        " + std::to_string(manifest.step) + "\n";
+  text += "saved by    " + std::to_string(manifest.files.size()) + " ranks with " +
+          manifest.strategy + " (any other number and strategy can load it)\n";
+  text += "states      " + joined(manifest.states) + " of " + manifest.optimizer +
+          ", fp32; frozen parameters " +
+          std::string(checkpoint::tensor_type_name(manifest.frozen_dtype)) + "\n";
+  text += "parameters  " + std::to_string(totals.trained) + " trained, " +
+          std::to_string(totals.frozen) + " frozen\n";
+  text += "loss scale  " + nlohmann::json(manifest.loss_scale.value).dump() + "\n";
+  text += "files       " + std::to_string(manifest.files.size()) + ", " + size_text(totals.bytes) +
+          "\n";
+  if (!manifest.job_state.empty()) {
+    text += "job state   " + std::to_string(manifest.job_state.size()) + " bytes\n";
+  }
+  text += "\n" + units_text(manifest);
+  return manifest.tensors.empty() ? text : text + "\n" + tensors_text(manifest);
+}
+
+std::string checkpoint_json(const std::string& path, const Manifest& manifest) {
+  nlohmann::json json = nlohmann::json::parse(checkpoint::to_json(manifest));
+  json["path"] = path;
+  return json.dump(1) + "\n";
+}
+
+}  // namespace paro::tool

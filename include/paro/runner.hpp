@@ -118,6 +118,55 @@ struct RunnerOptions {
   uint64_t bucket_bytes = PARO_DEFAULT_BUCKET_BYTES;
 };
 
+// A checkpoint on the disk, or the newest of a folder. Move-only, as Runner.
+class Checkpoint {
+ public:
+  [[nodiscard]] static Checkpoint open(const std::string& path) {
+    paro_checkpoint* checkpoint = nullptr;
+    check(paro_checkpoint_open(path.c_str(), &checkpoint));
+    return Checkpoint(checkpoint);
+  }
+  [[nodiscard]] const paro_checkpoint* get() const noexcept { return checkpoint_.get(); }
+  [[nodiscard]] uint64_t step() const { return paro_checkpoint_step(get()); }
+  // Ranks that saved it.
+  [[nodiscard]] uint32_t world_size() const { return paro_checkpoint_world_size(get()); }
+  [[nodiscard]] std::string job_state() const { return paro_checkpoint_job_state(get()); }
+  // Empty where that rank gave none.
+  [[nodiscard]] std::vector<std::byte> rank_state(uint32_t rank) const {
+    uint64_t bytes = 0;
+    check(paro_checkpoint_rank_state(get(), rank, nullptr, 0, &bytes));
+    std::vector<std::byte> state(static_cast<size_t>(bytes));
+    check(paro_checkpoint_rank_state(get(), rank, state.data(), bytes, &bytes));
+    return state;
+  }
+
+ private:
+  struct Close {
+    void operator()(paro_checkpoint* checkpoint) const { paro_checkpoint_close(checkpoint); }
+  };
+  explicit Checkpoint(paro_checkpoint* checkpoint) : checkpoint_(checkpoint) {}
+  std::unique_ptr<paro_checkpoint, Close> checkpoint_;
+};
+
+// A tensor of the framework's in a unit, as a checkpoint knows it by name.
+struct Tensor {
+  std::string name;
+  uint32_t unit = 0;
+  bool frozen = false;
+  uint64_t first_element = 0;
+  std::vector<uint64_t> shape{};
+};
+
+// The fields of paro_save_options, which says what they mean.
+struct SaveOptions {
+  uint32_t keep = 2;
+  bool in_background = false;
+  std::string job_state{};
+  std::vector<std::byte> rank_state{};
+  std::vector<Tensor> tensors{};
+  std::chrono::milliseconds timeout{0};
+};
+
 // Move-only; a moved-from one may only be destroyed or assigned to.
 class Runner {
  public:
@@ -203,6 +252,47 @@ class Runner {
   void check_drift() { check(paro_runner_check_drift(runner_)); }
   // Collective: goes on after an error, with the same ranks.
   void rejoin(horing::Communicator& comm) { check(paro_runner_rejoin(runner_, comm.get())); }
+  // Collective, between steps. Throws where the strategy cannot be changed; then it is as it was.
+  void change_strategy(const std::string& strategy, uint64_t budget_bytes = 0) {
+    check(paro_runner_change_strategy(runner_, strategy.c_str(), budget_bytes));
+  }
+  // Three letters.
+  [[nodiscard]] std::string strategy() const {
+    char letters[4] = {};
+    check(paro_runner_strategy(runner_, letters, sizeof letters));
+    return letters;
+  }
+  // Collective, between steps.
+  void save(const std::string& folder, const SaveOptions& options = {}) {
+    std::vector<paro_tensor> tensors;
+    tensors.reserve(options.tensors.size());
+    for (const Tensor& tensor : options.tensors) {
+      tensors.push_back({tensor.name.c_str(),
+                         tensor.unit,
+                         tensor.frozen ? 1 : 0,
+                         tensor.first_element,
+                         tensor.shape.data(),
+                         tensor.shape.size()});
+    }
+    paro_save_options raw = PARO_SAVE_OPTIONS_INIT;
+    raw.keep = options.keep;
+    raw.in_background = options.in_background ? 1 : 0;
+    raw.job_state = options.job_state.c_str();
+    raw.rank_state = options.rank_state.data();
+    raw.rank_state_bytes = options.rank_state.size();
+    raw.tensors = tensors.data();
+    raw.tensor_count = tensors.size();
+    raw.timeout_ms =
+        options.timeout.count() > 0 ? static_cast<uint64_t>(options.timeout.count()) : 0;
+    check(paro_runner_save(runner_, folder.c_str(), &raw));
+  }
+  // Throws what a save in the background came to.
+  void wait_save() { check(paro_runner_wait_save(runner_)); }
+  void restore(const Checkpoint& checkpoint, bool reset_optimizer = false) {
+    paro_load_options raw = PARO_LOAD_OPTIONS_INIT;
+    raw.reset_optimizer = reset_optimizer ? 1 : 0;
+    check(paro_runner_restore(runner_, checkpoint.get(), &raw));
+  }
   // Any thread.
   void abort(const std::string& reason = {}) { check(paro_runner_abort(runner_, reason.c_str())); }
 

@@ -9,6 +9,7 @@
 #include "job.hpp"
 #include "parity_case.hpp"
 #include "paro/runner.hpp"
+#include "temporary_folder.hpp"
 #include "trainer.hpp"
 
 using namespace paro;
@@ -213,6 +214,42 @@ void train_a_sum(horing::Communicator& comm) {
 }
 
 }  // namespace
+
+TEST_CASE("the C++ layer saves, restores and changes strategy") {
+  const ho::test::TemporaryFolder folder;
+  require_job({"2x1"}, [&](ho_comm* comm) {
+    RunnerOptions options;
+    options.alignment = 1;
+    Runner runner = Runner::create(comm, options, {{"line", 5, 2}});
+    runner.load(0, std::vector<float>{1, 2, 3, 4, 5}, std::vector<float>{6, 7});
+    SaveOptions save;
+    save.in_background = true;
+    save.job_state = "here";
+    save.rank_state = {std::byte(ho_comm_rank(comm))};
+    save.tensors = {{"tail", 0, false, 3, {2}}};
+    runner.save(folder.root(), save);
+    runner.wait_save();
+    runner.load(0, std::vector<float>(5), std::vector<float>(2));
+    runner.change_strategy("zero3");
+    expect(runner.strategy() == "GGG", "has changed");
+    const Checkpoint checkpoint = Checkpoint::open(folder.root());
+    expect(checkpoint.job_state() == "here" && checkpoint.world_size() == 2, "has a state");
+    expect(checkpoint.rank_state(1) == std::vector<std::byte>{std::byte(1)}, "of ranks too");
+    expect(checkpoint.rank_state(7).empty(), "which not all have");
+    runner.restore(checkpoint);
+    std::vector<float> masters(5);
+    runner.read_masters(0, masters);
+    expect(masters == std::vector<float>{1, 2, 3, 4, 5}, "is as it was");
+    expect(runner.before_forward(0).frozen<float>()[1] == 7, "frozen parameters too");
+    bool thrown = false;
+    try {
+      runner.save(folder.root());
+    } catch (const Error& error) {
+      thrown = error.status() == HO_INVALID_ARGUMENT;
+    }
+    expect(thrown, "does not save in the middle of a step");
+  });
+}
 
 TEST_CASE("the C++ layer trains, and throws") {
   require_job({"2x1"}, [](ho_comm* comm) {

@@ -194,12 +194,20 @@ typedef struct paro_runner_options {
    * gradients then leave when the last of them has ended its backward pass. Costs memory: about
    * twice so many bytes, twice that where gradients are split. 0: every unit is alone. */
   uint64_t bucket_bytes;
+  /* Files that say what every step was like; %r in a name is the rank, without it rank 0 alone
+   * writes. Told where they cannot be written when the runner is made; later that is a warning in
+   * the log. May differ between ranks.
+   * A line of JSON per step, appended. NULL: PARO_STEP_LOG, if that is set. */
+  const char* step_log;
+  /* Metrics in Prometheus' text format, replaced after each step. NULL: PARO_METRICS_FILE. */
+  const char* metrics_file;
 } paro_runner_options;
-#define PARO_RUNNER_OPTIONS_INIT                                                                  \
-  {                                                                                               \
-    sizeof(paro_runner_options), NULL, PARO_AS_PARAMETERS, 1, 1, 0, 16, HO_FLOAT32, HO_FLOAT32,   \
-        PARO_OPTIMIZER_ADAMW, HO_ALGORITHM_HO_RING, PARO_ADAMW_INIT, PARO_SGD_INIT,               \
-        {NULL, NULL, 0.0}, PARO_LOSS_SCALE_INIT, 0.0, 0, 0, 0, 0, NULL, PARO_DEFAULT_BUCKET_BYTES \
+#define PARO_RUNNER_OPTIONS_INIT                                                                   \
+  {                                                                                                \
+    sizeof(paro_runner_options), NULL, PARO_AS_PARAMETERS, 1, 1, 0, 16, HO_FLOAT32, HO_FLOAT32,    \
+        PARO_OPTIMIZER_ADAMW, HO_ALGORITHM_HO_RING, PARO_ADAMW_INIT, PARO_SGD_INIT,                \
+        {NULL, NULL, 0.0}, PARO_LOSS_SCALE_INIT, 0.0, 0, 0, 0, 0, NULL, PARO_DEFAULT_BUCKET_BYTES, \
+        NULL, NULL                                                                                 \
   }
 
 /* A unit's whole parameters for the time of its computation, in parameter_dtype. Valid from the
@@ -230,9 +238,14 @@ typedef struct paro_step_report {
   uint64_t hook_ns;  /* in hooks and step, without waiting and without the optimizer */
   uint64_t wait_ns;  /* blocked for other ranks */
   uint64_t update_ns;
+  uint64_t step_ns;       /* all of it: from the end of the step before, the first from create */
+  uint64_t compute_ns;    /* the framework's, between before_ and after_ hooks */
+  uint64_t collective_ns; /* of all collectives that ended, added up: as if nothing overlapped */
+  uint64_t intra_bytes;   /* payload that this rank sent in them, inside nodes */
+  uint64_t inter_bytes;   /* and between */
 } paro_step_report;
 #define PARO_STEP_REPORT_INIT \
-  { sizeof(paro_step_report), 0, 0, 0, 0.0, 0.0, 0, 0, 0, 0 }
+  { sizeof(paro_step_report), 0, 0, 0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef enum paro_purpose {
   PARO_MEMORY_PARAMETERS = 0, /* trained and frozen, what this rank holds of them */

@@ -116,6 +116,8 @@ struct RunnerOptions {
   bool narrow_sums = false;
   std::string group_file{};
   uint64_t bucket_bytes = PARO_DEFAULT_BUCKET_BYTES;
+  std::string step_log{};  // empty: PARO_STEP_LOG
+  std::string metrics_file{};
 };
 
 // A checkpoint on the disk, or the newest of a folder. Move-only, as Runner.
@@ -365,6 +367,8 @@ class Runner {
     raw.narrow_sums = options.narrow_sums ? 1 : 0;
     raw.group_file = options.group_file.empty() ? nullptr : options.group_file.c_str();
     raw.bucket_bytes = options.bucket_bytes;
+    raw.step_log = options.step_log.empty() ? nullptr : options.step_log.c_str();
+    raw.metrics_file = options.metrics_file.empty() ? nullptr : options.metrics_file.c_str();
     return raw;
   }
 

@@ -8,9 +8,11 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "checkpoint/saver.hpp"
+#include "observe/step_log.hpp"
 #include "run/step_runner.hpp"
 
 // `process` made the handle; a forked child of it may not use it.
@@ -21,6 +23,7 @@ struct paro_runner {
   std::unique_ptr<paro::StepRunner> runner;
   ho::Status lost;
   bool frozen_as_parameters = true;
+  std::optional<paro::observe::StepLog> log;       // where it writes anything
   std::unique_ptr<paro::checkpoint::Saver> saver;  // from the first save on
 };
 

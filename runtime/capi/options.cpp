@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/env.hpp"
 #include "capi/arguments.hpp"
 #include "layout/grouping.hpp"
 #include "step/prefetch.hpp"
@@ -162,6 +163,15 @@ ho::Result<ho::GroupMap> groups_of(const ho_comm* comm, const paro_runner_option
   return group_by_size(nodes, options.group_size);
 }
 
+ho::Result<observe::StepLog> log_of(const ho_comm* comm, const paro_runner_options& options) {
+  const auto path = [](const char* given, const ho::env::Variable& variable) {
+    return given == nullptr ? ho::env::text(variable) : std::string(given);
+  };
+  return observe::StepLog::open({path(options.step_log, ho::env::kStepLog),
+                                 path(options.metrics_file, ho::env::kMetricsFile)},
+                                static_cast<uint32_t>(ho_comm_rank(comm)));
+}
+
 }  // namespace
 
 ho::Result<Strategy> strategy_of(const char* text) {
@@ -181,8 +191,11 @@ ho::Result<Prepared> prepare(const ho_comm* comm,
     config.prefetch = automatic_prefetch(config.units);
   }
   HORING_ASSIGN(ho::GroupMap groups, groups_of(comm, given));
-  return Prepared{
-      std::move(config), std::move(groups), number_of(given.frozen) == PARO_AS_PARAMETERS};
+  HORING_ASSIGN(observe::StepLog log, log_of(comm, given));
+  return Prepared{std::move(config),
+                  std::move(groups),
+                  number_of(given.frozen) == PARO_AS_PARAMETERS,
+                  std::move(log)};
 }
 
 }  // namespace paro::capi

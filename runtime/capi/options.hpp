@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "observe/step_log.hpp"
 #include "run/step_runner.hpp"
 
 namespace paro::capi {
@@ -13,6 +14,7 @@ struct Prepared {
   RunnerConfig config;
   ho::GroupMap groups;
   bool frozen_as_parameters = true;
+  observe::StepLog log;
 };
 
 // What this rank was given; nothing is sent. `comm` is not null.

@@ -7,6 +7,7 @@
 #include "capi/arguments.hpp"
 #include "capi/boundary.hpp"
 #include "capi/options.hpp"
+#include "capi/step_record.hpp"
 #include "run/agreement.hpp"
 
 namespace paro::capi {
@@ -65,6 +66,11 @@ paro_step_report to_c(const StepReport& report) {
   c.hook_ns = report.hook_ns;
   c.wait_ns = report.wait_ns;
   c.update_ns = report.update_ns;
+  c.step_ns = report.step_ns;
+  c.compute_ns = report.compute_ns;
+  c.collective_ns = report.collective_ns;
+  c.intra_bytes = report.sent.intra;
+  c.inter_bytes = report.sent.inter;
   return c;
 }
 
@@ -113,6 +119,9 @@ ho_status paro_runner_create(ho_comm* comm,
     made->process = ::getpid();
     made->memory = std::make_unique<HostMemory>();
     made->frozen_as_parameters = prepared->frozen_as_parameters;
+    if (prepared->log.writes()) {
+      made->log = std::move(prepared->log);
+    }
     HORING_ASSIGN(
         made->runner,
         StepRunner::create(comm, prepared->groups, std::move(prepared->config), *made->memory));
@@ -174,6 +183,9 @@ ho_status paro_runner_step(paro_runner* runner, paro_step_report* report) {
       HORING_TRY(check_out(report, "paro_step_report"));
     }
     HORING_ASSIGN(const StepReport done, of.step());
+    if (runner->log.has_value()) {
+      runner->log->write(record_of(of, done));
+    }
     if (report != nullptr) {
       write_out(report, to_c(done));
     }

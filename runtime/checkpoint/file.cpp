@@ -94,17 +94,4 @@ ho::Status sync_folder(const Path& path) {
   return ::fsync(fd.get()) == 0 ? ho::Status() : failed("fsync", path);
 }
 
-ho::Result<std::string> read_text(const Path& path, uint64_t most_bytes) {
-  HORING_ASSIGN(const File file, File::open(path));
-  HORING_ASSIGN(const uint64_t bytes, file.size_bytes());
-  if (bytes > most_bytes) {
-    return ho::Status(ho::StatusCode::kProtocol,
-                      path.string() + " has " + std::to_string(bytes) + " bytes; at most " +
-                          std::to_string(most_bytes) + " are read");
-  }
-  std::string text(bytes, '\0');
-  HORING_TRY(file.read(0, std::as_writable_bytes(std::span<char>(text))));
-  return text;
-}
-
 }  // namespace paro::checkpoint

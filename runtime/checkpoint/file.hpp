@@ -39,7 +39,5 @@ class File {
 
 // The names in a folder are on the disk when it returns.
 [[nodiscard]] ho::Status sync_folder(const Path& path);
-// All of a small file. More than `most_bytes` is an error.
-[[nodiscard]] ho::Result<std::string> read_text(const Path& path, uint64_t most_bytes);
 
 }  // namespace paro::checkpoint

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text_file.hpp"
 #include "checkpoint/json.hpp"
 #include "checkpoint/part_file.hpp"
 
@@ -42,7 +43,11 @@ ho::Result<std::vector<Checksum>> checksums_of(const TensorHeader& header) {
 
 ho::Result<Reader> Reader::open(const Path& folder) {
   const Path path = folder / kManifestName;
-  HORING_ASSIGN(const std::string text, read_text(path, kMostManifestBytes));
+  const auto read = ho::read_text_file(path.string(), kMostManifestBytes);
+  if (!read.ok()) {
+    return read.status().with_context(path.string());
+  }
+  const std::string& text = *read;
   auto manifest = parse_manifest(text);
   if (!manifest.ok()) {
     return manifest.status().with_context(path.string());

@@ -116,6 +116,7 @@ ho::Result<UnitView> StepRunner::begin(Act act, uint32_t unit) {
       ledger_.memory().zero(view.gradients, bytes);
     }
   }
+  computing_since_ = Clock::now();
   return view;
 }
 
@@ -127,6 +128,9 @@ ho::Status StepRunner::end(Act act, uint32_t unit) {
   const uint64_t step = next_[c] / queues_[c].size();
   const uint64_t node = step * plan_.actions.size() + queues_[c][next_[c] % queues_[c].size()];
   computing_ = false;
+  counted_.compute_ns += static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - computing_since_)
+          .count());
   const Action& action = action_of(node);
   const bool own_gradients = config_.strategy.gradients == Scope::kReplicated;
   if (act == Act::kBackward && own_gradients && !adds_to_sums() &&

@@ -221,6 +221,7 @@ void StepRunner::go_on_from_applied() {
   in_step_ = false;
   computing_ = false;
   counted_ = {};
+  step_since_ = std::chrono::steady_clock::now();
 }
 
 ho::Status StepRunner::rejoin(ho_comm* comm) {

@@ -156,6 +156,9 @@ ho::Status StepRunner::complete(Running& running) {
   SentBytes& sent = sent_[static_cast<size_t>(action.phase)];
   sent.intra += running.transfer->sent().intra;
   sent.inter += running.transfer->sent().inter;
+  counted_.sent.intra += running.transfer->sent().intra;
+  counted_.sent.inter += running.transfer->sent().inter;
+  counted_.collective_ns += running.transfer->took_ns();
   if (action.content == Content::kGradients && action.phase == Phase::kBackward) {
     for (const uint32_t unit : units_of(action)) {
       add_gradients(action, unit, output_place(running.node, unit));

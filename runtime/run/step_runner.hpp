@@ -113,6 +113,10 @@ struct StepReport {
   uint64_t hook_ns = 0;  // in hooks and step(), without waiting and without the optimizer
   uint64_t wait_ns = 0;  // blocked for communication
   uint64_t update_ns = 0;
+  uint64_t step_ns = 0;        // all of it
+  uint64_t compute_ns = 0;     // between a before_ hook and its after_ hook, in the framework
+  uint64_t collective_ns = 0;  // of all collectives that ended, one after the other
+  SentBytes sent;              // by them
 };
 
 class StepRunner {
@@ -301,8 +305,10 @@ class StepRunner {
   bool in_step_ = false;    // since the first hook of a step
   bool deciding_ = false;   // in step(): until then the framework may set the rate
   bool computing_ = false;  // between a before_ and its after_
-  bool reorders_ = false;   // groups are unequal
-  bool torn_ = false;       // an optimizer failed when some masters had changed
+  std::chrono::steady_clock::time_point computing_since_;
+  std::chrono::steady_clock::time_point step_since_ = std::chrono::steady_clock::now();
+  bool reorders_ = false;  // groups are unequal
+  bool torn_ = false;      // an optimizer failed when some masters had changed
   StepSums agreed_;
   std::array<SentBytes, 5> sent_{};
   StepReport counted_;

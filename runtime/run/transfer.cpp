@@ -182,6 +182,7 @@ ho::Status Transfer::finish() {
       }
       sent_.intra += leg->report.intra_sent_bytes;
       sent_.inter += leg->report.inter_sent_bytes;
+      took_ns_ += leg->report.total_ns;
     }
     if (first.ok() && leg->packed != nullptr) {
       unpack(*leg);

@@ -72,6 +72,8 @@ class Transfer {
   [[nodiscard]] ho::Status finish();
   // After finish().
   [[nodiscard]] const SentBytes& sent() const { return sent_; }
+  // After finish(): how long its collectives took, one after the other.
+  [[nodiscard]] uint64_t took_ns() const { return took_ns_; }
 
  private:
   struct Leg {
@@ -98,6 +100,7 @@ class Transfer {
   std::byte* pack_;  // what is left of it
   std::vector<std::unique_ptr<Leg>> legs_;
   SentBytes sent_;
+  uint64_t took_ns_ = 0;
 };
 
 }  // namespace paro

@@ -167,6 +167,9 @@ ho::Result<StepReport> StepRunner::step() {
   counted_ = {};
   report.update_ns = ns(Clock::now() - updating);
   report.hook_ns += ns(updating - start) - (report.wait_ns - waited);
+  const auto end = Clock::now();
+  report.step_ns = ns(end - step_since_);
+  step_since_ = end;
   report.step = ++steps_;
   report.applied = applies;
   report.norm = norm;

@@ -30,6 +30,7 @@ constexpr std::array kAll{
     kTunerNicMbps,     kTunerRailMbps,
     kTunerIntraMbps,   kTunerHopUs,
     kNetForward,       kCollNetHost,
+    kStepLog,          kMetricsFile,
     kEmulation,        kEmulatedRails,
     kRailRateMbit,     kPaceFd,
     kCluster,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "catch.hpp"
 #include "job.hpp"
@@ -214,6 +215,52 @@ void train_a_sum(horing::Communicator& comm) {
 }
 
 }  // namespace
+
+TEST_CASE("every step leaves a line, and metrics") {
+  const ho::test::TemporaryFolder folder;
+  toy::Training training = training_of("IIG", 2);
+  training.steps = 4;
+  require_job({"2x2"}, [&](ho_comm* comm) {
+    const std::string rank = std::to_string(ho_comm_rank(comm));
+    std::string letters;
+    paro_runner_options options = options_of(training, letters);
+    const std::string lines = folder.path("steps-%r.jsonl");
+    const std::string metrics = folder.path("%r.prom");
+    options.step_log = lines.c_str();
+    options.metrics_file = metrics.c_str();
+    options.drift_interval = 2;
+    Trainer trainer(comm, training, options);
+    static_cast<void>(trainer.train(comm));
+    std::ifstream file(folder.path("steps-" + rank + ".jsonl"));
+    uint64_t sent = 0;
+    uint64_t steps = 0;
+    for (std::string line; std::getline(file, line);) {
+      const auto json = nlohmann::json::parse(line);
+      expect(json["step"] == ++steps && json["strategy"] == "IIG", "counts steps: " + line);
+      expect(json["drift_checked"] == (steps % 2 == 0), "knows of drift checks");
+      const auto& part = json["seconds"];
+      const double known = part["compute"].get<double>() + part["exposed"].get<double>() +
+                           part["update"].get<double>() + part["hooks"].get<double>();
+      expect(part["compute"] > 0 && part["step"].get<double>() >= known, "splits time: " + line);
+      expect(json["memory_bytes"]["states"] == json["memory_bytes"]["predicted"], "has memory");
+      sent += json["sent_bytes"]["inter"].get<uint64_t>();
+    }
+    expect(steps == training.steps, "has a line for every step");
+    // All but what the last step was still moving when its line was written.
+    must(paro_runner_synchronize(trainer.runner()));
+    const uint64_t all = sent_between_groups(trainer.runner());
+    expect(sent > all / 2 && sent <= all, "counts bytes");
+    std::ifstream prometheus(folder.path(rank + ".prom"));
+    std::string first;
+    std::getline(prometheus, first);
+    expect(first.starts_with("# HELP paro_steps_total"), "has metrics: " + first);
+    const std::string nowhere = folder.path("no/steps");
+    options.step_log = nowhere.c_str();
+    paro_runner* none = nullptr;
+    const paro_unit unit{"u", 1, 0};
+    expect_refusal(paro_runner_create(comm, &options, &unit, 1, &none), HO_SYSTEM, "PARO_STEP_LOG");
+  });
+}
 
 TEST_CASE("the C++ layer saves, restores and changes strategy") {
   const ho::test::TemporaryFolder folder;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/text_file.hpp"
 #include "catch.hpp"
 #include "checkpoint/export.hpp"
 #include "checkpoint/manifest.hpp"
@@ -138,7 +139,7 @@ TEST_CASE("the same step once more replaces what was there") {
   const TemporaryFolder folder;
   publish(folder.root(), 1, 2, "old");
   publish(folder.root(), 1, 2, "new");
-  CHECK(*read_text(folder.root() / "step-1" / kManifestName, 10) == "new");
+  CHECK(*ho::read_text_file((folder.root() / "step-1" / kManifestName).string(), 10) == "new");
   CHECK(!std::filesystem::exists(saving_folder(folder.root(), 1)));
 }
 
@@ -200,7 +201,7 @@ TEST_CASE("exports whole tensors by their names") {
   const auto size = export_tensors(*reader, file, {ho::DType::kBfloat16, true, false});
   INFO(size.status().message());
   REQUIRE(size.ok());
-  const std::string bytes = *read_text(file, 1 << 20);
+  const std::string bytes = *ho::read_text_file(file.string(), 1 << 20);
   CHECK(bytes.size() == *size);
   const uint64_t length = *json_bytes(bytes, bytes.size());
   const auto header = parse_header(std::string_view(bytes).substr(kLengthBytes, length),

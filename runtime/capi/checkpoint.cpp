@@ -132,7 +132,7 @@ ho_status paro_runner_change_strategy(paro_runner* runner,
     HORING_ASSIGN(const Strategy wanted, strategy_of(strategy));
     const Scope frozen =
         runner->frozen_as_parameters ? wanted.parameters : runner->runner->config().frozen;
-    const ho::Status changed = change_strategy(runner->runner, {wanted, frozen, budget_bytes});
+    ho::Status changed = change_strategy(runner->runner, {wanted, frozen, budget_bytes});
     if (runner->runner == nullptr) {
       runner->lost = changed;
     }

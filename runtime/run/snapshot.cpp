@@ -125,7 +125,7 @@ ho::Status StepRunner::spread_unit(size_t u, const UnitSnapshot& from) {
 
 // Nobody begins to move data unless all can, and all go on from the same step.
 ho::Status StepRunner::agree_on_snapshot(const ho::Result<Snapshot>& given) const {
-  const ho::Status mine = given.ok() ? check_snapshot(*given) : given.status();
+  ho::Status mine = given.ok() ? check_snapshot(*given) : given.status();
   if (domains_->world() == nullptr) {
     return mine;
   }

@@ -162,7 +162,7 @@ TEST_CASE("strategies change in a running job") {
       for (uint32_t s = 0; s < training.steps; ++s) {
         if (s % 2 == 1) {
           // Near and far ones in turn.
-          const std::string& next = strategies[(s / 2) * 5 % strategies.size()];
+          const std::string& next = strategies[size_t{s / 2} * 5 % strategies.size()];
           must(paro_runner_change_strategy(trainer.runner(), next.c_str(), 0));
           char letters[4] = {};
           must(paro_runner_strategy(trainer.runner(), letters, sizeof letters));

@@ -1,0 +1,78 @@
+// libparo under libtorch: a model whose parameters, gradients and optimizer state lie in a
+// paro::Runner, trained with torch's own modules and autograd.
+//
+//   paro::torch_model::Model model(comm, options, parts);
+//   loop: for each micro-batch: loss = f(model.forward(tokens)); model.backward(loss);
+//         model.step();
+//
+// A part is a unit: a module, and how a tensor goes through it. Parameters that require a gradient
+// are trained, the others frozen. While a part computes, its parameters and their gradients are
+// views of the runner's buffers: nothing is copied. Between, they are empty, wherever the strategy
+// may hold only a piece of them.
+//
+// The backward pass computes a part's forward pass again, from its input: with parameters split
+// over ranks, what autograd would keep of the first pass points into buffers that hold another
+// part by then. So of the first pass only the inputs of parts stay, and a step takes a third more
+// arithmetic (what activation checkpointing costs, and the memory it saves).
+//
+// Random numbers (dropout) are the same in both: the default CPU generator's state is kept.
+//
+// Errors: paro::Error from the runner, c10::Error from torch. Either breaks the step; after
+// anything but HO_INVALID_ARGUMENT see paro_runner_rejoin in paro.h.
+//
+// Threads: as paro::Runner. Parts must not start threads that use their parameters.
+//
+// Build: pkg-config's paro and libtorch; this header and libparo-torch come from one compiler.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <paro/runner.hpp>
+#include <string>
+#include <vector>
+
+namespace paro::torch_model {
+
+struct Part {
+  std::string name;
+  std::shared_ptr<torch::nn::Module> module;
+  // Through `module`, on one thread. The result is no view of the argument or of a parameter.
+  std::function<torch::Tensor(const torch::Tensor&)> forward;
+};
+
+class PARO_API Model {
+ public:
+  // Collective. Takes the modules' values, which must be the same on all ranks (the same seed, or
+  // the same file; options.drift_interval, or check_drift(), tells). options.parameter_dtype is
+  // what parts compute in, and gradients too: gradient_dtype follows it. Throws where a parameter
+  // is in two parts: units are gathered one by one, so tied parameters must be in one.
+  Model(horing::Communicator& comm, RunnerOptions options, std::vector<Part> parts);
+  Model(Model&&) noexcept;
+  Model& operator=(Model&&) noexcept;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+  ~Model();
+
+  // Through all parts, one micro-batch. A tensor of whole numbers (tokens) as the first part's
+  // argument is fine.
+  [[nodiscard]] torch::Tensor forward(const torch::Tensor& input);
+  // Of a loss that came of the last forward(): multiplied by the loss scale, gradients are added to
+  // the runner's. Exactly one for each forward().
+  void backward(const torch::Tensor& loss);
+  // Collective.
+  paro_step_report step();
+
+  [[nodiscard]] Runner& runner() noexcept;
+  // The parameters' names and places, for SaveOptions: "part.weight".
+  [[nodiscard]] const std::vector<Tensor>& tensors() const noexcept;
+
+  class State;  // the library's own
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace paro::torch_model

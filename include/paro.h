@@ -25,8 +25,8 @@
  * where it says "of the job", as ho_comm_create did.
  *
  * Threads: a runner may be used by one thread at a time, except paro_runner_abort, which any thread
- * may call while another is in any call but rejoin or destroy. Different runners are independent
- * until one fails. All ranks make the same calls on a runner in the same order.
+ * may call while another is in any call but rejoin, change_strategy or destroy. Different runners
+ * are independent until one fails. All ranks make the same calls on a runner in the same order.
  *
  * fork: a runner belongs to the process that made it, as a communicator does (horing.h). In a
  * forked child every call with it fails with HO_INVALID_ARGUMENT, and destroy does nothing.
@@ -296,9 +296,10 @@ PARO_API ho_status paro_runner_create(ho_comm* comm,
                                       size_t unit_count,
                                       paro_runner** runner);
 /* Not collective. Between steps it ends what the last one still moves, as paro_runner_synchronize
- * does, and does not disturb the other ranks until they need this one; in the middle of a step they
- * fail at once, with HO_ABORTED and this rank's number, and so do their other runners and
- * communicators of the job. NULL is fine. */
+ * does, and a save in the background, for which all ranks must have called save; it does not
+ * disturb the other ranks until they need this one; in the middle of a step they fail at once, with
+ * HO_ABORTED and this rank's number, and so do their other runners and communicators of the job.
+ * NULL is fine. */
 PARO_API void paro_runner_destroy(paro_runner* runner);
 
 /* Between steps: a unit's initial values, the same on all ranks, of which this rank keeps its
@@ -373,8 +374,9 @@ PARO_API ho_status paro_runner_sent_bytes(const paro_runner* runner,
  * all states, loss scale and steps kept, and nothing on a disk. budget_bytes as there. Each rank
  * keeps 1/n of all states meanwhile, the old runner's memory is given back before the new one's is
  * taken. Frozen parameters go with the others if they did so from the start. Where it cannot be
- * (over budget: HO_OUT_OF_MEMORY) the runner goes on as it was. HO_UNSUPPORTED for a custom
- * optimizer whose scope would change. Peaks of paro_runner_memory begin anew. */
+ * (over budget: HO_OUT_OF_MEMORY; ranks that want different ones: HO_MISMATCH; a custom optimizer
+ * whose scope would change: HO_UNSUPPORTED) the runner goes on as it was, unless the message says
+ * that it is lost: then only destroy is left. Peaks of paro_runner_memory begin anew. */
 PARO_API ho_status paro_runner_change_strategy(paro_runner* runner,
                                                const char* strategy,
                                                uint64_t budget_bytes);
@@ -395,15 +397,18 @@ typedef struct paro_tensor {
 typedef struct paro_save_options {
   size_t size;
   uint32_t keep; /* how many checkpoints stay in the folder, this one included; 0: all */
-  /* 1: the call returns when the states are copied; a thread writes them. paro_runner_wait_save
-   * has the outcome, and so has the next save. */
+  /* 1: the call returns when the states are copied; a thread writes them. The outcome comes from
+   * paro_runner_wait_save, or, where it is an error, from the next save, which then does not begin.
+   */
   int32_t in_background;
   const char* job_state;      /* UTF-8, of rank 0, to be found again; NULL: none */
   const void* rank_state;     /* bytes of this rank, likewise (random numbers' state); NULL: none */
   uint64_t rank_state_bytes;  /* at most 64 MiB */
   const paro_tensor* tensors; /* of rank 0; NULL: none */
   uint64_t tensor_count;
-  uint64_t timeout_ms; /* that ranks wait for the slowest disk; 0: half an hour */
+  /* That ranks wait for the slowest disk; 0: half an hour. A rank that takes longer counts as lost,
+   * which breaks the runner (HO_TIMEOUT), as a rank that hangs elsewhere does. */
+  uint64_t timeout_ms;
 } paro_save_options;
 #define PARO_SAVE_OPTIONS_INIT \
   { sizeof(paro_save_options), 2, 0, NULL, NULL, 0, NULL, 0, 0 }
@@ -423,8 +428,9 @@ PARO_API ho_status paro_runner_wait_save(paro_runner* runner);
 /* A checkpoint on the disk. One thread at a time. */
 typedef struct paro_checkpoint paro_checkpoint;
 
-/* `path`: a checkpoint, or a folder of them, of which the newest is taken. Not collective. Reads
- * and checks the manifest and every file's header: HO_PROTOCOL says which file is damaged, and how.
+/* `path`: a checkpoint, or a folder of them, of which the one saved last is taken. Not collective.
+ * Reads and checks the manifest and every file's header: HO_PROTOCOL says which file is damaged,
+ * and how.
  */
 PARO_API ho_status paro_checkpoint_open(const char* path, paro_checkpoint** checkpoint);
 /* NULL is fine. */
@@ -445,7 +451,7 @@ PARO_API ho_status paro_checkpoint_rank_state(const paro_checkpoint* checkpoint,
 
 typedef struct paro_load_options {
   size_t size;
-  int32_t reset_optimizer; /* 1: masters only; the optimizer's state begins as zeros */
+  int32_t reset_optimizer; /* 1: masters only; the optimizer begins anew, at its first step */
   int32_t reserved;        /* 0 */
 } paro_load_options;
 #define PARO_LOAD_OPTIONS_INIT \

@@ -25,6 +25,7 @@ struct paro_runner {
   bool frozen_as_parameters = true;
   std::optional<paro::observe::StepLog> log;       // where it writes anything
   std::unique_ptr<paro::checkpoint::Saver> saver;  // from the first save on
+  ho::Status lost_save;  // of a saver that a rejoin has ended, until it is asked for
 };
 
 namespace paro::capi {

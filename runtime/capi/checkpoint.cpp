@@ -2,12 +2,15 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <new>
 #include <utility>
 
 #include "capi/arguments.hpp"
 #include "capi/boundary.hpp"
 #include "capi/options.hpp"
 #include "checkpoint/load.hpp"
+#include "checkpoint/part_file.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/store.hpp"
 #include "run/agreement.hpp"
@@ -24,7 +27,6 @@ using checkpoint::NamedTensor;
 using checkpoint::Saver;
 using checkpoint::SaveRequest;
 
-constexpr uint64_t kMostRankStateBytes = uint64_t{64} << 20;
 constexpr uint64_t kMostTensors = uint64_t{1} << 20;
 constexpr uint64_t kMostDimensions = 64;
 constexpr uint64_t kPatienceMs = 30ULL * 60 * 1000;
@@ -58,13 +60,13 @@ ho::Result<SaveRequest> request_of(const paro_runner& runner,
   if (folder == nullptr || *folder == '\0') {
     return invalid("paro_runner_save: no folder");
   }
-  if (options.rank_state_bytes > kMostRankStateBytes ||
+  if (options.rank_state_bytes > checkpoint::kMostRankStateBytes ||
       (options.rank_state == nullptr && options.rank_state_bytes > 0)) {
     return invalid("paro_save_options: a null rank_state of " +
                    std::to_string(options.rank_state_bytes) + " bytes, or more than 64 MiB");
   }
   SaveRequest request;
-  request.folder = folder;
+  request.folder = std::filesystem::absolute(folder);  // wherever the process goes meanwhile
   request.keep = options.keep;
   request.manifest = checkpoint::manifest_of(runner.runner->config());
   request.manifest.job_state = options.job_state == nullptr ? "" : options.job_state;
@@ -76,6 +78,8 @@ ho::Result<SaveRequest> request_of(const paro_runner& runner,
   request.rank_state.assign(bytes, bytes + options.rank_state_bytes);
   HORING_ASSIGN(request.snapshot, runner.runner->snapshot());
   request.manifest.step = request.snapshot.applied_steps;
+  request.manifest.called_steps = request.snapshot.called_steps;
+  request.manifest.optimizer_steps = request.snapshot.optimizer_steps;
   request.manifest.loss_scale = request.snapshot.loss_scale;
   return request;
 }
@@ -102,8 +106,8 @@ ho::Status save(paro_runner& runner, const char* folder, const paro_save_options
                               : ho::Result<SaveRequest>(options.status());
   const uint64_t timeout =
       options.ok() && options->timeout_ms != 0 ? options->timeout_ms : kPatienceMs;
-  HORING_TRY(runner.saver->start(std::move(request), timeout));
-  return options.ok() && options->in_background != 0 ? ho::Status() : runner.saver->wait();
+  const bool in_background = options.ok() && options->in_background != 0;
+  return runner.saver->start(std::move(request), {timeout, in_background});
 }
 
 ho::Status copy_letters(const Strategy& strategy, char* room, size_t capacity) {
@@ -129,10 +133,13 @@ ho_status paro_runner_change_strategy(paro_runner* runner,
                                       uint64_t budget_bytes) {
   return guarded([&]() -> ho::Status {
     HORING_TRY(check_runner(runner, "paro_runner_change_strategy"));
-    HORING_ASSIGN(const Strategy wanted, strategy_of(strategy));
-    const Scope frozen =
-        runner->frozen_as_parameters ? wanted.parameters : runner->runner->config().frozen;
-    ho::Status changed = change_strategy(runner->runner, {wanted, frozen, budget_bytes});
+    const auto wanted = [&]() -> ho::Result<NewStrategy> {
+      HORING_ASSIGN(const Strategy given, strategy_of(strategy));
+      const Scope frozen =
+          runner->frozen_as_parameters ? given.parameters : runner->runner->config().frozen;
+      return NewStrategy{given, frozen, budget_bytes};
+    };
+    ho::Status changed = change_strategy(runner->runner, wanted());
     if (runner->runner == nullptr) {
       runner->lost = changed;
     }
@@ -159,7 +166,8 @@ ho_status paro_runner_save(paro_runner* runner,
 ho_status paro_runner_wait_save(paro_runner* runner) {
   return guarded([&]() -> ho::Status {
     HORING_TRY(check_runner(runner, "paro_runner_wait_save"));
-    return runner->saver == nullptr ? ho::Status() : runner->saver->wait();
+    const ho::Status before = std::exchange(runner->lost_save, ho::Status());
+    return runner->saver == nullptr || !before.ok() ? before : runner->saver->wait();
   });
 }
 
@@ -224,7 +232,12 @@ ho_status paro_runner_restore(paro_runner* runner,
       HORING_ASSIGN(
           const paro_load_options given,
           read_options(options, paro_load_options(PARO_LOAD_OPTIONS_INIT), "paro_load_options"));
-      return checkpoint::load(checkpoint->reader, *runner->runner, {given.reset_optimizer != 0});
+      try {
+        return checkpoint::load(checkpoint->reader, *runner->runner, {given.reset_optimizer != 0});
+      } catch (const std::bad_alloc&) {
+        return ho::Status(ho::StatusCode::kOutOfMemory,
+                          "no memory for this rank's share of states");
+      }
     };
     return runner->runner->restore(mine());
   });

@@ -233,7 +233,10 @@ ho_status paro_runner_rejoin(paro_runner* runner, ho_comm* comm) {
     if (comm == nullptr) {
       return invalid("paro_runner_rejoin: a null communicator");
     }
-    runner->saver.reset();  // its communicator has failed with the others
+    if (runner->saver != nullptr) {  // its communicator has failed with the others
+      runner->lost_save = runner->saver->wait();
+      runner->saver.reset();
+    }
     return of.rejoin(comm);
   });
 }

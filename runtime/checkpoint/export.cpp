@@ -64,6 +64,9 @@ class Exporter {
 
   [[nodiscard]] ho::Result<uint64_t> write(File& file, const Progress& progress) const {
     const std::string head = to_bytes(header_);
+    if (head.size() > kMostHeaderBytes) {
+      return ho::Status(ho::StatusCode::kUnsupported, "too many tensors for one file's header");
+    }
     HORING_TRY(file.write(head));
     const uint64_t all = header_.tensors.empty() ? 0 : header_.tensors.back().end;
     uint64_t done = 0;
@@ -88,6 +91,9 @@ class Exporter {
                                const std::string& suffix,
                                ho::DType dtype) {
     std::string name = tensor.name + suffix;
+    if (name == "__metadata__") {
+      return malformed("a tensor cannot be called \"__metadata__\" in safetensors");
+    }
     if (!names_.insert(name).second) {
       return malformed("two tensors would be called " + shown(name) +
                        ": give units or tensors names of their own");
@@ -144,7 +150,12 @@ ho::Result<uint64_t> export_tensors(const Reader& reader,
                                     const ExportOptions& options,
                                     const Progress& progress) {
   std::error_code error;
-  if (!options.overwrite && std::filesystem::exists(file, error)) {
+  const auto there = std::filesystem::symlink_status(file, error);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there)) {
+    return ho::Status(ho::StatusCode::kUnsupported,
+                      file.string() + " is there and no regular file");
+  }
+  if (!options.overwrite && std::filesystem::exists(there)) {
     return ho::Status(ho::StatusCode::kInvalidArgument, file.string() + " is there already");
   }
   Exporter exporter(reader, options);

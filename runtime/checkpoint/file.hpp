@@ -35,6 +35,7 @@ class File {
   File(Path path, ho::Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
   Path path_;
   ho::Fd fd_;
+  uint64_t written_ = 0;
 };
 
 // The names in a folder are on the disk when it returns.

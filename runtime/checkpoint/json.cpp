@@ -40,7 +40,12 @@ ho::Result<Json> parse_json(std::string_view text) {
     }
     size_t at = 0;
   };
-  Json json = Json::parse(text, nullptr, false);
+  // Nothing of ours is nested as deep: what is takes no memory.
+  constexpr int kDeepest = 16;
+  const auto keeps = [](int depth, Json::parse_event_t /*event*/, const Json& /*value*/) {
+    return depth <= kDeepest;
+  };
+  Json json = Json::parse(text, keeps, false);
   if (json.is_discarded()) {
     Finder finder;
     static_cast<void>(Json::sax_parse(text, &finder));

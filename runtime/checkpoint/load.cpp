@@ -1,5 +1,7 @@
 #include "checkpoint/load.hpp"
 
+#include <cmath>
+
 #include "checkpoint/json.hpp"
 #include "checkpoint/part_file.hpp"
 #include "optim/gradients.hpp"
@@ -58,7 +60,7 @@ ho::Result<PartValues> read_part(const Reader& reader,
 }
 
 // By way of fp32, which holds the values of all types that it may be.
-PartValues converted(PartValues values, ho::DType dtype) {
+ho::Result<PartValues> converted(PartValues values, ho::DType dtype) {
   if (values.dtype == dtype) {
     return values;
   }
@@ -67,7 +69,16 @@ PartValues converted(PartValues values, ho::DType dtype) {
   unscale(values.dtype, values.bytes.data(), 1, wide);
   std::vector<std::byte> bytes(count * ho::size_bytes(dtype));
   round_to(dtype, wide, bytes.data());
-  return {std::move(values.ranges), dtype, std::move(bytes)};
+  std::vector<float> again(count);
+  unscale(dtype, bytes.data(), 1, again);
+  for (uint64_t i = 0; i < count; ++i) {
+    if (std::isfinite(wide[i]) && !std::isfinite(again[i])) {
+      return ho::Status(ho::StatusCode::kInvalidArgument,
+                        "a frozen parameter, " + std::to_string(wide[i]) + ", does not fit " +
+                            std::string(to_string(dtype)));
+    }
+  }
+  return PartValues{std::move(values.ranges), dtype, std::move(bytes)};
 }
 
 PartValues zeros(const PartValues& like) {
@@ -112,8 +123,13 @@ ho::Result<Snapshot> load(const Reader& reader,
                        joined(states) + "; use that optimizer, or load with reset_optimizer");
   }
   const bool own_states = !options.reset_optimizer;
-  Snapshot snapshot{
-      reader.manifest().step, reader.manifest().loss_scale, reader.identity().words, {}};
+  const Manifest& saved = reader.manifest();
+  Snapshot snapshot{saved.step,
+                    saved.called_steps,
+                    own_states ? saved.optimizer_steps : 0,
+                    saved.loss_scale,
+                    reader.identity().words,
+                    {}};
   for (uint32_t u = 0; u < config.units.size(); ++u) {
     const UnitLayout& layout = runner.layouts()[u];
     UnitSnapshot unit;
@@ -129,7 +145,7 @@ ho::Result<Snapshot> load(const Reader& reader,
     }
     HORING_ASSIGN(PartValues frozen,
                   read_part(reader, u, kFrozen, snapshot_ranges(layout.frozen, runner.self())));
-    unit.frozen = converted(std::move(frozen), config.parameter_dtype);
+    HORING_ASSIGN(unit.frozen, converted(std::move(frozen), config.parameter_dtype));
     snapshot.units.push_back(std::move(unit));
   }
   return snapshot;

@@ -17,6 +17,8 @@ constexpr uint64_t kVersion = 1;
 // Far above what anybody has, far below what would not fit memory.
 constexpr size_t kMostEntries = 10'000'000;
 constexpr int kHexDigits = 16;
+// What nobody trains, so that numbers made of steps do not overflow.
+constexpr uint64_t kMostSteps = uint64_t{1} << 40;
 
 std::string hex(uint64_t word) {
   std::array<char, kHexDigits + 1> text{};
@@ -110,6 +112,32 @@ ho::Status check_format(const Json& json) {
   return {};
 }
 
+// Of everything else in it, as it would be written.
+std::string checksum_without_itself(Json json) {
+  json.erase("checksum");
+  const std::string text = to_text(json);
+  return to_text(checksum_of(text.data(), text.size()));
+}
+
+ho::Status check_checksum(const Json& json) {
+  HORING_ASSIGN(const std::string checksum, text_at(json, "checksum", "the manifest"));
+  return checksum == checksum_without_itself(json)
+             ? ho::Status()
+             : malformed(
+                   "the manifest's checksum is wrong: it is damaged, or was changed by hand; "
+                   "load an earlier checkpoint");
+}
+
+ho::Status parse_steps(const Json& json, Manifest& manifest) {
+  HORING_ASSIGN(manifest.step, count_at(json, "step", "the manifest"));
+  HORING_ASSIGN(manifest.called_steps, count_at(json, "called_steps", "the manifest"));
+  HORING_ASSIGN(manifest.optimizer_steps, count_at(json, "optimizer_steps", "the manifest"));
+  const bool possible = manifest.step <= manifest.called_steps &&
+                        manifest.optimizer_steps <= manifest.step &&
+                        manifest.called_steps <= kMostSteps;
+  return possible ? ho::Status() : malformed("the manifest's numbers of steps cannot be");
+}
+
 ho::Status parse_loss_scale(const Json& json, Manifest& manifest) {
   HORING_ASSIGN(const Json* const scale, member(json, "loss_scale", "the manifest"));
   HORING_ASSIGN(manifest.loss_scale.value, number_at(*scale, "value", "loss_scale"));
@@ -200,6 +228,8 @@ std::string to_json(const Manifest& manifest) {
   json["format"] = kFormat;
   json["version"] = kVersion;
   json["step"] = manifest.step;
+  json["called_steps"] = manifest.called_steps;
+  json["optimizer_steps"] = manifest.optimizer_steps;
   json["loss_scale"] = {{"value", manifest.loss_scale.value},
                         {"good_steps", manifest.loss_scale.good_steps}};
   json["strategy"] = manifest.strategy;
@@ -220,6 +250,7 @@ std::string to_json(const Manifest& manifest) {
   for (const PartFile& file : manifest.files) {
     json["files"].push_back({{"bytes", file.bytes}, {"header_checksum", to_text(file.header)}});
   }
+  json["checksum"] = checksum_without_itself(json);
   return to_readable_text(json);
 }
 
@@ -240,9 +271,10 @@ ho::Status check(const Manifest& manifest) {
 ho::Result<Manifest> parse_manifest(std::string_view text) {
   HORING_ASSIGN(const Json json, parse_json(text));
   HORING_TRY(check_format(json));
+  HORING_TRY(check_checksum(json));
   Manifest manifest;
   const std::string where = "the manifest";
-  HORING_ASSIGN(manifest.step, count_at(json, "step", where));
+  HORING_TRY(parse_steps(json, manifest));
   HORING_TRY(parse_loss_scale(json, manifest));
   HORING_ASSIGN(manifest.strategy, text_at(json, "strategy", where));
   HORING_ASSIGN(manifest.optimizer, text_at(json, "optimizer", where));

@@ -1,7 +1,7 @@
 // What a checkpoint is of, and which files it needs: one manifest per checkpoint. Pure.
 //
-// The manifest names every file by its length and its header's checksum; the headers name every
-// piece of data by its checksum. So whoever has a sound manifest notices any other damage.
+// The manifest has a checksum of its own, and names every file by its length and its header's
+// checksum; the headers name every piece of data by its checksum. So any damage is noticed.
 #pragma once
 
 #include <array>
@@ -43,7 +43,9 @@ struct PartFile {
 };
 
 struct Manifest {
-  uint64_t step = 0;  // steps applied
+  uint64_t step = 0;             // steps applied
+  uint64_t called_steps = 0;     // with those that were left out
+  uint64_t optimizer_steps = 0;  // applied since the optimizer's state began
   LossScaleState loss_scale;
   std::string strategy;             // as it was when saved; loading does not need it
   std::string optimizer;            // "AdamW"

@@ -10,7 +10,7 @@
 namespace paro::checkpoint {
 namespace {
 
-constexpr uint64_t kMostManifestBytes = uint64_t{256} << 20;
+constexpr uint64_t kMostManifestBytes = uint64_t{64} << 20;
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -106,6 +106,9 @@ ho::Status Reader::read_header(uint32_t index) {
 
 ho::Status Reader::add(uint32_t index, const Tensor& tensor, const Stored& stored) {
   if (tensor.name == kRankState) {
+    if (tensor.dtype != ho::DType::kUint8 || tensor.size_bytes() > kMostRankStateBytes) {
+      return malformed("a rank_state of another type than U8, or of more than 64 MiB");
+    }
     rank_states_[index] = stored;
     return {};
   }

@@ -12,6 +12,18 @@
 namespace paro::checkpoint {
 namespace {
 
+// What a rank meets on its own must not keep it from telling the others.
+template <typename Work>
+ho::Status attempt(const Work& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return {ho::StatusCode::kOutOfMemory, "out of memory"};
+  } catch (const std::exception& error) {
+    return {ho::StatusCode::kInternal, error.what()};
+  }
+}
+
 // Leaves no saving folder behind where it is not published.
 class Publisher {
  public:
@@ -27,9 +39,9 @@ class Publisher {
     HORING_ASSIGN(lock_, StoreLock::take(request.folder, request.manifest.step));
     return {};
   }
-  [[nodiscard]] ho::Status publish(const SaveRequest& request, std::vector<PartFile> files) {
+  [[nodiscard]] ho::Status publish(const SaveRequest& request, const std::vector<PartFile>& files) {
     Manifest manifest = request.manifest;
-    manifest.files = std::move(files);
+    manifest.files = files;
     const Path folder = saving_folder(request.folder, manifest.step);
     HORING_ASSIGN(File file, File::create(folder / kManifestName));
     HORING_TRY(file.write(to_json(manifest)));
@@ -74,39 +86,46 @@ ho::Status Saver::wait() {
   return running_.valid() ? running_.get() : ho::Status();
 }
 
-ho::Status Saver::start(ho::Result<SaveRequest> request, uint64_t timeout_ms) {
+ho::Status Saver::start(ho::Result<SaveRequest> request, How how) {
   HORING_TRY(wait());
-  timeout_ms_ = timeout_ms;
-  running_ = std::async(std::launch::async, [this, taken = std::move(request)]() mutable {
-    // The copy of the states goes when they are saved, not when somebody asks how it went.
-    const ho::Result<SaveRequest> mine = std::move(taken);
-    try {
-      const ho::Status status = save(mine);
-      return status.ok() ? status : status.with_context("saving a checkpoint");
-    } catch (const std::bad_alloc&) {
-      return ho::Status(ho::StatusCode::kOutOfMemory, "saving a checkpoint: out of memory");
-    } catch (const std::exception& error) {
-      return ho::Status(ho::StatusCode::kInternal, error.what());
-    }
-  });
+  timeout_ms_ = how.timeout_ms;
+  HORING_TRY(agree(request.status()));
+  // The copy of the states goes when they are saved, not when somebody asks how it went.
+  auto taken = std::make_shared<SaveRequest>(std::move(request).value());
+  if (!how.in_background) {
+    return save(*taken);
+  }
+  auto task = [this, taken = std::move(taken)]() mutable {
+    const std::shared_ptr<SaveRequest> mine = std::move(taken);
+    return save(*mine);
+  };
+  try {
+    running_ = std::async(std::launch::async, task);
+  } catch (const std::system_error&) {
+    // No thread is to be had. The others are saving: it happens here and now.
+    std::promise<ho::Status> outcome;
+    outcome.set_value(task());
+    running_ = outcome.get_future();
+  }
   return {};
 }
 
 ho::Result<std::vector<PartFile>> Saver::write_parts(const SaveRequest& request) const {
   const Path folder = saving_folder(request.folder, request.manifest.step);
-  auto mine = write_part_file(folder / part_file_name(rank()),
-                              request.snapshot,
-                              request.manifest.states,
-                              request.rank_state);
-  ho::Status written = mine.status();
-  if (written.ok()) {
-    written = sync_folder(folder);
-  }
+  PartFile mine;
+  const ho::Status written = attempt([&]() -> ho::Status {
+    HORING_ASSIGN(mine,
+                  write_part_file(folder / part_file_name(rank()),
+                                  request.snapshot,
+                                  request.manifest.states,
+                                  request.rank_state));
+    return sync_folder(folder);
+  });
   HORING_TRY(agree(explained(written, request)));
   if (comm_ == nullptr) {
-    return std::vector<PartFile>{*mine};
+    return std::vector<PartFile>{mine};
   }
-  const std::array<uint64_t, 3> card{mine->bytes, mine->header.words[0], mine->header.words[1]};
+  const std::array<uint64_t, 3> card{mine.bytes, mine.header.words[0], mine.header.words[1]};
   HORING_ASSIGN(const auto all, everybodys(comm_.get(), card, timeout_ms_));
   std::vector<PartFile> files;
   for (size_t i = 0; i < all.size(); i += card.size()) {
@@ -115,14 +134,26 @@ ho::Result<std::vector<PartFile>> Saver::write_parts(const SaveRequest& request)
   return files;
 }
 
-ho::Status Saver::save(const ho::Result<SaveRequest>& given) const {
-  HORING_TRY(agree(given.status()));
-  const SaveRequest& request = *given;
-  Publisher publisher;
-  const bool first = rank() == 0;
-  HORING_TRY(agree(first ? publisher.take(request) : ho::Status()));
-  HORING_ASSIGN(std::vector<PartFile> files, write_parts(request));
-  return agree(first ? publisher.publish(request, std::move(files)) : ho::Status());
+ho::Status Saver::save(const SaveRequest& request) const {
+  const auto saved = [&]() -> ho::Status {
+    Publisher publisher;
+    const bool first = rank() == 0;
+    const auto by_first = [&](const auto& work) {
+      return agree(first ? attempt(work) : ho::Status());
+    };
+    HORING_TRY(by_first([&] { return publisher.take(request); }));
+    HORING_ASSIGN(const std::vector<PartFile> files, write_parts(request));
+    return by_first([&] { return publisher.publish(request, files); });
+  };
+  const ho::Status status = attempt(saved);
+  if (status.ok()) {
+    return {};
+  }
+  const std::string what = "saving a checkpoint to " + request.folder.string();
+  return status.with_context(status.code() == ho::StatusCode::kTimeout
+                                 ? what + ": a rank's disk took more than timeout_ms, " +
+                                       std::to_string(timeout_ms_)
+                                 : what);
 }
 
 }  // namespace paro::checkpoint

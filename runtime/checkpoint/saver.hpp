@@ -38,17 +38,23 @@ class Saver {
   // Waits for what is under way; its error is lost.
   ~Saver();
 
-  // Collective. Returns at once, or with the error of the save before, which it waits for: then
-  // this one has not begun. All ranks get the same outcome; a rank that has an error instead of a
-  // request tells the others. `timeout_ms`: how long ranks wait for the slowest one's disk.
-  [[nodiscard]] ho::Status start(ho::Result<SaveRequest> request, uint64_t timeout_ms);
-  // Collective in effect: the error of what start() began, on all ranks or none. Told once.
+  // Collective. An error of the save before, which it waits for: then this one has not begun. Nor
+  // has it where a rank has an error instead of a request, which all are told. In the background
+  // it then goes on in a thread; otherwise this is its outcome. All ranks get the same.
+  // `timeout_ms`: how long ranks wait for the slowest one's disk.
+  struct How {
+    uint64_t timeout_ms = 0;
+    bool in_background = false;
+  };
+  [[nodiscard]] ho::Status start(ho::Result<SaveRequest> request, How how);
+  // Collective in effect: the outcome of what goes on in the background, the same on all ranks.
+  // Told once.
   [[nodiscard]] ho::Status wait();
 
  private:
   [[nodiscard]] uint32_t rank() const;
   [[nodiscard]] ho::Status agree(const ho::Status& mine) const;
-  [[nodiscard]] ho::Status save(const ho::Result<SaveRequest>& given) const;
+  [[nodiscard]] ho::Status save(const SaveRequest& request) const;
   [[nodiscard]] ho::Result<std::vector<PartFile>> write_parts(const SaveRequest& request) const;
 
   OwnedComm comm_;

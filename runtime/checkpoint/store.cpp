@@ -1,7 +1,6 @@
 #include "checkpoint/store.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +10,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/log.hpp"
+#include "base/text_file.hpp"
 #include "checkpoint/manifest.hpp"
 
 namespace paro::checkpoint {
@@ -19,6 +20,7 @@ namespace {
 constexpr std::string_view kStep = "step-";
 constexpr std::string_view kSaving = ".saving-";
 constexpr const char* kLock = ".lock";
+constexpr const char* kLatest = "latest";
 
 ho::Status failed(const char* what, const Path& path, const std::error_code& error) {
   return {ho::StatusCode::kSystem,
@@ -51,6 +53,38 @@ ho::Status remove_tree(const Path& path) {
   std::error_code error;
   std::filesystem::remove_all(path, error);
   return error ? failed("removing", path, error) : ho::Status();
+}
+
+// Of this process, which children that it forks do not inherit, and which ends with it.
+ho::Status lock_file(const ho::Fd& file, const Path& folder) {
+  struct flock wanted {};
+  wanted.l_type = F_WRLCK;
+  wanted.l_whence = SEEK_SET;
+  if (::fcntl(file.get(), F_SETLK, &wanted) == 0) {
+    return {};
+  }
+  return errno == EACCES || errno == EAGAIN
+             ? ho::Status(ho::StatusCode::kInvalidArgument,
+                          "another job is saving to " + folder.string() + "; give each its own")
+             : ho::system_error("locking " + (folder / kLock).string(), errno);
+}
+
+bool is_checkpoint(const Path& folder) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(folder / kManifestName, error);
+}
+
+// What earlier saves have left, and nothing that only looks like it.
+ho::Status remove_leftovers(const Path& folder) {
+  HORING_ASSIGN(const std::vector<std::string> names, names_in(folder));
+  for (const std::string& name : names) {
+    uint64_t step = 0;
+    if (name.starts_with(kSaving) &&
+        parse_step(std::string_view(name).substr(kSaving.size()), step)) {
+      HORING_TRY(remove_tree(folder / name));
+    }
+  }
+  return {};
 }
 
 // In one step, both being there.
@@ -88,8 +122,7 @@ ho::Result<std::vector<uint64_t>> steps_in(const Path& folder) {
 }
 
 ho::Result<Path> find_checkpoint(const Path& path) {
-  std::error_code error;
-  if (std::filesystem::is_regular_file(path / kManifestName, error)) {
+  if (is_checkpoint(path)) {
     return path;
   }
   HORING_ASSIGN(const std::vector<uint64_t> steps, steps_in(path));
@@ -97,6 +130,13 @@ ho::Result<Path> find_checkpoint(const Path& path) {
     return ho::Status(
         ho::StatusCode::kInvalidArgument,
         path.string() + " has no checkpoint (no step-N with a " + kManifestName + ")");
+  }
+  constexpr size_t kMostNameBytes = 64;
+  const auto latest = ho::read_text_file((path / kLatest).string(), kMostNameBytes);
+  uint64_t step = 0;
+  if (latest.ok() && parse_step(latest->substr(0, latest->find('\n')), step) &&
+      std::binary_search(steps.begin(), steps.end(), step)) {
+    return step_folder(path, step);
   }
   return step_folder(path, steps.back());
 }
@@ -113,17 +153,15 @@ ho::Result<StoreLock> StoreLock::take(const Path& folder, uint64_t step) {
   if (!lock.valid()) {
     return ho::system_error("open(" + path.string() + ")", errno);
   }
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    return errno == EWOULDBLOCK
-               ? ho::Status(ho::StatusCode::kInvalidArgument,
-                            "another job is saving to " + folder.string() + "; give each its own")
-               : ho::system_error("flock(" + path.string() + ")", errno);
-  }
-  HORING_ASSIGN(const std::vector<std::string> names, names_in(folder));
-  for (const std::string& name : names) {
-    if (name.starts_with(kSaving)) {
-      HORING_TRY(remove_tree(folder / name));
-    }
+  HORING_TRY(lock_file(lock, folder));
+  HORING_TRY(remove_leftovers(folder));
+  const Path named = step_folder(folder, step);
+  if (std::filesystem::exists(std::filesystem::symlink_status(named, error)) &&
+      !is_checkpoint(named)) {
+    return ho::Status(ho::StatusCode::kInvalidArgument,
+                      named.string() +
+                          " is there and is no checkpoint: move it away, or save to "
+                          "another folder");
   }
   const Path saving = saving_folder(folder, step);
   if (!std::filesystem::create_directory(saving, error) || error) {
@@ -145,7 +183,25 @@ ho::Status StoreLock::publish(uint32_t keep) {
     return failed("renaming to", named, error);
   }
   HORING_TRY(sync_folder(folder_));
-  return prune(keep);
+  HORING_TRY(name_latest());
+  if (const ho::Status status = prune(keep); !status.ok()) {
+    ho::log_warn(
+        "{} is saved, but an older checkpoint stays: {}", named.string(), status.message());
+  }
+  return {};
+}
+
+ho::Status StoreLock::name_latest() const {
+  const Path saving = saving_folder(folder_, step_);  // its name is free again
+  std::error_code error;
+  HORING_ASSIGN(File file, File::create(saving));
+  HORING_TRY(file.write(step_folder("", step_).string() + "\n"));
+  HORING_TRY(file.sync());
+  std::filesystem::rename(saving, folder_ / kLatest, error);
+  if (error) {
+    return failed("naming", folder_ / kLatest, error);
+  }
+  return sync_folder(folder_);
 }
 
 void StoreLock::give_up() {
@@ -153,13 +209,22 @@ void StoreLock::give_up() {
   static_cast<void>(remove_tree(saving_folder(folder_, step_)).ok());
 }
 
-// The one just published stays even if others have higher numbers.
+// By when they were saved, not by their steps: a job may have gone back.
 ho::Status StoreLock::prune(uint32_t keep) const {
   if (keep == 0) {
     return {};
   }
   HORING_ASSIGN(std::vector<uint64_t> steps, steps_in(folder_));
   std::erase(steps, step_);
+  const auto saved_at = [&](uint64_t step) {
+    std::error_code error;
+    return std::filesystem::last_write_time(step_folder(folder_, step) / kManifestName, error);
+  };
+  std::sort(steps.begin(), steps.end(), [&](uint64_t a, uint64_t b) {
+    const auto first = saved_at(a);
+    const auto second = saved_at(b);
+    return first != second ? first < second : a < b;
+  });
   for (size_t i = 0; i + (keep - 1) < steps.size(); ++i) {
     // First its name, so that nobody takes half of it for a checkpoint.
     const Path old = step_folder(folder_, steps[i]);

@@ -3,7 +3,9 @@
 //
 //   FOLDER/step-120/            a checkpoint: manifest.json and a file for each rank
 //   FOLDER/.saving-step-130/    one that is being written; a leftover if nobody holds the lock
-//   FOLDER/.lock                held by the job that is saving
+//   FOLDER/latest               the name of the one saved last: after a job has gone back to step
+//                               5, step 6 is newer than the step-10 that it left behind
+//   FOLDER/.lock                held by the process that is saving (of the job's rank 0)
 //
 // A checkpoint is there when its folder has its name, which a rename gives it after everything in
 // it has reached the disk. Killed at any moment, a job leaves every checkpoint that was there.
@@ -21,17 +23,20 @@ namespace paro::checkpoint {
 [[nodiscard]] Path saving_folder(const Path& folder, uint64_t step);
 // Ascending. An error where the folder cannot be read.
 [[nodiscard]] ho::Result<std::vector<uint64_t>> steps_in(const Path& folder);
-// `path` itself if it holds a manifest, else the newest checkpoint in it.
+// `path` itself if it holds a manifest, else the checkpoint in it that was saved last: the one that
+// `latest` names, or the highest step where that is gone.
 [[nodiscard]] ho::Result<Path> find_checkpoint(const Path& path);
 
 // One rank of a job, while it saves.
 class StoreLock {
  public:
   // Makes the folder if there is none, removes what earlier saves have left unfinished, and makes
-  // an empty saving_folder(). Fails where another job is saving here.
+  // an empty saving_folder(). Fails where another process is saving here, or something that is no
+  // checkpoint has the name that this one will have.
   [[nodiscard]] static ho::Result<StoreLock> take(const Path& folder, uint64_t step);
   // The saving folder, whose files are on the disk, becomes step_folder(); one of that name that is
-  // there already is replaced. Then all but the newest `keep` go (0: none does).
+  // there already is replaced. Then all but the `keep` saved last go (0: none does); one that
+  // cannot be removed is a warning in the log.
   [[nodiscard]] ho::Status publish(uint32_t keep);
   // Removes the saving folder.
   void give_up();
@@ -39,6 +44,7 @@ class StoreLock {
  private:
   StoreLock(Path folder, uint64_t step, ho::Fd lock)
       : folder_(std::move(folder)), step_(step), lock_(std::move(lock)) {}
+  [[nodiscard]] ho::Status name_latest() const;
   [[nodiscard]] ho::Status prune(uint32_t keep) const;
 
   Path folder_;

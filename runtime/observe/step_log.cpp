@@ -71,8 +71,9 @@ void StepLog::warn(const std::string& what) {
 void StepLog::write(const StepRecord& record) {
   totals_.add(record);
   if (!lines_path_.empty()) {
-    lines_ << json_line(record) << std::flush;
-    if (!lines_) {
+    lines_ << (half_line_ ? "\n" : "") << json_line(record) << std::flush;
+    half_line_ = !lines_;
+    if (half_line_) {
       lines_.clear();
       warn("a step's line could not be written to " + lines_path_);
     }

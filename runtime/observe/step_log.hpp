@@ -38,6 +38,7 @@ class StepLog {
   std::ofstream lines_;
   StepTotals totals_;
   bool warned_ = false;
+  bool half_line_ = false;  // perhaps, after what could not be written
 };
 
 }  // namespace paro::observe

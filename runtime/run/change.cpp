@@ -1,6 +1,7 @@
 #include "run/change.hpp"
 
 #include <array>
+#include <exception>
 #include <new>
 #include <utility>
 
@@ -56,49 +57,62 @@ struct Parts {
 };
 
 // Everything that can fail while the old runner is still there.
-ho::Result<Parts> take_apart(StepRunner& runner, const NewStrategy& wanted) {
+ho::Result<Parts> take_apart(StepRunner& runner, const ho::Result<NewStrategy>& given) {
   HORING_TRY(runner.synchronize());
   HORING_ASSIGN(OwnedComm comm, runner.new_communicator());
-  const ho::Status fits = check_optimizer(runner.config(), wanted);
-  if (comm != nullptr) {
-    HORING_TRY(agree_on(comm.get(), wanted));
-  }
-  HORING_TRY(fits);  // alike on all ranks, as their configurations are
+  HORING_TRY(everybody_ok(comm.get(), given.status()));
+  HORING_TRY(agree_on(comm.get(), *given));
+  HORING_TRY(check_optimizer(runner.config(), *given));  // alike on all ranks
   auto snapshot = snapshot_of(runner);
-  HORING_TRY(comm == nullptr ? snapshot.status() : everybody_ok(comm.get(), snapshot.status()));
+  HORING_TRY(everybody_ok(comm.get(), snapshot.status()));
   return Parts{std::move(comm), std::move(snapshot).value()};
+}
+
+// What is not memory of states may run out too.
+template <typename Work>
+ho::Status without_exceptions(const Work& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    return {ho::StatusCode::kOutOfMemory, error.what()};
+  }
 }
 
 }  // namespace
 
-ho::Status change_strategy(std::unique_ptr<StepRunner>& runner, const NewStrategy& wanted) {
-  HORING_ASSIGN(const Parts parts, take_apart(*runner, wanted));
+ho::Status change_strategy(std::unique_ptr<StepRunner>& runner,
+                           const ho::Result<NewStrategy>& given) {
+  HORING_ASSIGN(const Parts parts, take_apart(*runner, given));
   const RunnerConfig before = runner->config();
   RunnerConfig after = before;
-  after.strategy = wanted.strategy;
-  after.frozen = wanted.frozen;
-  after.budget_bytes = wanted.budget_bytes;
+  after.strategy = given->strategy;
+  after.frozen = given->frozen;
+  after.budget_bytes = given->budget_bytes;
   const ho::GroupMap groups = runner->groups();
   const auto sent = runner->sent();
   Memory& memory = runner->ledger().memory();
   runner.reset();
-  const auto make = [&](const RunnerConfig& config) -> ho::Status {
-    HORING_ASSIGN(runner, StepRunner::create(parts.comm.get(), groups, config, memory));
-    runner->carry_over(sent);
-    return runner->restore(parts.snapshot);
+  const auto make = [&](const RunnerConfig& config) {
+    const ho::Status status = without_exceptions([&]() -> ho::Status {
+      HORING_ASSIGN(runner, StepRunner::create(parts.comm.get(), groups, config, memory));
+      runner->carry_over(sent);
+      return runner->restore(parts.snapshot);
+    });
+    if (!status.ok()) {
+      runner.reset();
+    }
+    return status;
   };
   const ho::Status changed = make(after);
   if (changed.ok()) {
     return {};
   }
-  runner.reset();
   const ho::Status restored = make(before);
-  if (!restored.ok()) {
-    runner.reset();
-    return changed.with_context("the strategy could not be changed, nor the old one restored (" +
-                                restored.message() + "): load a checkpoint");
-  }
-  return changed.with_context("the job goes on with " + letters(before.strategy));
+  return restored.ok() ? changed.with_context("the job goes on with " + letters(before.strategy))
+                       : changed.with_context(
+                             "this runner is lost: the strategy could not be changed, nor the old one restored (" +
+                             restored.message() +
+                             "); destroy it, make another and load a checkpoint");
 }
 
 }  // namespace paro

@@ -18,8 +18,9 @@ struct NewStrategy {
 // (a world part, 1/n of them), then lets go of the old runner, so that at no time both are there.
 //
 // On an error all ranks have the old runner again (what is over budget is refused so), or, where
-// not even that could be made, none: `runner` is null then.
+// not even that could be made, none: `runner` is null then. A rank that has an error instead of a
+// strategy tells the others. Throws nothing once the old runner is gone.
 [[nodiscard]] ho::Status change_strategy(std::unique_ptr<StepRunner>& runner,
-                                         const NewStrategy& wanted);
+                                         const ho::Result<NewStrategy>& given);
 
 }  // namespace paro

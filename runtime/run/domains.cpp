@@ -53,6 +53,8 @@ ho::Result<Domains> Domains::make(ho_comm* comm, const ho::GroupMap& groups) {
   const GlobalRank self = domains.self_;
   if (groups.world_size() > 1) {
     HORING_ASSIGN(domains.world_, split(comm, 0, place_in(world_order(groups), self)));
+  } else {
+    HORING_ASSIGN(domains.alone_, split(comm, 0, 0));
   }
   const ho::GroupIndex group = groups.group_of(self);
   const bool alone = groups.group_size(group) == 1;
@@ -104,13 +106,13 @@ ho_comm* Domains::inter(const std::vector<GlobalRank>& owners) const {
 }
 
 ho::Result<OwnedComm> Domains::another_world() const {
-  return world_ == nullptr ? ho::Result<OwnedComm>(OwnedComm())
-                           : split(world_.get(), 0, static_cast<int32_t>(self_.value()));
+  ho_comm* const all = world_ != nullptr ? world_.get() : alone_.get();
+  return split(all, 0, static_cast<int32_t>(self_.value()));
 }
 
 uint64_t Domains::memory_bytes() const {
   uint64_t bytes = 0;
-  for (const OwnedComm* comm : {&world_, &intra_}) {
+  for (const OwnedComm* comm : {&world_, &alone_, &intra_}) {
     bytes += *comm == nullptr ? 0 : ho_comm_memory_bytes(comm->get());
   }
   for (const auto& [owners, comm] : inter_) {
@@ -126,6 +128,7 @@ void Domains::abort(const char* reason) {
     }
   };
   one(world_.get());
+  one(alone_.get());
   one(intra_.get());
   for (const auto& [owners, comm] : inter_) {
     one(comm.get());

@@ -34,7 +34,7 @@ class Domains {
   [[nodiscard]] ho_comm* world() const { return world_.get(); }
   [[nodiscard]] ho_comm* intra() const { return intra_.get(); }
   [[nodiscard]] ho_comm* inter(const std::vector<ho::GlobalRank>& owners) const;
-  // Collective: a communicator more of all ranks, numbered by global rank; null for one rank.
+  // Collective: a communicator more of all ranks, numbered by global rank.
   [[nodiscard]] ho::Result<OwnedComm> another_world() const;
   // Bytes that the library holds for all of them.
   [[nodiscard]] uint64_t memory_bytes() const;
@@ -48,6 +48,7 @@ class Domains {
   ho::GlobalRank self_;
   ho::GroupMap groups_;
   OwnedComm world_;
+  OwnedComm alone_;  // of a job of one rank, in place of world_: to make others from
   OwnedComm intra_;
   std::map<std::vector<ho::GlobalRank>, OwnedComm> inter_;
 };

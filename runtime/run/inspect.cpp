@@ -211,9 +211,9 @@ ho::Status StepRunner::agree_on_progress(ho_comm* comm) const {
   return {};
 }
 
-// As after a step that was the last to be applied.
-void StepRunner::go_on_from_applied() {
-  steps_ = applied_;
+// As after that step.
+void StepRunner::go_on_from(uint64_t step) {
+  steps_ = step;
   times_ended_.assign(times_ended_.size(), steps_);
   for (size_t c = 0; c < kChannelCount; ++c) {
     next_[c] = steps_ * queues_[c].size();
@@ -237,7 +237,7 @@ ho::Status StepRunner::rejoin(ho_comm* comm) {
   HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
   domains_ = std::make_unique<Domains>(std::move(domains));
   make_routes();
-  go_on_from_applied();
+  go_on_from(applied_);
   broken_ = {};
   return break_unless_ok(restore_parameters(),
                          "restoring parameters after step " + std::to_string(steps_));

@@ -12,11 +12,10 @@ namespace {
 PartValues taken_from(const Storage& storage, const Partition& partition, ho::GlobalRank self) {
   PartValues values{snapshot_ranges(partition, self), storage.dtype(), {}};
   const uint64_t element = ho::size_bytes(storage.dtype());
-  values.bytes.resize(values.count() * element);
-  std::byte* next = values.bytes.data();
+  values.bytes.reserve(values.count() * element);
   for (const Range& range : values.ranges) {
-    std::memcpy(next, storage.at(range.begin), range.count() * element);
-    next += range.count() * element;
+    const std::byte* const from = storage.at(range.begin);
+    values.bytes.insert(values.bytes.end(), from, from + range.count() * element);
   }
   return values;
 }
@@ -43,7 +42,7 @@ ho::Status check_part(const PartValues& values, const Partition& partition, ho::
 
 ho::Result<Snapshot> StepRunner::snapshot() const {
   HORING_TRY(between_steps("snapshot"));
-  Snapshot snapshot{applied_, scale_.state(), {}, {}};
+  Snapshot snapshot{applied_, steps_, optimizer_steps_, scale_.state(), {}, {}};
   for (size_t u = 0; u < units_.size(); ++u) {
     UnitSnapshot unit;
     for (const Storage& state : units_[u].optimizer) {
@@ -131,7 +130,9 @@ ho::Status StepRunner::agree_on_snapshot(const ho::Result<Snapshot>& given) cons
   }
   HORING_TRY(everybody_ok(domains_->world(), mine));
   const Snapshot& snapshot = *given;
-  const std::array<uint64_t, 5> place{snapshot.applied_steps,
+  const std::array<uint64_t, 7> place{snapshot.applied_steps,
+                                      snapshot.called_steps,
+                                      snapshot.optimizer_steps,
                                       std::bit_cast<uint64_t>(snapshot.loss_scale.value),
                                       snapshot.loss_scale.good_steps,
                                       snapshot.source[0],
@@ -159,7 +160,8 @@ ho::Status StepRunner::restore(const ho::Result<Snapshot>& given) {
                         what + ", unit " + std::to_string(u) + " (" + config_.units[u].name + ")"));
   }
   applied_ = snapshot.applied_steps;
-  go_on_from_applied();
+  optimizer_steps_ = snapshot.optimizer_steps;
+  go_on_from(snapshot.called_steps);
   return break_unless_ok(restore_parameters(), what);
 }
 

@@ -168,7 +168,7 @@ class StepRunner {
   // Fails on all ranks, before anything has changed, where a rank has an error instead of a
   // snapshot, or one that does not fit.
   [[nodiscard]] ho::Status restore(const ho::Result<Snapshot>& given);
-  // Collective: another communicator of all ranks, numbered as they are; null for one rank.
+  // Collective: another communicator of all ranks, numbered as they are.
   [[nodiscard]] ho::Result<OwnedComm> new_communicator() const;
   // Any thread.
   void abort(const char* reason);
@@ -265,7 +265,7 @@ class StepRunner {
   [[nodiscard]] ho::Result<std::string> drift() const;
   [[nodiscard]] ho::Status agree_on_progress(ho_comm* comm) const;
   [[nodiscard]] ho::Status restore_parameters();
-  void go_on_from_applied();
+  void go_on_from(uint64_t step);
 
   // snapshot.cpp
   [[nodiscard]] ho::Status check_snapshot(const Snapshot& snapshot) const;
@@ -302,9 +302,10 @@ class StepRunner {
   std::vector<uint64_t> times_ended_;  // by action
   uint64_t steps_ = 0;                 // called
   uint64_t applied_ = 0;
-  bool in_step_ = false;    // since the first hook of a step
-  bool deciding_ = false;   // in step(): until then the framework may set the rate
-  bool computing_ = false;  // between a before_ and its after_
+  uint64_t optimizer_steps_ = 0;  // applied since the rule's state was zeros
+  bool in_step_ = false;          // since the first hook of a step
+  bool deciding_ = false;         // in step(): until then the framework may set the rate
+  bool computing_ = false;        // between a before_ and its after_
   std::chrono::steady_clock::time_point computing_since_;
   std::chrono::steady_clock::time_point step_since_ = std::chrono::steady_clock::now();
   bool reorders_ = false;  // groups are unequal

@@ -78,7 +78,7 @@ ho::Status StepRunner::apply(uint32_t unit, double factor) {
       for (size_t array = 1; array < state.optimizer.size(); ++array) {
         elements.state[array - 1] = floats(state.optimizer[array]);
       }
-      paro::update(config_.rule, applied_ + 1, elements);
+      paro::update(config_.rule, optimizer_steps_ + 1, elements);
     }
     round_to(config_.parameter_dtype, master, state.parameters.at(begin));
     return {};
@@ -124,6 +124,7 @@ ho::Status StepRunner::update_all(uint64_t first_slot, bool applies, double fact
     }
   }
   applied_ += applies ? 1 : 0;
+  optimizer_steps_ += applies ? 1 : 0;
   scale_.after_step(!applies);
   return sent;
 }

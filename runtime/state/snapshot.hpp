@@ -34,6 +34,8 @@ struct UnitSnapshot {
 
 struct Snapshot {
   uint64_t applied_steps = 0;
+  uint64_t called_steps = 0;     // with those that were left out
+  uint64_t optimizer_steps = 0;  // applied since the optimizer's state began
   LossScaleState loss_scale;
   // Where it comes from: ranks whose snapshots are of one job and step have the same.
   std::array<uint64_t, 2> source{};

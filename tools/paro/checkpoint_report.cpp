@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/json.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "paro/columns.hpp"
 
@@ -33,7 +34,7 @@ Totals totals_of(const Manifest& manifest) {
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) {
-    text += (text.empty() ? "" : ", ") + name;
+    text += (text.empty() ? "" : ", ") + checkpoint::shown(name);
   }
   return text;
 }
@@ -51,7 +52,7 @@ std::string units_text(const Manifest& manifest) {
       {"unit", false, {}}, {"name", true, {}}, {"trained", false, {}}, {"frozen", false, {}}};
   for (size_t u = 0; u < manifest.units.size(); ++u) {
     columns[0].cells.push_back(std::to_string(u));
-    columns[1].cells.push_back(manifest.units[u].name);
+    columns[1].cells.push_back(checkpoint::shown(manifest.units[u].name));
     columns[2].cells.push_back(std::to_string(manifest.units[u].trained));
     columns[3].cells.push_back(std::to_string(manifest.units[u].frozen));
   }
@@ -61,7 +62,7 @@ std::string units_text(const Manifest& manifest) {
 std::string tensors_text(const Manifest& manifest) {
   std::vector<Column> columns{{"tensor", true, {}}, {"shape", true, {}}, {"place", true, {}}};
   for (const checkpoint::NamedTensor& tensor : manifest.tensors) {
-    columns[0].cells.push_back(tensor.name);
+    columns[0].cells.push_back(checkpoint::shown(tensor.name));
     columns[1].cells.push_back(shape_text(tensor.shape));
     columns[2].cells.push_back("unit " + std::to_string(tensor.unit) +
                                (tensor.frozen ? ", frozen" : "") + ", from " +
@@ -89,9 +90,9 @@ std::string checkpoint_text(const std::string& path, const Manifest& manifest) {
   std::string text = "checkpoint  " + path + "\n";
   text += "step        " + std::to_string(manifest.step) + "\n";
   text += "saved by    " + std::to_string(manifest.files.size()) + " ranks with " +
-          manifest.strategy + " (any other number and strategy can load it)\n";
-  text += "states      " + joined(manifest.states) + " of " + manifest.optimizer +
-          ", fp32; frozen parameters " +
+          checkpoint::shown(manifest.strategy) + " (any other number and strategy can load it)\n";
+  text += "states      " + joined(manifest.states) + " of " +
+          checkpoint::shown(manifest.optimizer) + ", fp32; frozen parameters " +
           std::string(checkpoint::tensor_type_name(manifest.frozen_dtype)) + "\n";
   text += "parameters  " + std::to_string(totals.trained) + " trained, " +
           std::to_string(totals.frozen) + " frozen\n";

@@ -2,6 +2,7 @@
 #include "checkpoint/manifest.hpp"
 
 #include "catch.hpp"
+#include "checkpoint/json.hpp"
 
 using namespace paro;
 using namespace paro::checkpoint;
@@ -11,6 +12,8 @@ namespace {
 Manifest small() {
   Manifest manifest;
   manifest.step = 120;
+  manifest.called_steps = 122;
+  manifest.optimizer_steps = 20;
   manifest.loss_scale = {1024, 7};
   manifest.strategy = "IIG";
   manifest.optimizer = "AdamW";
@@ -23,12 +26,25 @@ Manifest small() {
   return manifest;
 }
 
-// The manifest's text with one part replaced.
+// As whoever changes it on purpose would write it; what is no JSON as it is.
+std::string with_its_checksum(const std::string& text) {
+  auto json = parse_json(text);
+  if (!json.ok() || !json->is_object()) {
+    return text;
+  }
+  json->erase("checksum");
+  const std::string rest = to_text(*json);
+  (*json)["checksum"] = to_text(checksum_of(rest.data(), rest.size()));
+  return to_text(*json);
+}
+
+// Of the manifest's text with one part replaced.
 std::string refusal(const std::string& from, const std::string& to) {
   std::string text = to_json(small());
   const size_t place = text.find(from);
   REQUIRE(place != std::string::npos);
   text.replace(place, from.size(), to);
+  text = with_its_checksum(text);
   const auto manifest = parse_manifest(text);
   REQUIRE(!manifest.ok());
   return manifest.status().message();
@@ -57,6 +73,9 @@ TEST_CASE("manifests that cannot be are refused with what is wrong") {
   CHECK(has(refusal("paro checkpoint", "else"), "not a manifest"));
   CHECK(has(refusal("\"version\": 1", "\"version\": 2"), "version 2"));
   CHECK(has(refusal("\"step\": 120", "\"step\": -1"), "\"step\" is no whole number"));
+  CHECK(has(refusal("\"called_steps\": 122", "\"called_steps\": 119"), "numbers of steps"));
+  CHECK(has(refusal("\"called_steps\": 122", "\"called_steps\": 18446744073709551615"), "steps"));
+  CHECK(has(refusal("\"optimizer_steps\": 20", "\"optimizer_steps\": 121"), "numbers of steps"));
   CHECK(has(refusal("1024.0", "-1.0"), "loss_scale"));
   CHECK(has(refusal("\"master\"", "\"mister\""), "must begin with"));
   CHECK(has(refusal("BF16", "F64"), "frozen_type"));
@@ -70,6 +89,20 @@ TEST_CASE("manifests that cannot be are refused with what is wrong") {
   CHECK(has(refusal("{", "["), "JSON"));
   CHECK(!parse_manifest("").ok());
   CHECK(!parse_manifest(std::string(100'000, '[')).ok());
+}
+
+TEST_CASE("a manifest that is not as it was written is refused") {
+  const std::string text = to_json(small());
+  REQUIRE(parse_manifest(text).ok());
+  for (const auto& [from, to] :
+       {std::pair<const char*, const char*>{"\"step\": 120", "\"step\": 121"},
+        {"\"name\": \"block\"", "\"name\": \"black\""},
+        {"epoch", "opoch"},
+        {"\"step\": 120", "\"step\": 120, \"step\": 119"}}) {
+    std::string damaged = text;
+    damaged.replace(damaged.find(from), std::string(from).size(), to);
+    CHECK(has(parse_manifest(damaged).status().message(), "checksum is wrong"));
+  }
 }
 
 TEST_CASE("what JSON cannot hold is refused before it is written") {

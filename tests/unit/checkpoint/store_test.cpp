@@ -1,6 +1,11 @@
 // A folder of checkpoints: what counts as one, what replaces one, and what goes.
 #include "checkpoint/store.hpp"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -97,10 +102,17 @@ TEST_CASE("a checkpoint is there when it has its name") {
   CHECK(*find_checkpoint(root / "step-5") == root / "step-5");
   publish(root, 100, 2);
   CHECK(*steps_in(root) == std::vector<uint64_t>{20, 100});
-  publish(root, 7, 2);  // back in time: it stays, with the newest
+  publish(root, 7, 2);  // the job has gone back: that is the one to go on from
   CHECK(*steps_in(root) == std::vector<uint64_t>{7, 100});
+  CHECK(*find_checkpoint(root) == root / "step-7");
+  publish(root, 8, 2);
+  CHECK(*steps_in(root) == std::vector<uint64_t>{7, 8});
   publish(root, 101, 0);
   CHECK(steps_in(root)->size() == 3);
+  std::filesystem::remove(root / "latest");
+  CHECK(*find_checkpoint(root) == root / "step-101");
+  std::ofstream(root / "latest") << "step-99\n";
+  CHECK(*find_checkpoint(root) == root / "step-101");
   publish(root, 102, 1);
   CHECK(*steps_in(root) == std::vector<uint64_t>{102});
 }
@@ -128,11 +140,50 @@ TEST_CASE("an unfinished save goes with the next, or when it is given up") {
     auto lock = StoreLock::take(folder.root(), 3);
     REQUIRE(lock.ok());
     CHECK(!std::filesystem::exists(saving_folder(folder.root(), 2)));
-    CHECK(has(StoreLock::take(folder.root(), 3).status(), "another job"));
     lock->give_up();
   }
   CHECK(!std::filesystem::exists(saving_folder(folder.root(), 3)));
   CHECK(*steps_in(folder.root()) == std::vector<uint64_t>{1});
+}
+
+TEST_CASE("another process that saves keeps this one out, its children do not") {
+  const TemporaryFolder folder;
+  std::array<int, 2> ready{};
+  REQUIRE(::pipe(ready.data()) == 0);
+  const pid_t other = ::fork();
+  if (other == 0) {
+    const auto lock = StoreLock::take(folder.root(), 1);
+    const pid_t worker = ::fork();  // as a data loader would, outliving its parent
+    if (worker != 0) {
+      static_cast<void>(::write(ready[1], lock.ok() ? &worker : nullptr, sizeof worker));
+    }
+    for (;;) {
+      ::pause();
+    }
+  }
+  pid_t worker = 0;
+  REQUIRE(::read(ready[0], &worker, sizeof worker) == ssize_t{sizeof worker});
+  CHECK(has(StoreLock::take(folder.root(), 2).status(), "another job"));
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  CHECK(StoreLock::take(folder.root(), 2).ok());
+  ::kill(worker, SIGKILL);
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST_CASE("what is no checkpoint is not replaced") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.root() / "step-1");
+  std::ofstream(folder.path("step-1/mine")) << "dear";
+  std::ofstream(folder.path("step-2")) << "dear";
+  std::ofstream(folder.path(".saving-my-thesis")) << "dear";
+  for (const uint64_t step : {1U, 2U}) {
+    CHECK(has(StoreLock::take(folder.root(), step).status(), "no checkpoint"));
+  }
+  publish(folder.root(), 3, 1);
+  CHECK(std::filesystem::exists(folder.path("step-1/mine")));
+  CHECK(std::filesystem::exists(folder.path(".saving-my-thesis")));
 }
 
 TEST_CASE("the same step once more replaces what was there") {
@@ -218,6 +269,11 @@ TEST_CASE("exports whole tensors by their names") {
   CHECK(bytes.substr(tail + 2, 2) == "\xa0\x40");
   CHECK(has(export_tensors(*reader, file, {}).status(), "there already"));
   CHECK(export_tensors(*reader, file, {ho::DType::kFloat32, false, true}).ok());
+  std::filesystem::create_directory(out.root() / "taken");
+  CHECK(has(
+      export_tensors(*reader, out.root() / "taken", {ho::DType::kFloat32, false, true}).status(),
+      "no regular file"));
+  std::filesystem::remove(out.root() / "taken");
   written.manifest().tensors[1].name = "head";
   written.finish();
   CHECK(has(export_tensors(*Reader::open(written.path()), out.path("x"), {}).status(),

@@ -20,8 +20,10 @@ constexpr size_t kMiB = size_t{1} << 20U;
 constexpr uint64_t kConnected = 0x1111;
 constexpr uint64_t kOther = 0x2222;
 
+// Looked up once: Catch's assertions in it are for one thread only.
 CollNet& coll_net() {
-  return table<CollNet>(nccl_abi::v11::kCollNetSymbol);
+  static CollNet& found = table<CollNet>(nccl_abi::v11::kCollNetSymbol);
+  return found;
 }
 
 // Before NCCL would load anything. Rail rings are said to be much faster than NCCL's own sends.

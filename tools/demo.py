@@ -4,7 +4,7 @@ planner's choice for a small model there, and training with it; or, with --ablat
 each of the 14 strategies.
 
 usage: demo.py [--build build] [--svg build/quickstart.svg] [--groups 4x4] [--rails 4]
-               [--rail-rate 200mbit] [--sizes 64K,1M,4M,16M] [--ablation]
+               [--rail-rate 200mbit] [--sizes 64K,256K,1M,4M] [--ablation]
 
 All measurements run on one cluster: this script starts itself inside `horing cluster`.
 """
@@ -48,7 +48,7 @@ def parse_options():
     add("--groups", default="4x4", help="nodes x ranks [%(default)s]")
     add("--rails", default="4", help="[%(default)s]")
     add("--rail-rate", default="200mbit", help="[%(default)s]")
-    add("--sizes", default="64K,1M,4M,16M", help="total bytes of an operation [%(default)s]")
+    add("--sizes", default="64K,256K,1M,4M", help="total bytes of an operation [%(default)s]")
     add("--iterations", type=int, default=20,
         help="operations timed per size; a fifth of it from 8 MiB on [%(default)s]")
     add("--ablation", action="store_true",

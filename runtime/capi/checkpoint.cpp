@@ -91,6 +91,8 @@ ho::Result<SaveRequest> request_or_say(const paro_runner& runner,
     return request_of(runner, folder, options);
   } catch (const std::bad_alloc&) {
     return ho::Status(ho::StatusCode::kOutOfMemory, "no memory for a copy of this rank's states");
+  } catch (const std::exception& error) {  // a working directory that is gone
+    return invalid(std::string("paro_runner_save: ") + error.what());
   }
 }
 

@@ -75,11 +75,11 @@ Saver::~Saver() {
 }
 
 uint32_t Saver::rank() const {
-  return comm_ == nullptr ? 0 : static_cast<uint32_t>(ho_comm_rank(comm_.get()));
+  return static_cast<uint32_t>(ho_comm_rank(comm_.get()));
 }
 
 ho::Status Saver::agree(const ho::Status& mine) const {
-  return comm_ == nullptr ? mine : everybody_ok(comm_.get(), mine, timeout_ms_);
+  return everybody_ok(comm_.get(), mine, timeout_ms_);
 }
 
 ho::Status Saver::wait() {
@@ -122,9 +122,6 @@ ho::Result<std::vector<PartFile>> Saver::write_parts(const SaveRequest& request)
     return sync_folder(folder);
   });
   HORING_TRY(agree(explained(written, request)));
-  if (comm_ == nullptr) {
-    return std::vector<PartFile>{mine};
-  }
   const std::array<uint64_t, 3> card{mine.bytes, mine.header.words[0], mine.header.words[1]};
   HORING_ASSIGN(const auto all, everybodys(comm_.get(), card, timeout_ms_));
   std::vector<PartFile> files;

@@ -31,7 +31,7 @@ struct SaveRequest {
 
 class Saver {
  public:
-  // `comm`: this object's alone; null for a job of one rank.
+  // `comm`: of all ranks, this object's alone.
   explicit Saver(OwnedComm comm) : comm_(std::move(comm)) {}
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;

@@ -1,6 +1,10 @@
+// First, so that it is compiled alone: the headers' check has no libtorch.
+// clang-format off
+#include <paro/torch.hpp>
+// clang-format on
+
 #include <ATen/CPUGeneratorImpl.h>
 
-#include <paro/torch.hpp>
 #include <set>
 #include <stdexcept>
 #include <utility>

@@ -93,7 +93,7 @@ ho::Status change_strategy(std::unique_ptr<StepRunner>& runner,
   Memory& memory = runner->ledger().memory();
   runner.reset();
   const auto make = [&](const RunnerConfig& config) {
-    const ho::Status status = without_exceptions([&]() -> ho::Status {
+    ho::Status status = without_exceptions([&]() -> ho::Status {
       HORING_ASSIGN(runner, StepRunner::create(parts.comm.get(), groups, config, memory));
       runner->carry_over(sent);
       return runner->restore(parts.snapshot);
@@ -108,11 +108,12 @@ ho::Status change_strategy(std::unique_ptr<StepRunner>& runner,
     return {};
   }
   const ho::Status restored = make(before);
-  return restored.ok() ? changed.with_context("the job goes on with " + letters(before.strategy))
-                       : changed.with_context(
-                             "this runner is lost: the strategy could not be changed, nor the old one restored (" +
-                             restored.message() +
-                             "); destroy it, make another and load a checkpoint");
+  return restored.ok()
+             ? changed.with_context("the job goes on with " + letters(before.strategy))
+             : changed.with_context(
+                   "this runner is lost: the strategy could not be changed, nor the old one "
+                   "restored (" +
+                   restored.message() + "); destroy it, make another and load a checkpoint");
 }
 
 }  // namespace paro

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "catch.hpp"
@@ -118,7 +119,7 @@ ho_status save_forever(const ProcessJob::Rank& rank,
   }
   paro_save_options save = PARO_SAVE_OPTIONS_INIT;
   save.in_background = in_background;
-  rank.say("ready");
+  bool ready = false;
   while (status == HO_OK) {
     status = take_step(runner);
     if (status == HO_OK) {
@@ -127,6 +128,9 @@ ho_status save_forever(const ProcessJob::Rank& rank,
       status = paro_runner_save(runner, folder.c_str(), &save);
       if (status == HO_OK && ho_comm_rank(rank.comm) == 0 && done > saved.value()) {
         saved.set(done);
+      }
+      if (status == HO_OK && done > 0 && !std::exchange(ready, true)) {
+        rank.say("ready");
       }
     }
   }

@@ -74,8 +74,8 @@ constexpr std::array kFields{
     Field{
         "MB between", false, [](const Trial& trial) { return megabytes(trial.sent.inter_bytes); }},
     Field{"as planned", true, [](const Trial& trial) { return as_planned(trial); }},
-    Field{"memory MB", false, [](const Trial& trial) { return megabytes(trial.actual_bytes); }},
-    Field{"predicted", false, [](const Trial& trial) { return megabytes(trial.predicted_bytes); }},
+    Field{"memory MB", false, [](const Trial& trial) { return megabytes(trial.memory.actual); }},
+    Field{"predicted", false, [](const Trial& trial) { return megabytes(trial.memory.predicted); }},
     Field{"loss", false, [](const Trial& trial) { return number(trial.loss, 5); }},
     Field{"one rank's", false, [](const Trial& trial) { return number(trial.loss_alone, 5); }},
 };
@@ -91,7 +91,7 @@ Column column_of(const Field& field, const std::vector<Trial>& trials) {
 }
 
 nlohmann::json json_of(const Trial& trial) {
-  const TrialTimes& times = trial.times;
+  const StepTimes& times = trial.times;
   return {{"strategy", letters(trial.strategy)},
           {"step_s", times.step},
           {"compute_s", times.compute},
@@ -107,8 +107,8 @@ nlohmann::json json_of(const Trial& trial) {
           {"inter_bytes", trial.sent.inter_bytes},
           {"planned_intra_bytes", trial.planned.intra_bytes},
           {"planned_inter_bytes", trial.planned.inter_bytes},
-          {"memory_bytes", trial.actual_bytes},
-          {"predicted_memory_bytes", trial.predicted_bytes},
+          {"memory_bytes", trial.memory.actual},
+          {"predicted_memory_bytes", trial.memory.predicted},
           {"loss", trial.loss},
           {"loss_alone", trial.loss_alone}};
 }

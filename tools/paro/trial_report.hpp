@@ -6,34 +6,21 @@
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "paro/step_times.hpp"
 #include "step/traffic.hpp"
 #include "strategy/strategy.hpp"
 
 namespace paro::tool {
 
-// Times in seconds per step, means over all ranks and all steps after the first two, but `exposed`,
-// which is what the rank that waited least waited for communication, and `idle`, what the others
-// waited beyond that: for ranks that were late.
-struct TrialTimes {
-  double step = 0;
-  double compute = 0;
-  double exposed = 0;
-  double idle = 0;
-  double update = 0;
-  double hooks = 0;     // the runtime's own work
-  double per_hook = 0;  // of that, one hook
-};
-
 struct Trial {
   Strategy strategy;
   ho::DType dtype = ho::DType::kFloat32;  // of parameters and gradients
-  TrialTimes times;
+  StepTimes times;                        // without the first two steps
   uint64_t steps = 0;
-  uint64_t applied_steps = 0;    // the others were left out: something was not finite
-  Traffic sent;                  // by all ranks, per step
-  Traffic planned;               // what the step plan says
-  uint64_t predicted_bytes = 0;  // of the fullest rank
-  uint64_t actual_bytes = 0;     // its peak
+  uint64_t applied_steps = 0;  // the others were left out: something was not finite
+  Traffic sent;                // by all ranks, per step
+  Traffic planned;             // what the step plan says
+  PeakMemory memory;
   double loss = 0;               // of the last step
   double loss_alone = 0;         // one rank, same global batches
   double predicted_exposed = 0;  // from the critical path and measured links; below 0: not known

@@ -1,8 +1,9 @@
 #include "toy_model/training.hpp"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
+
+#include "toy_model/timed.hpp"
 
 namespace paro::toy {
 namespace {
@@ -12,27 +13,6 @@ ho::Result<double> mean_over(ho_comm* comm, double value) {
   HORING_TRY(checked(
       ho_all_reduce(comm, &value, &mean, 1, HO_FLOAT64, HO_AVG, nullptr, nullptr, nullptr)));
   return mean;
-}
-
-// Runs a unit's computation, which takes at least so long; adds how long it took to `total_ns`. The
-// rest of the time passes as if a device computed: the runner is polled meanwhile.
-template <typename Body>
-ho::Status timed(StepRunner& runner,
-                 std::chrono::nanoseconds least,
-                 uint64_t& total_ns,
-                 const Body& body) {
-  constexpr std::chrono::milliseconds kPoll(1);
-  const auto start = std::chrono::steady_clock::now();
-  body();
-  auto now = std::chrono::steady_clock::now();
-  while (now < start + least) {
-    std::this_thread::sleep_until(std::min(now + kPoll, start + least));
-    HORING_TRY(runner.poll());
-    now = std::chrono::steady_clock::now();
-  }
-  total_ns += static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(now - start).count());
-  return {};
 }
 
 }  // namespace
@@ -70,14 +50,14 @@ ho::Result<TrainedStep> train_step(const Model& model,
     Pass pass = model.begin(model.batch_of(step, {first, training.samples}));
     for (uint32_t u = 0; u < units; ++u) {
       HORING_ASSIGN(const UnitView view, runner.before_forward(u));
-      HORING_TRY(timed(runner, training.forward_time, trained.compute_ns, [&] {
+      HORING_TRY(timed(runner, training.forward_time, [&] {
         model.forward(u, {config.parameter_dtype, view.trained, view.frozen}, pass);
       }));
       HORING_TRY(runner.after_forward(u));
     }
     for (uint32_t u = units; u-- > 0;) {
       HORING_ASSIGN(const UnitView view, runner.before_backward(u));
-      HORING_TRY(timed(runner, 2 * training.forward_time, trained.compute_ns, [&] {
+      HORING_TRY(timed(runner, 2 * training.forward_time, [&] {
         model.backward(u,
                        {config.parameter_dtype, view.trained, view.frozen},
                        {config.gradient_dtype, view.gradients},

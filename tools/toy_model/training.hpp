@@ -48,7 +48,6 @@ struct Outcome {
 // One step through all hooks; the mean loss of this rank's micro-batches.
 struct TrainedStep {
   double loss = 0;
-  uint64_t compute_ns = 0;  // in units, sleep included
   StepReport report;
 };
 [[nodiscard]] ho::Result<TrainedStep> train_step(const Model& model,

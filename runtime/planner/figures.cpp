@@ -36,14 +36,14 @@ class ActionCosts {
       : request_(request),
         links_(usable(request)),
         free_(free),
-        forward_s_(request.compute_s / 3 / request.micro_batches / request.layers) {}
+        unit_s_(request.compute_s / request.micro_batches / request.layers) {}
 
   [[nodiscard]] ActionCost of(const Action& action) const {
     switch (action.act) {
       case Act::kForward:
-        return {forward_s_, Link::kNone};
+        return {unit_s_ * request_.forward_share, Link::kNone};
       case Act::kBackward:
-        return {2 * forward_s_, Link::kNone};
+        return {unit_s_ * (1 - request_.forward_share), Link::kNone};
       case Act::kUpdate:
       case Act::kAgree:  // a few bytes
         return {};
@@ -111,7 +111,7 @@ class ActionCosts {
   const PlanRequest& request_;
   Links links_;
   Link free_;
-  double forward_s_;
+  double unit_s_;  // forward and backward pass of a layer
 };
 
 // A step with some number of micro-batches.

@@ -57,6 +57,7 @@ ho::Status check(const PlanRequest& request) {
       Quantity{"bytes of activations", request.activation_bytes, 0, kMostBytes},
       Quantity{"micro-batches", double{1} * request.micro_batches, 1, kMostMicroBatches},
       Quantity{"seconds of computation", request.compute_s, 0, kMostSeconds},
+      Quantity{"the forward pass's share of it", request.forward_share, 0, 1},
       Quantity{"layers gathered ahead", double{1} * request.prefetch, 0, kMostLayers},
   };
   for (const Quantity& quantity : quantities) {

@@ -23,8 +23,9 @@ struct PlanRequest {
   double memory_bytes = 0;      // that a rank has; 0: not known, and everything fits
   double activation_bytes = 0;  // that a rank needs
   uint32_t micro_batches = 1;   // of a step
-  // Of a step, all micro-batches: a third forward, two thirds backward. The update is left out.
-  double compute_s = 0;
+  double compute_s = 0;         // of a step, all micro-batches, forward and backward; no update
+  // Of that, the forward pass: less than half where all is trained, half where next to nothing is.
+  double forward_share = 1.0 / 3;
   uint32_t prefetch = 1;  // layers gathered ahead of use, where parameters are split
   // Gradients of neighbouring layers that have at most so many together are reduced together; 0:
   // no layer's are.

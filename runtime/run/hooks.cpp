@@ -137,7 +137,7 @@ ho::Status StepRunner::end(Act act, uint32_t unit) {
       config_.units[unit].trained > 0) {
     add_gradients(action, unit, output_place(node, unit));
   }
-  mark_ended(node);
+  mark_ended(node, computing_since_);
   ++next_[c];
   return pump();
 }

@@ -48,8 +48,12 @@ bool StepRunner::may_pack(uint64_t node) const {
          running_[static_cast<size_t>(action.channel)].empty();
 }
 
-void StepRunner::mark_ended(uint64_t node) {
-  ++times_ended_[node % plan_.actions.size()];
+void StepRunner::mark_ended(uint64_t node, Clock::time_point since) {
+  const uint64_t count = plan_.actions.size();
+  ++times_ended_[node % count];
+  if (config_.watch) {
+    config_.watch({node / count, static_cast<ActionId>(node % count), since, Clock::now()});
+  }
 }
 
 Place StepRunner::gathered_place(const Action& action, uint64_t node) const {
@@ -115,6 +119,7 @@ ho::Status StepRunner::start_reduction(const Action& action, uint64_t node, Tran
 
 ho::Status StepRunner::start(uint64_t node) {
   const Action& action = action_of(node);
+  const auto since = Clock::now();
   auto transfer = std::make_unique<Transfer>(
       ledger_, TransferOptions{config_.algorithm, config_.timeout_ms}, pack_of(node));
   ho::Status status;
@@ -125,7 +130,7 @@ ho::Status StepRunner::start(uint64_t node) {
   } else {
     status = start_reduction(action, node, *transfer);
   }
-  running_[static_cast<size_t>(action.channel)].push_back({node, std::move(transfer)});
+  running_[static_cast<size_t>(action.channel)].push_back({node, std::move(transfer), since});
   return status.ok() ? status : break_with(status, node);
 }
 
@@ -164,7 +169,7 @@ ho::Status StepRunner::complete(Running& running) {
       add_gradients(action, unit, output_place(running.node, unit));
     }
   }
-  mark_ended(running.node);
+  mark_ended(running.node, running.since);
   return {};
 }
 

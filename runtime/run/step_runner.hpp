@@ -68,6 +68,15 @@ struct ShardUpdate {
 // An error breaks the runner: some of the masters have changed then, and it cannot rejoin().
 using ShardOptimizer = std::function<ho::Status(const ShardUpdate&)>;
 
+// When an action of the step plan was carried out: computations between their hooks, collectives
+// until the runner saw that they had ended.
+struct ActionSpan {
+  uint64_t step = 0;  // from 0
+  ActionId action = 0;
+  std::chrono::steady_clock::time_point begin;
+  std::chrono::steady_clock::time_point end;
+};
+
 struct RunnerConfig {
   Strategy strategy;
   Scope frozen = Scope::kReplicated;
@@ -88,9 +97,10 @@ struct RunnerConfig {
   LossScaleSettings loss_scale;
   double max_norm = 0;  // 0: no clipping
   ho_algorithm algorithm = HO_ALGORITHM_HO_RING;
-  uint64_t timeout_ms = 0;      // 0: the communicator's
-  uint64_t budget_bytes = 0;    // 0: none
-  uint32_t drift_interval = 0;  // steps between drift checks; 0: none
+  uint64_t timeout_ms = 0;                       // 0: the communicator's
+  uint64_t budget_bytes = 0;                     // 0: none
+  uint32_t drift_interval = 0;                   // steps between drift checks; 0: none
+  std::function<void(const ActionSpan&)> watch;  // of this rank alone; in the order of their ends
   Mistake mistake = Mistake::kNone;
 };
 
@@ -199,6 +209,7 @@ class StepRunner {
   struct Running {
     uint64_t node = 0;  // step number * actions + action
     std::unique_ptr<Transfer> transfer;
+    std::chrono::steady_clock::time_point since;
   };
 
   StepRunner(RunnerConfig config, StepPlan plan, Memory& memory);
@@ -225,7 +236,7 @@ class StepRunner {
   [[nodiscard]] bool ended(uint64_t node) const;
   [[nodiscard]] bool may_start(uint64_t node) const;
   [[nodiscard]] bool may_pack(uint64_t node) const;
-  void mark_ended(uint64_t node);
+  void mark_ended(uint64_t node, std::chrono::steady_clock::time_point since);
   [[nodiscard]] ho::Status pump();
   [[nodiscard]] ho::Status start_what_can(Channel channel);
   [[nodiscard]] ho::Status complete_what_is_over(Channel channel);

@@ -108,6 +108,7 @@ ho::Status StepRunner::update_all(uint64_t first_slot, bool applies, double fact
   for (size_t i = first_slot; i < computations.size(); ++i) {
     const uint64_t node = steps_ * plan_.actions.size() + computations[i];
     const uint32_t unit = action_of(node).unit;
+    const auto since = Clock::now();
     if (applies) {
       if (const ho::Status status = apply(unit, factor); !status.ok()) {
         torn_ = true;
@@ -115,7 +116,7 @@ ho::Status StepRunner::update_all(uint64_t first_slot, bool applies, double fact
       }
     }
     units_[unit].sums.zero();
-    mark_ended(node);
+    mark_ended(node, since);
     ++next_[static_cast<size_t>(Channel::kCompute)];
     // The ranks have agreed on this step: should a connection break now, all units are updated yet,
     // so that the ranks can rejoin.

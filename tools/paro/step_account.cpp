@@ -41,14 +41,25 @@ StepTimes StepAccount::times(horing::Communicator& job, uint32_t parts) const {
   return times;
 }
 
-SentBytes sent_by_all(horing::Communicator& job, const StepRunner& runner) {
+Traffic sent_by_all(horing::Communicator& job, const StepRunner& runner, uint32_t steps) {
   std::array<uint64_t, 2> sent{};
   for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kSyncG, Phase::kSyncP}) {
     sent[0] += runner.sent(phase).intra;
     sent[1] += runner.sent(phase).inter;
   }
   job.all_reduce(std::span<uint64_t>(sent), HO_SUM);
-  return {sent[0], sent[1]};
+  return {sent[0] / steps, sent[1] / steps};
+}
+
+Traffic planned_traffic(const StepRunner& runner) {
+  const RunnerConfig& config = runner.config();
+  const StepTraffic traffic(
+      runner.plan(),
+      runner.layouts(),
+      runner.groups(),
+      runner.groups(),
+      {ho::size_bytes(config.parameter_dtype), ho::size_bytes(config.gradient_dtype)});
+  return traffic.total();
 }
 
 PeakMemory peak_memory(horing::Communicator& job, const StepRunner& runner) {

@@ -6,6 +6,7 @@
 
 #include "paro/step_times.hpp"
 #include "run/step_runner.hpp"
+#include "step/traffic.hpp"
 
 namespace paro::tool {
 
@@ -27,8 +28,13 @@ class StepAccount {
   uint32_t steps_ = 0;
 };
 
-// Collective: payload that all ranks have sent for training since the runner was created.
-[[nodiscard]] SentBytes sent_by_all(horing::Communicator& job, const StepRunner& runner);
+// Collective: payload that all ranks have sent for training since the runner was created, per step
+// of `steps`.
+[[nodiscard]] Traffic sent_by_all(horing::Communicator& job,
+                                  const StepRunner& runner,
+                                  uint32_t steps);
+// By the step plan, with groups that are nodes.
+[[nodiscard]] Traffic planned_traffic(const StepRunner& runner);
 
 // Collective; alike on all ranks.
 [[nodiscard]] PeakMemory peak_memory(horing::Communicator& job, const StepRunner& runner);

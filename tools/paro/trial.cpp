@@ -76,15 +76,8 @@ Trial try_strategy(horing::Communicator& job,
   trial.times = account.times(job);
   trial.steps = training.steps;
   trial.applied_steps = runner->applied_steps();
-  const SentBytes sent = sent_by_all(job, *runner);
-  trial.sent = {sent.intra / training.steps, sent.inter / training.steps};
-  const StepTraffic planned(
-      runner->plan(),
-      runner->layouts(),
-      groups,
-      groups,
-      {ho::size_bytes(config.parameter_dtype), ho::size_bytes(config.gradient_dtype)});
-  trial.planned = planned.total();
+  trial.sent = sent_by_all(job, *runner, training.steps);
+  trial.planned = planned_traffic(*runner);
   trial.memory = peak_memory(job, *runner);
   trial.predicted_exposed = request.world.ranks() == groups.world_size()
                                 ? exposed_by_plan(training, config.units, request)

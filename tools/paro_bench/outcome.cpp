@@ -1,0 +1,122 @@
+#include "paro_bench/outcome.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace paro::bench {
+namespace {
+
+using tool::StepTimes;
+
+// -1, 0 (tied) or 1.
+int order(double a, double b, double tie) {
+  if (std::abs(a - b) <= tie * std::max(std::abs(a), std::abs(b))) {
+    return 0;
+  }
+  return a < b ? -1 : 1;
+}
+
+bool better(const Outcome& a, const Outcome& b) {
+  if (a.predicted_step_s != b.predicted_step_s) {
+    return a.predicted_step_s < b.predicted_step_s;
+  }
+  return a.last().memory.predicted < b.last().memory.predicted;
+}
+
+const Outcome* recommended_within(std::span<const Outcome> outcomes, const Outcome& baseline) {
+  const Outcome* best = nullptr;
+  for (const Outcome& outcome : outcomes) {
+    const bool fits = !outcome.system.is_baseline() &&
+                      outcome.system.world == WorldAlgorithm::kHoRing &&
+                      outcome.compute_factor == baseline.compute_factor &&
+                      outcome.last().memory.predicted <= baseline.last().memory.predicted;
+    if (fits && (best == nullptr || better(outcome, *best))) {
+      best = &outcome;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) {
+    return *middle;
+  }
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+StepTimes Outcome::times() const {
+  const auto of = [&](double StepTimes::*part) {
+    std::vector<double> values;
+    values.reserve(samples.size());
+    for (const Sample& sample : samples) {
+      values.push_back(sample.times.*part);
+    }
+    return median(std::move(values));
+  };
+  StepTimes middle;
+  for (double StepTimes::*part : {&StepTimes::step,
+                                  &StepTimes::compute,
+                                  &StepTimes::exposed,
+                                  &StepTimes::idle,
+                                  &StepTimes::update,
+                                  &StepTimes::hooks,
+                                  &StepTimes::per_hook}) {
+    middle.*part = of(part);
+  }
+  return middle;
+}
+
+double Outcome::least_step_s() const {
+  double least = samples.front().times.step;
+  for (const Sample& sample : samples) {
+    least = std::min(least, sample.times.step);
+  }
+  return least;
+}
+
+double Outcome::most_step_s() const {
+  double most = 0;
+  for (const Sample& sample : samples) {
+    most = std::max(most, sample.times.step);
+  }
+  return most;
+}
+
+std::optional<double> kendall_tau_b(std::span<const double> a,
+                                    std::span<const double> b,
+                                    double tie) {
+  double agreeing = 0;
+  double untied_a = 0;
+  double untied_b = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    for (size_t j = i + 1; j < a.size(); ++j) {
+      const int in_a = order(a[i], a[j], tie);
+      const int in_b = order(b[i], b[j], tie);
+      agreeing += in_a * in_b;
+      untied_a += in_a != 0 ? 1 : 0;
+      untied_b += in_b != 0 ? 1 : 0;
+    }
+  }
+  if (untied_a == 0 || untied_b == 0) {
+    return std::nullopt;
+  }
+  return agreeing / std::sqrt(untied_a * untied_b);
+}
+
+std::vector<Comparison> comparisons(std::span<const Outcome> outcomes, double compute_factor) {
+  std::vector<Comparison> all;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.system.is_baseline() && outcome.compute_factor == compute_factor) {
+      if (const Outcome* ours = recommended_within(outcomes, outcome); ours != nullptr) {
+        all.push_back({&outcome, ours});
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace paro::bench

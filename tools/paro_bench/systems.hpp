@@ -1,0 +1,34 @@
+// What is compared: libparo's strategies, and what users run today, as those systems do it. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "cost/links.hpp"
+#include "strategy/strategy.hpp"
+
+namespace paro::bench {
+
+struct System {
+  std::string name;  // "IIG", "IIG/ring", "zero3"
+  std::string what;  // what a baseline does, one line; empty for libparo's own
+  Strategy strategy;
+  WorldAlgorithm world = WorldAlgorithm::kHoRing;
+  // Gradients go to the optimizer's scope after every micro-batch, not once per step. libparo does
+  // that as steps of one micro-batch each, so such a system updates as often too.
+  bool syncs_each_micro_batch = false;
+
+  [[nodiscard]] bool is_baseline() const { return !what.empty(); }
+};
+
+// Names with commas between: strategies by letters ("IIG": with HO-Ring; "IIG/ring": its
+// collectives over all ranks as flat rings), baselines ("zero3"), "ours" (all 14), "baselines",
+// "all". Each once.
+[[nodiscard]] ho::Result<std::vector<System>> parse_systems(std::string_view text);
+
+// ddp, zero1, zero2, zero3, mics, hsdp, hpz. All with flat rings over the world.
+[[nodiscard]] const std::vector<System>& baselines();
+
+}  // namespace paro::bench

@@ -3,18 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 
 #include "planner/reason.hpp"
 
 namespace paro {
 namespace {
 
-using Key = double (*)(const StrategyFigures&);
+struct Key {
+  double (*value)(const StrategyFigures&);
+  double tie_share;
+};
 
-constexpr std::array<Key, 3> kKeys{
-    [](const StrategyFigures& figures) { return figures.time.step_s; },
-    [](const StrategyFigures& figures) { return figures.time.communication_s; },
-    [](const StrategyFigures& figures) { return figures.memory.total(); },
+constexpr std::array kKeys{
+    Key{[](const StrategyFigures& figures) { return figures.time.step_s; }, kStepTieShare},
+    Key{[](const StrategyFigures& figures) { return figures.time.communication_s; }, kTieShare},
+    Key{[](const StrategyFigures& figures) { return figures.memory.total(); }, kTieShare},
 };
 
 // Rows by their key `key`; those that it does not tell from the first of them by the next key.
@@ -22,12 +26,12 @@ void put_in_order(std::span<size_t> rows, const std::vector<StrategyFigures>& fi
   if (rows.size() < 2 || key == kKeys.size()) {
     return;
   }
-  const auto value = [&](size_t row) { return kKeys.at(key)(figures[row]); };
+  const auto value = [&](size_t row) { return kKeys.at(key).value(figures[row]); };
   std::stable_sort(
       rows.begin(), rows.end(), [&](size_t a, size_t b) { return value(a) < value(b); });
   size_t begin = 0;
   while (begin < rows.size()) {
-    const double limit = value(rows[begin]) * (1 + kTieShare);
+    const double limit = value(rows[begin]) * (1 + kKeys.at(key).tie_share);
     size_t end = begin + 1;
     while (end < rows.size() && value(rows[end]) <= limit) {
       ++end;
@@ -39,6 +43,12 @@ void put_in_order(std::span<size_t> rows, const std::vector<StrategyFigures>& fi
 
 }  // namespace
 
+std::vector<size_t> in_order(std::vector<size_t> rows,
+                             const std::vector<StrategyFigures>& figures) {
+  put_in_order(rows, figures, 0);
+  return rows;
+}
+
 ho::Result<Recommendation> recommend(const PlanRequest& request) {
   HORING_TRY(check(request));
   Recommendation result;
@@ -49,7 +59,7 @@ ho::Result<Recommendation> recommend(const PlanRequest& request) {
     }
     result.figures.push_back(figures);
   }
-  put_in_order(result.ranking, result.figures, 0);
+  result.ranking = in_order(std::move(result.ranking), result.figures);
   result.why = reason(result, request);
   return result;
 }

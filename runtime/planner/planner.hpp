@@ -1,9 +1,9 @@
 // Recommends a strategy. Pure.
 //
 // All 14 are worked out, those that fit are put in order: by the step's critical path; where two
-// differ by less than one part in a thousand, by seconds of communication, which leave more room
-// for links that turn out slower; then by memory. The paper's T does not serve for that: every
-// strategy whose communication is below the computation has the same T.
+// differ by less than measured steps do from run to run, by seconds of communication, which leave
+// more room for links that turn out slower; then by memory. The paper's T does not serve for that:
+// every strategy whose communication is below the computation has the same T.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,12 @@ struct Recommendation {
 
 [[nodiscard]] ho::Result<Recommendation> recommend(const PlanRequest& request);
 
-// Which figures count as equal in the order.
+// The same order of any rows of `figures`, the best first.
+[[nodiscard]] std::vector<size_t> in_order(std::vector<size_t> rows,
+                                           const std::vector<StrategyFigures>& figures);
+
+// Which steps count as equal in the order, and which other figures.
+inline constexpr double kStepTieShare = 0.03;
 inline constexpr double kTieShare = 1e-3;
 
 }  // namespace paro

@@ -15,6 +15,11 @@ bool tie(double better, double worse) {
   return worse <= better * (1 + kTieShare);
 }
 
+// Seconds of steps.
+bool as_long(double better, double worse) {
+  return worse <= better * (1 + kStepTieShare);
+}
+
 std::string memory_clause(const StrategyFigures& best, const PlanRequest& request) {
   if (request.memory_bytes == 0) {
     return fmt::format("it needs {} per rank, whose memory is not known",
@@ -46,7 +51,7 @@ std::string bottleneck_clause(const StrategyFigures& best) {
 
 std::string runner_up_clause(const StrategyFigures& best, const StrategyFigures& next) {
   const std::string name = letters(next.strategy);
-  if (!tie(best.time.step_s, next.time.step_s)) {
+  if (!as_long(best.time.step_s, next.time.step_s)) {
     return fmt::format("the runner-up {} would take {}, {} of it exposed",
                        name,
                        seconds_text(next.time.step_s),
@@ -70,7 +75,7 @@ std::string faster_clause(const Recommendation& recommendation, const StrategyFi
   const StrategyFigures* fastest = nullptr;
   for (const StrategyFigures& figures : recommendation.figures) {
     const double step_s = figures.time.step_s;
-    const bool faster = step_s < best.time.step_s && !tie(step_s, best.time.step_s);
+    const bool faster = step_s < best.time.step_s && !as_long(step_s, best.time.step_s);
     if (!figures.fits() && faster && (fastest == nullptr || step_s < fastest->time.step_s)) {
       fastest = &figures;
     }

@@ -62,13 +62,15 @@ constexpr std::array kFields{
     Field{"idle", false, [](const Outcome& o) { return ms(o.times().idle); }},
     Field{"update", false, [](const Outcome& o) { return ms(o.times().update); }},
     Field{"hooks", false, [](const Outcome& o) { return ms(o.times().hooks); }},
-    Field{"by plan",
-          false,
-          [](const Outcome& o) { return o.predicted_step_s > 0 ? ms(o.predicted_step_s) : "-"; }},
+    Field{
+        "by plan",
+        false,
+        [](const Outcome& o) { return o.predicted_step_s() > 0 ? ms(o.predicted_step_s()) : "-"; }},
     Field{"/plan",
           false,
           [](const Outcome& o) {
-            return o.predicted_step_s > 0 ? number(o.times().step / o.predicted_step_s, 2) : "-";
+            return o.predicted_step_s() > 0 ? number(o.times().step / o.predicted_step_s(), 2)
+                                            : "-";
           }},
     Field{
         "MB inside", false, [](const Outcome& o) { return megabytes(o.last().sent.intra_bytes); }},
@@ -85,9 +87,9 @@ std::string order_text(const std::vector<const Outcome*>& some) {
   std::vector<double> predicted;
   for (const Outcome* outcome : some) {
     const bool ours = !outcome->system.is_baseline();
-    if (ours && outcome->predicted_step_s > 0) {
+    if (ours && outcome->predicted_step_s() > 0) {
       measured.push_back(outcome->times().step);
-      predicted.push_back(outcome->predicted_step_s);
+      predicted.push_back(outcome->predicted_step_s());
     }
   }
   const auto tau = kendall_tau_b(measured, predicted, kTie);
@@ -132,7 +134,7 @@ nlohmann::json json_of(const Outcome& outcome) {
       {"idle_s", times.idle},
       {"update_s", times.update},
       {"hooks_s", times.hooks},
-      {"predicted_step_s", outcome.predicted_step_s},
+      {"predicted_step_s", outcome.predicted_step_s()},
       {"intra_bytes", last.sent.intra_bytes},
       {"inter_bytes", last.sent.inter_bytes},
       {"memory_bytes", last.memory.actual},

@@ -132,9 +132,9 @@ Sample Driver::sample(const System& system, const Workload& load, StepTrace* tra
   return sample;
 }
 
-double Driver::predicted_step_s(const System& system, const Workload& load) const {
+std::optional<StrategyFigures> Driver::planned(const System& system, const Workload& load) const {
   if (links_.world.ranks() != groups_.world_size()) {
-    return 0;
+    return std::nullopt;
   }
   PlanRequest request = links_;
   request.model = {load.trained + load.frozen, load.trained};
@@ -148,7 +148,10 @@ double Driver::predicted_step_s(const System& system, const Workload& load) cons
   request.micro_batches = load.micro_batches / parts;
   request.compute_s = load.compute_s() / parts;
   request.forward_share = load.forward_share();
-  return must(figures_of(system.strategy, request)).time.step_s * parts;
+  StrategyFigures figures = must(figures_of(system.strategy, request));
+  figures.time.step_s *= parts;
+  figures.time.communication_s *= parts;
+  return figures;
 }
 
 }  // namespace paro::bench

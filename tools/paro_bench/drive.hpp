@@ -7,7 +7,7 @@
 #include "paro_bench/bench_options.hpp"
 #include "paro_bench/outcome.hpp"
 #include "paro_bench/workload.hpp"
-#include "planner/request.hpp"
+#include "planner/figures.hpp"
 #include "run/step_runner.hpp"
 
 namespace paro::bench {
@@ -27,8 +27,10 @@ class Driver {
   // Collective: a fresh runner, a step that is not timed, options.steps that are. `trace`: nullptr
   // for none.
   [[nodiscard]] Sample sample(const System& system, const Workload& load, StepTrace* trace) const;
-  // By the step plan, from links measured when the driver was made; 0 where they are not known.
-  [[nodiscard]] double predicted_step_s(const System& system, const Workload& load) const;
+  // By the step plan, from links measured when the driver was made; nothing where they are not
+  // known.
+  [[nodiscard]] std::optional<StrategyFigures> planned(const System& system,
+                                                       const Workload& load) const;
 
   [[nodiscard]] const PlanRequest& links() const { return links_; }
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }

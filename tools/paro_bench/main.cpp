@@ -90,7 +90,7 @@ std::vector<Outcome> empty_outcomes(const BenchOptions& options, const Driver& d
       Outcome outcome;
       outcome.system = system;
       outcome.compute_factor = factor;
-      outcome.predicted_step_s = driver.predicted_step_s(system, load_of(options, factor));
+      outcome.planned = driver.planned(system, load_of(options, factor));
       outcomes.push_back(std::move(outcome));
     }
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/planner.hpp"
+
 namespace paro::bench {
 namespace {
 
@@ -16,25 +18,21 @@ int order(double a, double b, double tie) {
   return a < b ? -1 : 1;
 }
 
-bool better(const Outcome& a, const Outcome& b) {
-  if (a.predicted_step_s != b.predicted_step_s) {
-    return a.predicted_step_s < b.predicted_step_s;
-  }
-  return a.last().memory.predicted < b.last().memory.predicted;
-}
-
+// As the planner orders what fits.
 const Outcome* recommended_within(std::span<const Outcome> outcomes, const Outcome& baseline) {
-  const Outcome* best = nullptr;
-  for (const Outcome& outcome : outcomes) {
-    const bool fits = !outcome.system.is_baseline() &&
-                      outcome.system.world == WorldAlgorithm::kHoRing &&
-                      outcome.compute_factor == baseline.compute_factor &&
-                      outcome.last().memory.predicted <= baseline.last().memory.predicted;
-    if (fits && (best == nullptr || better(outcome, *best))) {
-      best = &outcome;
+  std::vector<size_t> fitting;
+  std::vector<StrategyFigures> figures;
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    const Outcome& outcome = outcomes[i];
+    figures.push_back(outcome.planned.value_or(StrategyFigures{}));
+    if (!outcome.system.is_baseline() && outcome.system.world == WorldAlgorithm::kHoRing &&
+        outcome.planned && outcome.compute_factor == baseline.compute_factor &&
+        outcome.last().memory.predicted <= baseline.last().memory.predicted) {
+      fitting.push_back(i);
     }
   }
-  return best;
+  const std::vector<size_t> ranking = in_order(std::move(fitting), figures);
+  return ranking.empty() ? nullptr : &outcomes[ranking.front()];
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "paro/step_times.hpp"
 #include "paro_bench/systems.hpp"
+#include "planner/figures.hpp"
 #include "step/traffic.hpp"
 
 namespace paro::bench {
@@ -24,8 +25,11 @@ struct Outcome {
   System system;
   double compute_factor = 1;
   std::vector<Sample> samples;
-  double predicted_step_s = 0;  // by the step plan, from links measured in this job; 0: not known
+  // By the step plan, from links measured in this job; nothing where they are not known.
+  std::optional<StrategyFigures> planned;
 
+  // 0: not known.
+  [[nodiscard]] double predicted_step_s() const { return planned ? planned->time.step_s : 0; }
   // Medians over the samples, each quantity by itself; at least one sample.
   [[nodiscard]] tool::StepTimes times() const;
   [[nodiscard]] double least_step_s() const;

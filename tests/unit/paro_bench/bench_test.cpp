@@ -16,7 +16,7 @@ ParsedBenchOptions parse_bench(std::vector<const char*> words) {
 Outcome outcome_of(const System& system, uint64_t planned_bytes) {
   Outcome outcome;
   outcome.system = system;
-  outcome.predicted_step_s = 0.5;
+  outcome.planned.emplace().time.step_s = 0.5;
   Sample sample;
   sample.times.step = 0.75;
   sample.sent = {1000, 500};

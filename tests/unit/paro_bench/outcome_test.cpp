@@ -9,7 +9,7 @@ namespace {
 Outcome outcome(std::string_view name, double step_s, double predicted_s, uint64_t bytes) {
   Outcome made;
   made.system = parse_systems(name)->front();
-  made.predicted_step_s = predicted_s;
+  made.planned.emplace().time.step_s = predicted_s;
   Sample sample;
   sample.times.step = step_s;
   sample.memory = {bytes, bytes};
@@ -48,6 +48,15 @@ TEST_CASE("Kendall's tau-b: the same order, the opposite one, and ties") {
   CHECK(tau({1, 1.01, 3}, {1, 2, 3}, 0.03) == Approx(2 / std::sqrt(2.0 * 3)));
   CHECK_FALSE(tau({1, 1.01, 1.02}, {1, 2, 3}, 0.03).has_value());
   CHECK_FALSE(tau({}, {}, 0).has_value());
+}
+
+TEST_CASE("of steps that take as long by plan that with less communication is taken") {
+  std::vector<Outcome> outcomes{
+      outcome("ddp", 3, 3, 200), outcome("IGG", 2, 1, 150), outcome("IIG", 1, 1.02, 160)};
+  outcomes[1].planned->time.communication_s = 4;
+  outcomes[2].planned->time.communication_s = 2;
+  REQUIRE(comparisons(outcomes, 1).size() == 1);
+  CHECK(comparisons(outcomes, 1)[0].recommended->system.name == "IIG");
 }
 
 TEST_CASE("a baseline is held against what the plan takes in its memory") {

@@ -135,6 +135,7 @@ nlohmann::json json_of(const Outcome& outcome) {
       {"update_s", times.update},
       {"hooks_s", times.hooks},
       {"predicted_step_s", outcome.predicted_step_s()},
+      {"predicted_communication_s", outcome.planned ? outcome.planned->time.communication_s : 0},
       {"intra_bytes", last.sent.intra_bytes},
       {"inter_bytes", last.sent.inter_bytes},
       {"memory_bytes", last.memory.actual},

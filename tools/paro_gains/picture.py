@@ -6,8 +6,8 @@ WIDTH, HEIGHT = 860, 460
 LEFT, RIGHT, TOP, BOTTOM = 80, 190, 56, 60
 OWN, RING, BASELINE = "#d62728", "#ff9896", "#1f77b4"
 COLOURS = ("#d62728", "#1f77b4", "#2ca02c", "#9467bd")
-PARTS = (("computation", "compute_s", "#888888"), ("exposed communication", "exposed_s", "#d62728"),
-         ("idle: others are late", "idle_s", "#ffbb78"), ("update", "update_s", "#17806d"),
+PARTS = (("computation", "compute_s", "#888888"), ("exposed", "exposed_s", "#d62728"),
+         ("idle: others late", "idle_s", "#ffbb78"), ("update", "update_s", "#17806d"),
          ("hooks", "hooks_s", "#1f77b4"))
 
 
@@ -76,6 +76,13 @@ def at_factor(result, factor=1):
     return [row for row in result["results"] if row["compute_factor"] == factor]
 
 
+def free_place(labels, x, y, width=56, height=11):
+    """The first place from (x, y) downwards where no label is."""
+    while any(abs(x - other_x) < width and abs(y - other_y) < height for other_x, other_y in labels):
+        y += 1
+    return x, y
+
+
 def throughput(result):
     """Samples per second against memory, a point per system."""
     rows = at_factor(result)
@@ -86,10 +93,12 @@ def throughput(result):
     parts = [text(LEFT, 28, title_of(result), size=15)]
     parts += frame(x, y, ticks(most_memory), ticks(most), "memory of the fullest rank, MB",
                    "samples per second")
-    for memory, speed, row in points:
+    labels = []
+    for memory, speed, row in sorted(points, key=lambda point: -point[1]):
         parts.append(f'<circle cx="{x(memory):.1f}" cy="{y(speed):.1f}" r="4.5" fill="{colour_of(row)}">'
                      f'<title>{row["system"]}: {row["step_s"] * 1e3:.0f} ms, {memory:.1f} MB</title></circle>')
-        parts.append(text(x(memory) + 6, y(speed) - 5, row["system"], size=10))
+        labels.append(free_place(labels, x(memory) + 8, y(speed) + 4))
+        parts.append(text(*labels[-1], row["system"], size=10))
     for place, (name, colour) in enumerate((("libparo", OWN), ("libparo, flat rings", RING),
                                             ("baselines", BASELINE))):
         row_y = TOP + 14 + 20 * place
@@ -115,7 +124,7 @@ def bars(result):
             x += length
         parts.append(text(x + 6, y + 14, f'{row["step_s"] * 1e3:.0f} ms'))
     for place, (name, _, colour) in enumerate(PARTS):
-        x = LEFT + place * 160
+        x = LEFT + place * 165
         parts.append(f'<rect x="{x}" y="{height - 36}" width="14" height="14" fill="{colour}"/>')
         parts.append(text(x + 20, height - 24, name))
     return document(WIDTH, height, parts)

@@ -329,7 +329,8 @@ PARO_API ho_status paro_runner_poll(paro_runner* runner);
 /* Collective, after the last micro-batch: the ranks agree on norm and overflow, masters are
  * updated, and the new parameters are on their way. report may be NULL. */
 PARO_API ho_status paro_runner_step(paro_runner* runner, paro_step_report* report);
-/* Waits for what the last step still moves; load, read_masters and check_drift do so themselves. */
+/* Waits for what the last step still moves; load, read_masters, read_frozen and check_drift do so
+ * themselves. */
 PARO_API ho_status paro_runner_synchronize(paro_runner* runner);
 
 /* 0 for NULL. */
@@ -345,6 +346,13 @@ PARO_API ho_status paro_runner_read_masters(paro_runner* runner,
                                             uint32_t unit,
                                             float* trained,
                                             size_t count);
+/* Collective, between steps: a unit's whole frozen parameters, as load rounded them to
+ * parameter_dtype; `count` as the unit's frozen elements. With the masters that is all of the
+ * model: for validation, samples, export. */
+PARO_API ho_status paro_runner_read_frozen(paro_runner* runner,
+                                           uint32_t unit,
+                                           float* frozen,
+                                           size_t count);
 /* Collective, between steps: HO_MISMATCH, and a broken runner, unless all copies of all states are
  * the same bits. */
 PARO_API ho_status paro_runner_check_drift(paro_runner* runner);

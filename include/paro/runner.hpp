@@ -251,6 +251,9 @@ class Runner {
   void read_masters(uint32_t unit, std::span<float> trained) {
     check(paro_runner_read_masters(runner_, unit, trained.data(), trained.size()));
   }
+  void read_frozen(uint32_t unit, std::span<float> frozen) {
+    check(paro_runner_read_frozen(runner_, unit, frozen.data(), frozen.size()));
+  }
   void check_drift() { check(paro_runner_check_drift(runner_)); }
   // Collective: goes on after an error, with the same ranks.
   void rejoin(horing::Communicator& comm) { check(paro_runner_rejoin(runner_, comm.get())); }

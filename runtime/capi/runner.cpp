@@ -223,6 +223,16 @@ ho_status paro_runner_read_masters(paro_runner* runner,
   });
 }
 
+ho_status paro_runner_read_frozen(paro_runner* runner, uint32_t unit, float* frozen, size_t count) {
+  return call_on(runner, "paro_runner_read_frozen", [&](StepRunner& of) -> ho::Status {
+    if (frozen == nullptr && count > 0) {
+      return invalid("paro_runner_read_frozen: a null array for " + std::to_string(count) +
+                     " elements");
+    }
+    return of.read_frozen(unit, {frozen, count});
+  });
+}
+
 ho_status paro_runner_check_drift(paro_runner* runner) {
   return call_on(
       runner, "paro_runner_check_drift", [](StepRunner& of) { return of.check_drift(); });

@@ -139,39 +139,66 @@ ho::Status StepRunner::check_drift() {
 }
 
 ho::Status StepRunner::read_masters(uint32_t unit, std::span<float> trained) {
-  HORING_TRY(between_steps("read_masters"));
-  if (unit >= units_.size() || trained.size() != config_.units[unit].trained) {
-    return {ho::StatusCode::kInvalidArgument,
-            "read_masters: room for " + std::to_string(trained.size()) + " elements of unit " +
-                std::to_string(unit) +
-                (unit < units_.size() ? ", which has " + std::to_string(config_.units[unit].trained)
-                                      : ", which there is not")};
+  HORING_TRY(may_read("read_masters", unit, trained.size(), &UnitShape::trained));
+  return read_whole("masters",
+                    unit,
+                    {units_[unit].master(),
+                     config_.strategy.optimizer,
+                     layouts_[unit].trained,
+                     trained_routes_[unit]},
+                    trained);
+}
+
+ho::Status StepRunner::read_frozen(uint32_t unit, std::span<float> frozen) {
+  HORING_TRY(may_read("read_frozen", unit, frozen.size(), &UnitShape::frozen));
+  return read_whole(
+      "frozen parameters",
+      unit,
+      {units_[unit].frozen, config_.frozen, layouts_[unit].frozen, frozen_routes_[unit]},
+      frozen);
+}
+
+ho::Status StepRunner::may_read(const char* what,
+                                uint32_t unit,
+                                uint64_t room,
+                                uint64_t UnitShape::*count) const {
+  HORING_TRY(between_steps(what));
+  if (unit < units_.size() && room == config_.units[unit].*count) {
+    return {};
   }
+  return {ho::StatusCode::kInvalidArgument,
+          std::string(what) + ": room for " + std::to_string(room) + " elements of unit " +
+              std::to_string(unit) +
+              (unit < units_.size() ? ", which has " + std::to_string(config_.units[unit].*count)
+                                    : ", which there is not")};
+}
+
+ho::Status StepRunner::read_whole(const char* what,
+                                  uint32_t unit,
+                                  const WholeOf& of,
+                                  std::span<float> values) {
   HORING_TRY(synchronize());
-  const uint64_t bytes = layouts_[unit].trained.padded_count() * sizeof(float);
+  const ho::DType dtype = of.storage.dtype();
+  const uint64_t bytes = of.partition.padded_count() * ho::size_bytes(dtype);
+  if (bytes == 0) {
+    return {};
+  }
+  if (of.scope == Scope::kReplicated) {
+    unscale(dtype, of.storage.at(0), 1, values);
+    return {};
+  }
   HORING_ASSIGN(const Buffer whole, ledger_.allocate(Purpose::kScratch, bytes));
-  const Storage& master = units_[unit].master();
-  const Scope scope = config_.strategy.optimizer;
-  if (scope == Scope::kReplicated) {
-    if (bytes > 0) {
-      ledger_.memory().copy(whole.get(), master.at(0), bytes);
-    }
-  } else {
-    Transfer transfer(ledger_, {config_.algorithm, config_.timeout_ms});
-    ho::Status status = transfer.gather(trained_routes_[unit].of(domain_of(scope)),
-                                        master,
-                                        Place(whole.get(), ho::DType::kFloat32));
-    if (status.ok()) {
-      status = transfer.finish();
-    }
-    HORING_TRY(break_unless_ok(status,
-                               "reading masters of unit " + std::to_string(unit) + " (" +
-                                   config_.units[unit].name + ") after step " +
-                                   std::to_string(steps_)));
+  Transfer transfer(ledger_, {config_.algorithm, config_.timeout_ms});
+  ho::Status status =
+      transfer.gather(of.routes.of(domain_of(of.scope)), of.storage, Place(whole.get(), dtype));
+  if (status.ok()) {
+    status = transfer.finish();
   }
-  if (!trained.empty()) {
-    ledger_.memory().copy(trained.data(), whole.get(), trained.size_bytes());
-  }
+  HORING_TRY(break_unless_ok(status,
+                             std::string("reading ") + what + " of unit " + std::to_string(unit) +
+                                 " (" + config_.units[unit].name + ") after step " +
+                                 std::to_string(steps_)));
+  unscale(dtype, whole.get(), 1, values);
   return {};
 }
 

@@ -165,6 +165,8 @@ class StepRunner {
 
   // Collective, between steps: whole masters of a unit.
   [[nodiscard]] ho::Status read_masters(uint32_t unit, std::span<float> trained);
+  // Collective, between steps: whole frozen parameters of a unit, as load() rounded them.
+  [[nodiscard]] ho::Status read_frozen(uint32_t unit, std::span<float> frozen);
   // Collective, between steps: ok if all copies of all states are the same bits.
   [[nodiscard]] ho::Status check_drift();
   // Collective: goes on after an error, over a communicator of the same ranks in the same order.
@@ -273,6 +275,21 @@ class StepRunner {
   [[nodiscard]] ho::Status between_steps(const char* what) const;
 
   // inspect.cpp
+  // A state of which this rank holds some.
+  struct WholeOf {
+    const Storage& storage;
+    Scope scope;
+    const Partition& partition;
+    const Routes& routes;
+  };
+  [[nodiscard]] ho::Status may_read(const char* what,
+                                    uint32_t unit,
+                                    uint64_t room,
+                                    uint64_t UnitShape::*count) const;
+  [[nodiscard]] ho::Status read_whole(const char* what,
+                                      uint32_t unit,
+                                      const WholeOf& of,
+                                      std::span<float> values);
   [[nodiscard]] ho::Result<std::string> drift() const;
   [[nodiscard]] ho::Status agree_on_progress(ho_comm* comm) const;
   [[nodiscard]] ho::Status restore_parameters();

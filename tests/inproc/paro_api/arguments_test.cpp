@@ -135,6 +135,7 @@ TEST_CASE("null handles are refused") {
   CHECK(paro_runner_synchronize(nullptr) == HO_INVALID_ARGUMENT);
   CHECK(paro_runner_set_learning_rate(nullptr, 1) == HO_INVALID_ARGUMENT);
   CHECK(paro_runner_read_masters(nullptr, 0, &value, 1) == HO_INVALID_ARGUMENT);
+  CHECK(paro_runner_read_frozen(nullptr, 0, &value, 1) == HO_INVALID_ARGUMENT);
   CHECK(paro_runner_check_drift(nullptr) == HO_INVALID_ARGUMENT);
   CHECK(paro_runner_rejoin(nullptr, nullptr) == HO_INVALID_ARGUMENT);
   CHECK(paro_runner_abort(nullptr, nullptr) == HO_INVALID_ARGUMENT);
@@ -352,6 +353,9 @@ TEST_CASE("values that do not fit a unit are refused") {
     refused(paro_runner_read_masters(runner, 0, some, 41), "which has 40");
     refused(paro_runner_read_masters(runner, 2, some, 1), "which there is not");
     refused(paro_runner_read_masters(runner, 0, nullptr, 40), "a null array for 40");
+    refused(paro_runner_read_frozen(runner, 0, some, 9), "which has 8");
+    refused(paro_runner_read_frozen(runner, 2, some, 1), "which there is not");
+    refused(paro_runner_read_frozen(runner, 0, nullptr, 8), "a null array for 8");
     refused(paro_runner_rejoin(runner, nullptr), "a null communicator");
     must(paro_runner_load(runner, 0, some, 40, some, 8));
     must(paro_runner_read_masters(runner, 0, some, 40));

@@ -262,6 +262,31 @@ TEST_CASE("every step leaves a line, and metrics") {
   });
 }
 
+TEST_CASE("frozen parameters can be read whole, wherever they lie") {
+  require_job({"3+1"}, [](ho_comm* comm) {
+    for (const ho_dtype dtype : {HO_FLOAT32, HO_BFLOAT16}) {
+      for (const paro_scope scope : {PARO_REPLICATED, PARO_GROUP, PARO_WORLD}) {
+        RunnerOptions options;
+        options.alignment = 1;
+        options.strategy = "IIG";
+        options.frozen = scope;
+        options.parameter_dtype = dtype;
+        Runner runner = Runner::create(comm, options, {{"line", 2, 7}, {"none", 3, 0}});
+        const std::vector<float> values{1, 2, 3, 4, 5, 6, 7};
+        runner.load(0, std::vector<float>{8, 9}, values);
+        runner.load(1, std::vector<float>(3), {});
+        std::vector<float> read(7);
+        runner.read_frozen(0, read);
+        runner.read_frozen(1, {});
+        expect(read == values, "reads what was loaded");
+        runner.change_strategy("GGG");
+        runner.read_frozen(0, read);
+        expect(read == values, "after a change of strategy too");
+      }
+    }
+  });
+}
+
 TEST_CASE("the C++ layer saves, restores and changes strategy") {
   const ho::test::TemporaryFolder folder;
   require_job({"2x1"}, [&](ho_comm* comm) {

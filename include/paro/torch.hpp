@@ -15,6 +15,12 @@
 // part by then. So of the first pass only the inputs of parts stay, and a step takes a third more
 // arithmetic (what activation checkpointing costs, and the memory it saves).
 //
+// Tied parameters: a parameter (one tensor object) that several parts have registered belongs to
+// the first one's unit; names and checkpoints know it there. The later parts compute with a copy,
+// made in the first one's forward pass and gone with its backward pass, and their gradients of it
+// are added up beside and join its own there. So each rank holds such a matrix, and its gradient,
+// once more than the memory account says, for the time of a micro-batch.
+//
 // Random numbers (dropout) are the same in both: the default CPU generator's state is kept.
 //
 // Errors: paro::Error from the runner, c10::Error from torch. Either breaks the step; after
@@ -47,8 +53,8 @@ class PARO_API Model {
  public:
   // Collective. Takes the modules' values, which must be the same on all ranks (the same seed, or
   // the same file; options.drift_interval, or check_drift(), tells). options.parameter_dtype is
-  // what parts compute in, and gradients too: gradient_dtype follows it. Throws where a parameter
-  // is in two parts: units are gathered one by one, so tied parameters must be in one.
+  // what parts compute in, and gradients too: gradient_dtype follows it. Throws where a part has
+  // registered a parameter twice.
   Model(horing::Communicator& comm, RunnerOptions options, std::vector<Part> parts);
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
@@ -64,6 +70,15 @@ class PARO_API Model {
   void backward(const torch::Tensor& loss);
   // Collective.
   paro_step_report step();
+
+  // Through all parts, without gradients.
+  using Forward = std::function<torch::Tensor(const torch::Tensor&)>;
+  // Collective, between steps, for validation and samples: brings all parameters, trained and
+  // frozen, whole into the modules of each rank that gives a body, and has that compute with them
+  // as often as it likes. They are the model in memory of its own, outside of the runner's account,
+  // for that time. Ranks without a body ({}) only send their share; let them wait (barrier) for one
+  // whose body takes long.
+  void evaluate(const std::function<void(const Forward&)>& body);
 
   [[nodiscard]] Runner& runner() noexcept;
   // The parameters' names and places, for SaveOptions: "part.weight".

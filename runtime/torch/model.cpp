@@ -5,6 +5,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -17,6 +18,15 @@ struct Slot {
   std::vector<int64_t> shape;
   int64_t first = 0;
   int64_t count = 0;
+};
+
+// A parameter that several parts use. It is of the first one's unit, and while that computes it
+// lies in the runner's buffer as any other; the later parts borrow it. So it is one parameter to
+// the runner, whatever the strategy, and its gradients are one gradient.
+struct Tied {
+  torch::Tensor parameter;
+  torch::Tensor value;     // a copy, from the owner's first pass to its second
+  torch::Tensor gradient;  // that borrowers have added up since; none: undefined
 };
 
 namespace {
@@ -60,18 +70,27 @@ class PartState {
  public:
   PartState(Part part, torch::ScalarType type) : part_(std::move(part)), type_(type) {
     part_.module->to(type);
-    for (const auto& named : part_.module->named_parameters()) {
-      auto& slots = named.value().requires_grad() ? trained_ : frozen_;
-      int64_t& count = named.value().requires_grad() ? trained_count_ : frozen_count_;
-      slots.push_back({named.value(), named.value().sizes().vec(), count, named.value().numel()});
-      names_.push_back({named.key(), named.value().requires_grad(), slots.size() - 1});
-      count += named.value().numel();
-    }
   }
+
+  [[nodiscard]] auto named_parameters() const { return part_.module->named_parameters(); }
+  [[nodiscard]] const std::string& name() const { return part_.name; }
+
+  void own(const std::string& name, const torch::Tensor& parameter) {
+    auto& slots = parameter.requires_grad() ? trained_ : frozen_;
+    int64_t& count = parameter.requires_grad() ? trained_count_ : frozen_count_;
+    slots.push_back({parameter, parameter.sizes().vec(), count, parameter.numel()});
+    names_.push_back({name, parameter.requires_grad(), slots.size() - 1});
+    count += parameter.numel();
+  }
+  void lend(std::shared_ptr<Tied> tied) { lent_.push_back(std::move(tied)); }
+  void borrow(std::shared_ptr<Tied> tied) { borrowed_.push_back(std::move(tied)); }
 
   [[nodiscard]] Unit unit() const {
     return {
         part_.name, static_cast<uint64_t>(trained_count_), static_cast<uint64_t>(frozen_count_)};
+  }
+  [[nodiscard]] int64_t count(bool trained) const {
+    return trained ? trained_count_ : frozen_count_;
   }
   [[nodiscard]] const std::vector<Slot>& slots(bool trained) const {
     return trained ? trained_ : frozen_;
@@ -92,7 +111,7 @@ class PartState {
   // All values of one array, in fp32.
   [[nodiscard]] torch::Tensor values(bool trained) const {
     const torch::NoGradGuard no_grad;
-    torch::Tensor all = torch::empty({trained ? trained_count_ : frozen_count_}, torch::kFloat32);
+    torch::Tensor all = torch::empty({count(trained)}, torch::kFloat32);
     for (const Slot& slot : slots(trained)) {
       view_in(all, slot).copy_(slot.parameter.detach());
     }
@@ -113,6 +132,14 @@ class PartState {
         slot.parameter.mutable_grad() = view_in(gradients, slot);
       }
     }
+    for (const auto& tied : borrowed_) {
+      tied->parameter.set_data(tied->value);
+    }
+  }
+  // The part's own parameters, in memory of their own.
+  void bind_values(const torch::Tensor& trained, const torch::Tensor& frozen) {
+    bind(trained_, trained.to(type_));
+    bind(frozen_, frozen.to(type_));
   }
   void release() {
     const torch::Tensor none = torch::empty({0}, torch::dtype(type_));
@@ -122,7 +149,44 @@ class PartState {
         slot.parameter.set_data(none);
       }
     }
+    for (const auto& tied : borrowed_) {
+      tied->parameter.mutable_grad() = torch::Tensor();
+      tied->parameter.set_data(none);
+    }
   }
+
+  // The rest is of tied parameters, while they are bound.
+  // After the first pass: for the parts that follow.
+  void give_copies() {
+    for (const auto& tied : lent_) {
+      tied->value = tied->parameter.detach().clone();
+      tied->gradient = torch::Tensor();
+    }
+  }
+  // Before the second pass: where this part's gradients of what it has borrowed go.
+  void bind_borrowed_gradients() {
+    for (const auto& tied : borrowed_) {
+      if (!tied->parameter.requires_grad()) {
+        continue;
+      }
+      if (!tied->gradient.defined()) {
+        tied->gradient = torch::zeros_like(tied->value);
+      }
+      tied->parameter.mutable_grad() = tied->gradient;
+    }
+  }
+  // After the second pass: backward goes from the last part to the first, so no borrower follows.
+  void take_gradients() {
+    const torch::NoGradGuard no_grad;
+    for (const auto& tied : lent_) {
+      if (tied->gradient.defined()) {
+        tied->parameter.mutable_grad().add_(tied->gradient);
+      }
+      tied->value = torch::Tensor();
+      tied->gradient = torch::Tensor();
+    }
+  }
+
   [[nodiscard]] torch::Tensor forward(const torch::Tensor& input) const {
     return part_.forward(input);
   }
@@ -144,6 +208,8 @@ class PartState {
   std::vector<Slot> trained_;
   std::vector<Slot> frozen_;
   std::vector<Name> names_;
+  std::vector<std::shared_ptr<Tied>> lent_;
+  std::vector<std::shared_ptr<Tied>> borrowed_;
   int64_t trained_count_ = 0;
   int64_t frozen_count_ = 0;
 };
@@ -173,6 +239,7 @@ class Model::State {
     PartState& part = parts_[unit];
     part.bind(runner_.before_forward(unit));
     const torch::Tensor output = part.forward(input);
+    part.give_copies();
     part.release();
     runner_.after_forward(unit);
     return output;
@@ -182,6 +249,7 @@ class Model::State {
                                           const torch::Tensor& gradient) {
     PartState& part = parts_[unit];
     part.bind(runner_.before_backward(unit));
+    part.bind_borrowed_gradients();
     torch::Tensor again = input.detach();
     again.set_requires_grad(input.is_floating_point());
     {
@@ -191,32 +259,62 @@ class Model::State {
         torch::autograd::backward({output}, {gradient});
       }
     }
+    part.take_gradients();
     part.release();
     runner_.after_backward(unit);
     return again.grad();
   }
 
+  void evaluate(const std::function<void(const Forward&)>& body);
+
   [[nodiscard]] Runner& runner() { return runner_; }
   [[nodiscard]] const std::vector<Tensor>& tensors() const { return tensors_; }
 
  private:
-  static std::span<const float> span_of(const torch::Tensor& values) {
+  static std::span<float> span_of(const torch::Tensor& values) {
     return {values.data_ptr<float>(), static_cast<size_t>(values.numel())};
   }
+  void release_all() {
+    for (PartState& part : parts_) {
+      part.release();
+    }
+  }
+  // Where a parameter was first seen; `tied` once it has been seen again.
+  struct Owner {
+    size_t part = 0;
+    std::shared_ptr<Tied> tied;
+  };
   static std::vector<PartState> states_of(std::vector<Part> parts, torch::ScalarType type) {
-    std::set<const void*> seen;
+    std::map<const void*, Owner> owners;
     std::vector<PartState> states;
     for (Part& part : parts) {
-      for (const auto& named : part.module->named_parameters()) {
-        if (!seen.insert(named.value().unsafeGetTensorImpl()).second) {
-          throw std::invalid_argument("parameter " + named.key() + " of part " + part.name +
-                                      " is in another part or place too: tied parameters must be "
-                                      "in one part, once");
-        }
-      }
       states.emplace_back(std::move(part), type);
+      share_out(states, owners);
     }
     return states;
+  }
+  // The last part's parameters.
+  static void share_out(std::vector<PartState>& states, std::map<const void*, Owner>& owners) {
+    PartState& part = states.back();
+    std::set<const void*> seen;
+    for (const auto& named : part.named_parameters()) {
+      const torch::Tensor& parameter = named.value();
+      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) {
+        throw std::invalid_argument("parameter " + named.key() + " of part " + part.name() +
+                                    " is in another place of that part too: register it once");
+      }
+      const auto [owner, first] =
+          owners.try_emplace(parameter.unsafeGetTensorImpl(), Owner{states.size() - 1, nullptr});
+      if (first) {
+        part.own(named.key(), parameter);
+        continue;
+      }
+      if (owner->second.tied == nullptr) {
+        owner->second.tied = std::make_shared<Tied>(Tied{parameter, {}, {}});
+        states[owner->second.part].lend(owner->second.tied);
+      }
+      part.borrow(owner->second.tied);
+    }
   }
   static Runner made(horing::Communicator& comm,
                      RunnerOptions options,
@@ -278,6 +376,34 @@ torch::Tensor Model::State::forward(const torch::Tensor& input) {
   return output;
 }
 
+void Model::State::evaluate(const std::function<void(const Forward&)>& body) {
+  struct Released {
+    State& state;
+    ~Released() { state.release_all(); }
+  };
+  const Released released{*this};
+  const torch::NoGradGuard no_grad;
+  for (uint32_t u = 0; u < parts_.size(); ++u) {
+    const torch::Tensor trained = torch::empty({parts_[u].count(true)}, torch::kFloat32);
+    const torch::Tensor frozen = torch::empty({parts_[u].count(false)}, torch::kFloat32);
+    runner_.read_masters(u, span_of(trained));
+    runner_.read_frozen(u, span_of(frozen));
+    if (body) {
+      parts_[u].bind_values(trained, frozen);
+    }
+  }
+  if (body) {
+    body([this](const torch::Tensor& input) {
+      const torch::NoGradGuard without_grad;
+      torch::Tensor output = input;
+      for (const PartState& part : parts_) {
+        output = part.forward(output);
+      }
+      return output;
+    });
+  }
+}
+
 Model::Model(horing::Communicator& comm, RunnerOptions options, std::vector<Part> parts)
     : state_(std::make_unique<State>(comm, std::move(options), std::move(parts))) {}
 Model::Model(Model&&) noexcept = default;
@@ -290,6 +416,10 @@ torch::Tensor Model::forward(const torch::Tensor& input) {
 
 void Model::backward(const torch::Tensor& loss) {
   state_->backward(loss);
+}
+
+void Model::evaluate(const std::function<void(const Forward&)>& body) {
+  state_->evaluate(body);
 }
 
 paro_step_report Model::step() {

@@ -1,0 +1,102 @@
+#include "train_gpt/progress.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace paro::gpt {
+namespace {
+
+constexpr std::chrono::milliseconds kRedraw{100};
+constexpr std::chrono::seconds kNextLine{3};
+
+std::string json_of(const StepLine& line) {
+  return nlohmann::ordered_json{{"step", line.step},
+                                {"loss", line.loss},
+                                {"norm", line.norm},
+                                {"applied", line.applied},
+                                {"strategy", line.strategy},
+                                {"step_s", line.seconds},
+                                {"compute_s", line.compute_s},
+                                {"exposed_s", line.exposed_s},
+                                {"tokens", line.tokens},
+                                {"tokens_per_s", line.tokens_per_s()}}
+      .dump();
+}
+
+std::string unwritable(const char* option, const std::string& name) {
+  return std::string(option) + " " + name + ": cannot be written (" + std::strerror(errno) + ")";
+}
+
+}  // namespace
+
+Progress::Progress(std::string json, std::string svg, uint64_t last_step, bool appends)
+    : json_name_(std::move(json)),
+      svg_name_(std::move(svg)),
+      last_step_(last_step),
+      terminal_(::isatty(STDERR_FILENO) == 1) {
+  errno = 0;
+  if (!json_name_.empty()) {
+    json_.open(json_name_, appends ? std::ios::app : std::ios::trunc);
+    error_ = json_.is_open() ? "" : unwritable("--json", json_name_);
+  }
+  // What is in it stays until there is something better.
+  if (error_.empty() && !svg_name_.empty() && !std::ofstream(svg_name_, std::ios::app).is_open()) {
+    error_ = unwritable("--svg", svg_name_);
+  }
+}
+
+void Progress::add(const StepLine& line) {
+  lines_.push_back(line);
+  if (json_.is_open()) {
+    json_ << json_of(line) << std::endl;  // to be followed while it trains
+  }
+  show(line, line.step == last_step_);
+}
+
+// One line that changes on a terminal; elsewhere a line now and then.
+void Progress::show(const StepLine& line, bool last) {
+  const auto now = Clock::now();
+  if (!last && lines_.size() > 1 &&
+      now - shown_ < (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kNextLine))) {
+    return;
+  }
+  shown_ = now;
+  const char* const end = terminal_ && !last ? "" : "\n";
+  std::fprintf(
+      stderr,
+      "%sstep %llu/%llu  loss %.4f  %.0f tokens/s  exposed communication %.1f ms (%.0f %%)%s%s",
+      terminal_ ? "\r\x1b[K" : "",
+      static_cast<unsigned long long>(line.step),
+      static_cast<unsigned long long>(last_step_),
+      line.loss,
+      line.tokens_per_s(),
+      line.exposed_s * 1e3,
+      line.seconds > 0 ? line.exposed_s / line.seconds * 100 : 0.0,
+      line.applied ? "" : "  left out: a gradient is not finite",
+      end);
+}
+
+std::string Progress::finish() {
+  errno = 0;
+  if (json_.is_open()) {
+    json_.close();
+    if (!json_) {
+      return unwritable("--json", json_name_);
+    }
+  }
+  if (!svg_name_.empty() && !lines_.empty()) {
+    std::ofstream file(svg_name_);
+    file << curve_svg(lines_);
+    file.close();
+    if (!file) {
+      return unwritable("--svg", svg_name_);
+    }
+  }
+  return {};
+}
+
+}  // namespace paro::gpt

@@ -1,0 +1,48 @@
+#include "train_gpt/strategy_choice.hpp"
+
+#include <array>
+
+#include "paro/measure.hpp"
+#include "planner/planner.hpp"
+#include "step/buckets.hpp"
+
+namespace paro::gpt {
+namespace {
+
+ho::Result<Recommendation> recommend_for(const Load& load, const tool::MeasuredJob& measured) {
+  std::vector<std::string> notes;
+  HORING_ASSIGN(const tool::ClusterFacts facts, tool::facts_of(measured, notes));
+  PlanRequest request;
+  HORING_TRY(tool::apply(facts, request));
+  request.model = {load.parameters, load.trained};
+  request.layers = load.units;
+  // Gradients are summed in fp32; AdamW has a master and two moments.
+  request.bytes = {load.sixteen_bits ? 2.0 : 4.0, 4, 12};
+  request.memory_bytes = load.memory_bytes;
+  request.micro_batches = load.accumulation;
+  request.compute_s = load.micro_batch_s * load.accumulation;
+  request.bucket_bytes = kDefaultBucketBytes;
+  return recommend(request);
+}
+
+}  // namespace
+
+ho::Result<Choice> choose_strategy(horing::Communicator& job, const Load& load) {
+  if (job.world_size() == 1) {
+    return Choice{"NNN", "one rank shares with nobody"};
+  }
+  Load slowest = load;
+  job.all_reduce(std::span<double>(&slowest.micro_batch_s, 1), HO_MAX);
+  const auto recommendation = recommend_for(slowest, tool::measure_job(job));
+  if (!recommendation.ok()) {
+    return ho::Status(
+        recommendation.status().code(),
+        "--strategy auto: " + recommendation.status().message() + "; or name a strategy");
+  }
+  if (recommendation->recommended() == nullptr) {
+    return ho::Status(ho::StatusCode::kOutOfMemory, "--memory: " + recommendation->why);
+  }
+  return Choice{letters(recommendation->recommended()->strategy), recommendation->why};
+}
+
+}  // namespace paro::gpt

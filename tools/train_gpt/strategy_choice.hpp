@@ -1,0 +1,29 @@
+// Which strategy to train with, where the user leaves that open.
+#pragma once
+
+#include <horing/communicator.hpp>
+#include <string>
+
+#include "base/status.hpp"
+
+namespace paro::gpt {
+
+struct Load {
+  double parameters = 0;
+  double trained = 0;
+  uint32_t units = 0;
+  uint32_t accumulation = 1;
+  double micro_batch_s = 0;  // computation
+  bool sixteen_bits = false;
+  double memory_bytes = 0;  // 0: no limit
+};
+
+struct Choice {
+  std::string letters;
+  std::string why;
+};
+
+// Collective, and alike on all ranks: measures the links, and asks the planner.
+[[nodiscard]] ho::Result<Choice> choose_strategy(horing::Communicator& job, const Load& load);
+
+}  // namespace paro::gpt

@@ -1,0 +1,265 @@
+#include "train_gpt/training.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <span>
+
+#include "train_gpt/job_state.hpp"
+#include "train_gpt/progress.hpp"
+#include "train_gpt/strategy_choice.hpp"
+#include "train_gpt/text.hpp"
+
+namespace paro::gpt {
+namespace {
+
+// That ranks wait for the one that writes the sample.
+constexpr std::chrono::minutes kSampleDeadline{30};
+constexpr uint32_t kPromptBytes = 16;
+
+// Where ranks have an error, all throw the first one's. Nobody waits for a rank that has left.
+void agree(horing::Communicator& job, const std::string& error) {
+  int32_t first = error.empty() ? job.world_size() : job.rank();
+  job.all_reduce(std::span<int32_t>(&first, 1), HO_MIN);
+  if (first == job.world_size()) {
+    return;
+  }
+  uint64_t length = error.size();
+  job.broadcast(std::span<uint64_t>(&length, 1), first);
+  std::vector<uint8_t> text(error.begin(), error.end());
+  text.resize(length);
+  job.broadcast(std::span<uint8_t>(text), first);
+  const std::string whole(text.begin(), text.end());
+  throw Refusal(first == 0 ? whole : "rank " + std::to_string(first) + ": " + whole);
+}
+
+void agree(horing::Communicator& job, const ho::Status& status) {
+  agree(job, status.ok() ? std::string() : status.message());
+}
+
+Text agreed_text(horing::Communicator& job, const Options& options) {
+  auto text = Text::read(options.texts, uint64_t{options.shape.context} + 1);
+  agree(job, text.status());
+  std::array<uint64_t, 2> hash{text->hash(), ~text->hash()};
+  job.all_reduce(std::span<uint64_t>(hash), HO_MAX);
+  agree(job,
+        hash[0] == text->hash() && hash[1] == ~text->hash()
+            ? std::string()
+            : "--text: ranks read different texts (" + std::to_string(text->size()) +
+                  " bytes here): give all nodes the same files");
+  return std::move(text).value();
+}
+
+// A checkpoint that fits, and what it says.
+struct Resumed {
+  Checkpoint checkpoint;
+  JobState state;
+};
+
+std::optional<Resumed> agreed_checkpoint(horing::Communicator& job, const Options& options) {
+  if (!options.resume) {
+    return std::nullopt;
+  }
+  std::optional<Resumed> resumed;
+  std::string error;
+  try {
+    Checkpoint checkpoint = Checkpoint::open(options.save);
+    const auto state = parse_job_state(checkpoint.job_state());
+    const ho::Status fits =
+        state.ok() ? check_same_model(state->shape, options.shape) : state.status();
+    if (fits.ok()) {
+      resumed.emplace(Resumed{std::move(checkpoint), *state});
+    } else {
+      error = fits.message();
+    }
+  } catch (const Error& failure) {
+    error = std::string("--resume: ") + failure.what();
+  }
+  agree(job, error);
+  return resumed;
+}
+
+class Training {
+ public:
+  Training(horing::Communicator& job, const Options& options)
+      : job_(job), options_(options), text_(agreed_text(job, options)) {}
+
+  void run() {
+    std::optional<Resumed> resumed = agreed_checkpoint(job_, options_);
+    std::optional<Progress> progress;
+    if (job_.rank() == 0) {
+      progress.emplace(options_.json, options_.svg, options_.steps, options_.resume);
+    }
+    agree(job_, progress ? progress->error() : "");
+    Gpt gpt(job_, runner_options(), options_.shape);
+    if (resumed) {
+      go_on(gpt, *resumed);
+    }
+    resumed.reset();
+    while (gpt.runner().applied_steps() < options_.steps) {
+      const StepLine line = step(gpt);
+      if (progress) {
+        progress->add(line);
+      }
+      give_up_where_nothing_applies(line);
+      if (options_.save_every != 0 && line.applied && line.step % options_.save_every == 0) {
+        save(gpt);
+      }
+    }
+    if (!options_.save.empty()) {
+      if (saved_ != gpt.runner().applied_steps()) {
+        save(gpt);
+      }
+      gpt.runner().wait_save();
+    }
+    agree(job_, progress ? progress->finish() : "");
+    write_sample(gpt);
+  }
+
+ private:
+  [[nodiscard]] uint64_t windows_of_step() const {
+    return uint64_t{options_.batch} * options_.accumulation *
+           static_cast<uint64_t>(job_.world_size());
+  }
+
+  RunnerOptions runner_options() {
+    RunnerOptions runner;
+    runner.strategy = strategy();
+    runner.micro_batches = options_.accumulation;
+    runner.parameter_dtype = options_.bfloat16 ? HO_BFLOAT16 : HO_FLOAT32;
+    runner.adamw.learning_rate = options_.learning_rate;
+    runner.adamw.beta2 = 0.95;  // as GPTs are trained: steps are few
+    runner.max_norm = options_.clip;
+    runner.budget_bytes = options_.memory_bytes;
+    runner.group_size = options_.group_size;
+    return runner;
+  }
+
+  std::string strategy() {
+    if (options_.strategy != "auto") {
+      return options_.strategy;
+    }
+    const Cost cost = measure_cost(options_.shape, options_.bfloat16, windows_of(0));
+    const auto choice = choose_strategy(job_,
+                                        {static_cast<double>(cost.parameters),
+                                         static_cast<double>(cost.trained),
+                                         static_cast<uint32_t>(part_names(options_.shape).size()),
+                                         options_.accumulation,
+                                         cost.seconds,
+                                         options_.bfloat16,
+                                         static_cast<double>(options_.memory_bytes)});
+    agree(job_, choice.status());
+    if (job_.rank() == 0) {
+      std::fprintf(stderr, "strategy %s: %s\n", choice->letters.c_str(), choice->why.c_str());
+    }
+    return choice->letters;
+  }
+
+  // Of this rank's micro-batch of the next step.
+  [[nodiscard]] std::vector<int64_t> windows_of(uint32_t micro_batch) const {
+    const uint64_t first =
+        read_ + (uint64_t{micro_batch} * static_cast<uint64_t>(job_.world_size()) +
+                 static_cast<uint64_t>(job_.rank())) *
+                    options_.batch;
+    std::vector<int64_t> windows;
+    for (uint64_t i = first; i < first + options_.batch; ++i) {
+      text_.append_window(options_.shape.seed, i, options_.shape.context + 1, windows);
+    }
+    return windows;
+  }
+
+  void go_on(Gpt& gpt, const Resumed& from) {
+    gpt.runner().restore(from.checkpoint);
+    read_ = from.state.windows;
+    saved_ = gpt.runner().applied_steps();
+    if (job_.rank() != 0) {
+      return;
+    }
+    std::fprintf(stderr,
+                 "resumed after step %llu, saved by %u ranks\n",
+                 static_cast<unsigned long long>(*saved_),
+                 from.checkpoint.world_size());
+    if (from.state.text_hash != text_.hash()) {
+      std::fprintf(stderr, "train_gpt: the text is another one than before\n");
+    }
+  }
+
+  StepLine step(Gpt& gpt) {
+    const auto begin = std::chrono::steady_clock::now();
+    double loss = 0;
+    for (uint32_t k = 0; k < options_.accumulation; ++k) {
+      loss += gpt.train(windows_of(k)) / options_.accumulation;
+    }
+    const paro_step_report report = gpt.step();
+    read_ += windows_of_step();
+    std::array<double, 3> means{loss,
+                                static_cast<double>(report.compute_ns) * 1e-9,
+                                static_cast<double>(report.wait_ns) * 1e-9};
+    job_.all_reduce(std::span<double>(means), HO_AVG);
+    StepLine line;
+    line.step = gpt.runner().applied_steps();
+    line.loss = means[0];
+    line.norm = report.norm;
+    line.applied = report.applied == 1;
+    line.compute_s = means[1];
+    line.exposed_s = means[2];
+    line.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    line.tokens = static_cast<double>(windows_of_step()) * options_.shape.context;
+    line.strategy = gpt.runner().strategy();
+    return line;
+  }
+
+  // Without a loss scale that could settle, a model whose gradients are not finite stays so.
+  void give_up_where_nothing_applies(const StepLine& line) {
+    constexpr uint32_t kMostLeftOut = 10;
+    left_out_ = line.applied ? 0 : left_out_ + 1;
+    if (left_out_ == kMostLeftOut) {
+      throw Refusal("after step " + std::to_string(line.step) + " the gradients of " +
+                    std::to_string(kMostLeftOut) +
+                    " steps were not finite: the model has diverged; try a smaller "
+                    "--learning-rate, from the last checkpoint");
+    }
+  }
+
+  void save(Gpt& gpt) {
+    saved_ = gpt.runner().applied_steps();
+    SaveOptions save;
+    save.in_background = true;
+    save.job_state = to_json({options_.shape, text_.hash(), read_});
+    save.tensors = gpt.tensors();
+    gpt.runner().save(options_.save, save);
+  }
+
+  void write_sample(Gpt& gpt) {
+    if (options_.sample == 0) {
+      return;
+    }
+    std::vector<int64_t> prompt;
+    text_.append_window(
+        options_.shape.seed, ~uint64_t{0}, std::min(kPromptBytes, options_.shape.context), prompt);
+    const std::string begin(prompt.begin(), prompt.end());
+    const std::string rest = gpt.continued(job_, begin, options_.sample, options_.shape.seed);
+    if (job_.rank() == 0) {
+      std::printf("%s%s\n", begin.c_str(), rest.c_str());
+    }
+    horing::CallOptions waiting;
+    waiting.timeout = kSampleDeadline;
+    job_.barrier(waiting);
+  }
+
+  horing::Communicator& job_;
+  const Options& options_;
+  Text text_;
+  uint64_t read_ = 0;  // windows
+  std::optional<uint64_t> saved_;
+  uint32_t left_out_ = 0;
+};
+
+}  // namespace
+
+void train(horing::Communicator& job, const Options& options) {
+  Training(job, options).run();
+}
+
+}  // namespace paro::gpt

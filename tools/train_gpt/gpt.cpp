@@ -125,6 +125,28 @@ void freeze(const std::vector<Part>& parts, const Shape& shape, const torch::Ten
   }
 }
 
+// "" or the first parameter that they have not, or of another size.
+std::string set_values(const std::vector<Part>& parts, const Values& values) {
+  const torch::NoGradGuard no_grad;
+  for (const Part& part : parts) {
+    for (const auto& named : part.module->named_parameters()) {
+      const std::string name = part.name + "." + named.key();
+      if (named.key().find("lora_") != std::string::npos || name == "head.weight") {
+        continue;  // zeros and noise; the embedding's
+      }
+      const auto found = values.find(name);
+      torch::Tensor parameter = named.value();
+      const auto size = static_cast<size_t>(parameter.numel());
+      if (found == values.end() || found->second.size() != size) {
+        return name + " has " + std::to_string(size) + " elements here, and in the file " +
+               (found == values.end() ? "is not" : std::to_string(found->second.size()));
+      }
+      parameter.copy_(torch::tensor(found->second).view(parameter.sizes()));
+    }
+  }
+  return {};
+}
+
 std::vector<Part> parts_of(const Shape& shape) {
   torch::manual_seed(shape.seed);
   std::vector<Part> parts;
@@ -229,6 +251,10 @@ Cost measure_cost(const Shape& shape, bool bfloat16, const std::vector<int64_t>&
   return cost;
 }
 
+std::string misfit(const Shape& shape, const Values& values) {
+  return set_values(parts_of(shape), values);
+}
+
 void set_threads(uint32_t threads) {
   torch::set_num_threads(static_cast<int>(threads));
 }
@@ -237,8 +263,17 @@ struct Gpt::Model : torch_model::Model {
   using torch_model::Model::Model;
 };
 
-Gpt::Gpt(horing::Communicator& job, const RunnerOptions& options, const Shape& shape)
-    : shape_(shape), model_(std::make_unique<Model>(job, options, parts_of(shape))) {}
+Gpt::Gpt(horing::Communicator& job,
+         const RunnerOptions& options,
+         const Shape& shape,
+         const Values& values)
+    : shape_(shape) {
+  const std::vector<Part> parts = parts_of(shape);
+  if (!values.empty()) {
+    set_values(parts, values);
+  }
+  model_ = std::make_unique<Model>(job, options, parts);
+}
 Gpt::~Gpt() = default;
 
 double Gpt::train(const std::vector<int64_t>& windows) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <paro/runner.hpp>
 #include <string>
@@ -25,6 +26,11 @@ struct Shape {
 // "embedding", "block0", .., "head"
 [[nodiscard]] std::vector<std::string> part_names(const Shape& shape);
 
+// By name, "part.weight"; empty: from the seed.
+using Values = std::map<std::string, std::vector<float>>;
+// "" or what keeps these from being the model's. Matrices of --lora-rank may be left out.
+[[nodiscard]] std::string misfit(const Shape& shape, const Values& values);
+
 // Of a rank's micro-batch.
 struct Cost {
   uint64_t parameters = 0;
@@ -41,7 +47,10 @@ void set_threads(uint32_t threads);
 class Gpt {
  public:
   // Collective.
-  Gpt(horing::Communicator& job, const RunnerOptions& options, const Shape& shape);
+  Gpt(horing::Communicator& job,
+      const RunnerOptions& options,
+      const Shape& shape,
+      const Values& values = {});
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;
   ~Gpt();

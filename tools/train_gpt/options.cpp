@@ -40,6 +40,9 @@ void declare_model(CLI::App& app, Texts& texts, Options& options) {
                  shape.lora_rank,
                  "freeze all but two matrices of this rank beside each one in attention [0: none]")
       ->check(CLI::Range(0, 65536));
+  app.add_option("--from",
+                 options.from,
+                 "initial values: a file of `paro checkpoint export`, as base for --lora-rank");
   app.add_option("--seed", shape.seed, "of initial values and of what is read when [1]");
 }
 

@@ -12,6 +12,7 @@ namespace paro::gpt {
 
 struct Options {
   Shape shape;
+  std::string from;  // a file of initial values
   bool bfloat16 = false;
   std::vector<std::string> texts;
   std::string strategy = "auto";

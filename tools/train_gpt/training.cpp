@@ -10,6 +10,7 @@
 #include "train_gpt/progress.hpp"
 #include "train_gpt/strategy_choice.hpp"
 #include "train_gpt/text.hpp"
+#include "train_gpt/values.hpp"
 
 namespace paro::gpt {
 namespace {
@@ -80,6 +81,18 @@ std::optional<Resumed> agreed_checkpoint(horing::Communicator& job, const Option
   return resumed;
 }
 
+// A resumed training has its own.
+Values agreed_values(horing::Communicator& job, const Options& options) {
+  if (options.from.empty() || options.resume) {
+    return {};
+  }
+  auto values = read_values(options.from);
+  agree(job, values.status());
+  const std::string wrong = misfit(options.shape, *values);
+  agree(job, wrong.empty() ? wrong : "--from " + options.from + ": " + wrong);
+  return std::move(values).value();
+}
+
 class Training {
  public:
   Training(horing::Communicator& job, const Options& options)
@@ -92,7 +105,10 @@ class Training {
       progress.emplace(options_.json, options_.svg, options_.steps, options_.resume);
     }
     agree(job_, progress ? progress->error() : "");
-    Gpt gpt(job_, runner_options(), options_.shape);
+    const Values values = agreed_values(job_, options_);
+    const RunnerOptions how = runner_options();
+    Gpt gpt(job_, how, options_.shape, values);
+    gpt.runner().check_drift();  // the same values everywhere
     if (resumed) {
       go_on(gpt, *resumed);
     }

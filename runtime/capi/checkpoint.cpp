@@ -65,10 +65,10 @@ ho::Result<SaveRequest> request_of(const paro_runner& runner,
     return invalid("paro_save_options: a null rank_state of " +
                    std::to_string(options.rank_state_bytes) + " bytes, or more than 64 MiB");
   }
-  SaveRequest request;
-  request.folder = std::filesystem::absolute(folder);  // wherever the process goes meanwhile
+  // The folder's whole path, wherever the process goes meanwhile.
+  HORING_ASSIGN(SaveRequest request,
+                checkpoint::request_of(*runner.runner, std::filesystem::absolute(folder)));
   request.keep = options.keep;
-  request.manifest = checkpoint::manifest_of(runner.runner->config());
   request.manifest.job_state = options.job_state == nullptr ? "" : options.job_state;
   HORING_ASSIGN(request.manifest.tensors, tensors_of(options));
   if (const ho::Status status = checkpoint::check(request.manifest); !status.ok()) {
@@ -76,11 +76,6 @@ ho::Result<SaveRequest> request_of(const paro_runner& runner,
   }
   const auto* const bytes = static_cast<const std::byte*>(options.rank_state);
   request.rank_state.assign(bytes, bytes + options.rank_state_bytes);
-  HORING_ASSIGN(request.snapshot, runner.runner->snapshot());
-  request.manifest.step = request.snapshot.applied_steps;
-  request.manifest.called_steps = request.snapshot.called_steps;
-  request.manifest.optimizer_steps = request.snapshot.optimizer_steps;
-  request.manifest.loss_scale = request.snapshot.loss_scale;
   return request;
 }
 

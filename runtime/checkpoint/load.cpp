@@ -110,6 +110,18 @@ Manifest manifest_of(const RunnerConfig& config) {
   return manifest;
 }
 
+ho::Result<SaveRequest> request_of(const StepRunner& runner, Path folder) {
+  SaveRequest request;
+  request.folder = std::move(folder);
+  request.manifest = manifest_of(runner.config());
+  HORING_ASSIGN(request.snapshot, runner.snapshot());
+  request.manifest.step = request.snapshot.applied_steps;
+  request.manifest.called_steps = request.snapshot.called_steps;
+  request.manifest.optimizer_steps = request.snapshot.optimizer_steps;
+  request.manifest.loss_scale = request.snapshot.loss_scale;
+  return request;
+}
+
 ho::Result<Snapshot> load(const Reader& reader,
                           const StepRunner& runner,
                           const LoadOptions& options) {

@@ -1,4 +1,4 @@
-// Between a runner and a checkpoint: what it is called there, and this rank's share of one, at
+// Between a runner and a checkpoint: what a save of it is, and this rank's share of one, at
 // whatever world size, groups and strategy it was saved.
 #pragma once
 
@@ -7,6 +7,7 @@
 
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/reader.hpp"
+#include "checkpoint/saver.hpp"
 #include "run/step_runner.hpp"
 
 namespace paro::checkpoint {
@@ -16,6 +17,9 @@ namespace paro::checkpoint {
 
 // What a checkpoint of this runner says of it: without step, loss scale, files.
 [[nodiscard]] Manifest manifest_of(const RunnerConfig& config);
+
+// A save of what it has now, between steps: all but the framework's own parts.
+[[nodiscard]] ho::Result<SaveRequest> request_of(const StepRunner& runner, Path folder);
 
 struct LoadOptions {
   // Masters are loaded, the optimizer's own state stays zero: for another optimizer.

@@ -41,7 +41,7 @@ StepTimes StepAccount::times(horing::Communicator& job, uint32_t parts) const {
   return times;
 }
 
-Traffic sent_by_all(horing::Communicator& job, const StepRunner& runner, uint32_t steps) {
+Traffic sent_by_all(horing::Communicator& job, const StepRunner& runner, uint64_t steps) {
   std::array<uint64_t, 2> sent{};
   for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kSyncG, Phase::kSyncP}) {
     sent[0] += runner.sent(phase).intra;

@@ -32,7 +32,7 @@ class StepAccount {
 // of `steps`.
 [[nodiscard]] Traffic sent_by_all(horing::Communicator& job,
                                   const StepRunner& runner,
-                                  uint32_t steps);
+                                  uint64_t steps);
 // By the step plan, with groups that are nodes.
 [[nodiscard]] Traffic planned_traffic(const StepRunner& runner);
 

@@ -84,9 +84,10 @@ int32_t agreed(horing::Communicator& job, int32_t status) {
 // Nothing where the strategy is over the budget, which rank 0 tells; all ranks see it alike.
 std::optional<Trial> try_within_budget(horing::Communicator& job,
                                        const toy::Training& training,
+                                       const SavePlan& saving,
                                        const PlanRequest& request) {
   try {
-    return try_strategy(job, training, request);
+    return try_strategy(job, training, saving, request);
   } catch (const horing::Error& error) {
     if (training.runner.budget_bytes == 0 || error.status() != HO_OUT_OF_MEMORY) {
       throw;
@@ -107,13 +108,14 @@ int train(const TrainOptions& options) {
   std::vector<Trial> trials;
   double alone = 0;
   size_t number = 0;
+  const SavePlan saving{options.save, options.save_every, options.resume};
   for (const Strategy& strategy : options.strategies) {
     const toy::Training training = training_of(options, strategy);
     if (job.rank() == 0) {
       const std::string name = letters(strategy);
       std::fprintf(stderr, "[%zu/%zu] %s\n", ++number, options.strategies.size(), name.c_str());
     }
-    auto trial = try_within_budget(job, training, request);
+    auto trial = try_within_budget(job, training, saving, request);
     if (!trial) {
       continue;
     }

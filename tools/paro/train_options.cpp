@@ -48,7 +48,30 @@ void declare(CLI::App& app, TrainTexts& texts, TrainOptions& options) {
                  texts.budget,
                  "bytes that a rank may hold of states: 64MB, 1GiB; a strategy that needs more is "
                  "refused and tells which would fit [no limit]");
+  app.add_option("--save",
+                 options.save,
+                 "folder for checkpoints, on a file system that all ranks share; takes one "
+                 "--strategy");
+  app.add_option("--save-every", options.save_every, "steps between checkpoints [the last only]")
+      ->check(CLI::Range(1, 1000000));
+  app.add_flag("--resume",
+               options.resume,
+               "go on from the newest checkpoint in --save, with these ranks and this strategy, "
+               "to step --steps");
   app.add_option("--json", options.json, "write everything measured to this file (rank 0)");
+}
+
+ho::Status check_saving(const TrainOptions& options) {
+  const auto refused = [](const char* what) {
+    return ho::Status(ho::StatusCode::kInvalidArgument, what);
+  };
+  if (options.save.empty()) {
+    return options.resume || options.save_every > 0
+               ? refused("--resume and --save-every need --save FOLDER")
+               : ho::Status();
+  }
+  return options.strategies.size() == 1 ? ho::Status()
+                                        : refused("--save takes one --strategy, not all of them");
 }
 
 // CLI11's own range check lets a NaN pass.
@@ -83,7 +106,7 @@ ho::Status understand(const TrainTexts& texts, TrainOptions& options) {
     }
     options.bucket_bytes = static_cast<uint64_t>(bytes);
   }
-  return {};
+  return check_saving(options);
 }
 
 }  // namespace

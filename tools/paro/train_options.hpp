@@ -27,6 +27,9 @@ struct TrainOptions {
   uint64_t bucket_bytes = kDefaultBucketBytes;
   double forward_ms = 0;
   uint64_t budget_bytes = 0;  // 0: none
+  std::string save;           // a folder for checkpoints; empty: none are saved
+  uint32_t save_every = 0;    // steps; 0: after the last step only
+  bool resume = false;
 };
 
 // What the command line says, or the status to exit with (help or an error was printed).

@@ -3,26 +3,13 @@
 #include <chrono>
 #include <span>
 
+#include "paro/must.hpp"
 #include "paro/step_account.hpp"
 
 namespace paro::tool {
 namespace {
 
 constexpr uint32_t kWarmUpSteps = 2;
-
-template <typename T>
-T must(ho::Result<T> result) {
-  if (!result.ok()) {
-    throw horing::Error(static_cast<ho_status>(result.status().code()), result.status().message());
-  }
-  return std::move(result).value();
-}
-
-void must(const ho::Status& status) {
-  if (!status.ok()) {
-    throw horing::Error(static_cast<ho_status>(status.code()), status.message());
-  }
-}
 
 double exposed_by_plan(const toy::Training& training,
                        const std::vector<UnitShape>& units,
@@ -49,6 +36,7 @@ double exposed_by_plan(const toy::Training& training,
 
 Trial try_strategy(horing::Communicator& job,
                    const toy::Training& training,
+                   const SavePlan& saving,
                    const PlanRequest& request) {
   const toy::Model model = must(toy::Model::make(training.model));
   const ho::GroupMap groups = must(nodes_of(job.get()));
@@ -62,21 +50,28 @@ Trial try_strategy(horing::Communicator& job,
   Trial trial;
   trial.strategy = config.strategy;
   trial.dtype = config.parameter_dtype;
+  TrainStore store(job, saving, training, *runner);
+  const TrainStore::Start start = store.begin();
+  trial.first_step = start.step;
+  trial.same_batches = start.same_batches;
+  const uint64_t steps = training.steps - start.step;
   job.barrier();
-  for (uint32_t step = 0; step < training.steps; ++step) {
+  for (uint64_t step = start.step; step < training.steps; ++step) {
     const auto trained =
         must(toy::train_step(model, *runner, training, step, rank, groups.world_size()));
-    if (step >= kWarmUpSteps || training.steps <= kWarmUpSteps) {
+    if (step >= start.step + kWarmUpSteps || steps <= kWarmUpSteps) {
       account.add(trained.report);
     }
     trial.loss = trained.loss;
+    store.after_step(step + 1);
   }
+  store.finish();
   must(runner->check_drift());
   job.all_reduce(std::span<double>(&trial.loss, 1), HO_AVG);
   trial.times = account.times(job);
   trial.steps = training.steps;
   trial.applied_steps = runner->applied_steps();
-  trial.sent = sent_by_all(job, *runner, training.steps);
+  trial.sent = sent_by_all(job, *runner, steps);
   trial.planned = planned_traffic(*runner);
   trial.memory = peak_memory(job, *runner);
   trial.predicted_exposed = request.world.ranks() == groups.world_size()

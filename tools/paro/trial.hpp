@@ -3,6 +3,7 @@
 
 #include <horing/communicator.hpp>
 
+#include "paro/train_store.hpp"
 #include "paro/trial_report.hpp"
 #include "planner/figures.hpp"
 #include "toy_model/training.hpp"
@@ -12,6 +13,7 @@ namespace paro::tool {
 // Collective. Throws horing::Error; `request` has the links, its model is filled in here.
 [[nodiscard]] Trial try_strategy(horing::Communicator& job,
                                  const toy::Training& training,
+                                 const SavePlan& saving,
                                  const PlanRequest& request);
 
 }  // namespace paro::tool

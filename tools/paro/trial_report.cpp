@@ -33,6 +33,10 @@ std::string applied(const Trial& trial) {
   return std::to_string(trial.applied_steps) + " of " + std::to_string(trial.steps);
 }
 
+std::string loss_alone(const Trial& trial) {
+  return trial.same_batches ? number(trial.loss_alone, 5) : "-";
+}
+
 bool has_loss_scale(const Trial& trial) {
   return trial.dtype == ho::DType::kFloat16;
 }
@@ -50,8 +54,8 @@ double tolerance(ho::DType dtype) {
 }
 
 bool like_one_rank(const Trial& trial) {
-  return std::abs(trial.loss - trial.loss_alone) <=
-         tolerance(trial.dtype) * std::abs(trial.loss_alone);
+  return !trial.same_batches || std::abs(trial.loss - trial.loss_alone) <=
+                                    tolerance(trial.dtype) * std::abs(trial.loss_alone);
 }
 
 // One column: its head, and what it says of a trial.
@@ -77,7 +81,7 @@ constexpr std::array kFields{
     Field{"memory MB", false, [](const Trial& trial) { return megabytes(trial.memory.actual); }},
     Field{"predicted", false, [](const Trial& trial) { return megabytes(trial.memory.predicted); }},
     Field{"loss", false, [](const Trial& trial) { return number(trial.loss, 5); }},
-    Field{"one rank's", false, [](const Trial& trial) { return number(trial.loss_alone, 5); }},
+    Field{"one rank's", false, [](const Trial& trial) { return loss_alone(trial); }},
 };
 // Where steps were left out.
 constexpr Field kApplied{"applied", false, [](const Trial& trial) { return applied(trial); }};
@@ -102,6 +106,7 @@ nlohmann::json json_of(const Trial& trial) {
           {"per_hook_s", times.per_hook},
           {"predicted_exposed_s", trial.predicted_exposed},
           {"steps", trial.steps},
+          {"first_step", trial.first_step},
           {"applied_steps", trial.applied_steps},
           {"intra_bytes", trial.sent.intra_bytes},
           {"inter_bytes", trial.sent.inter_bytes},
@@ -110,7 +115,8 @@ nlohmann::json json_of(const Trial& trial) {
           {"memory_bytes", trial.memory.actual},
           {"predicted_memory_bytes", trial.memory.predicted},
           {"loss", trial.loss},
-          {"loss_alone", trial.loss_alone}};
+          {"loss_alone",
+           trial.same_batches ? nlohmann::json(trial.loss_alone) : nlohmann::json(nullptr)}};
 }
 
 }  // namespace
@@ -151,7 +157,7 @@ std::vector<std::string> warnings(const std::vector<Trial>& trials) {
                     (has_loss_scale(trial) ? "; the loss scale needs more steps to settle" : ""));
     } else if (whole && trial.steps <= kMostComparedSteps && !like_one_rank(trial)) {
       all.push_back(letters(trial.strategy) + ": the loss is " + number(trial.loss, 5) +
-                    ", one rank's is " + number(trial.loss_alone, 5) +
+                    ", one rank's is " + loss_alone(trial) +
                     ": further away than rounding brings it");
     }
   }

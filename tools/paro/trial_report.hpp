@@ -16,13 +16,17 @@ struct Trial {
   Strategy strategy;
   ho::DType dtype = ho::DType::kFloat32;  // of parameters and gradients
   StepTimes times;                        // without the first two steps
-  uint64_t steps = 0;
-  uint64_t applied_steps = 0;  // the others were left out: something was not finite
-  Traffic sent;                // by all ranks, per step
-  Traffic planned;             // what the step plan says
+  uint64_t steps = 0;                     // with those before a checkpoint that it went on from
+  uint64_t first_step = 0;                // how many those were
+  uint64_t applied_steps = 0;             // the others were left out: something was not finite
+  Traffic sent;                           // by all ranks, per step
+  Traffic planned;                        // what the step plan says
   PeakMemory memory;
-  double loss = 0;               // of the last step
-  double loss_alone = 0;         // one rank, same global batches
+  double loss = 0;        // of the last step
+  double loss_alone = 0;  // one rank, same global batches
+  // Otherwise the steps before a checkpoint had batches of another size: one rank's loss is none to
+  // compare with.
+  bool same_batches = true;
   double predicted_exposed = 0;  // from the critical path and measured links; below 0: not known
 };
 

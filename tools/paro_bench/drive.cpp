@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "paro/measure.hpp"
+#include "paro/must.hpp"
 #include "paro/step_account.hpp"
 #include "planner/figures.hpp"
 #include "toy_model/timed.hpp"
@@ -10,21 +11,9 @@
 namespace paro::bench {
 namespace {
 
+using tool::must;
+
 constexpr uint32_t kWarmUpSteps = 1;
-
-template <typename T>
-T must(ho::Result<T> result) {
-  if (!result.ok()) {
-    throw horing::Error(static_cast<ho_status>(result.status().code()), result.status().message());
-  }
-  return std::move(result).value();
-}
-
-void must(const ho::Status& status) {
-  if (!status.ok()) {
-    throw horing::Error(static_cast<ho_status>(status.code()), status.message());
-  }
-}
 
 // Steps of the runner that are one step of the system.
 uint32_t parts_of(const System& system, const Workload& load) {

@@ -56,17 +56,27 @@ TEST_CASE("training as asked for") {
   CHECK(parsed.options.steps == 3);
 }
 
+TEST_CASE("training that is saved") {
+  const auto parsed =
+      parse_train({"--strategy=IIG", "--save=folder", "--save-every=5", "--resume"});
+  REQUIRE_FALSE(parsed.exit_status.has_value());
+  CHECK(parsed.options.save == "folder");
+  CHECK(parsed.options.save_every == 5);
+  CHECK(parsed.options.resume);
+}
+
 TEST_CASE("training that cannot be") {
-  for (const char* text : {"--forward-ms=nan",   "--forward-ms=-1",    "--forward-ms=inf",
-                           "--forward-ms=10001", "--forward-ms=1e999", "--forward-ms=2s",
-                           "--forward-ms=",      "--budget=0",         "--budget=-1",
-                           "--budget=nan",       "--budget=lots",      "--budget=1e30",
-                           "--bucket-bytes=-1",  "--bucket-bytes=nan", "--bucket-bytes=1e19",
-                           "--bucket-bytes=",    "--units=3",          "--units=1001",
-                           "--strategy=XYZ",     "--dtype=int8",       "--steps=2"}) {
+  for (const char* text :
+       {"--forward-ms=nan",   "--forward-ms=-1",    "--forward-ms=inf",    "--forward-ms=10001",
+        "--forward-ms=1e999", "--forward-ms=2s",    "--forward-ms=",       "--budget=0",
+        "--budget=-1",        "--budget=nan",       "--budget=lots",       "--budget=1e30",
+        "--bucket-bytes=-1",  "--bucket-bytes=nan", "--bucket-bytes=1e19", "--bucket-bytes=",
+        "--units=3",          "--units=1001",       "--strategy=XYZ",      "--dtype=int8",
+        "--steps=2",          "--resume",           "--save-every=2",      "--save=folder"}) {
     INFO(text);
     CHECK(parse_train({text}).exit_status == 2);
   }
+  CHECK(parse_train({"--strategy=IIG", "--save=folder", "--save-every=0"}).exit_status == 2);
 }
 
 TEST_CASE("steps that were left out show") {
@@ -104,6 +114,11 @@ TEST_CASE("training that went wrong is told") {
   CHECK(warning(trial(8), narrow, 3, 2) == "");
   CHECK(warning(trial(0), narrow, 3, 2).find("the loss scale needs more steps") !=
         std::string::npos);
+  Trial resumed = trial(12);
+  resumed.loss = 3;
+  resumed.same_batches = false;
+  CHECK(warning(resumed, wide, 3, 2) == "");
+  CHECK(nlohmann::json::parse(trials_json({resumed}))[0]["loss_alone"].is_null());
   Trial lasting = trial(kMostComparedSteps + 1);
   lasting.steps = kMostComparedSteps + 1;
   CHECK(warning(lasting, wide, 3, 2) == "");

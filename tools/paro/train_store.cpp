@@ -1,0 +1,117 @@
+#include "paro/train_store.hpp"
+
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "checkpoint/load.hpp"
+#include "checkpoint/store.hpp"
+#include "paro/must.hpp"
+#include "run/agreement.hpp"
+
+namespace paro::tool {
+namespace {
+
+constexpr const char* kSamples = "samples_per_step";
+constexpr uint64_t kPatienceMs = 10ULL * 60 * 1000;
+
+// 0 where this program did not save it.
+uint64_t saved_samples(const checkpoint::Manifest& manifest) {
+  const auto state = nlohmann::json::parse(manifest.job_state, nullptr, false);
+  const auto found = state.is_object() ? state.find(kSamples) : state.end();
+  return found != state.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
+}
+
+OwnedComm communicator_for(const SavePlan& plan, const StepRunner& runner) {
+  return plan.folder.empty() ? OwnedComm() : must(runner.new_communicator());
+}
+
+}  // namespace
+
+TrainStore::TrainStore(horing::Communicator& job,
+                       const SavePlan& plan,
+                       const toy::Training& training,
+                       StepRunner& runner)
+    : job_(job),
+      plan_(plan),
+      training_(training),
+      runner_(runner),
+      saver_(communicator_for(plan, runner)) {}
+
+uint64_t TrainStore::samples_per_step() const {
+  return uint64_t{training_.samples} * training_.runner.micro_batches *
+         static_cast<uint64_t>(job_.world_size());
+}
+
+// Another run's checkpoints would go one by one as this one saves its own.
+ho::Status TrainStore::check_unused() const {
+  std::error_code error;
+  if (job_.rank() != 0 || !std::filesystem::exists(plan_.folder, error)) {
+    return {};
+  }
+  HORING_ASSIGN(const auto steps, checkpoint::steps_in(plan_.folder));
+  return steps.empty() ? ho::Status()
+                       : ho::Status(ho::StatusCode::kInvalidArgument,
+                                    plan_.folder + " has checkpoints, up to step " +
+                                        std::to_string(steps.back()) +
+                                        ": add --resume to go on, or name another folder");
+}
+
+// What this rank meets on its own the runner tells to the others.
+TrainStore::Start TrainStore::restore() {
+  Start start;
+  const auto mine = [&]() -> ho::Result<Snapshot> {
+    HORING_ASSIGN(const auto folder, checkpoint::find_checkpoint(plan_.folder));
+    HORING_ASSIGN(const auto reader, checkpoint::Reader::open(folder));
+    start.step = reader.manifest().called_steps;
+    start.same_batches = saved_samples(reader.manifest()) == samples_per_step();
+    if (start.step >= training_.steps) {
+      return ho::Status(ho::StatusCode::kInvalidArgument,
+                        folder.string() + " has " + std::to_string(start.step) +
+                            " steps behind it: --steps counts from the beginning, take more");
+    }
+    return checkpoint::load(reader, runner_, {});
+  };
+  must(runner_.restore(mine()).with_context("--resume"));
+  if (job_.rank() == 0) {
+    std::fprintf(stderr,
+                 "paro train: goes on after step %llu of %s%s\n",
+                 static_cast<unsigned long long>(start.step),
+                 plan_.folder.c_str(),
+                 start.same_batches ? ""
+                                    : "; its steps had batches of another size, so that the loss "
+                                      "is not compared with one rank's");
+  }
+  return start;
+}
+
+TrainStore::Start TrainStore::begin() {
+  if (plan_.folder.empty()) {
+    return {};
+  }
+  if (plan_.resume) {
+    return restore();
+  }
+  must(everybody_ok(job_.get(), check_unused().with_context("--save")));
+  return {};
+}
+
+void TrainStore::after_step(uint64_t steps) {
+  const bool due = steps == training_.steps || (plan_.every > 0 && steps % plan_.every == 0);
+  if (plan_.folder.empty() || !due) {
+    return;
+  }
+  must(saver_.wait().with_context("--save"));
+  auto request = checkpoint::request_of(runner_, std::filesystem::absolute(plan_.folder));
+  if (request.ok()) {
+    request->manifest.job_state = nlohmann::json{{kSamples, samples_per_step()}}.dump();
+  }
+  must(saver_.start(std::move(request), {kPatienceMs, true}).with_context("--save"));
+}
+
+void TrainStore::finish() {
+  must(saver_.wait().with_context("--save"));
+}
+
+}  // namespace paro::tool

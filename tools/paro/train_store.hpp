@@ -1,0 +1,50 @@
+// Checkpoints of `paro train`: when it saves, and where it goes on.
+#pragma once
+
+#include <horing/communicator.hpp>
+#include <string>
+
+#include "checkpoint/saver.hpp"
+#include "run/step_runner.hpp"
+#include "toy_model/training.hpp"
+
+namespace paro::tool {
+
+struct SavePlan {
+  std::string folder;  // empty: nothing is saved
+  uint32_t every = 0;  // steps; 0: after the last only
+  bool resume = false;
+};
+
+// Everything is collective and throws horing::Error, the same on all ranks.
+class TrainStore {
+ public:
+  TrainStore(horing::Communicator& job,
+             const SavePlan& plan,
+             const toy::Training& training,
+             StepRunner& runner);
+
+  // Where the job goes on: the states are those of so many steps, whose data it has seen.
+  struct Start {
+    uint64_t step = 0;
+    bool same_batches = true;  // whether those steps had as many samples as this job's
+  };
+  [[nodiscard]] Start begin();
+  // After `steps` steps: saves in the background where it is time.
+  void after_step(uint64_t steps);
+  // What the last save came to.
+  void finish();
+
+ private:
+  [[nodiscard]] ho::Status check_unused() const;
+  [[nodiscard]] Start restore();
+  [[nodiscard]] uint64_t samples_per_step() const;
+
+  horing::Communicator& job_;
+  const SavePlan& plan_;
+  const toy::Training& training_;
+  StepRunner& runner_;
+  checkpoint::Saver saver_;
+};
+
+}  // namespace paro::tool

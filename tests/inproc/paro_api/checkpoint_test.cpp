@@ -135,20 +135,10 @@ TEST_CASE("goes on from a checkpoint with other ranks, groups and strategies") {
 }
 
 TEST_CASE("strategies change in a running job") {
-  const std::vector<std::string> strategies{"NNN",
-                                            "NNI",
-                                            "NNG",
-                                            "NII",
-                                            "NIG",
-                                            "NGG",
-                                            "INI",
-                                            "ING",
-                                            "III",
-                                            "IIG",
-                                            "IGG",
-                                            "GNG",
-                                            "GIG",
-                                            "GGG"};
+  std::vector<std::string> strategies;
+  for (const Strategy& strategy : all_strategies()) {
+    strategies.push_back(letters(strategy));
+  }
   for (const char* nodes : {"2x2", "3+1"}) {
     toy::Training training = training_of("NNN");
     training.steps = 28;

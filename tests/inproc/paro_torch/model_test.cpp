@@ -3,6 +3,7 @@
 
 #include "catch.hpp"
 #include "job.hpp"
+#include "strategy/strategy.hpp"
 #include "temporary_folder.hpp"
 
 using namespace paro;
@@ -212,21 +213,8 @@ TEST_CASE("a torch model trains on sharded states as in one process") {
     const Reference reference = train_alone(shape);
     CHECK(reference.losses.back() < reference.losses.front());
     require_job({"2x2"}, [&](ho_comm* comm) {
-      for (const char* strategy : {"NNN",
-                                   "NNI",
-                                   "NNG",
-                                   "NII",
-                                   "NIG",
-                                   "NGG",
-                                   "INI",
-                                   "ING",
-                                   "III",
-                                   "IIG",
-                                   "IGG",
-                                   "GNG",
-                                   "GIG",
-                                   "GGG"}) {
-        train_and_compare(comm, options_for(strategy), reference, shape, 2e-5);
+      for (const Strategy& strategy : all_strategies()) {
+        train_and_compare(comm, options_for(letters(strategy)), reference, shape, 2e-5);
       }
     });
   }

@@ -3,6 +3,7 @@
 #include "auth/job_key.hpp"
 #include "base/version.hpp"
 #include "catch.hpp"
+#include "has.hpp"
 
 using namespace ho;
 
@@ -71,10 +72,6 @@ Outcome converse(Handshake& client,
       refusal.empty() ? server.accept() : server.refuse(refusal);
     }
   }
-}
-
-bool has(const Status& status, const std::string& part) {
-  return status.message().find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "bootstrap/control_plane.hpp"
 #include "bootstrap/wire.hpp"
 #include "catch.hpp"
+#include "has.hpp"
 #include "os/socket.hpp"
 
 namespace ho::test {
@@ -145,10 +146,6 @@ class Ear {
   int count_ = 0;
   std::vector<Departure> departures_;
 };
-
-inline bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 inline Fd raw_connection(uint16_t port) {
   const auto address = SocketAddress::numeric("127.0.0.1", port).value();

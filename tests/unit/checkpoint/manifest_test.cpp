@@ -3,6 +3,7 @@
 
 #include "catch.hpp"
 #include "checkpoint/json.hpp"
+#include "has.hpp"
 
 using namespace paro;
 using namespace paro::checkpoint;
@@ -48,10 +49,6 @@ std::string refusal(const std::string& from, const std::string& to) {
   const auto manifest = parse_manifest(text);
   REQUIRE(!manifest.ok());
   return manifest.status().message();
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "checkpoint/safetensors.hpp"
 
 #include "catch.hpp"
+#include "has.hpp"
 
 using namespace paro::checkpoint;
 
@@ -32,10 +33,6 @@ std::string refusal(const std::string& json, uint64_t data_bytes) {
 std::string entry(const std::string& name, const std::string& places, const std::string& shape) {
   return "\"" + name + R"(": {"dtype": "F32", "shape": )" + shape + R"(, "data_offsets": )" +
          places + "}";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "checkpoint/part_file.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/safetensors.hpp"
+#include "has.hpp"
 #include "temporary_folder.hpp"
 
 using namespace paro;
@@ -84,10 +85,6 @@ std::vector<float> read(const Reader& reader, uint32_t unit, const char* state, 
   INFO(status.message());
   REQUIRE(status.ok());
   return values;
-}
-
-bool has(const ho::Status& status, const std::string& part) {
-  return status.message().find(part) != std::string::npos;
 }
 
 }  // namespace

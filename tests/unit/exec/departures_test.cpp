@@ -1,6 +1,7 @@
 #include "exec/departures.hpp"
 
 #include "catch.hpp"
+#include "has.hpp"
 
 using namespace ho;
 
@@ -25,10 +26,6 @@ OperationPlace message(uint32_t peer, bool sends, uint32_t number) {
           .point_to_point = true,
           .sends = sends,
           .peer = GlobalRank(peer)};
-}
-
-bool has(const Status& status, const std::string& part) {
-  return status.message().find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/text_file.hpp"
 #include "catch.hpp"
+#include "has.hpp"
 #include "temporary_folder.hpp"
 
 using namespace paro::observe;
@@ -38,10 +39,6 @@ std::string contents(const std::string& path) {
   INFO(text.status().message());
   REQUIRE(text.ok());
   return *text;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

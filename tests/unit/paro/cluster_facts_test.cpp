@@ -4,15 +4,9 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "has.hpp"
 
 namespace paro::tool {
-namespace {
-
-bool mentions(const ho::Status& status, const std::string& words) {
-  return status.message().find(words) != std::string::npos;
-}
-
-}  // namespace
 
 TEST_CASE("a cluster file") {
   const auto facts = parse_cluster(
@@ -58,12 +52,12 @@ TEST_CASE("cluster files that cannot be are told with file and key") {
     const auto refused = parse_cluster(text, "c.json");
     REQUIRE_FALSE(refused.ok());
     INFO(text << ": " << refused.status().message());
-    CHECK(mentions(refused.status(), message));
+    CHECK(has(refused.status(), message));
   }
   for (const char* path : {"/no/such/file", "/dev", "/dev/zero"}) {
     const auto refused = read_cluster_file(path);
     REQUIRE_FALSE(refused.ok());
-    CHECK(mentions(refused.status(), std::string("--cluster ") + path + ": cannot be read ("));
+    CHECK(has(refused.status(), std::string("--cluster ") + path + ": cannot be read ("));
   }
 }
 
@@ -77,19 +71,19 @@ TEST_CASE("a long value is not repeated in full") {
 TEST_CASE("what is missing is asked for by its option") {
   ClusterFacts facts;
   PlanRequest request;
-  CHECK(mentions(apply(facts, request), "--nodes is missing"));
+  CHECK(has(apply(facts, request), "--nodes is missing"));
   facts.nodes = 2;
-  CHECK(mentions(apply(facts, request), "--ranks-per-node is missing"));
+  CHECK(has(apply(facts, request), "--ranks-per-node is missing"));
   facts.ranks_per_node = 2;
-  CHECK(mentions(apply(facts, request), "--intra is missing"));
+  CHECK(has(apply(facts, request), "--intra is missing"));
   facts.intra_bytes_per_s = 1e9;
-  CHECK(mentions(apply(facts, request), "--inter is missing"));
+  CHECK(has(apply(facts, request), "--inter is missing"));
   facts.inter_bytes_per_s = 1e8;
   CHECK(apply(facts, request).ok());
   CHECK(request.memory_bytes == 0);
   CHECK(request.links.nics_per_group == 1);
   facts.memory_bytes = 0;
-  CHECK(mentions(apply(facts, request), "a memory of 0"));
+  CHECK(has(apply(facts, request), "a memory of 0"));
 
   ClusterFacts one;
   one.nodes = 1;
@@ -169,11 +163,11 @@ TEST_CASE("measured jobs that cannot be planned for") {
   std::vector<std::string> notes;
   const auto unequal = facts_of({{3, 1}, 1, {9e8, 9e8, 1e9}, {1e7, 1e7, 1e7}}, notes);
   REQUIRE_FALSE(unequal.ok());
-  CHECK(mentions(unequal.status(), "this job's groups have 3+1 ranks"));
-  CHECK(mentions(unequal.status(), "take groups of one size"));
+  CHECK(has(unequal.status(), "this job's groups have 3+1 ranks"));
+  CHECK(has(unequal.status(), "take groups of one size"));
   const auto silent = facts_of({{2, 2}, 1, {0, 1e9, 1e9}, {1e7, 1e7, 1e7}}, notes);
   REQUIRE_FALSE(silent.ok());
-  CHECK(mentions(silent.status(), "carried nothing"));
+  CHECK(has(silent.status(), "carried nothing"));
 }
 
 }  // namespace paro::tool

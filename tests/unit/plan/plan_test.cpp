@@ -2,19 +2,12 @@
 #include "plan/plan.hpp"
 
 #include "catch.hpp"
+#include "has.hpp"
 #include "plan/op_graph.hpp"
 #include "plan/print.hpp"
 #include "plan/verify.hpp"
 
 using namespace ho;
-
-namespace {
-
-bool has(const Status& status, const char* text) {
-  return status.message().find(text) != std::string::npos;
-}
-
-}  // namespace
 
 TEST_CASE("names are parsed and printed, and errors list what is allowed") {
   for (uint8_t a = 0; a < kAlgorithmCount; ++a) {

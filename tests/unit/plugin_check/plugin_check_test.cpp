@@ -7,6 +7,7 @@
 
 #include "abi/env_v1.hpp"
 #include "catch.hpp"
+#include "has.hpp"
 #include "horing/plugin_problems.hpp"
 #include "horing/plugin_report.hpp"
 #include "horing/plugin_search.hpp"
@@ -100,11 +101,6 @@ PluginProblem problem(const Machine& machine, const std::string& version) {
   }
   REQUIRE(problems.size() == 1);
   return problems.front();
-}
-
-bool has(const std::string& text, const std::string& part) {
-  UNSCOPED_INFO(text << " has " << part);
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -58,7 +58,8 @@ ho::Status check(const PlanRequest& request) {
       Quantity{"micro-batches", double{1} * request.micro_batches, 1, kMostMicroBatches},
       Quantity{"seconds of computation", request.compute_s, 0, kMostSeconds},
       Quantity{"the forward pass's share of it", request.forward_share, 0, 1},
-      Quantity{"layers gathered ahead", double{1} * request.prefetch, 0, kMostLayers},
+      Quantity{
+          "layers gathered ahead", double{1} * request.prefetch, 0, double{1} * request.layers},
   };
   for (const Quantity& quantity : quantities) {
     HORING_TRY(within(quantity));

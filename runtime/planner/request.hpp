@@ -26,7 +26,7 @@ struct PlanRequest {
   double compute_s = 0;         // of a step, all micro-batches, forward and backward; no update
   // Of that, the forward pass: less than half where all is trained, half where next to nothing is.
   double forward_share = 1.0 / 3;
-  uint32_t prefetch = 1;  // layers gathered ahead of use, where parameters are split
+  uint32_t prefetch = 1;  // layers gathered ahead of use, at most all, where parameters are split
   // Gradients of neighbouring layers that have at most so many together are reduced together; 0:
   // no layer's are.
   uint64_t bucket_bytes = 0;

@@ -43,7 +43,8 @@ TEST_CASE("numbers that cannot be are named, with what they may be") {
       {[](PlanRequest& r) { r.activation_bytes = kNan; }, "bytes of activations nan: takes 0 to"},
       {[](PlanRequest& r) { r.micro_batches = 0; }, "micro-batches 0: takes 1 to 1000000"},
       {[](PlanRequest& r) { r.compute_s = -0.5; }, "seconds of computation -0.5: takes 0 to"},
-      {[](PlanRequest& r) { r.prefetch = 5000; }, "layers gathered ahead 5000: takes 0 to 1024"}};
+      {[](PlanRequest& r) { r.prefetch = r.layers + 1; },
+       "layers gathered ahead 33: takes 0 to 32"}};
   for (const Spoiled& spoiled : cases) {
     PlanRequest request = seven_billion();
     spoiled.spoil(request);

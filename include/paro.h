@@ -169,7 +169,7 @@ typedef struct paro_runner_options {
   ho_dtype parameter_dtype; /* that the framework computes with: HO_FLOAT32, _FLOAT16, _BFLOAT16 */
   ho_dtype gradient_dtype;  /* that it writes gradients in: the same three */
   paro_optimizer optimizer; /* which of the next three is used */
-  ho_algorithm algorithm;   /* of collectives */
+  ho_algorithm algorithm;   /* of collectives; _DIRECT with 32-bit gradients only */
   paro_adamw adamw;
   paro_sgd sgd;
   paro_custom_optimizer custom; /* on all ranks or none; function and user may differ */

@@ -43,6 +43,12 @@ ho::Status check_config(const RunnerConfig& config) {
                      std::string(ho::to_string(dtype)));
     }
   }
+  if (config.algorithm == HO_ALGORITHM_DIRECT &&
+      ho::size_bytes(config.gradient_dtype) < sizeof(float)) {
+    return refused(
+        "the direct algorithm with gradients of 16 bits: it cannot sum them in fp32; take "
+        "float32 gradients, or ho_ring");
+  }
   if (!(config.max_norm >= 0)) {
     return refused("max_norm " + std::to_string(config.max_norm) + ": takes 0 (none) or more");
   }

@@ -89,6 +89,8 @@ const BadOption kBadOptions[] = {
     {"AdamW: beta1", [](auto& o) { o.optimizer = PARO_OPTIMIZER_ADAMW, o.adamw.beta1 = NAN; }},
     {"algorithm is 77; see ho_algorithm",
      [](auto& o) { o.algorithm = enumerator<ho_algorithm>(77); }},
+    {"the direct algorithm with gradients of 16 bits",
+     [](auto& o) { o.algorithm = HO_ALGORITHM_DIRECT, o.gradient_dtype = HO_BFLOAT16; }},
     {"loss_scale.scaling is 9; see paro_scaling",
      [](auto& o) { o.loss_scale.scaling = enumerator<paro_scaling>(9); }},
     {"loss scale: initial is 0",

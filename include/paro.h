@@ -378,13 +378,14 @@ PARO_API ho_status paro_runner_sent_bytes(const paro_runner* runner,
                                           uint64_t* intra,
                                           uint64_t* inter);
 
-/* Collective, between steps: from now on another strategy (text as in paro_runner_options), with
- * all states, loss scale and steps kept, and nothing on a disk. budget_bytes as there. Each rank
- * keeps 1/n of all states meanwhile, the old runner's memory is given back before the new one's is
- * taken. Frozen parameters go with the others if they did so from the start. Where it cannot be
- * (over budget: HO_OUT_OF_MEMORY; ranks that want different ones: HO_MISMATCH; a custom optimizer
- * whose scope would change: HO_UNSUPPORTED) the runner goes on as it was, unless the message says
- * that it is lost: then only destroy is left. Peaks of paro_runner_memory begin anew. */
+/* Collective, between steps: from now on another strategy (text as in paro_runner_options, but not
+ * NULL), with all states, loss scale and steps kept, and nothing on a disk. budget_bytes as there.
+ * Each rank keeps 1/n of all states meanwhile, the old runner's memory is given back before the new
+ * one's is taken. Frozen parameters go with the others if they did so from the start. Where it
+ * cannot be (over budget: HO_OUT_OF_MEMORY; ranks that want different ones: HO_MISMATCH; a custom
+ * optimizer whose scope would change: HO_UNSUPPORTED) the runner goes on as it was, unless the
+ * message says that it is lost: then only destroy is left. Peaks of paro_runner_memory begin anew.
+ */
 PARO_API ho_status paro_runner_change_strategy(paro_runner* runner,
                                                const char* strategy,
                                                uint64_t budget_bytes);

@@ -131,6 +131,9 @@ ho_status paro_runner_change_strategy(paro_runner* runner,
   return guarded([&]() -> ho::Status {
     HORING_TRY(check_runner(runner, "paro_runner_change_strategy"));
     const auto wanted = [&]() -> ho::Result<NewStrategy> {
+      if (strategy == nullptr) {  // a default would change what the caller did not mean to
+        return invalid("paro_runner_change_strategy: a null strategy");
+      }
       HORING_ASSIGN(const Strategy given, strategy_of(strategy));
       const Scope frozen =
           runner->frozen_as_parameters ? given.parameters : runner->runner->config().frozen;

@@ -224,6 +224,9 @@ TEST_CASE("a change of strategy that cannot be leaves the job as it was") {
     expect_refusal(
         paro_runner_change_strategy(trainer.runner(), "GNN", 0), HO_INVALID_ARGUMENT, "GNN");
     const bool first = ho_comm_rank(comm) == 0;
+    expect_refusal(paro_runner_change_strategy(trainer.runner(), first ? nullptr : "NNN", 0),
+                   HO_INVALID_ARGUMENT,
+                   first ? "a null strategy" : "rank 0 cannot take part: ");
     expect_refusal(paro_runner_change_strategy(trainer.runner(), first ? "NNN" : "III", 0),
                    HO_MISMATCH,
                    "different strategies");

@@ -22,7 +22,7 @@ struct UnitLayout {
   Partition frozen;
 };
 
-// `alignment` in elements, of every cut.
+// `alignment` in elements, of every cut. At most 2^44 elements of all units together.
 [[nodiscard]] ho::Result<std::vector<UnitLayout>> lay_out(const std::vector<UnitShape>& units,
                                                           const ho::GroupMap& groups,
                                                           uint64_t alignment);

@@ -170,6 +170,11 @@ TEST_CASE("options that cannot work are refused on every rank") {
     expect_no_runner(comm, options, kUnits, SIZE_MAX, "units; takes 1 to 1048576");
     const paro_unit huge = {"huge", UINT64_MAX, 0};
     expect_no_runner(comm, options, &huge, 1, "unit 0 (huge)");
+    // Sums of these wrap: they would fit any budget.
+    const std::vector<paro_unit> many(256, {"many", uint64_t{1} << 54U, 0});
+    paro_runner_options thrifty = options;
+    thrifty.budget_bytes = 1000000;
+    expect_no_runner(comm, thrifty, many.data(), many.size(), "at most 2^44 of all units together");
     expect_refusal(paro_runner_create(comm, &options, kUnits, kUnitCount, nullptr),
                    HO_INVALID_ARGUMENT,
                    "a null place for the runner");

@@ -21,8 +21,9 @@
  * breaks the runner on this rank, and soon on all of them: its message names unit, operation, rank
  * and step, and every later call returns it again, until paro_runner_rejoin() or
  * paro_runner_destroy(). It fails the communicators of its job too, the one it was made over
- * included (docs/errors.md). libhoring's part of a message numbers ranks as its communicator does;
- * where it says "of the job", as ho_comm_create did.
+ * included (docs/errors.md), but for HO_MISMATCH of step and check_drift, which every rank finds
+ * out itself. libhoring's part of a message numbers ranks as its communicator does; where it says
+ * "of the job", as ho_comm_create did.
  *
  * Threads: a runner may be used by one thread at a time, except paro_runner_abort, which any thread
  * may call while another is in any call but rejoin, change_strategy or destroy. Different runners
@@ -357,8 +358,8 @@ PARO_API ho_status paro_runner_read_frozen(paro_runner* runner,
  * the same bits. */
 PARO_API ho_status paro_runner_check_drift(paro_runner* runner);
 
-/* Collective: goes on after an error over a new communicator (of ho_comm_create: those of the old
- * job have failed) of the same ranks with the same numbers, used during the call only. What the
+/* Collective: goes on after an error over a new communicator (of ho_comm_create, where those of the
+ * old job have failed) of the same ranks with the same numbers, used during the call only. What the
  * failed step had computed is dropped: continue with a first micro-batch. Whether that step counts,
  * and need not be repeated, paro_runner_applied_steps() says: it does if the number has grown since
  * the last report. HO_MISMATCH where it had reached some ranks' masters only: load a checkpoint. */

@@ -150,10 +150,12 @@ ho::Result<StepReport> StepRunner::step() {
   deciding_ = false;
   HORING_TRY(agreed);
   if (!agreed_.all_have_rate(learning_rate(), domains_->groups().world_size())) {
-    return break_unless_ok({ho::StatusCode::kMismatch,
-                            "the ranks do not have the same learning rate (here it is " +
-                                std::to_string(learning_rate()) + "): set it alike on all ranks"},
-                           "step " + std::to_string(steps_ + 1));
+    // All ranks have the sums that say so. An abort would reach some of them before they do.
+    broken_ = {ho::StatusCode::kMismatch,
+               "rank " + std::to_string(self().value()) + ", step " + std::to_string(steps_ + 1) +
+                   ": the ranks do not have the same learning rate (here it is " +
+                   std::to_string(learning_rate()) + "): set it alike on all ranks"};
+    return broken_;
   }
   const double norm = std::sqrt(agreed_.squared_norm());
   const bool applies = agreed_.all_finite() && std::isfinite(norm);

@@ -175,8 +175,11 @@ typedef struct paro_runner_options {
   paro_sgd sgd;
   paro_custom_optimizer custom; /* on all ranks or none; function and user may differ */
   paro_loss_scale loss_scale;
-  double max_norm;       /* longer gradients are shortened to it; 0: none are */
-  uint64_t timeout_ms;   /* of each collective; 0: the communicator's */
+  double max_norm; /* longer gradients are shortened to it; 0: none are */
+  /* Of each collective; 0: the communicator's. Ranks wait for each other to come to create, rejoin,
+   * restore and save as long as that one says in any case (files are read and written before), and
+   * connect within HORING_CONNECT_TIMEOUT_MS. */
+  uint64_t timeout_ms;
   uint64_t budget_bytes; /* of states, on the fullest rank: more is refused; 0: no limit. The
                           * smallest of any rank counts */
   /* Groups. 0: the ranks of a node, as the communicator found them. Otherwise the ranks, node by

@@ -127,14 +127,17 @@ ho::Status everybody_ok(ho_comm* comm, const ho::Status& mine, uint64_t timeout_
   return {};
 }
 
-ho::Status agree_on_config(ho_comm* comm, const RunnerConfig& config, const ho::GroupMap& groups) {
+ho::Status agree_on_config(ho_comm* comm,
+                           const RunnerConfig& config,
+                           const ho::GroupMap& groups,
+                           uint64_t timeout_ms) {
   const std::vector<Setting> settings = settings_of(config, groups);
   std::vector<uint64_t> mine;
   mine.reserve(settings.size());
   for (const Setting& setting : settings) {
     mine.push_back(setting.value);
   }
-  HORING_ASSIGN(const auto all, everybodys(comm, mine));
+  HORING_ASSIGN(const auto all, everybodys(comm, mine, timeout_ms));
   for (size_t i = 0; i < settings.size(); ++i) {
     for (size_t rank = 1; rank * mine.size() < all.size(); ++rank) {
       if (all[rank * mine.size() + i] != all[i]) {
@@ -147,8 +150,8 @@ ho::Status agree_on_config(ho_comm* comm, const RunnerConfig& config, const ho::
   return {};
 }
 
-ho::Result<uint64_t> smallest_budget(ho_comm* comm, uint64_t budget) {
-  HORING_ASSIGN(const auto all, everybodys(comm, {&budget, 1}));
+ho::Result<uint64_t> smallest_budget(ho_comm* comm, uint64_t budget, uint64_t timeout_ms) {
+  HORING_ASSIGN(const auto all, everybodys(comm, {&budget, 1}, timeout_ms));
   uint64_t smallest = 0;
   for (const uint64_t one : all) {
     smallest = smallest == 0 || (one > 0 && one < smallest) ? one : smallest;

@@ -28,10 +28,13 @@ struct RunnerConfig;
 // Ok on every rank, or on none: which ranks differ in what.
 [[nodiscard]] ho::Status agree_on_config(ho_comm* comm,
                                          const RunnerConfig& config,
-                                         const ho::GroupMap& groups);
+                                         const ho::GroupMap& groups,
+                                         uint64_t timeout_ms);
 
 // The smallest that a rank has; 0 is none.
-[[nodiscard]] ho::Result<uint64_t> smallest_budget(ho_comm* comm, uint64_t budget);
+[[nodiscard]] ho::Result<uint64_t> smallest_budget(ho_comm* comm,
+                                                   uint64_t budget,
+                                                   uint64_t timeout_ms);
 
 // FNV-1a over bytes; goes on from `hash`.
 inline constexpr uint64_t kHashStart = 14695981039346656037U;

@@ -39,9 +39,9 @@ ho::Result<Snapshot> snapshot_of(const StepRunner& runner) {
   }
 }
 
-ho::Status agree_on(ho_comm* comm, const NewStrategy& wanted) {
+ho::Status agree_on(ho_comm* comm, const NewStrategy& wanted, uint64_t timeout_ms) {
   const std::array<uint64_t, 1> mine{number_of(wanted)};
-  HORING_ASSIGN(const auto all, everybodys(comm, mine));
+  HORING_ASSIGN(const auto all, everybodys(comm, mine, timeout_ms));
   for (size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) {
       return {ho::StatusCode::kMismatch,
@@ -59,12 +59,13 @@ struct Parts {
 // Everything that can fail while the old runner is still there.
 ho::Result<Parts> take_apart(StepRunner& runner, const ho::Result<NewStrategy>& given) {
   HORING_TRY(runner.synchronize());
-  HORING_ASSIGN(OwnedComm comm, runner.new_communicator());
-  HORING_TRY(everybody_ok(comm.get(), given.status()));
-  HORING_TRY(agree_on(comm.get(), *given));
+  const uint64_t timeout = runner.config().timeout_ms;
+  HORING_ASSIGN(OwnedComm comm, runner.new_communicator(timeout));
+  HORING_TRY(everybody_ok(comm.get(), given.status(), timeout));
+  HORING_TRY(agree_on(comm.get(), *given, timeout));
   HORING_TRY(check_optimizer(runner.config(), *given));  // alike on all ranks
   auto snapshot = snapshot_of(runner);
-  HORING_TRY(everybody_ok(comm.get(), snapshot.status()));
+  HORING_TRY(everybody_ok(comm.get(), snapshot.status(), timeout));
   return Parts{std::move(comm), std::move(snapshot).value()};
 }
 
@@ -94,9 +95,10 @@ ho::Status change_strategy(std::unique_ptr<StepRunner>& runner,
   runner.reset();
   const auto make = [&](const RunnerConfig& config) {
     ho::Status status = without_exceptions([&]() -> ho::Status {
-      HORING_ASSIGN(runner, StepRunner::create(parts.comm.get(), groups, config, memory));
+      const uint64_t patience = config.timeout_ms;
+      HORING_ASSIGN(runner, StepRunner::create(parts.comm.get(), groups, config, memory, patience));
       runner->carry_over(sent);
-      return runner->restore(parts.snapshot);
+      return runner->restore(parts.snapshot, patience);
     });
     if (!status.ok()) {
       runner.reset();

@@ -25,7 +25,8 @@ Domain domain_of(Scope from) {
 // The copies of a storage: the whole on all ranks, or each segment on its owners.
 class Copies {
  public:
-  explicit Copies(const Domains& domains) : domains_(domains) {}
+  Copies(const Domains& domains, uint64_t timeout_ms)
+      : domains_(domains), timeout_ms_(timeout_ms) {}
 
   void add(const Storage& storage,
            Scope scope,
@@ -79,7 +80,7 @@ class Copies {
     }
     const std::vector<ho::GlobalRank> ranks =
         owners != nullptr ? *owners : world_order(domains_.groups());
-    HORING_ASSIGN(const auto all, everybodys(comm, common.hashes));
+    HORING_ASSIGN(const auto all, everybodys(comm, common.hashes, timeout_ms_));
     for (size_t i = 0; i < common.hashes.size(); ++i) {
       for (size_t rank = 1; rank < ranks.size(); ++rank) {
         if (all[rank * common.hashes.size() + i] != all[i]) {
@@ -92,6 +93,7 @@ class Copies {
   }
 
   const Domains& domains_;
+  uint64_t timeout_ms_;
   Common world_;
   std::map<std::vector<ho::GlobalRank>, Common> owners_;
 };
@@ -100,7 +102,7 @@ class Copies {
 
 // What differs, "" for nothing. Every rank that this one shares a copy with says the same.
 ho::Result<std::string> StepRunner::drift() const {
-  Copies copies(*domains_);
+  Copies copies(*domains_, config_.timeout_ms);
   for (size_t u = 0; u < units_.size(); ++u) {
     const std::string unit = "unit " + std::to_string(u) + " (" + config_.units[u].name + "), ";
     const UnitState& state = units_[u];
@@ -114,7 +116,7 @@ ho::Result<std::string> StepRunner::drift() const {
   HORING_ASSIGN(std::string difference, copies.compare());
   if (domains_->world() != nullptr) {
     const uint64_t drifted = difference.empty() ? 0 : 1;
-    HORING_ASSIGN(const auto all, everybodys(domains_->world(), {&drifted, 1}));
+    HORING_ASSIGN(const auto all, everybodys(domains_->world(), {&drifted, 1}, config_.timeout_ms));
     if (drifted == 0 && *std::max_element(all.begin(), all.end()) != 0) {
       difference = "other ranks know in what";
     }

@@ -128,12 +128,13 @@ void StepRunner::make_routes() {
 ho::Result<std::unique_ptr<StepRunner>> StepRunner::create(ho_comm* comm,
                                                            const ho::GroupMap& groups,
                                                            RunnerConfig config,
-                                                           Memory& memory) {
+                                                           Memory& memory,
+                                                           uint64_t patience_ms) {
   auto runner = prepare_or_say(groups, std::move(config), memory);
   // A rank that stopped here on its own would leave the others waiting until their deadlines.
-  HORING_TRY(everybody_ok(comm, runner.status()));
+  HORING_TRY(everybody_ok(comm, runner.status(), patience_ms));
   // Once more at the end: a runner that is there is there on all ranks.
-  HORING_TRY(everybody_ok(comm, runner.value()->set_up(comm, groups)));
+  HORING_TRY(everybody_ok(comm, runner.value()->set_up(comm, groups, patience_ms), patience_ms));
   return runner;
 }
 
@@ -172,9 +173,9 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::prepare(const ho::GroupMap& 
   return runner;
 }
 
-ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups) {
-  HORING_TRY(agree_on_config(comm, config_, groups));
-  HORING_TRY(enforce_budget(comm, groups));
+ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_t patience_ms) {
+  HORING_TRY(agree_on_config(comm, config_, groups, patience_ms));
+  HORING_TRY(enforce_budget(comm, groups, patience_ms));
   HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
   domains_ = std::make_unique<Domains>(std::move(domains));
   const StateShape shape = state_shape();

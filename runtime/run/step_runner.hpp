@@ -133,11 +133,13 @@ class StepRunner {
  public:
   // Collective over `comm`, which is borrowed for the call; `groups` over its ranks. All ranks pass
   // the same config (checked). All ranks get a runner, or an error, be it another rank's. Masters
-  // and parameters are zero until load().
+  // and parameters are zero until load(). `patience_ms`, here and below: how long ranks wait for
+  // the last one that comes; 0: the communicator's timeout.
   [[nodiscard]] static ho::Result<std::unique_ptr<StepRunner>> create(ho_comm* comm,
                                                                       const ho::GroupMap& groups,
                                                                       RunnerConfig config,
-                                                                      Memory& memory);
+                                                                      Memory& memory,
+                                                                      uint64_t patience_ms = 0);
   ~StepRunner();
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
@@ -179,9 +181,9 @@ class StepRunner {
   // runner with the same units, groups, alignment, rule and parameter type, whatever its strategy.
   // Fails on all ranks, before anything has changed, where a rank has an error instead of a
   // snapshot, or one that does not fit.
-  [[nodiscard]] ho::Status restore(const ho::Result<Snapshot>& given);
+  [[nodiscard]] ho::Status restore(const ho::Result<Snapshot>& given, uint64_t patience_ms = 0);
   // Collective: another communicator of all ranks, numbered as they are.
-  [[nodiscard]] ho::Result<OwnedComm> new_communicator() const;
+  [[nodiscard]] ho::Result<OwnedComm> new_communicator(uint64_t patience_ms = 0);
   // Any thread.
   void abort(const char* reason);
 
@@ -221,7 +223,7 @@ class StepRunner {
                                                                        Memory& memory);
   [[nodiscard]] static ho::Result<std::unique_ptr<StepRunner>> prepare_or_say(
       const ho::GroupMap& groups, RunnerConfig config, Memory& memory);
-  [[nodiscard]] ho::Status set_up(ho_comm* comm, const ho::GroupMap& groups);
+  [[nodiscard]] ho::Status set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_t patience_ms);
   void number_buffers();
   void make_routes();
 
@@ -229,7 +231,9 @@ class StepRunner {
   [[nodiscard]] StateShape state_shape() const;
   [[nodiscard]] ho::Result<uint64_t> most_bytes(const Strategy& strategy,
                                                 const ho::GroupMap& groups) const;
-  [[nodiscard]] ho::Status enforce_budget(ho_comm* comm, const ho::GroupMap& groups);
+  [[nodiscard]] ho::Status enforce_budget(ho_comm* comm,
+                                          const ho::GroupMap& groups,
+                                          uint64_t patience_ms);
 
   // progress.cpp
   [[nodiscard]] const Action& action_of(uint64_t node) const {
@@ -297,7 +301,8 @@ class StepRunner {
 
   // snapshot.cpp
   [[nodiscard]] ho::Status check_snapshot(const Snapshot& snapshot) const;
-  [[nodiscard]] ho::Status agree_on_snapshot(const ho::Result<Snapshot>& given) const;
+  [[nodiscard]] ho::Status agree_on_snapshot(const ho::Result<Snapshot>& given,
+                                             uint64_t patience_ms) const;
   [[nodiscard]] ho::Status spread_unit(size_t unit, const UnitSnapshot& from);
   [[nodiscard]] ho::Status spread(const PartValues& values,
                                   const Storage& storage,

@@ -1,6 +1,7 @@
 // What happens to the others when one rank fails, leaves or gives up, and how a job goes on.
 
 #include <chrono>
+#include <latch>
 #include <thread>
 
 #include "catch.hpp"
@@ -148,6 +149,31 @@ TEST_CASE("learning rates that differ stop the step on every rank, before anythi
       disagree(2);
       trainer.destroy();
       ho::test::must(ho_barrier(comm, nullptr));
+    });
+  }
+}
+
+TEST_CASE("timeout_ms is how long calls between steps wait for a rank that does not come") {
+  using Call = ho_status (*)(paro_runner*);
+  const Call calls[] = {
+      [](paro_runner* runner) { return paro_runner_check_drift(runner); },
+      [](paro_runner* runner) { return paro_runner_change_strategy(runner, "GGG", 0); }};
+  for (const Call call : calls) {
+    const Training training = training_of("IIG", 1);
+    std::latch others(3);
+    require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
+      std::string letters;
+      paro_runner_options options = options_of(training, letters);
+      options.timeout_ms = 300;
+      Trainer trainer(comm, training, options);
+      if (ho_comm_rank(comm) == 3) {
+        others.wait();
+        return;
+      }
+      const ho_status status = call(trainer.runner());
+      others.count_down();
+      expect(status == HO_TIMEOUT, "is a timeout");
+      expect(has(paro_last_error_message(), "within 300 ms"), "of the runner");
     });
   }
 }

@@ -15,9 +15,9 @@ namespace paro::gpt {
 
 struct Shape {
   uint32_t layers = 4;
-  uint32_t width = 128;
+  uint32_t width = 64;
   uint32_t heads = 4;
-  uint32_t context = 128;
+  uint32_t context = 64;
   uint32_t lora_rank = 0;           // not 0: only low-rank matrices in attention are trained
   std::vector<std::string> freeze;  // names of parts
   uint64_t seed = 1;                // of initial values

@@ -26,10 +26,10 @@ void declare_model(CLI::App& app, Texts& texts, Options& options) {
   Shape& shape = options.shape;
   app.add_option("--layers", shape.layers, "blocks of attention and MLP [4]")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--width", shape.width, "[128]")->check(CLI::Range(1, 65536));
+  app.add_option("--width", shape.width, "[64]")->check(CLI::Range(1, 65536));
   app.add_option("--heads", shape.heads, "of attention; divides the width [4]")
       ->check(CLI::Range(1, 65536));
-  app.add_option("--context", shape.context, "bytes that the model looks back [128]")
+  app.add_option("--context", shape.context, "bytes that the model looks back [64]")
       ->check(CLI::Range(1, 65536));
   app.add_option("--dtype", texts.dtype, "float32 or bfloat16, of parameters and gradients")
       ->check(CLI::IsMember({"float32", "bfloat16"}));

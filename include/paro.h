@@ -26,8 +26,9 @@
  * "of the job", as ho_comm_create did.
  *
  * Threads: a runner may be used by one thread at a time, except paro_runner_abort, which any thread
- * may call while another is in any call but rejoin, change_strategy or destroy. Different runners
- * are independent until one fails. All ranks make the same calls on a runner in the same order.
+ * may call while another is in any call but rejoin, change_strategy, destroy, or a step that
+ * changes the strategy (strategy_file, auto_strategy). Different runners are independent until one
+ * fails. All ranks make the same calls on a runner in the same order.
  *
  * fork: a runner belongs to the process that made it, as a communicator does (horing.h). In a
  * forked child every call with it fails with HO_INVALID_ARGUMENT, and destroy does nothing.
@@ -205,13 +206,27 @@ typedef struct paro_runner_options {
   const char* step_log;
   /* Metrics in Prometheus' text format, replaced after each step. NULL: PARO_METRICS_FILE. */
   const char* metrics_file;
+  /* The next three count on rank 0, whatever the others have.
+   * A file at which rank 0 looks before every step. When it has changed since (what it says at
+   * create does not count), it names a strategy, or "budget=BYTES", or both on two lines; # begins
+   * a comment. The change is made at the end of that step, as by paro_runner_change_strategy. What
+   * cannot be read or does not fit is a warning in the log. NULL: PARO_STRATEGY_FILE. */
+  const char* strategy_file;
+  /* 1: the fastest strategy that fits is taken, by the planner on links measured then, where that
+   * file names another budget and no strategy, and where links have changed: every auto_interval
+   * steps (0: never) a byte's time in collectives is compared with what it was in the first
+   * auto_interval steps since the strategy was taken; twice that or half of it counts. What is not
+   * at least a tenth faster is not taken, unless the present one does not fit. 0: not, unless
+   * PARO_AUTO_STRATEGY is 1. */
+  uint32_t auto_strategy;
+  uint32_t auto_interval;
 } paro_runner_options;
 #define PARO_RUNNER_OPTIONS_INIT                                                                   \
   {                                                                                                \
     sizeof(paro_runner_options), NULL, PARO_AS_PARAMETERS, 1, 1, 0, 16, HO_FLOAT32, HO_FLOAT32,    \
         PARO_OPTIMIZER_ADAMW, HO_ALGORITHM_HO_RING, PARO_ADAMW_INIT, PARO_SGD_INIT,                \
         {NULL, NULL, 0.0}, PARO_LOSS_SCALE_INIT, 0.0, 0, 0, 0, 0, NULL, PARO_DEFAULT_BUCKET_BYTES, \
-        NULL, NULL                                                                                 \
+        NULL, NULL, NULL, 0, 100                                                                   \
   }
 
 /* A unit's whole parameters for the time of its computation, in parameter_dtype. Valid from the

@@ -118,6 +118,9 @@ struct RunnerOptions {
   uint64_t bucket_bytes = PARO_DEFAULT_BUCKET_BYTES;
   std::string step_log{};  // empty: PARO_STEP_LOG
   std::string metrics_file{};
+  std::string strategy_file{};  // empty: PARO_STRATEGY_FILE
+  bool auto_strategy = false;
+  uint32_t auto_interval = 100;
 };
 
 // A checkpoint on the disk, or the newest of a folder. Move-only, as Runner.
@@ -372,6 +375,9 @@ class Runner {
     raw.bucket_bytes = options.bucket_bytes;
     raw.step_log = options.step_log.empty() ? nullptr : options.step_log.c_str();
     raw.metrics_file = options.metrics_file.empty() ? nullptr : options.metrics_file.c_str();
+    raw.strategy_file = options.strategy_file.empty() ? nullptr : options.strategy_file.c_str();
+    raw.auto_strategy = options.auto_strategy ? 1 : 0;
+    raw.auto_interval = options.auto_interval;
     return raw;
   }
 

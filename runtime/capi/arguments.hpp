@@ -14,6 +14,7 @@
 #include "checkpoint/saver.hpp"
 #include "observe/step_log.hpp"
 #include "run/step_runner.hpp"
+#include "steering/steering.hpp"
 
 // `process` made the handle; a forked child of it may not use it.
 struct paro_runner {
@@ -23,6 +24,7 @@ struct paro_runner {
   std::unique_ptr<paro::StepRunner> runner;
   ho::Status lost;
   bool frozen_as_parameters = true;
+  std::optional<paro::steering::Steering> steering;
   std::optional<paro::observe::StepLog> log;       // where it writes anything
   std::unique_ptr<paro::checkpoint::Saver> saver;  // from the first save on
   ho::Status lost_save;  // of a saver that a rejoin has ended, until it is asked for

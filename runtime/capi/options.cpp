@@ -172,6 +172,17 @@ ho::Result<observe::StepLog> log_of(const ho_comm* comm, const paro_runner_optio
                                 static_cast<uint32_t>(ho_comm_rank(comm)));
 }
 
+ho::Result<steering::Settings> steering_of(const paro_runner_options& options) {
+  if (options.auto_strategy > 1) {
+    return invalid("auto_strategy is " + std::to_string(options.auto_strategy) + "; takes 0 or 1");
+  }
+  HORING_ASSIGN(const bool automatic, ho::env::flag(ho::env::kAutoStrategy));
+  return steering::Settings{options.strategy_file == nullptr ? ho::env::text(ho::env::kStrategyFile)
+                                                             : std::string(options.strategy_file),
+                            automatic || options.auto_strategy == 1,
+                            options.auto_interval};
+}
+
 }  // namespace
 
 ho::Result<Strategy> strategy_of(const char* text) {
@@ -192,10 +203,12 @@ ho::Result<Prepared> prepare(const ho_comm* comm,
   }
   HORING_ASSIGN(ho::GroupMap groups, groups_of(comm, given));
   HORING_ASSIGN(observe::StepLog log, log_of(comm, given));
+  HORING_ASSIGN(steering::Settings steering, steering_of(given));
   return Prepared{std::move(config),
                   std::move(groups),
                   number_of(given.frozen) == PARO_AS_PARAMETERS,
-                  std::move(log)};
+                  std::move(log),
+                  std::move(steering)};
 }
 
 }  // namespace paro::capi

@@ -7,6 +7,7 @@
 
 #include "observe/step_log.hpp"
 #include "run/step_runner.hpp"
+#include "steering/steering.hpp"
 
 namespace paro::capi {
 
@@ -15,6 +16,7 @@ struct Prepared {
   ho::GroupMap groups;
   bool frozen_as_parameters = true;
   observe::StepLog log;
+  steering::Settings steering;
 };
 
 // What this rank was given; nothing is sent. `comm` is not null.

@@ -119,6 +119,7 @@ ho_status paro_runner_create(ho_comm* comm,
     made->process = ::getpid();
     made->memory = std::make_unique<HostMemory>();
     made->frozen_as_parameters = prepared->frozen_as_parameters;
+    made->steering.emplace(std::move(prepared->steering), prepared->frozen_as_parameters);
     if (prepared->log.writes()) {
       made->log = std::move(prepared->log);
     }
@@ -182,6 +183,7 @@ ho_status paro_runner_step(paro_runner* runner, paro_step_report* report) {
     if (report != nullptr) {
       HORING_TRY(check_out(report, "paro_step_report"));
     }
+    runner->steering->before_step(of);
     HORING_ASSIGN(const StepReport done, of.step());
     if (runner->log.has_value()) {
       runner->log->write(record_of(of, done));
@@ -189,7 +191,11 @@ ho_status paro_runner_step(paro_runner* runner, paro_step_report* report) {
     if (report != nullptr) {
       write_out(report, to_c(done));
     }
-    return {};
+    ho::Status steered = runner->steering->after_step(runner->runner, done);
+    if (runner->runner == nullptr) {
+      runner->lost = steered;
+    }
+    return steered;
   });
 }
 

@@ -76,15 +76,17 @@ MemoryUse StepRunner::predicted() const {
   return use;
 }
 
-// On the fullest rank.
 ho::Result<uint64_t> StepRunner::most_bytes(const Strategy& strategy,
+                                            Scope frozen,
                                             const ho::GroupMap& groups) const {
   StepShape step = plan_.shape;
   step.strategy = strategy;
+  step.frozen = frozen;
   step.micro_batches = 1;  // more of them need nothing more
   HORING_ASSIGN(const StepPlan plan, build_step_plan(step));
   StateShape shape = state_shape();
   shape.strategy = strategy;
+  shape.frozen = frozen;
   return needed_at_most(shape, layouts_, groups.world_size()) +
          reordering_bytes(plan, layouts_, groups, shape);
 }
@@ -94,13 +96,13 @@ ho::Status StepRunner::enforce_budget(ho_comm* comm,
                                       uint64_t patience_ms) {
   reorders_ = needs_reordering(groups);
   HORING_ASSIGN(const uint64_t budget, smallest_budget(comm, config_.budget_bytes, patience_ms));
-  HORING_ASSIGN(const uint64_t most, most_bytes(config_.strategy, groups));
+  HORING_ASSIGN(const uint64_t most, most_bytes(config_.strategy, config_.frozen, groups));
   if (budget == 0 || most <= budget) {
     return {};
   }
   std::string fitting;
   for (const Strategy& strategy : all_strategies()) {
-    HORING_ASSIGN(const uint64_t bytes, most_bytes(strategy, groups));
+    HORING_ASSIGN(const uint64_t bytes, most_bytes(strategy, config_.frozen, groups));
     if (bytes <= budget) {
       fitting +=
           (fitting.empty() ? "" : ", ") + letters(strategy) + " (" + std::to_string(bytes) + ")";

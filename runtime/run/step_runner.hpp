@@ -114,10 +114,11 @@ struct UnitView {
 };
 
 struct StepReport {
-  uint64_t step = 0;      // of this runner's life, from 1
-  bool applied = false;   // false: something was not finite, and every rank left the step out
-  double norm = 0;        // of the averaged, unscaled gradient, before clipping
-  double loss_scale = 1;  // that the step was run with
+  uint64_t step = 0;       // of this runner's life, from 1
+  bool applied = false;    // false: something was not finite, and every rank left the step out
+  double norm = 0;         // of the averaged, unscaled gradient, before clipping
+  double loss_scale = 1;   // that the step was run with
+  bool signalled = false;  // by a rank or more (StepRunner::signal())
   // Since the last step() ended:
   uint64_t hooks = 0;
   uint64_t hook_ns = 0;  // in hooks and step(), without waiting and without the optimizer
@@ -162,6 +163,8 @@ class StepRunner {
   [[nodiscard]] ho::Status synchronize();
 
   [[nodiscard]] double loss_scale() const { return scale_.value(); }
+  // Whether this rank has something to tell the others, which all learn from the next step().
+  void signal(bool has) { signals_ = has; }
   // From the next step() on, which fails on all ranks where the ranks' rates differ.
   void set_learning_rate(double rate);
 
@@ -194,6 +197,10 @@ class StepRunner {
   [[nodiscard]] const ho::GroupMap& groups() const { return domains_->groups(); }
   [[nodiscard]] const Ledger& ledger() const { return ledger_; }
   [[nodiscard]] MemoryUse predicted() const;
+  // States of the fullest rank, were they split so.
+  [[nodiscard]] ho::Result<uint64_t> most_bytes(const Strategy& strategy,
+                                                Scope frozen,
+                                                const ho::GroupMap& groups) const;
   // Of the communicators.
   [[nodiscard]] uint64_t library_bytes() const { return domains_->memory_bytes(); }
   // Payload that this rank has sent for a phase, since creation.
@@ -229,8 +236,6 @@ class StepRunner {
 
   // budget.cpp
   [[nodiscard]] StateShape state_shape() const;
-  [[nodiscard]] ho::Result<uint64_t> most_bytes(const Strategy& strategy,
-                                                const ho::GroupMap& groups) const;
   [[nodiscard]] ho::Status enforce_budget(ho_comm* comm,
                                           const ho::GroupMap& groups,
                                           uint64_t patience_ms);
@@ -337,8 +342,9 @@ class StepRunner {
   uint64_t applied_ = 0;
   uint64_t optimizer_steps_ = 0;  // applied since the rule's state was zeros
   bool in_step_ = false;          // since the first hook of a step
-  bool deciding_ = false;         // in step(): until then the framework may set the rate
-  bool computing_ = false;        // between a before_ and its after_
+  bool signals_ = false;
+  bool deciding_ = false;   // in step(): until then the framework may set the rate
+  bool computing_ = false;  // between a before_ and its after_
   std::chrono::steady_clock::time_point computing_since_;
   std::chrono::steady_clock::time_point step_since_ = std::chrono::steady_clock::now();
   bool reorders_ = false;  // groups are unequal

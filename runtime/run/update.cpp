@@ -47,7 +47,7 @@ ho::Status StepRunner::start_agree(Transfer& transfer) {
       return {};
     }));
   }
-  agreed_ = StepSums(norm.squared, norm.not_finite, learning_rate());
+  agreed_ = StepSums(norm.squared, norm.not_finite, learning_rate(), signals_);
   double* const rate = agreed_.data() + StepSums::kRate;
   constexpr size_t kRateCount = StepSums::kCount - StepSums::kRate;
   if (config_.mistake == Mistake::kNormOverGroup) {
@@ -178,6 +178,7 @@ ho::Result<StepReport> StepRunner::step() {
   report.applied = applies;
   report.norm = norm;
   report.loss_scale = scale;
+  report.signalled = agreed_.any_signals();
   in_step_ = false;
   if (config_.drift_interval > 0 && steps_ % config_.drift_interval == 0) {
     HORING_TRY(check_drift());

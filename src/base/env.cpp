@@ -31,6 +31,7 @@ constexpr std::array kAll{
     kTunerIntraMbps,   kTunerHopUs,
     kNetForward,       kCollNetHost,
     kStepLog,          kMetricsFile,
+    kStrategyFile,     kAutoStrategy,
     kEmulation,        kEmulatedRails,
     kRailRateMbit,     kPaceFd,
     kCluster,

@@ -1,0 +1,173 @@
+#include "steering/choice.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/figures.hpp"
+#include "run/agreement.hpp"
+
+namespace paro::steering {
+namespace {
+
+ho::Status unsupported(const std::string& why) {
+  return {ho::StatusCode::kUnsupported, why};
+}
+
+ho::Result<WorldShape> shape_of(const ho_comm* comm, const ho::GroupMap& groups) {
+  const uint32_t size = groups.group_size(ho::GroupIndex(0));
+  for (uint32_t group = 1; group < groups.group_count(); ++group) {
+    if (groups.group_size(ho::GroupIndex(group)) != size) {
+      return unsupported("groups are of different sizes, and the planner's formulas take one");
+    }
+  }
+  for (uint32_t rank = 0; rank < groups.world_size(); ++rank) {
+    if (ho_comm_group_of(comm, static_cast<int32_t>(rank)) !=
+        static_cast<int32_t>(groups.group_of(ho::GlobalRank(rank)).value())) {
+      return unsupported("groups are not the nodes, whose links are measured");
+    }
+  }
+  return WorldShape{groups.group_count(), size};
+}
+
+// Bytes per second of this rank's links.
+ho::Result<std::vector<uint64_t>> rates_here(const ho_comm* comm, bool between_nodes) {
+  size_t count = 0;
+  HORING_TRY(checked(ho_comm_link_rates(comm, nullptr, 0, &count)));
+  std::vector<ho_link_rate> rates(count);
+  HORING_TRY(checked(ho_comm_link_rates(comm, rates.data(), rates.size(), &count)));
+  std::vector<uint64_t> found;
+  for (const ho_link_rate& rate : rates) {
+    if ((rate.rail >= 0) == between_nodes) {
+      found.push_back(static_cast<uint64_t>(rate.bytes_per_second));
+    }
+  }
+  return found;
+}
+
+// Of every rank, ascending.
+ho::Result<std::vector<uint64_t>> rates_of_all(ho_comm* comm, bool between_nodes) {
+  HORING_ASSIGN(std::vector<uint64_t> mine, rates_here(comm, between_nodes));
+  const std::vector<uint64_t> counts{mine.size()};
+  HORING_ASSIGN(const auto all_counts, everybodys(comm, counts));
+  constexpr uint64_t kNoLink = ~uint64_t{0};
+  mine.resize(*std::max_element(all_counts.begin(), all_counts.end()), kNoLink);
+  if (mine.empty()) {
+    return mine;
+  }
+  HORING_ASSIGN(std::vector<uint64_t> all, everybodys(comm, mine));
+  std::erase(all, kNoLink);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+PlanRequest request_of(const RunnerConfig& config,
+                       const MeasuredLinks& measured,
+                       double compute_s) {
+  PlanRequest request;
+  for (const UnitShape& unit : config.units) {
+    request.model.parameters += static_cast<double>(unit.trained + unit.frozen);
+    request.model.trainable += static_cast<double>(unit.trained);
+  }
+  request.layers = static_cast<uint32_t>(std::min<size_t>(config.units.size(), kMostLayers));
+  constexpr double kFloatBytes = 4;
+  request.bytes = {static_cast<double>(ho::size_bytes(config.parameter_dtype)),
+                   static_cast<double>(ho::size_bytes(config.gradient_dtype)),
+                   kFloatBytes * (1 + (config.optimizer ? 0 : state_count(config.rule)))};
+  request.world = measured.world;
+  request.links = measured.links;
+  request.micro_batches = config.micro_batches;
+  request.prefetch = config.prefetch;
+  request.bucket_bytes = config.bucket_bytes;
+  request.compute_s = compute_s;
+  return request;
+}
+
+}  // namespace
+
+ho::Result<MeasuredLinks> measure_links(ho_comm* comm, const ho::GroupMap& groups) {
+  HORING_ASSIGN(const WorldShape world, shape_of(comm, groups));  // alike on all ranks
+  HORING_TRY(checked(ho_comm_measure_links(comm)));
+  HORING_ASSIGN(const auto intra, rates_of_all(comm, false));
+  HORING_ASSIGN(const auto inter, rates_of_all(comm, true));
+  if ((world.group_size > 1 && (intra.empty() || intra.front() == 0)) ||
+      (world.group_count > 1 && (inter.empty() || inter.front() == 0))) {
+    return ho::Status(ho::StatusCode::kConnection,
+                      "a link carried nothing while it was measured; horing doctor tells which");
+  }
+  MeasuredLinks measured{world, {}};
+  // Inside nodes links differ by what processors do meanwhile; between them the slowest counts for
+  // all.
+  measured.links.intra_bytes_per_s =
+      intra.empty() ? 0 : static_cast<double>(intra[(intra.size() - 1) / 2]);
+  measured.links.inter_bytes_per_s = inter.empty() ? 0 : static_cast<double>(inter.front());
+  measured.links.nics_per_group = std::max(1, ho_comm_rail_count(comm));
+  return measured;
+}
+
+Candidate candidate(const Strategy& strategy,
+                    const RunnerConfig& config,
+                    bool frozen_as_parameters) {
+  return {strategy, frozen_as_parameters ? strategy.parameters : config.frozen};
+}
+
+ho::Status check_possible(const StepRunner& runner,
+                          const Candidate& wanted,
+                          uint64_t budget_bytes) {
+  const RunnerConfig& config = runner.config();
+  if (config.optimizer && config.strategy.optimizer != wanted.strategy.optimizer) {
+    return unsupported(letters(wanted.strategy) +
+                       " has another scope for the optimizer's state, which only the framework's "
+                       "own optimizer knows");
+  }
+  HORING_ASSIGN(const uint64_t bytes,
+                runner.most_bytes(wanted.strategy, wanted.frozen, runner.groups()));
+  return budget_bytes == 0 || bytes <= budget_bytes
+             ? ho::Status()
+             : ho::Status(ho::StatusCode::kOutOfMemory,
+                          letters(wanted.strategy) + " needs " + std::to_string(bytes) +
+                              " bytes on the fullest rank, the budget is " +
+                              std::to_string(budget_bytes));
+}
+
+ho::Status check_any_possible(const StepRunner& runner,
+                              uint64_t budget_bytes,
+                              bool frozen_as_parameters) {
+  for (const Strategy& strategy : all_strategies()) {
+    const Candidate one = candidate(strategy, runner.config(), frozen_as_parameters);
+    if (check_possible(runner, one, budget_bytes).ok()) {
+      return {};
+    }
+  }
+  return {ho::StatusCode::kOutOfMemory,
+          "no strategy is possible with a budget of " + std::to_string(budget_bytes) + " bytes"};
+}
+
+ho::Result<std::optional<Strategy>> better_strategy(const StepRunner& runner,
+                                                    const MeasuredLinks& measured,
+                                                    const Question& question) {
+  const RunnerConfig& config = runner.config();
+  const PlanRequest request = request_of(config, measured, question.compute_s);
+  HORING_TRY(check(request));
+  std::optional<double> present;  // seconds of a step
+  std::optional<double> least;
+  std::optional<Strategy> best;
+  for (const Strategy& strategy : all_strategies()) {
+    const Candidate one = candidate(strategy, config, question.frozen_as_parameters);
+    if (!check_possible(runner, one, question.budget_bytes).ok()) {
+      continue;
+    }
+    HORING_ASSIGN(const StrategyFigures figures, figures_of(strategy, request));
+    if (strategy == config.strategy) {
+      present = figures.time.step_s;
+    }
+    if (!least || figures.time.step_s < *least) {
+      least = figures.time.step_s;
+      best = strategy;
+    }
+  }
+  return present && least && *least > (1 - kLeastGain) * *present ? std::nullopt : best;
+}
+
+}  // namespace paro::steering

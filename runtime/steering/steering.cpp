@@ -1,0 +1,166 @@
+#include "steering/steering.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "base/log.hpp"
+#include "run/agreement.hpp"
+
+namespace paro::steering {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+uint64_t number_of(const Strategy& strategy) {
+  const auto& all = all_strategies();
+  return static_cast<uint64_t>(std::find(all.begin(), all.end(), strategy) - all.begin());
+}
+
+// What rank 0 says; every rank passes as many words.
+ho::Result<std::vector<uint64_t>> of_first(ho_comm* comm, const std::vector<uint64_t>& mine) {
+  HORING_ASSIGN(std::vector<uint64_t> all, everybodys(comm, mine));
+  all.resize(mine.size());
+  return all;
+}
+
+}  // namespace
+
+Steering::Steering(Settings settings, bool frozen_as_parameters)
+    : settings_(std::move(settings)),
+      frozen_as_parameters_(frozen_as_parameters),
+      links_(settings_.interval) {
+  if (!settings_.file.empty()) {
+    file_.emplace(settings_.file);
+  }
+}
+
+uint64_t Steering::budget_of(const StepRunner& runner) const {
+  return budget_.value_or(runner.config().budget_bytes);
+}
+
+void Steering::refuse(const StepRunner& runner, const ho::Status& why) const {
+  ho::log_warn("{}: refused, training goes on with {}: {}",
+               file_->path(),
+               letters(runner.config().strategy),
+               why.message());
+}
+
+// What cannot be is refused here, and the others never hear of it.
+void Steering::take(const StepRunner& runner, const Wish& wish) {
+  const uint64_t budget = wish.budget_bytes.value_or(budget_of(runner));
+  const Strategy strategy = wish.strategy.value_or(runner.config().strategy);
+  const bool chooses = !wish.strategy && settings_.automatic;
+  const ho::Status possible =
+      chooses ? check_any_possible(runner, budget, frozen_as_parameters_)
+              : check_possible(
+                    runner, candidate(strategy, runner.config(), frozen_as_parameters_), budget);
+  if (!possible.ok()) {
+    refuse(runner, possible);
+    return;
+  }
+  budget_ = wish.budget_bytes ? wish.budget_bytes : budget_;
+  if (chooses) {
+    order_ = {Act::kChoose, {}};
+  } else if (strategy != runner.config().strategy) {
+    order_ = {Act::kTake, strategy};
+  } else {
+    order_ = {};
+    ho::log_info("{}: the strategy is {} already", file_->path(), letters(strategy));
+  }
+}
+
+void Steering::before_step(StepRunner& runner) {
+  if (runner.self().value() != 0) {
+    return;
+  }
+  if (file_) {
+    if (const auto wish = file_->look(); wish && wish->ok()) {
+      take(runner, **wish);
+    } else if (wish) {
+      refuse(runner, wish->status());
+    }
+  }
+  runner.signal(order_.act != Act::kNothing);
+}
+
+ho::Result<Steering::Order> Steering::chosen(ho_comm* comm, StepRunner& runner) const {
+  HORING_TRY(runner.synchronize());
+  const auto measured = measure_links(comm, runner.groups());
+  std::optional<Strategy> best;
+  ho::Status status = measured.status();
+  if (status.ok() && runner.self().value() == 0) {
+    const auto answer = better_strategy(
+        runner, *measured, {budget_of(runner), links_.compute_s(), frozen_as_parameters_});
+    status = answer.status();
+    best = answer.ok() ? *answer : std::nullopt;
+  }
+  HORING_TRY(everybody_ok(comm, status));
+  HORING_ASSIGN(const auto words,
+                of_first(comm, {best ? uint64_t{1} : 0, best ? number_of(*best) : 0}));
+  return words[0] == 0 ? Order{}
+                       : Order{Act::kTake, all_strategies().at(words[1] % kStrategyCount)};
+}
+
+ho::Status Steering::change(std::unique_ptr<StepRunner>& runner,
+                            const Strategy& strategy,
+                            uint64_t budget_bytes) const {
+  const auto start = Clock::now();
+  const Strategy before = runner->config().strategy;
+  const uint64_t bytes_before = runner->ledger().now().total();
+  const Candidate wanted = candidate(strategy, runner->config(), frozen_as_parameters_);
+  HORING_TRY(change_strategy(runner, NewStrategy{strategy, wanted.frozen, budget_bytes}));
+  if (runner->self().value() == 0) {
+    // At the level that is on unless somebody turns it off: whoever asked for it waits for it.
+    ho::log_warn("strategy {} -> {} after {} steps; states {} -> {} bytes on rank 0, {:.1f} ms",
+                 letters(before),
+                 letters(strategy),
+                 runner->applied_steps(),
+                 bytes_before,
+                 runner->ledger().now().total(),
+                 std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+  }
+  return {};
+}
+
+ho::Status Steering::obey(std::unique_ptr<StepRunner>& runner) {
+  HORING_ASSIGN(const OwnedComm comm, runner->new_communicator());
+  // A budget of the file is everybody's.
+  HORING_ASSIGN(const auto words,
+                of_first(comm.get(),
+                         {static_cast<uint64_t>(order_.act),
+                          number_of(order_.strategy),
+                          budget_ ? uint64_t{1} : 0,
+                          budget_.value_or(0)}));
+  const uint64_t budget = words[2] == 1 ? words[3] : runner->config().budget_bytes;
+  Order order{Act::kTake, all_strategies().at(words[1] % kStrategyCount)};
+  if (words[0] == static_cast<uint64_t>(Act::kChoose)) {
+    HORING_ASSIGN(order, chosen(comm.get(), *runner));
+  }
+  return order.act == Act::kTake ? change(runner, order.strategy, budget) : ho::Status();
+}
+
+ho::Status Steering::after_step(std::unique_ptr<StepRunner>& runner, const StepReport& report) {
+  const bool first = runner->self().value() == 0;
+  const auto changed = links_.after_step(report);
+  if (first && changed && settings_.automatic) {
+    ho::log_warn("collectives take {:.2f} ns per byte, {:.2f} before: asking for the best strategy",
+                 changed->now_ns_per_byte,
+                 changed->before_ns_per_byte);
+    order_ = {Act::kChoose, {}};
+  }
+  if (!report.signalled) {
+    return {};
+  }
+  const ho::Status status = obey(runner);
+  order_ = {};
+  links_.begin_anew();
+  if (!status.ok() && first) {
+    ho::log_warn("the strategy was not changed: {}", status.message());
+  }
+  return runner == nullptr ? status : ho::Status();
+}
+
+}  // namespace paro::steering

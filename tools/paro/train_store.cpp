@@ -23,7 +23,7 @@ uint64_t saved_samples(const checkpoint::Manifest& manifest) {
   return found != state.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
 }
 
-OwnedComm communicator_for(const SavePlan& plan, const StepRunner& runner) {
+OwnedComm communicator_for(const SavePlan& plan, StepRunner& runner) {
   return plan.folder.empty() ? OwnedComm() : must(runner.new_communicator());
 }
 

@@ -56,7 +56,7 @@ Status UcxComm::lost(ucs_status_t status) const {
   return {StatusCode::kPeerLost,
           fmt::format("the peer is lost ({}): its process has ended or given up, or the network "
                       "between is down; look at its log",
-                      ucs_status_string(status))};
+                      ho::ucx::call().status_string(status))};
 }
 
 void UcxComm::begin(UcxRequest& request, uint32_t count) {

@@ -41,6 +41,7 @@ Result<std::unique_ptr<UcxNet>> UcxNet::create(BuiltinConfig config) {
                   "HORING_TRANSPORT=ucx: what UCX sends cannot be paced (HORING_RAIL_PACE_MBIT); "
                   "set HORING_TRANSPORT=tcp, or run where links can be shaped");
   }
+  HORING_TRY(ho::ucx::load());
   const auto timeout = config.options.connect_timeout;
   config.options.carrier = Carrier::kUcx;
   config.options.streams = 1;

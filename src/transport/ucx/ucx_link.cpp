@@ -84,7 +84,7 @@ Status UcxLink::check_usable() {
   if (error_.ok() && peer_ != nullptr && peer_->failure() != UCS_OK) {
     return fail({StatusCode::kPeerLost,
                  std::string("the peer is gone or cannot be reached: ") +
-                     ucs_status_string(peer_->failure())});
+                     call().status_string(peer_->failure())});
   }
   return error_;
 }
@@ -119,13 +119,13 @@ Status UcxLink::post(Outgoing& outgoing, Envelope envelope, size_t payload_bytes
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
   param.flags = payload_bytes > kEagerBytes ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
   param.datatype = buffer.type;
-  void* handle = ucp_am_send_nbx(peer_->endpoint(),
-                                 kMessageId,
-                                 outgoing.header.data(),
-                                 outgoing.header.size(),
-                                 buffer.address,
-                                 buffer.count,
-                                 &param);
+  void* handle = call().am_send_nbx(peer_->endpoint(),
+                                    kMessageId,
+                                    outgoing.header.data(),
+                                    outgoing.header.size(),
+                                    buffer.address,
+                                    buffer.count,
+                                    &param);
   if (UCS_PTR_IS_ERR(handle)) {
     return fail(ucx_error("ucp_am_send_nbx", UCS_PTR_STATUS(handle)));
   }
@@ -244,7 +244,7 @@ void UcxLink::start_fetch(std::span<const Bytes> parts) {
   param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
   param.datatype = buffer.type;
   fetch_ = Request(worker_.handle(),
-                   ucp_am_recv_data_nbx(
+                   call().am_recv_data_nbx(
                        worker_.handle(), head.descriptor, buffer.address, buffer.count, &param));
   head.descriptor = nullptr;  // the fetch has it
   fetching_ = true;
@@ -331,7 +331,7 @@ Status UcxLink::return_credit() {
 
 void UcxLink::drop(Arrival& arrival) {
   if (arrival.descriptor != nullptr) {
-    ucp_am_data_release(worker_.handle(), std::exchange(arrival.descriptor, nullptr));
+    call().am_data_release(worker_.handle(), std::exchange(arrival.descriptor, nullptr));
   }
 }
 

@@ -13,7 +13,7 @@ constexpr std::chrono::milliseconds kCloseLimit{1000};
 }  // namespace
 
 Status ucx_error(const std::string& what, ucs_status_t status) {
-  return {StatusCode::kConnection, what + ": " + ucs_status_string(status)};
+  return {StatusCode::kConnection, what + ": " + call().status_string(status)};
 }
 
 Request& Request::operator=(Request&& other) noexcept {
@@ -27,10 +27,10 @@ Request& Request::operator=(Request&& other) noexcept {
 
 void Request::reset() {
   if (handle_ != nullptr && UCS_PTR_IS_PTR(handle_)) {
-    if (ucp_request_check_status(handle_) == UCS_INPROGRESS) {
-      ucp_request_cancel(worker_, handle_);
+    if (call().request_check_status(handle_) == UCS_INPROGRESS) {
+      call().request_cancel(worker_, handle_);
     }
-    ucp_request_free(handle_);
+    call().request_free(handle_);
   }
   handle_ = nullptr;
 }
@@ -39,7 +39,7 @@ ucs_status_t Request::status() const {
   if (handle_ == nullptr) {
     return UCS_OK;
   }
-  return UCS_PTR_IS_ERR(handle_) ? UCS_PTR_STATUS(handle_) : ucp_request_check_status(handle_);
+  return UCS_PTR_IS_ERR(handle_) ? UCS_PTR_STATUS(handle_) : call().request_check_status(handle_);
 }
 
 ucs_status_t Request::received(size_t& bytes) const {
@@ -47,21 +47,22 @@ ucs_status_t Request::received(size_t& bytes) const {
     return status();
   }
   ucp_tag_recv_info_t info{};
-  const ucs_status_t status = ucp_tag_recv_request_test(handle_, &info);
+  const ucs_status_t status = call().tag_recv_request_test(handle_, &info);
   bytes = info.length;
   return status;
 }
 
 Result<std::shared_ptr<Context>> Context::create(uint64_t features, const std::string& devices) {
+  HORING_TRY(load());
   std::shared_ptr<Context> context(new Context);  // NOLINT: the constructor is private
   ucp_config_t* config = nullptr;
-  if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
+  if (const ucs_status_t status = call().config_read(nullptr, nullptr, &config); status != UCS_OK) {
     return ucx_error("ucp_config_read (check the UCX_ variables)", status);
   }
   if (!devices.empty() && std::getenv("UCX_NET_DEVICES") == nullptr) {
-    if (const ucs_status_t status = ucp_config_modify(config, "NET_DEVICES", devices.c_str());
+    if (const ucs_status_t status = call().config_modify(config, "NET_DEVICES", devices.c_str());
         status != UCS_OK) {
-      ucp_config_release(config);
+      call().config_release(config);
       return ucx_error("ucp_config_modify(NET_DEVICES=" + devices + ")", status);
     }
   }
@@ -71,8 +72,9 @@ Result<std::shared_ptr<Context>> Context::create(uint64_t features, const std::s
   params.features = features;
   params.name = "horing";
   params.mt_workers_shared = 1;
-  const ucs_status_t status = ucp_init(&params, config, &context->context_);
-  ucp_config_release(config);
+  const ucs_status_t status =
+      call().init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context->context_);
+  call().config_release(config);
   if (status != UCS_OK) {
     return ucx_error("ucp_init (check UCX_TLS and UCX_NET_DEVICES)", status);
   }
@@ -81,7 +83,7 @@ Result<std::shared_ptr<Context>> Context::create(uint64_t features, const std::s
 
 Context::~Context() {
   if (context_ != nullptr) {
-    ucp_cleanup(context_);
+    call().cleanup(context_);
   }
 }
 
@@ -93,11 +95,11 @@ Result<std::unique_ptr<Worker>> Worker::create(std::shared_ptr<Context> context)
   worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   worker_params.events = UCP_WAKEUP_RX | UCP_WAKEUP_TX;
   ucs_status_t status =
-      ucp_worker_create(worker->context_->handle(), &worker_params, &worker->worker_);
+      call().worker_create(worker->context_->handle(), &worker_params, &worker->worker_);
   if (status != UCS_OK) {
     return ucx_error("ucp_worker_create", status);
   }
-  status = ucp_worker_get_efd(worker->worker_, &worker->event_fd_);
+  status = call().worker_get_efd(worker->worker_, &worker->event_fd_);
   if (status != UCS_OK) {
     return ucx_error("ucp_worker_get_efd (a transport in UCX_TLS cannot wake a sleeper)", status);
   }
@@ -106,20 +108,20 @@ Result<std::unique_ptr<Worker>> Worker::create(std::shared_ptr<Context> context)
 
 Worker::~Worker() {
   if (worker_ != nullptr) {
-    ucp_worker_destroy(worker_);
+    call().worker_destroy(worker_);
   }
 }
 
 Result<std::vector<std::byte>> Worker::address() const {
   ucp_address_t* address = nullptr;
   size_t size = 0;
-  if (const ucs_status_t status = ucp_worker_get_address(worker_, &address, &size);
+  if (const ucs_status_t status = call().worker_get_address(worker_, &address, &size);
       status != UCS_OK) {
     return ucx_error("ucp_worker_get_address", status);
   }
   const auto* bytes = reinterpret_cast<const std::byte*>(address);  // NOLINT: opaque to us
   std::vector<std::byte> copy(bytes, bytes + size);
-  ucp_worker_release_address(worker_, address);
+  call().worker_release_address(worker_, address);
   return copy;
 }
 
@@ -130,28 +132,30 @@ Status Worker::set_handler(unsigned id, ucp_am_recv_callback_t callback, void* a
   param.id = id;
   param.cb = callback;
   param.arg = argument;
-  const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_, &param);
+  const ucs_status_t status = call().worker_set_am_recv_handler(worker_, &param);
   return status == UCS_OK ? Status() : ucx_error("ucp_worker_set_am_recv_handler", status);
 }
 
 Request Worker::send_tagged(const Peer& peer, ucp_tag_t tag, std::span<const std::byte> data) {
   const ucp_request_param_t param{};
-  return {worker_, ucp_tag_send_nbx(peer.endpoint(), data.data(), data.size(), tag, &param)};
+  return {worker_, call().tag_send_nbx(peer.endpoint(), data.data(), data.size(), tag, &param)};
 }
 
 Request Worker::deliver_tagged(const Peer& peer, ucp_tag_t tag, std::span<const std::byte> data) {
   const ucp_request_param_t param{};
-  return {worker_, ucp_tag_send_sync_nbx(peer.endpoint(), data.data(), data.size(), tag, &param)};
+  return {worker_,
+          call().tag_send_sync_nbx(peer.endpoint(), data.data(), data.size(), tag, &param)};
 }
 
 Request Worker::receive_tagged(ucp_tag_t tag, std::span<std::byte> room) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-  return {worker_, ucp_tag_recv_nbx(worker_, room.data(), room.size(), tag, ~ucp_tag_t{0}, &param)};
+  return {worker_,
+          call().tag_recv_nbx(worker_, room.data(), room.size(), tag, ~ucp_tag_t{0}, &param)};
 }
 
 bool Worker::arm() {
-  return ucp_worker_arm(worker_) == UCS_OK;
+  return call().worker_arm(worker_) == UCS_OK;
 }
 
 Peer::Peer(Worker& worker, std::vector<std::byte> address, bool report_lost)
@@ -165,7 +169,7 @@ Status Peer::connect() {
   params.err_mode = report_lost_ ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
   params.err_handler.cb = &Peer::on_error;
   params.err_handler.arg = this;
-  const ucs_status_t status = ucp_ep_create(worker_.handle(), &params, &endpoint_);
+  const ucs_status_t status = call().ep_create(worker_.handle(), &params, &endpoint_);
   if (status != UCS_OK) {
     endpoint_ = nullptr;
     return ucx_error("ucp_ep_create (check that both hosts have equal UCX_TLS and UCX_NET_DEVICES)",
@@ -191,13 +195,13 @@ Peer::~Peer() {
   };
   ucp_request_param_t param{};
   if (failure_ == UCS_OK && flush_limit_.count() > 0) {
-    wait(ucp_ep_flush_nbx(endpoint_, &param), flush_limit_);
+    wait(call().ep_flush_nbx(endpoint_, &param), flush_limit_);
   }
   if (report_lost_) {
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   }
-  wait(ucp_ep_close_nbx(endpoint_, &param), kCloseLimit);
+  wait(call().ep_close_nbx(endpoint_, &param), kCloseLimit);
 }
 
 }  // namespace ho::ucx

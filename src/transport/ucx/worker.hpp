@@ -1,8 +1,6 @@
 // Owning wrappers of UCX's context, worker and endpoints.
 #pragma once
 
-#include <ucp/api/ucp.h>
-
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -13,6 +11,7 @@
 
 #include "base/status.hpp"
 #include "transport/transport.hpp"
+#include "transport/ucx/library.hpp"
 
 namespace ho::ucx {
 
@@ -82,7 +81,7 @@ class Worker {
                                        std::span<const std::byte> data);
   [[nodiscard]] Request receive_tagged(ucp_tag_t tag, std::span<std::byte> room);
   // true: progress was made.
-  bool progress() { return ucp_worker_progress(worker_) != 0; }
+  bool progress() { return call().worker_progress(worker_) != 0; }
   // false: something is pending, do not sleep.
   [[nodiscard]] bool arm();
 

@@ -1,6 +1,6 @@
 // Callers of any thread queue messages under the lock and send what the socket takes; the receiving
-// thread sends the rest, reads, keeps the one timer there is (a report that nobody answers) and
-// calls back. It never calls back with the lock held.
+// thread sends the rest, reads, keeps the deadlines (of reports and all-gathers that nobody
+// answers) and calls back. It never calls back with the lock held.
 //
 // A verdict or a departure may come before start(): it is kept and delivered by the same thread
 // once it may. The all-gathers are in control_client_gather.cpp.
@@ -89,25 +89,27 @@ ControlClient::~ControlClient() {
 }
 
 Result<std::optional<wire::Message>> ControlClient::receive(Deadline deadline) {
-  while (!passed(deadline)) {
+  while (true) {
     HORING_ASSIGN(auto message, channel_.next());
     if (message.has_value()) {
       return message;
     }
+    // What is there when the deadline passes still counts: this process may have been stopped.
+    const bool last = passed(deadline);
     pollfd entry{.fd = channel_.fd(), .events = POLLIN, .revents = 0};
     ::poll(&entry, 1, poll_ms(deadline));
     HORING_ASSIGN(const bool open, channel_.read_some());
-    if (!open) {
-      HORING_ASSIGN(message, channel_.next());
-      if (!message.has_value()) {
-        connected_ = false;
-        return Status(StatusCode::kPeerLost,
-                      "rank 0 closed the connection before all ranks had met; see its output");
-      }
+    if (open && !last) {
+      continue;
+    }
+    HORING_ASSIGN(message, channel_.next());
+    if (message.has_value() || open) {
       return message;
     }
+    connected_ = false;
+    return Status(StatusCode::kPeerLost,
+                  "rank 0 closed the connection before all ranks had met; see its output");
   }
-  return std::optional<wire::Message>();
 }
 
 Status ControlClient::await_welcome(Deadline deadline) {
@@ -140,7 +142,11 @@ void ControlClient::wake() const {
 
 int ControlClient::wait_ms() {
   const Lock lock(mutex_);
-  return poll_ms(answer_due_);
+  Deadline next = answer_due_;
+  for (const auto& [id, gather] : gathers_) {
+    next = gather.ended.has_value() ? next : std::min(next, gather.due);
+  }
+  return poll_ms(next);
 }
 
 void ControlClient::run() {
@@ -164,6 +170,9 @@ void ControlClient::turn() {
                   .events = static_cast<short>(POLLIN | (output ? POLLOUT : 0)),
                   .revents = 0};
   }
+  // Before the look, not after it: a process may be stopped anywhere, and finds the answer before
+  // it finds that it is late.
+  const Deadline looked = Clock::now();
   ::poll(entries.data(), entries.size(), wait_ms());
   if (entries[0].revents != 0) {
     eventfd_t ignored = 0;
@@ -176,8 +185,10 @@ void ControlClient::turn() {
   if (entries[1].revents != 0) {
     read_input();
   }
-  // After reading: a process that was stopped finds the answer before it finds that it is late.
-  check_report_answered();
+  check_report_answered(looked);
+  if ((entries[1].revents & POLLIN) == 0) {
+    end_overdue_gathers(looked);
+  }
 }
 
 void ControlClient::read_input() {
@@ -289,11 +300,11 @@ void ControlClient::settle(Status cause) {
   }
 }
 
-void ControlClient::check_report_answered() {
+void ControlClient::check_report_answered(Deadline looked) {
   Status own;
   {
     const Lock lock(mutex_);
-    if (answer_due_ > Clock::now() || verdict_.has_value() || !reported_.has_value()) {
+    if (answer_due_ > looked || verdict_.has_value() || !reported_.has_value()) {
       return;
     }
     own = Status(reported_->code,

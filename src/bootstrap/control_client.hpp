@@ -55,7 +55,8 @@ class ControlClient final : public ControlPlane {
     std::string tag;
     std::vector<std::optional<wire::Buffer>> blobs;
     size_t arrived = 0;
-    std::optional<Status> ended;  // ok or why not
+    Deadline due = Deadline::max();  // for the coordinator's answer
+    std::optional<Status> ended;     // ok or why not
   };
   using Lock = std::unique_lock<std::mutex>;
   // The coordinator answers a gather at its deadline; the answer needs a moment to get here.
@@ -78,8 +79,10 @@ class ControlClient final : public ControlPlane {
   void answer_query(uint64_t id);
   void coordinator_closed(const std::string& how);
   void end_all_gathers(const Status& why);
+  // looked: when the socket was last looked at; what is due by then has not come.
+  void end_overdue_gathers(Deadline looked);
   void settle(Status cause);
-  void check_report_answered();
+  void check_report_answered(Deadline looked);
   void deliver();
   void wake() const;
   [[nodiscard]] int wait_ms();

@@ -41,6 +41,21 @@ void ControlClient::end_all_gathers(const Status& why) {
   changed_.notify_all();
 }
 
+// Not by the clock alone: an answer that lies in the socket of a process that was stopped counts,
+// or this rank would say no where all others heard yes.
+void ControlClient::end_overdue_gathers(Deadline looked) {
+  const Lock lock(mutex_);
+  for (auto& [id, gather] : gathers_) {
+    if (gather.due <= looked && !gather.ended.has_value()) {
+      gather.ended =
+          Status(StatusCode::kTimeout,
+                 "all_gather \"" + gather.tag + "\": coordinator " + welcome_.coordinator +
+                     " did not answer before the deadline; it may be stopped");
+      changed_.notify_all();
+    }
+  }
+}
+
 void ControlClient::end_gathers(std::string_view tag_end, const Status& why) {
   const Lock lock(mutex_);
   ended_tags_.emplace(tag_end, why);
@@ -92,22 +107,16 @@ Result<std::vector<std::vector<std::byte>>> ControlClient::all_gather(
   const uint64_t id = next_id_++;
   Gather& gather = gathers_[id];
   gather.tag = contribution.tag;
+  gather.due = bounded(deadline) + kAnswerGrace;
   gather.blobs.resize(members.empty() ? rendezvous_.world_size : members.size());
   channel_.queue(
       wire::Type::kContribution, id, ControlChannel::body_of(wire::encode(contribution)));
   (void)channel_.send_some();
-  if (channel_.has_output()) {
-    wake();
-  }
-  const bool ended = changed_.wait_until(
-      lock, bounded(deadline) + kAnswerGrace, [&gather] { return gather.ended.has_value(); });
+  wake();  // there may be more to send, and there is a deadline to keep
+  // The thread that reads keeps it: end_overdue_gathers().
+  changed_.wait(lock, [&gather] { return gather.ended.has_value(); });
   Gather result = std::move(gather);
   gathers_.erase(id);
-  if (!ended) {
-    return Status(StatusCode::kTimeout,
-                  what + ": coordinator " + welcome_.coordinator +
-                      " did not answer before the deadline; it may be stopped");
-  }
   HORING_TRY(*result.ended);
   std::vector<std::vector<std::byte>> blobs;
   blobs.reserve(result.blobs.size());

@@ -327,6 +327,31 @@ TEST_CASE("who leaves a communicator is told to its members, each with its own m
   CHECK(ears[1].count() == 0);
 }
 
+TEST_CASE("an answer that came in time counts for a rank that looks too late") {
+  std::promise<void> stopped;
+  std::promise<void> go_on;
+  const auto planes = world(2);
+  // A callback that does not return is a thread that does not read: as if the process was stopped.
+  planes[1]->start({.on_verdict = [](const Verdict&) {},
+                    .describe_state = [] { return std::vector<RankState>(); },
+                    .on_departure =
+                        [&](const Departure&) {
+                          stopped.set_value();
+                          go_on.get_future().wait();
+                        }});
+  planes[0]->leave(Departure());
+  REQUIRE(stopped.get_future().wait_for(20s) == std::future_status::ready);
+  auto late = gather(*planes[1], "late", "b", {}, 200ms);
+  const bool answered = gather(*planes[0], "late", "a").get().ok();
+  // Far behind the deadline and whatever grace there is.
+  std::this_thread::sleep_for(1500ms);
+  go_on.set_value();
+  const auto result = late.get();
+  INFO(result.status().message());
+  // A machine that took 200 ms to send one message has answered no to both.
+  CHECK(result.ok() == answered);
+}
+
 TEST_CASE("the last words of rank 0 arrive before its farewell") {
   Ear ear;
   auto planes = world(2);

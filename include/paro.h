@@ -424,7 +424,9 @@ typedef struct paro_tensor {
 
 typedef struct paro_save_options {
   size_t size;
-  uint32_t keep; /* how many checkpoints stay in the folder, this one included; 0: all */
+  /* How many checkpoints stay in the folder, this one included; 0: all. Rank 0 removes others in a
+   * thread, after the save's outcome is told and before the next save or the runner's end. */
+  uint32_t keep;
   /* 1: the call returns when the states are copied; a thread writes them. The outcome comes from
    * paro_runner_wait_save, or, where it is an error, from the next save, which then does not begin.
    */

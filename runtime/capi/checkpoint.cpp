@@ -67,7 +67,10 @@ ho::Result<SaveRequest> request_of(const paro_runner& runner,
   }
   // The folder's whole path, wherever the process goes meanwhile.
   HORING_ASSIGN(SaveRequest request,
-                checkpoint::request_of(*runner.runner, std::filesystem::absolute(folder)));
+                checkpoint::request_of(*runner.runner,
+                                       std::filesystem::absolute(folder),
+                                       options.in_background != 0 ? checkpoint::SaveFrom::kCopy
+                                                                  : checkpoint::SaveFrom::kRunner));
   request.keep = options.keep;
   request.manifest.job_state = options.job_state == nullptr ? "" : options.job_state;
   HORING_ASSIGN(request.manifest.tensors, tensors_of(options));

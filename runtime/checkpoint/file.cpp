@@ -48,25 +48,49 @@ ho::Result<uint64_t> File::size_bytes() const {
   return static_cast<uint64_t>(status.st_size);
 }
 
-ho::Status File::write(std::span<const std::byte> bytes) {
+ho::Status File::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_.get(), bytes.data(), std::min(bytes.size(), kMostAtOnce));
+    const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
     if (written < 0 && errno != EINTR) {
       return failed("write", path_);
     }
     const size_t done = written < 0 ? 0 : static_cast<size_t>(written);
-    // The disk begins now, not when sync() asks for all of it. Only a hint: where it cannot be
-    // given nothing is lost.
-    static_cast<void>(::sync_file_range(
-        fd_.get(), static_cast<off_t>(written_), static_cast<off_t>(done), SYNC_FILE_RANGE_WRITE));
     written_ += done;
     bytes = bytes.subspan(done);
   }
   return {};
 }
 
+ho::Status File::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const auto now = bytes.first(std::min(bytes.size(), kMostAtOnce));
+    const uint64_t begin = written_;
+    HORING_TRY(append(now));
+    // The disk begins now, not when sync() asks for all of it. Only a hint: where it cannot be
+    // given nothing is lost.
+    static_cast<void>(::sync_file_range(fd_.get(),
+                                        static_cast<off_t>(begin),
+                                        static_cast<off_t>(now.size()),
+                                        SYNC_FILE_RANGE_WRITE));
+    bytes = bytes.subspan(now.size());
+  }
+  return {};
+}
+
 ho::Status File::write(std::string_view text) {
   return write(std::as_bytes(std::span<const char>(text.data(), text.size())));
+}
+
+ho::Status File::write_over(std::string_view text) {
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t written =
+        ::pwrite(fd_.get(), text.data() + done, text.size() - done, static_cast<off_t>(done));
+    if (written < 0 && errno != EINTR) {
+      return failed("pwrite", path_);
+    }
+    done += written < 0 ? 0 : static_cast<size_t>(written);
+  }
+  return {};
 }
 
 ho::Status File::read(uint64_t offset, std::span<std::byte> bytes) const {

@@ -23,9 +23,13 @@ class File {
 
   [[nodiscard]] const Path& path() const { return path_; }
   [[nodiscard]] ho::Result<uint64_t> size_bytes() const;
-  // At the end of what was written before.
+  // At the end of what was written before. write() tells the disk to begin at once, append() leaves
+  // that to the system.
+  [[nodiscard]] ho::Status append(std::span<const std::byte> bytes);
   [[nodiscard]] ho::Status write(std::span<const std::byte> bytes);
   [[nodiscard]] ho::Status write(std::string_view text);
+  // At the beginning, over what is there.
+  [[nodiscard]] ho::Status write_over(std::string_view text);
   // All of them, or an error: also where the file ends before.
   [[nodiscard]] ho::Status read(uint64_t offset, std::span<std::byte> bytes) const;
   // On the disk when it returns.

@@ -110,15 +110,16 @@ Manifest manifest_of(const RunnerConfig& config) {
   return manifest;
 }
 
-ho::Result<SaveRequest> request_of(const StepRunner& runner, Path folder) {
+ho::Result<SaveRequest> request_of(const StepRunner& runner, Path folder, SaveFrom source) {
   SaveRequest request;
   request.folder = std::move(folder);
   request.manifest = manifest_of(runner.config());
-  HORING_ASSIGN(request.snapshot, runner.snapshot());
-  request.manifest.step = request.snapshot.applied_steps;
-  request.manifest.called_steps = request.snapshot.called_steps;
-  request.manifest.optimizer_steps = request.snapshot.optimizer_steps;
-  request.manifest.loss_scale = request.snapshot.loss_scale;
+  HORING_ASSIGN(request.copies, source == SaveFrom::kCopy ? runner.snapshot() : runner.progress());
+  request.parts = source == SaveFrom::kCopy ? parts_of(request.copies) : runner.parts();
+  request.manifest.step = request.copies.applied_steps;
+  request.manifest.called_steps = request.copies.called_steps;
+  request.manifest.optimizer_steps = request.copies.optimizer_steps;
+  request.manifest.loss_scale = request.copies.loss_scale;
   return request;
 }
 

@@ -14,26 +14,22 @@ class PartWriter {
  public:
   void add(std::string name, ho::DType dtype, std::span<const std::byte> bytes) {
     append(header_, std::move(name), dtype, {bytes.size() / ho::size_bytes(dtype)});
-    checksums_ +=
-        (checksums_.empty() ? "" : ",") + to_text(checksum_of(bytes.data(), bytes.size()));
-    spans_.push_back(bytes);
+    pieces_.push_back(bytes);
   }
 
-  void add(uint32_t unit, const std::string& state, const PartValues& values) {
-    const uint64_t element = ho::size_bytes(values.dtype);
-    std::span<const std::byte> left(values.bytes);
-    for (const Range& range : values.ranges) {
-      for (uint64_t first = range.begin; first < range.end; first += kMostPieceElements) {
-        const uint64_t bytes = std::min(kMostPieceElements, range.end - first) * element;
-        add(to_text(Piece{unit, state, first}), values.dtype, left.first(bytes));
-        left = left.subspan(bytes);
-      }
+  void add(const StatePart& part, const std::string& state) {
+    const uint64_t element = ho::size_bytes(part.dtype);
+    std::span<const std::byte> left(part.values);
+    for (uint64_t first = part.range.begin; first < part.range.end; first += kMostPieceElements) {
+      const uint64_t bytes = std::min(kMostPieceElements, part.range.end - first) * element;
+      add(to_text(Piece{part.unit, state, first}), part.dtype, left.first(bytes));
+      left = left.subspan(bytes);
     }
   }
 
   [[nodiscard]] ho::Result<PartFile> write(const Path& path) {
-    header_.metadata = {{"format", "paro part"}, {"checksums", checksums_}};
-    const std::string head = to_bytes(header_);
+    std::vector<Checksum> checksums(pieces_.size());
+    std::string head = header_with(checksums);
     if (head.size() > kMostHeaderBytes) {
       return ho::Status(ho::StatusCode::kUnsupported,
                         path.string() + ": too many pieces for one file's header");
@@ -41,18 +37,29 @@ class PartWriter {
     HORING_ASSIGN(File file, File::create(path));
     HORING_TRY(file.write(head));
     uint64_t bytes = head.size();
-    for (const auto& span : spans_) {
-      HORING_TRY(file.write(span));
-      bytes += span.size();
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      checksums[i] = checksum_of(pieces_[i].data(), pieces_[i].size());
+      HORING_TRY(file.write(pieces_[i]));
+      bytes += pieces_[i].size();
     }
+    head = header_with(checksums);  // as long as before
+    HORING_TRY(file.write_over(head));
     HORING_TRY(file.sync());
     return PartFile{bytes, checksum_of(head.data(), head.size())};
   }
 
  private:
+  [[nodiscard]] std::string header_with(const std::vector<Checksum>& checksums) {
+    std::string text;
+    for (const Checksum& checksum : checksums) {
+      text += (text.empty() ? "" : ",") + to_text(checksum);
+    }
+    header_.metadata = {{"format", "paro part"}, {"checksums", text}};
+    return to_bytes(header_);
+  }
+
   TensorHeader header_;
-  std::string checksums_;
-  std::vector<std::span<const std::byte>> spans_;
+  std::vector<std::span<const std::byte>> pieces_;
 };
 
 template <typename Number>
@@ -82,16 +89,12 @@ ho::Result<Piece> piece_from(const std::string& name) {
 }
 
 ho::Result<PartFile> write_part_file(const Path& path,
-                                     const Snapshot& snapshot,
+                                     const std::vector<StatePart>& parts,
                                      const std::vector<std::string>& states,
                                      std::span<const std::byte> rank_state) {
   PartWriter writer;
-  for (uint32_t u = 0; u < snapshot.units.size(); ++u) {
-    const UnitSnapshot& unit = snapshot.units[u];
-    for (size_t i = 0; i < unit.states.size(); ++i) {
-      writer.add(u, states.at(i), unit.states[i]);
-    }
-    writer.add(u, kFrozen, unit.frozen);
+  for (const StatePart& part : parts) {
+    writer.add(part, part.state == kFrozenState ? kFrozen : states.at(part.state));
   }
   if (!rank_state.empty()) {
     writer.add(kRankState, ho::DType::kUint8, rank_state);

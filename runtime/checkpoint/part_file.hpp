@@ -30,9 +30,11 @@ struct Piece {
 [[nodiscard]] std::string to_text(const Piece& piece);
 [[nodiscard]] ho::Result<Piece> piece_from(const std::string& name);
 
-// Creates the file and syncs it. `states` are the names of each unit's states.
+// Creates the file and syncs it: piece by piece, so that the disk works while the next one's
+// checksum is made, and the header, whose length is known before, at last. `states` are the names
+// of each unit's states.
 [[nodiscard]] ho::Result<PartFile> write_part_file(const Path& path,
-                                                   const Snapshot& snapshot,
+                                                   const std::vector<StatePart>& parts,
                                                    const std::vector<std::string>& states,
                                                    std::span<const std::byte> rank_state);
 

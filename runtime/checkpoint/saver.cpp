@@ -1,5 +1,8 @@
 #include "checkpoint/saver.hpp"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <array>
 #include <exception>
 #include <new>
@@ -24,6 +27,13 @@ ho::Status attempt(const Work& work) {
   }
 }
 
+// The training goes first where there are not enough cores for both. Of the calling thread, which
+// ends with its task; where it is not permitted nothing is lost.
+void yield_to_training() {
+  constexpr int kNice = 10;
+  static_cast<void>(::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice));
+}
+
 // Leaves no saving folder behind where it is not published.
 class Publisher {
  public:
@@ -46,13 +56,19 @@ class Publisher {
     HORING_ASSIGN(File file, File::create(folder / kManifestName));
     HORING_TRY(file.write(to_json(manifest)));
     HORING_TRY(file.sync());
-    HORING_TRY(lock_->publish(request.keep));
+    HORING_TRY(lock_->publish());
+    published_ = std::move(lock_);
     lock_.reset();
     return {};
+  }
+  // The lock, of what is published.
+  [[nodiscard]] std::optional<StoreLock> released() {
+    return std::exchange(published_, std::nullopt);
   }
 
  private:
   std::optional<StoreLock> lock_;
+  std::optional<StoreLock> published_;
 };
 
 // A rank whose disk is not rank 0's does not see the folder.
@@ -86,8 +102,27 @@ ho::Status Saver::wait() {
   return running_.valid() ? running_.get() : ho::Status();
 }
 
+void Saver::prune(StoreLock lock, uint32_t keep) {
+  auto work = [held = std::make_shared<StoreLock>(std::move(lock)), keep] { held->prune(keep); };
+  try {
+    pruning_ = std::async(std::launch::async, [work] {
+      yield_to_training();
+      work();
+    });
+  } catch (const std::system_error&) {  // no thread is to be had
+    work();
+  }
+}
+
+void Saver::settle() {
+  if (pruning_.valid()) {
+    pruning_.get();
+  }
+}
+
 ho::Status Saver::start(ho::Result<SaveRequest> request, How how) {
   HORING_TRY(wait());
+  settle();
   timeout_ms_ = how.timeout_ms;
   HORING_TRY(agree(request.status()));
   // The copy of the states goes when they are saved, not when somebody asks how it went.
@@ -100,7 +135,10 @@ ho::Status Saver::start(ho::Result<SaveRequest> request, How how) {
     return save(*mine);
   };
   try {
-    running_ = std::async(std::launch::async, task);
+    running_ = std::async(std::launch::async, [task]() mutable {
+      yield_to_training();
+      return task();
+    });
   } catch (const std::system_error&) {
     // No thread is to be had. The others are saving: it happens here and now.
     std::promise<ho::Status> outcome;
@@ -116,7 +154,7 @@ ho::Result<std::vector<PartFile>> Saver::write_parts(const SaveRequest& request)
   const ho::Status written = attempt([&]() -> ho::Status {
     HORING_ASSIGN(mine,
                   write_part_file(folder / part_file_name(rank()),
-                                  request.snapshot,
+                                  request.parts,
                                   request.manifest.states,
                                   request.rank_state));
     return sync_folder(folder);
@@ -131,7 +169,7 @@ ho::Result<std::vector<PartFile>> Saver::write_parts(const SaveRequest& request)
   return files;
 }
 
-ho::Status Saver::save(const SaveRequest& request) const {
+ho::Status Saver::save(const SaveRequest& request) {
   const auto saved = [&]() -> ho::Status {
     Publisher publisher;
     const bool first = rank() == 0;
@@ -140,7 +178,11 @@ ho::Status Saver::save(const SaveRequest& request) const {
     };
     HORING_TRY(by_first([&] { return publisher.take(request); }));
     HORING_ASSIGN(const std::vector<PartFile> files, write_parts(request));
-    return by_first([&] { return publisher.publish(request, files); });
+    HORING_TRY(by_first([&] { return publisher.publish(request, files); }));
+    if (auto lock = publisher.released(); lock.has_value()) {
+      prune(std::move(*lock), request.keep);
+    }
+    return {};
   };
   const ho::Status status = attempt(saved);
   if (status.ok()) {

@@ -4,6 +4,7 @@
 //   rank 0 locks the store and makes a folder for it      -> all know that it is there
 //   every rank writes and syncs its file                  -> all know all lengths and checksums
 //   rank 0 writes the manifest, syncs and renames         -> all know that it is saved
+//   rank 0 removes old checkpoints, in a thread: on some file systems that takes as long as writing
 //
 // Between these the ranks tell each other how it went, on a communicator that nothing else uses, so
 // that it may all happen in a thread of its own while training goes on.
@@ -21,11 +22,20 @@
 
 namespace paro::checkpoint {
 
+// Moves, but is not copied: the parts may lie in its own snapshot.
 struct SaveRequest {
-  Path folder;        // on a file system that all ranks share
-  uint32_t keep = 2;  // checkpoints, this one included; 0: all
-  Snapshot snapshot;
-  Manifest manifest;  // without the files; rank 0's is written
+  SaveRequest() = default;
+  SaveRequest(SaveRequest&&) = default;
+  SaveRequest& operator=(SaveRequest&&) = default;
+  SaveRequest(const SaveRequest&) = delete;
+  SaveRequest& operator=(const SaveRequest&) = delete;
+  ~SaveRequest() = default;
+
+  Path folder;                   // on a file system that all ranks share
+  uint32_t keep = 2;             // checkpoints, this one included; 0: all
+  std::vector<StatePart> parts;  // where they lie until the save has ended
+  Snapshot copies;               // which is here where it goes on in the background
+  Manifest manifest;             // without the files; rank 0's is written
   std::vector<std::byte> rank_state;
 };
 
@@ -35,7 +45,7 @@ class Saver {
   explicit Saver(OwnedComm comm) : comm_(std::move(comm)) {}
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
-  // Waits for what is under way; its error is lost.
+  // Waits for what is under way, the removing of old checkpoints too; its error is lost.
   ~Saver();
 
   // Collective. An error of the save before, which it waits for: then this one has not begun. Nor
@@ -50,16 +60,20 @@ class Saver {
   // Collective in effect: the outcome of what goes on in the background, the same on all ranks.
   // Told once.
   [[nodiscard]] ho::Status wait();
+  // After wait(): until this rank has removed old checkpoints, too. start() does so itself.
+  void settle();
 
  private:
   [[nodiscard]] uint32_t rank() const;
   [[nodiscard]] ho::Status agree(const ho::Status& mine) const;
-  [[nodiscard]] ho::Status save(const SaveRequest& request) const;
+  [[nodiscard]] ho::Status save(const SaveRequest& request);
+  void prune(StoreLock lock, uint32_t keep);
   [[nodiscard]] ho::Result<std::vector<PartFile>> write_parts(const SaveRequest& request) const;
 
   OwnedComm comm_;
   uint64_t timeout_ms_ = 0;
   std::future<ho::Status> running_;
+  std::future<void> pruning_;  // holds the store's lock
 };
 
 }  // namespace paro::checkpoint

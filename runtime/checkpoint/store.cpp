@@ -170,7 +170,7 @@ ho::Result<StoreLock> StoreLock::take(const Path& folder, uint64_t step) {
   return StoreLock(folder, step, std::move(lock));
 }
 
-ho::Status StoreLock::publish(uint32_t keep) {
+ho::Status StoreLock::publish() {
   const Path saving = saving_folder(folder_, step_);
   const Path named = step_folder(folder_, step_);
   HORING_TRY(sync_folder(saving));
@@ -183,12 +183,15 @@ ho::Status StoreLock::publish(uint32_t keep) {
     return failed("renaming to", named, error);
   }
   HORING_TRY(sync_folder(folder_));
-  HORING_TRY(name_latest());
-  if (const ho::Status status = prune(keep); !status.ok()) {
-    ho::log_warn(
-        "{} is saved, but an older checkpoint stays: {}", named.string(), status.message());
+  return name_latest();
+}
+
+void StoreLock::prune(uint32_t keep) const {
+  if (const ho::Status status = remove_older(keep); !status.ok()) {
+    ho::log_warn("{} is saved, but an older checkpoint stays: {}",
+                 step_folder(folder_, step_).string(),
+                 status.message());
   }
-  return {};
 }
 
 ho::Status StoreLock::name_latest() const {
@@ -210,7 +213,7 @@ void StoreLock::give_up() {
 }
 
 // By when they were saved, not by their steps: a job may have gone back.
-ho::Status StoreLock::prune(uint32_t keep) const {
+ho::Status StoreLock::remove_older(uint32_t keep) const {
   if (keep == 0) {
     return {};
   }

@@ -35,9 +35,11 @@ class StoreLock {
   // checkpoint has the name that this one will have.
   [[nodiscard]] static ho::Result<StoreLock> take(const Path& folder, uint64_t step);
   // The saving folder, whose files are on the disk, becomes step_folder(); one of that name that is
-  // there already is replaced. Then all but the `keep` saved last go (0: none does); one that
-  // cannot be removed is a warning in the log.
-  [[nodiscard]] ho::Status publish(uint32_t keep);
+  // there already is replaced.
+  [[nodiscard]] ho::Status publish();
+  // All but the `keep` checkpoints saved last go (0: none does); one that cannot be removed is a
+  // warning in the log.
+  void prune(uint32_t keep) const;
   // Removes the saving folder.
   void give_up();
 
@@ -45,7 +47,7 @@ class StoreLock {
   StoreLock(Path folder, uint64_t step, ho::Fd lock)
       : folder_(std::move(folder)), step_(step), lock_(std::move(lock)) {}
   [[nodiscard]] ho::Status name_latest() const;
-  [[nodiscard]] ho::Status prune(uint32_t keep) const;
+  [[nodiscard]] ho::Status remove_older(uint32_t keep) const;
 
   Path folder_;
   uint64_t step_;

@@ -40,9 +40,30 @@ ho::Status check_part(const PartValues& values, const Partition& partition, ho::
 
 }  // namespace
 
-ho::Result<Snapshot> StepRunner::snapshot() const {
+ho::Result<Snapshot> StepRunner::progress() const {
   HORING_TRY(between_steps("snapshot"));
-  Snapshot snapshot{applied_, steps_, optimizer_steps_, scale_.state(), {}, {}};
+  return Snapshot{applied_, steps_, optimizer_steps_, scale_.state(), {}, {}};
+}
+
+std::vector<StatePart> StepRunner::parts() const {
+  std::vector<StatePart> parts;
+  for (uint32_t u = 0; u < units_.size(); ++u) {
+    const auto add = [&](uint32_t state, const Storage& storage, const Partition& partition) {
+      for (const Range& range : snapshot_ranges(partition, domains_->self())) {
+        const uint64_t bytes = range.count() * ho::size_bytes(storage.dtype());
+        parts.push_back({u, state, range, storage.dtype(), {storage.at(range.begin), bytes}});
+      }
+    };
+    for (uint32_t i = 0; i < units_[u].optimizer.size(); ++i) {
+      add(i, units_[u].optimizer[i], layouts_[u].trained);
+    }
+    add(kFrozenState, units_[u].frozen, layouts_[u].frozen);
+  }
+  return parts;
+}
+
+ho::Result<Snapshot> StepRunner::snapshot() const {
+  HORING_ASSIGN(Snapshot snapshot, progress());
   for (size_t u = 0; u < units_.size(); ++u) {
     UnitSnapshot unit;
     for (const Storage& state : units_[u].optimizer) {

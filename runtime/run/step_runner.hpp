@@ -180,6 +180,10 @@ class StepRunner {
   [[nodiscard]] ho::Status rejoin(ho_comm* comm);
   // Between steps, not collective: this rank's share of all states.
   [[nodiscard]] ho::Result<Snapshot> snapshot() const;
+  // The same without the units; and these where they lie, for as long as nothing is called that
+  // changes states.
+  [[nodiscard]] ho::Result<Snapshot> progress() const;
+  [[nodiscard]] std::vector<StatePart> parts() const;
   // Collective, between steps: all states as they were when the ranks took these snapshots, of a
   // runner with the same units, groups, alignment, rule and parameter type, whatever its strategy.
   // Fails on all ranks, before anything has changed, where a rank has an error instead of a

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/dtype.hpp"
@@ -43,6 +44,18 @@ struct Snapshot {
 
   [[nodiscard]] uint64_t size_bytes() const;
 };
+
+// A range of one of a unit's states, where it lies.
+struct StatePart {
+  uint32_t unit = 0;
+  uint32_t state = 0;  // as in UnitSnapshot::states; kFrozenState for frozen parameters
+  Range range;
+  ho::DType dtype = ho::DType::kFloat32;
+  std::span<const std::byte> values;
+};
+inline constexpr uint32_t kFrozenState = ~uint32_t{0};
+// All there is, unit by unit, ascending in each state. Valid as long as the snapshot's memory.
+[[nodiscard]] std::vector<StatePart> parts_of(const Snapshot& snapshot);
 
 // World parts as a snapshot holds them: without what reaches into the padding.
 [[nodiscard]] std::vector<Range> snapshot_ranges(const Partition& partition, ho::GlobalRank rank);

@@ -10,6 +10,7 @@
 #include "checkpoint/export.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/store.hpp"
+#include "paro/checkpoint_bench.hpp"
 #include "paro/checkpoint_report.hpp"
 #include "subcommands/option_error.hpp"
 
@@ -125,10 +126,30 @@ CLI::App* declare(CLI::App& app, Request& request, const char* name, const char*
   return command;
 }
 
+CLI::App* declare_bench(CLI::App& app, BenchOptions& options, std::string& strategy) {
+  CLI::App* const command = app.add_subcommand(
+      "bench",
+      "in a running job (horing run): the time of a save beside that of as many bytes in one "
+      "stream with fsync, and of training steps with and without a save in the background");
+  command->add_option("FOLDER", options.folder, "on the disk in question")->required();
+  command->add_option("--parameters", options.parameters, "12 bytes each [20000000]")
+      ->check(CLI::Range(uint64_t{100'000}, uint64_t{1} << 34U));
+  command->add_option("--strategy", strategy, "letters or a known name [IIG]");
+  command->add_option("--rounds", options.rounds, "of all four, in turn [5]")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--steps", options.steps, "that one save in the background goes with [10]")
+      ->check(CLI::Range(1, 100000));
+  command->add_option("--forward-ms", options.forward_ms, "of each of five units [40]")
+      ->check(CLI::Range(0.0, 10000.0));
+  command->add_option("--json", options.json, "write what was measured to this file (rank 0)");
+  return command;
+}
+
 }  // namespace
 
 int checkpoint_command(int argc, const char* const* argv) {
-  CLI::App app("Looks at a checkpoint of paro_runner_save(): no job is needed.", "paro checkpoint");
+  CLI::App app("Looks at a checkpoint of paro_runner_save(), and measures saving.",
+               "paro checkpoint");
   Request request;
   CLI::App* const inspecting =
       declare(app, request, "inspect", "what it is of: step, units, states, files");
@@ -142,11 +163,24 @@ int checkpoint_command(int argc, const char* const* argv) {
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
   exporting->add_flag("--optimizer", request.with_optimizer, "the optimizer's state too, fp32");
   exporting->add_flag("--force", request.force, "overwrite FILE");
+  BenchOptions bench;
+  std::string strategy = "IIG";
+  const CLI::App* const measuring = declare_bench(app, bench, strategy);
   app.require_subcommand(1);
   try {
     app.parse(argc, argv);
+    if (measuring->parsed()) {
+      const auto given = parse_strategy(strategy);
+      if (!given.ok()) {
+        throw CLI::ValidationError("--strategy: " + given.status().message());
+      }
+      bench.strategy = *given;
+    }
   } catch (const CLI::ParseError& error) {
     return ho::exit_after(app, error);
+  }
+  if (measuring->parsed()) {
+    return checkpoint_bench(bench);
   }
   const ho::Status status = inspecting->parsed()  ? inspect(request)
                             : verifying->parsed() ? verify(request)

@@ -14,7 +14,7 @@ namespace paro::tool {
 namespace {
 
 constexpr const char* kSamples = "samples_per_step";
-constexpr uint64_t kPatienceMs = 10ULL * 60 * 1000;
+constexpr uint64_t kSavePatienceMs = 10ULL * 60 * 1000;
 
 // 0 where this program did not save it.
 uint64_t saved_samples(const checkpoint::Manifest& manifest) {
@@ -103,11 +103,12 @@ void TrainStore::after_step(uint64_t steps) {
     return;
   }
   must(saver_.wait().with_context("--save"));
-  auto request = checkpoint::request_of(runner_, std::filesystem::absolute(plan_.folder));
+  auto request = checkpoint::request_of(
+      runner_, std::filesystem::absolute(plan_.folder), checkpoint::SaveFrom::kCopy);
   if (request.ok()) {
     request->manifest.job_state = nlohmann::json{{kSamples, samples_per_step()}}.dump();
   }
-  must(saver_.start(std::move(request), {kPatienceMs, true}).with_context("--save"));
+  must(saver_.start(std::move(request), {kSavePatienceMs, true}).with_context("--save"));
 }
 
 void TrainStore::finish() {

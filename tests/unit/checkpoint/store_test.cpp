@@ -30,9 +30,10 @@ void publish(const Path& folder, uint64_t step, uint32_t keep, const std::string
   INFO(lock.status().message());
   REQUIRE(lock.ok());
   std::ofstream(saving_folder(folder, step) / kManifestName) << text;
-  const ho::Status status = lock->publish(keep);
+  const ho::Status status = lock->publish();
   INFO(status.message());
   REQUIRE(status.ok());
+  lock->prune(keep);
 }
 
 // A checkpoint of two units, written by two ranks that cut the first after 6 of 10 elements.
@@ -66,7 +67,7 @@ class Written {
                       {{values(second, 300), values(second, 400)}, values({0, 0}, 0)}};
     const Path file = path() / part_file_name(rank);
     std::filesystem::remove(file);
-    const auto written = write_part_file(file, snapshot, manifest_.states, {});
+    const auto written = write_part_file(file, parts_of(snapshot), manifest_.states, {});
     REQUIRE(written.ok());
     manifest_.files.resize(2);
     manifest_.files[rank] = *written;

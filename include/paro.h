@@ -273,7 +273,7 @@ typedef enum paro_purpose {
   PARO_MEMORY_GATHERED = 3,   /* whole units for the time of their computation */
   PARO_MEMORY_OUTPUT = 4,     /* gradients on their way out of a backward pass */
   PARO_MEMORY_SCRATCH = 5,    /* packing small units' gradients; reordering for unequal groups (the
-                               * most is predicted); reading masters (is not) */
+                               * most is predicted); reading masters, restoring (are not) */
   PARO_MEMORY_LIBRARY = 254,  /* libhoring's, for the runner's communicators: now_bytes only */
   PARO_MEMORY_STATES = 255    /* all but the library's */
 } paro_purpose;

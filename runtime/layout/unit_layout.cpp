@@ -28,7 +28,8 @@ ho::Result<std::vector<UnitLayout>> lay_out(const std::vector<UnitShape>& units,
     if (all > kMostModelElements) {
       return ho::Status(
           ho::StatusCode::kInvalidArgument,
-          "units 0 to " + std::to_string(layouts.size()) + " have " + std::to_string(all) +
+          "up to unit " + std::to_string(layouts.size()) + " (" + unit.name + ") there are " +
+              std::to_string(all) +
               " elements, padding included: takes at most 2^44 of all units together");
     }
     layouts.push_back({std::move(trained).value(), std::move(frozen).value()});

@@ -1,6 +1,8 @@
 // What a runner's states will take, and whether that is too much.
 #include <algorithm>
-#include <array>
+#include <cstdint>
+#include <map>
+#include <set>
 
 #include "run/agreement.hpp"
 #include "run/step_runner.hpp"
@@ -36,7 +38,71 @@ bool needs_reordering(const ho::GroupMap& groups) {
   return false;
 }
 
-// At most one reordered unit is on each channel (may_pack()).
+// The room in which an action reorders a unit, 0 where it does not.
+uint64_t reordered_bytes(const Action& action,
+                         const std::vector<UnitLayout>& layouts,
+                         const StateShape& shape) {
+  if (!moves_parts_of_world(action) || is_merged(action)) {
+    return 0;
+  }
+  const UnitLayout& layout = layouts[action.unit];
+  const uint64_t count = action.content == Content::kFrozen ? layout.frozen.padded_count()
+                                                            : layout.trained.padded_count();
+  const ho::DType dtype =
+      action.content == Content::kGradients ? shape.gradient_dtype : shape.parameter_dtype;
+  return count * ho::size_bytes(dtype);
+}
+
+// A reduction, and the compute slots whose gathers may be under way with it.
+struct Window {
+  uint64_t bytes = 0;
+  size_t first = 0;  // that after its own backward: a gather ends before its slot begins
+  size_t last = 0;
+};
+
+// What is reordered in a step, by what else may be under way.
+struct Reordering {
+  uint64_t alone = 0;             // the most that one action takes
+  std::vector<uint64_t> gathers;  // by compute slot: the larger of its two
+  std::vector<Window> reductions;
+};
+
+Reordering reordering_of(const StepPlan& plan,
+                         const std::vector<UnitLayout>& layouts,
+                         const StateShape& shape) {
+  Reordering all;
+  std::map<ActionId, size_t> windows;
+  all.gathers.push_back(0);  // of the slot that comes next
+  for (ActionId id = 0; id < plan.actions.size(); ++id) {
+    const Action& action = plan.actions[id];
+    const size_t slot = all.gathers.size() - 1;
+    if (action.act == Act::kForward || action.act == Act::kBackward) {
+      for (const ActionId before : action.after) {
+        // It needs the reduction's buffer; gathers for so many slots more may have begun by now.
+        if (const auto found = windows.find(before); found != windows.end()) {
+          all.reductions[found->second].last = slot + plan.shape.prefetch;
+        }
+      }
+      all.gathers.push_back(0);
+      continue;
+    }
+    const uint64_t bytes = reordered_bytes(action, layouts, shape);
+    all.alone = std::max(all.alone, bytes);
+    if (action.channel == Channel::kGathers) {
+      all.gathers.back() = std::max(all.gathers.back(), bytes);
+    } else if (action.channel == Channel::kReductions && bytes > 0) {
+      windows.emplace(id, all.reductions.size());
+      all.reductions.push_back({bytes, slot, SIZE_MAX});
+    }
+  }
+  return all;
+}
+
+// The most at any time. Each channel reorders one unit at a time (may_pack()). Sync-p begins when a
+// step's reductions have ended, and ends before the next step's first gather over the world and
+// before its first backward: it is alone. A reduction and a gather of another slot may be under way
+// together. Whether they are depends on how long computation and collectives take, so where both
+// are over the world this is what there may be, and not what every step comes to.
 uint64_t reordering_bytes(const StepPlan& plan,
                           const std::vector<UnitLayout>& layouts,
                           const ho::GroupMap& groups,
@@ -44,24 +110,21 @@ uint64_t reordering_bytes(const StepPlan& plan,
   if (!needs_reordering(groups)) {
     return 0;
   }
-  std::array<uint64_t, kChannelCount> most{};
-  for (const Action& action : plan.actions) {
-    if (!moves_parts_of_world(action) || is_merged(action)) {
-      continue;
+  const Reordering all = reordering_of(plan, layouts, shape);
+  uint64_t most = all.alone;
+  std::multiset<uint64_t> gathers;  // of the window; windows follow one another
+  size_t begin = 0;
+  size_t end = 0;
+  for (const Window& window : all.reductions) {
+    for (; end < all.gathers.size() && end <= window.last; ++end) {
+      gathers.insert(all.gathers[end]);
     }
-    const UnitLayout& layout = layouts[action.unit];
-    const uint64_t count = action.content == Content::kFrozen ? layout.frozen.padded_count()
-                                                              : layout.trained.padded_count();
-    const ho::DType dtype =
-        action.content == Content::kGradients ? shape.gradient_dtype : shape.parameter_dtype;
-    uint64_t& bytes = most[static_cast<size_t>(action.channel)];
-    bytes = std::max(bytes, count * ho::size_bytes(dtype));
+    for (; begin < window.first; ++begin) {
+      gathers.erase(gathers.find(all.gathers[begin]));
+    }
+    most = std::max(most, window.bytes + (gathers.empty() ? 0 : *gathers.rbegin()));
   }
-  uint64_t all = 0;
-  for (const uint64_t bytes : most) {
-    all += bytes;
-  }
-  return all;
+  return most;
 }
 
 }  // namespace
@@ -82,7 +145,7 @@ ho::Result<uint64_t> StepRunner::most_bytes(const Strategy& strategy,
   StepShape step = plan_.shape;
   step.strategy = strategy;
   step.frozen = frozen;
-  step.micro_batches = 1;  // more of them need nothing more
+  step.micro_batches = std::min(step.micro_batches, 2U);  // more of them need nothing more
   HORING_ASSIGN(const StepPlan plan, build_step_plan(step));
   StateShape shape = state_shape();
   shape.strategy = strategy;

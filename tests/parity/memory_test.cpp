@@ -1,8 +1,11 @@
 // What a runner keeps its sums in, what it takes and what it does when there is no more.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "catch.hpp"
@@ -80,6 +83,77 @@ void compute(StepRunner& runner, float value) {
   }
 }
 
+// What of a step has ended, by its plan.
+class Progress {
+ public:
+  // Before the runner is made, and outlives it.
+  explicit Progress(RunnerConfig& config) {
+    config.watch = [this](const ActionSpan& span) {
+      if (span.step == step) {
+        ended_.insert(span.action);
+      }
+    };
+  }
+  // As if a computation took so long: until nothing moves that can move by now.
+  void settle(StepRunner& runner) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (moves(runner.plan())) {
+      expect(runner.poll());
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      expect(std::chrono::steady_clock::now() < deadline, "what may start does");
+    }
+  }
+  void next_step() {
+    ended_.clear();
+    ++step;
+  }
+  uint64_t step = 0;
+
+ private:
+  [[nodiscard]] bool moves(const StepPlan& plan) const {
+    const auto has_ended = [&](ActionId id) { return ended_.contains(id); };
+    for (ActionId id = 0; id < plan.actions.size(); ++id) {
+      const Action& action = plan.actions[id];
+      if (is_collective(action.act) && action.act != Act::kAgree && !has_ended(id) &&
+          std::all_of(action.after.begin(), action.after.end(), has_ended)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  std::set<ActionId> ended_;
+};
+
+void check_peak(ho_comm* comm, RunnerConfig config) {
+  Progress progress(config);
+  HostMemory memory;
+  const auto runner = must(StepRunner::create(comm, must(nodes_of(comm)), config, memory));
+  const auto units = static_cast<uint32_t>(config.units.size());
+  for (int step = 0; step < 2; ++step, progress.next_step()) {
+    for (uint32_t k = 0; k < config.micro_batches; ++k) {
+      for (uint32_t u = 0; u < units; ++u) {
+        expect(runner->before_forward(u).status());
+        progress.settle(*runner);
+        expect(runner->after_forward(u));
+      }
+      for (uint32_t u = units; u-- > 0;) {
+        expect(runner->before_backward(u).status());
+        progress.settle(*runner);
+        expect(runner->after_backward(u));
+      }
+    }
+    expect(must(runner->step()).applied, "applies");
+    expect(runner->synchronize());
+  }
+  const uint64_t predicted = runner->predicted().total();
+  const uint64_t peak = runner->ledger().peak().total();
+  expect(peak == predicted,
+         letters(config.strategy) + " with " + std::to_string(units) + " units, " +
+             std::to_string(config.micro_batches) + " micro-batches: " + std::to_string(peak) +
+             " bytes of " + std::to_string(predicted) + " predicted");
+}
+
 void check_prediction(ho_comm* comm, const Strategy& strategy, uint64_t bucket_bytes) {
   const ho::GroupMap groups = must(nodes_of(comm));
   HostMemory memory;
@@ -143,6 +217,31 @@ TEST_CASE("what is packed and reordered is in the prediction and in the budget",
       for (const Strategy& strategy : all_strategies()) {
         check_prediction(comm, strategy, 0);
         check_prediction(comm, strategy, 1024);
+      }
+    });
+  }
+}
+
+TEST_CASE("the peak is what was predicted", "[peak]") {
+  // Where a gather and a reduction may overlap, they do so when computations take long, and units
+  // are alike or there is only one.
+  for (const char* nodes : {"3+1", "1+1+2"}) {
+    require_job({nodes}, [&](ho_comm* comm) {
+      for (const Strategy& strategy : all_strategies()) {
+        RunnerConfig config = config_for(strategy);
+        config.units = {{"only", 4000, 0}};
+        check_peak(comm, config);
+        config.micro_batches = 2;
+        check_peak(comm, config);
+        config.units = {{"head", 4000, 3000}, {"block", 4000, 3000}, {"tail", 4000, 3000}};
+        config.micro_batches = 1;
+        check_peak(comm, config);
+        // Elsewhere a slot's second gather is the one over the world. It begins when the first is
+        // over, and by then the reduction may be too.
+        if (strategy.parameters != Scope::kGroup) {
+          config.frozen = Scope::kWorld;
+          check_peak(comm, config);
+        }
       }
     });
   }

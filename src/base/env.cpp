@@ -29,12 +29,12 @@ constexpr std::array kAll{
     kTuningFile,       kTunerNics,
     kTunerNicMbps,     kTunerRailMbps,
     kTunerIntraMbps,   kTunerHopUs,
-    kNetForward,       kCollNetHost,
-    kStepLog,          kMetricsFile,
-    kStrategyFile,     kAutoStrategy,
-    kEmulation,        kEmulatedRails,
-    kRailRateMbit,     kPaceFd,
-    kCluster,
+    kTunerChannels,    kNetForward,
+    kCollNetHost,      kStepLog,
+    kMetricsFile,      kStrategyFile,
+    kAutoStrategy,     kEmulation,
+    kEmulatedRails,    kRailRateMbit,
+    kPaceFd,           kCluster,
 };
 
 Status bad_value(const Variable& variable, std::string_view value, std::string_view takes) {

@@ -66,7 +66,7 @@ void declare_rates(CLI::App& app, TuneOptions& options, Texts& texts) {
 }
 
 void declare_nccl(CLI::App& app, TuneOptions& options, Texts& texts) {
-  app.add_option("--channels", options.channels, "NCCL's channels for CollNet; 0: two per NIC")
+  app.add_option("--channels", options.channels, "NCCL's channels for CollNet; 0: one per NIC")
       ->check(CLI::Range(0U, 1024U))
       ->capture_default_str();
   app.add_option("--buffsize", texts.buffer, "bytes of NCCL_BUFFSIZE, such as 4M or 16M")
@@ -111,6 +111,9 @@ Status take_environment(const CLI::App& app, TuneOptions& options) {
   }));
   HORING_TRY(stand_in(app, "--intra-gbps", env::kTunerIntraMbps, options, [&](uint32_t number) {
     options.intra_mbps = number;
+  }));
+  HORING_TRY(stand_in(app, "--channels", env::kTunerChannels, options, [&](uint32_t number) {
+    options.channels = number;
   }));
   HORING_TRY(stand_in(app, "--hop-us", env::kTunerHopUs, options, [&](uint32_t number) {
     options.hop_us = number;

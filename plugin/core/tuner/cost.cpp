@@ -85,6 +85,10 @@ class Model {
     return start(kNvlsStartNs) + hops(0, 2) + rails_ns(Choice::kNvls, nvls_bytes());
   }
 
+  [[nodiscard]] double margin() const {
+    return reduces_all_ || whole_window() ? kMargin : kWindowMargin;
+  }
+
  private:
   // 1 Mbit/s takes 8000 ns for a byte.
   static double wire_ns(double bytes, double mbps) { return bytes * 8000 / mbps; }
@@ -172,6 +176,7 @@ Costs modelled_costs(const AgreedInputs& inputs, const Question& question) noexc
     return costs;
   }
   const Model model(inputs, question);
+  costs.margin = model.margin();
   const auto set = [&costs](Choice choice, double ns) {
     costs.ns[static_cast<size_t>(choice)] = ns;
   };
@@ -190,7 +195,7 @@ Decision decide(const Costs& costs, Choices possible) noexcept {
   decision.rival = best(costs, possible.in(kOwn).with(Choice::kRing).with(Choice::kTree));
   decision.candidate = best(costs, possible.in(kRails));
   if (decision.candidate != Choice::kDefault &&
-      costs.of(decision.candidate) * kMargin <= costs.of(decision.rival)) {
+      costs.of(decision.candidate) * costs.margin <= costs.of(decision.rival)) {
     decision.choice = decision.candidate;
   }
   return decision;

@@ -44,6 +44,14 @@ bool is_set(const char* name) {
   return text != nullptr && *text != '\0';
 }
 
+// NCCL keeps to these whatever it finds.
+uint32_t within_nccl_limits(uint32_t channels) {
+  const uint32_t least = nccl_number("NCCL_MIN_NCHANNELS").value_or(0);
+  const uint32_t most = nccl_number("NCCL_MAX_NCHANNELS").value_or(0);
+  channels = std::max(channels, std::min(least, kMostAssumedChannels));
+  return most == 0 ? channels : std::min(channels, most);
+}
+
 Status take(const env::Variable& variable, uint32_t& value, uint32_t unit) {
   if (env::text_if_set(variable).value_or("").empty()) {
     return {};
@@ -59,7 +67,7 @@ uint32_t AgreedInputs::channels() const {
   if (channel_count != 0) {
     return channel_count;
   }
-  return std::clamp(2 * std::min(nic_count, kMostAssumedChannels), 2U, kMostAssumedChannels);
+  return std::clamp(nic_count, 1U, kMostAssumedChannels);
 }
 
 Status check(const AgreedInputs& inputs) {
@@ -100,6 +108,7 @@ std::string alike_text(const AgreedInputs& inputs) {
   add(named("Mbit/s of a NIC", env::kTunerNicMbps), inputs.nic_mbps);
   add(named("Mbit/s of a rail", env::kTunerRailMbps), inputs.rail_mbps);
   add(named("Mbit/s of a GPU inside its node", env::kTunerIntraMbps), inputs.intra_mbps);
+  add(named("channels of CollNet", env::kTunerChannels), inputs.channel_count);
   add(named("ns per hop", env::kTunerHopUs), inputs.hop_ns);
   add("bytes of NCCL's buffers (NCCL_BUFFSIZE)", inputs.buffer_bytes);
   add("whether NCCL_ALGO or NCCL_PROTO is set,", inputs.algorithms_filtered);
@@ -116,6 +125,8 @@ Result<AgreedInputs> with_environment(AgreedInputs inputs) {
   HORING_TRY(take(env::kTunerRailMbps, inputs.rail_mbps, 1));
   HORING_TRY(take(env::kTunerIntraMbps, inputs.intra_mbps, 1));
   HORING_TRY(take(env::kTunerHopUs, inputs.hop_ns, 1000));
+  inputs.channel_count = within_nccl_limits(inputs.channels());
+  HORING_TRY(take(env::kTunerChannels, inputs.channel_count, 1));
   // NCCL goes by its default where it cannot read the number.
   inputs.buffer_bytes =
       std::max(nccl_number("NCCL_BUFFSIZE").value_or(inputs.buffer_bytes), kLeastBufferBytes);

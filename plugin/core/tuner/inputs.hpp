@@ -47,7 +47,8 @@ struct AgreedInputs {
   // Then NCCL can take CollNet for all-gather and reduce-scatter.
   [[nodiscard]] bool every_rank_is_head() const { return most_local_ranks <= head_count; }
   [[nodiscard]] bool one_rank_per_node() const { return rank_count == node_count; }
-  // Channels that a decision reckons with: where NCCL's number is not known, two per NIC.
+  // Channels that a decision reckons with: where NCCL's number is not known, one per NIC. NCCL
+  // often has more; to expect too many would choose rail rings that then have too little under way.
   [[nodiscard]] uint32_t channels() const;
 
   friend bool operator==(const AgreedInputs&, const AgreedInputs&) = default;
@@ -61,7 +62,8 @@ static_assert(std::is_trivially_copyable_v<AgreedInputs> && sizeof(AgreedInputs)
 // What all nodes must have alike, as lines of "what=value": all that no communicator says.
 [[nodiscard]] std::string alike_text(const AgreedInputs& inputs);
 
-// HORING_TUNER_* and NCCL's own settings, NCCL_BUFFSIZE, NCCL_ALGO and NCCL_PROTO; what is not set
+// HORING_TUNER_* and NCCL's own settings, NCCL_BUFFSIZE, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS,
+// NCCL_ALGO and NCCL_PROTO; what is not set
 // keeps `inputs`' value. Where no rate is set for the rings they are taken to be as fast as the
 // NIC.
 [[nodiscard]] Result<AgreedInputs> with_environment(AgreedInputs inputs);

@@ -202,6 +202,7 @@ TEST_CASE("tune: the tuner's own variables stand in for options that are not giv
   const test::ScopedVariable nic("HORING_TUNER_NIC_MBPS", "300");
   const test::ScopedVariable intra("HORING_TUNER_INTRA_MBPS", "1500");
   const test::ScopedVariable hop("HORING_TUNER_HOP_US", "9");
+  const test::ScopedVariable channels("HORING_TUNER_CHANNELS", "6");
   const test::ScopedVariable file("HORING_TUNING_FILE", "own.csv");
   auto inputs = inputs_of(parse_tune({}).options);
   CHECK(inputs.nic_count == 2);
@@ -209,6 +210,7 @@ TEST_CASE("tune: the tuner's own variables stand in for options that are not giv
   CHECK(inputs.rail_mbps == 300);
   CHECK(inputs.intra_mbps == 1500);
   CHECK(inputs.hop_ns == 9000);
+  CHECK(inputs.channels() == 6);
   CHECK(parse_tune({}).options.file == "own.csv");
   CHECK(to_text(report({})).find("from the environment: HORING_TUNER_NICS=2\n") !=
         std::string::npos);
@@ -232,7 +234,8 @@ TEST_CASE("tune: the tuner's own variables stand in for options that are not giv
   CHECK(inputs.intra_mbps == 3000);
   CHECK(inputs.hop_ns == 7000);
   CHECK(given.file == "t.csv");
-  CHECK(given.from_environment == std::vector<std::string>{"HORING_TUNER_NIC_MBPS=300"});
+  CHECK(given.from_environment ==
+        std::vector<std::string>{"HORING_TUNER_NIC_MBPS=300", "HORING_TUNER_CHANNELS=6"});
   const test::ScopedVariable rail("HORING_TUNER_RAIL_MBPS", "250");
   CHECK(inputs_of(parse_tune({}).options).rail_mbps == 250);
   const test::ScopedVariable wrong("HORING_TUNER_NICS", "many");
@@ -261,7 +264,7 @@ TEST_CASE("tune: sizes are exact") {
 TEST_CASE("tune: the text has a table per collective") {
   const std::string text = to_text(report({"--nvswitch", "--max", "1M", "--min", "512K"}));
   CHECK(text.find("4 nodes of 4 ranks, 4 NICs and 4 heads each; per NIC 100000 Mbit/s for rail "
-                  "rings and 100000 for NCCL's sends; 2400 Gbit/s inside; 20 us per hop; 8 "
+                  "rings and 100000 for NCCL's sends; 2400 Gbit/s inside; 20 us per hop; 4 "
                   "channels of 4 MiB\n") == 0);
   CHECK(text.find("\nall_reduce\n") != std::string::npos);
   CHECK(text.find("\nall_gather\n") != std::string::npos);
@@ -274,7 +277,7 @@ TEST_CASE("tune: the JSON says the same") {
   const TuneReport made = report({"--nvswitch"});
   const auto json = nlohmann::json::parse(to_json(made));
   CHECK(json["nodes"] == 4);
-  CHECK(json["channels"] == 8);
+  CHECK(json["channels"] == 4);
   CHECK(json["collectives"].size() == 3);
   for (const TunedCollective collective : plugin::kTunedCollectives) {
     const auto& list = json["collectives"][std::string(to_string(collective))];

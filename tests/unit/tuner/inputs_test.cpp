@@ -48,6 +48,7 @@ TEST_CASE("each input that no communicator says is in the text that nodes compar
   CHECK(differs([](AgreedInputs& inputs) { inputs.buffer_bytes = 4096; }));
   CHECK(differs([](AgreedInputs& inputs) { inputs.algorithms_filtered = 1; }));
   CHECK(differs([](AgreedInputs& inputs) { inputs.tuning_file_digest = 1; }));
+  CHECK(differs([](AgreedInputs& inputs) { inputs.channel_count = 9; }));
   CHECK_FALSE(differs([](AgreedInputs& inputs) { inputs.node_count = 7; }));
 }
 
@@ -55,9 +56,9 @@ TEST_CASE("channels that decisions reckon with") {
   AgreedInputs inputs = shape(4, 4);
   CHECK(inputs.channels() == 2);
   inputs.channel_count = 0;
-  CHECK(inputs.channels() == 8);
+  CHECK(inputs.channels() == 4);
   inputs.nic_count = 0;
-  CHECK(inputs.channels() == 2);
+  CHECK(inputs.channels() == 1);
   inputs.nic_count = 4'000'000'000U;
   CHECK(inputs.channels() == 32);
 }
@@ -79,6 +80,23 @@ TEST_CASE("what NCCL's own settings say") {
   CHECK(with("NCCL_ALGO", "ring").algorithms_filtered == 1);
   CHECK(with("NCCL_PROTO", "^LL").algorithms_filtered == 1);
   CHECK(with("NCCL_ALGO", "").algorithms_filtered == 0);
+}
+
+TEST_CASE("channels from the environment") {
+  AgreedInputs inputs = shape(4, 4);
+  inputs.channel_count = 0;
+  const auto channels = [&inputs] { return with_environment(inputs)->channels(); };
+  CHECK(channels() == 4);
+  {
+    const test::ScopedVariable least("NCCL_MIN_NCHANNELS", "16");
+    CHECK(channels() == 16);
+    const test::ScopedVariable most("NCCL_MAX_NCHANNELS", "3");
+    CHECK(channels() == 3);
+    const test::ScopedVariable said(env::kTunerChannels.name, "7");
+    CHECK(channels() == 7);
+  }
+  const test::ScopedVariable none(env::kTunerChannels.name, "0");
+  CHECK_FALSE(with_environment(inputs).ok());
 }
 
 TEST_CASE("rates from the environment") {

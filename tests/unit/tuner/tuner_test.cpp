@@ -89,7 +89,7 @@ TEST_CASE("all-gather: over the rails while enough is in flight, NCCL's own from
   AgreedInputs sets = usual(4, 4);
   sets.sets_chunk_size = 1;
   sets.buffer_bytes = 16U << 20U;
-  CHECK(tuner(sets).choose({kGather, 512 * kMiB}, allowed) == Choice::kCollNetDirect);
+  CHECK(tuner(sets).choose({kGather, 256 * kMiB}, allowed) == Choice::kCollNetDirect);
 }
 
 TEST_CASE("decisions are what the model says, at every size") {

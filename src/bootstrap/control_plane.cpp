@@ -105,7 +105,8 @@ Result<std::unique_ptr<ControlPlane>> create_other(const Rendezvous& rendezvous,
                                                    const std::shared_ptr<const JobKey>& key,
                                                    Deadline deadline) {
   HORING_ASSIGN(const MeetingPlace place, parse_meeting_place(rendezvous.address));
-  HORING_ASSIGN(Fd fd, find_door(place, key, introduce(rendezvous, deadline), deadline));
+  HORING_ASSIGN(
+      Fd fd, find_door(place, key, introduce(rendezvous, deadline), rendezvous.remedy, deadline));
   HORING_ASSIGN(const SocketAddress local, local_address(fd.get()));
   HORING_ASSIGN(auto client,
                 ControlClient::create(rendezvous, std::move(fd), nullptr, local.host(), deadline));

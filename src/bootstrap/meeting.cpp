@@ -258,12 +258,15 @@ std::string text_of(const MeetingPlace& place) {
   return place.path.empty() ? "tcp://" + place.tcp.to_string() : "file://" + place.path;
 }
 
-Status not_found(const std::string& where, const Status& last) {
+constexpr const char* kUsualRemedy =
+    "see whether rank 0 is running (its output), and whether HORING_RENDEZVOUS (or MASTER_ADDR and "
+    "MASTER_PORT) is right on this host";
+
+Status not_found(const std::string& where, const Status& last, const std::string& remedy) {
   const bool refused = last.code() == StatusCode::kUnauthenticated;
   return {refused ? StatusCode::kUnauthenticated : StatusCode::kTimeout,
-          where + ": rank 0 was not found before the deadline; last: " + last.message() +
-              "; is rank 0 running (see its output), and is HORING_RENDEZVOUS (or MASTER_ADDR and "
-              "MASTER_PORT) right on this host?"};
+          where + ": rank 0 was not found before the deadline; last: " + last.message() + "; " +
+              (remedy.empty() ? std::string(kUsualRemedy) : remedy)};
 }
 
 }  // namespace
@@ -271,6 +274,7 @@ Status not_found(const std::string& where, const Status& last) {
 Result<Fd> find_door(const MeetingPlace& place,
                      const std::shared_ptr<const JobKey>& key,
                      const wire::Introduction& own,
+                     const std::string& remedy,
                      Deadline deadline) {
   const bool behind_file = !place.path.empty();
   const std::string self = "rank " + std::to_string(own.rank);
@@ -297,7 +301,7 @@ Result<Fd> find_door(const MeetingPlace& place,
       return certain.with_context(where);
     }
     if (deadline <= Clock::now() + pause) {
-      return not_found(where, fd.status());
+      return not_found(where, fd.status(), remedy);
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongestPause);

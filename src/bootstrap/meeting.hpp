@@ -30,10 +30,12 @@ struct Door {
 // somebody keeps under that name, which is left alone.
 [[nodiscard]] Status check_rendezvous_file(const std::string& path);
 
-// A connection to rank 0 whose handshake is done, or an error that says what was tried last.
+// A connection to rank 0 whose handshake is done, or an error that says what was tried last and the
+// remedy (Rendezvous's).
 [[nodiscard]] Result<Fd> find_door(const MeetingPlace& place,
                                    const std::shared_ptr<const JobKey>& key,
                                    const wire::Introduction& own,
+                                   const std::string& remedy,
                                    Deadline deadline);
 
 }  // namespace ho

@@ -293,6 +293,10 @@ Result<Invitation> invitation(const RailMember::Setup& setup,
   made.rendezvous.world_size = static_cast<uint32_t>(handles.size());
   made.rendezvous.rank = made.rendezvous.world_size;
   made.rendezvous.source = "NCCL's handles";
+  made.rendezvous.remedy =
+      "see whether the node of that address loads this plugin too and has CollNet on "
+      "(NCCL_DEBUG=INFO there), and whether this host reaches it (a firewall, or another network "
+      "than HORING_SOCKET_IFNAME should name)";
   for (uint32_t i = 0; i < handles.size(); ++i) {
     const auto handle = decode_handle(handles[i]);
     if (!handle.ok()) {

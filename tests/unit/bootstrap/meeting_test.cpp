@@ -131,6 +131,13 @@ TEST_CASE("without rank 0 the others say where they looked") {
   CHECK(created.status().code() == StatusCode::kTimeout);
   CHECK(has(created.status().message(), place));
   CHECK(has(created.status().message(), "refused"));
+  CHECK(has(created.status().message(), "HORING_RENDEZVOUS (or MASTER_ADDR"));
+  // Who meets without those says what to do instead.
+  Rendezvous own = at(place, 1, 2);
+  own.remedy = "look at the other end";
+  const auto again = ControlPlane::create(own, key_of(), deadline_after(200ms));
+  CHECK(has(again.status().message(), "; look at the other end"));
+  CHECK_FALSE(has(again.status().message(), "HORING_RENDEZVOUS"));
 }
 
 namespace {

@@ -45,6 +45,9 @@ class NetDriver {
   // Lives as long as the driver.
   [[nodiscard]] virtual const char* name() const = 0;
 
+  // What both ends of a connection must have alike, for messages: "HO-Ring over TCP".
+  [[nodiscard]] virtual std::string kind() const { return name(); }
+
   // What it is and where it comes from, for the log: "net v10 of /usr/lib/libnccl-net-ofi.so".
   [[nodiscard]] virtual std::string origin() const = 0;
   // Devices that this host has and the driver does not offer, and why, for the log; "" for none.

@@ -38,6 +38,7 @@ class BuiltinNet final : public NetDriver {
   ~BuiltinNet() override;
 
   [[nodiscard]] const char* name() const override { return "HO-Ring"; }
+  [[nodiscard]] std::string kind() const override { return "HO-Ring over TCP"; }
 
   [[nodiscard]] std::string origin() const override { return "builtin, TCP"; }
   [[nodiscard]] std::string left_out() const override { return config_.left_out; }

@@ -32,7 +32,7 @@ struct Introduction {
   uint32_t rank = 0;
   uint32_t lanes = 0;
   uint64_t piece_bytes = 0;
-  std::array<char, 32> driver{};
+  std::array<char, 32> driver{};  // its kind
   std::array<char, 64> host{};
 };
 
@@ -129,8 +129,8 @@ Introduction introduction(const RailMember::Setup& setup, uint32_t rank, const D
   self.rank = rank;
   self.lanes = static_cast<uint32_t>(doors.handles().size());
   self.piece_bytes = setup.wanted_piece_bytes;
-  const std::string_view name = setup.driver->name();
-  std::copy_n(name.begin(), std::min(name.size(), self.driver.size() - 1), self.driver.begin());
+  const std::string kind = setup.driver->kind();
+  std::copy_n(kind.begin(), std::min(kind.size(), self.driver.size() - 1), self.driver.begin());
   const std::string host = host_name();
   std::copy_n(host.begin(), std::min(host.size(), self.host.size() - 1), self.host.begin());
   return self;

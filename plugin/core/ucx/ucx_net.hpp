@@ -27,6 +27,7 @@ class UcxNet final : public NetDriver {
   ~UcxNet() override = default;
 
   [[nodiscard]] const char* name() const override { return "HO-Ring"; }
+  [[nodiscard]] std::string kind() const override { return "HO-Ring over UCX"; }
   [[nodiscard]] std::string origin() const override { return "builtin, UCX"; }
   [[nodiscard]] std::string left_out() const override { return tcp_->left_out(); }
 

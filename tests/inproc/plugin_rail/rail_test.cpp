@@ -387,6 +387,24 @@ TEST_CASE("calls of all kinds over UCX") {
   }
 }
 
+TEST_CASE("members over TCP and over UCX refuse at once, and say which is which") {
+  RailJobOptions options = members(3);
+  std::atomic<int> made{0};
+  options.make_driver = [&made, ucx = ucx_members(3).make_driver] {
+    return made++ == 0 ? ucx() : conformance::make_builtin({});
+  };
+  const auto errors = run_rail(options, [](Member& member) {
+    const std::string& why = member.connected.message();
+    expect(member.connected.code() == StatusCode::kMismatch, "refuses: " + why);
+    for (const char* const part : {"networks of rail member ", "over TCP", "over UCX"}) {
+      expect(why.find(part) != std::string::npos, "says what differs: " + why);
+    }
+  });
+  for (const std::string& error : errors) {
+    CHECK(error == "");
+  }
+}
+
 TEST_CASE("when one member goes, calls over UCX end in an error") {
   require_errors_when_one_goes(ucx_members(3));
 }

@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 namespace ho::plugin {
 
@@ -23,10 +25,20 @@ const char* NcclSettings::value_of(const char* name) const {
   return nullptr;
 }
 
+std::string absolute_file(const char* loaded_as) {
+  const std::string file = loaded_as == nullptr ? "" : loaded_as;
+  if (file.empty()) {
+    return file;
+  }
+  std::error_code error;
+  const std::filesystem::path full = std::filesystem::absolute(file, error);
+  return error ? file : full.lexically_normal().string();
+}
+
 std::string own_library_path() {
   Dl_info where{};
   const auto* const here = reinterpret_cast<const void*>(&own_library_path);
-  return ::dladdr(here, &where) != 0 && where.dli_fname != nullptr ? where.dli_fname : "";
+  return absolute_file(::dladdr(here, &where) != 0 ? where.dli_fname : nullptr);
 }
 
 }  // namespace ho::plugin

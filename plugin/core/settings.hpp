@@ -19,7 +19,12 @@ class NcclSettings {
   std::string library_;
 };
 
-// The file that the calling code was loaded from; "" where the loader does not know.
+// The loader names a file as whoever opened it did. From the working folder as it is now; "" and
+// null stay "".
+[[nodiscard]] std::string absolute_file(const char* loaded_as);
+
+// The file that the calling code was loaded from, as an absolute path: NCCL looks a plugin up when
+// the program may be in another folder. "" where the loader does not know.
 [[nodiscard]] std::string own_library_path();
 
 }  // namespace ho::plugin

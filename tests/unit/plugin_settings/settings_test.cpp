@@ -2,11 +2,13 @@
 
 #include <stdlib.h>
 
+#include <filesystem>
 #include <string>
 
 #include "catch.hpp"
 #include "scoped_variable.hpp"
 
+using ho::plugin::absolute_file;
 using ho::plugin::NcclSettings;
 using ho::plugin::own_library_path;
 
@@ -48,4 +50,9 @@ TEST_CASE("a library that does not know its file names none") {
 
 TEST_CASE("code knows the file that it is in") {
   CHECK(own_library_path().find("unit_plugin_settings") != std::string::npos);
+  CHECK(own_library_path().front() == '/');
+  CHECK(absolute_file("./plugin/libx.so") == std::filesystem::current_path() / "plugin/libx.so");
+  CHECK(absolute_file("/opt/libx.so") == "/opt/libx.so");
+  CHECK(absolute_file("").empty());
+  CHECK(absolute_file(nullptr).empty());
 }

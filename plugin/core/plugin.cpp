@@ -4,6 +4,8 @@
 #include <spdlog/sinks/base_sink.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
@@ -35,12 +37,23 @@ class NcclSink final : public spdlog::sinks::base_sink<std::mutex> {
   Plugin::Log log_;
 };
 
+// As NCCL reads the variable, from the level on at which it passes warnings on.
+bool nccl_shows_warnings() {
+  const char* const set = std::getenv("NCCL_DEBUG");
+  std::string level = set == nullptr ? "" : set;
+  std::transform(level.begin(), level.end(), level.begin(), [](unsigned char letter) {
+    return static_cast<char>(std::tolower(letter));
+  });
+  return level == "warn" || level == "info" || level == "abort" || level == "trace";
+}
+
 // NCCL decides by NCCL_DEBUG what is shown of what it is told, so it is told everything from info
-// on; stderr keeps to HORING_LOG_LEVEL.
+// on. stderr keeps to HORING_LOG_LEVEL; where that is not set it has what NCCL does not show.
 void log_to(Plugin::Log log) {
+  const bool said_by_nccl = nccl_shows_warnings() && !env::text_if_set(env::kLogLevel);
   auto& sinks = logger().sinks();
   for (const auto& sink : sinks) {
-    sink->set_level(logger().level());
+    sink->set_level(said_by_nccl ? spdlog::level::off : logger().level());
   }
   sinks.push_back(std::make_shared<NcclSink>(std::move(log)));
   logger().set_level(std::min(logger().level(), spdlog::level::info));

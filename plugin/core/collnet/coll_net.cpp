@@ -40,6 +40,11 @@ bool is_known(const CollNet::Reduction& reduction) {
          reduction.op < kReduceOpCount;
 }
 
+Status closed_already(const char* what) {
+  return {StatusCode::kInvalidArgument,
+          fmt::format("there is no such {}, or it is closed already", what)};
+}
+
 Reply unknown(const CollNet::Reduction& reduction, std::string_view call) {
   return answer({StatusCode::kInvalidArgument,
                  fmt::format("type {}, operation {}", reduction.dtype, reduction.op)},
@@ -76,8 +81,7 @@ Reply CollNet::close(void* context) {
     }
   }
   if (owned == nullptr) {
-    return answer({StatusCode::kInvalidArgument, "no such context, or it is closed already"},
-                  "finalize");
+    return answer(closed_already("context"), "finalize");
   }
   return driver_.close(owned->of_driver);
 }
@@ -139,13 +143,17 @@ Reply CollNet::listen(void* context, int32_t device, void* handle, void** listen
   auto made = std::make_unique<Listener>();
   made->context = static_cast<Context*>(context);
   made->rail = *std::move(rail);
-  *listener = made.release();
+  *listener = made.get();
+  const std::lock_guard lock(mutex_);
+  listeners_[*listener] = std::move(made);
   return Reply::kSuccess;
 }
 
 Reply CollNet::close_listen(void* listener) {
-  const std::unique_ptr<Listener> owned(static_cast<Listener*>(listener));
-  return Reply::kSuccess;
+  const std::lock_guard lock(mutex_);
+  return listener == nullptr || listeners_.erase(listener) > 0
+             ? Reply::kSuccess
+             : answer(closed_already("listener"), "closeListen");
 }
 
 Result<std::unique_ptr<CollComm>> CollNet::connect_rail(void* const* handles,
@@ -184,25 +192,28 @@ Reply CollNet::connect(
     return reply_of(connected.status().code());
   }
   const std::lock_guard lock(mutex_);
-  connected_.insert((*connected)->comm_id());
-  *comm = (*std::move(connected)).release();
+  *comm = connected->get();
+  comms_[*comm] = *std::move(connected);
   return Reply::kSuccess;
 }
 
 Reply CollNet::close_comm(void* comm) {
-  const std::unique_ptr<CollComm> owned(static_cast<CollComm*>(comm));
-  if (owned != nullptr) {
+  std::unique_ptr<CollComm> owned;  // ends its threads, so outside of the lock
+  {
     const std::lock_guard lock(mutex_);
-    if (const auto place = connected_.find(owned->comm_id()); place != connected_.end()) {
-      connected_.erase(place);
+    if (auto node = comms_.extract(comm); !node.empty()) {
+      owned = std::move(node.mapped());
     }
   }
-  return Reply::kSuccess;
+  return comm == nullptr || owned != nullptr ? Reply::kSuccess
+                                             : answer(closed_already("communicator"), "closeColl");
 }
 
 bool CollNet::is_connected(uint64_t comm_id) const {
   const std::lock_guard lock(mutex_);
-  return connected_.count(comm_id) > 0;
+  return std::any_of(comms_.begin(), comms_.end(), [comm_id](const auto& each) {
+    return each.second->comm_id() == comm_id;
+  });
 }
 
 bool CollNet::reduces(int32_t dtype, int32_t op) {

@@ -13,7 +13,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -53,6 +52,7 @@ class CollNet {
   // handles: one of kHandleBytes per member, in any order.
   [[nodiscard]] Reply connect(
       void* const* handles, int32_t members, int32_t rank, void* listener, void** comm);
+  // Of what is open, once, as close_listen(); a null one is closed already.
   [[nodiscard]] Reply close_comm(void* comm);
   // Both numbers are NCCL's.
   [[nodiscard]] static bool reduces(int32_t dtype, int32_t op);
@@ -118,7 +118,8 @@ class CollNet {
   std::atomic<bool> refusal_said_{false};
   mutable std::mutex mutex_;
   std::unordered_map<void*, std::unique_ptr<Context>> contexts_;
-  std::multiset<uint64_t> connected_;  // communicators
+  std::unordered_map<void*, std::unique_ptr<Listener>> listeners_;
+  std::unordered_map<void*, std::unique_ptr<CollComm>> comms_;
 };
 
 }  // namespace ho::plugin

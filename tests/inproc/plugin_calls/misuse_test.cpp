@@ -37,6 +37,16 @@ TEST_CASE("calls that should not be are answered") {
   REQUIRE(net.init(&of_net, 5, &config, Log::write, nullptr) == Result::kSuccess);
   void* context = nullptr;
   REQUIRE(coll_net.init(&context, 5, Log::write) == Result::kSuccess);
+  std::array<char, 128> handle{};
+  void* listener = nullptr;
+  void* comm = nullptr;
+  REQUIRE(coll_net.listen(context, 0, handle.data(), &listener) == Result::kSuccess);
+  std::array<void*, 1> handles{handle.data()};
+  REQUIRE(coll_net.connect(handles.data(), 1, 0, listener, &comm) == Result::kSuccess);
+  CHECK(coll_net.closeColl(comm) == Result::kSuccess);
+  CHECK(coll_net.closeColl(comm) == Result::kInvalidArgument);
+  CHECK(coll_net.closeListen(listener) == Result::kSuccess);
+  CHECK(coll_net.closeListen(listener) == Result::kInvalidArgument);
   CHECK(coll_net.finalize(context) == Result::kSuccess);
   CHECK(coll_net.finalize(context) == Result::kInvalidArgument);
   CHECK(coll_net.finalize(nullptr) == Result::kSuccess);

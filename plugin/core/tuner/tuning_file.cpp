@@ -116,6 +116,9 @@ Status read_count(const Line& line,
 
 Result<TuningRule> read_rule(const Line& line) {
   HORING_ASSIGN(const auto fields, line.fields());
+  if (fields == kFieldNames) {
+    return line.bad(fields[0], "the names of the fields, which is no rule; put # before them");
+  }
   TuningRule rule;
   rule.line = line.number();
   if (fields[0] != "*") {
@@ -179,6 +182,10 @@ Result<TuningFile> TuningFile::parse(std::string_view text, const std::string& p
   if (text.size() > kMostBytes) {
     return invalid(path + ": is larger than 1 MiB; a tuning file has at most " +
                    std::to_string(kMostRules) + " rules");
+  }
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // as some editors begin UTF-8
+  if (text.starts_with(kByteOrderMark)) {
+    text.remove_prefix(kByteOrderMark.size());
   }
   TuningFile file;
   uint32_t number = 0;

@@ -106,6 +106,11 @@ TEST_CASE("every choice has its word") {
   }
 }
 
+TEST_CASE("a byte order mark is no part of the first rule") {
+  CHECK(parsed("\xef\xbb\xbf*,*,*,*,*,ring").rules().size() == 1);
+  CHECK(parsed("\xef\xbb\xbf").rules().empty());
+}
+
 TEST_CASE("nothing is a file without rules") {
   for (const char* text : {"", "\n", "\n\n# only this", " \t\r\n", "#"}) {
     CHECK(parsed(text).rules().empty());
@@ -170,7 +175,9 @@ TEST_CASE("bad files: where, and what") {
       {"*,*,*,*,*,ri\x1b[2Jng", "t.csv:1:11: choice 'ri?[2Jng': takes"},
       {"*,*,*,*,*,ring\n*,*\0,*,*,*,ring"s, "t.csv:2:4: a NUL byte"},
       {"# \0"s, "t.csv:1:3: a NUL byte"},
-      {"\xef\xbb\xbf*,*,*,*,*,ring", "t.csv:1:1: collective '???*': takes"},
+      {"*,*,*,*,*,ring\n\xef\xbb\xbf*,*,*,*,*,ring", "t.csv:2:1: collective '???*': takes"},
+      {"# x\ncollective, min_bytes,max_bytes,nodes,ranks_per_node,choice\n",
+       "t.csv:2:1: the names of the fields, which is no rule; put # before them"},
       {"\"*\",*,*,*,*,ring", "t.csv:1:1: collective '\"*\"': takes"},
       {"*;*;*;*;*;ring", "t.csv:1:1: 1 field of 6"},
   };

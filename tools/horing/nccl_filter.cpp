@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 #include <vector>
+
+#include "auth/printable.hpp"
 
 namespace ho {
 namespace {
@@ -73,6 +76,29 @@ bool setting_leaves(const std::optional<std::string>& setting,
   return left;
 }
 
+// The words of all lists in the setting that are not among `known`.
+std::vector<std::string> unknown_words(const std::string& setting,
+                                       std::span<const std::string_view> known) {
+  std::vector<std::string> unknown;
+  const std::string text = lower(setting);
+  for (const std::string_view part : split(text, ';')) {
+    std::string_view list = part.substr(part.find(':') == part.npos ? 0 : part.find(':') + 1);
+    list.remove_prefix(list.starts_with('^') ? 1 : 0);
+    for (const std::string_view word : split(list, ',')) {
+      if (std::find(known.begin(), known.end(), word) == known.end()) {
+        unknown.emplace_back(word);
+      }
+    }
+  }
+  return unknown;
+}
+
+constexpr size_t kShownBytes = 40;
+// Of all releases: an algorithm that one does not have yet is no misspelling.
+constexpr std::array<std::string_view, 7> kAlgorithms{
+    "tree", "ring", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"};
+constexpr std::array<std::string_view, 3> kProtocols{"ll", "ll128", "simple"};
+
 void append(std::string& list, const std::string& text, const char* separator) {
   list += (list.empty() ? "" : separator) + text;
 }
@@ -85,6 +111,12 @@ NcclFilter nccl_filter(const nccl_abi::Release& release, const NcclVariables& va
     if (const auto value = variables(name); value && !value->empty()) {
       append(filter.names, name, " and ");
       append(filter.text, name + ("=" + *value), ", ");
+      const bool algorithms = std::string_view(name) == "NCCL_ALGO";
+      const auto known = algorithms ? std::span<const std::string_view>(kAlgorithms)
+                                    : std::span<const std::string_view>(kProtocols);
+      for (const std::string& word : unknown_words(*value, known)) {
+        append(filter.unknown, "'" + printable(word, kShownBytes) + "' in " + name, ", ");
+      }
     }
   }
   const bool per_function = !(release.first < kFirstPerFunction);

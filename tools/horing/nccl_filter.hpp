@@ -13,6 +13,8 @@ struct NcclFilter {
   // The collectives for which an algorithm through CollNet is left with the protocol that it needs:
   // "all_reduce, all_gather".
   std::string with_coll_net;
+  // Words that name nothing of NCCL's: "'rings' in NCCL_ALGO"; "" for none.
+  std::string unknown;
 };
 // Lists of names, ^ before one that says what to leave out; since 2.24 also one list per function,
 // "allreduce:tree,ring;allgather:^nvls". NCCL minds no case.

@@ -127,6 +127,10 @@ std::optional<int> parse(int argc, const char* const* argv, PluginCheckOptions& 
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsageError;
   }
+  if (app.count("--library") > 0 && options.library.empty()) {
+    std::fprintf(stderr, "horing plugin-check: --library '': takes the path of a file\n");
+    return kUsageError;
+  }
   return std::nullopt;
 }
 

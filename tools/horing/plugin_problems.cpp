@@ -203,6 +203,11 @@ class Problems {
 
   void check_algorithms() {
     const NcclFilter filter = nccl_filter(release_, variables_);
+    if (!filter.unknown.empty()) {
+      add(filter.text + ": NCCL knows no " + filter.unknown,
+          "write tree, ring, collnetdirect, collnetchain, nvls, nvlstree or pat in NCCL_ALGO, and "
+          "ll, ll128 or simple in NCCL_PROTO");
+    }
     if (filter.with_coll_net.empty()) {
       add(filter.text + ": NCCL takes CollNet for no collective",
           "unset " + filter.names +

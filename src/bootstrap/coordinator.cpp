@@ -123,6 +123,7 @@ void Coordinator::turn() {
       handle_peer(static_cast<uint32_t>(event.data.u64), event.events);
     }
   }
+  answer_complete();
 }
 
 void Coordinator::handle_peer(uint32_t rank, uint32_t events) {
@@ -183,7 +184,7 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
       HORING_ASSIGN(auto contribution, wire::decode_contribution(message.body));
       auto outcome = gathers_.add({rank, message.header.id}, std::move(contribution), Clock::now());
       if (outcome.has_value()) {
-        answer({std::move(*outcome)});
+        complete_.push_back(std::move(*outcome));
       }
       return {};
     }
@@ -240,10 +241,9 @@ void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
                   now);
   }
   desk_->rank_gone(rank, now);
-  answer(gathers_.rank_ended(
-      rank,
-      Status(StatusCode::kPeerLost,
-             name + " is gone: its control connection closed without a goodbye")));
+  end_gathers_of(rank,
+                 Status(StatusCode::kPeerLost,
+                        name + " is gone: its control connection closed without a goodbye"));
 }
 
 void Coordinator::peer_left(uint32_t rank) {
@@ -255,10 +255,24 @@ void Coordinator::peer_left(uint32_t rank) {
   if (desk_->has_cause()) {
     return;  // as in spread()
   }
-  answer(gathers_.rank_ended(
-      rank,
-      Status(StatusCode::kPeerLost,
-             name_of(peers_[rank].who) + " has left: it destroyed its communicator")));
+  end_gathers_of(rank,
+                 Status(StatusCode::kPeerLost,
+                        name_of(peers_[rank].who) + " has left: it destroyed its communicator"));
+}
+
+// Who has gone has not heard the answer to its last gather.
+void Coordinator::end_gathers_of(uint32_t rank, const Status& why) {
+  answer(gathers_.rank_ended(rank, why));
+  for (GatherTable::Outcome& outcome : complete_) {
+    const auto& waiters = outcome.waiters;
+    if (outcome.error.ok() &&
+        std::any_of(waiters.begin(), waiters.end(), [rank](const GatherTable::Waiter& waiter) {
+          return waiter.rank == rank;
+        })) {
+      outcome.error = why;
+      outcome.parts.clear();
+    }
+  }
 }
 
 // Ranks mostly leave all at once, and whoever has left needs no news of the others: so these
@@ -359,6 +373,10 @@ void Coordinator::answer(const std::vector<GatherTable::Outcome>& outcomes) {
       }
     }
   }
+}
+
+void Coordinator::answer_complete() {
+  answer(std::exchange(complete_, {}));
 }
 
 void Coordinator::pronounce() {

@@ -94,6 +94,8 @@ class Coordinator {
   void send_to_all(wire::Type type, const ControlChannel::Body& body);
   void flush(uint32_t rank);
   void answer(const std::vector<GatherTable::Outcome>& outcomes);
+  void answer_complete();
+  void end_gathers_of(uint32_t rank, const Status& why);
   void pronounce();
   void say_farewell();
   [[nodiscard]] bool all_heard_farewell() const;
@@ -117,6 +119,9 @@ class Coordinator {
   Deadline departures_due_ = Deadline::max();
   std::map<uint64_t, std::set<uint32_t>> left_;  // by communicator, while it has members
   GatherTable gathers_;
+  // Gathers to be answered when all is read that has come. Where this process was stopped, members
+  // that have given up meanwhile lie behind their contributions: nobody may hear yes then.
+  std::vector<GatherTable::Outcome> complete_;
   std::unique_ptr<FailureDesk> desk_;  // once all have met
   std::string address_;                // where a rank was seen to reach us
   std::thread thread_;

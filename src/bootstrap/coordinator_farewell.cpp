@@ -38,6 +38,7 @@ void Coordinator::turn_of_farewell(Deadline end) {
       ::eventfd_read(wake_.get(), &ignored);
     }
   }
+  answer_complete();
 }
 
 void Coordinator::say_farewell() {

@@ -166,12 +166,16 @@ namespace {
 // A rank in a process of its own, so that it can die without a goodbye.
 class RankProcess {
  public:
-  explicit RankProcess(const Rendezvous& rendezvous) : pid_(::fork()) {
+  static constexpr int kRefused = 3;
+  // Gathers under that tag, once; ends where that is refused.
+  explicit RankProcess(const Rendezvous& rendezvous, const char* tag = "up") : pid_(::fork()) {
     if (pid_ == 0) {
       auto created = ControlPlane::create(rendezvous, key_of(), deadline_after(20s));
       if (created.ok()) {
         (*created)->start({});
-        (void)(*created)->barrier("up", {}, deadline_after(20s));
+        if (!(*created)->barrier(tag, {}, deadline_after(20s)).ok()) {
+          ::_exit(kRefused);
+        }
         ::pause();
       }
       ::_exit(1);
@@ -180,14 +184,34 @@ class RankProcess {
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
   ~RankProcess() {
-    end(SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
+    if (!ended_) {
+      end(SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
   }
   void end(int signal) const { ::kill(pid_, signal); }
+  // Returns when it has stopped.
+  void stop() const {
+    end(SIGSTOP);
+    ::waitpid(pid_, nullptr, WUNTRACED);
+  }
+  // -1: it did not end by itself in 20 s.
+  [[nodiscard]] int exit_status() {
+    for (int i = 0; i < 2000; ++i) {
+      int status = 0;
+      if (::waitpid(pid_, &status, WNOHANG) == pid_) {
+        ended_ = true;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+      }
+      std::this_thread::sleep_for(10ms);
+    }
+    return -1;
+  }
   [[nodiscard]] std::string pid() const { return std::to_string(pid_); }
 
  private:
   pid_t pid_;
+  bool ended_ = false;
 };
 
 }  // namespace
@@ -257,6 +281,26 @@ TEST_CASE("when the coordinator dies or stops, the others still get a verdict") 
   CHECK(heard.code() == StatusCode::kTimeout);
   CHECK(has(heard.message(), "all_reduce #3 did not complete"));
   CHECK(has(heard.message(), "coordinator rank 0 does not answer"));
+}
+
+TEST_CASE("a coordinator that was stopped says yes to nobody when somebody has given up") {
+  const std::string place = free_place();
+  RankProcess first(at(place, 0, 2), "agree");
+  auto created = create_all({{.rendezvous = at(place, 1, 2)}});
+  REQUIRE(created[0].ok());
+  Plane one = std::move(created[0]).value();
+  // Until the coordinator has its own rank's part.
+  bool waits = false;
+  for (int i = 0; i < 500 && !waits; ++i) {
+    waits = has(gather(*one, "probe", "", {}, 20ms).get().status().message(),
+                "rank 0 is in all_gather \"agree\"");
+  }
+  REQUIRE(waits);
+  first.stop();
+  CHECK(gather(*one, "agree", "", {}, 20ms).get().status().code() == StatusCode::kTimeout);
+  one.reset();
+  first.end(SIGCONT);
+  CHECK(first.exit_status() == RankProcess::kRefused);
 }
 
 TEST_CASE("a rank that leaves as planned is no failure; a gather with it is") {

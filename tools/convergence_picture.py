@@ -6,7 +6,7 @@ from demo_picture import LogAxis, text
 PANEL_WIDTH, LOSS_HEIGHT, DIFFERENCE_HEIGHT = 330, 240, 130
 LEFT, TOP, GAP, BETWEEN, BOTTOM = 70, 70, 60, 30, 80
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd")
-ALONE = "#bbbbbb"
+ALONE, ONE_BY_ONE = "#bbbbbb", "#222222"
 FLOOR = 1e-8  # a difference of nothing is drawn here
 TICKS = 4
 
@@ -40,7 +40,7 @@ def losses_panel(left, runs, shapes, x):
     parts = frame(left, TOP, LOSS_HEIGHT, [(value, f"{value:.2f}") for value in values], y)
     parts.append(polyline(alone, x, y, ALONE, 6))
     parts += [polyline(losses, x, y, COLOURS[shapes.index(key[1])], 0.7, 0.6)
-              for key, losses in runs.items() if key != "one rank"]
+              for key, losses in runs.items() if isinstance(key, tuple)]
     return parts
 
 
@@ -49,14 +49,16 @@ def differences_panel(left, runs, shapes, x, powers):
     y = LogAxis(10.0**powers[0], 10.0**powers[-1], top + DIFFERENCE_HEIGHT, top)
     parts = frame(left, top, DIFFERENCE_HEIGHT, [(10.0**p, f"1e{p}") for p in powers[::2]], y)
     for key, losses in runs.items():
-        if key != "one rank":
-            gaps = [max(abs(a - b), FLOOR) for a, b in zip(losses, runs["one rank"])]
+        gaps = [max(abs(a - b), FLOOR) for a, b in zip(losses, runs["one rank"])]
+        if isinstance(key, tuple):
             parts.append(polyline(gaps, x, y, COLOURS[shapes.index(key[1])], 0.7, 0.6))
+        elif key != "one rank":
+            parts.append(polyline(gaps, x, y, ONE_BY_ONE, 1.5))
     return parts
 
 
 def legend(width, height, shapes, count):
-    entries = [("one rank", ALONE, 6)] + [(f"{count} strategies on {shape}", colour, 2)
+    entries = [("one rank", ALONE, 6), ("one rank, one by one", ONE_BY_ONE, 2)] + [(f"{count} strategies on {shape}", colour, 2)
                                           for shape, colour in zip(shapes, COLOURS)]
     parts = []
     for number, (words, colour, thick) in enumerate(entries):
@@ -68,9 +70,9 @@ def legend(width, height, shapes, count):
 
 
 def draw(results, shapes):
-    """results: {kind: {"one rank": losses, (strategy, shape): losses, ..}}; the text of the SVG."""
+    """results: {kind: {"one rank": losses, "one by one": losses, (strategy, shape): losses, ..}}; the text of the SVG."""
     steps = len(next(iter(results.values()))["one rank"])
-    count = len({key[0] for runs in results.values() for key in runs if key != "one rank"})
+    count = len({key[0] for runs in results.values() for key in runs if isinstance(key, tuple)})
     most = max(abs(a - b) for runs in results.values() for losses in runs.values()
                for a, b in zip(losses, runs["one rank"]))
     powers = range(round(math.log10(FLOOR)), max(math.ceil(math.log10(max(most, FLOOR))), -7) + 1)
@@ -92,4 +94,5 @@ def draw(results, shapes):
         parts += differences_panel(left, runs, shapes, x, powers)
         parts += [text(x(step), bottom + 18, str(step), size=11) for step in (1, steps // 2, steps)]
     parts += legend(width, height, shapes, count)
-    return "\n".join(parts) + "\n</svg>\n"
+    # Strategies that add up in the same order have the same curve, to the last bit.
+    return "\n".join(dict.fromkeys(parts)) + "\n</svg>\n"

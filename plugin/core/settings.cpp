@@ -26,7 +26,7 @@ const char* NcclSettings::value_of(const char* name) const {
 }
 
 std::string absolute_file(const char* loaded_as) {
-  const std::string file = loaded_as == nullptr ? "" : loaded_as;
+  std::string file = loaded_as == nullptr ? "" : loaded_as;
   if (file.empty()) {
     return file;
   }

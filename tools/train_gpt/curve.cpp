@@ -36,6 +36,7 @@ std::string format(const char* pattern, Values... values) {
 
 std::vector<double> losses_of(const std::vector<StepLine>& lines) {
   std::vector<double> losses;
+  losses.reserve(lines.size());
   for (const StepLine& line : lines) {
     losses.push_back(line.loss);
   }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/log.hpp"
 #include "checkpoint/part_file.hpp"
 #include "run/agreement.hpp"
 
@@ -103,7 +104,15 @@ ho::Status Saver::wait() {
 }
 
 void Saver::prune(StoreLock lock, uint32_t keep) {
-  auto work = [held = std::make_shared<StoreLock>(std::move(lock)), keep] { held->prune(keep); };
+  auto work = [held = std::make_shared<StoreLock>(std::move(lock)), keep] {
+    const ho::Status status = attempt([&] {
+      held->prune(keep);
+      return ho::Status();
+    });
+    if (!status.ok()) {
+      ho::log_warn("an older checkpoint stays: {}", status.message());
+    }
+  };
   try {
     pruning_ = std::async(std::launch::async, [work] {
       yield_to_training();

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/figures.hpp"
+#include "planner/planner.hpp"
 #include "run/agreement.hpp"
 
 namespace paro::steering {
@@ -52,7 +52,13 @@ ho::Result<std::vector<uint64_t>> rates_of_all(ho_comm* comm, bool between_nodes
   const std::vector<uint64_t> counts{mine.size()};
   HORING_ASSIGN(const auto all_counts, everybodys(comm, counts));
   constexpr uint64_t kNoLink = ~uint64_t{0};
-  mine.resize(*std::max_element(all_counts.begin(), all_counts.end()), kNoLink);
+  constexpr uint64_t kMostLinks = 1U << 16U;
+  const uint64_t most = *std::max_element(all_counts.begin(), all_counts.end());
+  if (most > kMostLinks) {
+    return ho::Status(ho::StatusCode::kProtocol,
+                      "a rank says that it has " + std::to_string(most) + " links");
+  }
+  mine.resize(most, kNoLink);
   if (mine.empty()) {
     return mine;
   }
@@ -151,23 +157,26 @@ ho::Result<std::optional<Strategy>> better_strategy(const StepRunner& runner,
   const PlanRequest request = request_of(config, measured, question.compute_s);
   HORING_TRY(check(request));
   std::optional<double> present;  // seconds of a step
-  std::optional<double> least;
-  std::optional<Strategy> best;
+  std::vector<StrategyFigures> figures;
+  std::vector<size_t> possible;
   for (const Strategy& strategy : all_strategies()) {
     const Candidate one = candidate(strategy, config, question.frozen_as_parameters);
     if (!check_possible(runner, one, question.budget_bytes).ok()) {
       continue;
     }
-    HORING_ASSIGN(const StrategyFigures figures, figures_of(strategy, request));
+    HORING_ASSIGN(const StrategyFigures one_s, figures_of(strategy, request));
     if (strategy == config.strategy) {
-      present = figures.time.step_s;
+      present = one_s.time.step_s;
     }
-    if (!least || figures.time.step_s < *least) {
-      least = figures.time.step_s;
-      best = strategy;
-    }
+    possible.push_back(figures.size());
+    figures.push_back(one_s);
   }
-  return present && least && *least > (1 - kLeastGain) * *present ? std::nullopt : best;
+  if (possible.empty()) {
+    return std::optional<Strategy>();
+  }
+  const StrategyFigures& best = figures[in_order(std::move(possible), figures).front()];
+  const bool worth_it = !present || best.time.step_s <= (1 - kLeastGain) * *present;
+  return worth_it ? std::optional<Strategy>(best.strategy) : std::nullopt;
 }
 
 }  // namespace paro::steering

@@ -20,8 +20,10 @@ uint64_t number_of(const Strategy& strategy) {
 }
 
 // What rank 0 says; every rank passes as many words.
-ho::Result<std::vector<uint64_t>> of_first(ho_comm* comm, const std::vector<uint64_t>& mine) {
-  HORING_ASSIGN(std::vector<uint64_t> all, everybodys(comm, mine));
+ho::Result<std::vector<uint64_t>> of_first(ho_comm* comm,
+                                           const std::vector<uint64_t>& mine,
+                                           uint64_t timeout_ms) {
+  HORING_ASSIGN(std::vector<uint64_t> all, everybodys(comm, mine, timeout_ms));
   all.resize(mine.size());
   return all;
 }
@@ -97,9 +99,10 @@ ho::Result<Steering::Order> Steering::chosen(ho_comm* comm, StepRunner& runner) 
     status = answer.status();
     best = answer.ok() ? *answer : std::nullopt;
   }
-  HORING_TRY(everybody_ok(comm, status));
+  const uint64_t timeout_ms = runner.config().timeout_ms;
+  HORING_TRY(everybody_ok(comm, status, timeout_ms));
   HORING_ASSIGN(const auto words,
-                of_first(comm, {best ? uint64_t{1} : 0, best ? number_of(*best) : 0}));
+                of_first(comm, {best ? uint64_t{1} : 0, best ? number_of(*best) : 0}, timeout_ms));
   return words[0] == 0 ? Order{}
                        : Order{Act::kTake, all_strategies().at(words[1] % kStrategyCount)};
 }
@@ -126,14 +129,16 @@ ho::Status Steering::change(std::unique_ptr<StepRunner>& runner,
 }
 
 ho::Status Steering::obey(std::unique_ptr<StepRunner>& runner) {
-  HORING_ASSIGN(const OwnedComm comm, runner->new_communicator());
+  const uint64_t timeout_ms = runner->config().timeout_ms;
+  HORING_ASSIGN(const OwnedComm comm, runner->new_communicator(timeout_ms));
   // A budget of the file is everybody's.
   HORING_ASSIGN(const auto words,
                 of_first(comm.get(),
                          {static_cast<uint64_t>(order_.act),
                           number_of(order_.strategy),
                           budget_ ? uint64_t{1} : 0,
-                          budget_.value_or(0)}));
+                          budget_.value_or(0)},
+                         timeout_ms));
   const uint64_t budget = words[2] == 1 ? words[3] : runner->config().budget_bytes;
   Order order{Act::kTake, all_strategies().at(words[1] % kStrategyCount)};
   if (words[0] == static_cast<uint64_t>(Act::kChoose)) {

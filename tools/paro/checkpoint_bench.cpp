@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <horing/communicator.hpp>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -15,8 +14,10 @@
 #include "checkpoint/load.hpp"
 #include "checkpoint/saver.hpp"
 #include "paro/columns.hpp"
+#include "paro/median.hpp"
 #include "paro/must.hpp"
 #include "run/agreement.hpp"
+#include "subcommands/output_file.hpp"
 #include "toy_model/training.hpp"
 
 namespace paro::tool {
@@ -28,15 +29,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kPatienceMs = 10ULL * 60 * 1000;
 constexpr size_t kStreamBlock = size_t{1} << 20;  // dd's bs=1M
+constexpr const char* kBench = "paro checkpoint bench";
 constexpr uint64_t kModelUnits = 5;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // What every round measured, in seconds.
@@ -308,27 +305,24 @@ std::string json_of(const BenchOptions& options, const Measured& measured, int r
 int checkpoint_bench(const BenchOptions& options) {
   try {
     auto job = horing::Communicator::create();
+    int32_t writes = job.rank() != 0 || ho::can_write_file(kBench, "--json", options.json) ? 1 : 0;
+    job.broadcast(std::span<int32_t>(&writes, 1), 0);
+    if (writes == 0) {
+      return 1;
+    }
     const Measured measured = Bench(job, options).run();
     int32_t status = 0;
     if (job.rank() == 0) {
       double load = 0;
       static_cast<void>(::getloadavg(&load, 1));
       std::fputs(text_of(options, measured, job.world_size(), load).c_str(), stdout);
-      if (!options.json.empty()) {
-        std::ofstream file(options.json);
-        file << json_of(options, measured, job.world_size(), load) << std::flush;
-        if (!file) {
-          std::fprintf(stderr,
-                       "paro checkpoint bench: --json %s: cannot be written\n",
-                       options.json.c_str());
-          status = 1;
-        }
-      }
+      const std::string json = json_of(options, measured, job.world_size(), load);
+      status = ho::write_file(kBench, "--json", options.json, json) ? 0 : 1;
     }
     job.broadcast(std::span<int32_t>(&status, 1), 0);
     return status;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "paro checkpoint bench: %s\n", error.what());
+    std::fprintf(stderr, "%s: %s\n", kBench, error.what());
     return 1;
   }
 }

@@ -1,17 +1,17 @@
 #include "paro/train_command.hpp"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <optional>
 
 #include "paro/measure.hpp"
 #include "paro/train_options.hpp"
 #include "paro/trial.hpp"
+#include "subcommands/output_file.hpp"
 
 namespace paro::tool {
 namespace {
+
+constexpr const char* kTrain = "paro train";
 
 toy::Training training_of(const TrainOptions& options, const Strategy& strategy) {
   toy::Training training;
@@ -52,29 +52,6 @@ PlanRequest measured_links(horing::Communicator& job) {
   return request;
 }
 
-// Opens the file before anything is trained, so that a name that cannot be written costs nothing.
-// What is in it stays until there is something better. Nothing where no file is asked for.
-bool can_write(const std::string& path) {
-  if (path.empty() || std::ofstream(path, std::ios::app).is_open()) {
-    return true;
-  }
-  std::fprintf(stderr,
-               "paro train: --json %s: cannot be written (%s); nothing was trained\n",
-               path.c_str(),
-               std::strerror(errno));
-  return false;
-}
-
-bool write_json(const std::string& path, const std::vector<Trial>& trials) {
-  std::ofstream file(path);
-  file << trials_json(trials);
-  file.flush();
-  if (!file) {
-    std::fprintf(stderr, "paro train: --json %s: cannot be written\n", path.c_str());
-  }
-  return static_cast<bool>(file);
-}
-
 // All ranks go on with rank 0's status. Nobody leaves before rank 0 has spoken.
 int32_t agreed(horing::Communicator& job, int32_t status) {
   job.broadcast(std::span<int32_t>(&status, 1), 0);
@@ -101,7 +78,8 @@ std::optional<Trial> try_within_budget(horing::Communicator& job,
 
 int train(const TrainOptions& options) {
   auto job = horing::Communicator::create();
-  if (agreed(job, job.rank() != 0 || can_write(options.json) ? 0 : 1) != 0) {
+  if (agreed(job, job.rank() != 0 || ho::can_write_file(kTrain, "--json", options.json) ? 0 : 1) !=
+      0) {
     return 1;
   }
   const PlanRequest request = measured_links(job);
@@ -132,7 +110,7 @@ int train(const TrainOptions& options) {
     for (const std::string& line : wrong) {
       std::fprintf(stderr, "paro train: %s\n", line.c_str());
     }
-    const bool written = options.json.empty() || write_json(options.json, trials);
+    const bool written = ho::write_file(kTrain, "--json", options.json, trials_json(trials));
     status = written && wrong.empty() ? 0 : 1;
   }
   return agreed(job, status);

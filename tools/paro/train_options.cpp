@@ -121,14 +121,8 @@ ParsedTrainOptions parse_train_options(int argc, const char* const* argv) {
   ParsedTrainOptions parsed;
   TrainTexts texts;
   declare(app, texts, parsed.options);
-  try {
-    app.parse(argc, argv);
-    if (const ho::Status status = understand(texts, parsed.options); !status.ok()) {
-      throw CLI::ValidationError(status.message());
-    }
-  } catch (const CLI::ParseError& error) {
-    parsed.exit_status = ho::exit_after(app, error);
-  }
+  parsed.exit_status =
+      ho::exit_unless_parsed(app, argc, argv, [&] { return understand(texts, parsed.options); });
   return parsed;
 }
 

@@ -160,14 +160,8 @@ ParsedBenchOptions parse_bench_options(int argc, const char* const* argv) {
   Texts texts;
   declare_work(app, texts, parsed.options);
   declare_measurement(app, texts, parsed.options);
-  try {
-    app.parse(argc, argv);
-    if (const ho::Status status = understand(texts, parsed.options); !status.ok()) {
-      throw CLI::ValidationError(status.message());
-    }
-  } catch (const CLI::ParseError& error) {
-    parsed.exit_status = ho::exit_after(app, error);
-  }
+  parsed.exit_status =
+      ho::exit_unless_parsed(app, argc, argv, [&] { return understand(texts, parsed.options); });
   return parsed;
 }
 

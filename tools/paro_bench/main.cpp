@@ -1,19 +1,19 @@
 // paro-bench: training steps of libparo's strategies and of what users run today, side by side.
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 
 #include "paro_bench/bench_options.hpp"
 #include "paro_bench/bench_report.hpp"
 #include "paro_bench/drive.hpp"
 #include "paro_bench/trace.hpp"
+#include "subcommands/output_file.hpp"
 #include "subcommands/standard_output.hpp"
 
 namespace paro::bench {
 namespace {
+
+constexpr const char* kProgram = "paro-bench";
 
 using Clock = std::chrono::steady_clock;
 
@@ -52,32 +52,6 @@ class Progress {
   size_t done_ = 0;
   Clock::time_point start_ = Clock::now();
 };
-
-// What is in a file stays until there is something better.
-bool can_write(const char* option, const std::string& path) {
-  if (path.empty() || std::ofstream(path, std::ios::app).is_open()) {
-    return true;
-  }
-  std::fprintf(stderr,
-               "paro-bench: %s %s: cannot be written (%s); nothing was measured\n",
-               option,
-               path.c_str(),
-               std::strerror(errno));
-  return false;
-}
-
-bool write_file(const char* option, const std::string& path, const std::string& text) {
-  if (path.empty()) {
-    return true;
-  }
-  std::ofstream file(path);
-  file << text;
-  file.flush();
-  if (!file) {
-    std::fprintf(stderr, "paro-bench: %s %s: cannot be written\n", option, path.c_str());
-  }
-  return static_cast<bool>(file);
-}
 
 Workload load_of(const BenchOptions& options, double factor) {
   return *workload_of(options.workload, factor);  // the options were refused where it cannot be
@@ -136,9 +110,9 @@ int32_t tell(horing::Communicator& job,
     std::fprintf(stderr, "paro-bench: %s\n", line.c_str());
   }
   const auto ranks = static_cast<uint32_t>(job.world_size());
-  const bool written =
-      write_file("--json", options.json, outcomes_json(options, driver.links(), ranks, outcomes));
-  const bool traced = write_file("--trace", options.trace, traces.text());
+  const bool written = ho::write_file(
+      kProgram, "--json", options.json, outcomes_json(options, driver.links(), ranks, outcomes));
+  const bool traced = ho::write_file(kProgram, "--trace", options.trace, traces.text());
   return lines.empty() && written && traced ? 0 : 1;
 }
 
@@ -151,8 +125,8 @@ int32_t agreed(horing::Communicator& job, int32_t status) {
 int bench(const BenchOptions& options) {
   auto job = horing::Communicator::create();
   const bool first = job.rank() == 0;
-  const bool can =
-      !first || (can_write("--json", options.json) && can_write("--trace", options.trace));
+  const bool can = !first || (ho::can_write_file(kProgram, "--json", options.json) &&
+                              ho::can_write_file(kProgram, "--trace", options.trace));
   if (agreed(job, can ? 0 : 1) != 0) {
     return 1;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "paro/median.hpp"
 #include "planner/planner.hpp"
 
 namespace paro::bench {
@@ -37,15 +38,6 @@ const Outcome* recommended_within(std::span<const Outcome> outcomes, const Outco
 
 }  // namespace
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) {
-    return *middle;
-  }
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
 StepTimes Outcome::times() const {
   const auto of = [&](double StepTimes::*part) {
     std::vector<double> values;
@@ -53,7 +45,7 @@ StepTimes Outcome::times() const {
     for (const Sample& sample : samples) {
       values.push_back(sample.times.*part);
     }
-    return median(std::move(values));
+    return tool::median(std::move(values));
   };
   StepTimes middle;
   for (double StepTimes::*part : {&StepTimes::step,

@@ -37,8 +37,6 @@ struct Outcome {
   [[nodiscard]] const Sample& last() const { return samples.back(); }
 };
 
-[[nodiscard]] double median(std::vector<double> values);
-
 // Kendall's tau-b of two orders of the same things, from -1 to 1. Values that differ by at most the
 // share `tie` of the larger are tied. Nothing where one of the two ties all.
 [[nodiscard]] std::optional<double> kendall_tau_b(std::span<const double> a,

@@ -27,6 +27,21 @@ double microseconds(int64_t ns) {
 
 }  // namespace
 
+void TraceFile::name(uint32_t rank) {
+  if (!named_.insert(rank).second) {
+    return;
+  }
+  const auto add = [&](const char* what, const nlohmann::json& track, std::string_view name) {
+    const nlohmann::json event{
+        {"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", track}, {"args", {{"name", name}}}};
+    events_ += event_line(event, events_.empty());
+  };
+  add("process_name", 0, "rank " + std::to_string(rank));
+  for (size_t channel = 0; channel < kChannelCount; ++channel) {
+    add("thread_name", channel, to_string(static_cast<Channel>(channel)));
+  }
+}
+
 void TraceFile::add(const std::string& system,
                     const StepTrace& step,
                     std::vector<TraceEvent> events) {
@@ -50,21 +65,7 @@ void TraceFile::add(const std::string& system,
                               {"dur", microseconds(event.end_ns - event.begin_ns)},
                               {"args", {{"system", system}}}};
     events_ += event_line(json, events_.empty());
-    if (event.action == 0) {
-      for (size_t channel = 0; channel < kChannelCount; ++channel) {
-        const nlohmann::json name{{"name", "thread_name"},
-                                  {"ph", "M"},
-                                  {"pid", event.rank},
-                                  {"tid", channel},
-                                  {"args", {{"name", to_string(static_cast<Channel>(channel))}}}};
-        events_ += event_line(name, false);
-      }
-      const nlohmann::json name{{"name", "process_name"},
-                                {"ph", "M"},
-                                {"pid", event.rank},
-                                {"args", {{"name", "rank " + std::to_string(event.rank)}}}};
-      events_ += event_line(name, false);
-    }
+    name(event.rank);
   }
   next_ns_ += last - first + kGapNs;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <horing/communicator.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,11 @@ class TraceFile {
   [[nodiscard]] std::string text() const;
 
  private:
+  void name(uint32_t rank);
+
   std::string events_;
-  int64_t next_ns_ = 0;  // where the next system begins
+  std::set<uint32_t> named_;  // ranks
+  int64_t next_ns_ = 0;       // where the next system begins
 };
 
 // Collective: all ranks' events, by clocks that showed zero at once. Alike on all ranks.

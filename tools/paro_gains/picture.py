@@ -2,6 +2,8 @@
 import math
 from html import escape
 
+from paro_gains.cases import published_regime
+
 WIDTH, HEIGHT = 860, 460
 LEFT, RIGHT, TOP, BOTTOM = 80, 190, 56, 60
 OWN, RING, BASELINE = "#d62728", "#ff9896", "#1f77b4"
@@ -152,7 +154,6 @@ def gain_lines(result, ratios):
 
 def gains(case, result, ratios):
     """Ratios of steps against the ratio of computation to communication; '' for a single point."""
-    from paro_gains.cases import published_regime  # pylint: disable=import-outside-toplevel
     lines = gain_lines(result, ratios)
     points = [point for line in lines.values() for point in line]
     if len({where for where, _ in points}) < 2:

@@ -51,17 +51,31 @@ def transition_plan(result):
                                 rows))
 
 
+def has_world_collective(strategy):
+    """Whether something is summed or gathered over all ranks: micro-batch by micro-batch, in sync-g, in sync-p."""
+    parameters, gradients, optimizer = strategy
+    return ("G" in (parameters, gradients) or (gradients, optimizer) in (("N", "N"), ("N", "G")) or
+            (parameters, optimizer) == ("N", "G"))
+
+
+def step_with_flat_rings(rows, ours, baseline):
+    """Measured, or the strategy's own step where rings have nothing to change, or the baseline's where that is the
+    same strategy with flat rings; else None."""
+    same = any(row["system"] == baseline and row["strategy"] == ours for row in rows)
+    return (step_of(rows, ours + "/ring") or
+            (step_of(rows, baseline) if same else None) or
+            (None if has_world_collective(ours) else step_of(rows, ours)))
+
+
 def gain_split(case, result):
     rows = []
     factor_rows = at_factor(result)
     for (ours, baseline) in (("IIG", "zero3"), ("NII", "zero2"), ("III", "zero3"), ("ING", "zero3"),
                              ("GGG", "zero3"), ("NGG", "zero2")):
         fast, slow = step_of(factor_rows, ours), step_of(factor_rows, baseline)
-        ring = step_of(factor_rows, ours + "/ring")
         if not fast or not slow:
             continue
-        # Without a collective over all ranks flat rings change nothing.
-        ring = ring or (fast if "G" not in ours or ours in ("IIG",) else None)
+        ring = step_with_flat_rings(factor_rows, ours, baseline)
         theirs = dict(case.theirs).get((ours, baseline))
         rows.append((f"{ours} / {baseline}", f"{slow / fast:.2f}",
                      f"{slow / ring:.2f}" if ring else "-", f"{ring / fast:.2f}" if ring else "-",

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <string_view>
 #include <thread>
 
+#include "base/status.hpp"
 #include "subcommands/exit_status.hpp"
 
 namespace ho {
@@ -38,6 +40,24 @@ inline int exit_after(const CLI::App& app, const CLI::ParseError& error) {
   const bool failed =
       app.exit(error, print ? std::cout : nowhere, print ? std::cerr : nowhere) != 0;
   return fail_after_first_rank(failed ? kUsageError : 0);
+}
+
+// Nothing where the arguments parse and `understand`, which then looks at them, has no objection;
+// otherwise the status to end with, everything having been said.
+template <typename Understand>
+std::optional<int> exit_unless_parsed(CLI::App& app,
+                                      int argc,
+                                      const char* const* argv,
+                                      const Understand& understand) {
+  try {
+    app.parse(argc, argv);
+    if (const Status status = understand(); !status.ok()) {
+      throw CLI::ValidationError(status.message());
+    }
+  } catch (const CLI::ParseError& error) {
+    return exit_after(app, error);
+  }
+  return std::nullopt;
 }
 
 }  // namespace ho

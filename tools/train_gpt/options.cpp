@@ -154,14 +154,8 @@ Parsed parse_options(int argc, const char* const* argv) {
   declare_model(app, texts, parsed.options);
   declare_training(app, texts, parsed.options);
   declare_output(app, parsed.options);
-  try {
-    app.parse(argc, argv);
-    if (const ho::Status status = understand(texts, parsed.options); !status.ok()) {
-      throw CLI::ValidationError(status.message());
-    }
-  } catch (const CLI::ParseError& error) {
-    parsed.exit_status = ho::exit_after(app, error);
-  }
+  parsed.exit_status =
+      ho::exit_unless_parsed(app, argc, argv, [&] { return understand(texts, parsed.options); });
   return parsed;
 }
 

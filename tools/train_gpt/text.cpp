@@ -47,8 +47,10 @@ ho::Result<Text> Text::read(std::vector<std::string> files, uint64_t least) {
   Text text;
   for (const std::string& name : files) {
     std::error_code error;
-    if (fs::is_directory(name, error)) {
-      return failed("--text " + name + ": is a folder; name the files in it");
+    if (fs::exists(name, error) && !fs::is_regular_file(name, error)) {
+      return failed("--text " + name + ": is no file but " +
+                    (fs::is_directory(name, error) ? "a folder; name the files in it"
+                                                   : "a device or a pipe; give a file"));
     }
     errno = 0;
     std::ifstream file(name, std::ios::binary);

@@ -1,5 +1,6 @@
 #include "train_gpt/training.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +18,7 @@ namespace {
 
 // That ranks wait for the one that writes the sample.
 constexpr std::chrono::minutes kSampleDeadline{30};
+constexpr size_t kMostErrorBytes = 1U << 16U;
 constexpr uint32_t kPromptBytes = 16;
 
 // Where ranks have an error, all throw the first one's. Nobody waits for a rank that has left.
@@ -26,8 +28,9 @@ void agree(horing::Communicator& job, const std::string& error) {
   if (first == job.world_size()) {
     return;
   }
-  uint64_t length = error.size();
+  uint64_t length = std::min(error.size(), kMostErrorBytes);
   job.broadcast(std::span<uint64_t>(&length, 1), first);
+  length = std::min<uint64_t>(length, kMostErrorBytes);
   std::vector<uint8_t> text(error.begin(), error.end());
   text.resize(length);
   job.broadcast(std::span<uint8_t>(text), first);

@@ -2,6 +2,7 @@
 #include "paro_bench/outcome.hpp"
 
 #include "catch.hpp"
+#include "paro/median.hpp"
 
 namespace paro::bench {
 namespace {
@@ -24,9 +25,9 @@ std::optional<double> tau(std::vector<double> a, std::vector<double> b, double t
 }  // namespace
 
 TEST_CASE("medians of even and odd numbers") {
-  CHECK(median({3, 1, 2}) == 2);
-  CHECK(median({4, 1, 3, 2}) == 2.5);
-  CHECK(median({7}) == 7);
+  CHECK(tool::median({3, 1, 2}) == 2);
+  CHECK(tool::median({4, 1, 3, 2}) == 2.5);
+  CHECK(tool::median({7}) == 7);
 }
 
 TEST_CASE("an outcome tells medians and the span") {

@@ -5,8 +5,8 @@
 namespace ho::plugin::rail {
 namespace {
 
-uint64_t pieces_of(uint64_t flow_bytes, uint64_t wanted_piece_bytes) {
-  const uint64_t piece = piece_bytes_of(flow_bytes, wanted_piece_bytes);
+uint64_t pieces_of(const Window& window, uint64_t flow_bytes, uint64_t wanted_piece_bytes) {
+  const uint64_t piece = piece_bytes_of(window, flow_bytes, wanted_piece_bytes);
   return flow_bytes / piece + (flow_bytes % piece == 0 ? 0 : 1);
 }
 
@@ -25,18 +25,6 @@ bool receives(uint32_t hop) {
 }
 
 }  // namespace
-
-uint64_t piece_bytes_of(uint64_t flow_bytes, uint64_t wanted) {
-  constexpr uint64_t kPieces = 2;  // of a flow at least, so that it can be in two places
-  if (wanted != 0) {
-    return wanted;
-  }
-  uint64_t piece = kLeastPieceBytes;
-  while (piece < kMostPieceBytes && flow_bytes >= kPieces * 2 * piece) {
-    piece *= 2;
-  }
-  return piece;
-}
 
 Window Window::all_reduce(uint32_t members, uint64_t count, uint64_t element_bytes) {
   Window window;
@@ -73,6 +61,19 @@ Segment Window::segment(uint32_t owner) const {
   return begin < end ? Segment{begin - offset, end - begin} : Segment{};
 }
 
+uint64_t piece_bytes_of(const Window& window, uint64_t flow_bytes, uint64_t wanted) {
+  if (wanted != 0 || flow_bytes == 0) {
+    return wanted != 0 ? wanted : kLeastPieceBytes;
+  }
+  const uint64_t flows = (window.byte_count - 1) / flow_bytes + 1;
+  const uint64_t pieces = std::max<uint64_t>(2, window.members / flows);
+  uint64_t piece = kLeastPieceBytes;
+  while (piece < kMostPieceBytes && flow_bytes / pieces >= 2 * piece) {
+    piece *= 2;
+  }
+  return piece;
+}
+
 Walk::Walk(Lane lane, Side side, uint32_t self, uint64_t wanted_piece_bytes)
     : lane_(lane),
       side_(side),
@@ -85,7 +86,7 @@ std::optional<Message> Walk::next_in(const Window& window) {
     const uint32_t hop = hop_of(lane_.kind, place_.owner, self_, window.members);
     const bool takes_part = side_ == Side::kSends ? sends(hop, window.members) : receives(hop);
     const Segment segment = window.segment(place_.owner);
-    const uint64_t piece = piece_bytes_of(segment.byte_count, wanted_piece_bytes_);
+    const uint64_t piece = piece_bytes_of(window, segment.byte_count, wanted_piece_bytes_);
     const uint64_t done = place_.piece * piece;
     if (takes_part && done < segment.byte_count) {
       return Message{
@@ -117,7 +118,7 @@ uint64_t message_count(const Window& window, uint32_t self, uint64_t wanted_piec
     for (uint32_t owner = 0; window.has(kind) && owner < window.members; ++owner) {
       const uint32_t hop = hop_of(kind, owner, self, window.members);
       const uint64_t times = (sends(hop, window.members) ? 1U : 0U) + (receives(hop) ? 1U : 0U);
-      count += times * pieces_of(window.segment(owner).byte_count, wanted_piece_bytes);
+      count += times * pieces_of(window, window.segment(owner).byte_count, wanted_piece_bytes);
     }
   }
   return count;

@@ -8,8 +8,8 @@
 // blocks gives as many flows as members, which is the ring all-gather (reduce-scatter) that keeps
 // every link busy.
 //
-// A flow is cut into pieces, small ones where it is short, and a member passes on a piece as soon
-// as it has it. Flows of one kind whose owners are equal modulo kOwnerLanes share a lane, a
+// A flow is cut into pieces, small ones where it is short or alone, and a member passes on a piece
+// as soon as it has it. Flows of one kind whose owners are equal modulo kOwnerLanes share a lane, a
 // connection of its own between neighbours. On a lane all messages go in one order, that of their
 // Place, on every link: so nobody needs headers, every receive knows its memory beforehand, and the
 // first message of all that are missing can always move, whatever the lanes do among themselves.
@@ -31,9 +31,6 @@ inline constexpr uint32_t kOwnerLanes = 4;
 // enough that a message's system calls are few beside its bytes (docs/perf.md, plugin_perf).
 inline constexpr uint64_t kLeastPieceBytes = 32768;
 inline constexpr uint64_t kMostPieceBytes = 131072;
-
-// `wanted` where it is not 0 (HORING_PIECE_BYTES), else by the size of the flow.
-[[nodiscard]] uint64_t piece_bytes_of(uint64_t flow_bytes, uint64_t wanted);
 
 enum class FlowKind : uint8_t { kReduction, kBroadcast };
 enum class WindowKind : uint8_t { kAllReduce, kAllGather, kReduceScatter };
@@ -58,6 +55,10 @@ struct Window {
   // What of an owner's block lies in the window.
   [[nodiscard]] Segment segment(uint32_t owner) const;
 };
+
+// `wanted` where it is not 0 (HORING_PIECE_BYTES). Else a window's flows together have at least as
+// many pieces as there are members, so that all links can be busy at once, and each at least two.
+[[nodiscard]] uint64_t piece_bytes_of(const Window& window, uint64_t flow_bytes, uint64_t wanted);
 
 // Where a message comes in a lane's order.
 struct Place {

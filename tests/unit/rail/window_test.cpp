@@ -174,14 +174,29 @@ TEST_CASE("every byte of every block crosses all links but one, once per flow") 
   }
 }
 
-TEST_CASE("pieces: as wanted, or by the size of the flow, small ones for short flows") {
-  CHECK(piece_bytes_of(1, 8) == 8);
-  CHECK(piece_bytes_of(uint64_t{1} << 40U, 8) == 8);
-  CHECK(piece_bytes_of(0, 0) == kLeastPieceBytes);
-  CHECK(piece_bytes_of(4 * kLeastPieceBytes - 1, 0) == kLeastPieceBytes);
-  CHECK(piece_bytes_of(4 * kLeastPieceBytes, 0) == 2 * kLeastPieceBytes);
-  CHECK(piece_bytes_of(2 * kMostPieceBytes, 0) == kMostPieceBytes);
-  CHECK(piece_bytes_of(UINT64_MAX, 0) == kMostPieceBytes);
+TEST_CASE("pieces: as wanted, or small ones for short flows") {
+  const Window window = Window::all_reduce(4, uint64_t{1} << 20U, 4);
+  CHECK(piece_bytes_of(window, 1, 8) == 8);
+  CHECK(piece_bytes_of(window, uint64_t{1} << 40U, 8) == 8);
+  CHECK(piece_bytes_of(window, 0, 0) == kLeastPieceBytes);
+  CHECK(piece_bytes_of(window, 1, 0) == kLeastPieceBytes);
+  CHECK(piece_bytes_of(window, UINT64_MAX, 0) == kMostPieceBytes);
+}
+
+TEST_CASE("pieces: two of a flow among many, one for each member of a flow alone") {
+  const auto piece = [](uint64_t flow_bytes, uint32_t members, uint64_t flows) {
+    const uint64_t bytes = flow_bytes * flows;
+    return piece_bytes_of(part(WindowKind::kAllGather, members, bytes, 0, bytes), flow_bytes, 0);
+  };
+  CHECK(piece(4 * kLeastPieceBytes - 1, 4, 4) == kLeastPieceBytes);
+  CHECK(piece(4 * kLeastPieceBytes, 4, 4) == 2 * kLeastPieceBytes);
+  CHECK(piece(2 * kMostPieceBytes, 4, 4) == kMostPieceBytes);
+  CHECK(piece(2 * kMostPieceBytes, 4, 2) == kMostPieceBytes);
+  CHECK(piece(2 * kMostPieceBytes, 4, 1) == kMostPieceBytes / 2);
+  CHECK(piece(4 * kLeastPieceBytes, 4, 1) == kLeastPieceBytes);
+  CHECK(piece(4 * kMostPieceBytes, 4, 1) == kMostPieceBytes);
+  CHECK(piece(2 * kMostPieceBytes, 2, 1) == kMostPieceBytes);
+  CHECK(piece(2 * kMostPieceBytes, 100, 1) == kLeastPieceBytes);
 }
 
 TEST_CASE("a window whose blocks have other shares of it is cut into pieces block by block") {

@@ -80,6 +80,7 @@ bool start(const Table& table, void*& context) {
     result = table.init(&context, kCommunicator, hear);
   } else {
     nccl_abi::v11::CommConfig config{};
+    config.trafficClass = -1;  // as where nobody sets one
     result = table.init(&context, kCommunicator, &config, hear, nullptr);
   }
   return result == nccl_abi::Result::kSuccess;

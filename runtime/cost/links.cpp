@@ -10,6 +10,14 @@ double all_but_one(double ranks) {
   return (ranks - 1) / ranks;
 }
 
+// What flat rings carry over a group's boundary.
+double boundary_bytes_per_s(const WorldShape& world, const Links& links) {
+  const double rings = links.world == WorldAlgorithm::kMultiRing
+                           ? std::clamp<double>(links.nics_per_group, 1, world.group_size)
+                           : 1;
+  return rings * links.inter_bytes_per_s;
+}
+
 }  // namespace
 
 double intra_seconds(double bytes, const WorldShape& world, const Links& links) {
@@ -25,15 +33,18 @@ double world_seconds(double bytes, const WorldShape& world, const Links& links) 
   if (world.group_count == 1) {
     return intra_seconds(bytes, world, links);
   }
-  if (links.world == WorldAlgorithm::kRing) {
-    const double slowest = world.group_size == 1
-                               ? links.inter_bytes_per_s
-                               : std::min(links.inter_bytes_per_s, links.intra_bytes_per_s);
-    return all_but_one(world.ranks()) * bytes / slowest;
+  if (links.world != WorldAlgorithm::kHoRing) {
+    return all_but_one(world.ranks()) * bytes /
+           (rings_wait_inside(world, links) ? links.intra_bytes_per_s
+                                            : boundary_bytes_per_s(world, links));
   }
   const double inter = inter_seconds(bytes / world.group_size, world, links);
   const double intra_block = intra_seconds(bytes / world.group_count, world, links);
   return std::max(inter, intra_block * world.group_count) + intra_block;
+}
+
+bool rings_wait_inside(const WorldShape& world, const Links& links) {
+  return world.group_size > 1 && links.intra_bytes_per_s < boundary_bytes_per_s(world, links);
 }
 
 }  // namespace paro

@@ -99,10 +99,8 @@ class ActionCosts {
     if (world.group_count == 1) {
       return Link::kIntra;
     }
-    if (links_.world == WorldAlgorithm::kRing) {
-      const bool inside =
-          world.group_size > 1 && links_.intra_bytes_per_s < links_.inter_bytes_per_s;
-      return inside ? Link::kIntra : Link::kInter;
+    if (links_.world != WorldAlgorithm::kHoRing) {
+      return rings_wait_inside(world, links_) ? Link::kIntra : Link::kInter;
     }
     const double inter_s = inter_seconds(1.0 / world.group_size, world, links_);
     return intra_seconds(1, world, links_) > inter_s ? Link::kIntra : Link::kInter;

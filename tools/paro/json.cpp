@@ -68,7 +68,7 @@ Json request_json(const PlanOptions& options) {
           {"intra_bytes_per_s", links.intra_bytes_per_s},
           {"inter_bytes_per_s", links.inter_bytes_per_s},
           {"nics", links.nics_per_group},
-          {"world_algorithm", links.world == WorldAlgorithm::kRing ? "ring" : "ho_ring"},
+          {"world_algorithm", to_string(links.world)},
           {"micro_batch", options.micro_batch},
           {"accumulation", request.micro_batches},
           {"sequence", options.model.sequence},

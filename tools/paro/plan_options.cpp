@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <utility>
@@ -104,8 +105,8 @@ void declare_cluster(CLI::App& app, PlanTexts& texts) {
        {"--world-algorithm",
         "NAME",
         texts.world_algorithm,
-        "how collectives over all ranks run: ring (flat, on one NIC) or ho_ring (on all NICs) "
-        "[ho_ring]"}});
+        "how collectives over all ranks run: ring (flat, on one NIC), multi_ring (flat, one for "
+        "each NIC) or ho_ring (on all NICs) [ho_ring]"}});
   app.add_flag("--measure",
                texts.measure,
                wrapped("take nodes, ranks and rates from a running job, as horing doctor does: "
@@ -149,10 +150,13 @@ ho::Status take_algorithm(const PlanTexts::Text& text, WorldAlgorithm& algorithm
   if (!text) {
     return {};
   }
-  if (*text != "ring" && *text != "ho_ring") {
-    return invalid(fmt::format("--world-algorithm {}: takes ring or ho_ring", *text));
+  const auto* const named =
+      std::find(kWorldAlgorithmNames.begin(), kWorldAlgorithmNames.end(), *text);
+  if (named == kWorldAlgorithmNames.end()) {
+    return invalid(fmt::format(
+        "--world-algorithm {}: takes {}", *text, fmt::join(kWorldAlgorithmNames, ", ")));
   }
-  algorithm = *text == "ring" ? WorldAlgorithm::kRing : WorldAlgorithm::kHoRing;
+  algorithm = static_cast<WorldAlgorithm>(named - kWorldAlgorithmNames.begin());
   return {};
 }
 

@@ -57,7 +57,7 @@ std::string head_text(const Report& report) {
     text += fmt::format("; between {} per NIC, NICs per node: {}; world collectives: {}",
                         rate_text(request.links.inter_bytes_per_s),
                         request.links.nics_per_group,
-                        request.links.world == WorldAlgorithm::kRing ? "ring" : "ho_ring");
+                        to_string(request.links.world));
   }
   text += fmt::format("\nstep     micro-batch {}, accumulation {}; computation {}\n",
                       options.micro_batch,

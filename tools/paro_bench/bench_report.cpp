@@ -125,7 +125,7 @@ nlohmann::json json_of(const Outcome& outcome) {
       {"system", outcome.system.name},
       {"strategy", letters(outcome.system.strategy)},
       {"baseline", outcome.system.is_baseline()},
-      {"world_algorithm", outcome.system.world == WorldAlgorithm::kRing ? "ring" : "ho_ring"},
+      {"world_algorithm", to_string(outcome.system.world)},
       {"compute_factor", outcome.compute_factor},
       {"step_s", times.step},
       {"steps_s", steps},

@@ -82,8 +82,8 @@ RunnerConfig Driver::config_of(const System& system, const Workload& load) const
   config.gradient_dtype = options_.dtype;
   config.max_norm = 1;
   config.loss_scale.scaling = Scaling::kNone;
-  if (system.world == WorldAlgorithm::kRing) {
-    config.algorithm = HO_ALGORITHM_RING;
+  if (system.world == WorldAlgorithm::kMultiRing) {
+    config.algorithm = HO_ALGORITHM_MULTI_RING;
   }
   return config;
 }

@@ -23,7 +23,7 @@ ho::Result<System> ours(std::string_view name) {
   System system;
   std::string_view text = name;
   if (text.ends_with(kRingSuffix)) {
-    system.world = WorldAlgorithm::kRing;
+    system.world = WorldAlgorithm::kMultiRing;
     text.remove_suffix(kRingSuffix.size());
   }
   constexpr size_t kLetters = 3;
@@ -36,7 +36,7 @@ ho::Result<System> ours(std::string_view name) {
   }
   system.strategy = *strategy;
   system.name = letters(*strategy);
-  if (system.world == WorldAlgorithm::kRing) {
+  if (system.world == WorldAlgorithm::kMultiRing) {
     system.name += kRingSuffix;
   }
   return system;
@@ -67,38 +67,38 @@ ho::Result<std::vector<System>> named(std::string_view name) {
 }  // namespace
 
 const std::vector<System>& baselines() {
-  constexpr auto kRing = WorldAlgorithm::kRing;
+  constexpr auto kRings = WorldAlgorithm::kMultiRing;
   static const std::vector<System> all{
       {"ddp",
        "gradients summed over all ranks, once per step (no_sync before)",
        {kReplicated, kReplicated, kReplicated},
-       kRing},
+       kRings},
       {"zero1",
        "optimizer split over all ranks, gradients once per step",
        {kReplicated, kReplicated, kWorld},
-       kRing},
+       kRings},
       {"zero2",
        "gradients and optimizer split over all ranks, reduced every micro-batch",
        {kReplicated, kWorld, kWorld},
-       kRing},
+       kRings},
       {"zero3",
        "all split over all ranks (FSDP too), gathered twice and reduced every micro-batch",
        {kWorld, kWorld, kWorld},
-       kRing},
+       kRings},
       {"mics",
        "all split inside groups, between groups once per step",
        {kGroup, kGroup, kGroup},
-       kRing},
+       kRings},
       {"hsdp",
        "all split inside groups, between groups every micro-batch (FSDP's hybrid shard)",
        {kGroup, kGroup, kGroup},
-       kRing,
+       kRings,
        true},
       {"hpz",
        "parameters split inside groups, the rest over all ranks, reduced every micro-batch "
        "(ZeRO++'s hpZ gathers the forward pass over all ranks too: this is faster than it)",
        {kGroup, kWorld, kWorld},
-       kRing},
+       kRings},
   };
   return all;
 }

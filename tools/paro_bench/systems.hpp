@@ -24,11 +24,12 @@ struct System {
 };
 
 // Names with commas between: strategies by letters ("IIG": with HO-Ring; "IIG/ring": its
-// collectives over all ranks as flat rings), baselines ("zero3"), "ours" (all 14), "baselines",
-// "all". Each once.
+// collectives over all ranks as flat rings, one for every NIC), baselines ("zero3"), "ours" (all
+// 14), "baselines", "all". Each once.
 [[nodiscard]] ho::Result<std::vector<System>> parse_systems(std::string_view text);
 
-// ddp, zero1, zero2, zero3, mics, hsdp, hpz. All with flat rings over the world.
+// ddp, zero1, zero2, zero3, mics, hsdp, hpz. All with flat rings over the world, one for
+// every NIC, as NCCL has.
 [[nodiscard]] const std::vector<System>& baselines();
 
 }  // namespace paro::bench

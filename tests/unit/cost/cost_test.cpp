@@ -124,12 +124,26 @@ TEST_CASE("HO-Ring uses every NIC; with one it saves what a flat ring pushes too
   CHECK(paro::world_seconds(bytes, kWorld, one) == Approx(0.75 * bytes / 10e9 + intra_block));
 }
 
+TEST_CASE("flat rings, one for each NIC that ranks of a group can have") {
+  const double bytes = 14e9;
+  const auto seconds = [&](double nics, double intra_bytes_per_s) {
+    const Links links{intra_bytes_per_s, 80 * kGigabit, nics, WorldAlgorithm::kMultiRing};
+    return paro::world_seconds(bytes, kWorld, links);
+  };
+  const double carried = 31.0 / 32 * bytes;
+  CHECK(seconds(1, 2000 * kGigabit) == Approx(paro::world_seconds(bytes, kWorld, kNicPerRank)));
+  CHECK(seconds(4, 2000 * kGigabit) == Approx(carried / (4 * 10e9)));
+  CHECK(seconds(16, 2000 * kGigabit) == Approx(carried / (8 * 10e9)));
+  CHECK(seconds(8, 400 * kGigabit) == Approx(carried / 50e9));
+}
+
 TEST_CASE("worlds of one group or groups of one rank") {
   CHECK(paro::inter_seconds(1e9, {1, 8}, kNicPerRank) == 0);
   CHECK(paro::intra_seconds(1e9, {4, 1}, kNicPerRank) == 0);
   CHECK(paro::world_seconds(1e9, {1, 8}, kNicPerRank) ==
         Approx(paro::intra_seconds(1e9, {1, 8}, kNicPerRank)));
-  for (const auto algorithm : {WorldAlgorithm::kRing, WorldAlgorithm::kHoRing}) {
+  for (const auto algorithm :
+       {WorldAlgorithm::kRing, WorldAlgorithm::kMultiRing, WorldAlgorithm::kHoRing}) {
     Links links = kNicPerRank;
     links.world = algorithm;
     CHECK(paro::world_seconds(1e9, {4, 1}, links) == Approx(0.75 * 1e9 / 10e9));

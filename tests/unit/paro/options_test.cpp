@@ -99,6 +99,17 @@ TEST_CASE("of an option given twice the last counts") {
   CHECK(parsed.options.request.world.group_count == 1);
 }
 
+TEST_CASE("world algorithms by name") {
+  PlanTexts texts = usual();
+  for (const WorldAlgorithm algorithm :
+       {WorldAlgorithm::kRing, WorldAlgorithm::kMultiRing, WorldAlgorithm::kHoRing}) {
+    texts.world_algorithm = std::string(to_string(algorithm));
+    const auto options = understand(texts);
+    REQUIRE(options.ok());
+    CHECK(options->request.links.world == algorithm);
+  }
+}
+
 TEST_CASE("what is left out has its default") {
   const auto options = understand(usual());
   REQUIRE(options.ok());
@@ -120,7 +131,9 @@ TEST_CASE("arguments that cannot be are named") {
       {&PlanTexts::intra, "nan", "--intra 'nan': takes a rate"},
       {&PlanTexts::inter, std::nullopt, "--inter is missing"},
       {&PlanTexts::nics, "two", "--nics 'two': takes a number"},
-      {&PlanTexts::world_algorithm, "tree", "--world-algorithm tree: takes ring or ho_ring"},
+      {&PlanTexts::world_algorithm,
+       "tree",
+       "--world-algorithm tree: takes ring, multi_ring, ho_ring"},
       {&PlanTexts::micro_batch, "0", "--micro-batch '0': takes"},
       {&PlanTexts::accumulation, "x", "--accumulation 'x': takes"},
       {&PlanTexts::compute_time, "-1s", "--compute-time '-1s': takes a time"},

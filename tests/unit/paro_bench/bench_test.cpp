@@ -107,7 +107,7 @@ TEST_CASE("JSON has what was fixed, what was measured, and what was compared") {
   REQUIRE(json["results"].size() == 2);
   CHECK(json["results"][0]["planned_inter_bytes"] == 500);
   CHECK_FALSE(json["results"][1].contains("planned_inter_bytes"));
-  CHECK(json["results"][1]["world_algorithm"] == "ring");
+  CHECK(json["results"][1]["world_algorithm"] == "multi_ring");
   REQUIRE(json["comparisons"].size() == 1);
   CHECK(json["comparisons"][0]["ratio"] == 1);
 }

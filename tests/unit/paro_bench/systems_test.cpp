@@ -11,7 +11,7 @@ TEST_CASE("all systems: libparo's 14 and the baselines") {
   CHECK(all->size() == kStrategyCount + baselines().size());
   for (const System& system : *all) {
     CHECK(check(system.strategy).ok());
-    CHECK(system.is_baseline() == (system.world == WorldAlgorithm::kRing));
+    CHECK(system.is_baseline() == (system.world == WorldAlgorithm::kMultiRing));
   }
 }
 
@@ -22,7 +22,7 @@ TEST_CASE("systems are taken in order and once") {
   CHECK((*some)[0].name == "IIG");
   CHECK((*some)[1].name == "zero3");
   CHECK((*some)[2].name == "GGG/ring");
-  CHECK((*some)[2].world == WorldAlgorithm::kRing);
+  CHECK((*some)[2].world == WorldAlgorithm::kMultiRing);
   CHECK_FALSE((*some)[2].is_baseline());
 }
 

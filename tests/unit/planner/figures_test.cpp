@@ -38,7 +38,7 @@ std::vector<PlanRequest> many_requests() {
                                   request_for(65e9, 195e6, 80)}) {
     for (const WorldShape& world : {WorldShape{4, 8}, {1, 4}, {3, 1}, {16, 2}}) {
       for (const double nics : {1.0, 4.0}) {
-        for (const auto algorithm : {WorldAlgorithm::kRing, WorldAlgorithm::kHoRing}) {
+        for (const auto algorithm : {WorldAlgorithm::kMultiRing, WorldAlgorithm::kHoRing}) {
           PlanRequest request = base;
           request.world = world;
           request.links.nics_per_group = nics;
@@ -122,23 +122,16 @@ TEST_CASE("the paper's T and its indicator") {
   CHECK(row_of(all, "GGG").time.paper_step_s == row_of(all, "GGG").time.communication_s);
 }
 
-TEST_CASE("collectives of the step plan take what the formula says") {
-  for (const PlanRequest& request : many_requests()) {
-    for (const StrategyFigures& row : recommendation_for(request).figures) {
-      INFO(letters(row.strategy) << " of " << request.model.parameters << " on "
-                                 << request.world.group_count << "x" << request.world.group_size);
-      const double busy_s = row.time.intra.busy_s + row.time.inter.busy_s;
-      CHECK(busy_s == Approx(row.time.communication_s).margin(1e-9));
-    }
-  }
-}
-
-TEST_CASE("a step is no shorter than computation or any link is busy, and no longer than all") {
+// One case: under sanitizers the figures of all these requests take half a minute.
+TEST_CASE(
+    "collectives take what the formula says, and a step no less than any link or computation is "
+    "busy, and no longer than all") {
   for (const PlanRequest& request : many_requests()) {
     for (const StrategyFigures& row : recommendation_for(request).figures) {
       INFO(letters(row.strategy) << " of " << request.model.parameters << " on "
                                  << request.world.group_count << "x" << request.world.group_size);
       const StepTime& time = row.time;
+      CHECK(time.intra.busy_s + time.inter.busy_s == Approx(time.communication_s).margin(1e-9));
       const double rounding = 1e-9 * time.step_s;
       CHECK(time.step_s >= time.intra.busy_s - rounding);
       CHECK(time.step_s >= time.inter.busy_s - rounding);

@@ -28,6 +28,16 @@ ho::Result<std::vector<uint64_t>> of_first(ho_comm* comm,
   return all;
 }
 
+// At the level that is on unless somebody turns it off: whoever asked for it waits for it.
+void tell(const StepRunner& runner, const Links& links, const std::optional<Strategy>& best) {
+  constexpr double kMega = 1e6;
+  const std::string present = letters(runner.config().strategy);
+  ho::log_warn("links carry {:.0f} MB/s a rank inside nodes, {:.1f} MB/s a NIC between them: {}",
+               links.intra_bytes_per_s / kMega,
+               links.inter_bytes_per_s / kMega,
+               best ? letters(*best) + " is better than " + present : present + " stays");
+}
+
 }  // namespace
 
 Steering::Steering(Settings settings, bool frozen_as_parameters)
@@ -97,7 +107,10 @@ ho::Result<Steering::Order> Steering::chosen(ho_comm* comm, StepRunner& runner) 
     const auto answer = better_strategy(
         runner, *measured, {budget_of(runner), links_.compute_s(), frozen_as_parameters_});
     status = answer.status();
-    best = answer.ok() ? *answer : std::nullopt;
+    if (answer.ok()) {
+      best = *answer;
+      tell(runner, measured->links, best);
+    }
   }
   const uint64_t timeout_ms = runner.config().timeout_ms;
   HORING_TRY(everybody_ok(comm, status, timeout_ms));

@@ -1,10 +1,14 @@
-// A file that somebody writes while a job runs changes its strategy, or nothing.
+// A file that somebody writes while a job runs changes its strategy, or nothing; links that are not
+// what they were make it look for a better one.
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "catch.hpp"
+#include "caught_stderr.hpp"
 #include "job.hpp"
 #include "parity_case.hpp"
 #include "temporary_folder.hpp"
@@ -39,15 +43,18 @@ struct Steered {
 };
 
 using Prepare = std::function<void(paro_runner_options&)>;
+// What a rank does before a step, knowing the strategy that the last one left.
+using Meanwhile = std::function<void(int rank, uint64_t step, const std::string& strategy)>;
 
-// Trains on 2x2, from IIG, while rank 0 does something to the file before it computes a step.
-Steered train_steered(const std::string& file,
-                      const std::map<uint64_t, std::function<void()>>& deeds,
-                      const Prepare& prepare = {}) {
+// Trains on 2x2.
+Steered train(const std::string& start,
+              const std::string& file,
+              const Meanwhile& meanwhile,
+              const Prepare& prepare = {}) {
   Steered steered;
   std::mutex guard;
   require_job({"2x2"}, [&](ho_comm* comm) {
-    const toy::Training training = training_of("IIG");
+    const toy::Training training = training_of(start);
     std::string letters;
     paro_runner_options options = options_of(training, letters);
     options.frozen = PARO_AS_PARAMETERS;
@@ -57,12 +64,11 @@ Steered train_steered(const std::string& file,
     }
     Trainer trainer(comm, training, options);
     const bool first = ho_comm_rank(comm) == 0;
+    char now[4] = {};
     for (uint64_t s = 0; s < kSteps; ++s) {
-      if (first && deeds.contains(s)) {
-        deeds.at(s)();
-      }
+      must(paro_runner_strategy(trainer.runner(), now, sizeof now));
+      meanwhile(ho_comm_rank(comm), s, now);
       const toy::StepOutcome step = trainer.step(comm, s);
-      char now[4] = {};
       must(paro_runner_strategy(trainer.runner(), now, sizeof now));
       const std::scoped_lock lock(guard);
       if (steered.strategies.size() <= s) {
@@ -84,6 +90,18 @@ Steered train_steered(const std::string& file,
     }
   });
   return steered;
+}
+
+// From IIG, while rank 0 does something to the file before it computes a step.
+Steered train_steered(const std::string& file,
+                      const std::map<uint64_t, std::function<void()>>& deeds,
+                      const Prepare& prepare = {}) {
+  const auto deed = [&](int rank, uint64_t step, const std::string& /*strategy*/) {
+    if (rank == 0 && deeds.contains(step)) {
+      deeds.at(step)();
+    }
+  };
+  return train("IIG", file, deed, prepare);
 }
 
 void check_like_one_rank(const Steered& steered) {
@@ -155,6 +173,26 @@ TEST_CASE("a budget in the file chooses a strategy where that is asked for") {
     options.auto_interval = 2;
   });
   check_like_one_rank(watched);
+}
+
+TEST_CASE("links that seem to have slowed down are measured before anything is changed") {
+  // One rank is late, more and more: to the others links take longer.
+  ho::test::CaughtStderr caught;
+  const auto delay = [&](int rank, uint64_t step, const std::string& /*strategy*/) {
+    if (rank == 3 && step >= 3) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(8U << step));
+    }
+  };
+  const Steered steered = train("IIG", "", delay, [](paro_runner_options& options) {
+    options.auto_strategy = 1;
+    options.auto_interval = 1;
+  });
+  const std::string log = caught.end();
+  INFO(log);
+  const size_t asked = log.find("ns per byte");
+  REQUIRE(asked != std::string::npos);
+  CHECK(log.find("links carry ", asked) != std::string::npos);
+  check_like_one_rank(steered);
 }
 
 TEST_CASE("an optimizer of the framework's own keeps its scope") {

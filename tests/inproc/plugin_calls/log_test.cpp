@@ -1,43 +1,14 @@
 // Where the plugin's warnings go. What is set comes from meson.build.
-#include <unistd.h>
-
-#include <cstdio>
-#include <memory>
-
 #include "abi/collnet_v11.hpp"
 #include "abi/net_v11.hpp"
 #include "built_library.hpp"
+#include "caught_stderr.hpp"
 
 namespace ho::plugin::built {
 namespace {
 
 using nccl_abi::Result;
-
-// What goes to stderr meanwhile.
-class CaughtStderr {
- public:
-  CaughtStderr() : file_(std::tmpfile(), &std::fclose), old_(::dup(STDERR_FILENO)) {
-    REQUIRE(file_ != nullptr);
-    REQUIRE(::dup2(::fileno(file_.get()), STDERR_FILENO) >= 0);
-  }
-  CaughtStderr(const CaughtStderr&) = delete;
-  CaughtStderr& operator=(const CaughtStderr&) = delete;
-  ~CaughtStderr() { end(); }
-  std::string end() {
-    if (old_ >= 0) {
-      ::dup2(old_, STDERR_FILENO);
-      ::close(old_);
-      old_ = -1;
-    }
-    std::array<char, 8192> text{};
-    std::rewind(file_.get());
-    return {text.data(), std::fread(text.data(), 1, text.size(), file_.get())};
-  }
-
- private:
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
-  int old_;
-};
+using test::CaughtStderr;
 
 size_t count(const std::string& text, const std::string& part) {
   size_t found = 0;

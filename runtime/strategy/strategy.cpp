@@ -80,6 +80,7 @@ ho::Status too_wide(const Strategy& strategy, std::string_view state, Scope scop
 }
 
 ho::Status unknown(std::string_view text) {
+  constexpr size_t kShown = 32;  // of what may be a whole file
   std::string known;
   for (const Strategy& strategy : all_strategies()) {
     known += (known.empty() ? "" : " ") + letters(strategy);
@@ -89,8 +90,9 @@ ho::Status unknown(std::string_view text) {
     names += (names.empty() ? "" : " ") + std::string(name.key);
   }
   return {ho::StatusCode::kInvalidArgument,
-          "unknown strategy '" + std::string(text) +
-              "': takes three letters for parameters, "
+          "unknown strategy '" + std::string(text.substr(0, kShown)) +
+              (text.size() > kShown ? "...'" : "'") +
+              ": takes three letters for parameters, "
               "gradients and optimizer state (" +
               known + "), or a name (" + names + ")"};
 }

@@ -2,11 +2,13 @@
 import datetime
 import os
 
+from paro_gains import gpt
 from paro_gains.picture import at_factor, step_of
 
 WITHIN_PLAN = 0.15
 NO_SLOWER = 0.98
 SCALES = 0.92
+SAME_LOSS = 1e-3
 
 
 def check(holds):
@@ -133,10 +135,31 @@ def scaling_text(scaling):
             f"\n\n- {check(efficiency >= SCALES)} IIG at least {SCALES}\n")
 
 
-def text(runs, scaling, pictures):
+def learned_text(result, names):
+    """Of the case gpt."""
+    rows = at_factor(result)
+    table_rows = [(row["system"], ms(row["step_s"]), ms(min(row["steps_s"])), ms(max(row["steps_s"])),
+                   ms(row["compute_s"]), ms(row["exposed_s"]), f'{row["intra_bytes"] / 1e6:.2f}',
+                   f'{row["inter_bytes"] / 1e6:.2f}', f'{row["memory_bytes"] / 1e6:.2f}', f'{row["loss"]:.5f}')
+                  for row in rows]
+    ratios = [(f"{ours} / {baseline}", f"{step_of(rows, baseline) / step_of(rows, ours):.2f}")
+              for ours, baseline in gpt.RATIOS]
+    losses = [row["loss"] for row in rows]
+    spread = max(losses) - min(losses)
+    return (f'\n## {gpt.WHAT}\n\n{result["config"]["model"]}; {result["groups"]} ranks, {result["rails"]} NICs a '
+            f'node of {result["rate"]} Mbit/s, medians of {result["config"]["rounds"]} rounds of '
+            f'{result["config"]["steps"]} steps. Bytes and memory are rank 0\'s.\n\n' +
+            "".join(f"![{name}]({name})\n\n" for name in names) +
+            table(("system", "step ms", "least", "most", "compute ms", "exposed ms", "MB inside", "MB between",
+                   "memory MB", "loss"), table_rows) + "\n\n" + table(("ratio", "times as fast"), ratios) +
+            f"\n\n- {check(spread <= SAME_LOSS)} the same loss after {gpt.STEPS} steps, to {SAME_LOSS:g}: "
+            f"{spread:.1e}\n")
+
+
+def text(runs, scaling, learned, pictures):
     parts = [f"# Lab notebook: partly redundant sharding\n\n{datetime.date.today()}, {os.cpu_count()} cores; an "
              "emulated cluster: ranks are processes, nodes and rails are shaped by the kernel. Computation is "
-             "waited for.\n"]
+             f"waited for{', but for train_gpt' if learned else ''}.\n"]
     for case, result in runs:
         parts.append(f'## {case.what}, {result["rails"]} NICs a node\n\n    {result["command"]}\n')
         for name in pictures.get(result["name"], []):
@@ -144,4 +167,5 @@ def text(runs, scaling, pictures):
         parts += ["### Baseline\n", baseline_capture(result), "\n### Transition plan\n", transition_plan(result),
                   "\n### What the gains come from\n", gain_split(case, result), "\n### Validation checklist\n",
                   validation(result), "\n### Acceptance criteria\n", acceptance(case, result), ""]
-    return "\n".join(parts) + scaling_text(scaling)
+    return ("\n".join(parts) + scaling_text(scaling) +
+            (learned_text(learned, pictures[learned["name"]]) if learned else ""))

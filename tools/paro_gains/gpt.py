@@ -1,0 +1,100 @@
+"""train_gpt under each system in turn: computation is real here, and something is learned.
+
+The baselines are the strategies that those systems have, with flat rings between all ranks, one for every NIC: ddp and zero1
+reduce gradients once per step, zero2 and zero3 in every micro-batch.
+"""
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+NAME = "gpt"
+WHAT = "train_gpt, computing for real"
+# name, strategy, whether it is a baseline
+SYSTEMS = (("NNG", "NNG", False), ("NII", "NII", False), ("NGG", "NGG", False), ("III", "III", False),
+           ("IIG", "IIG", False), ("GGG", "GGG", False), ("ddp", "NNN", True), ("zero1", "NNG", True),
+           ("zero2", "NGG", True), ("zero3", "GGG", True))
+RATIOS = (("IIG", "zero3"), ("NII", "zero2"), ("III", "zero3"), ("GGG", "zero3"), ("NGG", "zero2"))
+GPT = {"layers": 4, "width": 96, "context": 64, "batch": 2, "accumulation": 4}
+STEPS = 3  # the first of them is not counted: it also makes connections
+PARTS = ("step", "compute", "exposed", "update", "hooks")
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    tools: pathlib.Path
+    groups: str
+    rails: int
+    rate: int  # Mbit/s
+
+    def run(self, system, folder):
+        """One training; the lines of its log of steps and those with losses."""
+        name, strategy, baseline = system
+        log, losses = folder / f"{name}-steps.jsonl", folder / f"{name}-losses.jsonl"
+        log.unlink(missing_ok=True)
+        sizes = [word for key, value in GPT.items() for word in (f"--{key}", str(value))]
+        command = [str(self.tools / "horing"), "run", "--quiet", "--rank0-raw", "-n", self.groups, "--rails",
+                   str(self.rails), "--rail-rate", f"{self.rate}mbit", "--timeout", "3000", "--",
+                   str(self.tools / "train_gpt"), "--strategy", strategy, "--steps", str(STEPS), *sizes,
+                   "--json", str(losses)]
+        settings = {"PARO_STEP_LOG": str(log), "HORING_ALGORITHM": "multi_ring" if baseline else "auto"}
+        answer = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                env={**os.environ, **settings})
+        if answer.returncode != 0:
+            sys.exit(f"{WHAT}, {name}: status {answer.returncode}: {answer.stdout[-2000:]}")
+        return [[json.loads(line) for line in path.read_text().splitlines()] for path in (log, losses)]
+
+
+def row_of(system, runs):
+    """As a row of paro-bench's, as far as there is such a thing here."""
+    name, strategy, baseline = system
+    lines = [line for steps, _ in runs for line in steps[1:]]
+    middle = {part: statistics.median(line["seconds"][part] for line in lines) for part in PARTS}
+    last = lines[-1]
+    return {"system": name, "strategy": strategy, "baseline": baseline, "compute_factor": 1,
+            "world_algorithm": "multi_ring" if baseline else "ho_ring",
+            "steps_s": [line["seconds"]["step"] for line in lines],
+            **{f"{part}_s": seconds for part, seconds in middle.items()},
+            "idle_s": max(0, 2 * middle["step"] - sum(middle.values())),
+            "intra_bytes": last["sent_bytes"]["intra"], "inter_bytes": last["sent_bytes"]["inter"],
+            "memory_bytes": last["memory_bytes"]["peak"],
+            "predicted_memory_bytes": last["memory_bytes"]["predicted"],
+            "loss": runs[-1][1][-1]["loss"]}
+
+
+def measure(cluster, rounds, folder):
+    """A round is every system once, so that what the machine does else meets all of them alike."""
+    if not os.access(cluster.tools / "train_gpt", os.X_OK):
+        print(f"\n{NAME}: left out, {cluster.tools}/train_gpt is not built (libtorch-dev, -Dtorch=enabled)")
+        return None
+    nodes, ranks = (int(number) for number in cluster.groups.split("x"))
+    result = folder / f"{NAME}-{cluster.rails}.json"
+    print(f"\n{WHAT}: {cluster.groups}, {cluster.rails} NICs a node of {cluster.rate} Mbit/s, {GPT}", flush=True)
+    runs = {system: [] for system in SYSTEMS}
+    started, done = time.monotonic(), 0
+    for turn in range(rounds):
+        for system in SYSTEMS:
+            runs[system].append(cluster.run(system, folder))
+            done += 1
+            spent = time.monotonic() - started
+            print(f"[{done}/{rounds * len(SYSTEMS)}] {spent:.0f} s, "
+                  f"{spent / done * (rounds * len(SYSTEMS) - done):.0f} s left: round {turn + 1}, {system[0]}",
+                  file=sys.stderr, flush=True)
+    result.write_text(json.dumps({
+        "config": {"model": "GPT " + ", ".join(f"{key} {value}" for key, value in GPT.items()),
+                   "ranks": nodes * ranks, "micro_batch": GPT["batch"], "accumulation": GPT["accumulation"],
+                   "sequence": GPT["context"], "dtype": "float32", "rounds": rounds, "steps": STEPS - 1},
+        "results": [row_of(system, runs[system]) for system in SYSTEMS]}, indent=1) + "\n")
+    return result
+
+
+def load(cluster, folder):
+    path = folder / f"{NAME}-{cluster.rails}.json"
+    if not path.exists():
+        return None
+    return {"name": path.stem, "groups": cluster.groups, "rails": cluster.rails, "rate": cluster.rate,
+            **json.loads(path.read_text())}

@@ -3,9 +3,8 @@
 
 usage: check_headers.py [--cc CC] [--cxx CXX] [--quick] [ROOT]
 
---quick leaves headers of the libraries and the plugin that the file of their own name includes before
-anything else to clang-tidy, which compiles that file by itself; of these only the include guard is
-looked at.
+--quick leaves headers that the file of their own name includes before anything else to who compiles
+that file by itself; of these only the include guard is looked at.
 
 Exempt, since their purpose is to be included again and again inside other files' namespaces:
 headers that end in _inl.hpp.
@@ -25,8 +24,9 @@ OPTIONAL = {"src/transport/ucx": "ucx", "plugin/core/ucx": "ucx"}
 # Public headers that need a library: the file that includes them before anything else, in a build
 # that has it.
 COMPILED_BY = {"include/paro/torch.hpp": "runtime/torch/model.cpp"}
-# Folders whose sources tools/lint --quick gives to clang-tidy.
-TIDIED = ("src", "plugin", "runtime")
+# Folders whose sources are compiled one by one: the libraries' and the plugin's by clang-tidy in
+# tools/lint --quick, the tools' by the release parts of tools/test --full.
+COMPILED_SINGLY = ("src", "plugin", "runtime", "tools")
 PACKAGES = ["spdlog", "hwloc", "libsodium", "libhwy", "catch2", "catch2-with-main", "ucx"]
 
 
@@ -81,7 +81,7 @@ def jobs(root, cc, cxx, quick):
     for top in ("src", "tools", "tests", "plugin", "runtime"):
         for header in sorted((root / top).rglob("*.hpp")):
             if (not header.name.endswith("_inl.hpp") and header.parent not in missing
-                    and not (quick and top in TIDIED and compiled_first(header))):
+                    and not (quick and top in COMPILED_SINGLY and compiled_first(header))):
                 yield header, "C++20", [*cxx, "-std=c++20", "-x", "c++", include, *folders,
                                         *WARNINGS, *flags]
 

@@ -2,6 +2,10 @@
 """clang-tidy over many files at once, skipping those that were clean when last looked at.
 
 usage: tidy.py [--without CHECKS] BUILD FILE...
+       tidy.py [--without CHECKS] BUILD --folders FOLDER...
+
+--folders takes what the build compiles of these folders of the tree. In a build with unity=on that is
+several files at once, in a quarter of the time.
 
 A file's result depends on its text and that of all files of this tree that it includes, its compile
 command, the checks and the tool's version: their hash names an empty file under BUILD/tidy when
@@ -99,13 +103,22 @@ def clean_mark(build, source, directory, words, salt, includes):
     return build / "tidy" / digest.hexdigest()
 
 
+def configuration(build, source):
+    """For what the build directory has in the place of a folder's sources: that folder's, if it has one."""
+    if not pathlib.Path(source).is_relative_to(build):
+        return []
+    first = re.search(r"#include ?<(.+?)>", pathlib.Path(source).read_text())
+    own = pathlib.Path(os.path.normpath(first[1])).parent / ".clang-tidy" if first else None
+    return [f"--config-file={own}"] if own and own.exists() else []
+
+
 def look_at(build, source, commands, salt, checks, includes):
     """(source, how it went, what clang-tidy said)"""
     directory, words = commands[source]
     mark = clean_mark(build, source, directory, words, salt, includes)
     if mark.exists():
         return source, "unchanged", ""
-    quiet = ["--extra-arg=-Wno-unknown-warning-option", *checks]
+    quiet = ["--extra-arg=-Wno-unknown-warning-option", *configuration(build, source), *checks]
     answer = subprocess.run(["clang-tidy", "-p", str(build), "--quiet", *quiet, source],
                             capture_output=True, text=True)
     if answer.returncode != 0:
@@ -113,6 +126,14 @@ def look_at(build, source, commands, salt, checks, includes):
             line for line in answer.stderr.splitlines() if "warnings generated" not in line)
     mark.touch()
     return source, "clean", ""
+
+
+def of_folders(commands, build, folders):
+    """What is compiled of these folders, also what the build directory has in their place."""
+    def folder_of(source):
+        base = build if pathlib.Path(source).is_relative_to(build) else pathlib.Path.cwd()
+        return pathlib.Path(os.path.relpath(source, base)).parts[0]
+    return [source for source in sorted(commands) if folder_of(source) in folders]
 
 
 def main():
@@ -124,7 +145,10 @@ def main():
     build = pathlib.Path(arguments[0]).resolve()
     (build / "tidy").mkdir(exist_ok=True)
     commands = read_commands(build)
-    wanted = [os.path.abspath(name) for name in arguments[1:]]
+    if arguments[1] == "--folders":
+        wanted = of_folders(commands, build, arguments[2:])
+    else:
+        wanted = [os.path.abspath(name) for name in arguments[1:]]
     # What is not built here (fuzz targets, absent libraries) has no compile command.
     sources = [source for source in wanted if source in commands]
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout

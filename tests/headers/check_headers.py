@@ -24,8 +24,7 @@ OPTIONAL = {"src/transport/ucx": "ucx", "plugin/core/ucx": "ucx"}
 # Public headers that need a library: the file that includes them before anything else, in a build
 # that has it.
 COMPILED_BY = {"include/paro/torch.hpp": "runtime/torch/model.cpp"}
-# Folders whose sources are compiled one by one: the libraries' and the plugin's by clang-tidy in
-# tools/lint --quick, the tools' by the release parts of tools/test --full.
+# Folders whose sources the release parts of tools/test --full compile one by one.
 COMPILED_SINGLY = ("src", "plugin", "runtime", "tools")
 PACKAGES = ["spdlog", "hwloc", "libsodium", "libhwy", "catch2", "catch2-with-main", "ucx"]
 

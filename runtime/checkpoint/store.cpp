@@ -141,6 +141,18 @@ ho::Result<Path> find_checkpoint(const Path& path) {
   return step_folder(path, steps.back());
 }
 
+ho::Status check_can_save(const Path& folder, uint64_t last_step, bool resumes) {
+  HORING_ASSIGN(StoreLock lock, StoreLock::take(folder, last_step));
+  lock.give_up();
+  HORING_ASSIGN(const auto steps, steps_in(folder));
+  return steps.empty() || resumes
+             ? ho::Status()
+             : ho::Status(ho::StatusCode::kInvalidArgument,
+                          folder.string() + " has checkpoints, up to step " +
+                              std::to_string(steps.back()) +
+                              ": add --resume to go on, or name another folder");
+}
+
 ho::Result<StoreLock> StoreLock::take(const Path& folder, uint64_t step) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);

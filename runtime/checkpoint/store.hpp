@@ -27,6 +27,11 @@ namespace paro::checkpoint {
 // `latest` names, or the highest step where that is gone.
 [[nodiscard]] ho::Result<Path> find_checkpoint(const Path& path);
 
+// Before a job trains for hours: whether it can save to the folder, which is made where there is
+// none, up to `last_step`. A job that does not go on from what is there (`resumes`) is refused a
+// folder with checkpoints: they would go one by one as it saves its own.
+[[nodiscard]] ho::Status check_can_save(const Path& folder, uint64_t last_step, bool resumes);
+
 // One rank of a job, while it saves.
 class StoreLock {
  public:

@@ -25,8 +25,7 @@ std::string number(uint64_t value) {
 class Metrics {
  public:
   explicit Metrics(const StepRecord& record)
-      : labels_("rank=\"" + std::to_string(record.rank) + "\",strategy=\"" + record.strategy +
-                "\"") {}
+      : labels_("rank=\"" + std::to_string(record.rank) + "\"") {}
 
   void metric(const char* name, const char* type, const char* help) {
     name_ = name;
@@ -49,6 +48,13 @@ class Metrics {
   std::string name_;
   std::string text_;
 };
+
+// What is left of steps: the framework's work outside of its passes.
+template <typename Times>
+double other_s(const Times& times) {
+  return std::max(
+      0.0, times.step_s - times.compute_s - times.exposed_s - times.update_s - times.hooks_s);
+}
 
 }  // namespace
 
@@ -86,6 +92,7 @@ std::string json_line(const StepRecord& record) {
                     {"exposed", record.exposed_s},
                     {"update", record.update_s},
                     {"hooks", record.hooks_s},
+                    {"other", other_s(record)},
                     {"collectives", record.collectives_s}}},
                   {"overlap_ratio", overlap_ratio(record)},
                   {"sent_bytes", {{"intra", record.intra_bytes}, {"inter", record.inter_bytes}}},
@@ -100,6 +107,9 @@ std::string json_line(const StepRecord& record) {
 
 std::string prometheus_text(const StepRecord& last, const StepTotals& totals) {
   Metrics metrics(last);
+  // On its own: with the strategy among their labels counters would begin anew where it changes.
+  metrics.metric("paro_strategy_info", "gauge", "1 for the strategy of the last step.");
+  metrics.sample(uint64_t{1}, "strategy=\"" + last.strategy + "\"");
   metrics.one("paro_steps_total", "counter", "Training steps.", totals.steps);
   metrics.one("paro_skipped_steps_total",
               "counter",
@@ -114,10 +124,7 @@ std::string prometheus_text(const StepRecord& last, const StepTotals& totals) {
   metrics.sample(totals.exposed_s, "part=\"exposed\"");
   metrics.sample(totals.update_s, "part=\"update\"");
   metrics.sample(totals.hooks_s, "part=\"hooks\"");
-  metrics.sample(std::max(0.0,
-                          totals.step_s - totals.compute_s - totals.exposed_s - totals.update_s -
-                              totals.hooks_s),
-                 "part=\"other\"");
+  metrics.sample(other_s(totals), "part=\"other\"");
   metrics.metric("paro_sent_bytes_total", "counter", "Payload that this rank has sent.");
   metrics.sample(totals.intra_bytes, "link=\"intra\"");
   metrics.sample(totals.inter_bytes, "link=\"inter\"");

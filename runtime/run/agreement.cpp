@@ -106,7 +106,10 @@ ho::Result<std::vector<uint64_t>> everybodys(ho_comm* comm,
   return all;
 }
 
-ho::Status everybody_ok(ho_comm* comm, const ho::Status& mine, uint64_t timeout_ms) {
+ho::Status everybody_ok(ho_comm* comm,
+                        const ho::Status& mine,
+                        uint64_t timeout_ms,
+                        std::span<const ho::GlobalRank> ranks) {
   // The code, and as much of the message as makes a sentence.
   std::array<uint64_t, 64> word{static_cast<uint64_t>(mine.code())};
   constexpr size_t kTextBytes = sizeof word - sizeof word[0] - 1;
@@ -120,7 +123,7 @@ ho::Status everybody_ok(ho_comm* comm, const ho::Status& mine, uint64_t timeout_
       const auto* const text = reinterpret_cast<const char*>(theirs + 1);
       const bool known = theirs[0] <= static_cast<uint64_t>(ho::StatusCode::kInternal);
       return {known ? static_cast<ho::StatusCode>(theirs[0]) : ho::StatusCode::kProtocol,
-              "rank " + std::to_string(rank) +
+              "rank " + std::to_string(ranks.empty() ? rank : ranks[rank].value()) +
                   " cannot take part: " + std::string(text, ::strnlen(text, kTextBytes))};
     }
   }

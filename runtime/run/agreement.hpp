@@ -21,9 +21,11 @@ struct RunnerConfig;
                                                            uint64_t timeout_ms = 0);
 
 // Ok on every rank, or on none: this rank's own error, or what the first rank that has one says.
+// `ranks`: what the communicator's ranks are called, where those are not their numbers.
 [[nodiscard]] ho::Status everybody_ok(ho_comm* comm,
                                       const ho::Status& mine,
-                                      uint64_t timeout_ms = 0);
+                                      uint64_t timeout_ms = 0,
+                                      std::span<const ho::GlobalRank> ranks = {});
 
 // Ok on every rank, or on none: which ranks differ in what.
 [[nodiscard]] ho::Status agree_on_config(ho_comm* comm,

@@ -5,6 +5,7 @@
 
 #include "run/agreement.hpp"
 #include "run/step_runner.hpp"
+#include "step/participants.hpp"
 
 namespace paro {
 namespace {
@@ -150,7 +151,7 @@ ho::Status StepRunner::agree_on_snapshot(const ho::Result<Snapshot>& given,
   if (domains_->world() == nullptr) {
     return mine;
   }
-  HORING_TRY(everybody_ok(domains_->world(), mine, patience_ms));
+  HORING_TRY(everybody_ok(domains_->world(), mine, patience_ms, world_order(domains_->groups())));
   const Snapshot& snapshot = *given;
   const std::array<uint64_t, 7> place{snapshot.applied_steps,
                                       snapshot.called_steps,

@@ -44,20 +44,6 @@ uint64_t TrainStore::samples_per_step() const {
          static_cast<uint64_t>(job_.world_size());
 }
 
-// Another run's checkpoints would go one by one as this one saves its own.
-ho::Status TrainStore::check_unused() const {
-  std::error_code error;
-  if (job_.rank() != 0 || !std::filesystem::exists(plan_.folder, error)) {
-    return {};
-  }
-  HORING_ASSIGN(const auto steps, checkpoint::steps_in(plan_.folder));
-  return steps.empty() ? ho::Status()
-                       : ho::Status(ho::StatusCode::kInvalidArgument,
-                                    plan_.folder + " has checkpoints, up to step " +
-                                        std::to_string(steps.back()) +
-                                        ": add --resume to go on, or name another folder");
-}
-
 // What this rank meets on its own the runner tells to the others.
 TrainStore::Start TrainStore::restore() {
   Start start;
@@ -90,11 +76,11 @@ TrainStore::Start TrainStore::begin() {
   if (plan_.folder.empty()) {
     return {};
   }
-  if (plan_.resume) {
-    return restore();
-  }
-  must(everybody_ok(job_.get(), check_unused().with_context("--save")));
-  return {};
+  const ho::Status can =
+      job_.rank() == 0 ? checkpoint::check_can_save(plan_.folder, training_.steps, plan_.resume)
+                       : ho::Status();
+  must(everybody_ok(job_.get(), can.with_context("--save")));
+  return plan_.resume ? restore() : Start();
 }
 
 void TrainStore::after_step(uint64_t steps) {

@@ -36,7 +36,6 @@ class TrainStore {
   void finish();
 
  private:
-  [[nodiscard]] ho::Status check_unused() const;
   [[nodiscard]] Start restore();
   [[nodiscard]] uint64_t samples_per_step() const;
 

@@ -125,26 +125,40 @@ void freeze(const std::vector<Part>& parts, const Shape& shape, const torch::Ten
   }
 }
 
-// "" or the first parameter that they have not, or of another size.
+std::string text_of(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t size : shape) {
+    text += (text.empty() ? "" : " x ") + std::to_string(size);
+  }
+  return "[" + text + "]";
+}
+
+// "" or the first parameter that the two do not have alike.
 std::string set_values(const std::vector<Part>& parts, const Values& values) {
   const torch::NoGradGuard no_grad;
+  size_t used = 0;
   for (const Part& part : parts) {
     for (const auto& named : part.module->named_parameters()) {
       const std::string name = part.name + "." + named.key();
-      if (named.key().find("lora_") != std::string::npos || name == "head.weight") {
-        continue;  // zeros and noise; the embedding's
-      }
       const auto found = values.find(name);
-      torch::Tensor parameter = named.value();
-      const auto size = static_cast<size_t>(parameter.numel());
-      if (found == values.end() || found->second.size() != size) {
-        return name + " has " + std::to_string(size) + " elements here, and in the file " +
-               (found == values.end() ? "is not" : std::to_string(found->second.size()));
+      const bool there = found != values.end();
+      used += there ? 1 : 0;
+      if (name == "head.weight" || (!there && named.key().find("lora_") != std::string::npos)) {
+        continue;  // the embedding's; noise and zeros
       }
-      parameter.copy_(torch::tensor(found->second).view(parameter.sizes()));
+      torch::Tensor parameter = named.value();
+      const std::vector<int64_t> shape = parameter.sizes().vec();
+      if (!there || found->second.shape != shape) {
+        return name + " is " + text_of(shape) + " here, and in the file " +
+               (there ? text_of(found->second.shape) : "is not");
+      }
+      parameter.copy_(torch::tensor(found->second.elements).view(shape));
     }
   }
-  return {};
+  return used == values.size() ? ""
+                               : "it has " + std::to_string(values.size() - used) +
+                                     " tensors that this model has not: give the --layers and "
+                                     "--lora-rank that it was trained with";
 }
 
 std::vector<Part> parts_of(const Shape& shape) {

@@ -27,8 +27,13 @@ struct Shape {
 [[nodiscard]] std::vector<std::string> part_names(const Shape& shape);
 
 // By name, "part.weight"; empty: from the seed.
-using Values = std::map<std::string, std::vector<float>>;
-// "" or what keeps these from being the model's. Matrices of --lora-rank may be left out.
+struct Value {
+  std::vector<int64_t> shape;
+  std::vector<float> elements;
+};
+using Values = std::map<std::string, Value>;
+// "" or what keeps these from being the model's: all of the one are in the other, of one shape; but
+// matrices of --lora-rank may be left out. The number of heads does not show in them.
 [[nodiscard]] std::string misfit(const Shape& shape, const Values& values);
 
 // Of a rank's micro-batch.

@@ -43,7 +43,8 @@ void declare_model(CLI::App& app, Texts& texts, Options& options) {
   app.add_option("--from",
                  options.from,
                  "initial values: a file of `paro checkpoint export`, as base for --lora-rank");
-  app.add_option("--seed", shape.seed, "of initial values and of what is read when [1]");
+  app.add_option("--seed", shape.seed, "of initial values and of what is read when [1]")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 62U));
 }
 
 void declare_training(CLI::App& app, Texts& texts, Options& options) {
@@ -111,6 +112,10 @@ std::string contradiction(const Options& options) {
   if (options.strategy == "auto" && options.group_size != 0) {
     return "--strategy auto plans for nodes as groups: name a strategy beside --group-size";
   }
+  if (options.resume && !options.from.empty()) {
+    return "--from begins with values of a file, --resume goes on from a checkpoint: give one of "
+           "them";
+  }
   if (options.save.empty() && (options.resume || options.save_every != 0)) {
     return std::string(options.resume ? "--resume" : "--save-every") +
            " needs --save FOLDER: where the checkpoints are";
@@ -123,6 +128,9 @@ std::string contradiction(const Options& options) {
 
 ho::Status understand(const Texts& texts, Options& options) {
   options.bfloat16 = texts.dtype == "bfloat16";
+  std::vector<std::string>& frozen = options.shape.freeze;
+  std::sort(frozen.begin(), frozen.end());
+  frozen.erase(std::unique(frozen.begin(), frozen.end()), frozen.end());
   HORING_ASSIGN(options.learning_rate,
                 tool::parse_number_up_to("--learning-rate", texts.learning_rate, 1e3));
   HORING_ASSIGN(options.clip, tool::parse_number_up_to("--clip", texts.clip, 1e9));

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 namespace paro::gpt {
@@ -27,25 +28,76 @@ std::string json_of(const StepLine& line) {
       .dump();
 }
 
+// Nothing where it is none of ours.
+std::optional<StepLine> line_of(const std::string& text) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    StepLine line;
+    json.at("step").get_to(line.step);
+    json.at("loss").get_to(line.loss);
+    json.at("norm").get_to(line.norm);
+    json.at("applied").get_to(line.applied);
+    json.at("strategy").get_to(line.strategy);
+    json.at("step_s").get_to(line.seconds);
+    json.at("compute_s").get_to(line.compute_s);
+    json.at("exposed_s").get_to(line.exposed_s);
+    json.at("tokens").get_to(line.tokens);
+    return line;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
 std::string unwritable(const char* option, const std::string& name) {
   return std::string(option) + " " + name + ": cannot be written (" + std::strerror(errno) + ")";
 }
 
 }  // namespace
 
-Progress::Progress(std::string json, std::string svg, uint64_t last_step, bool appends)
+Progress::Progress(std::string json,
+                   std::string svg,
+                   uint64_t last_step,
+                   std::optional<uint64_t> resumed_after)
     : json_name_(std::move(json)),
       svg_name_(std::move(svg)),
       last_step_(last_step),
       terminal_(::isatty(STDERR_FILENO) == 1) {
-  errno = 0;
+  std::error_code ignored;
   if (!json_name_.empty()) {
-    json_.open(json_name_, appends ? std::ios::app : std::ios::trunc);
+    if (resumed_after) {
+      keep_up_to(*resumed_after);
+    }
+    errno = 0;
+    json_.open(json_name_, std::ios::trunc);
     error_ = json_.is_open() ? "" : unwritable("--json", json_name_);
+    for (const StepLine& line : lines_) {
+      json_ << json_of(line) << "\n";
+    }
+    json_ << std::flush;
   }
   // What is in it stays until there is something better.
+  const bool there = svg_name_.empty() || std::filesystem::exists(svg_name_, ignored);
+  errno = 0;
   if (error_.empty() && !svg_name_.empty() && !std::ofstream(svg_name_, std::ios::app).is_open()) {
     error_ = unwritable("--svg", svg_name_);
+  }
+  if (!there) {
+    std::filesystem::remove(svg_name_, ignored);
+  }
+}
+
+// Of a training that went further than its last checkpoint the rest is done again.
+void Progress::keep_up_to(uint64_t step) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(json_name_, ignored)) {
+    return;
+  }
+  std::ifstream file(json_name_);
+  for (std::string text; std::getline(file, text);) {
+    const auto line = line_of(text);
+    if (line && line->step <= step) {
+      lines_.push_back(*line);
+    }
   }
 }
 

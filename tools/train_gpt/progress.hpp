@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,12 @@ struct StepLine {
 
 class Progress {
  public:
-  // Files that are "" are not written. `appends`: go on after what is in them.
-  Progress(std::string json, std::string svg, uint64_t last_step, bool appends);
+  // Files that are "" are not written. `resumed_after`: the JSON's lines up to that step stay, and
+  // are part of the curve.
+  Progress(std::string json,
+           std::string svg,
+           uint64_t last_step,
+           std::optional<uint64_t> resumed_after);
   // "" or why a file cannot be written: said before anything is trained.
   [[nodiscard]] const std::string& error() const { return error_; }
   void add(const StepLine& line);
@@ -35,6 +40,7 @@ class Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
+  void keep_up_to(uint64_t step);
   void show(const StepLine& line, bool last);
 
   std::string json_name_;

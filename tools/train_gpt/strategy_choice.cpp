@@ -29,7 +29,7 @@ ho::Result<Recommendation> recommend_for(const Load& load, const tool::MeasuredJ
 
 ho::Result<Choice> choose_strategy(horing::Communicator& job, const Load& load) {
   if (job.world_size() == 1) {
-    return Choice{"NNN", "one rank shares with nobody"};
+    return Choice{{"NNN"}, "one rank shares with nobody"};
   }
   Load slowest = load;
   job.all_reduce(std::span<double>(&slowest.micro_batch_s, 1), HO_MAX);
@@ -42,7 +42,11 @@ ho::Result<Choice> choose_strategy(horing::Communicator& job, const Load& load) 
   if (recommendation->recommended() == nullptr) {
     return ho::Status(ho::StatusCode::kOutOfMemory, "--memory: " + recommendation->why);
   }
-  return Choice{letters(recommendation->recommended()->strategy), recommendation->why};
+  Choice choice{{}, recommendation->why};
+  for (const size_t row : recommendation->ranking) {
+    choice.strategies.push_back(letters(recommendation->figures[row].strategy));
+  }
+  return choice;
 }
 
 }  // namespace paro::gpt

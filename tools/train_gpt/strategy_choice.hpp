@@ -3,6 +3,7 @@
 
 #include <horing/communicator.hpp>
 #include <string>
+#include <vector>
 
 #include "base/status.hpp"
 
@@ -19,8 +20,8 @@ struct Load {
 };
 
 struct Choice {
-  std::string letters;
-  std::string why;
+  std::vector<std::string> strategies;  // that should fit, the best first; at least one
+  std::string why;                      // the first
 };
 
 // Collective, and alike on all ranks: measures the links, and asks the planner.

@@ -4,9 +4,15 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <iomanip>
+#include <memory>
 #include <optional>
 #include <span>
+#include <sstream>
 
+#include "checkpoint/store.hpp"
+#include "run/agreement.hpp"
 #include "train_gpt/job_state.hpp"
 #include "train_gpt/progress.hpp"
 #include "train_gpt/strategy_choice.hpp"
@@ -40,6 +46,63 @@ void agree(horing::Communicator& job, const std::string& error) {
 
 void agree(horing::Communicator& job, const ho::Status& status) {
   agree(job, status.ok() ? std::string() : status.message());
+}
+
+// What all ranks must have alike to train one model in one rhythm.
+std::string rhythm(const Options& options) {
+  const Shape& shape = options.shape;
+  std::string text;
+  const auto add = [&](const char* name, const auto& value) {
+    std::ostringstream line;
+    line << std::setprecision(17) << name << ' ' << value << ", ";
+    text += line.str();
+  };
+  add("--layers", shape.layers);
+  add("--width", shape.width);
+  add("--heads", shape.heads);
+  add("--context", shape.context);
+  add("--lora-rank", shape.lora_rank);
+  add("--seed", shape.seed);
+  for (const std::string& part : shape.freeze) {
+    add("--freeze", part);
+  }
+  add("--dtype of 16 bits", options.bfloat16);
+  add("--strategy", options.strategy);
+  add("--memory", options.memory_bytes);
+  add("--group-size", options.group_size);
+  add("--batch", options.batch);
+  add("--accumulation", options.accumulation);
+  add("--steps", options.steps);
+  add("--learning-rate", options.learning_rate);
+  add("--clip", options.clip);
+  add("--sample", options.sample);
+  add("--save", !options.save.empty());
+  add("--save-every", options.save_every);
+  add("--resume", options.resume);
+  add("--from", !options.from.empty());
+  return text;
+}
+
+void agree_on_options(horing::Communicator& job, const Options& options) {
+  const std::string mine = rhythm(options);
+  const uint64_t hash = hash_bytes(kHashStart, mine.data(), mine.size());
+  std::array<uint64_t, 2> most{hash, ~hash};
+  job.all_reduce(std::span<uint64_t>(most), HO_MAX);
+  const bool alike = most[0] == hash && most[1] == ~hash;
+  agree(job,
+        alike ? std::string()
+              : "ranks were started with different options; here: " +
+                    mine.substr(0, mine.size() - 2));
+}
+
+// Hours before it is needed.
+void agree_on_saving(horing::Communicator& job, const Options& options) {
+  const bool looks = job.rank() == 0 && !options.save.empty();
+  const ho::Status can =
+      looks ? checkpoint::check_can_save(
+                  std::filesystem::absolute(options.save), options.steps, options.resume)
+            : ho::Status();
+  agree(job, can.with_context("--save"));
 }
 
 Text agreed_text(horing::Communicator& job, const Options& options) {
@@ -98,28 +161,52 @@ Values agreed_values(horing::Communicator& job, const Options& options) {
 
 class Training {
  public:
-  Training(horing::Communicator& job, const Options& options)
-      : job_(job), options_(options), text_(agreed_text(job, options)) {}
+  Training(horing::Communicator& job, const Options& options) : job_(job), options_(options) {
+    agree_on_options(job, options);
+    text_ = agreed_text(job, options);
+  }
 
   void run() {
     std::optional<Resumed> resumed = agreed_checkpoint(job_, options_);
-    std::optional<Progress> progress;
+    agree_on_saving(job_, options_);
     if (job_.rank() == 0) {
-      progress.emplace(options_.json, options_.svg, options_.steps, options_.resume);
+      progress_.emplace(options_.json,
+                        options_.svg,
+                        options_.steps,
+                        resumed ? std::optional(resumed->checkpoint.step()) : std::nullopt);
     }
-    agree(job_, progress ? progress->error() : "");
+    agree(job_, progress_ ? progress_->error() : "");
     const Values values = agreed_values(job_, options_);
-    const RunnerOptions how = runner_options();
-    Gpt gpt(job_, how, options_.shape, values);
-    gpt.runner().check_drift();  // the same values everywhere
+    const std::unique_ptr<Gpt> gpt = made(values);
+    gpt->runner().check_drift();  // the same values everywhere
     if (resumed) {
-      go_on(gpt, *resumed);
+      go_on(*gpt, *resumed);
     }
     resumed.reset();
+    try {
+      train(*gpt);
+    } catch (const Refusal&) {
+      if (progress_) {
+        static_cast<void>(progress_->finish());
+      }
+      throw;
+    }
+    agree(job_, progress_ ? progress_->finish() : "");
+    write_sample(*gpt);
+    agree(job_, unsaved_.empty() ? unsaved_ : "the last save failed: " + unsaved_);
+  }
+
+ private:
+  [[nodiscard]] uint64_t windows_of_step() const {
+    return uint64_t{options_.batch} * options_.accumulation *
+           static_cast<uint64_t>(job_.world_size());
+  }
+
+  void train(Gpt& gpt) {
     while (gpt.runner().applied_steps() < options_.steps) {
       const StepLine line = step(gpt);
-      if (progress) {
-        progress->add(line);
+      if (progress_) {
+        progress_->add(line);
       }
       give_up_where_nothing_applies(line);
       if (options_.save_every != 0 && line.applied && line.step % options_.save_every == 0) {
@@ -130,21 +217,12 @@ class Training {
       if (saved_ != gpt.runner().applied_steps()) {
         save(gpt);
       }
-      gpt.runner().wait_save();
+      wait_save(gpt);
     }
-    agree(job_, progress ? progress->finish() : "");
-    write_sample(gpt);
   }
 
- private:
-  [[nodiscard]] uint64_t windows_of_step() const {
-    return uint64_t{options_.batch} * options_.accumulation *
-           static_cast<uint64_t>(job_.world_size());
-  }
-
-  RunnerOptions runner_options() {
+  [[nodiscard]] RunnerOptions runner_options() const {
     RunnerOptions runner;
-    runner.strategy = strategy();
     runner.micro_batches = options_.accumulation;
     runner.parameter_dtype = options_.bfloat16 ? HO_BFLOAT16 : HO_FLOAT32;
     runner.adamw.learning_rate = options_.learning_rate;
@@ -155,9 +233,34 @@ class Training {
     return runner;
   }
 
-  std::string strategy() {
+  // With the first of the strategies that fits: the planner knows units by their mean, the runner
+  // knows each.
+  std::unique_ptr<Gpt> made(const Values& values) {
+    const std::vector<std::string> strategies = wanted_strategies();
+    RunnerOptions how = runner_options();
+    for (size_t i = 0;; ++i) {
+      how.strategy = strategies[i];
+      try {
+        return std::make_unique<Gpt>(job_, how, options_.shape, values);
+      } catch (const Error& failure) {
+        if (failure.status() != HO_OUT_OF_MEMORY || i + 1 == strategies.size()) {
+          throw;
+        }
+        if (job_.rank() == 0) {
+          std::fprintf(stderr,
+                       "strategy %s instead of %s: %s\n",
+                       strategies[i + 1].c_str(),
+                       strategies[i].c_str(),
+                       failure.what());
+        }
+      }
+    }
+  }
+
+  // At least one, the best first.
+  std::vector<std::string> wanted_strategies() {
     if (options_.strategy != "auto") {
-      return options_.strategy;
+      return {options_.strategy};
     }
     const Cost cost = measure_cost(options_.shape, options_.bfloat16, windows_of(0));
     const auto choice = choose_strategy(job_,
@@ -170,9 +273,10 @@ class Training {
                                          static_cast<double>(options_.memory_bytes)});
     agree(job_, choice.status());
     if (job_.rank() == 0) {
-      std::fprintf(stderr, "strategy %s: %s\n", choice->letters.c_str(), choice->why.c_str());
+      std::fprintf(
+          stderr, "strategy %s: %s\n", choice->strategies.front().c_str(), choice->why.c_str());
     }
-    return choice->letters;
+    return choice->strategies;
   }
 
   // Of this rank's micro-batch of the next step.
@@ -241,13 +345,30 @@ class Training {
     }
   }
 
+  // A disk that is full ends no training: it is said, and tried again at the next save.
   void save(Gpt& gpt) {
+    wait_save(gpt);
     saved_ = gpt.runner().applied_steps();
     SaveOptions save;
     save.in_background = true;
     save.job_state = to_json({options_.shape, text_.hash(), read_});
     save.tensors = gpt.tensors();
     gpt.runner().save(options_.save, save);
+  }
+
+  void wait_save(Gpt& gpt) {
+    try {
+      gpt.runner().wait_save();
+      unsaved_.clear();
+    } catch (const Error& failure) {
+      unsaved_ = failure.what();
+      if (job_.rank() == 0) {
+        std::fprintf(stderr,
+                     "train_gpt: step %llu is not saved, training goes on: %s\n",
+                     static_cast<unsigned long long>(saved_.value_or(0)),
+                     failure.what());
+      }
+    }
   }
 
   void write_sample(Gpt& gpt) {
@@ -260,7 +381,8 @@ class Training {
     const std::string begin(prompt.begin(), prompt.end());
     const std::string rest = gpt.continued(job_, begin, options_.sample, options_.shape.seed);
     if (job_.rank() == 0) {
-      std::printf("%s%s\n", begin.c_str(), rest.c_str());
+      const std::string all = begin + rest + "\n";  // any byte may be in it
+      std::fwrite(all.data(), 1, all.size(), stdout);
     }
     horing::CallOptions waiting;
     waiting.timeout = kSampleDeadline;
@@ -270,8 +392,10 @@ class Training {
   horing::Communicator& job_;
   const Options& options_;
   Text text_;
-  uint64_t read_ = 0;  // windows
+  uint64_t read_ = 0;                 // windows
+  std::optional<Progress> progress_;  // on rank 0
   std::optional<uint64_t> saved_;
+  std::string unsaved_;  // what became of the last save, where it failed
   uint32_t left_out_ = 0;
 };
 

@@ -2,6 +2,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -31,11 +33,20 @@ ho::Result<std::vector<float>> fp32_of(const checkpoint::Tensor& tensor, const c
 }  // namespace
 
 ho::Result<Values> read_values(const std::string& file) {
+  std::error_code error;
+  if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error)) {
+    return refused(file, "is no file");
+  }
   errno = 0;
-  std::ifstream stream(file, std::ios::binary);
-  const std::string all(std::istreambuf_iterator<char>(stream), {});
-  if (!stream.is_open() || stream.bad()) {
-    return refused(file, std::string("cannot be read (") + std::strerror(errno) + ")");
+  std::string all;
+  try {
+    std::ifstream stream(file, std::ios::binary);
+    all.assign(std::istreambuf_iterator<char>(stream), {});
+    if (!stream.is_open() || stream.bad()) {
+      return refused(file, std::string("cannot be read (") + std::strerror(errno) + ")");
+    }
+  } catch (const std::exception& failure) {  // larger than memory
+    return refused(file, failure.what());
   }
   const auto length =
       checkpoint::json_bytes(std::string_view(all).substr(0, checkpoint::kLengthBytes), all.size());
@@ -54,7 +65,8 @@ ho::Result<Values> read_values(const std::string& file) {
     if (!read.ok()) {
       return refused(file, read.status().message());
     }
-    values.emplace(tensor.name, std::move(read).value());
+    values.emplace(tensor.name,
+                   Value{{tensor.shape.begin(), tensor.shape.end()}, std::move(read).value()});
   }
   return values;
 }

@@ -421,3 +421,30 @@ TEST_CASE("damage anywhere is noticed, and changes nothing") {
                  HO_INVALID_ARGUMENT,
                  "no checkpoint");
 }
+
+TEST_CASE("who cannot restore is named by its rank in the job, whatever the order of shards") {
+  const TemporaryFolder folder;
+  const std::filesystem::path saved = save_small(folder);
+  const std::filesystem::path damaged = folder.path("damaged");
+  std::filesystem::copy(saved, damaged, std::filesystem::copy_options::recursive);
+  for (const char* name : {"rank-00000.safetensors", "rank-00001.safetensors"}) {
+    std::string bytes = bytes_of(damaged / name);
+    for (size_t i = bytes.size() / 2; i < bytes.size(); ++i) {
+      bytes[i] = static_cast<char>(bytes[i] ^ 0x10);
+    }
+    write(damaged / name, bytes);
+  }
+  const toy::Training training = training_of("IIG");
+  require_job({"2x2"}, [&](ho_comm* comm) {
+    const bool mine = ho_comm_rank(comm) == 1;
+    paro_checkpoint* checkpoint = nullptr;
+    must(paro_checkpoint_open((mine ? damaged : saved).c_str(), &checkpoint));
+    const OpenedCheckpoint owned(checkpoint);
+    Trainer trainer(comm, training);
+    const auto before = trainer.masters();
+    expect_refusal(paro_runner_restore(trainer.runner(), checkpoint, nullptr),
+                   HO_PROTOCOL,
+                   mine ? "checksum" : "rank 1 cannot take part: ");
+    expect(trainer.masters() == before, "changes nothing");
+  });
+}

@@ -78,7 +78,7 @@ TEST_CASE("metrics are in Prometheus' format") {
   record.norm = std::numeric_limits<double>::quiet_NaN();
   totals.add(record);
   const std::string text = prometheus_text(record, totals);
-  const std::string labels = "{rank=\"3\",strategy=\"IIG\"";
+  const std::string labels = "{rank=\"3\"";
   CHECK(has(text, "# TYPE paro_steps_total counter\nparo_steps_total" + labels + "} 2\n"));
   CHECK(has(text, "paro_skipped_steps_total" + labels + "} 1\n"));
   CHECK(has(text, "paro_drift_checks_total" + labels + "} 1\n"));
@@ -102,7 +102,7 @@ TEST_CASE("lines are appended, metrics replaced") {
   const std::string lines = contents(folder.path("steps-3.jsonl"));
   CHECK(std::count(lines.begin(), lines.end(), '\n') == 4);
   const std::string metrics = contents(folder.path("paro-3.prom"));
-  CHECK(has(metrics, "paro_steps_total{rank=\"3\",strategy=\"IIG\"} 2\n"));
+  CHECK(has(metrics, "paro_steps_total{rank=\"3\"} 2\n"));
   CHECK(!std::filesystem::exists(folder.path("paro-3.prom.unfinished")));
 }
 

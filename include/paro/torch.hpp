@@ -21,6 +21,10 @@
 // are added up beside and join its own there. So each rank holds such a matrix, and its gradient,
 // once more than the memory account says, for the time of a micro-batch.
 //
+// Buffers (running statistics of batch norm) are not the runner's: each rank keeps its own, they are
+// in no checkpoint, and a statistic that a forward pass moves is moved by both of its passes. Take
+// norms without such (layer norm), or gather and save them yourself.
+//
 // Random numbers (dropout) are the same in both: the default CPU generator's state is kept.
 //
 // Errors: paro::Error from the runner, c10::Error from torch. Either breaks the step; after
@@ -71,7 +75,8 @@ class PARO_API Model {
   // Collective.
   paro_step_report step();
 
-  // Through all parts, without gradients.
+  // Through all parts, without gradients. Modules stay in the mode that they are in: call their
+  // eval() before, where dropout is to be off, and train() after.
   using Forward = std::function<torch::Tensor(const torch::Tensor&)>;
   // Collective, between steps, for validation and samples: brings all parameters, trained and
   // frozen, whole into the modules of each rank that gives a body, and has that compute with them

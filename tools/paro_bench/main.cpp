@@ -57,13 +57,15 @@ Workload load_of(const BenchOptions& options, double factor) {
   return *workload_of(options.workload, factor);  // the options were refused where it cannot be
 }
 
-std::vector<Outcome> empty_outcomes(const BenchOptions& options, const Driver& driver) {
+std::vector<Outcome> empty_outcomes(const BenchOptions& options, const Driver& driver, int ranks) {
   std::vector<Outcome> outcomes;
   for (const double factor : options.compute_factors) {
     for (const System& system : options.systems) {
       Outcome outcome;
       outcome.system = system;
       outcome.compute_factor = factor;
+      outcome.batch =
+          double{1} * ranks * options.workload.micro_batch * options.workload.accumulation;
       outcome.planned = driver.planned(system, load_of(options, factor));
       outcomes.push_back(std::move(outcome));
     }
@@ -131,7 +133,7 @@ int bench(const BenchOptions& options) {
     return 1;
   }
   const Driver driver(job, options);
-  std::vector<Outcome> outcomes = empty_outcomes(options, driver);
+  std::vector<Outcome> outcomes = empty_outcomes(options, driver, job.world_size());
   TraceFile traces;
   measure(job, options, driver, outcomes, traces);
   return agreed(job, first ? tell(job, options, driver, outcomes, traces) : 0);

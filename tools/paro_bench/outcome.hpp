@@ -24,6 +24,7 @@ struct Sample {
 struct Outcome {
   System system;
   double compute_factor = 1;
+  double batch = 0;  // samples that all ranks together train on in a step
   std::vector<Sample> samples;
   // By the step plan, from links measured in this job; nothing where they are not known.
   std::optional<StrategyFigures> planned;
@@ -32,6 +33,7 @@ struct Outcome {
   [[nodiscard]] double predicted_step_s() const { return planned ? planned->time.step_s : 0; }
   // Medians over the samples, each quantity by itself; at least one sample.
   [[nodiscard]] tool::StepTimes times() const;
+  [[nodiscard]] double samples_per_s() const { return batch / times().step; }
   [[nodiscard]] double least_step_s() const;
   [[nodiscard]] double most_step_s() const;
   [[nodiscard]] const Sample& last() const { return samples.back(); }

@@ -59,6 +59,7 @@ def row_of(system, runs):
             "world_algorithm": "multi_ring" if baseline else "ho_ring",
             "steps_s": [line["seconds"]["step"] for line in lines],
             **{f"{part}_s": seconds for part, seconds in middle.items()},
+            # What is left of a step: the loss, the next batch, telling of the step.
             "idle_s": max(0, 2 * middle["step"] - sum(middle.values())),
             "intra_bytes": last["sent_bytes"]["intra"], "inter_bytes": last["sent_bytes"]["inter"],
             "memory_bytes": last["memory_bytes"]["peak"],

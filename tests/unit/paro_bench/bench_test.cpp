@@ -16,6 +16,7 @@ ParsedBenchOptions parse_bench(std::vector<const char*> words) {
 Outcome outcome_of(const System& system, uint64_t planned_bytes) {
   Outcome outcome;
   outcome.system = system;
+  outcome.batch = 3;
   outcome.planned.emplace().time.step_s = 0.5;
   Sample sample;
   sample.times.step = 0.75;
@@ -108,6 +109,7 @@ TEST_CASE("JSON has what was fixed, what was measured, and what was compared") {
   CHECK(json["results"][0]["planned_inter_bytes"] == 500);
   CHECK_FALSE(json["results"][1].contains("planned_inter_bytes"));
   CHECK(json["results"][1]["world_algorithm"] == "multi_ring");
+  CHECK(json["results"][1]["samples_per_s"] == 4);
   REQUIRE(json["comparisons"].size() == 1);
   CHECK(json["comparisons"][0]["ratio"] == 1);
 }

@@ -21,9 +21,9 @@
 // are added up beside and join its own there. So each rank holds such a matrix, and its gradient,
 // once more than the memory account says, for the time of a micro-batch.
 //
-// Buffers (running statistics of batch norm) are not the runner's: each rank keeps its own, they are
-// in no checkpoint, and a statistic that a forward pass moves is moved by both of its passes. Take
-// norms without such (layer norm), or gather and save them yourself.
+// Buffers (running statistics of batch norm) are not the runner's: each rank keeps its own, they
+// are in no checkpoint, and a statistic that a forward pass moves is moved by both of its passes.
+// Take norms without such (layer norm), or gather and save them yourself.
 //
 // Random numbers (dropout) are the same in both: the default CPU generator's state is kept.
 //

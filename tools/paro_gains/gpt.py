@@ -40,10 +40,9 @@ class Cluster:
         command = [str(self.tools / "horing"), "run", "--quiet", "--rank0-raw", "-n", self.groups, "--rails",
                    str(self.rails), "--rail-rate", f"{self.rate}mbit", "--timeout", "3000", "--",
                    str(self.tools / "train_gpt"), "--strategy", strategy, "--steps", str(STEPS), *sizes,
-                   "--json", str(losses)]
-        settings = {"PARO_STEP_LOG": str(log), "HORING_ALGORITHM": "multi_ring" if baseline else "auto"}
+                   "--json", str(losses), "--algorithm", "multi_ring" if baseline else "ho_ring"]
         answer = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                env={**os.environ, **settings})
+                                env={**os.environ, "PARO_STEP_LOG": str(log)})
         if answer.returncode != 0:
             sys.exit(f"{WHAT}, {name}: status {answer.returncode}: {answer.stdout[-2000:]}")
         return [[json.loads(line) for line in path.read_text().splitlines()] for path in (log, losses)]

@@ -56,6 +56,10 @@ void declare_training(CLI::App& app, Texts& texts, Options& options) {
   app.add_option("--memory", texts.memory, "that a rank may hold of states: 64MB, 1GiB [no limit]");
   app.add_option("--group-size", options.group_size, "ranks of a group [0: those of a node]")
       ->check(CLI::Range(0U, kMost));
+  app.add_option("--algorithm",
+                 options.algorithm,
+                 "of collectives: ho_ring, ring, multi_ring (a ring for every NIC) [ho_ring]")
+      ->check(CLI::IsMember({"ho_ring", "ring", "multi_ring"}));
   app.add_option("--batch", options.batch, "windows of text in a rank's micro-batch [4]")
       ->check(CLI::Range(1U, kMost));
   app.add_option("--accumulation", options.accumulation, "micro-batches per step [1]")

@@ -18,6 +18,7 @@ struct Options {
   std::string strategy = "auto";
   uint64_t memory_bytes = 0;  // of a rank, for states; 0: no limit
   uint32_t group_size = 0;
+  std::string algorithm = "ho_ring";
   uint32_t batch = 4;  // windows of a micro-batch on one rank
   uint32_t accumulation = 1;
   uint32_t steps = 200;

@@ -70,6 +70,7 @@ std::string rhythm(const Options& options) {
   add("--strategy", options.strategy);
   add("--memory", options.memory_bytes);
   add("--group-size", options.group_size);
+  add("--algorithm", options.algorithm);
   add("--batch", options.batch);
   add("--accumulation", options.accumulation);
   add("--steps", options.steps);
@@ -230,6 +231,9 @@ class Training {
     runner.max_norm = options_.clip;
     runner.budget_bytes = options_.memory_bytes;
     runner.group_size = options_.group_size;
+    runner.algorithm = options_.algorithm == "ho_ring" ? HO_ALGORITHM_HO_RING
+                       : options_.algorithm == "ring"  ? HO_ALGORITHM_RING
+                                                       : HO_ALGORITHM_MULTI_RING;
     return runner;
   }
 

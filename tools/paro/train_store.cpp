@@ -76,11 +76,12 @@ TrainStore::Start TrainStore::begin() {
   if (plan_.folder.empty()) {
     return {};
   }
+  const Start start = plan_.resume ? restore() : Start();
   const ho::Status can =
       job_.rank() == 0 ? checkpoint::check_can_save(plan_.folder, training_.steps, plan_.resume)
                        : ho::Status();
   must(everybody_ok(job_.get(), can.with_context("--save")));
-  return plan_.resume ? restore() : Start();
+  return start;
 }
 
 void TrainStore::after_step(uint64_t steps) {

@@ -253,7 +253,7 @@ TEST_CASE("every step leaves a line, and metrics") {
     std::ifstream prometheus(folder.path(rank + ".prom"));
     std::string first;
     std::getline(prometheus, first);
-    expect(first.starts_with("# HELP paro_steps_total"), "has metrics: " + first);
+    expect(first.starts_with("# HELP paro_strategy_info"), "has metrics: " + first);
     const std::string nowhere = folder.path("no/steps");
     options.step_log = nowhere.c_str();
     paro_runner* none = nullptr;

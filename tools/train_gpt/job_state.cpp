@@ -26,12 +26,6 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-ho::Status differs(const std::string& option, const std::string& saved, const std::string& now) {
-  return {ho::StatusCode::kMismatch,
-          "--resume: the checkpoint is of a model with --" + option + " '" + saved +
-              "', this one has '" + now + "': give the same"};
-}
-
 }  // namespace
 
 std::string to_json(const JobState& state) {
@@ -67,18 +61,25 @@ ho::Result<JobState> parse_job_state(const std::string& text) {
   }
 }
 
-ho::Status check_same_model(const Shape& saved, const Shape& now) {
+Settings settings_of(const Shape& shape) {
+  Settings settings;
   for (const Number& number : kNumbers) {
-    if (saved.*number.field != now.*number.field) {
-      return differs(
-          number.name, std::to_string(saved.*number.field), std::to_string(now.*number.field));
+    settings.push_back({number.name, std::to_string(shape.*number.field)});
+  }
+  settings.push_back({"freeze", joined(shape.freeze)});
+  settings.push_back({"seed", std::to_string(shape.seed)});
+  return settings;
+}
+
+ho::Status check_same_model(const Shape& saved, const Shape& now) {
+  const Settings was = settings_of(saved);
+  const Settings is = settings_of(now);
+  for (size_t i = 0; i < is.size(); ++i) {
+    if (was[i].value != is[i].value) {
+      return {ho::StatusCode::kMismatch,
+              "--resume: the checkpoint is of a model with --" + is[i].name + " '" + was[i].value +
+                  "', this one has '" + is[i].value + "': give the same"};
     }
-  }
-  if (saved.freeze != now.freeze) {
-    return differs("freeze", joined(saved.freeze), joined(now.freeze));
-  }
-  if (saved.seed != now.seed) {
-    return differs("seed", std::to_string(saved.seed), std::to_string(now.seed));
   }
   return {};
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/status.hpp"
 #include "train_gpt/gpt.hpp"
@@ -15,6 +16,15 @@ struct JobState {
   // Windows read. With the seed (shape.seed) that is all there is of random numbers in training.
   uint64_t windows = 0;
 };
+
+// Of an option, without its dashes.
+struct Setting {
+  std::string name;
+  std::string value;
+};
+using Settings = std::vector<Setting>;
+// Always the same ones, in the same order.
+[[nodiscard]] Settings settings_of(const Shape& shape);
 
 [[nodiscard]] std::string to_json(const JobState& state);
 [[nodiscard]] ho::Result<JobState> parse_job_state(const std::string& text);

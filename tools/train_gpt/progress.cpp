@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace paro::gpt {
@@ -28,14 +29,19 @@ std::string json_of(const StepLine& line) {
       .dump();
 }
 
+// JSON has null for what is not finite.
+double number_of(const nlohmann::json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
 // Nothing where it is none of ours.
 std::optional<StepLine> line_of(const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
     StepLine line;
     json.at("step").get_to(line.step);
-    json.at("loss").get_to(line.loss);
-    json.at("norm").get_to(line.norm);
+    line.loss = number_of(json.at("loss"));
+    line.norm = number_of(json.at("norm"));
     json.at("applied").get_to(line.applied);
     json.at("strategy").get_to(line.strategy);
     json.at("step_s").get_to(line.seconds);
@@ -68,12 +74,8 @@ Progress::Progress(std::string json,
       keep_up_to(*resumed_after);
     }
     errno = 0;
-    json_.open(json_name_, std::ios::trunc);
+    json_.open(json_name_, resumed_after ? std::ios::app : std::ios::trunc);
     error_ = json_.is_open() ? "" : unwritable("--json", json_name_);
-    for (const StepLine& line : lines_) {
-      json_ << json_of(line) << "\n";
-    }
-    json_ << std::flush;
   }
   // What is in it stays until there is something better.
   const bool there = svg_name_.empty() || std::filesystem::exists(svg_name_, ignored);
@@ -86,18 +88,30 @@ Progress::Progress(std::string json,
   }
 }
 
-// Of a training that went further than its last checkpoint the rest is done again.
+// Of a training that went further than its last checkpoint the rest is done again. Lines that are
+// not ours stay. The file is replaced at once: whoever kills this loses none of it.
 void Progress::keep_up_to(uint64_t step) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(json_name_, ignored)) {
     return;
   }
+  std::string kept;
+  bool dropped = false;
   std::ifstream file(json_name_);
   for (std::string text; std::getline(file, text);) {
     const auto line = line_of(text);
-    if (line && line->step <= step) {
+    if (line && line->step > step) {
+      dropped = true;
+      continue;
+    }
+    kept += text + "\n";
+    if (line) {
       lines_.push_back(*line);
     }
+  }
+  const std::string beside = json_name_ + ".new";
+  if (dropped && std::ofstream(beside) << kept << std::flush) {
+    std::filesystem::rename(beside, json_name_, ignored);
   }
 }
 

@@ -49,51 +49,44 @@ void agree(horing::Communicator& job, const ho::Status& status) {
 }
 
 // What all ranks must have alike to train one model in one rhythm.
-std::string rhythm(const Options& options) {
-  const Shape& shape = options.shape;
-  std::string text;
+Settings settings_of(const Options& options) {
+  Settings settings = settings_of(options.shape);
   const auto add = [&](const char* name, const auto& value) {
-    std::ostringstream line;
-    line << std::setprecision(17) << name << ' ' << value << ", ";
-    text += line.str();
+    std::ostringstream text;
+    text << std::setprecision(17) << value;
+    settings.push_back({name, text.str()});
   };
-  add("--layers", shape.layers);
-  add("--width", shape.width);
-  add("--heads", shape.heads);
-  add("--context", shape.context);
-  add("--lora-rank", shape.lora_rank);
-  add("--seed", shape.seed);
-  for (const std::string& part : shape.freeze) {
-    add("--freeze", part);
-  }
-  add("--dtype of 16 bits", options.bfloat16);
-  add("--strategy", options.strategy);
-  add("--memory", options.memory_bytes);
-  add("--group-size", options.group_size);
-  add("--algorithm", options.algorithm);
-  add("--batch", options.batch);
-  add("--accumulation", options.accumulation);
-  add("--steps", options.steps);
-  add("--learning-rate", options.learning_rate);
-  add("--clip", options.clip);
-  add("--sample", options.sample);
-  add("--save", !options.save.empty());
-  add("--save-every", options.save_every);
-  add("--resume", options.resume);
-  add("--from", !options.from.empty());
-  return text;
+  add("from", options.from.empty() ? "" : "a file");
+  add("dtype", options.bfloat16 ? "bfloat16" : "float32");
+  add("strategy", options.strategy);
+  add("memory", options.memory_bytes);
+  add("group-size", options.group_size);
+  add("algorithm", options.algorithm);
+  add("batch", options.batch);
+  add("accumulation", options.accumulation);
+  add("steps", options.steps);
+  add("learning-rate", options.learning_rate);
+  add("clip", options.clip);
+  add("save", options.save.empty() ? "" : "a folder");
+  add("save-every", options.save_every);
+  add("resume", options.resume ? "yes" : "no");
+  add("sample", options.sample);
+  return settings;
 }
 
+// Rank 0's value of each is compared with this rank's.
 void agree_on_options(horing::Communicator& job, const Options& options) {
-  const std::string mine = rhythm(options);
-  const uint64_t hash = hash_bytes(kHashStart, mine.data(), mine.size());
-  std::array<uint64_t, 2> most{hash, ~hash};
-  job.all_reduce(std::span<uint64_t>(most), HO_MAX);
-  const bool alike = most[0] == hash && most[1] == ~hash;
-  agree(job,
-        alike ? std::string()
-              : "ranks were started with different options; here: " +
-                    mine.substr(0, mine.size() - 2));
+  std::string error;
+  for (const Setting& mine : settings_of(options)) {
+    const uint64_t hash = hash_bytes(kHashStart, mine.value.data(), mine.value.size());
+    uint64_t first = hash;
+    job.broadcast(std::span<uint64_t>(&first, 1), 0);
+    if (first != hash && error.empty()) {
+      error = "--" + mine.name + " '" + mine.value +
+              "' is not what rank 0 has: start all ranks with the same options";
+    }
+  }
+  agree(job, error);
 }
 
 // Hours before it is needed.
@@ -357,12 +350,20 @@ class Training {
     save.in_background = true;
     save.job_state = to_json({options_.shape, text_.hash(), read_});
     save.tensors = gpt.tensors();
-    gpt.runner().save(options_.save, save);
+    note_failure([&] { gpt.runner().save(options_.save, save); });
   }
 
   void wait_save(Gpt& gpt) {
+    if (unsaved_.empty()) {
+      note_failure([&] { gpt.runner().wait_save(); });
+    }
+  }
+
+  // What `saving` does, or fails to, counts as the last save.
+  template <typename Saving>
+  void note_failure(const Saving& saving) {
     try {
-      gpt.runner().wait_save();
+      saving();
       unsaved_.clear();
     } catch (const Error& failure) {
       unsaved_ = failure.what();

@@ -43,18 +43,15 @@ struct Steered {
 };
 
 using Prepare = std::function<void(paro_runner_options&)>;
-// What a rank does before a step, knowing the strategy that the last one left.
-using Meanwhile = std::function<void(int rank, uint64_t step, const std::string& strategy)>;
+// What a rank does before a step.
+using Meanwhile = std::function<void(int rank, uint64_t step)>;
 
-// Trains on 2x2.
-Steered train(const std::string& start,
-              const std::string& file,
-              const Meanwhile& meanwhile,
-              const Prepare& prepare = {}) {
+// Trains on 2x2, from IIG.
+Steered train(const std::string& file, const Meanwhile& meanwhile, const Prepare& prepare = {}) {
   Steered steered;
   std::mutex guard;
   require_job({"2x2"}, [&](ho_comm* comm) {
-    const toy::Training training = training_of(start);
+    const toy::Training training = training_of("IIG");
     std::string letters;
     paro_runner_options options = options_of(training, letters);
     options.frozen = PARO_AS_PARAMETERS;
@@ -64,11 +61,10 @@ Steered train(const std::string& start,
     }
     Trainer trainer(comm, training, options);
     const bool first = ho_comm_rank(comm) == 0;
-    char now[4] = {};
     for (uint64_t s = 0; s < kSteps; ++s) {
-      must(paro_runner_strategy(trainer.runner(), now, sizeof now));
-      meanwhile(ho_comm_rank(comm), s, now);
+      meanwhile(ho_comm_rank(comm), s);
       const toy::StepOutcome step = trainer.step(comm, s);
+      char now[4] = {};
       must(paro_runner_strategy(trainer.runner(), now, sizeof now));
       const std::scoped_lock lock(guard);
       if (steered.strategies.size() <= s) {
@@ -92,16 +88,16 @@ Steered train(const std::string& start,
   return steered;
 }
 
-// From IIG, while rank 0 does something to the file before it computes a step.
+// While rank 0 does something to the file before it computes a step.
 Steered train_steered(const std::string& file,
                       const std::map<uint64_t, std::function<void()>>& deeds,
                       const Prepare& prepare = {}) {
-  const auto deed = [&](int rank, uint64_t step, const std::string& /*strategy*/) {
+  const auto deed = [&](int rank, uint64_t step) {
     if (rank == 0 && deeds.contains(step)) {
       deeds.at(step)();
     }
   };
-  return train("IIG", file, deed, prepare);
+  return train(file, deed, prepare);
 }
 
 void check_like_one_rank(const Steered& steered) {
@@ -178,12 +174,12 @@ TEST_CASE("a budget in the file chooses a strategy where that is asked for") {
 TEST_CASE("links that seem to have slowed down are measured before anything is changed") {
   // One rank is late, more and more: to the others links take longer.
   ho::test::CaughtStderr caught;
-  const auto delay = [&](int rank, uint64_t step, const std::string& /*strategy*/) {
+  const auto delay = [&](int rank, uint64_t step) {
     if (rank == 3 && step >= 3) {
       std::this_thread::sleep_for(std::chrono::milliseconds(8U << step));
     }
   };
-  const Steered steered = train("IIG", "", delay, [](paro_runner_options& options) {
+  const Steered steered = train("", delay, [](paro_runner_options& options) {
     options.auto_strategy = 1;
     options.auto_interval = 1;
   });

@@ -79,6 +79,7 @@ TEST_CASE("metrics are in Prometheus' format") {
   totals.add(record);
   const std::string text = prometheus_text(record, totals);
   const std::string labels = "{rank=\"3\"";
+  CHECK(has(text, "paro_strategy_info{rank=\"3\",strategy=\"IIG\"} 1\n"));
   CHECK(has(text, "# TYPE paro_steps_total counter\nparo_steps_total" + labels + "} 2\n"));
   CHECK(has(text, "paro_skipped_steps_total" + labels + "} 1\n"));
   CHECK(has(text, "paro_drift_checks_total" + labels + "} 1\n"));

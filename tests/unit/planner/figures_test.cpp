@@ -38,7 +38,8 @@ std::vector<PlanRequest> many_requests() {
                                   request_for(65e9, 195e6, 80)}) {
     for (const WorldShape& world : {WorldShape{4, 8}, {1, 4}, {3, 1}, {16, 2}}) {
       for (const double nics : {1.0, 4.0}) {
-        for (const auto algorithm : {WorldAlgorithm::kMultiRing, WorldAlgorithm::kHoRing}) {
+        for (const auto algorithm :
+             {WorldAlgorithm::kRing, WorldAlgorithm::kMultiRing, WorldAlgorithm::kHoRing}) {
           PlanRequest request = base;
           request.world = world;
           request.links.nics_per_group = nics;

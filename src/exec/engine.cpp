@@ -344,10 +344,11 @@ void Engine::sleep(Lock& lock, Deadline deadline) {
     }
     network_->finish_wait();
     shm_->finish_wait();
-  } else {
+  } else if (shm_->prepare_sleep(hint)) {
     lock.unlock();
-    shm_->wait(hint, until);
+    shm_->sleep(until);
     lock.lock();
+    shm_->finish_sleep();
   }
   const int64_t slept = now_ns() - began;
   for (const auto& [key, queue] : lanes_) {

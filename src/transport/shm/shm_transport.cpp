@@ -36,7 +36,11 @@ class ShmTransportImpl : public ShmTransport {
     return prepare(SleepMode::kEpoll, hint);
   }
   void finish_wait() override { finish(SleepMode::kEpoll); }
-  void wait(const WaitHint& hint, Deadline deadline) override;
+  [[nodiscard]] bool prepare_sleep(const WaitHint& hint) override {
+    return prepare(SleepMode::kFutex, hint);
+  }
+  void sleep(Deadline deadline) override { sleeper_.sleep(deadline); }
+  void finish_sleep() override { finish(SleepMode::kFutex); }
   void wake() override { Bell(SegmentGeometry::doorbell(segment_.bytes()), event_).wake(); }
   [[nodiscard]] uint64_t memory_bytes() const override;
   [[nodiscard]] std::string single_copy_status() const override;
@@ -150,13 +154,6 @@ bool ShmTransportImpl::prepare(SleepMode mode, const WaitHint& hint) {
 void ShmTransportImpl::finish(SleepMode mode) {
   sleeper_.finish(mode);
   mark_seen();
-}
-
-void ShmTransportImpl::wait(const WaitHint& hint, Deadline deadline) {
-  if (prepare(SleepMode::kFutex, hint)) {
-    sleeper_.sleep(deadline);
-    finish(SleepMode::kFutex);
-  }
 }
 
 uint64_t ShmTransportImpl::memory_bytes() const {

@@ -46,7 +46,17 @@ class ShmTransport : public Transport {
   // Sleeps until a peer's event that `hint` asks for, wake(), or the deadline: for when nothing but
   // shared memory (or wake) can end the wait. With network links use prepare_wait, epoll over
   // wait_fd() (the eventfd), finish_wait.
-  virtual void wait(const WaitHint& hint, Deadline deadline) = 0;
+  void wait(const WaitHint& hint, Deadline deadline) {
+    if (prepare_sleep(hint)) {
+      sleep(deadline);
+      finish_sleep();
+    }
+  }
+  // Its three parts, where other threads use the transport in turn: only sleep() may run beside
+  // them, the others look at all links. finish_sleep() only after prepare_sleep() has said true.
+  [[nodiscard]] virtual bool prepare_sleep(const WaitHint& hint) = 0;
+  virtual void sleep(Deadline deadline) = 0;
+  virtual void finish_sleep() = 0;
   // Ends this rank's wait or epoll sleep; any thread; remembered when it is not asleep.
   virtual void wake() = 0;
   // Whether payloads to every peer can be read in place, and if not, why ("rank 3:

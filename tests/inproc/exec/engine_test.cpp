@@ -49,8 +49,10 @@ class SilentTransport : public ShmTransport {
   bool prepare_wait(const WaitHint& /*hint*/) override { return true; }
   void finish_wait() override {}
   [[nodiscard]] uint64_t memory_bytes() const override { return 0; }
+  bool prepare_sleep(const WaitHint& /*hint*/) override { return true; }
+  void finish_sleep() override {}
   // Nobody sends: only wake() or the deadline ends a sleep.
-  void wait(const WaitHint& /*hint*/, Deadline deadline) override {
+  void sleep(Deadline deadline) override {
     journal_.sleeps.push_back(deadline);
     std::unique_lock lock(mutex_);
     woken_.wait_until(lock, deadline, [this] { return rung_; });

@@ -291,3 +291,37 @@ TEST_CASE("windows bound the scratch memory") {
   ::unsetenv("HORING_SCRATCH_BYTES");
   ::unsetenv("HORING_PIECE_BYTES");
 }
+
+// Neighbours ring all the while, so that the progress thread looks at its links while others are
+// made.
+TEST_CASE("collectives make their links beside messages that come in") {
+  constexpr size_t kMessages = 200;
+  for (int round = 0; round < 10; ++round) {
+    require_job({"1x4"}, [&](ho_comm* comm) {
+      const int32_t rank = ho_comm_rank(comm);
+      std::array<float, kMessages> came{};
+      std::array<ho_request*, 2 * kMessages> requests{};
+      const float mine = static_cast<float>(rank);
+      for (size_t i = 0; i < kMessages; ++i) {
+        must(ho_recv(comm, &came[i], 1, HO_FLOAT32, (rank + 3) % 4, nullptr, &requests[2 * i]));
+        must(ho_send(comm, &mine, 1, HO_FLOAT32, (rank + 1) % 4, nullptr, &requests[2 * i + 1]));
+      }
+      Case c;
+      c.count = 100;
+      check_all_gather(comm, c, HO_CALL_OPTIONS_INIT);
+      float value = 1;
+      must(ho_all_reduce(comm, &value, &value, 1, HO_FLOAT32, HO_SUM, nullptr, nullptr, nullptr));
+      for (int32_t root = 0; root < 4; ++root) {
+        must(ho_broadcast(comm, &value, &value, 1, HO_FLOAT32, root, nullptr, nullptr, nullptr));
+      }
+      expect(value == 4, "sums up");
+      for (ho_request* request : requests) {
+        must(ho_request_wait(request, 0));
+      }
+      expect(std::all_of(came.begin(),
+                         came.end(),
+                         [&](float one) { return one == static_cast<float>((rank + 3) % 4); }),
+             "come from the neighbour");
+    });
+  }
+}

@@ -1,8 +1,11 @@
 #include "checkpoint/export.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <set>
 #include <system_error>
 
@@ -126,19 +129,26 @@ class Exporter {
   std::set<std::string> names_;
 };
 
+// Fails where the name is taken, also by somebody who was faster.
+ho::Status rename_to_free_name(const Path& from, const Path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
+    return {};
+  }
+  // Not every file system can; those can link, which fails so too.
+  if (errno == EINVAL || errno == ENOSYS) {
+    if (::link(from.c_str(), to.c_str()) == 0) {
+      ::unlink(from.c_str());
+      return {};
+    }
+  }
+  return ho::system_error("naming " + to.string(), errno);
+}
+
 ho::Status publish(const Path& from, const Path& to, bool overwrite) {
-  // A link fails where the name is taken, also by somebody who was faster.
-  if (!overwrite && ::link(from.c_str(), to.c_str()) != 0) {
-    return ho::system_error("link(" + to.string() + ")", errno);
-  }
-  std::error_code error;
-  if (overwrite) {
-    std::filesystem::rename(from, to, error);
-  } else {
-    std::filesystem::remove(from, error);
-  }
-  if (error) {
-    return {ho::StatusCode::kSystem, "naming " + to.string() + ": " + error.message()};
+  if (!overwrite) {
+    HORING_TRY(rename_to_free_name(from, to));
+  } else if (::rename(from.c_str(), to.c_str()) != 0) {
+    return ho::system_error("naming " + to.string(), errno);
   }
   return sync_folder(to.has_parent_path() ? to.parent_path() : Path("."));
 }

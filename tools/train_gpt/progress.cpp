@@ -9,6 +9,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "subcommands/output_file.hpp"
+
 namespace paro::gpt {
 namespace {
 
@@ -54,8 +56,16 @@ std::optional<StepLine> line_of(const std::string& text) {
   }
 }
 
+// Where it is not open errno says why.
+std::ofstream opened(const std::string& name, std::ios::openmode mode) {
+  const ho::OpenBeside beside(name);
+  errno = beside.nobody_reads() ? ENXIO : 0;
+  return beside.nobody_reads() ? std::ofstream() : std::ofstream(name, mode);
+}
+
 std::string unwritable(const char* option, const std::string& name) {
-  return std::string(option) + " " + name + ": cannot be written (" + std::strerror(errno) + ")";
+  return std::string(option) + " " + name + ": cannot be written (" +
+         (errno == ENXIO ? "nobody reads from that pipe" : std::strerror(errno)) + ")";
 }
 
 }  // namespace
@@ -73,14 +83,12 @@ Progress::Progress(std::string json,
     if (resumed_after) {
       keep_up_to(*resumed_after);
     }
-    errno = 0;
-    json_.open(json_name_, resumed_after ? std::ios::app : std::ios::trunc);
+    json_ = opened(json_name_, resumed_after ? std::ios::app : std::ios::trunc);
     error_ = json_.is_open() ? "" : unwritable("--json", json_name_);
   }
   // What is in it stays until there is something better.
   const bool there = svg_name_.empty() || std::filesystem::exists(svg_name_, ignored);
-  errno = 0;
-  if (error_.empty() && !svg_name_.empty() && !std::ofstream(svg_name_, std::ios::app).is_open()) {
+  if (error_.empty() && !svg_name_.empty() && !opened(svg_name_, std::ios::app).is_open()) {
     error_ = unwritable("--svg", svg_name_);
   }
   if (!there) {
@@ -155,7 +163,7 @@ std::string Progress::finish() {
     }
   }
   if (!svg_name_.empty() && !lines_.empty()) {
-    std::ofstream file(svg_name_);
+    std::ofstream file = opened(svg_name_, std::ios::trunc);
     file << curve_svg(lines_);
     file.close();
     if (!file) {

@@ -43,17 +43,25 @@ std::vector<double> losses_of(const std::vector<StepLine>& lines) {
   return losses;
 }
 
+// Means over those that are finite; not finite where the middle one is not.
 std::vector<double> smoothed(const std::vector<double>& values) {
+  std::vector<double> sums{0};  // of the first 0, 1, 2... values
+  std::vector<double> counts{0};
+  for (const double value : values) {
+    const bool counts_too = std::isfinite(value);
+    sums.push_back(sums.back() + (counts_too ? value : 0));
+    counts.push_back(counts.back() + (counts_too ? 1 : 0));
+  }
   const auto reach = static_cast<size_t>(static_cast<double>(values.size()) * kSmoothShare);
   std::vector<double> means;
   for (size_t i = 0; i < values.size(); ++i) {
     // As many before as after, so that the ends are not bent.
     const size_t near = std::min({reach, i, values.size() - 1 - i});
-    double sum = 0;
-    for (size_t j = i - near; j <= i + near; ++j) {
-      sum += values[j];
-    }
-    means.push_back(sum / static_cast<double>(2 * near + 1));
+    const size_t first = i - near;
+    const size_t end = i + near + 1;
+    means.push_back(std::isfinite(values[i])
+                        ? (sums[end] - sums[first]) / (counts[end] - counts[first])
+                        : values[i]);
   }
   return means;
 }

@@ -16,8 +16,10 @@ ho::Result<Recommendation> recommend_for(const Load& load, const tool::MeasuredJ
   HORING_TRY(tool::apply(facts, request));
   request.model = {load.parameters, load.trained};
   request.layers = load.units;
-  // Gradients are summed in fp32; AdamW has a master and two moments.
-  request.bytes = {load.sixteen_bits ? 2.0 : 4.0, 4, 12};
+  // As collectives carry them; AdamW has a master and two moments. That sums of 16-bit gradients
+  // are held in fp32 the runner knows: a strategy that it refuses gives way to the next.
+  const double element = load.sixteen_bits ? 2 : 4;
+  request.bytes = {element, element, 12};
   request.memory_bytes = load.memory_bytes;
   request.micro_batches = load.accumulation;
   request.compute_s = load.micro_batch_s * load.accumulation;

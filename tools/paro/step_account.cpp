@@ -3,12 +3,27 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <vector>
 
 namespace paro::tool {
 namespace {
 
 double seconds(uint64_t ns) {
   return static_cast<double>(ns) / 1e9;
+}
+
+MemoryUse fullest_of_all(horing::Communicator& job, const MemoryUse& mine) {
+  std::vector<uint64_t> bytes(static_cast<size_t>(job.world_size()) * kPurposeCount);
+  job.all_gather(std::span<const uint64_t>(mine.bytes), std::span<uint64_t>(bytes));
+  MemoryUse fullest;
+  for (auto rank = bytes.begin(); rank != bytes.end(); rank += kPurposeCount) {
+    MemoryUse use;
+    std::copy_n(rank, kPurposeCount, use.bytes.begin());
+    if (use.total() > fullest.total()) {
+      fullest = use;
+    }
+  }
+  return fullest;
 }
 
 }  // namespace
@@ -63,9 +78,7 @@ Traffic planned_traffic(const StepRunner& runner) {
 }
 
 PeakMemory peak_memory(horing::Communicator& job, const StepRunner& runner) {
-  std::array<uint64_t, 2> bytes{runner.predicted().total(), runner.ledger().peak().total()};
-  job.all_reduce(std::span<uint64_t>(bytes), HO_MAX);
-  return {bytes[0], bytes[1]};
+  return {fullest_of_all(job, runner.predicted()), fullest_of_all(job, runner.ledger().peak())};
 }
 
 }  // namespace paro::tool

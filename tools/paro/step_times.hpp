@@ -1,7 +1,7 @@
 // What a step took of time and memory.
 #pragma once
 
-#include <cstdint>
+#include "state/memory.hpp"
 
 namespace paro::tool {
 
@@ -18,10 +18,10 @@ struct StepTimes {
   double per_hook = 0;  // of that, one hook
 };
 
-// Of the fullest rank.
+// Of the rank that is predicted to hold most, and of the one that held most, when it did.
 struct PeakMemory {
-  uint64_t predicted = 0;
-  uint64_t actual = 0;
+  MemoryUse predicted;
+  MemoryUse actual;
 };
 
 }  // namespace paro::tool

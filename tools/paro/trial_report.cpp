@@ -78,8 +78,12 @@ constexpr std::array kFields{
     Field{
         "MB between", false, [](const Trial& trial) { return megabytes(trial.sent.inter_bytes); }},
     Field{"as planned", true, [](const Trial& trial) { return as_planned(trial); }},
-    Field{"memory MB", false, [](const Trial& trial) { return megabytes(trial.memory.actual); }},
-    Field{"predicted", false, [](const Trial& trial) { return megabytes(trial.memory.predicted); }},
+    Field{"memory MB",
+          false,
+          [](const Trial& trial) { return megabytes(trial.memory.actual.total()); }},
+    Field{"predicted",
+          false,
+          [](const Trial& trial) { return megabytes(trial.memory.predicted.total()); }},
     Field{"loss", false, [](const Trial& trial) { return number(trial.loss, 5); }},
     Field{"one rank's", false, [](const Trial& trial) { return loss_alone(trial); }},
 };
@@ -112,8 +116,8 @@ nlohmann::json json_of(const Trial& trial) {
           {"inter_bytes", trial.sent.inter_bytes},
           {"planned_intra_bytes", trial.planned.intra_bytes},
           {"planned_inter_bytes", trial.planned.inter_bytes},
-          {"memory_bytes", trial.memory.actual},
-          {"predicted_memory_bytes", trial.memory.predicted},
+          {"memory_bytes", trial.memory.actual.total()},
+          {"predicted_memory_bytes", trial.memory.predicted.total()},
           {"loss", trial.loss},
           {"loss_alone",
            trial.same_batches ? nlohmann::json(trial.loss_alone) : nlohmann::json(nullptr)}};

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "paro/columns.hpp"
+#include "paro_bench/memory_table.hpp"
 
 namespace paro::bench {
 namespace {
@@ -63,6 +64,12 @@ constexpr std::array kFields{
     Field{"idle", false, [](const Outcome& o) { return ms(o.times().idle); }},
     Field{"update", false, [](const Outcome& o) { return ms(o.times().update); }},
     Field{"hooks", false, [](const Outcome& o) { return ms(o.times().hooks); }},
+    Field{"cores busy %",
+          false,
+          [](const Outcome& o) {
+            const auto busy = o.processors_busy();
+            return busy ? number(*busy * 100, 0) : "-";
+          }},
     Field{
         "by plan",
         false,
@@ -78,9 +85,12 @@ constexpr std::array kFields{
     Field{
         "MB between", false, [](const Outcome& o) { return megabytes(o.last().sent.inter_bytes); }},
     Field{"as planned", true, [](const Outcome& o) { return as_planned(o); }},
-    Field{"memory MB", false, [](const Outcome& o) { return megabytes(o.last().memory.actual); }},
-    Field{
-        "predicted", false, [](const Outcome& o) { return megabytes(o.last().memory.predicted); }},
+    Field{"memory MB",
+          false,
+          [](const Outcome& o) { return megabytes(o.last().memory.actual.total()); }},
+    Field{"predicted",
+          false,
+          [](const Outcome& o) { return megabytes(o.last().memory.predicted.total()); }},
 };
 
 std::string order_text(const std::vector<const Outcome*>& some) {
@@ -140,8 +150,13 @@ nlohmann::json json_of(const Outcome& outcome) {
       {"predicted_communication_s", outcome.planned ? outcome.planned->time.communication_s : 0},
       {"intra_bytes", last.sent.intra_bytes},
       {"inter_bytes", last.sent.inter_bytes},
-      {"memory_bytes", last.memory.actual},
-      {"predicted_memory_bytes", last.memory.predicted}};
+      {"memory_bytes", last.memory.actual.total()},
+      {"predicted_memory_bytes", last.memory.predicted.total()},
+      {"memory_by_state", memory_json(last.memory.actual)},
+      {"predicted_memory_by_state", memory_json(last.memory.predicted)}};
+  if (const auto busy = outcome.processors_busy()) {
+    json["processors_busy"] = *busy;
+  }
   if (last.planned) {
     json["planned_intra_bytes"] = last.planned->intra_bytes;
     json["planned_inter_bytes"] = last.planned->inter_bytes;
@@ -228,8 +243,10 @@ std::string outcomes_text(const BenchOptions& options,
                      options.rounds,
                      options.steps) +
          tool::aligned(columns) +
-         "Times per step in ms, bytes per step over all ranks, memory of the fullest rank.\n" +
-         comparisons_text(outcomes, compute_factor) + order_text(some);
+         "Times per step in ms, bytes per step over all ranks, memory of the fullest rank, and how "
+         "busy the\n"
+         "processors of rank 0's machine were meanwhile.\n\n" +
+         memory_text(some) + "\n" + comparisons_text(outcomes, compute_factor) + order_text(some);
 }
 
 std::string outcomes_json(const BenchOptions& options,

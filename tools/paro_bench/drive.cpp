@@ -5,6 +5,7 @@
 #include "paro/measure.hpp"
 #include "paro/must.hpp"
 #include "paro/step_account.hpp"
+#include "paro_bench/processor_time.hpp"
 #include "planner/figures.hpp"
 #include "toy_model/timed.hpp"
 
@@ -106,12 +107,17 @@ Sample Driver::sample(const System& system, const Workload& load, StepTrace* tra
   job_.barrier();
   tool::StepAccount account;
   const uint32_t steps = kWarmUpSteps + options_.steps;
+  std::optional<ProcessorTime> started;
   for (uint32_t step = 0; step < steps; ++step) {
     traced = step + 1 == steps;
+    if (step == kWarmUpSteps) {
+      started = processor_time();
+    }
     run_step(*runner, load, step < kWarmUpSteps ? nullptr : &account);
   }
   must(runner->synchronize());
   Sample sample;
+  sample.processors_busy = busy_share(started, processor_time());
   sample.times = account.times(job_, parts_of(system, load));
   sample.sent = tool::sent_by_all(job_, *runner, steps);
   if (system.world == WorldAlgorithm::kHoRing) {

@@ -28,7 +28,7 @@ const Outcome* recommended_within(std::span<const Outcome> outcomes, const Outco
     figures.push_back(outcome.planned.value_or(StrategyFigures{}));
     if (!outcome.system.is_baseline() && outcome.system.world == WorldAlgorithm::kHoRing &&
         outcome.planned && outcome.compute_factor == baseline.compute_factor &&
-        outcome.last().memory.predicted <= baseline.last().memory.predicted) {
+        outcome.last().memory.predicted.total() <= baseline.last().memory.predicted.total()) {
       fitting.push_back(i);
     }
   }
@@ -58,6 +58,16 @@ StepTimes Outcome::times() const {
     middle.*part = of(part);
   }
   return middle;
+}
+
+std::optional<double> Outcome::processors_busy() const {
+  std::vector<double> shares;
+  for (const Sample& sample : samples) {
+    if (sample.processors_busy) {
+      shares.push_back(*sample.processors_busy);
+    }
+  }
+  return shares.empty() ? std::nullopt : std::optional(tool::median(std::move(shares)));
 }
 
 double Outcome::least_step_s() const {

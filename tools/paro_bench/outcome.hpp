@@ -19,6 +19,7 @@ struct Sample {
   Traffic sent;                    // by all ranks, per step
   std::optional<Traffic> planned;  // the step plan's bytes; flat rings cross more boundaries
   tool::PeakMemory memory;
+  std::optional<double> processors_busy;  // of rank 0's machine, 0 to 1
 };
 
 struct Outcome {
@@ -34,6 +35,8 @@ struct Outcome {
   // Medians over the samples, each quantity by itself; at least one sample.
   [[nodiscard]] tool::StepTimes times() const;
   [[nodiscard]] double samples_per_s() const { return batch / times().step; }
+  // Median; nothing where the system does not tell.
+  [[nodiscard]] std::optional<double> processors_busy() const;
   [[nodiscard]] double least_step_s() const;
   [[nodiscard]] double most_step_s() const;
   [[nodiscard]] const Sample& last() const { return samples.back(); }

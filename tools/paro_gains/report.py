@@ -126,12 +126,15 @@ def scaling_text(scaling):
     rows = []
     for system in ("IIG", "zero3"):
         steps = [step_of(at_factor(result), system) for result in scaling]
-        rows.append((system, *map(ms, steps), f"{steps[0] / steps[1]:.2f}"))
+        busy = [row["processors_busy"] for row in at_factor(scaling[-1])
+                if row["system"] == system and "processors_busy" in row]
+        rows.append((system, *map(ms, steps), f"{steps[0] / steps[1]:.3f}", f"{busy[0]:.0%}" if busy else "-"))
     first = scaling[0]
-    efficiency = float(rows[0][-1])
+    efficiency = float(rows[0][3])
     return (f'\n## Scaling\n\nRails of {first["rate"]} Mbit/s for both; the step of a rank\'s own micro-batches, '
             f'so that 1 is linear.\n\n' +
-            table(("system", *(f'{result["groups"]}, ms' for result in scaling), "efficiency"), rows) +
+            table(("system", *(f'{result["groups"]}, ms' for result in scaling), "efficiency",
+                   f'cores busy, {scaling[-1]["groups"]}'), rows) +
             f"\n\n- {check(efficiency >= SCALES)} IIG at least {SCALES}\n")
 
 

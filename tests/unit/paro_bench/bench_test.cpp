@@ -21,6 +21,10 @@ Outcome outcome_of(const System& system, uint64_t planned_bytes) {
   Sample sample;
   sample.times.step = 0.75;
   sample.sent = {1000, 500};
+  sample.memory.predicted[Purpose::kOptimizer] = 3'000'000;
+  sample.memory.actual[Purpose::kOptimizer] = 2'000'000;
+  sample.memory.actual[Purpose::kScratch] = 500'000;
+  sample.processors_busy = 0.25;
   if (system.world == WorldAlgorithm::kHoRing) {
     sample.planned = Traffic{planned_bytes, 500};
   }
@@ -93,7 +97,9 @@ TEST_CASE("bytes that are not the step plan's are told") {
   CHECK(lines[0].starts_with("GGG: "));
   const std::string text = outcomes_text(parsed.options, outcomes, 1);
   CHECK(text.find("750.0") != std::string::npos);
-  CHECK(text.find("1.50") != std::string::npos);  // of the plan's
+  CHECK(text.find("1.50") != std::string::npos);       // of the plan's
+  CHECK(text.find("2.00/3.00") != std::string::npos);  // optimizer state
+  CHECK(text.find("2.50/3.00") != std::string::npos);  // all states
 }
 
 TEST_CASE("JSON has what was fixed, what was measured, and what was compared") {
@@ -110,6 +116,10 @@ TEST_CASE("JSON has what was fixed, what was measured, and what was compared") {
   CHECK_FALSE(json["results"][1].contains("planned_inter_bytes"));
   CHECK(json["results"][1]["world_algorithm"] == "multi_ring");
   CHECK(json["results"][1]["samples_per_s"] == 4);
+  CHECK(json["results"][0]["memory_bytes"] == 2'500'000);
+  CHECK(json["results"][0]["memory_by_state"]["packing"] == 500'000);
+  CHECK(json["results"][0]["predicted_memory_by_state"]["optimizer"] == 3'000'000);
+  CHECK(json["results"][0]["processors_busy"] == 0.25);
   REQUIRE(json["comparisons"].size() == 1);
   CHECK(json["comparisons"][0]["ratio"] == 1);
 }

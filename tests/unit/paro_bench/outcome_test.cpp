@@ -13,7 +13,8 @@ Outcome outcome(std::string_view name, double step_s, double predicted_s, uint64
   made.planned.emplace().time.step_s = predicted_s;
   Sample sample;
   sample.times.step = step_s;
-  sample.memory = {bytes, bytes};
+  sample.memory.predicted[Purpose::kParameters] = bytes;
+  sample.memory.actual = sample.memory.predicted;
   made.samples = {sample, sample, sample};
   return made;
 }
@@ -39,6 +40,10 @@ TEST_CASE("an outcome tells medians and the span") {
   CHECK(some.times().exposed == 0);
   CHECK(some.least_step_s() == 1);
   CHECK(some.most_step_s() == 9);
+  CHECK_FALSE(some.processors_busy().has_value());
+  some.samples[0].processors_busy = 0.25;
+  some.samples[2].processors_busy = 0.75;
+  CHECK(some.processors_busy() == 0.5);
 }
 
 TEST_CASE("Kendall's tau-b: the same order, the opposite one, and ties") {

@@ -129,6 +129,10 @@ class Exporter {
   std::set<std::string> names_;
 };
 
+ho::Status taken(const Path& name) {
+  return {ho::StatusCode::kInvalidArgument, name.string() + " is there already"};
+}
+
 // Fails where the name is taken, also by somebody who was faster.
 ho::Status rename_to_free_name(const Path& from, const Path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
@@ -141,7 +145,7 @@ ho::Status rename_to_free_name(const Path& from, const Path& to) {
       return {};
     }
   }
-  return ho::system_error("naming " + to.string(), errno);
+  return errno == EEXIST ? taken(to) : ho::system_error("naming " + to.string(), errno);
 }
 
 ho::Status publish(const Path& from, const Path& to, bool overwrite) {
@@ -166,7 +170,7 @@ ho::Result<uint64_t> export_tensors(const Reader& reader,
                       file.string() + " is there and no regular file");
   }
   if (!options.overwrite && std::filesystem::exists(there)) {
-    return ho::Status(ho::StatusCode::kInvalidArgument, file.string() + " is there already");
+    return taken(file);
   }
   Exporter exporter(reader, options);
   HORING_TRY(exporter.collect());

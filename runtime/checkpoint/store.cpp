@@ -12,6 +12,7 @@
 
 #include "base/log.hpp"
 #include "base/text_file.hpp"
+#include "checkpoint/json.hpp"
 #include "checkpoint/manifest.hpp"
 
 namespace paro::checkpoint {
@@ -134,9 +135,17 @@ ho::Result<Path> find_checkpoint(const Path& path) {
   constexpr size_t kMostNameBytes = 64;
   const auto latest = ho::read_text_file((path / kLatest).string(), kMostNameBytes);
   uint64_t step = 0;
-  if (latest.ok() && parse_step(latest->substr(0, latest->find('\n')), step) &&
-      std::binary_search(steps.begin(), steps.end(), step)) {
-    return step_folder(path, step);
+  if (!latest.ok() || !parse_step(latest->substr(0, latest->find('\n')), step)) {
+    return step_folder(path, steps.back());
+  }
+  const Path named = step_folder(path, step);
+  if (std::binary_search(steps.begin(), steps.end(), step)) {
+    return named;
+  }
+  std::error_code error;
+  if (std::filesystem::exists(std::filesystem::symlink_status(named, error))) {
+    return malformed(named.string() + ", which was saved last, has no " + kManifestName +
+                     ": move it away to go on from " + step_folder(path, steps.back()).string());
   }
   return step_folder(path, steps.back());
 }

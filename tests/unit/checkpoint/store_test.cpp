@@ -128,6 +128,17 @@ TEST_CASE("other things in the folder are left alone and are no checkpoints") {
   CHECK(std::filesystem::exists(folder.path("step-9")));
 }
 
+TEST_CASE("where the one saved last has lost its manifest, no other stands in for it") {
+  const TemporaryFolder folder;
+  publish(folder.root(), 3, 0);
+  publish(folder.root(), 4, 0);
+  std::filesystem::remove(folder.path("step-4/manifest.json"));
+  const auto found = find_checkpoint(folder.root());
+  CHECK(has(found.status(), "step-4, which was saved last, has no manifest.json"));
+  std::filesystem::remove_all(folder.path("step-4"));
+  CHECK(find_checkpoint(folder.root()).value() == folder.path("step-3"));
+}
+
 TEST_CASE("an unfinished save goes with the next, or when it is given up") {
   const TemporaryFolder folder;
   publish(folder.root(), 1, 2);

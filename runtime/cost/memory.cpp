@@ -18,8 +18,9 @@ StateBytes state_bytes(const Strategy& strategy,
                        const ModelSize& model,
                        const BytesPerParameter& bytes,
                        const WorldShape& world) {
+  const double gradient = bytes.gradient_sum > 0 ? bytes.gradient_sum : bytes.gradient;
   return {bytes.parameter * model.parameters / sharers(strategy.parameters, world),
-          bytes.gradient * model.trainable / sharers(strategy.gradients, world),
+          gradient * model.trainable / sharers(strategy.gradients, world),
           bytes.optimizer * model.trainable / sharers(strategy.optimizer, world)};
 }
 

@@ -21,6 +21,9 @@ struct BytesPerParameter {
   double parameter = 2;
   double gradient = 2;
   double optimizer = 12;
+  // What a rank holds of a sum over micro-batches, where that is wider than what is sent (fp32 for
+  // gradients of 16 bits); 0: as `gradient`.
+  double gradient_sum = 0;
 };
 
 struct WorldShape {

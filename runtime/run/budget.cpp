@@ -175,7 +175,7 @@ ho::Status StepRunner::enforce_budget(ho_comm* comm,
           "strategy " + letters(config_.strategy) + " needs " + std::to_string(most) +
               " bytes on the fullest rank, the budget is " + std::to_string(budget) + ": " +
               (fitting.empty() ? "none of the 14 strategies fits; more ranks, fewer units gathered "
-                                 "ahead or 16-bit gradients would need less"
+                                 "ahead, 16-bit gradients or narrow_sums would need less"
                                : "these would fit (bytes): " + fitting)};
 }
 

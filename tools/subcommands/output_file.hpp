@@ -33,7 +33,7 @@ class OpenBeside {
 
 // Why the last file could not be opened.
 inline const char* why_unwritable(const OpenBeside& beside) {
-  return beside.nobody_reads() ? "nobody reads from that pipe" : std::strerror(errno);
+  return beside.nobody_reads() ? "nobody reads from it" : std::strerror(errno);
 }
 
 // Before anything is measured, so that a name that cannot be written costs nothing. What is in the

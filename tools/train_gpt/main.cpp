@@ -1,4 +1,5 @@
 // Trains a small GPT: libparo linked into a framework, as a program that is started like any other.
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -42,5 +43,8 @@ int run(int argc, const char* const* argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A reader of --json that leaves ends no training: that it could not be written is said at the
+  // end.
+  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   return ho::status_after_output("train_gpt", run(argc, argv));
 }

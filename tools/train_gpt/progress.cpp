@@ -65,7 +65,7 @@ std::ofstream opened(const std::string& name, std::ios::openmode mode) {
 
 std::string unwritable(const char* option, const std::string& name) {
   return std::string(option) + " " + name + ": cannot be written (" +
-         (errno == ENXIO ? "nobody reads from that pipe" : std::strerror(errno)) + ")";
+         (errno == ENXIO ? "nobody reads from it" : std::strerror(errno)) + ")";
 }
 
 }  // namespace
@@ -88,8 +88,9 @@ Progress::Progress(std::string json,
   }
   // What is in it stays until there is something better.
   const bool there = svg_name_.empty() || std::filesystem::exists(svg_name_, ignored);
-  if (error_.empty() && !svg_name_.empty() && !opened(svg_name_, std::ios::app).is_open()) {
-    error_ = unwritable("--svg", svg_name_);
+  if (error_.empty() && !svg_name_.empty()) {
+    svg_ = opened(svg_name_, std::ios::app);
+    error_ = svg_.is_open() ? "" : unwritable("--svg", svg_name_);
   }
   if (!there) {
     std::filesystem::remove(svg_name_, ignored);
@@ -104,12 +105,13 @@ void Progress::keep_up_to(uint64_t step) {
     return;
   }
   std::string kept;
-  bool dropped = false;
+  bool changed = false;
   std::ifstream file(json_name_);
   for (std::string text; std::getline(file, text);) {
+    changed = changed || file.eof();  // a last line that was cut gets its end
     const auto line = line_of(text);
     if (line && line->step > step) {
-      dropped = true;
+      changed = true;
       continue;
     }
     kept += text + "\n";
@@ -118,7 +120,7 @@ void Progress::keep_up_to(uint64_t step) {
     }
   }
   const std::string beside = json_name_ + ".new";
-  if (dropped && std::ofstream(beside) << kept << std::flush) {
+  if (changed && std::ofstream(beside) << kept << std::flush) {
     std::filesystem::rename(beside, json_name_, ignored);
   }
 }

@@ -48,6 +48,7 @@ class Progress {
   uint64_t last_step_;
   std::string error_;
   std::ofstream json_;
+  std::ofstream svg_;  // open until the curve is there: who reads a pipe waits for it
   std::vector<StepLine> lines_;
   bool terminal_;
   Clock::time_point shown_{};

@@ -16,10 +16,9 @@ ho::Result<Recommendation> recommend_for(const Load& load, const tool::MeasuredJ
   HORING_TRY(tool::apply(facts, request));
   request.model = {load.parameters, load.trained};
   request.layers = load.units;
-  // As collectives carry them; AdamW has a master and two moments. That sums of 16-bit gradients
-  // are held in fp32 the runner knows: a strategy that it refuses gives way to the next.
+  // AdamW has a master and two moments; sums over micro-batches are fp32.
   const double element = load.sixteen_bits ? 2 : 4;
-  request.bytes = {element, element, 12};
+  request.bytes = {element, element, 12, load.accumulation > 1 ? 4.0 : element};
   request.memory_bytes = load.memory_bytes;
   request.micro_batches = load.accumulation;
   request.compute_s = load.micro_batch_s * load.accumulation;

@@ -193,37 +193,47 @@ nlohmann::json json_of(const BenchOptions& options, const PlanRequest& links, ui
           {"steps", options.steps}};
 }
 
+// What the plans reckon with; of a cluster that they do not know, nothing.
+std::string links_text(const PlanRequest& links) {
+  if (links.world.ranks() == 0) {
+    return "links    no plan for groups as these are\n";
+  }
+  return fmt::format(
+      "links    measured inside {:.0f} MB/s a rank, between {:.1f} MB/s a NIC, {:.0f} NICs a "
+      "node\n",
+      links.links.intra_bytes_per_s / 1e6,
+      links.links.inter_bytes_per_s / 1e6,
+      links.links.nics_per_group);
+}
+
 }  // namespace
 
 std::string preface(const BenchOptions& options, const PlanRequest& links) {
   const WorkloadSpec& spec = options.workload;
   const auto load = workload_of(spec, 1);
   return fmt::format(
-      "model    {}: {:.4g} parameters, {:.4g} trained; here {:.4g} of them in {} units, {}\n"
-      "step     {} micro-batches of {} samples of {} tokens; {:.4g} operations/s at {:.0f} %\n"
-      "scale    parameters {:.3g}, links {:.3g} MB/s for {:.4g} MB/s, so times {:.3g}: computation "
-      "{:.1f} ms a step\n"
-      "links    measured inside {:.0f} MB/s a rank, between {:.1f} MB/s a NIC, {:.0f} NICs a "
-      "node\n",
-      spec.model.text,
-      spec.model.size.parameters,
-      spec.model.size.trainable,
-      load->trained + load->frozen,
-      load->units.size(),
-      ho::to_string(options.dtype),
-      spec.accumulation,
-      spec.micro_batch,
-      spec.sequence,
-      spec.flops,
-      spec.utilisation * 100,
-      spec.scale,
-      spec.emulated_bytes_per_s / 1e6,
-      spec.real_bytes_per_s / 1e6,
-      load->time_scale,
-      load->compute_s() * 1e3,
-      links.links.intra_bytes_per_s / 1e6,
-      links.links.inter_bytes_per_s / 1e6,
-      links.links.nics_per_group);
+             "model    {}: {:.4g} parameters, {:.4g} trained; here {:.4g} of them in {} units, {}\n"
+             "step     {} micro-batches of {} samples of {} tokens; {:.4g} operations/s at {:.0f} "
+             "%\n"
+             "scale    parameters {:.3g}, links {:.3g} MB/s for {:.4g} MB/s, so times {:.3g}: "
+             "computation {:.1f} ms a step\n",
+             spec.model.text,
+             spec.model.size.parameters,
+             spec.model.size.trainable,
+             load->trained + load->frozen,
+             load->units.size(),
+             ho::to_string(options.dtype),
+             spec.accumulation,
+             spec.micro_batch,
+             spec.sequence,
+             spec.flops,
+             spec.utilisation * 100,
+             spec.scale,
+             spec.emulated_bytes_per_s / 1e6,
+             spec.real_bytes_per_s / 1e6,
+             load->time_scale,
+             load->compute_s() * 1e3) +
+         links_text(links);
 }
 
 std::string outcomes_text(const BenchOptions& options,

@@ -14,6 +14,8 @@ constexpr std::string_view kAllProcessors = "cpu ";
 constexpr size_t kTickKinds = 8;
 constexpr size_t kIdle = 3;
 constexpr size_t kWaitingForDisk = 4;
+// Of a hundredth of a second each, all processors together: less says nothing.
+constexpr uint64_t kFewestTicks = 20;
 
 }  // namespace
 
@@ -46,7 +48,7 @@ std::optional<ProcessorTime> processor_time() {
 
 std::optional<double> busy_share(const std::optional<ProcessorTime>& before,
                                  const std::optional<ProcessorTime>& after) {
-  if (!before || !after || after->all <= before->all || after->busy < before->busy) {
+  if (!before || !after || after->all < before->all + kFewestTicks || after->busy < before->busy) {
     return std::nullopt;
   }
   return static_cast<double>(after->busy - before->busy) /

@@ -17,7 +17,8 @@ struct ProcessorTime {
 [[nodiscard]] std::optional<ProcessorTime> parse_processor_time(std::string_view stat);
 // Nothing where the system does not tell.
 [[nodiscard]] std::optional<ProcessorTime> processor_time();
-// Between two such times, 0 to 1. Nothing where one is not known, or no tick has passed.
+// Between two such times, 0 to 1. Nothing where one is not known, or too little time has passed to
+// tell.
 [[nodiscard]] std::optional<double> busy_share(const std::optional<ProcessorTime>& before,
                                                const std::optional<ProcessorTime>& after);
 

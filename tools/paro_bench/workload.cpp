@@ -19,6 +19,9 @@ ho::Status refused(const std::string& what) {
 ho::Result<Workload> workload_of(const WorkloadSpec& spec, double compute_factor) {
   const double parameters = spec.model.size.parameters * spec.scale;
   const double trained = spec.model.size.trainable * spec.scale;
+  if (trained > parameters) {
+    return refused("--model: " + spec.model.text + " has more trained parameters than parameters");
+  }
   Workload load;
   const uint32_t units = spec.units > 0 ? spec.units : std::min(spec.model.layers, kMostUnits);
   const double per_unit = std::floor(trained / units);

@@ -79,6 +79,7 @@ TEST_CASE("a benchmark that cannot be") {
                            "--compute-factors=1,-1",
                            "--rail-rate=0",
                            "--model=gpt",
+                           "--model=params=1e9,trainable=2e9,layers=4",
                            "--rounds=0",
                            "--dtype=int8",
                            "--compute-factors=1,,2"}) {

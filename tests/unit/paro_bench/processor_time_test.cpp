@@ -29,7 +29,9 @@ TEST_CASE("time of processors: what cannot be read is not known") {
 
 TEST_CASE("share of processors' time between two readings") {
   CHECK(busy_share(ProcessorTime{10, 100}, ProcessorTime{40, 200}) == 0.3);
-  CHECK_FALSE(busy_share(ProcessorTime{10, 100}, ProcessorTime{10, 100}).has_value());
+  CHECK(busy_share(ProcessorTime{10, 100}, ProcessorTime{15, 120}) == 0.25);
+  CHECK_FALSE(busy_share(ProcessorTime{10, 100}, ProcessorTime{15, 119}).has_value());
+  CHECK_FALSE(busy_share(ProcessorTime{10, 100}, ProcessorTime{10, 50}).has_value());
   CHECK_FALSE(busy_share(ProcessorTime{10, 100}, ProcessorTime{5, 200}).has_value());
   CHECK_FALSE(busy_share(std::nullopt, ProcessorTime{40, 200}).has_value());
 }

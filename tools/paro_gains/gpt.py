@@ -4,6 +4,7 @@ The baselines are the strategies that those systems have, with flat rings betwee
 reduce gradients once per step, zero2 and zero3 in every micro-batch.
 """
 import dataclasses
+import datetime
 import json
 import os
 import pathlib
@@ -72,7 +73,7 @@ def measure(cluster, rounds, folder):
         print(f"\n{NAME}: left out, {cluster.tools}/train_gpt is not built (libtorch-dev, -Dtorch=enabled)")
         return None
     nodes, ranks = (int(number) for number in cluster.groups.split("x"))
-    result = folder / f"{NAME}-{cluster.rails}.json"
+    result = path_of(cluster, folder)
     print(f"\n{WHAT}: {cluster.groups}, {cluster.rails} NICs a node of {cluster.rate} Mbit/s, {GPT}", flush=True)
     runs = {system: [] for system in SYSTEMS}
     started, done = time.monotonic(), 0
@@ -85,6 +86,8 @@ def measure(cluster, rounds, folder):
                   f"{spent / done * (rounds * len(SYSTEMS) - done):.0f} s left: round {turn + 1}, {system[0]}",
                   file=sys.stderr, flush=True)
     result.write_text(json.dumps({
+        "run": {"name": result.stem, "groups": cluster.groups, "rails": cluster.rails, "rate": cluster.rate,
+                "date": str(datetime.date.today())},
         "config": {"model": "GPT " + ", ".join(f"{key} {value}" for key, value in GPT.items()),
                    "ranks": nodes * ranks, "micro_batch": GPT["batch"], "accumulation": GPT["accumulation"],
                    "sequence": GPT["context"], "dtype": "float32", "rounds": rounds, "steps": STEPS - 1},
@@ -92,9 +95,5 @@ def measure(cluster, rounds, folder):
     return result
 
 
-def load(cluster, folder):
-    path = folder / f"{NAME}-{cluster.rails}.json"
-    if not path.exists():
-        return None
-    return {"name": path.stem, "groups": cluster.groups, "rails": cluster.rails, "rate": cluster.rate,
-            **json.loads(path.read_text())}
+def path_of(cluster, folder):
+    return folder / f"{NAME}-{cluster.rails}.json"

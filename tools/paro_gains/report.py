@@ -1,5 +1,4 @@
 """The lab notebook of a change of strategy, filled in with what was measured."""
-import datetime
 import os
 
 from paro_gains import gpt
@@ -150,7 +149,7 @@ def learned_text(result, names):
     losses = [row["loss"] for row in rows]
     spread = max(losses) - min(losses)
     return (f'\n## {gpt.WHAT}\n\n{result["config"]["model"]}; {result["groups"]} ranks, {result["rails"]} NICs a '
-            f'node of {result["rate"]} Mbit/s, medians of {result["config"]["rounds"]} rounds of '
+            f'node of {result["rate"]} Mbit/s, {result["date"]}, medians of {result["config"]["rounds"]} rounds of '
             f'{result["config"]["steps"]} steps. Bytes and memory are rank 0\'s.\n\n' +
             "".join(f"![{name}]({name})\n\n" for name in names) +
             table(("system", "step ms", "least", "most", "compute ms", "exposed ms", "MB inside", "MB between",
@@ -160,11 +159,11 @@ def learned_text(result, names):
 
 
 def text(runs, scaling, learned, pictures):
-    parts = [f"# Lab notebook: partly redundant sharding\n\n{datetime.date.today()}, {os.cpu_count()} cores; an "
+    parts = [f"# Lab notebook: partly redundant sharding\n\n{os.cpu_count()} cores; an "
              "emulated cluster: ranks are processes, nodes and rails are shaped by the kernel. Computation is "
              f"waited for{', but for train_gpt' if learned else ''}.\n"]
     for case, result in runs:
-        parts.append(f'## {case.what}, {result["rails"]} NICs a node\n\n    {result["command"]}\n')
+        parts.append(f'## {case.what}, {result["rails"]} NICs a node\n\n{result["date"]}:\n\n    {result["command"]}\n')
         for name in pictures.get(result["name"], []):
             parts.append(f"![{name}]({name})\n")
         parts += ["### Baseline\n", baseline_capture(result), "\n### Transition plan\n", transition_plan(result),

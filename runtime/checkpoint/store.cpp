@@ -21,6 +21,7 @@ namespace {
 constexpr std::string_view kStep = "step-";
 constexpr std::string_view kSaving = ".saving-";
 constexpr const char* kLock = ".lock";
+constexpr const char* kJob = ".job";
 constexpr const char* kLatest = "latest";
 
 ho::Status failed(const char* what, const Path& path, const std::error_code& error) {
@@ -56,18 +57,25 @@ ho::Status remove_tree(const Path& path) {
   return error ? failed("removing", path, error) : ho::Status();
 }
 
-// Of this process, which children that it forks do not inherit, and which ends with it.
-ho::Status lock_file(const ho::Fd& file, const Path& folder) {
+// A file of the folder, locked by this process: children that it forks do not inherit that, and it
+// ends with the process, or when any file of that name is closed in it.
+ho::Result<ho::Fd> locked(const Path& folder, const char* name) {
+  constexpr mode_t kMode = 0644;
+  const Path path = folder / name;
+  ho::Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode));
+  if (!file.valid()) {
+    return ho::system_error("open(" + path.string() + ")", errno);
+  }
   struct flock wanted {};
   wanted.l_type = F_WRLCK;
   wanted.l_whence = SEEK_SET;
   if (::fcntl(file.get(), F_SETLK, &wanted) == 0) {
-    return {};
+    return file;
   }
   return errno == EACCES || errno == EAGAIN
              ? ho::Status(ho::StatusCode::kInvalidArgument,
                           "another job is saving to " + folder.string() + "; give each its own")
-             : ho::system_error("locking " + (folder / kLock).string(), errno);
+             : ho::system_error("locking " + path.string(), errno);
 }
 
 bool is_checkpoint(const Path& folder) {
@@ -150,16 +158,18 @@ ho::Result<Path> find_checkpoint(const Path& path) {
   return step_folder(path, steps.back());
 }
 
-ho::Status check_can_save(const Path& folder, uint64_t last_step, bool resumes) {
+ho::Result<ho::Fd> claim_folder(const Path& folder, uint64_t last_step, bool resumes) {
   HORING_ASSIGN(StoreLock lock, StoreLock::take(folder, last_step));
   lock.give_up();
+  HORING_ASSIGN(ho::Fd claim, locked(folder, kJob));
   HORING_ASSIGN(const auto steps, steps_in(folder));
-  return steps.empty() || resumes
-             ? ho::Status()
-             : ho::Status(ho::StatusCode::kInvalidArgument,
-                          folder.string() + " has checkpoints, up to step " +
-                              std::to_string(steps.back()) +
-                              ": add --resume to go on, or name another folder");
+  if (!steps.empty() && !resumes) {
+    return ho::Status(ho::StatusCode::kInvalidArgument,
+                      folder.string() + " has checkpoints, up to step " +
+                          std::to_string(steps.back()) +
+                          ": add --resume to go on, or name another folder");
+  }
+  return claim;
 }
 
 ho::Result<StoreLock> StoreLock::take(const Path& folder, uint64_t step) {
@@ -168,13 +178,7 @@ ho::Result<StoreLock> StoreLock::take(const Path& folder, uint64_t step) {
   if (error) {
     return failed("making", folder, error);
   }
-  constexpr mode_t kMode = 0644;
-  const Path path = folder / kLock;
-  ho::Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode));
-  if (!lock.valid()) {
-    return ho::system_error("open(" + path.string() + ")", errno);
-  }
-  HORING_TRY(lock_file(lock, folder));
+  HORING_ASSIGN(ho::Fd lock, locked(folder, kLock));
   HORING_TRY(remove_leftovers(folder));
   const Path named = step_folder(folder, step);
   if (std::filesystem::exists(std::filesystem::symlink_status(named, error)) &&

@@ -6,6 +6,7 @@
 //   FOLDER/latest               the name of the one saved last: after a job has gone back to step
 //                               5, step 6 is newer than the step-10 that it left behind
 //   FOLDER/.lock                held by the process that is saving (of the job's rank 0)
+//   FOLDER/.job                 held by that of a job which claimed the folder, while it trains
 //
 // A checkpoint is there when its folder has its name, which a rename gives it after everything in
 // it has reached the disk. Killed at any moment, a job leaves every checkpoint that was there.
@@ -27,10 +28,11 @@ namespace paro::checkpoint {
 // `latest` names, or the highest step where that is gone.
 [[nodiscard]] ho::Result<Path> find_checkpoint(const Path& path);
 
-// Before a job trains for hours: whether it can save to the folder, which is made where there is
-// none, up to `last_step`. A job that does not go on from what is there (`resumes`) is refused a
-// folder with checkpoints: they would go one by one as it saves its own.
-[[nodiscard]] ho::Status check_can_save(const Path& folder, uint64_t last_step, bool resumes);
+// Before a job trains for hours: an error where it cannot save to the folder, which is made where
+// there is none, up to `last_step`. A job that does not go on from what is there (`resumes`) is
+// refused a folder with checkpoints: they would go one by one as it saves its own. Other jobs are
+// refused the folder as long as what is returned lives; it ends with the process.
+[[nodiscard]] ho::Result<ho::Fd> claim_folder(const Path& folder, uint64_t last_step, bool resumes);
 
 // One rank of a job, while it saves.
 class StoreLock {

@@ -77,10 +77,12 @@ TrainStore::Start TrainStore::begin() {
     return {};
   }
   const Start start = plan_.resume ? restore() : Start();
-  const ho::Status can =
-      job_.rank() == 0 ? checkpoint::check_can_save(plan_.folder, training_.steps, plan_.resume)
-                       : ho::Status();
-  must(everybody_ok(job_.get(), can.with_context("--save")));
+  ho::Result<ho::Fd> claim = ho::Fd();
+  if (job_.rank() == 0) {
+    claim = checkpoint::claim_folder(plan_.folder, training_.steps, plan_.resume);
+  }
+  must(everybody_ok(job_.get(), claim.status().with_context("--save")));
+  claim_ = std::move(claim).value();
   return start;
 }
 

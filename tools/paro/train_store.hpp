@@ -44,6 +44,7 @@ class TrainStore {
   const toy::Training& training_;
   StepRunner& runner_;
   checkpoint::Saver saver_;
+  ho::Fd claim_;  // on rank 0
 };
 
 }  // namespace paro::tool

@@ -89,14 +89,15 @@ void agree_on_options(horing::Communicator& job, const Options& options) {
   agree(job, error);
 }
 
-// Hours before it is needed.
-void agree_on_saving(horing::Communicator& job, const Options& options) {
-  const bool looks = job.rank() == 0 && !options.save.empty();
-  const ho::Status can =
-      looks ? checkpoint::check_can_save(
-                  std::filesystem::absolute(options.save), options.steps, options.resume)
-            : ho::Status();
-  agree(job, can.with_context("--save"));
+// Hours before it is needed. Rank 0 has the folder as long as what is returned lives.
+ho::Fd agreed_claim(horing::Communicator& job, const Options& options) {
+  ho::Result<ho::Fd> claim = ho::Fd();
+  if (job.rank() == 0 && !options.save.empty()) {
+    claim = checkpoint::claim_folder(
+        std::filesystem::absolute(options.save), options.steps, options.resume);
+  }
+  agree(job, claim.status().with_context("--save"));
+  return std::move(claim).value();
 }
 
 Text agreed_text(horing::Communicator& job, const Options& options) {
@@ -162,7 +163,7 @@ class Training {
 
   void run() {
     std::optional<Resumed> resumed = agreed_checkpoint(job_, options_);
-    agree_on_saving(job_, options_);
+    const ho::Fd claim = agreed_claim(job_, options_);
     if (job_.rank() == 0) {
       progress_.emplace(options_.json,
                         options_.svg,

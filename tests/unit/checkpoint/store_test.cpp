@@ -181,6 +181,31 @@ TEST_CASE("another process that saves keeps this one out, its children do not") 
   ::close(ready[1]);
 }
 
+TEST_CASE("a job that trains has its folder to itself, and saves there") {
+  const TemporaryFolder folder;
+  std::array<int, 2> ready{};
+  REQUIRE(::pipe(ready.data()) == 0);
+  const pid_t other = ::fork();
+  if (other == 0) {
+    const auto claim = claim_folder(folder.root(), 10, false);
+    publish(folder.root(), 1, 0);
+    static_cast<void>(::write(ready[1], claim.ok() ? "y" : "n", 1));
+    for (;;) {
+      ::pause();
+    }
+  }
+  char claimed = 0;
+  REQUIRE(::read(ready[0], &claimed, 1) == 1);
+  CHECK(claimed == 'y');
+  CHECK(has(claim_folder(folder.root(), 10, true).status(), "another job"));
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  CHECK(has(claim_folder(folder.root(), 10, false).status(), "add --resume"));
+  CHECK(claim_folder(folder.root(), 10, true).ok());
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
 TEST_CASE("what is no checkpoint is not replaced") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.root() / "step-1");

@@ -193,10 +193,10 @@ nlohmann::json json_of(const BenchOptions& options, const PlanRequest& links, ui
           {"steps", options.steps}};
 }
 
-// What the plans reckon with; of a cluster that they do not know, nothing.
+// What the plans reckon with.
 std::string links_text(const PlanRequest& links) {
-  if (links.world.ranks() == 0) {
-    return "links    no plan for groups as these are\n";
+  if (links.links.intra_bytes_per_s == 0 && links.links.inter_bytes_per_s == 0) {
+    return "links    not known\n";
   }
   return fmt::format(
       "links    measured inside {:.0f} MB/s a rank, between {:.1f} MB/s a NIC, {:.0f} NICs a "

@@ -139,6 +139,10 @@ ho::Status understand(const Texts& texts, BenchOptions& options) {
     return {ho::StatusCode::kInvalidArgument, "--bucket-bytes: takes 0 (none) to 1e18 bytes"};
   }
   options.bucket_bytes = static_cast<uint64_t>(bucket);
+  if (!options.json.empty() && options.json == options.trace) {
+    return {ho::StatusCode::kInvalidArgument,
+            "--json and --trace name one file: give each its own"};
+  }
   options.dtype = dtype_of(texts.dtype);
   for (const double factor : options.compute_factors) {
     const auto load_then = workload_of(load, factor);

@@ -116,6 +116,9 @@ std::string contradiction(const Options& options) {
   if (options.strategy == "auto" && options.group_size != 0) {
     return "--strategy auto plans for nodes as groups: name a strategy beside --group-size";
   }
+  if (!options.json.empty() && options.json == options.svg) {
+    return "--json and --svg name one file: give each its own";
+  }
   if (options.resume && !options.from.empty()) {
     return "--from begins with values of a file, --resume goes on from a checkpoint: give one of "
            "them";

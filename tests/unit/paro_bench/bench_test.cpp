@@ -88,6 +88,11 @@ TEST_CASE("a benchmark that cannot be") {
   }
 }
 
+TEST_CASE("two results need two files") {
+  CHECK(parse_bench({"--json=a", "--trace=a"}).exit_status.value_or(0) != 0);
+  CHECK_FALSE(parse_bench({"--json=a", "--trace=b"}).exit_status.has_value());
+}
+
 TEST_CASE("bytes that are not the step plan's are told") {
   const auto parsed = parse_bench({"--systems=IIG,GGG,zero3"});
   const auto& systems = parsed.options.systems;

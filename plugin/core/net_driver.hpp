@@ -155,10 +155,17 @@ class NetDriver {
     return Reply::kInvalidUsage;
   }
 
+  // Both ends' callers promise that each message is received by a receive of its own, in the order
+  // of the sends and with the same tag. A driver may then save what it would tell the other end
+  // about receives. On both ends or on neither, before the first message; what the promise is
+  // broken by is an error, at the latest of the receiver.
+  virtual void promise_order(void* comm) const { (void)comm; }
+
   // For a caller of our own that would rather sleep than poll. From the first time on that it is
-  // asked for, progress is made by look(), isend() and irecv(), and test() only tells. Such a
-  // caller looks at what is worth it, repeats all that it waits for, and sleeps on the descriptor
-  // once nothing moved and nothing is worth a look. -1: there is none.
+  // asked for, look() alone need make progress: isend() and irecv() may leave what they begin to
+  // it, so that several messages share a system call, and test() only tells. Such a caller looks
+  // at what is worth it, repeats all that it waits for, and sleeps on the descriptor once nothing
+  // moved and nothing is worth a look. -1: there is none.
   [[nodiscard]] virtual int progress_fd(void* comm) const {
     (void)comm;
     return -1;

@@ -4,9 +4,14 @@
 #include "core/builtin/recv_comm.hpp"
 #include "net_wires.hpp"
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+namespace {
+
+void receive(const uint8_t* data, size_t size, bool ordered) {
   using ho::plugin::RecvComm;
   RecvComm comm(fuzz::wires_with(data, size));
+  if (ordered) {
+    comm.promise_order();
+  }
   // Of their own, so that the sanitizer sees a byte too many in each.
   std::vector<std::vector<std::byte>> memory;
   for (const size_t bytes : {0U, 1U, 100U, 5000U}) {
@@ -28,5 +33,12 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       fuzz::require(sizes[0] <= static_cast<int32_t>(request == grouped ? 0 : 5000));
     }
   }
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  receive(data, size, false);
+  receive(data, size, true);
   return 0;
 }

@@ -7,8 +7,9 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
+#include <ctime>
 #include <horing/communicator.hpp>
+#include <numeric>
 #include <optional>
 #include <string>
 
@@ -95,6 +96,7 @@ Meeting meet(const Options& options) {
 // What one way took, round by round.
 struct Way {
   std::vector<double> times_us;
+  std::vector<double> cpu_s;  // of one operation, on all ranks
   uint64_t wrong = 0;
 
   [[nodiscard]] double median_us() const { return perf::percentile(times_us, 0.5); }
@@ -110,6 +112,13 @@ void check(Comm& comm, const Work& work, Way& way) {
   }
 }
 
+// All threads of this process, the plugin's among them.
+double process_cpu_s() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
 template <typename Comm>
 void time_round(Comm& comm, const Work& work, const Options& options, uint32_t count, Way& way) {
   comm.memory().world_barrier();
@@ -117,21 +126,30 @@ void time_round(Comm& comm, const Work& work, const Options& options, uint32_t c
     comm.run(work);
   }
   const int64_t started = now_ns();
+  const double cpu_before = process_cpu_s();
   for (uint32_t i = 0; i < count; ++i) {
     comm.run(work);
   }
   const double mine = static_cast<double>(now_ns() - started) / 1e3 / count;
+  const auto cpu = comm.memory().all_gather((process_cpu_s() - cpu_before) / count);
   const auto all = comm.memory().all_gather(mine);
   way.times_us.push_back(*std::max_element(all.begin(), all.end()));
+  way.cpu_s.push_back(std::accumulate(cpu.begin(), cpu.end(), 0.0));
 }
 
 void print_way(const Way& way, double size, double bus_factor, double share_us) {
   if (way.times_us.empty()) {
-    std::printf(" %11s %7s %7s %6s %6s", "-", "-", "-", "-", "-");
+    std::printf(" %11s %7s %7s %7s %6s %6s", "-", "-", "-", "-", "-", "-");
     return;
   }
   const double gbps = size / way.median_us() / 1e3;
-  std::printf(" %11.2f %7.3f %7.3f %6" PRIu64, way.median_us(), gbps, gbps * bus_factor, way.wrong);
+  const double cpu_s_per_gb = perf::percentile(way.cpu_s, 0.5) / (size / 1e9);
+  std::printf(" %11.2f %7.3f %7.3f %7.2f %6" PRIu64,
+              way.median_us(),
+              gbps,
+              gbps * bus_factor,
+              cpu_s_per_gb,
+              way.wrong);
   if (share_us > 0.0) {
     std::printf(" %6.3f", share_us / way.median_us());
   } else {
@@ -155,14 +173,13 @@ void print_header(const Options& options, const JobShape& shape, const perf::Lin
   }
   std::printf(
       "# medians of %u rounds, both ways in turns; share: bytes that must cross a node's boundary "
-      "/ "
-      "limit / time\n"
+      "/ limit / time; cpu: seconds of all ranks' processors per GB of the size\n"
       "# NCCL's windows put one or two nodes' blocks into flight: all-gather and reduce-scatter "
       "through CollNet then reach a share of %.2f, more where a chunk is larger (--chunk)\n",
       options.rounds,
       1.0 - 1.0 / shape.nodes);
-  const char* const columns = "        time   algbw   busbw #wrong  share";
-  std::printf("#\n#%50s%-43s%-43s\n#%11s %12s %10s %6s %6s %s %s  faster\n",
+  const char* const columns = "        time   algbw   busbw     cpu #wrong  share";
+  std::printf("#\n#%50s%-51s%-51s\n#%11s %12s %10s %6s %6s %s %s  faster\n",
               "",
               "   CollNet",
               "   flat rings",

@@ -321,6 +321,10 @@ Reply BuiltinNet::test(void* request, int32_t* done, int32_t* sizes) {
   return tested->comm->test(*tested, done, sizes);
 }
 
+void BuiltinNet::promise_order(void* comm) const {
+  static_cast<Comm*>(comm)->promise_order();
+}
+
 int BuiltinNet::progress_fd(void* comm) const {
   return static_cast<Comm*>(comm)->progress_fd();
 }

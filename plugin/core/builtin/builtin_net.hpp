@@ -91,6 +91,7 @@ class BuiltinNet final : public NetDriver {
                              void** memories,
                              void** request) override;
   [[nodiscard]] Reply test(void* request, int32_t* done, int32_t* sizes) override;
+  void promise_order(void* comm) const override;
   [[nodiscard]] int progress_fd(void* comm) const override;
   [[nodiscard]] bool worth_a_look(void* comm) const override;
   void look(void* comm) const override;

@@ -90,6 +90,14 @@ void Comm::progress() {
   }
 }
 
+void Comm::progress_or_leave() {
+  if (watched_) {
+    worth_a_look_ = true;
+  } else {
+    progress();
+  }
+}
+
 Status Comm::tick() {
   if (!check_due_) {
     return {};

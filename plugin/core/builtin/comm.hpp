@@ -52,6 +52,8 @@ class Comm {
   // A request that was complete before the comm failed still says so; all others, and all later
   // calls, answer with the one failure.
   [[nodiscard]] Reply test(Request& request, int32_t* done, int32_t* sizes);
+  // NetDriver::promise_order().
+  void promise_order() { ordered_ = true; }
   // NetDriver::progress_fd(), worth_a_look() and look().
   [[nodiscard]] int progress_fd();
   [[nodiscard]] bool worth_a_look() const { return worth_a_look_; }
@@ -76,6 +78,10 @@ class Comm {
   [[nodiscard]] virtual std::string oldest() const = 0;
 
   void progress();
+  // After something was begun: moves it, or leaves it to look() where there is a caller that looks.
+  void progress_or_leave();
+  // Messages are received in the order sent, so that no room need be announced.
+  [[nodiscard]] bool ordered() const { return ordered_; }
   void begin(Request& request);
   void complete(Request& request);
   [[nodiscard]] bool failed() const { return !failure_.ok(); }
@@ -108,6 +114,7 @@ class Comm {
   Wires wires_;
   Status failure_;
   bool logged_ = false;
+  bool ordered_ = false;
   uint32_t active_ = 0;
   bool watched_ = false;  // progress_fd() has been asked for
   bool worth_a_look_ = false;

@@ -46,8 +46,10 @@ Reply RecvComm::irecv(std::span<const Room> rooms, Request** request) {
     found->sizes.at(i) = 0;
   }
   begin(*found);
-  announce(*found);
-  progress();
+  if (!ordered()) {
+    announce(*found);
+  }
+  progress_or_leave();
   *request = &*found;
   return Reply::kSuccess;
 }
@@ -102,6 +104,9 @@ Status RecvComm::read_input(Input& input) {
         return {};
       }
       HORING_TRY(start_segment(input));
+      if (input.request == nullptr) {
+        return {};
+      }
     }
     const uint64_t left = input.segment.length - input.got;
     if (left > 0) {
@@ -125,10 +130,21 @@ Status RecvComm::read_input(Input& input) {
   }
 }
 
+// It waits in the connection for its receive, which announces nothing. With one connection it can
+// be the next one only.
+bool RecvComm::is_early(const NetSegment& segment) const {
+  return ordered() && (inputs_.size() == 1 ? segment.sequence == next_sequence_
+                                           : segment.sequence >= next_sequence_);
+}
+
 Status RecvComm::start_segment(Input& input) {
   HORING_ASSIGN(input.segment, decode_segment(input.lane->ahead().first(kSegmentBytes)));
-  input.lane->drop(kSegmentBytes);
   const NetSegment& segment = input.segment;
+  input.early = is_early(segment);
+  if (input.early) {
+    return {};
+  }
+  input.lane->drop(kSegmentBytes);
   const auto request = std::find_if(requests_.begin(), requests_.end(), [&](const auto& each) {
     return each.state == Request::State::kActive && each.sequence == segment.sequence;
   });
@@ -136,7 +152,7 @@ Status RecvComm::start_segment(Input& input) {
       request->slots.at(segment.slot).room.tag != segment.tag) {
     return {StatusCode::kProtocol,
             fmt::format("the peer sent a piece for place {} of receive {} with tag {}, which is "
-                        "not waited for",
+                        "not waited for; both ends must make the same calls in the same order",
                         segment.slot,
                         segment.sequence,
                         segment.tag)};
@@ -181,9 +197,13 @@ void RecvComm::end_segment(Input& input) {
   }
 }
 
+// Nothing more will come, and nothing that came waits for its receive.
+bool RecvComm::has_ended(const Input& input) {
+  return input.lane->ended().has_value() && !input.early;
+}
+
 Status RecvComm::look_for_ends() {
-  const auto ended = [](const Input& input) { return input.lane->ended().has_value(); };
-  if (!std::all_of(inputs_.begin(), inputs_.end(), ended)) {
+  if (!std::all_of(inputs_.begin(), inputs_.end(), &RecvComm::has_ended)) {
     return {};
   }
   return *inputs_.front().lane->ended();
@@ -191,9 +211,7 @@ Status RecvComm::look_for_ends() {
 
 // A sender closes all connections at once. Where one ends alone, what was to come on it is lost.
 Status RecvComm::check(int64_t now_ns) {
-  const auto ended = std::find_if(inputs_.begin(), inputs_.end(), [](const Input& input) {
-    return input.lane->ended().has_value();
-  });
+  const auto ended = std::find_if(inputs_.begin(), inputs_.end(), &RecvComm::has_ended);
   quiet_checks_ = ended != inputs_.end() && !arrived_ ? quiet_checks_ + 1 : 0;
   arrived_ = false;
   if (quiet_checks_ >= kQuietChecks) {

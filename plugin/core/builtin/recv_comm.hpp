@@ -42,6 +42,7 @@ class RecvComm final : public Comm {
     RecvRequest* request = nullptr;  // null: a header is due
     NetSegment segment;
     uint64_t got = 0;
+    bool early = false;  // the header that is due is of a receive that is still to come
   };
 
   [[nodiscard]] Status advance() override;
@@ -50,8 +51,11 @@ class RecvComm final : public Comm {
   void announce(const RecvRequest& request);
   void write_rooms();
   [[nodiscard]] Status read_input(Input& input);
+  // The request stays null where the segment is early.
   [[nodiscard]] Status start_segment(Input& input);
+  [[nodiscard]] bool is_early(const NetSegment& segment) const;
   void end_segment(Input& input);
+  [[nodiscard]] static bool has_ended(const Input& input);
   [[nodiscard]] Status look_for_ends();
 
   std::array<RecvRequest, kMostRequests> requests_;

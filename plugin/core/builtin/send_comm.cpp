@@ -35,11 +35,11 @@ Reply SendComm::isend(std::span<const std::byte> data, int32_t tag, Request** re
     return Reply::kInvalidArgument;
   }
   SendRequest* const free = free_request();
-  auto place = free != nullptr ? book_.take(tag) : std::nullopt;
+  auto place = free != nullptr ? take_place(tag) : std::nullopt;
   if (!place) {
     note_again(false);  // what comes now is taken here
     progress();
-    place = free != nullptr ? book_.take(tag) : std::nullopt;
+    place = free != nullptr ? take_place(tag) : std::nullopt;
   }
   if (failed()) {
     return failure();
@@ -54,9 +54,17 @@ Reply SendComm::isend(std::span<const std::byte> data, int32_t tag, Request** re
   free->place = *place;
   begin(*free);
   post(*free);
-  progress();
+  progress_or_leave();
   *request = free;
   return Reply::kSuccess;
+}
+
+std::optional<RoomBook::Place> SendComm::take_place(int32_t tag) {
+  if (ordered()) {
+    // The receiver's next one; only it knows how much room there is.
+    return RoomBook::Place{next_sequence_++, 0, kMostMessageBytes};
+  }
+  return book_.take(tag);
 }
 
 SendComm::SendRequest* SendComm::free_request() {
@@ -107,9 +115,11 @@ Status SendComm::advance() {
   for (Output& output : outputs_) {
     HORING_TRY(write_output(output));
   }
-  HORING_TRY(read_rooms());
+  if (!ordered()) {
+    HORING_TRY(read_rooms());
+  }
   for (Output& output : outputs_) {
-    if (output.lane == lanes().front().get()) {
+    if (!ordered() && output.lane == lanes().front().get()) {
       continue;
     }
     // Only rooms come this way, and they come on the first connection: whatever can be read here is

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -52,6 +53,7 @@ class SendComm final : public Comm {
   [[nodiscard]] Status advance() override;
   [[nodiscard]] std::string oldest() const override;
   [[nodiscard]] SendRequest* free_request();
+  [[nodiscard]] std::optional<RoomBook::Place> take_place(int32_t tag);
   void post(SendRequest& request);
   void post_piece(SendRequest& request, NetSegment segment);
   [[nodiscard]] Status write_output(Output& output);
@@ -62,7 +64,8 @@ class SendComm final : public Comm {
 
   std::array<SendRequest, kMostRequests> requests_;
   std::vector<Output> outputs_;
-  RoomBook book_;
+  RoomBook book_;               // of what is not ordered()
+  uint64_t next_sequence_ = 1;  // of what is
   size_t next_output_ = 0;
 };
 

@@ -107,6 +107,9 @@ Status RailRing::make_lanes() {
     setup.wanted_piece_bytes = shape_.wanted_piece_bytes;
     setup.scratch = reduces ? scratch_.data() + i * lane_bytes : nullptr;
     setup.scratch_memory = scratch_memory_.get();
+    // A lane's messages go in one order on all links.
+    setup.driver->promise_order(setup.link.to_next);
+    setup.driver->promise_order(setup.link.from_previous);
     lanes_.emplace_back(setup);
   }
   return {};
@@ -246,7 +249,7 @@ Result<bool> RailRing::turn() {
     moved = moved || lane_moved;
   }
   calls_.pass_complete();
-  return moved;
+  return look() || moved;
 }
 
 void RailRing::rest() {
@@ -254,13 +257,14 @@ void RailRing::rest() {
     if (++idle_turns_ > kTurnsBeforePause) {
       std::this_thread::sleep_for(kPause);
     }
-  } else if (!look_again()) {
+  } else {
     sleep();
   }
 }
 
-// true: something may get further at once.
-bool RailRing::look_again() {
+// What the lanes have begun is moved here, several messages of a connection at once. true:
+// something may get further.
+bool RailRing::look() {
   bool any = false;
   for (const LaneLink& lane : links_.lanes()) {
     for (void* const comm : {lane.to_next, lane.from_previous}) {

@@ -95,7 +95,7 @@ class RailRing {
   [[nodiscard]] Result<bool> turn();
   [[nodiscard]] bool do_local_work();
   void rest();
-  [[nodiscard]] bool look_again();
+  [[nodiscard]] bool look();
   void sleep();
   [[nodiscard]] Status failure();
 

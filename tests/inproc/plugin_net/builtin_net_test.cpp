@@ -184,6 +184,10 @@ TEST_CASE("builtin net: a thread that only sleeps on the descriptor misses nothi
   const auto net = make_builtin(options);
   Pair pair(*net);
   REQUIRE(pair.connect().message() == "");
+  if (GENERATE(false, true)) {
+    net->promise_order(pair.send);
+    net->promise_order(pair.receive);
+  }
   const auto sleeps = [&](void* comm) { return sleep_on(*net, comm); };
   REQUIRE(move_small(pair, scaled(options.streams == 1 ? 1'000'000 : 200'000), sleeps) == "");
 }
@@ -237,6 +241,8 @@ TEST_CASE("builtin net: what has been looked at wakes nobody again") {
   const auto request = receiver.try_receive({{room.data(), room.size(), 0}});
   REQUIRE(request.ok());
   REQUIRE(*request != nullptr);
+  REQUIRE(net->worth_a_look(pair.receive));
+  net->look(pair.receive);
   // The room is announced to the sender, which sends nothing.
   pollfd waiting{net->progress_fd(pair.send), POLLIN, 0};
   REQUIRE(::poll(&waiting, 1, 20'000) == 1);
@@ -246,6 +252,9 @@ TEST_CASE("builtin net: what has been looked at wakes nobody again") {
   // Sent and received: once all is told and looked at, both descriptors are silent.
   const auto sent = sender.try_send(room.data(), room.size(), 0);
   REQUIRE(sent.ok());
+  REQUIRE(*sent != nullptr);
+  REQUIRE(net->worth_a_look(pair.send));
+  net->look(pair.send);
   bool done = false;
   while (!done) {
     REQUIRE(sleep_on(*net, pair.receive).message() == "");

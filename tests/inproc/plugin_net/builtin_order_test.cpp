@@ -1,0 +1,90 @@
+// The builtin network between two ends that have promised an order: receives are not announced.
+#include <array>
+#include <string>
+
+#include "builtin_net_for_test.hpp"
+#include "catch.hpp"
+
+namespace ho::plugin::conformance {
+namespace {
+
+constexpr size_t kBytes = 5000;
+
+// Connected, with the promise on both ends.
+struct OrderedPair {
+  explicit OrderedPair(uint32_t streams) {
+    BuiltinCase options;
+    options.streams = streams;
+    net = make_builtin(options);
+    pair.emplace(*net);
+    REQUIRE(pair->connect().message() == "");
+    net->promise_order(pair->send);
+    net->promise_order(pair->receive);
+  }
+
+  void send(uint64_t seed, int32_t tag, size_t bytes = kBytes) {
+    const auto data = pattern(seed, bytes);
+    End end = pair->sender();
+    const auto request = end.try_send(data.data(), bytes, tag);
+    REQUIRE(request.status().message() == "");
+    REQUIRE(*request != nullptr);
+    const auto sizes = end.finish(*request);
+    REQUIRE(sizes.status().message() == "");
+  }
+  // What became of it.
+  Status receive(uint64_t seed, int32_t tag, size_t bytes = kBytes) {
+    std::vector<std::byte> room(bytes);
+    End end = pair->receiver();
+    HORING_ASSIGN(void* const request, end.receive({{room.data(), bytes, tag}}));
+    HORING_ASSIGN(const auto sizes, end.finish(request));
+    return check_pattern(seed, room.data(), sizes.at(0));
+  }
+
+  std::unique_ptr<NetDriver> net;
+  std::optional<Pair> pair;
+};
+
+TEST_CASE("ordered net: messages wait for receives that come later") {
+  OrderedPair ordered(GENERATE(1U, 3U));
+  // No receive has said anything, so nothing but the promise lets these go.
+  for (uint64_t i = 0; i < 6; ++i) {
+    ordered.send(i, static_cast<int32_t>(i));
+  }
+  for (uint64_t i = 0; i < 6; ++i) {
+    REQUIRE(ordered.receive(i, static_cast<int32_t>(i)).message() == "");
+  }
+}
+
+TEST_CASE("ordered net: what a sender that has closed left behind is received") {
+  OrderedPair ordered(GENERATE(1U, 3U));
+  for (uint64_t i = 0; i < 4; ++i) {
+    ordered.send(i, 0);
+  }
+  REQUIRE(ordered.net->close_send(ordered.pair->send) == Reply::kSuccess);
+  ordered.pair->send = nullptr;
+  for (uint64_t i = 0; i < 4; ++i) {
+    REQUIRE(ordered.receive(i, 0).message() == "");
+  }
+  REQUIRE_FALSE(ordered.receive(4, 0).ok());
+}
+
+TEST_CASE("ordered net: a broken promise is an error of the receiver") {
+  OrderedPair ordered(1);
+  SECTION("another tag") {
+    ordered.send(0, 7);
+    REQUIRE_FALSE(ordered.receive(0, 8).ok());
+  }
+  SECTION("more bytes than there is room") {
+    ordered.send(0, 7);
+    REQUIRE_FALSE(ordered.receive(0, 7, kBytes - 1).ok());
+  }
+  SECTION("what had come before stays received") {
+    ordered.send(0, 7);
+    ordered.send(1, 7);
+    REQUIRE(ordered.receive(0, 7).message() == "");
+    REQUIRE_FALSE(ordered.receive(1, 8).ok());
+  }
+}
+
+}  // namespace
+}  // namespace ho::plugin::conformance

@@ -7,20 +7,23 @@
 namespace ho::nccl_host {
 namespace {
 
+constexpr uint64_t kKib = 1024;
+
 // Halved while there would be too few loops to keep the pipeline full, as NCCL does.
-uint64_t chosen_chunk(uint64_t total,
+uint64_t chosen_chunk(Collective kind,
+                      uint64_t total,
                       const JobShape& shape,
                       uint32_t channels,
                       const CollSettings& settings) {
   const uint64_t depth = shape.ranks_per_node > 1 ? 2 : 1;
   const uint64_t per_loop = std::max<uint64_t>(1, uint64_t{channels} * shape.ranks_per_node);
-  uint64_t chunk = settings.slot_bytes;
+  uint64_t chunk = is_chain(kind, shape) ? std::min<uint64_t>(settings.slot_bytes, 256 * kKib)
+                                         : settings.slot_bytes;
   const auto shrink = [&](uint64_t loops, uint64_t least) {
     while (total / (per_loop * chunk) < loops && chunk > least) {
       chunk /= 2;
     }
   };
-  constexpr uint64_t kKib = 1024;
   shrink(depth * 64, 128 * kKib);
   shrink(depth * 8, 64 * kKib);
   shrink(depth * 8, 32 * kKib);
@@ -40,6 +43,10 @@ uint64_t divided_up(uint64_t a, uint64_t b) {
 
 }  // namespace
 
+bool is_chain(Collective kind, const JobShape& shape) {
+  return kind == Collective::kAllReduce && shape.ranks_per_node == 1;
+}
+
 CollPlan::CollPlan(const Work& work,
                    const JobShape& shape,
                    uint32_t rank,
@@ -56,7 +63,8 @@ CollPlan::CollPlan(const Work& work,
       chunk_bytes_(
           settings.chunk_bytes != 0
               ? settings.chunk_bytes
-              : chosen_chunk(work.total_bytes(shape.world()), shape, channels_, settings)) {
+              : chosen_chunk(
+                    work.kind, work.total_bytes(shape.world()), shape, channels_, settings)) {
   expect(chunk_bytes_ <= slot_bytes_ && chunk_bytes_ % sizeof(uint64_t) == 0 && channels_ > 0,
          "chunks fit the slots");
   const uint64_t moved =

@@ -1,4 +1,6 @@
-// Which bytes NCCL's COLLNET_DIRECT moves through the plugin, step by step. Pure.
+// Which bytes NCCL's COLLNET_DIRECT moves through the plugin, step by step. Pure. With one rank per
+// node NCCL takes COLLNET_CHAIN for all-reduce: a chain of one, whose head makes the same calls,
+// with chunks of at most 256 KiB.
 //
 // Every local rank is the head of a rail. Channels take chunks in turn; a step of a channel is one
 // chunk, and up to kGroup channels go to the plugin in one call per step, side by side in the
@@ -28,6 +30,9 @@ struct Bytes {
   uint64_t offset = 0;
   uint64_t count = 0;
 };
+
+// Whether NCCL takes COLLNET_CHAIN, not COLLNET_DIRECT.
+[[nodiscard]] bool is_chain(Collective kind, const JobShape& shape);
 
 class CollPlan {
  public:

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <horing/communicator.hpp>
 #include <numeric>
 #include <optional>
@@ -158,12 +159,16 @@ void print_way(const Way& way, double size, double bus_factor, double share_us) 
 }
 
 void print_header(const Options& options, const JobShape& shape, const perf::LinkLimit& limit) {
-  std::printf("# plugin_perf  nodes %u x %u ranks  NCCL %s  channels %u  emulation %s\n",
-              shape.nodes,
-              shape.ranks_per_node,
-              options.release.c_str(),
-              options.channels,
-              perf::emulation_mode().c_str());
+  std::printf(
+      "# plugin_perf  nodes %u x %u ranks  NCCL %s  channels %u  emulation %s\n"
+      "# CollNet: all-reduce as %s\n",
+      shape.nodes,
+      shape.ranks_per_node,
+      options.release.c_str(),
+      options.channels,
+      perf::emulation_mode().c_str(),
+      nccl_host::is_chain(Collective::kAllReduce, shape) ? "COLLNET_CHAIN, one rank per node"
+                                                         : "COLLNET_DIRECT");
   if (limit.bytes_per_second > 0.0) {
     std::printf("# link limit %.2f MB/s per node and direction (%s)\n",
                 limit.bytes_per_second / 1e6,

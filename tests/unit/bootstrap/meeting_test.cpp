@@ -40,7 +40,8 @@ TEST_CASE("ranks meet through a file that is gone afterwards") {
   const std::string path =
       std::filesystem::temp_directory_path() / ("horing-meet-" + std::to_string(::getpid()));
   // Left over from an earlier job: a port that nobody listens at.
-  std::ofstream(path) << "horing rendezvous 1\n127.0.0.1:" << free_port() << "\nend\n";
+  const ReservedPlace left;
+  std::ofstream(path) << "horing rendezvous 1\n127.0.0.1:" << left.port() << "\nend\n";
   {
     const auto planes = world(3, "file://" + path);
     CHECK_FALSE(std::filesystem::exists(path));
@@ -111,7 +112,8 @@ TEST_CASE("a rendezvous file in a folder that is not there names the setting and
 }
 
 TEST_CASE("missing ranks are named to everybody") {
-  const std::string place = free_place();
+  const ReservedPlace reserved;
+  const std::string place = reserved.text();
   const auto created = create_all({{.rendezvous = at(place, 0, 5), .key = key_of(), .time = 700ms},
                                    {.rendezvous = at(place, 1, 5)},
                                    {.rendezvous = at(place, 3, 5)}});
@@ -125,7 +127,8 @@ TEST_CASE("missing ranks are named to everybody") {
 }
 
 TEST_CASE("without rank 0 the others say where they looked") {
-  const std::string place = free_place();
+  const ReservedPlace reserved;
+  const std::string place = reserved.text();
   const auto created = ControlPlane::create(at(place, 1, 2), key_of(), deadline_after(200ms));
   REQUIRE_FALSE(created.ok());
   CHECK(created.status().code() == StatusCode::kTimeout);
@@ -169,7 +172,8 @@ TEST_CASE("ranks of other keys than rank 0's end at once, and so does rank 0") {
   const std::string path =
       std::filesystem::temp_directory_path() / ("horing-keys-" + std::to_string(::getpid()));
   for (const Keys& keys : keys_that_differ()) {
-    const std::string place = through_file ? "file://" + path : free_place();
+    const ReservedPlace reserved;
+    const std::string place = through_file ? "file://" + path : reserved.text();
     const auto created = create_all({{at(place, 0, 3), keys.first, kFar},
                                      {at(place, 1, 3), keys.others, kFar},
                                      {at(place, 2, 3), keys.others, kFar}});
@@ -189,7 +193,8 @@ TEST_CASE("ranks of other keys than rank 0's end at once, and so does rank 0") {
 
 TEST_CASE("one rank of another key ends the meeting for those of the right one too") {
   for (const Keys& keys : keys_that_differ()) {
-    const std::string place = free_place();
+    const ReservedPlace reserved;
+    const std::string place = reserved.text();
     const auto created = create_all({{at(place, 0, 4), keys.first, kFar},
                                      {at(place, 1, 4), keys.first, kFar},
                                      {at(place, 2, 4), keys.others, kFar},
@@ -207,7 +212,8 @@ TEST_CASE("one rank of another key ends the meeting for those of the right one t
 }
 
 TEST_CASE("a stranger who claims to be a rank does not keep that rank out") {
-  const std::string place = free_place();
+  const ReservedPlace reserved;
+  const std::string place = reserved.text();
   auto first = std::async(std::launch::async, [&] {
     return ControlPlane::create(at(place, 0, 3), key_of(), deadline_after(20s));
   });
@@ -224,14 +230,14 @@ TEST_CASE("a stranger who claims to be a rank does not keep that rank out") {
 TEST_CASE("a file that another job left ends nothing while rank 0 may still replace it") {
   const std::string path =
       std::filesystem::temp_directory_path() / ("horing-stale-" + std::to_string(::getpid()));
-  const uint16_t port = free_port();
-  const std::string elsewhere = "tcp://127.0.0.1:" + std::to_string(port);
+  const ReservedPlace other_place;
   // That job is larger, and waits for ranks of its own.
   auto other_job = std::async(std::launch::async, [&] {
-    return ControlPlane::create(
-        at(elsewhere, 0, 9), key_of("quite another secret of some length"), deadline_after(3s));
+    return ControlPlane::create(at(other_place.text(), 0, 9),
+                                key_of("quite another secret of some length"),
+                                deadline_after(3s));
   });
-  std::ofstream(path) << "horing rendezvous 1\n127.0.0.1:" << port << "\nend\n";
+  std::ofstream(path) << "horing rendezvous 1\n127.0.0.1:" << other_place.port() << "\nend\n";
   auto second = std::async(std::launch::async, [&] {
     return ControlPlane::create(at("file://" + path, 1, 2), key_of(), deadline_after(20s));
   });
@@ -246,15 +252,14 @@ TEST_CASE("a file that another job left ends nothing while rank 0 may still repl
 }
 
 TEST_CASE("without a key an address that is not loopback is told why it may not enter") {
-  Fd listener = listen_on(SocketAddress::any(0).front(), 8).value();
-  const uint16_t port = local_address(listener.get())->port();
+  const Fd reserved = reserve_port(SocketAddress::any(0).front()).value();
+  const uint16_t port = local_address(reserved.get())->port();
   std::string host;
   const auto addresses = interface_addresses(port);
   for (const SocketAddress& address : *addresses) {
     host = host.empty() && !address.is_loopback() && address.family() == AF_INET ? address.host()
                                                                                  : host;
   }
-  listener.reset();
   if (host.empty()) {
     WARN("this host has loopback only");
     return;
@@ -296,7 +301,8 @@ TEST_CASE("without a key an address that is not loopback is told why it may not 
 }
 
 TEST_CASE("a duplicate rank and another world size end the meeting at once, naming both sides") {
-  const std::string place = free_place();
+  const ReservedPlace reserved;
+  const std::string place = reserved.text();
   const auto created = create_all({{at(place, 0, 3), key_of(), kFar},
                                    {at(place, 1, 3), key_of(), kFar},
                                    {at(place, 1, 3), key_of(), kFar},
@@ -321,7 +327,8 @@ TEST_CASE("a duplicate rank and another world size end the meeting at once, nami
 
 TEST_CASE("a doubled rank alone, or a world size alone, ends the meeting at once") {
   const bool doubled = GENERATE(false, true);
-  const std::string place = free_place();
+  const ReservedPlace reserved;
+  const std::string place = reserved.text();
   const auto created = create_all({{at(place, 0, 3), key_of(), kFar},
                                    {at(place, 1, 3), key_of(), kFar},
                                    {doubled ? at(place, 1, 3) : at(place, 2, 5), key_of(), kFar}});
@@ -333,7 +340,8 @@ TEST_CASE("a doubled rank alone, or a world size alone, ends the meeting at once
 }
 
 TEST_CASE("a process of another world does not end a meeting that can still come about") {
-  const std::string place = free_place();
+  const ReservedPlace reserved;
+  const std::string place = reserved.text();
   auto first = std::async(std::launch::async, [&] {
     return ControlPlane::create(at(place, 0, 3), key_of(), deadline_after(20s));
   });
@@ -347,14 +355,14 @@ TEST_CASE("a process of another world does not end a meeting that can still come
 }
 
 TEST_CASE("garbage connections do not disturb the job") {
-  const uint16_t port = free_port();
-  const std::string place = "tcp://127.0.0.1:" + std::to_string(port);
+  const ReservedPlace reserved;
+  const std::string place = reserved.text();
   auto first = std::async(std::launch::async, [&] {
     return ControlPlane::create(at(place, 0, 2), key_of(), deadline_after(20s));
   });
   std::vector<Fd> garbage;
   for (int i = 0; i < 300; ++i) {  // more than may be pending
-    Fd fd = raw_connection(port);
+    Fd fd = raw_connection(reserved.port());
     REQUIRE(fd.valid());
     const std::string text = i % 3 == 0 ? "GET / HTTP/1.1\r\n\r\n" : i % 3 == 1 ? "HOR" : "";
     REQUIRE(::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL) >= 0);
@@ -367,7 +375,8 @@ TEST_CASE("garbage connections do not disturb the job") {
 }
 
 TEST_CASE("two worlds one after the other may use the same place") {
-  const std::string place = free_place();
+  const ReservedPlace reserved;
+  const std::string place = reserved.text();
   for (int round = 0; round < 3; ++round) {
     const auto planes = world(2, place);
     CHECK(planes.size() == 2);

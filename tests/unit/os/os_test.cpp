@@ -203,6 +203,34 @@ TEST_CASE("nobody listens, a name that is too long, a full queue") {
   CHECK(last == StatusCode::kTimeout);
 }
 
+TEST_CASE("a reserved port is nobody else's, but a listener may come to it by its number") {
+  const auto loopback = ho::SocketAddress::numeric("127.0.0.1", 0).value();
+  ho::Fd reserved = ho::reserve_port(loopback).value();
+  const auto address = ho::local_address(reserved.get()).value();
+  REQUIRE(address.port() != 0);
+  const auto connects = [&address] {
+    const ho::Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return ::connect(fd.get(), address.get(), address.size_bytes()) == 0;
+  };
+  // As a program does that takes whatever port it is told is free.
+  const auto taken = [&address] {
+    const ho::Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return ::bind(fd.get(), address.get(), address.size_bytes()) == 0;
+  };
+  CHECK_FALSE(connects());
+  CHECK_FALSE(taken());
+  CHECK(ho::local_address(ho::reserve_port(loopback)->get())->port() != address.port());
+  for (int round = 0; round < 2; ++round) {  // whoever listens may leave and come again
+    const auto listener = ho::listen_on(address, 8);
+    INFO(listener.status().message());
+    REQUIRE(listener.ok());
+    CHECK(connects());
+  }
+  CHECK_FALSE(connects());
+  reserved.reset();
+  CHECK(taken());
+}
+
 TEST_CASE("an interface's state is known by its name") {
   CHECK(ho::interface_state("lo") == ho::InterfaceState::kUp);
   CHECK(ho::interface_state("") == ho::InterfaceState::kUnknown);

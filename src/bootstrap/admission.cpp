@@ -77,8 +77,7 @@ void Admission::accept_all(int listener, Deadline now) {
     if (!accepted.ok()) {
       // Out of descriptors or memory: the connection stays in the backlog, so asking again at once
       // would spin.
-      remark(accepted.status().message() +
-             " (rank 0 needs a file descriptor per rank; raise the limit with ulimit -n)");
+      remark(accepted.status().message() + "; rank 0 needs a file descriptor per rank");
       for (const Fd& fd : listeners_) {
         ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd.get(), nullptr);
       }

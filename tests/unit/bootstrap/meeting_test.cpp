@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "bootstrap/channel.hpp"
 #include "caught_stderr.hpp"
 #include "planes.hpp"
 #include "temporary_folder.hpp"
@@ -407,6 +409,60 @@ TEST_CASE("garbage connections do not disturb the job") {
   INFO(second.status().message());
   CHECK(second.ok());
   CHECK(first.get().ok());
+}
+
+namespace {
+
+// Rank 0 as it is on a host that is slow: lets the rank in `late` after it came, and answers when
+// it sees that rank's deadline pass.
+void slow_rank_0(const Fd& listener, std::chrono::milliseconds late) {
+  Fd fd;
+  while (!fd.valid()) {
+    auto accepted = accept_from(listener.get()).value();
+    fd = accepted.has_value() ? std::move(accepted->fd) : Fd();
+    std::this_thread::sleep_for(1ms);
+  }
+  const auto handshake = Handshake::server(key_of(), "control");
+  bool accepted = false;
+  while (!handshake->done()) {
+    const auto output = handshake->output();
+    if (!output.empty()) {
+      handshake->sent(
+          static_cast<size_t>(::send(fd.get(), output.data(), output.size(), MSG_NOSIGNAL)));
+    } else if (handshake->needs_decision() && !accepted) {
+      std::this_thread::sleep_for(late);
+      handshake->accept();
+      accepted = true;
+    } else {
+      std::array<std::byte, 1024> chunk{};
+      const ssize_t got = ::recv(fd.get(), chunk.data(), handshake->wanted(), MSG_DONTWAIT);
+      if (got > 0) {
+        (void)handshake->consume(std::span(chunk).first(static_cast<size_t>(got)));
+      }
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+  const auto who = wire::decode_introduction(handshake->claim()).value();
+  std::this_thread::sleep_for(std::chrono::milliseconds(who.timeout_ms));
+  ControlChannel channel(std::move(fd));
+  channel.queue(wire::Type::kRefusal,
+                0,
+                ControlChannel::body_of(wire::encode(
+                    wire::Outcome{StatusCode::kTimeout, "1 of 3 ranks arrived; missing: rank 2"})));
+  CHECK(channel.send_some().ok());
+}
+
+}  // namespace
+
+TEST_CASE("a rank hears who is missing also from a rank 0 that was slow to let it in") {
+  const Fd listener = listen_on(SocketAddress::numeric("127.0.0.1", 0).value(), 4).value();
+  const std::string place =
+      "tcp://127.0.0.1:" + std::to_string(local_address(listener.get())->port());
+  auto rank_0 = std::async(std::launch::async, [&] { slow_rank_0(listener, 1200ms); });
+  const auto created = ControlPlane::create(at(place, 1, 3), key_of(), deadline_after(2500ms));
+  rank_0.get();
+  INFO(created.status().message());
+  CHECK(has(created.status().message(), "missing: rank 2"));
 }
 
 TEST_CASE("two worlds one after the other may use the same place") {

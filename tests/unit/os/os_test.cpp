@@ -1,6 +1,7 @@
 // The owning wrappers against the kernel, within one process.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -184,8 +185,31 @@ TEST_CASE("descriptors travel with their message") {
         StatusCode::kProtocol);
 }
 
+TEST_CASE("who may open no more files learns that descriptors were lost, with the message") {
+  std::array<int, 2> ends{};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
+  const Fd here(ends[0]);
+  const Fd there(ends[1]);
+  const std::array<std::byte, 3> message{};
+  const std::array<int, 2> fds{here.get(), there.get()};
+  REQUIRE(ho::send_with_fds(there, message, fds, soon()).ok());
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit tight = before;
+  const Fd next(::fcntl(here.get(), F_DUPFD_CLOEXEC, 0));
+  tight.rlim_cur = static_cast<rlim_t>(next.get()) + 2;  // one of the two fits
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &tight) == 0);
+  std::array<std::byte, 16> got{};
+  const auto received = ho::receive_with_fds(here, got);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  INFO(received.status().message());
+  REQUIRE(received.ok());
+  CHECK(received->fds_lost);
+  CHECK(received->message_bytes == 3);
+}
+
 TEST_CASE("nobody listens, a name that is too long, a full queue") {
-  CHECK(ho::connect_abstract(random_name(), soon()).status().code() == StatusCode::kSystem);
+  CHECK(ho::connect_abstract(random_name(), soon()).status().code() == StatusCode::kConnection);
   CHECK(ho::listen_abstract(std::string(200, 'x'), 1).status().code() ==
         StatusCode::kInvalidArgument);
   const std::string name = random_name();

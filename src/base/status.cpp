@@ -1,5 +1,6 @@
 #include "base/status.hpp"
 
+#include <cerrno>
 #include <system_error>
 
 namespace ho {
@@ -46,8 +47,9 @@ std::string Status::to_string() const {
 }
 
 Status system_error(std::string_view what, int errno_value) {
+  const char* remedy = errno_value == EMFILE ? " (raise the limit of this process: ulimit -n)" : "";
   return {StatusCode::kSystem,
-          std::string(what) + ": " + std::generic_category().message(errno_value)};
+          std::string(what) + ": " + std::generic_category().message(errno_value) + remedy};
 }
 
 }  // namespace ho

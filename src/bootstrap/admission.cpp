@@ -77,8 +77,7 @@ void Admission::accept_all(int listener, Deadline now) {
     if (!accepted.ok()) {
       // Out of descriptors or memory: the connection stays in the backlog, so asking again at once
       // would spin.
-      remark(accepted.status().message() +
-             " (rank 0 needs a file descriptor per rank; raise the limit with ulimit -n)");
+      remark(accepted.status().message() + "; rank 0 needs a file descriptor per rank");
       for (const Fd& fd : listeners_) {
         ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd.get(), nullptr);
       }
@@ -133,13 +132,18 @@ bool Admission::write(Pending& pending) {
   return true;
 }
 
-void Admission::tell_key_refused(const Pending& pending,
-                                 const Status& why,
-                                 const Decisions& decisions) {
-  const auto who = wire::decode_introduction(pending.handshake->unproven_claim());
-  if (who.ok()) {
-    decisions.key_refused(*who, pending.peer.host(), why);
+// Who was refused for the key and said who he is can be named; others are remarks.
+void Admission::note_refused(const Pending& pending,
+                             const Status& why,
+                             const Decisions& decisions) {
+  if (why.code() == StatusCode::kUnauthenticated) {
+    const auto who = wire::decode_introduction(pending.handshake->unproven_claim());
+    if (who.ok()) {
+      decisions.key_refused(*who, pending.peer.host(), why);
+      return;
+    }
   }
+  remark(pending, why.message());
 }
 
 void Admission::decide(Pending& pending, const Decisions& decisions) {
@@ -147,13 +151,11 @@ void Admission::decide(Pending& pending, const Decisions& decisions) {
   Status verdict = pending.address;
   if (verdict.ok()) {
     verdict = who.ok() ? decisions.judge(*who) : who.status();
-  } else {
-    tell_key_refused(pending, verdict, decisions);
   }
   if (!verdict.ok()) {
     pending.refused = true;
     pending.handshake->refuse(verdict.message());
-    remark(pending, verdict.message());
+    note_refused(pending, verdict, decisions);
     return;
   }
   pending.who = std::move(*who);
@@ -168,18 +170,14 @@ Admission::Progress Admission::read(Pending& pending, const Decisions& decisions
     return Progress::kWaits;
   }
   if (got <= 0) {
-    remark(pending, "it closed during the handshake (another job's key, or no rank at all)");
-    if (!pending.address.ok()) {
-      tell_key_refused(pending, pending.address, decisions);
-    }
+    const Status closed(StatusCode::kConnection,
+                        "it closed during the handshake (another job's key, or no rank at all)");
+    note_refused(pending, pending.address.ok() ? closed : pending.address, decisions);
     return Progress::kEnds;
   }
   if (Status status = pending.handshake->consume(std::span(chunk).first(static_cast<size_t>(got)));
       !status.ok()) {
-    remark(pending, status.message());
-    if (status.code() == StatusCode::kUnauthenticated) {
-      tell_key_refused(pending, status, decisions);
-    }
+    note_refused(pending, status, decisions);
     (void)write(pending);  // the refusal; whether it arrives is the peer's concern
     return Progress::kEnds;
   }

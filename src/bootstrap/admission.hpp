@@ -72,9 +72,7 @@ class Admission {
   [[nodiscard]] Progress read(Pending& pending, const Decisions& decisions);
   [[nodiscard]] bool write(Pending& pending);
   void decide(Pending& pending, const Decisions& decisions);
-  static void tell_key_refused(const Pending& pending,
-                               const Status& why,
-                               const Decisions& decisions);
+  void note_refused(const Pending& pending, const Status& why, const Decisions& decisions);
   void remark(const Pending& pending, std::string_view what);
   void remark(std::string text);
 

@@ -38,7 +38,8 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(
     Fd fd,
     std::unique_ptr<Coordinator> coordinator,
     std::string local_address,
-    Deadline deadline) {
+    Deadline deadline,
+    std::chrono::nanoseconds rank_0_later) {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::unique_ptr<ControlClient> client(
       new ControlClient(rendezvous, std::move(fd), std::move(local_address)));
@@ -48,7 +49,7 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(
     client->report({why.code(), GlobalRank(rendezvous.rank), std::nullopt, why.message()});
     return why;
   }
-  HORING_TRY(client->await_welcome(deadline));
+  HORING_TRY(client->await_welcome(deadline, rank_0_later));
   client->thread_ = std::thread([raw = client.get()] { raw->run(); });
   return client;
 }
@@ -112,9 +113,14 @@ Result<std::optional<wire::Message>> ControlClient::receive(Deadline deadline) {
   }
 }
 
-Status ControlClient::await_welcome(Deadline deadline) {
+// Rank 0 answers when it sees this rank's deadline pass, if not before. The moment that its answer
+// needs is counted from when this rank sees so too: where both were stopped, both have it.
+Status ControlClient::await_welcome(Deadline deadline, std::chrono::nanoseconds rank_0_later) {
   const std::string self = "rank " + std::to_string(rendezvous_.rank);
-  HORING_ASSIGN(const auto message, receive(bounded(deadline) + kAnswerGrace));
+  HORING_ASSIGN(auto message, receive(bounded(deadline) + rank_0_later));
+  if (!message.has_value()) {
+    HORING_ASSIGN(message, receive(deadline_after(kAnswerGrace)));
+  }
   if (!message.has_value()) {
     return {
         StatusCode::kTimeout,

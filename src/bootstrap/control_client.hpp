@@ -30,7 +30,8 @@ class ControlClient final : public ControlPlane {
       Fd fd,
       std::unique_ptr<Coordinator> coordinator,
       std::string local_address,
-      Deadline deadline);
+      Deadline deadline,
+      std::chrono::nanoseconds rank_0_later = {});
   // Says goodbye. Not from a callback.
   ~ControlClient() override;
   ControlClient(const ControlClient&) = delete;
@@ -46,6 +47,7 @@ class ControlClient final : public ControlPlane {
   void leave(const Departure& departure) override;
   void end_gathers(std::string_view tag_end, const Status& why) override;
   void forget_gathers(std::string_view tag_end) override;
+  [[nodiscard]] Status why_over(std::string_view tag_end) override;
   [[nodiscard]] uint64_t job_id() const override { return welcome_.job_id; }
   [[nodiscard]] const Rendezvous& rendezvous() const override { return rendezvous_; }
   [[nodiscard]] std::string local_address() const override { return local_address_; }
@@ -69,7 +71,8 @@ class ControlClient final : public ControlPlane {
     constexpr std::chrono::hours kLongest{24 * 7};
     return std::min(deadline, Clock::now() + kLongest);
   }
-  [[nodiscard]] Status await_welcome(Deadline deadline);
+  // rank_0_later: as FoundDoor.
+  [[nodiscard]] Status await_welcome(Deadline deadline, std::chrono::nanoseconds rank_0_later);
   [[nodiscard]] Result<std::optional<wire::Message>> receive(Deadline deadline);
   void run();
   void turn();
@@ -79,6 +82,7 @@ class ControlClient final : public ControlPlane {
   void answer_query(uint64_t id);
   void coordinator_closed(const std::string& how);
   void end_all_gathers(const Status& why);
+  [[nodiscard]] Status why_over_locked(std::string_view tag) const;
   // looked: when the socket was last looked at; what is due by then has not come.
   void end_overdue_gathers(Deadline looked);
   void settle(Status cause);

@@ -72,6 +72,26 @@ void ControlClient::forget_gathers(std::string_view tag_end) {
   ended_tags_.erase(std::string(tag_end));
 }
 
+Status ControlClient::why_over_locked(std::string_view tag) const {
+  if (verdict_.has_value()) {
+    return *verdict_;
+  }
+  if (!connected_) {
+    return {StatusCode::kPeerLost, welcome_.coordinator + " has left already"};
+  }
+  for (const auto& [tag_end, why] : ended_tags_) {
+    if (tag.ends_with(tag_end)) {
+      return why;
+    }
+  }
+  return {};
+}
+
+Status ControlClient::why_over(std::string_view tag_end) {
+  const Lock lock(mutex_);
+  return why_over_locked(tag_end);
+}
+
 Result<std::vector<std::vector<std::byte>>> ControlClient::all_gather(
     std::string_view tag,
     std::span<const std::byte> mine,
@@ -93,16 +113,8 @@ Result<std::vector<std::vector<std::byte>>> ControlClient::all_gather(
     contribution.members.push_back(member.value());
   }
   Lock lock(mutex_);
-  if (verdict_.has_value() || !connected_) {
-    return (verdict_.has_value()
-                ? *verdict_
-                : Status(StatusCode::kPeerLost, welcome_.coordinator + " has left already"))
-        .with_context(what);
-  }
-  for (const auto& [tag_end, why] : ended_tags_) {
-    if (tag.ends_with(tag_end)) {
-      return why.with_context(what);
-    }
+  if (const Status over = why_over_locked(tag); !over.ok()) {
+    return over.with_context(what);
   }
   const uint64_t id = next_id_++;
   Gather& gather = gathers_[id];

@@ -106,10 +106,13 @@ Result<std::unique_ptr<ControlPlane>> create_other(const Rendezvous& rendezvous,
                                                    Deadline deadline) {
   HORING_ASSIGN(const MeetingPlace place, parse_meeting_place(rendezvous.address));
   HORING_ASSIGN(
-      Fd fd, find_door(place, key, introduce(rendezvous, deadline), rendezvous.remedy, deadline));
-  HORING_ASSIGN(const SocketAddress local, local_address(fd.get()));
-  HORING_ASSIGN(auto client,
-                ControlClient::create(rendezvous, std::move(fd), nullptr, local.host(), deadline));
+      FoundDoor door,
+      find_door(place, key, introduce(rendezvous, deadline), rendezvous.remedy, deadline));
+  HORING_ASSIGN(const SocketAddress local, local_address(door.fd.get()));
+  HORING_ASSIGN(
+      auto client,
+      ControlClient::create(
+          rendezvous, std::move(door.fd), nullptr, local.host(), deadline, door.rank_0_later));
   return std::unique_ptr<ControlPlane>(std::move(client));
 }
 

@@ -128,6 +128,9 @@ class ControlPlane {
   virtual void end_gathers(std::string_view tag_end, const Status& why) = 0;
   // No gather with such a tag will be asked for any more.
   virtual void forget_gathers(std::string_view tag_end) = 0;
+  // Not ok: no gather with a tag that ends so can complete any more, and why (a verdict, a member
+  // or rank 0 that has left). For waits that are no gathers. Any thread. Never blocks.
+  [[nodiscard]] virtual Status why_over(std::string_view tag_end) = 0;
   // A random number that rank 0 drew for this job: separates jobs that share a key.
   [[nodiscard]] virtual uint64_t job_id() const = 0;
   [[nodiscard]] virtual const Rendezvous& rendezvous() const = 0;

@@ -11,6 +11,8 @@ namespace ho {
 namespace {
 
 constexpr std::chrono::milliseconds kSecondThought{500};
+// More than a message can show: whoever sends ever new names costs no more memory.
+constexpr size_t kMostKeyRefusals = 16;
 
 }  // namespace
 
@@ -132,6 +134,9 @@ std::string Coordinator::missing_text(std::optional<uint32_t> impatient) const {
   for (const Peer& peer : peers_) {
     text += peer.gave_up.ok() ? "" : "; " + peer.gave_up.message();
   }
+  for (const KeyRefusal& refusal : key_refusals_) {
+    text += "; " + refusal.text;
+  }
   return text + "; see the output of the missing ranks, or give more time with " +
          "HORING_CONNECT_TIMEOUT_MS";
 }
@@ -146,7 +151,8 @@ void Coordinator::fail_meeting(Deadline now) {
   });
   if (own_over || impatient != peers_.end()) {
     const auto rank = own_over ? std::nullopt : std::optional(impatient->who.rank);
-    call_off({StatusCode::kTimeout, missing_text(rank)});
+    call_off({missing_for_keys() ? StatusCode::kUnauthenticated : StatusCode::kTimeout,
+              missing_text(rank)});
   } else if (!nobody_left_to_come()) {
     all_refused_due_ = Deadline::max();
   } else if (all_refused_due_ <= now) {
@@ -171,18 +177,44 @@ void Coordinator::note_gave_up(uint32_t rank, const wire::Message& report) {
                      : why.status().with_context(name_of(peer.who));
 }
 
-// Anybody can claim to be a rank, so one such claim means nothing; and whoever was refused has been
-// told and is not expected again. Only when nobody is left who could still come is it over, and a
-// moment later, in case a rank comes after all whose name somebody else has used.
+// Anybody can claim to be a rank: who cannot prove the key is refused, and changes nothing for
+// those who can. Rank 0 says so at once, and again where ranks are missing at the deadline.
 void Coordinator::note_key_refused(const wire::Introduction& who,
                                    const std::string& from,
                                    const Status& why) {
-  if (!meeting_ || who.world_size != setup_.world_size ||
-      peers_[who.rank].presence != Presence::kAbsent) {
+  if (!meeting_) {
     return;
   }
-  peers_[who.rank].refused =
-      Status(StatusCode::kUnauthenticated, name_of(who) + " from " + from + ": " + why.message());
+  const std::string text =
+      name_of(who) + " from " + from + " was refused for the job key: " + why.message();
+  const auto known =
+      std::find_if(key_refusals_.begin(), key_refusals_.end(), [&](const KeyRefusal& refusal) {
+        return refusal.text == text;  // it tries again
+      });
+  if (known != key_refusals_.end()) {
+    return;
+  }
+  if (key_refusals_.size() < kMostKeyRefusals) {
+    key_refusals_.push_back({who.rank, text});
+  }
+  if (const auto left_out = key_refusals_told_.take(now_ns())) {
+    log_warn(
+        "rendezvous: {}; the meeting of the others goes on{}", text, LogQuota::note(*left_out));
+  }
+}
+
+// Whether somebody was refused as each of the ranks that are missing: the likeliest cause then.
+bool Coordinator::missing_for_keys() const {
+  std::set<uint32_t> refused;
+  for (const KeyRefusal& refusal : key_refusals_) {
+    refused.insert(refusal.rank);
+  }
+  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
+    if (peers_[rank].presence != Presence::kHere && refused.count(rank) == 0) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // A process that came as a rank that is here was meant to be one of those that are missing.
@@ -195,7 +227,6 @@ bool Coordinator::nobody_left_to_come() const {
 
 Status Coordinator::all_refused_error() const {
   std::vector<uint32_t> missing;
-  std::vector<uint32_t> wrong_key;
   Status mismatch = doubles_.empty() ? Status() : doubles_.begin()->second;
   for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
     const Peer& peer = peers_[rank];
@@ -203,23 +234,14 @@ Status Coordinator::all_refused_error() const {
       continue;
     }
     missing.push_back(rank);
-    if (peer.refused.code() == StatusCode::kUnauthenticated) {
-      wrong_key.push_back(rank);
-    } else if (!peer.refused.ok() && mismatch.ok()) {
+    if (!peer.refused.ok() && mismatch.ok()) {
       mismatch = peer.refused;
     }
   }
-  const std::string arrived = std::to_string(present_count_) + " of " +
-                              std::to_string(setup_.world_size) + " ranks arrived at " +
-                              setup_.address + ", whose server is " + name_of(setup_.own) + "; ";
-  if (wrong_key.empty()) {
-    return {StatusCode::kMismatch,
-            arrived + "missing: " + rank_list(missing) + "; " + mismatch.message()};
-  }
-  return {StatusCode::kUnauthenticated,
-          arrived + rank_list(wrong_key) + (wrong_key.size() == 1 ? " was" : " were") +
-              " refused for the job key, " + peers_[wrong_key.front()].refused.message() +
-              (mismatch.ok() ? "" : "; " + mismatch.message())};
+  return {StatusCode::kMismatch,
+          std::to_string(present_count_) + " of " + std::to_string(setup_.world_size) +
+              " ranks arrived at " + setup_.address + ", whose server is " + name_of(setup_.own) +
+              "; missing: " + rank_list(missing) + "; " + mismatch.message()};
 }
 
 }  // namespace ho

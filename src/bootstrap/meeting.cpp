@@ -99,12 +99,13 @@ std::unique_ptr<Handshake> begin_handshake(const std::shared_ptr<const JobKey>& 
   return Handshake::client(key, "control", wire::encode(own));
 }
 
-Result<Fd> attempt(const SocketAddress& address,
-                   const std::shared_ptr<const JobKey>& key,
-                   const wire::Introduction& own,
-                   Deadline deadline) {
+Result<FoundDoor> attempt(const SocketAddress& address,
+                          const std::shared_ptr<const JobKey>& key,
+                          const wire::Introduction& own,
+                          Deadline deadline) {
   const Deadline end = std::min(deadline, Clock::now() + kAttemptTime);
   HORING_ASSIGN(Fd fd, connect_to(address, end));
+  const Deadline began = Clock::now();
   const auto handshake = begin_handshake(key, own, deadline);
   if (Status status = drive(fd.get(), *handshake, end); !status.ok()) {
     if (!handshake->output().empty()) {
@@ -112,7 +113,7 @@ Result<Fd> attempt(const SocketAddress& address,
     }
     return status.with_context(address.to_string());
   }
-  return fd;
+  return FoundDoor{std::move(fd), Clock::now() - began};
 }
 
 // At an address that may not be used without a key: says who would have come, so that rank 0 knows
@@ -176,11 +177,11 @@ Result<std::vector<SocketAddress>> addresses_of(const MeetingPlace& place) {
 }
 
 // Tries each address once, those that may not be used without a key only to be refused there.
-Result<Fd> try_all(const std::vector<SocketAddress>& addresses,
-                   const std::shared_ptr<const JobKey>& key,
-                   const wire::Introduction& own,
-                   Deadline deadline,
-                   bool behind_file) {
+Result<FoundDoor> try_all(const std::vector<SocketAddress>& addresses,
+                          const std::shared_ptr<const JobKey>& key,
+                          const wire::Introduction& own,
+                          Deadline deadline,
+                          bool behind_file) {
   Status last(StatusCode::kConnection, "no address to try");
   const auto note = [&last](const Status& status) {
     // That the keys differ says more than that nobody listens at another address.
@@ -192,11 +193,11 @@ Result<Fd> try_all(const std::vector<SocketAddress>& addresses,
       barred.push_back(address);
       continue;
     }
-    auto fd = attempt(address, key, own, deadline);
-    if (fd.ok() || !may_pass(fd.status(), behind_file)) {
-      return fd;
+    auto found = attempt(address, key, own, deadline);
+    if (found.ok() || !may_pass(found.status(), behind_file)) {
+      return found;
     }
-    note(fd.status());
+    note(found.status());
   }
   for (const SocketAddress& address : barred) {
     const Status refused = knock(address, key, own, deadline);
@@ -271,11 +272,11 @@ Status not_found(const std::string& where, const Status& last, const std::string
 
 }  // namespace
 
-Result<Fd> find_door(const MeetingPlace& place,
-                     const std::shared_ptr<const JobKey>& key,
-                     const wire::Introduction& own,
-                     const std::string& remedy,
-                     Deadline deadline) {
+Result<FoundDoor> find_door(const MeetingPlace& place,
+                            const std::shared_ptr<const JobKey>& key,
+                            const wire::Introduction& own,
+                            const std::string& remedy,
+                            Deadline deadline) {
   const bool behind_file = !place.path.empty();
   const std::string self = "rank " + std::to_string(own.rank);
   KeyTrouble key_trouble;
@@ -283,25 +284,26 @@ Result<Fd> find_door(const MeetingPlace& place,
   constexpr std::chrono::milliseconds kLongestPause(200);
   while (true) {
     const auto addresses = addresses_of(place);
-    auto fd = addresses.ok() ? try_all(*addresses, key, own, deadline, behind_file)
-                             : Result<Fd>(addresses.status());
-    if (fd.ok()) {
-      return fd;
+    auto found = addresses.ok() ? try_all(*addresses, key, own, deadline, behind_file)
+                                : Result<FoundDoor>(addresses.status());
+    if (found.ok()) {
+      return found;
     }
     const std::string where =
         self + " at the rendezvous " + text_of(place) + ", whose server is rank 0";
-    if (!may_pass(fd.status(), behind_file)) {
-      return fd.status().with_context(where);
+    if (!may_pass(found.status(), behind_file)) {
+      return found.status().with_context(where);
     }
     const Status barred = addresses.ok() ? permitted(*addresses, *key) : Status();
-    key_trouble.note(
-        barred.ok() || fd.status().code() == StatusCode::kUnauthenticated ? fd.status() : barred,
-        addresses.ok() ? list_of(*addresses) : "");
+    key_trouble.note(barred.ok() || found.status().code() == StatusCode::kUnauthenticated
+                         ? found.status()
+                         : barred,
+                     addresses.ok() ? list_of(*addresses) : "");
     if (const Status certain = key_trouble.certain(); !certain.ok()) {
       return certain.with_context(where);
     }
     if (deadline <= Clock::now() + pause) {
-      return not_found(where, fd.status(), remedy);
+      return not_found(where, found.status(), remedy);
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongestPause);

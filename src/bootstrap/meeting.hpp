@@ -1,6 +1,7 @@
 // The first contact: rank 0 opens the door, the others find it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,12 +31,18 @@ struct Door {
 // somebody keeps under that name, which is left alone.
 [[nodiscard]] Status check_rendezvous_file(const std::string& path);
 
-// A connection to rank 0 whose handshake is done, or an error that says what was tried last and the
-// remedy (Rendezvous's).
-[[nodiscard]] Result<Fd> find_door(const MeetingPlace& place,
-                                   const std::shared_ptr<const JobKey>& key,
-                                   const wire::Introduction& own,
-                                   const std::string& remedy,
-                                   Deadline deadline);
+// A connection to rank 0 whose handshake is done.
+struct FoundDoor {
+  Fd fd;
+  // Rank 0 counts this rank's time from the handshake's end at the latest: so much later than this
+  // rank it may see the deadline pass.
+  std::chrono::nanoseconds rank_0_later{0};
+};
+// Or an error that says what was tried last and the remedy (Rendezvous's).
+[[nodiscard]] Result<FoundDoor> find_door(const MeetingPlace& place,
+                                          const std::shared_ptr<const JobKey>& key,
+                                          const wire::Introduction& own,
+                                          const std::string& remedy,
+                                          Deadline deadline);
 
 }  // namespace ho

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <iterator>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "base/env.hpp"
@@ -116,6 +117,23 @@ void tell_others(ControlPlane& plane, const Status& why) {
   plane.report({told.code(), GlobalRank(self), {}, told.message()});
 }
 
+// What all ranks are told: this one's own error may only be a consequence of it. That a rank waited
+// in vain is no cause, unless nobody knows a better one.
+Status first_cause(ControlPlane& plane, Status own) {
+  if (plane.rendezvous().world_size == 1) {
+    return own;
+  }
+  constexpr std::chrono::seconds kLongest{3};  // the control plane ends it earlier
+  constexpr std::chrono::milliseconds kPause{5};
+  const Deadline end = deadline_after(kLongest);
+  Status said = plane.why_over({});
+  while (said.ok() && !passed(end)) {
+    std::this_thread::sleep_for(kPause);
+    said = plane.why_over({});
+  }
+  return said.ok() || said.code() == StatusCode::kTimeout ? own : said;
+}
+
 Status meet_to_refuse(const CommunicatorConfig& config, Status why) {
   // The others may not even come.
   constexpr std::chrono::seconds kTimeToTell{10};
@@ -185,6 +203,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
   auto made = create_met(control, *std::move(settings), config, deadline);
   if (!made.ok()) {
     tell_others(control->plane(), made.status());
+    return first_cause(control->plane(), made.status());
   }
   return made;
 }
@@ -270,6 +289,9 @@ Result<std::unique_ptr<ShmTransport>> Communicator::make_shm(Deadline deadline) 
   options.ring_bytes = settings_.ring_bytes;
   options.single_copy = settings_.single_copy;
   options.job_id = control_->plane().job_id();
+  options.interrupted = [this] {
+    return control_->plane().why_over(JobControl::gather_tag({}, id_, lineage_));
+  };
   const auto members = options.members;
   return ShmTransport::create(
       options,

@@ -1,5 +1,6 @@
 #include "os/fd_passing.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -40,6 +41,11 @@ Result<Fd> unix_socket() {
     return system_error("socket(AF_UNIX)", errno);
   }
   return fd;
+}
+
+bool may_open_more(const Fd& open) {
+  const Fd copy(::fcntl(open.get(), F_DUPFD_CLOEXEC, 0));
+  return copy.valid() || (errno != EMFILE && errno != ENFILE);
 }
 
 // Room for the descriptors of one message, aligned as the kernel wants it.
@@ -83,6 +89,10 @@ Result<Fd> connect_abstract(const std::string& name, Deadline deadline) {
   while (::connect(fd.get(), generic(address), address.bytes) != 0) {
     if (errno == EINTR) {
       continue;
+    }
+    if (errno == ECONNREFUSED) {
+      return Status(StatusCode::kConnection,
+                    system_error("connect(@" + name + ")", errno).message());
     }
     if (errno != EAGAIN) {
       return system_error("connect(@" + name + ")", errno);
@@ -137,6 +147,9 @@ Status send_with_fds(const Fd& connection,
     std::memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
   }
   while (::sendmsg(connection.get(), &header, MSG_NOSIGNAL) < 0) {
+    if (errno == EPIPE || errno == ECONNRESET) {
+      return {StatusCode::kPeerLost, system_error("sending file descriptors", errno).message()};
+    }
     if (errno != EINTR && errno != EAGAIN) {
       return system_error("sending file descriptors", errno);
     }
@@ -167,6 +180,11 @@ Result<ReceivedFds> receive_with_fds(const Fd& connection, std::span<std::byte> 
   ReceivedFds received;
   received.message_bytes = static_cast<size_t>(got);
   received.fds = take_fds(header);
+  // There was room for all that may come with a message, unless descriptors have run out.
+  if ((header.msg_flags & MSG_CTRUNC) != 0 && !may_open_more(connection)) {
+    received.fds_lost = true;
+    return received;
+  }
   if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     return Status(StatusCode::kProtocol, "file descriptor message is longer than expected");
   }

@@ -20,14 +20,16 @@ inline constexpr size_t kMaxPassedFds = 8;
 
 // Listens at the abstract name; non-blocking.
 [[nodiscard]] Result<Fd> listen_abstract(const std::string& name, int backlog);
-// Connects; retries while the listener's queue is full, until the deadline.
+// Connects; retries while the listener's queue is full, until the deadline. kConnection: nobody
+// listens under that name in this network namespace.
 [[nodiscard]] Result<Fd> connect_abstract(const std::string& name, Deadline deadline);
 // The next connection, non-blocking, or an invalid Fd when none waits.
 [[nodiscard]] Result<Fd> accept_waiting(const Fd& listener);
 // The user id of the process at the other end, as it was when it connected.
 [[nodiscard]] Result<uid_t> peer_uid(const Fd& connection);
 
-// Sends one message with descriptors (at most kMaxPassedFds); they stay open here.
+// Sends one message with descriptors (at most kMaxPassedFds); they stay open here. kPeerLost: the
+// other end has closed.
 [[nodiscard]] Status send_with_fds(const Fd& connection,
                                    std::span<const std::byte> message,
                                    std::span<const int> fds,
@@ -36,6 +38,7 @@ inline constexpr size_t kMaxPassedFds = 8;
 struct ReceivedFds {
   size_t message_bytes = 0;  // 0: the other end closed
   std::vector<Fd> fds;
+  bool fds_lost = false;  // more came than this process may open
 };
 // The message that waits, into `message` (a longer one is an error). Call when readable.
 [[nodiscard]] Result<ReceivedFds> receive_with_fds(const Fd& connection,

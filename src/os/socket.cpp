@@ -172,7 +172,7 @@ InterfaceState interface_state(const std::string& name) {
   return (flags & unsigned{IFF_RUNNING}) == 0 ? InterfaceState::kNoCarrier : InterfaceState::kUp;
 }
 
-Result<Fd> listen_on(const SocketAddress& address, int backlog) {
+Result<Fd> reserve_port(const SocketAddress& address) {
   Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) {
     return system_error("socket for " + address.to_string(), errno);
@@ -184,6 +184,11 @@ Result<Fd> listen_on(const SocketAddress& address, int backlog) {
   if (::bind(fd.get(), address.get(), address.size_bytes()) != 0) {
     return system_error("bind " + address.to_string(), errno);
   }
+  return fd;
+}
+
+Result<Fd> listen_on(const SocketAddress& address, int backlog) {
+  HORING_ASSIGN(Fd fd, reserve_port(address));
   if (::listen(fd.get(), backlog) != 0) {
     return system_error("listen on " + address.to_string(), errno);
   }

@@ -53,6 +53,10 @@ enum class InterfaceState : uint8_t { kUp, kDown, kNoCarrier, kUnknown };
 
 // Listens with SO_REUSEADDR; "::" listens for IPv4 too.
 [[nodiscard]] Result<Fd> listen_on(const SocketAddress& address, int backlog);
+// Keeps a port for a listener that comes later, maybe in another process: while this is open, only
+// who sets SO_REUSEADDR and asks for this very port gets it. Until then connections are refused.
+// The address' port is 0: the kernel chooses.
+[[nodiscard]] Result<Fd> reserve_port(const SocketAddress& address);
 // Starts to connect; the descriptor becomes writable when connect_result() is known.
 [[nodiscard]] Result<Fd> start_connect(const SocketAddress& address);
 [[nodiscard]] Status connect_result(int fd, const SocketAddress& address);

@@ -1,10 +1,5 @@
 #include "job.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
@@ -12,7 +7,7 @@
 
 #include "catch.hpp"
 #include "group/group_map.hpp"
-#include "os/fd.hpp"
+#include "reserved_place.hpp"
 
 namespace ho::test {
 namespace {
@@ -60,25 +55,13 @@ void must(ho_status status) {
   }
 }
 
-uint16_t free_port() {
-  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    throw std::runtime_error("no free loopback port");
-  }
-  return ntohs(address.sin_port);
-}
-
 std::vector<std::string> run_job(const JobOptions& options,
                                  const std::function<void(ho_comm*)>& body) {
   ::setenv("HORING_SOCKET_IFNAME", "=lo", 1);
   ::setenv("HORING_RAILS", std::to_string(options.rails).c_str(), 1);
   const std::vector<uint32_t> groups = groups_of(options);
-  const std::string rendezvous = "tcp://127.0.0.1:" + std::to_string(free_port());
+  const ReservedPlace place;
+  const std::string rendezvous = place.text();
   std::vector<std::string> errors(groups.size());
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < groups.size(); ++rank) {

@@ -28,7 +28,4 @@ void require_job(const JobOptions& options, const std::function<void(ho_comm*)>&
 // Throws std::runtime_error with the library's message unless status is HO_OK.
 void must(ho_status status);
 
-// A free loopback TCP port.
-uint16_t free_port();
-
 }  // namespace ho::test

@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "group/group_map.hpp"
-#include "job.hpp"
+#include "reserved_place.hpp"
 
 namespace ho::test {
 namespace {
@@ -67,7 +67,8 @@ ProcessJob::ProcessJob(const ProcessJobOptions& options, const Body& body) {
   ::setenv("HORING_RAILS", std::to_string(options.rails).c_str(), 1);
   ::setenv("HORING_TCP_STREAMS", std::to_string(options.tcp_streams).c_str(), 1);
   const GroupMap map = GroupMap::parse(options.groups).value();
-  const std::string rendezvous = "tcp://127.0.0.1:" + std::to_string(free_port());
+  const ReservedPlace place;
+  const std::string rendezvous = place.text();
   for (size_t rank = 0; rank < map.world_size(); ++rank) {
     int ends[2];
     if (::pipe(ends) != 0) {

@@ -1,18 +1,19 @@
 // `horing run`: a job's ranks on an emulated cluster.
 #include "horing/run_command.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <random>
+#include <span>
 #include <sstream>
 #include <system_error>
 
@@ -20,6 +21,9 @@
 #include "horing/cluster.hpp"
 #include "horing/emulation.hpp"
 #include "horing/process.hpp"
+#include "os/clock.hpp"
+#include "os/fd_passing.hpp"
+#include "os/socket.hpp"
 
 namespace ho {
 namespace {
@@ -27,6 +31,7 @@ namespace {
 constexpr std::string_view kWho = "horing run";
 // One page holds the shared pace of every rail of a node.
 constexpr off_t kPaceBytes = 4096;
+constexpr std::chrono::milliseconds kHandOverTime{30'000};
 
 Result<std::string> read_order_file(const std::string& path) {
   const auto refused = [&path](const std::string& why) {
@@ -56,38 +61,40 @@ Result<GroupMap> place(const RunOptions& options) {
   return place_by_list(sizes, text);
 }
 
-bool port_is_free(uint16_t port) {
-  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+// In a child on that node. Sends the descriptor, or why there is none.
+int hand_over_port(const Fd& to) {
+  const auto reserved = reserve_port(SocketAddress::any(0).back());
+  const std::string why = reserved.ok() ? " " : reserved.status().message();
+  std::vector<int> fds;
+  if (reserved.ok()) {
+    fds.push_back(reserved->get());
+  }
+  const auto message = std::as_bytes(std::span(why));
+  return send_with_fds(to, message, fds, deadline_after(kHandOverTime)).ok() ? 0 : 1;
 }
 
-// Below the range from which the kernel gives ports to connecting sockets, so that nobody takes it
-// before rank 0 does; random, so that jobs that start together do not choose the same.
-int report_free_port(int fd) {
-  std::random_device random;
-  for (int attempt = 0; attempt < 1000; ++attempt) {
-    const auto port = static_cast<uint16_t>(20000 + random() % 10000);
-    if (port_is_free(port)) {
-      return write_all(fd, std::to_string(port)) ? 0 : 1;
-    }
+// A port of the node where rank 0 will run. Held until the job is over: rank 0 listens there, and
+// nobody else gets it before.
+Result<Fd> reserve_port_on(pid_t node_init) {
+  std::array<int, 2> ends{-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return system_error("socketpair", errno);
   }
-  return 1;
-}
-
-// A port that is free where rank 0 will run.
-Result<uint16_t> free_port(pid_t node_init) {
-  HORING_ASSIGN(Pipe answer, make_pipe());
-  HORING_ASSIGN(const pid_t child,
-                spawn_in_node(node_init, [&] { return report_free_port(answer.write.get()); }));
-  answer.write.reset();
-  HORING_ASSIGN(const std::string text, read_all(answer.read.get(), std::chrono::seconds(30)));
-  if (wait_for(child) != 0 || text.empty()) {
-    return Status(StatusCode::kSystem, "no TCP port from 20000 to 29999 is free on rank 0's node");
+  const Fd here(ends[0]);
+  Fd there(ends[1]);
+  HORING_ASSIGN(const pid_t child, spawn_in_node(node_init, [&] { return hand_over_port(there); }));
+  there.reset();
+  pollfd answer{.fd = here.get(), .events = POLLIN, .revents = 0};
+  std::string message(512, '\0');
+  ReceivedFds received;
+  if (::poll(&answer, 1, static_cast<int>(kHandOverTime.count())) > 0) {
+    HORING_ASSIGN(received, receive_with_fds(here, std::as_writable_bytes(std::span(message))));
   }
-  return static_cast<uint16_t>(std::stoul(text));
+  message.resize(received.message_bytes);
+  if (wait_for(child) == 0 && received.fds.size() == 1) {
+    return std::move(received.fds.front());
+  }
+  return Status(StatusCode::kSystem, "no TCP port was to be had on rank 0's node; " + message);
 }
 
 // Memory that the ranks of each node inherit and share; empty where nobody paces.
@@ -128,7 +135,9 @@ Result<int> run_job(const RunOptions& options, const GroupMap& placement, const 
   const GroupIndex node = placement.group_of(GlobalRank(0));
   facts.master_address =
       cluster.emulation == Emulation::kNamespaces ? management_address(node.value()) : "127.0.0.1";
-  HORING_ASSIGN(facts.master_port, free_port(cluster.nodes[node.at()].init_pid));
+  HORING_ASSIGN(const Fd port, reserve_port_on(cluster.nodes[node.at()].init_pid));
+  HORING_ASSIGN(const SocketAddress reserved, local_address(port.get()));
+  facts.master_port = reserved.port();
   HORING_ASSIGN(const std::vector<Fd> memories, pace_memories(cluster));
   std::vector<int> pace_fds;
   pace_fds.reserve(memories.size());

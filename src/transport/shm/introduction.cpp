@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 #include "base/version.hpp"
@@ -17,6 +18,10 @@ namespace {
 
 constexpr uint64_t kMagic = 0x6d68732d676e6972;  // "ring-shm"
 using Secret = std::array<std::byte, 16>;
+// Between two looks at what has happened elsewhere.
+constexpr std::chrono::milliseconds kSlice{100};
+// From the failure of a rank until the others hear of it.
+constexpr std::chrono::milliseconds kTimeToReport{1000};
 
 // What goes through the control plane. Ranks of one host share byte order and layout.
 struct Card {
@@ -91,6 +96,11 @@ class Introducer {
  private:
   [[nodiscard]] Status check_card(size_t index, std::span<const std::byte> bytes);
   [[nodiscard]] Status accept_callers();
+  [[nodiscard]] Status hand_over(size_t to, std::span<const int> fds) const;
+  [[nodiscard]] Status interrupted() const;
+  [[nodiscard]] Status hear_why_gone() const;
+  template <typename Call>
+  [[nodiscard]] Status in_slices(const Call& call) const;
   // Reads what a caller sent. Callers that are not of the job are dropped without a word.
   [[nodiscard]] Status hear(const Fd& caller);
   [[nodiscard]] std::string absent() const;
@@ -173,24 +183,67 @@ Status Introducer::exchange_cards(const GroupExchange& exchange) {
   return {};
 }
 
+Status Introducer::interrupted() const {
+  return options_.interrupted ? options_.interrupted() : Status();
+}
+
+// What may wait, with short deadlines one after the other: between them what has happened elsewhere
+// is heard.
+template <typename Call>
+Status Introducer::in_slices(const Call& call) const {
+  while (true) {
+    Status status = call(std::min(deadline_, deadline_after(kSlice)));
+    if (status.code() != StatusCode::kTimeout || passed(deadline_)) {
+      return status;
+    }
+    HORING_TRY(interrupted());
+  }
+}
+
+// A rank that could not go on closes its socket a moment before it says why, and that is the cause.
+Status Introducer::hear_why_gone() const {
+  const Deadline end = std::min(deadline_, deadline_after(kTimeToReport));
+  Status why = interrupted();
+  while (why.ok() && !passed(end)) {
+    ::poll(nullptr, 0, 10);
+    why = interrupted();
+  }
+  return why;
+}
+
+Status Introducer::hand_over(size_t to, std::span<const int> fds) const {
+  const Card& card = cards_[to];
+  Greeting greeting;
+  greeting.from_index = static_cast<uint32_t>(self_);
+  greeting.token = card.token;
+  Fd connection;
+  HORING_TRY(in_slices([&](Deadline slice) -> Status {
+    HORING_ASSIGN(connection, connect_abstract(card.socket_name.data(), slice));
+    return {};
+  }));
+  return in_slices(
+      [&](Deadline slice) { return send_with_fds(connection, bytes_of(greeting), fds, slice); });
+}
+
 Status Introducer::call_everybody(const SharedMemory& segment, const EventFd& event) {
   const std::array<int, 2> fds{segment.fd(), event.fd()};
   for (size_t i = 0; i < cards_.size(); ++i) {
     if (i == self_) {
       continue;
     }
-    auto connection = connect_abstract(cards_[i].socket_name.data(), deadline_);
-    Greeting greeting;
-    greeting.from_index = static_cast<uint32_t>(self_);
-    greeting.token = cards_[i].token;
-    const Status sent = connection.ok()
-                            ? send_with_fds(*connection, bytes_of(greeting), fds, deadline_)
-                            : connection.status();
-    if (!sent.ok()) {
-      return sent.with_context("handing shared memory to " + rank_text(options_.members[i]) +
-                               " (do both ranks share a network namespace? set HORING_HOST_ID "
-                               "to put them in different groups)");
+    const Status sent = hand_over(i, fds);
+    if (sent.ok()) {
+      continue;
     }
+    const bool nobody = sent.code() == StatusCode::kConnection;
+    if (nobody || sent.code() == StatusCode::kPeerLost) {
+      HORING_TRY(hear_why_gone());
+    }
+    return sent.with_context(
+        "handing shared memory to " + rank_text(options_.members[i]) +
+        (nobody ? " (do both ranks share a network namespace? set HORING_HOST_ID to put them in "
+                  "different groups)"
+                : ""));
   }
   return {};
 }
@@ -230,6 +283,10 @@ Status Introducer::hear(const Fd& caller) {
     return {};
   }
   const size_t from = greeting.from_index;
+  if (received->fds_lost && from < peers_.size()) {
+    return system_error("receiving shared memory from " + rank_text(options_.members[from]),
+                        EMFILE);
+  }
   if (from >= peers_.size() || from == self_ || peers_[from] != nullptr ||
       received->fds.size() != 2) {
     return {StatusCode::kProtocol,
@@ -253,6 +310,7 @@ Status Introducer::hear(const Fd& caller) {
 
 Status Introducer::answer_everybody() {
   while (!absent().empty()) {
+    HORING_TRY(interrupted());
     if (passed(deadline_)) {
       return {StatusCode::kTimeout,
               "no shared memory from " + absent() +
@@ -263,7 +321,7 @@ Status Introducer::answer_everybody() {
       waits.push_back({caller.get(), POLLIN, 0});
     }
     const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(left(deadline_));
-    const auto timeout = static_cast<int>(std::clamp<int64_t>(left_ms.count(), 1, 100));
+    const auto timeout = static_cast<int>(std::clamp<int64_t>(left_ms.count(), 1, kSlice.count()));
     if (::poll(waits.data(), waits.size(), timeout) <= 0) {
       continue;
     }

@@ -26,6 +26,9 @@ struct ShmOptions {
                                    << 10;  // payloads from here on are read by the receiver
   bool single_copy = true;                 // process_vm_readv where the kernel permits it
   uint64_t job_id = 0;
+  // Not ok: the others cannot come any more, and why. Asked at least every 100 ms while the
+  // transport is made, and not later.
+  std::function<Status()> interrupted = {};
 };
 
 // All-gather of a small blob among `members`, in members' order (the control plane's).

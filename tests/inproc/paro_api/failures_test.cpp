@@ -7,6 +7,7 @@
 #include "catch.hpp"
 #include "job.hpp"
 #include "parity_case.hpp"
+#include "reserved_place.hpp"
 #include "trainer.hpp"
 
 using namespace paro::test;
@@ -44,8 +45,7 @@ bool has(const std::string& text, const char* part) {
 // The ranks meet again: after a failure all communicators of a job have failed.
 class NewJob {
  public:
-  NewJob(const ho_comm* old, uint16_t port) {
-    const std::string rendezvous = "tcp://127.0.0.1:" + std::to_string(port);
+  NewJob(const ho_comm* old, const std::string& rendezvous) {
     const int32_t rank = ho_comm_rank(old);
     const std::string host = "node" + std::to_string(ho_comm_group_of(old, rank));
     ho_comm_options options = HO_COMM_OPTIONS_INIT;
@@ -96,7 +96,7 @@ TEST_CASE("a rank that destroys its runner in a step is named at once") {
 
 TEST_CASE("an optimizer that fails breaks the job, which cannot go on from there") {
   const Training training = training_of("NIG", 1);
-  const uint16_t port = ho::test::free_port();
+  const ho::test::ReservedPlace place;
   require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
     std::string letters;
     paro_runner_options options = options_of(training, letters);
@@ -115,7 +115,7 @@ TEST_CASE("an optimizer that fails breaks the job, which cannot go on from there
     expect(has(error, "aborted"), error);
     expect(has(error, "the caller's optimizer returned 7"), error);
     expect(has(error, "rank 1, step 2 of NIG, update, unit 1"), error);
-    const NewJob again(comm, port);
+    const NewJob again(comm, place.text());
     expect_refusal(paro_runner_rejoin(trainer.runner(), again.get()),
                    HO_MISMATCH,
                    "rejoin: rank 1's optimizer failed in the middle of an update");
@@ -184,7 +184,7 @@ TEST_CASE("after an abort the ranks rejoin and still train like one rank") {
   for (const char* triple : {"IIG", "NNG", "GGG"}) {
     const Training training = training_of(triple, 4);
     const Outcome alone = paro::toy::train_alone(4, training);
-    const uint16_t port = ho::test::free_port();
+    const ho::test::ReservedPlace place;
     require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
       Trainer trainer(comm, training);
       Outcome outcome;
@@ -198,7 +198,7 @@ TEST_CASE("after an abort the ranks rejoin and still train like one rank") {
       }
       const std::string error = failure_of(trainer, 5);
       expect(has(error, "enough for today") || ho_comm_rank(comm) == 3, error);
-      const NewJob again(comm, port);
+      const NewJob again(comm, place.text());
       must(paro_runner_rejoin(trainer.runner(), again.get()));
       expect(paro_runner_applied_steps(trainer.runner()) == 5, "knows where it was");
       for (uint64_t step = 5; step < training.steps; ++step) {

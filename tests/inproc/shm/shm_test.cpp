@@ -1,4 +1,8 @@
 // The conformance suite over shared memory in its configurations, and what is particular to it.
+#include <atomic>
+#include <functional>
+#include <future>
+
 #include "catch.hpp"
 #include "conformance.hpp"
 #include "shm_ranks.hpp"
@@ -68,6 +72,41 @@ TEST_CASE("single copy says whether it works, and why not") {
   // Threads of one process may always read each other.
   const auto on = make_all({}, 3);
   CHECK(on[1]->single_copy_status() == "process_vm_readv to all ranks of this host");
+}
+
+TEST_CASE("a rank that waits for another hears what has kept that one away") {
+  Meeting meeting(2);
+  const auto create = [&](uint32_t rank, const std::function<Status()>& interrupted, bool goes) {
+    ShmOptions options = options_of({}, GlobalRank(rank), 2);
+    options.interrupted = interrupted;
+    return ShmTransport::create(
+               options,
+               [&meeting, rank, goes](
+                   std::span<const std::byte> mine) -> Result<std::vector<std::vector<std::byte>>> {
+                 auto cards = meeting.exchange(rank, mine);
+                 if (goes) {
+                   return Status(StatusCode::kSystem, "out of files");
+                 }
+                 return cards;
+               },
+               deadline_after(std::chrono::seconds(60)))
+        .status();
+  };
+  std::atomic<int> asked{0};
+  auto waiting = std::async(std::launch::async, [&] {
+    return create(
+        0,
+        [&asked] {
+          return ++asked < 3 ? Status() : Status(StatusCode::kAborted, "rank 1 is out of files");
+        },
+        false);
+  });
+  const Status gone = create(1, {}, true);
+  CHECK(gone.code() == StatusCode::kSystem);
+  const Status heard = waiting.get();
+  INFO(heard.message());
+  CHECK(heard.code() == StatusCode::kAborted);
+  CHECK(heard.message().find("rank 1 is out of files") != std::string::npos);
 }
 
 TEST_CASE("ranks with different ring sizes are told so") {

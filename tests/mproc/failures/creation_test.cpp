@@ -1,6 +1,7 @@
 // One rank cannot create its communicator. All others must hear at once which, and why: an error
 // that waited for the connect deadline, a minute away, would have another code.
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -52,4 +53,46 @@ TEST_CASE("what keeps one rank from creating its communicator is told to all") {
       CHECK(outcome.message.find(name + " created no communicator") != std::string::npos);
     }
   }
+}
+
+// Not even the files that a communicator needs: every step of the start fails once, for another
+// number of files. The others must hear at once whose fault it is, wherever they wait.
+TEST_CASE("a rank that may open too few files is named to all, wherever it fails") {
+  constexpr size_t kCulprit = 2;
+  size_t failed = 0;
+  bool enough = false;
+  for (rlim_t more = 3; !enough; ++more) {
+    ProcessJobOptions options{"2x4", 60000};
+    options.prepare = [=](size_t rank) {
+      if (rank == kCulprit) {
+        const int next = ::dup(STDERR_FILENO);
+        ::close(next);
+        rlimit files{};
+        ::getrlimit(RLIMIT_NOFILE, &files);
+        files.rlim_cur = static_cast<rlim_t>(next) + more;
+        ::setrlimit(RLIMIT_NOFILE, &files);
+      }
+    };
+    ProcessJob job(options, [](const ProcessJob::Rank&) -> ho_status { return HO_OK; });
+    std::string first;
+    for (size_t rank = 0; rank < job.size(); ++rank) {
+      const RankOutcome outcome = job.outcome(rank);
+      INFO(more << " files, rank " << rank << ": " << outcome.message);
+      REQUIRE(outcome.exited);
+      if (rank == 0) {
+        enough = outcome.status == HO_OK;
+        failed += enough ? 0 : 1;
+        first = outcome.message;
+      }
+      if (enough) {
+        CHECK(outcome.status == HO_OK);
+      } else {
+        CHECK(outcome.status == HO_SYSTEM);
+        CHECK(outcome.message.find("rank 2 created no communicator") != std::string::npos);
+        CHECK(outcome.message.find("Too many open files") != std::string::npos);
+        CHECK(outcome.message == first);
+      }
+    }
+  }
+  CHECK(failed > 3);
 }

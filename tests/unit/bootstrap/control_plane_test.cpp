@@ -217,7 +217,8 @@ class RankProcess {
 }  // namespace
 
 TEST_CASE("a killed rank is named with host and pid, and beats other reports") {
-  const std::string place = free_place();
+  const ReservedPlace reserved;
+  const std::string place = reserved.text();
   const RankProcess victim(at(place, 1, 3));
   auto created = create_all({{.rendezvous = at(place, 0, 3)}, {.rendezvous = at(place, 2, 3)}});
   REQUIRE(created[0].ok());
@@ -250,7 +251,8 @@ TEST_CASE("a killed rank is named with host and pid, and beats other reports") {
 
 TEST_CASE("when the coordinator dies or stops, the others still get a verdict") {
   const bool stopped = GENERATE(false, true);
-  const std::string place = free_place();
+  const ReservedPlace reserved;
+  const std::string place = reserved.text();
   const RankProcess first(at(place, 0, 3));
   auto created = create_all({{.rendezvous = at(place, 1, 3)}, {.rendezvous = at(place, 2, 3)}});
   REQUIRE(created[0].ok());
@@ -284,7 +286,8 @@ TEST_CASE("when the coordinator dies or stops, the others still get a verdict") 
 }
 
 TEST_CASE("a coordinator that was stopped says yes to nobody when somebody has given up") {
-  const std::string place = free_place();
+  const ReservedPlace reserved;
+  const std::string place = reserved.text();
   RankProcess first(at(place, 0, 2), "agree");
   auto created = create_all({{.rendezvous = at(place, 1, 2)}});
   REQUIRE(created[0].ok());

@@ -15,6 +15,7 @@
 #include "catch.hpp"
 #include "has.hpp"
 #include "os/socket.hpp"
+#include "reserved_place.hpp"
 
 namespace ho::test {
 
@@ -27,15 +28,6 @@ inline const std::string kSecret = "a test secret of enough length";
 
 inline std::shared_ptr<const JobKey> key_of(const std::string& secret = kSecret) {
   return JobKey::from_text(secret).value();
-}
-
-inline uint16_t free_port() {
-  const Fd listener = listen_on(SocketAddress::numeric("127.0.0.1", 0).value(), 1).value();
-  return local_address(listener.get())->port();
-}
-
-inline std::string free_place() {
-  return "tcp://127.0.0.1:" + std::to_string(free_port());
 }
 
 inline Rendezvous at(const std::string& place, uint32_t rank, uint32_t world_size) {
@@ -68,7 +60,7 @@ inline std::vector<Created> create_all(const std::vector<Attempt>& attempts) {
   return created;
 }
 
-inline std::vector<Plane> world(uint32_t size, const std::string& place = free_place()) {
+inline std::vector<Plane> world(uint32_t size, const std::string& place = ReservedPlace().text()) {
   std::vector<Attempt> attempts;
   for (uint32_t rank = 0; rank < size; ++rank) {
     attempts.push_back({.rendezvous = at(place, rank, size)});

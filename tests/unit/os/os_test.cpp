@@ -1,6 +1,7 @@
 // The owning wrappers against the kernel, within one process.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -184,8 +185,31 @@ TEST_CASE("descriptors travel with their message") {
         StatusCode::kProtocol);
 }
 
+TEST_CASE("who may open no more files learns that descriptors were lost, with the message") {
+  std::array<int, 2> ends{};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
+  const Fd here(ends[0]);
+  const Fd there(ends[1]);
+  const std::array<std::byte, 3> message{};
+  const std::array<int, 2> fds{here.get(), there.get()};
+  REQUIRE(ho::send_with_fds(there, message, fds, soon()).ok());
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit tight = before;
+  const Fd next(::fcntl(here.get(), F_DUPFD_CLOEXEC, 0));
+  tight.rlim_cur = static_cast<rlim_t>(next.get()) + 2;  // one of the two fits
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &tight) == 0);
+  std::array<std::byte, 16> got{};
+  const auto received = ho::receive_with_fds(here, got);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  INFO(received.status().message());
+  REQUIRE(received.ok());
+  CHECK(received->fds_lost);
+  CHECK(received->message_bytes == 3);
+}
+
 TEST_CASE("nobody listens, a name that is too long, a full queue") {
-  CHECK(ho::connect_abstract(random_name(), soon()).status().code() == StatusCode::kSystem);
+  CHECK(ho::connect_abstract(random_name(), soon()).status().code() == StatusCode::kConnection);
   CHECK(ho::listen_abstract(std::string(200, 'x'), 1).status().code() ==
         StatusCode::kInvalidArgument);
   const std::string name = random_name();
@@ -201,6 +225,34 @@ TEST_CASE("nobody listens, a name that is too long, a full queue") {
     }
   }
   CHECK(last == StatusCode::kTimeout);
+}
+
+TEST_CASE("a reserved port is nobody else's, but a listener may come to it by its number") {
+  const auto loopback = ho::SocketAddress::numeric("127.0.0.1", 0).value();
+  ho::Fd reserved = ho::reserve_port(loopback).value();
+  const auto address = ho::local_address(reserved.get()).value();
+  REQUIRE(address.port() != 0);
+  const auto connects = [&address] {
+    const ho::Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return ::connect(fd.get(), address.get(), address.size_bytes()) == 0;
+  };
+  // As a program does that takes whatever port it is told is free.
+  const auto taken = [&address] {
+    const ho::Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return ::bind(fd.get(), address.get(), address.size_bytes()) == 0;
+  };
+  CHECK_FALSE(connects());
+  CHECK_FALSE(taken());
+  CHECK(ho::local_address(ho::reserve_port(loopback)->get())->port() != address.port());
+  for (int round = 0; round < 2; ++round) {  // whoever listens may leave and come again
+    const auto listener = ho::listen_on(address, 8);
+    INFO(listener.status().message());
+    REQUIRE(listener.ok());
+    CHECK(connects());
+  }
+  CHECK_FALSE(connects());
+  reserved.reset();
+  CHECK(taken());
 }
 
 TEST_CASE("an interface's state is known by its name") {

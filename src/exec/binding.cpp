@@ -9,6 +9,8 @@ namespace {
 constexpr uint64_t kSmallestPieceBytes = 8U << 10;
 constexpr uint64_t kLargestPieceBytes = 64U << 10;
 constexpr uint64_t kPieceAlignment = 4096;
+// A cache line: where the scratch of each chunk begins.
+constexpr uint64_t kSlotAlignment = 64;
 // Enough pieces per chunk that the last one, which nothing overlaps, is a small part of it.
 constexpr uint64_t kPiecesPerChunk = 16;
 constexpr uint64_t kUnplaced = std::numeric_limits<uint64_t>::max();
@@ -93,7 +95,9 @@ void Binding::choose_pieces(const Plan& plan, const BindingLimits& limits) {
       two_level ? divide_up(plan.chunks.size(), std::max<uint32_t>(limits.rail_count, 1))
                 : plan.chunks.size();
   const uint64_t expansion = scratch_element_bytes_ / element_bytes_;
-  const uint64_t slot_budget = limits.scratch_bytes / (std::max<uint64_t>(slots, 1) * expansion);
+  // A slot's share is whole lines, so that rounding slots up to lines leaves all within the limit.
+  const uint64_t share = limits.scratch_bytes / std::max<uint64_t>(slots, 1);
+  const uint64_t slot_budget = share / kSlotAlignment * kSlotAlignment / expansion;
   if (uses_scratch(plan)) {
     bytes = std::min(bytes, std::max(slot_budget, element_bytes_));
   }
@@ -118,7 +122,7 @@ void Binding::place_scratch(const RankPlan& mine) {
         begin = scratch_bytes_;
         const uint64_t held =
             std::min<uint64_t>(chunk_count_[chunk.at()], uint64_t{window_pieces_} * piece_count_);
-        scratch_bytes_ += divide_up(held * scratch_element_bytes_, 64) * 64;
+        scratch_bytes_ += divide_up(held * scratch_element_bytes_, kSlotAlignment) * kSlotAlignment;
       }
     }
   }

@@ -113,7 +113,7 @@ Status Comm::tick() {
 
 Status Comm::check(int64_t /*now_ns*/) {
   for (const auto& lane : wires_.lanes) {
-    HORING_TRY(lane->stream().check_alive());
+    HORING_TRY(lane->stream().check_alive(tcp::look_at_connection));
   }
   return {};
 }

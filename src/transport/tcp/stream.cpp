@@ -1,7 +1,6 @@
 #include "transport/tcp/stream.hpp"
 
 #include <linux/sockios.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -13,10 +12,6 @@
 
 namespace ho::tcp {
 namespace {
-
-// A rail is down when the peer's kernel has been silent for that long, at that many checks.
-constexpr uint32_t kSilenceMs = 10'000;
-constexpr uint32_t kNeededChecks = 2;
 
 using Iovecs = std::array<iovec, kMaxParts + 1>;
 
@@ -260,36 +255,14 @@ bool Stream::look_below_mark() {
   return false;
 }
 
-Status Stream::check_alive() {
-  tcp_info details{};
-  auto size = static_cast<socklen_t>(sizeof details);
-  if (::getsockopt(socket_->fd.get(), IPPROTO_TCP, TCP_INFO, &details, &size) != 0) {
-    return {};
-  }
-  // Retransmissions or window probes that nobody answers. Both counters go back to 0 with every
-  // answer, so a stopped peer (closed window, answered probes) shows 0, or 1 for a moment.
-  const bool unanswered = details.tcpi_retransmits > 0 || details.tcpi_probes > 0;
-  const bool silent = details.tcpi_last_ack_recv > kSilenceMs;
-  unanswered_checks_ = unanswered && silent ? unanswered_checks_ + 1 : 0;
-  if (unanswered_checks_ < kNeededChecks) {
-    return {};
-  }
-  return {StatusCode::kConnection,
-          "the rail is down: data sent has been unanswered for " +
-              std::to_string(details.tcpi_last_ack_recv / 1000) +
-              " s; check cable, switch port and interface on both ends"};
+Status Stream::check_alive(const LookAtConnection& look) {
+  const std::optional<tcp_info> details = look(socket_->fd.get());
+  return details ? answers_.check(*details) : Status();
 }
 
-bool Stream::unanswered() const {
-  constexpr uint32_t kSilentMs = 1000;
-  tcp_info details{};
-  auto size = static_cast<socklen_t>(sizeof details);
-  if (::getsockopt(socket_->fd.get(), IPPROTO_TCP, TCP_INFO, &details, &size) != 0) {
-    return false;
-  }
-  // See check_alive().
-  const unsigned tries = std::max(details.tcpi_retransmits, details.tcpi_probes);
-  return tries > 1 || (tries == 1 && details.tcpi_last_ack_recv > kSilentMs);
+bool Stream::unanswered(const LookAtConnection& look) const {
+  const std::optional<tcp_info> details = look(socket_->fd.get());
+  return details && tcp::unanswered(*details);
 }
 
 // Closing a socket that holds unread bytes, or that gets some afterwards, resets the connection,
@@ -308,10 +281,8 @@ bool Stream::finish_output() {
     }
   }
   // What a broken connection did not deliver stays unacknowledged for ever.
-  tcp_info details{};
-  auto size = static_cast<socklen_t>(sizeof details);
-  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &details, &size) != 0 ||
-      details.tcpi_state == TCP_CLOSE) {
+  const std::optional<tcp_info> details = look_at_connection(fd);
+  if (!details || details->tcpi_state == TCP_CLOSE) {
     return false;
   }
   int unacknowledged = 0;

@@ -19,6 +19,7 @@
 
 #include "base/status.hpp"
 #include "transport/frame.hpp"
+#include "transport/tcp/answers.hpp"
 #include "transport/tcp/poller.hpp"
 #include "transport/transport.hpp"
 
@@ -80,12 +81,10 @@ class Stream {
   // a second while a message is awaited.
   [[nodiscard]] bool look_below_mark();
 
-  // Whether the kernel still gets answers from the peer's kernel. An error once data has been
-  // unanswered for about 10 s. A peer that is merely slow or stopped answers (its window is
-  // closed), and stays alive. Call about once a second.
-  [[nodiscard]] Status check_alive();
-  // Whether data or probes have been sent again and again without an answer, so far.
-  [[nodiscard]] bool unanswered() const;
+  // Whether the kernel still gets answers from the peer's kernel: see AnswerWatch::check and
+  // unanswered.
+  [[nodiscard]] Status check_alive(const LookAtConnection& look);
+  [[nodiscard]] bool unanswered(const LookAtConnection& look) const;
 
   // No more output; what the peer sends from now on is thrown away. true: the peer's host has not
   // acknowledged everything yet.
@@ -107,7 +106,7 @@ class Stream {
   size_t ahead_begin_ = 0;
   size_t ahead_end_ = 0;
   size_t low_water_bytes_ = 1;
-  uint32_t unanswered_checks_ = 0;
+  AnswerWatch answers_;
   bool output_ended_ = false;
 };
 

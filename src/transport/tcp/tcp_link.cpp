@@ -71,8 +71,8 @@ std::string TcpLink::trouble() const {
     case InterfaceState::kUnknown:
       break;
   }
-  const bool unanswered = std::any_of(streams_.begin(), streams_.end(), [](const auto& stream) {
-    return stream != nullptr && stream->unanswered();
+  const bool unanswered = std::any_of(streams_.begin(), streams_.end(), [this](const auto& stream) {
+    return stream != nullptr && stream->unanswered(context_.options.look);
   });
   return unanswered ? "what is sent there is not answered (check cable, switch port and interface "
                       "on both ends)"
@@ -256,7 +256,7 @@ void TcpLink::tick() {
   }
   Status status;
   for (size_t i = 0; i < streams_.size() && status.ok(); ++i) {
-    status = streams_[i]->check_alive();
+    status = streams_[i]->check_alive(context_.options.look);
     event_ |= recv_active_ && streams_[i]->look_below_mark();
   }
   if (status.ok() && !recv_active_ && receiving_stream().may_read()) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "auth/job_key.hpp"
+#include "transport/tcp/answers.hpp"
 #include "transport/transport.hpp"
 
 namespace ho {
@@ -34,6 +35,7 @@ struct TcpOptions {
   std::chrono::milliseconds connect_timeout{60000};
   uint64_t rail_pace_mbit = 0;  // > 0: this host's ranks share that rate per rail, sender-paced
   std::string pace_domain;      // names the host's shared pacing state
+  tcp::LookAtConnection look = tcp::look_at_connection;  // tests have a kernel of their own
 };
 
 // Where a rank can be reached: its port on each of its host's rails.

@@ -1,9 +1,9 @@
 // What the C interface refuses before anything is sent.
 #include <cstdlib>
 #include <cstring>
-#include <stdexcept>
 #include <string>
 
+#include "cases.hpp"
 #include "catch.hpp"
 #include "horing.h"
 #include "job.hpp"
@@ -11,12 +11,6 @@
 using namespace ho::test;
 
 namespace {
-
-void expect(bool kept, const char* promise) {
-  if (!kept) {
-    throw std::runtime_error(std::string(promise) + "; last message: " + ho_last_error_message());
-  }
-}
 
 bool says(const char* text) {
   return std::strstr(ho_last_error_message(), text) != nullptr;

@@ -9,24 +9,10 @@
 
 #include "catch.hpp"
 #include "os/event_fd.hpp"
+#include "silent_link.hpp"
 
 namespace ho {
 namespace {
-
-class SilentLink : public Link {
- public:
-  Result<bool> try_send(const Frame& /*frame*/, std::span<const ConstBytes> /*payload*/) override {
-    return false;
-  }
-  uint64_t released() override { return 0; }
-  Result<bool> try_recv(const Frame& /*expected*/, std::span<const Bytes> /*parts*/) override {
-    return false;
-  }
-  Result<ConstBytes> try_view(const Frame& /*expected*/) override { return ConstBytes(); }
-  void release_view() override {}
-  [[nodiscard]] bool over_network() const override { return false; }
-  [[nodiscard]] std::string describe() const override { return "silent"; }
-};
 
 // What the driver did, kept by the test since the engine owns the transport.
 struct Journal {
@@ -68,7 +54,7 @@ class SilentTransport : public ShmTransport {
  private:
   Journal& journal_;
   EventFd event_;
-  SilentLink link_;
+  test::SilentLink link_;
   std::mutex mutex_;
   std::condition_variable woken_;
   bool rung_ = false;

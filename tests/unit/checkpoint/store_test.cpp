@@ -39,7 +39,8 @@ void publish(const Path& folder, uint64_t step, uint32_t keep, const std::string
 // A checkpoint of two units, written by two ranks that cut the first after 6 of 10 elements.
 class Written {
  public:
-  Written() {
+  // `more` is added to all values: another step's are of the same sizes.
+  explicit Written(float more = 0) : more_(more) {
     manifest_.states = {"master", "exp_avg"};
     manifest_.units = {{"a", 10, 3}, {"b", 4, 0}};
     write(0, {0, 6}, {0, 4}, {0, 3});
@@ -51,13 +52,13 @@ class Written {
 
   void write(uint32_t rank, Range first, Range second, Range frozen) {
     Snapshot snapshot;
-    const auto values = [](Range range, float from) {
+    const auto values = [this](Range range, float from) {
       PartValues part;
       if (range.count() > 0) {
         part.ranges = {range};
       }
       for (uint64_t i = range.begin; i < range.end; ++i) {
-        const float value = from + static_cast<float>(i);
+        const float value = from + more_ + static_cast<float>(i);
         const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
         part.bytes.insert(part.bytes.end(), bytes, bytes + sizeof value);
       }
@@ -75,6 +76,7 @@ class Written {
   void finish() { std::ofstream(path() / kManifestName) << to_json(manifest_); }
 
  private:
+  float more_;
   TemporaryFolder folder_;
   Manifest manifest_;
 };
@@ -270,6 +272,25 @@ TEST_CASE("files that miss or repeat elements are refused") {
   written.manifest().units.back().trained = 4;
   written.manifest().frozen_dtype = ho::DType::kFloat16;
   refused("another type");
+}
+
+TEST_CASE("a rank's file of another step is refused, though it is whole and of the same size") {
+  const Written written;
+  const Written later(1000);
+  for (const uint32_t rank : {0U, 1U}) {
+    const Path file = written.path() / part_file_name(rank);
+    const Path other = later.path() / part_file_name(rank);
+    REQUIRE(std::filesystem::file_size(file) == std::filesystem::file_size(other));
+    const Path kept = written.path() / "kept";
+    std::filesystem::rename(file, kept);
+    std::filesystem::copy_file(other, file);
+    const auto reader = Reader::open(written.path());
+    CHECK(reader.status().code() == ho::StatusCode::kProtocol);
+    CHECK(has(reader.status(), part_file_name(rank)));
+    CHECK(has(reader.status(), "of another checkpoint"));
+    std::filesystem::rename(kept, file);
+  }
+  CHECK(Reader::open(written.path()).ok());
 }
 
 TEST_CASE("exports whole tensors by their names") {

@@ -1,4 +1,4 @@
-// When a stream is woken for what arrives, over real sockets on loopback.
+// When a stream is woken for what arrives, over real sockets on loopback, and what it writes.
 #include "transport/tcp/stream.hpp"
 
 #include <netinet/in.h>
@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -95,6 +96,26 @@ class Reader {
   std::vector<std::byte> payload_ = std::vector<std::byte>(kPayload);
 };
 
+// A Stream that writes, and the other end.
+struct WriterEnds {
+  Stream stream;
+  Fd reader;
+};
+
+WriterEnds socket_pair() {
+  std::array<int, 2> ends{};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
+  return {Stream(std::make_unique<Socket>(Fd(ends[0]))), Fd(ends[1])};
+}
+
+std::vector<std::byte> counted(size_t size, uint8_t first) {
+  std::vector<std::byte> bytes(size);
+  for (size_t i = 0; i < size; ++i) {
+    bytes[i] = static_cast<std::byte>(static_cast<uint8_t>(first + i * 7));
+  }
+  return bytes;
+}
+
 constexpr int kLong = 10'000;  // milliseconds; only a failure waits for them
 
 }  // namespace
@@ -142,6 +163,33 @@ TEST_CASE("what stays below the mark is found by looking") {
   CHECK(reader.stream().may_read());
   CHECK_FALSE(reader.read());
   CHECK(reader.stream().header_complete());
+}
+
+TEST_CASE("a message that leaves a few bytes at a time is each byte once, in order") {
+  FrameBytes header{};
+  const std::vector<std::byte> head = counted(kFrameBytes, 1);
+  std::copy(head.begin(), head.end(), header.begin());
+  const std::vector<std::byte> first = counted(19, 100);
+  const std::vector<std::byte> second = counted(30, 200);
+  const std::array<ConstBytes, 3> parts{ConstBytes(first), ConstBytes(), ConstBytes(second)};
+  std::vector<std::byte> message = head;
+  message.insert(message.end(), first.begin(), first.end());
+  message.insert(message.end(), second.begin(), second.end());
+  for (const size_t limit : {size_t{1}, size_t{7}, kFrameBytes - 1, kFrameBytes, kFrameBytes + 5}) {
+    INFO("at most " << limit << " bytes at a time");
+    WriterEnds ends = socket_pair();
+    for (size_t offset = 0; offset < message.size();) {
+      const auto written = ends.stream.write(header, parts, offset, limit);
+      REQUIRE(written.ok());
+      REQUIRE(*written == std::min(limit, message.size() - offset));
+      offset += *written;
+    }
+    std::vector<std::byte> got(message.size() + 1);
+    const ssize_t size = ::recv(ends.reader.get(), got.data(), got.size(), 0);
+    REQUIRE(size == static_cast<ssize_t>(message.size()));
+    got.resize(message.size());
+    CHECK(got == message);
+  }
 }
 
 }  // namespace ho::tcp

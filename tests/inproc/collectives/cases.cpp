@@ -1,0 +1,191 @@
+#include "cases.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <vector>
+
+#include "job.hpp"
+#include "patterns.hpp"
+
+namespace ho::test {
+namespace {
+
+// What the checks of all collectives need of a case and a communicator.
+struct Setup {
+  Setup(ho_comm* on, const Case& of)
+      : comm(on),
+        c(of),
+        rank(static_cast<uint32_t>(ho_comm_rank(on))),
+        world(static_cast<uint32_t>(ho_comm_world_size(on))),
+        element_bytes(size_bytes(of.dtype)) {
+    options.algorithm = of.algorithm ? static_cast<ho_algorithm>(*of.algorithm) : HO_ALGORITHM_AUTO;
+    options.fp32_sums = of.fp32_sums ? 1 : 0;
+    for (uint32_t r = 0; r < world; ++r) {
+      const size_t other = r == 1 ? 0 : of.count + size_t{3} * r;
+      counts.push_back(of.unequal ? other : of.count);
+      first.push_back(total);
+      total += counts.back();
+    }
+  }
+
+  [[nodiscard]] ho_dtype dtype() const { return static_cast<ho_dtype>(c.dtype); }
+  [[nodiscard]] ho_op op() const { return static_cast<ho_op>(c.op); }
+  [[nodiscard]] size_t own_bytes() const { return counts[rank] * element_bytes; }
+  [[nodiscard]] size_t own_offset() const { return first[rank] * element_bytes; }
+  ho_request** into() { return c.request ? &request : nullptr; }
+  void finish(ho_status status) {
+    must(status);
+    if (c.request) {
+      must(ho_request_wait(request, 0));
+    }
+  }
+
+  ho_comm* comm;
+  const Case& c;
+  uint32_t rank;
+  uint32_t world;
+  size_t element_bytes;
+  ho_call_options options = HO_CALL_OPTIONS_INIT;
+  std::vector<size_t> counts;  // by rank: elements, of all-gather and reduce-scatter
+  std::vector<size_t> first;   // by rank: elements before it
+  size_t total = 0;
+  ho_request* request = nullptr;
+};
+
+void check_all_gather(Setup s) {
+  const auto mine = filled(s.c.dtype, s.c.op, s.rank, s.counts[s.rank]);
+  std::vector<std::byte> out(s.total * s.element_bytes, std::byte{0xee});
+  if (s.c.in_place) {
+    std::copy(mine.begin(), mine.end(), out.begin() + static_cast<ptrdiff_t>(s.own_offset()));
+  }
+  const void* send = s.c.in_place ? out.data() + s.own_offset() : mine.data();
+  if (s.c.unequal) {
+    s.finish(ho_all_gather_counts(
+        s.comm, send, out.data(), s.counts.data(), s.dtype(), &s.options, nullptr, s.into()));
+  } else {
+    s.finish(ho_all_gather(
+        s.comm, send, out.data(), s.c.count, s.dtype(), &s.options, nullptr, s.into()));
+  }
+  std::vector<std::byte> want;
+  for (uint32_t r = 0; r < s.world; ++r) {
+    const auto part = filled(s.c.dtype, s.c.op, r, s.counts[r]);
+    want.insert(want.end(), part.begin(), part.end());
+  }
+  require_equal(out, want, s.element_bytes, s.c.name());
+}
+
+std::vector<std::byte> reduced(const Case& c, uint32_t world, uint64_t first, uint64_t count) {
+  const bool whole = c.dtype < DType::kFloat16;
+  std::vector<double> values(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    double& value = values[i];
+    value = expected(c.op, world, first + i);
+    if (c.op == ReduceOp::kAvg) {
+      value /= world;
+      value = whole ? static_cast<double>(static_cast<int64_t>(value)) : value;
+    }
+  }
+  return stored(c.dtype, values);
+}
+
+void check_reduce_scatter(Setup s) {
+  auto in = filled(s.c.dtype, s.c.op, s.rank, s.total);
+  const auto before = in;
+  std::vector<std::byte> out(s.own_bytes(), std::byte{0xee});
+  void* recv = s.c.in_place ? in.data() + s.own_offset() : out.data();
+  if (s.c.unequal) {
+    s.finish(ho_reduce_scatter_counts(s.comm,
+                                      in.data(),
+                                      recv,
+                                      s.counts.data(),
+                                      s.dtype(),
+                                      s.op(),
+                                      &s.options,
+                                      nullptr,
+                                      s.into()));
+  } else {
+    s.finish(ho_reduce_scatter(
+        s.comm, in.data(), recv, s.c.count, s.dtype(), s.op(), &s.options, nullptr, s.into()));
+  }
+  if (s.c.in_place) {
+    std::copy_n(in.begin() + static_cast<ptrdiff_t>(s.own_offset()), s.own_bytes(), out.begin());
+  } else {
+    require_equal(in, before, 1, s.c.name() + ": the input changed");
+  }
+  require_equal(
+      out, reduced(s.c, s.world, s.first[s.rank], s.counts[s.rank]), s.element_bytes, s.c.name());
+}
+
+void check_all_reduce(Setup s) {
+  auto in = filled(s.c.dtype, s.c.op, s.rank, s.c.count);
+  const auto before = in;
+  std::vector<std::byte> out(in.size(), std::byte{0xee});
+  s.finish(ho_all_reduce(s.comm,
+                         in.data(),
+                         s.c.in_place ? in.data() : out.data(),
+                         s.c.count,
+                         s.dtype(),
+                         s.op(),
+                         &s.options,
+                         nullptr,
+                         s.into()));
+  if (!s.c.in_place) {
+    require_equal(in, before, 1, s.c.name() + ": the input changed");
+  }
+  require_equal(
+      s.c.in_place ? in : out, reduced(s.c, s.world, 0, s.c.count), s.element_bytes, s.c.name());
+}
+
+void check_broadcast(Setup s) {
+  const bool root = static_cast<int32_t>(s.rank) == s.c.root;
+  const auto want = filled(s.c.dtype, s.c.op, static_cast<uint32_t>(s.c.root), s.c.count);
+  std::vector<std::byte> in = want;
+  std::vector<std::byte> out(want.size(), std::byte{0xee});
+  if (s.c.in_place && root) {
+    out = want;
+  }
+  const void* send = s.c.in_place ? out.data() : in.data();
+  s.finish(ho_broadcast(s.comm,
+                        root ? send : nullptr,
+                        out.data(),
+                        s.c.count,
+                        s.dtype(),
+                        s.c.root,
+                        &s.options,
+                        nullptr,
+                        s.into()));
+  require_equal(out, want, s.element_bytes, s.c.name());
+}
+
+}  // namespace
+
+std::string Case::name() const {
+  return std::string(to_string(collective)) + " " +
+         std::string(algorithm ? to_string(*algorithm) : "auto") + " " +
+         std::string(to_string(dtype)) + " " + std::string(to_string(op)) + " count " +
+         std::to_string(count) + (in_place ? " in place" : "") + (fp32_sums ? " fp32_sums" : "") +
+         (unequal ? " unequal counts" : "") + (request ? " as a request" : "");
+}
+
+void check_case(ho_comm* comm, const Case& c) {
+  const Setup setup(comm, c);
+  switch (c.collective) {
+    case Collective::kAllGather:
+      return check_all_gather(setup);
+    case Collective::kReduceScatter:
+      return check_reduce_scatter(setup);
+    case Collective::kAllReduce:
+      return check_all_reduce(setup);
+    case Collective::kBroadcast:
+      return check_broadcast(setup);
+  }
+}
+
+void expect(bool kept, const char* promise) {
+  if (!kept) {
+    throw std::runtime_error(std::string(promise) + "; last message: " + ho_last_error_message());
+  }
+}
+
+}  // namespace ho::test

@@ -1,0 +1,196 @@
+// The options of calls and communicators that change the way of the data, not the result: each is
+// set here once with all collectives it applies to. docs/contributing.md has the table of them.
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cases.hpp"
+#include "catch.hpp"
+#include "horing.h"
+#include "job.hpp"
+#include "reduce/reduce.hpp"
+#include "scoped_variable.hpp"
+#include "temporary_folder.hpp"
+
+using namespace ho;
+using namespace ho::test;
+
+namespace {
+
+// Everything that takes fp32_sums, with about `per_rank` elements in a chunk.
+void sweep_fp32_sums(ho_comm* comm, uint64_t per_rank) {
+  const uint64_t world = static_cast<uint64_t>(ho_comm_world_size(comm));
+  for (const Algorithm algorithm : kAlgorithms) {
+    if (algorithm == Algorithm::kDirect) {
+      continue;  // refused: see below
+    }
+    for (const DType dtype : {DType::kFloat16, DType::kBfloat16}) {
+      for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg}) {
+        for (const bool in_place : {false, true}) {
+          Case c{Collective::kAllReduce, algorithm, dtype, op, per_rank * world, in_place};
+          c.fp32_sums = true;
+          check_case(comm, c);
+          c.collective = Collective::kReduceScatter;
+          c.count = per_rank;
+          check_case(comm, c);
+          c.unequal = true;
+          check_case(comm, c);
+        }
+      }
+    }
+  }
+}
+
+// All collectives at counts below, at and beyond one piece, by every algorithm that is asked for.
+void sweep_all(ho_comm* comm, const std::vector<std::optional<Algorithm>>& algorithms) {
+  for (const uint64_t count : {uint64_t{1}, uint64_t{2048}, uint64_t{30001}}) {
+    for (const Collective collective : kCollectives) {
+      for (const auto& algorithm : algorithms) {
+        check_case(comm,
+                   {collective, algorithm, DType::kFloat32, ReduceOp::kSum, count, count == 2048});
+      }
+    }
+  }
+}
+
+uint16_t bfloat16(float value) {
+  uint16_t narrowed = 0;
+  narrow(DType::kBfloat16, &narrowed, &value, 1);
+  return narrowed;
+}
+
+}  // namespace
+
+TEST_CASE("fp32_sums: all collectives, algorithms, types and places, in pieces of several tiles") {
+  // Sums to the output go through a tile of 2,048 elements. A piece has 4,096 here.
+  for (const char* groups : {"1x2", "1x4", "2x1", "2x2", "1+3"}) {
+    require_job({groups}, [](ho_comm* comm) { sweep_fp32_sums(comm, 5003); });
+  }
+  // Three tiles and a part of a fourth in each piece, windows of scratch, and the last piece short.
+  const ScopedVariable piece("HORING_PIECE_BYTES", "14336");
+  const ScopedVariable scratch("HORING_SCRATCH_BYTES", "131072");
+  require_job({"2x2"}, [](ho_comm* comm) { sweep_fp32_sums(comm, 17501); });
+}
+
+TEST_CASE("fp32_sums: sums of a group are rounded once") {
+  require_job({"1x4"}, [](ho_comm* comm) {
+    // 256 + 1 is 256 in bf16, whose values are 2 apart there: 259 needs all of the sum.
+    for (int32_t large = 0; large < 4; ++large) {
+      const std::vector<uint16_t> in(5000, bfloat16(ho_comm_rank(comm) == large ? 256.0F : 1.0F));
+      std::vector<uint16_t> out(in.size());
+      ho_call_options options = HO_CALL_OPTIONS_INIT;
+      options.fp32_sums = 1;
+      must(ho_all_reduce(
+          comm, in.data(), out.data(), in.size(), HO_BFLOAT16, HO_SUM, &options, nullptr, nullptr));
+      expect(out == std::vector<uint16_t>(in.size(), bfloat16(259.0F)), "rounds once");
+    }
+  });
+}
+
+TEST_CASE("fp32_sums: what has none says so") {
+  require_job({"2x1"}, [](ho_comm* comm) {
+    std::array<uint16_t, 4> data{};
+    ho_call_options options = HO_CALL_OPTIONS_INIT;
+    options.fp32_sums = 1;
+    const auto refused = [&](ho_dtype dtype, ho_op op, const char* words) {
+      const ho_status status =
+          ho_all_reduce(comm, data.data(), data.data(), 1, dtype, op, &options, nullptr, nullptr);
+      expect(status == HO_UNSUPPORTED, "refuses");
+      expect(std::strstr(ho_last_error_message(), words) != nullptr, words);
+    };
+    refused(HO_FLOAT32, HO_SUM, "fp32_sums is for sum and avg of half and bfloat16");
+    refused(HO_BFLOAT16, HO_MAX, "fp32_sums is for sum and avg of half and bfloat16");
+    options.algorithm = HO_ALGORITHM_DIRECT;
+    refused(HO_BFLOAT16, HO_SUM, "the direct algorithm has no fp32_sums");
+    options.algorithm = HO_ALGORITHM_AUTO;  // small: direct without fp32_sums
+    data.fill(bfloat16(3.0F));
+    must(ho_all_reduce(comm,
+                       data.data(),
+                       data.data(),
+                       data.size(),
+                       HO_BFLOAT16,
+                       HO_SUM,
+                       &options,
+                       nullptr,
+                       nullptr));
+    expect(data.front() == bfloat16(6.0F), "auto takes an algorithm that has fp32_sums");
+  });
+}
+
+TEST_CASE("unequal counts and requests, with every algorithm") {
+  for (const char* groups : {"2x2", "1+3"}) {
+    require_job({groups}, [](ho_comm* comm) {
+      for (const uint64_t count : {uint64_t{1}, uint64_t{5000}}) {
+        for (const Collective collective : kCollectives) {
+          for (const Algorithm algorithm : kAlgorithms) {
+            for (const bool in_place : {false, true}) {
+              Case c{collective, algorithm, DType::kInt32, ReduceOp::kSum, count, in_place};
+              c.request = true;
+              check_case(comm, c);
+              c.unequal =
+                  collective == Collective::kAllGather || collective == Collective::kReduceScatter;
+              check_case(comm, c);
+              c.request = false;
+              check_case(comm, c);
+            }
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("settings change the way of the data, not the result") {
+  struct Setting {
+    const char* name;
+    const char* value;
+  };
+  constexpr std::array kSettings{
+      Setting{"HORING_PIECE_BYTES", "1024"},
+      Setting{"HORING_DIRECT_MAX_BYTES", "0"},
+      Setting{"HORING_DIRECT_MAX_BYTES", "900000"},
+      Setting{"HORING_TCP_STREAMS", "3"},
+      Setting{"HORING_TCP_MAX_CONNECTIONS", "2"},
+      Setting{"HORING_RAIL_PACE_MBIT", "10000"},
+      Setting{"HORING_SHM_RING_BYTES", "8192"},
+      Setting{"HORING_SHM_SINGLE_COPY", "0"},
+      Setting{"HORING_SHM_SINGLE_COPY", "1"},
+      Setting{"HORING_SPIN_US", "0"},
+      Setting{"HORING_SPIN_US", "50"},
+      Setting{"HORING_PROGRESS_CPU", "none"},
+  };
+  for (const Setting& setting : kSettings) {
+    INFO(setting.name << "=" << setting.value);
+    const ScopedVariable variable(setting.name, setting.value);
+    require_job({"2x2"}, [](ho_comm* comm) {
+      sweep_all(comm, {std::nullopt, Algorithm::kHoRing, Algorithm::kDirect});
+    });
+  }
+  const TemporaryFolder folder;
+  const ScopedVariable trace("HORING_TRACE", folder.path("trace.%r.json"));
+  require_job({"2x2"}, [](ho_comm* comm) { sweep_all(comm, {std::nullopt}); });
+}
+
+TEST_CASE("the algorithm of the environment takes every collective") {
+  for (const Algorithm algorithm : kAlgorithms) {
+    const ScopedVariable variable("HORING_ALGORITHM", std::string(to_string(algorithm)));
+    require_job({"2x2"}, [algorithm](ho_comm* comm) {
+      sweep_all(comm, {std::nullopt});
+      ho_op_report report = HO_OP_REPORT_INIT;
+      std::vector<float> data(5000, 1.0F);
+      must(ho_all_reduce(comm,
+                         data.data(),
+                         data.data(),
+                         data.size(),
+                         HO_FLOAT32,
+                         HO_SUM,
+                         nullptr,
+                         &report,
+                         nullptr));
+      expect(report.algorithm == static_cast<ho_algorithm>(algorithm), "is the one asked for");
+    });
+  }
+}

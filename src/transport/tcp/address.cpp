@@ -1,6 +1,7 @@
 #include "transport/tcp/address.hpp"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
@@ -59,6 +60,28 @@ unsigned incoming_interface(int fd) {
   }
   set_int(fd, IPPROTO_IP, IP_PKTINFO, 0);
   return found;
+}
+
+bool same_host(const Address& a, const sockaddr& raw) {
+  if (a.family() != raw.sa_family) {
+    return false;
+  }
+  if (a.family() == AF_INET) {
+    sockaddr_in mine{};
+    sockaddr_in other{};
+    std::memcpy(&mine, &a.storage, sizeof mine);
+    std::memcpy(&other, &raw, sizeof other);
+    return mine.sin_addr.s_addr == other.sin_addr.s_addr;
+  }
+  if (a.family() != AF_INET6) {
+    return false;
+  }
+  sockaddr_in6 mine{};
+  sockaddr_in6 other{};
+  std::memcpy(&mine, &a.storage, sizeof mine);
+  std::memcpy(&other, &raw, sizeof other);
+  return IN6_ARE_ADDR_EQUAL(&mine.sin6_addr, &other.sin6_addr) &&
+         mine.sin6_scope_id == other.sin6_scope_id;
 }
 
 }  // namespace
@@ -152,12 +175,29 @@ Result<Fd> open_listener(int family, uint16_t port) {
   return fd;
 }
 
+bool is_on_another_interface(const Address& address, const std::string& interface_name) {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) {
+    log_debug("{}", system_error("getifaddrs", errno).message());
+    return false;
+  }
+  bool on_another = false;
+  bool on_this = false;
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr != nullptr && same_host(address, *each->ifa_addr)) {
+      (interface_name == each->ifa_name ? on_this : on_another) = true;
+    }
+  }
+  ::freeifaddrs(list);
+  return on_another && !on_this;
+}
+
 Result<Dialled> dial(const RailInterface& rail, const Address& to) {
   Fd fd(::socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) {
     return system_error("socket", errno);
   }
-  if (!rail.name.empty()) {
+  if (!rail.name.empty() && !is_on_another_interface(to, rail.name)) {
     bind_to_device(fd.get(), rail.name);
   }
   set_traffic_class(fd.get(), rail.traffic_class);  // before the first packet
@@ -202,7 +242,8 @@ void bind_accepted(int fd, const RailInterface& rail) {
     return;
   }
   const Result<Address> local = local_address(fd);
-  if (!local.ok()) {
+  const Result<Address> peer = peer_address(fd);
+  if (!local.ok() || !peer.ok() || is_on_another_interface(*peer, rail.name)) {
     return;
   }
   // IPv4 hosts answer ARP on any interface; binding to one that packets do not come in on would cut

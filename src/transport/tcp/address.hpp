@@ -39,7 +39,13 @@ struct Address {
 
 // A listening socket on the wildcard address; port 0 lets the kernel choose.
 [[nodiscard]] Result<Fd> open_listener(int family, uint16_t port);
-// A socket on the rail's interface with a connect under way to `to`. in_progress: not refused yet.
+// Whether another interface of this network namespace than `interface_name` has that address. The
+// kernel keeps packets to it inside the host: a socket that is bound to an interface would send
+// them out of it, where nobody hears them.
+[[nodiscard]] bool is_on_another_interface(const Address& address,
+                                           const std::string& interface_name);
+// A socket on the rail's interface with a connect under way to `to`; not bound to the interface
+// where `to` is on another one of this host. in_progress: not refused yet.
 struct Dialled {
   Fd fd;
   int connect_errno = 0;  // 0: connected or under way
@@ -49,7 +55,8 @@ struct Dialled {
 // IP's TOS byte, or IPv6's traffic class, of what the socket sends; nothing where it is negative.
 void set_traffic_class(int fd, int32_t traffic_class);
 // For an accepted connection: answers leave through the rail's interface too, also where several
-// interfaces have one subnet. Left alone when the connection did not come in there.
+// interfaces have one subnet. Left alone when the connection did not come in there, or came from
+// another interface of this host.
 void bind_accepted(int fd, const RailInterface& rail);
 // No delay, keep-alive that notices a dead rail within about 11 s while nothing is in flight.
 void tune_data_socket(int fd);

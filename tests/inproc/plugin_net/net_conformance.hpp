@@ -31,6 +31,7 @@ class End;
 struct Pair {
   NetDriver* net = nullptr;
   NetDriver::Opening opening;
+  int32_t connecting_device = 0;            // the listening one is 0
   int32_t traffic_class = kNoTrafficClass;  // of the connection
   bool takes_both = false;
   void* context = nullptr;

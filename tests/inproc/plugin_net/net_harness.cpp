@@ -79,8 +79,9 @@ Status Pair::connect() {
   Status status;
   for (const Deadline deadline = limit(); send == nullptr || receive == nullptr;) {
     if (send == nullptr) {
-      status = as_status(net->connect(context, 0, traffic_class, handle.data(), &send, nullptr),
-                         "connect");
+      status = as_status(
+          net->connect(context, connecting_device, traffic_class, handle.data(), &send, nullptr),
+          "connect");
     }
     if (status.ok() && receive == nullptr) {
       status = as_status(net->accept(listener, &receive, nullptr), "accept");

@@ -1,6 +1,8 @@
 // What a TCP transport refuses, and how it says so.
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <sys/socket.h>
 
@@ -214,6 +216,113 @@ TEST_CASE("tcp: garbage on the data port is dropped and disturbs nobody") {
     REQUIRE(is_closed_by(**one, *stranger));
   }
   REQUIRE((*one)->open_connections() == 0);
+}
+
+// What rank 0 hears that connects to `host` of rank 1 and says that this is rail `rail`.
+Status answer_to_claim(TcpTransport& transport,
+                       const TcpOptions& options,
+                       const std::string& host,
+                       RailIndex rail) {
+  HORING_ASSIGN(Fd fd, raw_connection(host, transport.endpoint().port));
+  tcp::LinkClaim claim;
+  claim.from = GlobalRank(0);
+  claim.to = options.self;
+  claim.rail = rail;
+  claim.stream_count = static_cast<uint8_t>(options.streams);
+  claim.job_id = options.job_id;
+  const auto handshake = Handshake::client(options.key, "data", encode(claim));
+  if (::fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0) {
+    return system_error("fcntl", errno);
+  }
+  tcp::Socket socket(std::move(fd));
+  for (const Deadline limit = deadline_after(std::chrono::seconds(20)); !passed(limit);) {
+    HORING_TRY(transport.progress());
+    socket.readable = true;  // no poller says so
+    socket.writable = true;
+    HORING_ASSIGN(const tcp::Greeted greeted, tcp::advance_handshake(socket, *handshake));
+    if (greeted == tcp::Greeted::kDone) {
+      return {};
+    }
+    if (greeted == tcp::Greeted::kLost) {
+      return {StatusCode::kConnection, "closed without a word"};
+    }
+  }
+  return {StatusCode::kTimeout, "no answer"};
+}
+
+TEST_CASE("tcp: a connection that comes to another rail's address is refused") {
+  TcpOptions options = options_of({}, GlobalRank(1), 2);
+  options.rails = {RailInterface{"", "127.0.0.1"}, RailInterface{"", "127.0.0.2"}};
+  auto transport = TcpTransport::listen(options);
+  REQUIRE(transport.ok());
+  for (const uint32_t rail : {0U, 1U}) {
+    const std::string other = options.rails.at(1 - rail).address;
+    const Status refused = answer_to_claim(**transport, options, other, RailIndex(rail));
+    INFO(refused.message());
+    CHECK(refused.code() == StatusCode::kMismatch);
+    CHECK(says(refused, "the connection came to " + other));
+    CHECK(says(refused,
+               "rail " + std::to_string(rail) + " of rank 1 is " + options.rails.at(rail).address));
+  }
+  for (const uint32_t rail : {0U, 1U}) {
+    const std::string host = options.rails.at(rail).address;
+    CHECK(answer_to_claim(**transport, options, host, RailIndex(rail)).ok());
+  }
+}
+
+// Sleeps as a rank does, until something is to be done, and true once the other end of `fd` is
+// closed. false: the transport slept on, or did not close it.
+bool is_closed_by_sleeper(TcpTransport& transport, const Fd& fd) {
+  constexpr int kLongMs = 20'000;
+  for (const Deadline limit = deadline_after(std::chrono::seconds(20)); !passed(limit);) {
+    std::array<char, 1024> bytes{};
+    if (::recv(fd.get(), bytes.data(), bytes.size(), MSG_DONTWAIT) == 0) {
+      return true;
+    }
+    pollfd waiting{transport.wait_fd(), POLLIN, 0};
+    if (::poll(&waiting, 1, kLongMs) != 1 || !transport.progress().ok()) {
+      return false;
+    }
+  }
+  return false;
+}
+
+TEST_CASE("tcp: a connection that does not greet in time is dropped") {
+  std::ostringstream log;
+  auto& sinks = logger().sinks();
+  sinks.push_back(std::make_shared<spdlog::sinks::ostream_sink_st>(log));
+  TcpCase hasty;
+  hasty.connect_timeout = std::chrono::milliseconds(50);
+  auto transport = TcpTransport::listen(options_of(hasty, GlobalRank(1), 2));
+  REQUIRE(transport.ok());
+  for (const std::string begun : {"", "HORING\r\n"}) {
+    auto silent = raw_connection("127.0.0.1", (*transport)->endpoint().port);
+    REQUIRE(silent.ok());
+    REQUIRE(::send(silent->get(), begun.data(), begun.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(begun.size()));
+    CHECK(is_closed_by_sleeper(**transport, *silent));
+  }
+  sinks.pop_back();
+  const std::string text = log.str();
+  CHECK(std::count(text.begin(), text.end(), '\n') == 2);
+  CHECK(text.find("dropped a connection from 127.0.0.1 that did not greet in time") !=
+        std::string::npos);
+  CHECK((*transport)->open_connections() == 0);
+}
+
+TEST_CASE("tcp: a connection may greet late, but before its deadline") {
+  TcpCase patient;
+  patient.connect_timeout = std::chrono::minutes(10);
+  auto transport = TcpTransport::listen(options_of(patient, GlobalRank(1), 2));
+  REQUIRE(transport.ok());
+  auto silent = raw_connection("127.0.0.1", (*transport)->endpoint().port);
+  REQUIRE(silent.ok());
+  for (int turn = 0; turn < 100; ++turn) {
+    REQUIRE((*transport)->progress().ok());
+  }
+  std::array<char, 1> byte{};
+  CHECK(::recv(silent->get(), byte.data(), byte.size(), MSG_DONTWAIT) == -1);
+  CHECK(errno == EAGAIN);
 }
 
 TEST_CASE("tcp: garbage on the data port does not fill the log") {

@@ -265,6 +265,45 @@ TEST_CASE("any changed byte of the conversation ends it") {
   }
 }
 
+// What a client says to an acceptance of which one bit was changed on its way.
+Status answer_to_acceptance(Handshake& client, size_t byte, unsigned bit) {
+  const auto server = Handshake::server(key_of(), "control");
+  HORING_TRY(feed(*server, take(client, 10000)));
+  HORING_TRY(feed(client, take(*server, 10000)));  // the challenge
+  HORING_TRY(feed(*server, take(client, 10000)));
+  server->accept();
+  Bytes acceptance = take(*server, 10000);
+  acceptance.at(byte) ^= std::byte{1} << bit;
+  return feed(client, acceptance);
+}
+
+TEST_CASE("one changed bit of the proof of acceptance ends the client") {
+  constexpr size_t kPrefixBytes = 13;  // magic, version, kind
+  constexpr size_t kProofBytes = 32;
+  for (size_t byte = kPrefixBytes; byte < kPrefixBytes + kProofBytes; ++byte) {
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      const auto client = Handshake::client(key_of(), "control", bytes_of("claim"));
+      const Status status = answer_to_acceptance(*client, byte, bit);
+      INFO("byte " << byte << ", bit " << bit);
+      REQUIRE(status.code() == StatusCode::kUnauthenticated);
+      REQUIRE(has(status, "acceptance does not prove the job key"));
+      REQUIRE_FALSE(client->done());
+      REQUIRE(client->wanted() == 0);
+    }
+  }
+}
+
+TEST_CASE("no changed byte before the proof of acceptance lets the client in") {
+  for (size_t byte = 0; byte < 13; ++byte) {
+    const auto client = Handshake::client(key_of(), "control", bytes_of("claim"));
+    const Status status = answer_to_acceptance(*client, byte, 0);
+    INFO("byte " << byte);
+    // The last byte makes a refusal of it, which is longer: its end is waited for.
+    CHECK(status.ok() == (byte == 12));
+    CHECK_FALSE(client->done());
+  }
+}
+
 TEST_CASE("truncated conversations stay undecided, and no byte past the end is wanted") {
   const auto client = Handshake::client(key_of(), "control", {});
   const Bytes hello = take(*client, 10000);

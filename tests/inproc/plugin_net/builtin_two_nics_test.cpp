@@ -1,0 +1,44 @@
+// The builtin network between two interfaces of one host, as between two ranks whose shared memory
+// is off. Hidden: tests/inproc/transport/two_nics makes the interfaces and asks for it.
+#include <string>
+
+#include "builtin_net_for_test.hpp"
+#include "catch.hpp"
+
+namespace ho::plugin::conformance {
+namespace {
+
+TEST_CASE("builtin net: two NICs of one host are connected", "[.two_nics]") {
+  struct Nic {
+    std::string name;
+    std::string address;
+  };
+  const auto listening = GENERATE(Nic{"nic1", "10.1.0.2"}, Nic{"nic2", "10.2.0.1"});
+  BuiltinConfig config = builtin_config({});
+  config.key = *JobKey::from_text("a secret of this test's own");
+  config.options.streams = 2;
+  config.devices = {make_device("one", "a host", listening.address, listening.name),
+                    make_device("two", "a host", "10.1.0.1", "nic0")};
+  const auto net = BuiltinNet::create(std::move(config));
+  REQUIRE(net.ok());
+  Pair pair(**net);
+  pair.connecting_device = 1;
+  REQUIRE(pair.connect().message() == "");
+  const auto data = pattern(8, 300'000);
+  std::vector<std::byte> room(data.size());
+  REQUIRE(run_both(
+              [&]() -> Status {
+                End end(**net, pair.send);
+                HORING_ASSIGN(void* const request, end.send(data.data(), data.size(), 3));
+                return end.finish(request).status();
+              },
+              [&]() -> Status {
+                End end(**net, pair.receive);
+                HORING_ASSIGN(void* const request, end.receive({{room.data(), room.size(), 3}}));
+                return end.finish(request).status();
+              }) == "");
+  REQUIRE(check_pattern(8, room.data(), room.size()).message() == "");
+}
+
+}  // namespace
+}  // namespace ho::plugin::conformance

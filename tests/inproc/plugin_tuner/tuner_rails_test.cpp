@@ -111,13 +111,17 @@ TEST_CASE("every version decides alike by the model, whether it hears of the com
     TunerDriver tuner(version);
     REQUIRE(tuner.init(16, 4) == Result::kSuccess);
     CHECK(chain(tuner, 64 * kMiB) == 0);
-    CHECK(chain(tuner, 8) == 75.0F);
+    CHECK(chain(tuner, 8) == kIgnored);
   }
   TunerDriver second(2);
   REQUIRE(second.init(16, 4) == Result::kSuccess);
   CHECK(second.name({Function::kAllReduce, 64 * kMiB}, true, false).algorithm ==
         nccl_abi::kAlgorithmCollNetChain);
-  CHECK(second.name({Function::kAllReduce, 8}, true, false).algorithm == Named::kNothing);
+  const Named small = second.name({Function::kAllReduce, 8}, true, false);
+  CHECK(small.algorithm == nccl_abi::kAlgorithmTree);
+  CHECK(small.protocol == nccl_abi::kProtocolLl);
+  // Without CollNet there is nothing to be kept from.
+  CHECK(second.name({Function::kAllReduce, 8}, false, false).algorithm == Named::kNothing);
 }
 
 TEST_CASE("forbidden direct is taken where CollNet is connected for the communicator, only there") {

@@ -69,7 +69,7 @@ typedef enum ho_dtype {
   HO_FLOAT32 = 7,
   HO_FLOAT64 = 8,
   HO_BFLOAT16 = 9,
-  HO_FLOAT8_E4M3 = 10, /* all-gather, broadcast, send, and reductions with HO_SUM */
+  HO_FLOAT8_E4M3 = 10, /* not with HO_AVG */
   HO_FLOAT8_E5M2 = 11  /* likewise */
 } ho_dtype;
 

@@ -14,6 +14,7 @@
 #include "base/log.hpp"
 #include "base/logger.hpp"
 #include "core/network.hpp"
+#include "core/settings.hpp"
 
 namespace ho::plugin {
 namespace {
@@ -116,13 +117,31 @@ Status Plugin::make() {
   settings.job_key = std::move(network.job_key);
   settings.timeout = std::chrono::milliseconds(timeout_ms);
   settings.meeting_address = std::move(network.meeting_address);
-  settings.alike = [this] {
-    const std::lock_guard lock(basis_mutex_);
-    return basis_ && basis_->ok() ? (*basis_)->alike() : std::string();
-  };
+  settings.alike = [this] { return alike(); };
   net_ = std::move(network.driver);
   coll_net_ = std::make_unique<CollNet>(*net_, std::move(settings));
   return {};
+}
+
+const std::string& Plugin::tuner_in_use() {
+  std::call_once(tuner_searched_, [this] {
+    const char* const set = std::getenv("NCCL_TUNER_PLUGIN");
+    const std::string own = own_library_path();
+    tuner_in_use_ =
+        set == nullptr && env_plugin_
+            ? "ours"
+            : tuner_taken(set == nullptr ? std::nullopt : std::optional<std::string>(set),
+                          file_opened_by,
+                          own);
+  });
+  return tuner_in_use_;
+}
+
+// First, whether there is a tuner of ours at all: without one nothing else of it counts.
+std::string Plugin::alike() {
+  const std::string tuner = "tuners (NCCL_TUNER_PLUGIN)=" + tuner_in_use() + "\n";
+  const std::lock_guard lock(basis_mutex_);
+  return basis_ && basis_->ok() ? tuner + (*basis_)->alike() : tuner;
 }
 
 Result<TunerBasis> Plugin::make_basis() {
@@ -153,15 +172,23 @@ Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
   // Of several ranks on a node those that are no heads do not know whether rails are connected.
   shape.collnet_connected =
       ours && comm_id && shape.ranks == shape.nodes && coll_net_->is_connected(*comm_id);
-  HORING_ASSIGN(const TunerBasis basis,
+  HORING_ASSIGN(TunerBasis basis,
                 ours ? *std::move(of_network) : TunerBasis::from_environment({}, false));
+  if (ours && comm_id && coll_net_->members_differ(*comm_id)) {
+    log_warn(
+        "horing plugin: the tuner leaves all choices of this communicator to NCCL: its ranks would "
+        "choose differently, and hang (see why CollNet is not used)");
+    basis = TunerBasis::silent();
+  }
   auto tuner = basis.tuner_for(shape);
   if (tuner.ok()) {
     log_info("horing plugin: loaded by NCCL as {} for {} ranks on {} nodes{}",
              interface,
              shape.ranks,
              shape.nodes,
-             ours ? "" : "; its network is not in use, so only the tuning file counts");
+             ours ? ""
+                  : "; its network is not in use, so only the tuning file counts, and nothing "
+                    "compares it: NCCL hangs where a rank has another file or no tuner of ours");
   } else {
     log_warn("horing plugin: no tuner: {}", tuner.status().message());
   }
@@ -227,6 +254,21 @@ void Plugin::say_what_is_used() {
            devices.empty() ? "no device" : devices,
            left_out.empty() ? "" : "; not on ",
            left_out);
+  if (tuner_in_use() == "ours") {
+    return;
+  }
+  // Ranks that are no heads meet nobody: each says it for itself.
+  const std::string file = env::text(env::kTuningFile);
+  const std::string text = fmt::format(
+      "horing plugin: the tuner that NCCL takes here is {} (NCCL_TUNER_PLUGIN), not ours{}. NCCL "
+      "hangs where other ranks have ours and choose otherwise: set it alike on all ranks",
+      tuner_in_use(),
+      file.empty() ? "" : ", so that HORING_TUNING_FILE has no effect");
+  if (file.empty()) {
+    log_info("{}", text);
+  } else {
+    log_warn("{}", text);
+  }
 }
 
 Reply Plugin::open_process_context(const Host& host, bool of_coll_net) {

@@ -6,6 +6,7 @@
 // at all, and its threads may still be in a call.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,6 +52,9 @@ class Plugin {
                                                           CommunicatorShape shape,
                                                           std::optional<uint64_t> comm_id);
 
+  // NCCL asks our env plugin for its settings.
+  void note_env_plugin() { env_plugin_ = true; }
+
   // For NCCL versions that know no contexts: one for the process. They do not say when they are
   // through, so it stays.
   [[nodiscard]] Reply open_process_context(const Host& host, bool of_coll_net);
@@ -62,6 +66,9 @@ class Plugin {
   [[nodiscard]] Status make();
   [[nodiscard]] Result<TunerBasis> make_basis();
   void say_what_is_used();
+  // Which tuner NCCL takes here: "ours", "none" or "another (libother.so)".
+  [[nodiscard]] const std::string& tuner_in_use();
+  [[nodiscard]] std::string alike();
 
   std::mutex mutex_;
   bool has_log_ = false;
@@ -72,6 +79,9 @@ class Plugin {
   TrafficClasses traffic_classes_;
   std::unique_ptr<NetDriver> net_;
   std::unique_ptr<CollNet> coll_net_;
+  std::atomic<bool> env_plugin_{false};
+  std::once_flag tuner_searched_;
+  std::string tuner_in_use_;
   std::mutex basis_mutex_;
   std::optional<Result<TunerBasis>> basis_;  // once the network was opened
   struct Shared {

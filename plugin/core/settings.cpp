@@ -1,11 +1,14 @@
 #include "core/settings.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
+#include <strings.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace ho::plugin {
 
@@ -33,6 +36,40 @@ std::string absolute_file(const char* loaded_as) {
   std::error_code error;
   const std::filesystem::path full = std::filesystem::absolute(file, error);
   return error ? file : full.lexically_normal().string();
+}
+
+std::string tuner_taken(const std::optional<std::string>& setting,
+                        const std::function<std::string(const std::string&)>& file_of,
+                        const std::string& own) {
+  const std::string name = setting.value_or("");
+  if (strcasecmp(name.c_str(), "none") == 0) {
+    return "none";
+  }
+  std::vector<std::string> tried{name.empty() ? "libnccl-tuner.so" : name};
+  if (!name.empty()) {
+    tried.push_back("libnccl-tuner-" + name + ".so");
+  }
+  for (const std::string& each : tried) {
+    const std::string file = file_of(each);
+    std::error_code error;
+    if (!file.empty() && !std::filesystem::equivalent(file, own, error)) {
+      return "another (" + std::filesystem::path(file).filename().string() + ")";
+    }
+    if (!file.empty()) {
+      break;
+    }
+  }
+  return "ours";
+}
+
+std::string file_opened_by(const std::string& name) {
+  // Stays open, as NCCL keeps it.
+  void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  link_map* map = nullptr;
+  if (library == nullptr || ::dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr) {
+    return "";
+  }
+  return map->l_name;
 }
 
 std::string own_library_path() {

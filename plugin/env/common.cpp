@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "base/log.hpp"
+#include "core/plugin.hpp"
 #include "core/settings.hpp"
 
 namespace ho::plugin::every_env {
@@ -18,6 +19,7 @@ std::atomic<uint64_t> ours_count{0};
 
 nccl_abi::Result init(const char* interface, uint8_t major, uint8_t minor, uint8_t patch) {
   try {
+    Plugin::instance().note_env_plugin();
     log_info("horing plugin: loaded by NCCL {}.{}.{} as {}", major, minor, patch, interface);
   } catch (const std::exception&) {
     return nccl_abi::Result::kSystemError;  // no memory for a line

@@ -30,10 +30,21 @@ Result get_coll_info(void* context,
   if (tuner == nullptr || !collective) {
     return Result::kSuccess;
   }
-  const Choice choice = tuner->choose(
-      {*collective, bytes, every_tuner::operation_count(operations)},
-      allowed_by_support(tuner->inputs(), *collective, collnet_support != 0, nvls_support != 0));
-  if (choice != Choice::kDefault) {
+  const Call call{*collective, bytes, every_tuner::operation_count(operations)};
+  const Choices allowed =
+      allowed_by_support(tuner->inputs(), *collective, collnet_support != 0, nvls_support != 0);
+  const Choice choice = tuner->choose(call, allowed);
+  if (choice == Choice::kOwn) {
+    // NCCL takes what is named even where the user excluded it, and without CollNet its own choice
+    // is the same.
+    const OwnAlgorithm own = tuner->best_own(call, allowed);
+    const bool names = collnet_support != 0 && tuner->inputs().algorithms_filtered == 0 &&
+                       own.choice != Choice::kDefault;
+    if (names) {
+      *algorithm = nccl_algorithm(own.choice);
+      *protocol = own.low_latency ? nccl_abi::kProtocolLl : nccl_abi::kProtocolSimple;
+    }
+  } else if (choice != Choice::kDefault) {
     *algorithm = nccl_algorithm(choice);
     *protocol = nccl_abi::kProtocolSimple;
   }

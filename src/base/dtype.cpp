@@ -77,7 +77,7 @@ std::optional<ReduceOp> parse_reduce_op(std::string_view name) {
 
 bool reduction_supported(DType dtype, ReduceOp op) {
   const bool fp8 = dtype == DType::kFloat8E4m3 || dtype == DType::kFloat8E5m2;
-  return !fp8 || op == ReduceOp::kSum;
+  return !fp8 || op != ReduceOp::kAvg;
 }
 
 }  // namespace ho

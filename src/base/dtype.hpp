@@ -32,7 +32,7 @@ inline constexpr uint8_t kReduceOpCount = 5;
 [[nodiscard]] std::string_view to_string(ReduceOp op);                  // "sum"
 [[nodiscard]] std::optional<DType> parse_dtype(std::string_view name);  // nccl-tests' names too
 [[nodiscard]] std::optional<ReduceOp> parse_reduce_op(std::string_view name);
-// Which pairs a reduction accepts: every pair, but fp8 only with sum (and avg is refused there).
+// Which pairs a reduction accepts: every pair but averages of fp8, which would round twice.
 [[nodiscard]] bool reduction_supported(DType dtype, ReduceOp op);
 
 }  // namespace ho

@@ -87,7 +87,7 @@ Status check_counts(const CollectiveCall& call, uint32_t world) {
 Status check_reduction(const CollectiveCall& call) {
   if (reduces(call.collective) && !reduction_supported(call.dtype, call.op)) {
     return {StatusCode::kUnsupported,
-            fmt::format("{}: no {} of {}; 8-bit floats can only be summed",
+            fmt::format("{}: no {} of {}; average a wider type, or sum and divide",
                         to_string(call.collective),
                         to_string(call.op),
                         to_string(call.dtype))};

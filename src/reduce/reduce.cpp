@@ -200,9 +200,9 @@ void reduce_any(DType dtype, ReduceOp op, void* dst, const void* a, const void* 
     case DType::kBfloat16:
       return reduce_floats<Bfloat16, Bfloat16, Bfloat16>(op, dst, a, b, count);
     case DType::kFloat8E4m3:
-      return binary_loop<Float8E4m3, Float8E4m3, Float8E4m3, SumOp>(dst, a, b, count);
+      return reduce_floats<Float8E4m3, Float8E4m3, Float8E4m3>(op, dst, a, b, count);
     case DType::kFloat8E5m2:
-      return binary_loop<Float8E5m2, Float8E5m2, Float8E5m2, SumOp>(dst, a, b, count);
+      return reduce_floats<Float8E5m2, Float8E5m2, Float8E5m2>(op, dst, a, b, count);
   }
 }
 

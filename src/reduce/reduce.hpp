@@ -11,9 +11,9 @@ namespace ho {
 // dst[i] = a[i] (op) b[i] for i < count. dst may be a or b itself, otherwise the ranges must not
 // overlap. No alignment needed. kAvg adds; the division is scale_average's. Integers wrap.
 // fp16, bf16 and fp8 are computed in fp32 and rounded to nearest even; max and min of NaN and a
-// number give NaN. A sum past the largest finite number is infinity, in e4m3 (which has no
-// infinity) NaN: it never saturates, so an overflow stays visible. reduction_supported(dtype, op)
-// must hold.
+// number give NaN. A sum or product past the largest finite number is infinity, in e4m3 (which has
+// no infinity) NaN: it never saturates, so an overflow stays visible. reduction_supported(dtype,
+// op) must hold.
 void reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, size_t count);
 
 // data[i] = data[i] / divisor (integers: truncated toward zero; floats: rounded once, for divisors

@@ -1,4 +1,5 @@
 // What must not hang: nodes that die, members that never come or differ, and strangers at the door.
+#include <dlfcn.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -6,9 +7,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
+#include "abi/tuner_v5.hpp"
 #include "catch.hpp"
 #include "host_job.hpp"
 #include "nccl_host/coll_net_comm.hpp"
@@ -33,6 +38,43 @@ CollNetOptions small_steps() {
   options.settings.chunk_bytes = 1024;
   options.settings.slot_bytes = 1024;
   return options;
+}
+
+std::string log_text() {
+  std::string text;
+  for (const std::string& line : PluginLibrary::log_lines()) {
+    text += line + "\n";
+  }
+  return text;
+}
+
+// Whether our tuner changes NCCL's table for an all-reduce of that communicator.
+bool tuner_chooses(uint64_t comm_id) {
+  void* const library = ::dlopen("libnccl-net-horing.so", RTLD_NOW | RTLD_NOLOAD);
+  expect(library != nullptr, "the plugin is loaded");
+  auto* const tuner =
+      static_cast<nccl_abi::v5::Tuner*>(::dlsym(library, nccl_abi::v5::kTunerSymbol));
+  expect(tuner != nullptr, "it has a tuner");
+  nccl_abi::v5::NvlDomainInfo domains{2, 1, 1};
+  nccl_abi::v5::TunerConstants constants{};
+  void* context = nullptr;
+  require(tuner->init(&context, comm_id, 2, 2, nullptr, &domains, &constants), "init");
+  std::array<float, size_t{nccl_abi::kAlgorithmCount} * nccl_abi::kProtocolCount> costs{};
+  costs.fill(5);
+  const auto before = costs;
+  int channels = 0;
+  require(tuner->getCollInfo(context,
+                             nccl_abi::Function::kAllReduce,
+                             1024,
+                             1,
+                             reinterpret_cast<float**>(costs.data()),
+                             nccl_abi::kAlgorithmCount,
+                             nccl_abi::kProtocolCount,
+                             0,
+                             &channels),
+          "getCollInfo");
+  require(tuner->finalize(context), "finalize");
+  return costs != before;
 }
 
 Work work_of(Collective kind, uint64_t count) {
@@ -250,6 +292,40 @@ TEST_CASE("members with other settings refuse, all of them", "[quick]") {
     go_on_without(self, 1);
   });
   require_clean(job, {0, 1, 2, 3});
+}
+
+TEST_CASE("where a rank's NCCL takes no tuner of ours, or has another file, all know", "[quick]") {
+  for (const bool other_file : {false, true}) {
+    HostJobOptions options = with_rings(2, 1);
+    const std::string path = "fault_test." + std::to_string(::getpid()) + ".csv";
+    std::ofstream(path) << "all_reduce,*,*,*,*,tree\n";
+    options.prepare = [other_file, path](uint32_t rank) {
+      if (rank == 0 || !other_file) {
+        ::setenv("HORING_TUNING_FILE", path.c_str(), 1);
+      }
+      if (rank == 1 && !other_file) {
+        ::setenv("NCCL_TUNER_PLUGIN", "none", 1);
+      }
+    };
+    HostJob job(options, [other_file](HostRank& self) {
+      CollNetComm comm(self.library(), self.memory(), 1, small_steps());
+      expect(comm.connect() == CollNetState::kRefused, "all refuse");
+      const std::string why = other_file ? "tuning files (HORING_TUNING_FILE) of rail member 0 ("
+                                         : "tuners (NCCL_TUNER_PLUGIN) of rail member 0 (";
+      const std::string log = log_text();
+      expect(log.find(why) != std::string::npos, "say what differs: " + log);
+      expect(log.find(" and rail member 1 (") != std::string::npos, "and with whom: " + log);
+      expect(log.find(other_file ? " and no rules;" : ": ours and none;") != std::string::npos,
+             "and both values: " + log);
+      // One tree and one NCCL's own choice would hang: the file has no say any more.
+      expect(!tuner_chooses(1), "the tuner leaves the communicator that differs to NCCL");
+      expect(tuner_chooses(2), "and no other one");
+      comm.close();
+      go_on_without(self, 1);
+    });
+    require_clean(job, {0, 1});
+    (void)std::remove(path.c_str());
+  }
 }
 
 TEST_CASE("ranks of different releases load different tables and work together") {

@@ -209,7 +209,7 @@ plugin::AgreedInputs inputs_of(const TuneOptions& options) {
   return inputs;
 }
 
-Choices allowed_by(const TuneOptions& options, plugin::TunedCollective collective) {
+Choices allowed_by_nccl(const TuneOptions& options, plugin::TunedCollective collective) {
   const plugin::AgreedInputs inputs = inputs_of(options);
   Choices allowed = Choices().with(Choice::kRing);
   if (options.nodes < 2) {
@@ -222,8 +222,12 @@ Choices allowed_by(const TuneOptions& options, plugin::TunedCollective collectiv
     allowed = allowed.with(Choice::kPat);
   }
   allowed = options.nvls ? allowed.with(Choice::kNvls) : allowed;
-  const bool direct =
-      options.nvswitch || plugin::may_force_collnet_direct(inputs, collective, allowed);
+  return options.nvswitch ? allowed.with(Choice::kCollNetDirect) : allowed;
+}
+
+Choices allowed_by(const TuneOptions& options, plugin::TunedCollective collective) {
+  const Choices allowed = allowed_by_nccl(options, collective);
+  const bool direct = plugin::may_force_collnet_direct(inputs_of(options), collective, allowed);
   return direct ? allowed.with(Choice::kCollNetDirect) : allowed;
 }
 

@@ -42,8 +42,10 @@ struct TuneOptions {
 
 // A communicator of NCCL's with CollNet connected on such nodes.
 [[nodiscard]] plugin::AgreedInputs inputs_of(const TuneOptions& options);
-// What NCCL would allow there, or our tuner can force: of every type, with all of NCCL's releases
-// taken together.
+// What NCCL would allow there: of every type, with all of NCCL's releases taken together.
+[[nodiscard]] plugin::Choices allowed_by_nccl(const TuneOptions& options,
+                                              plugin::TunedCollective collective);
+// That, or what our tuner can force.
 [[nodiscard]] plugin::Choices allowed_by(const TuneOptions& options,
                                          plugin::TunedCollective collective);
 

@@ -100,7 +100,8 @@ std::string rule_text(const Asked& asked, uint32_t line) {
         return each.line == line;
       });
   const std::string where = asked.options.file + ":" + std::to_string(line);
-  if (rule == rules.end() || rule->choice == Choice::kDefault || asked.allowed.has(rule->choice)) {
+  if (rule == rules.end() || rule->choice == Choice::kDefault || rule->choice == Choice::kOwn ||
+      asked.allowed.has(rule->choice)) {
     return where;
   }
   return where + " asks for " + name(rule->choice) + ", which is not possible here (" +
@@ -117,6 +118,9 @@ TuneRow row_of(const Asked& asked, const plugin::ChoiceRange& range, uint64_t en
   row.first_bytes = std::max(range.first_bytes, asked.options.min_bytes);
   row.last_bytes = std::min(end, asked.options.max_bytes);
   row.choice = range.choice;
+  for (const Choice choice : plugin::kOwnChoices) {
+    row.own = asked.allowed.has(choice) ? row.own.with(choice) : row.own;
+  }
   row.timed_bytes = middle(row.first_bytes, row.last_bytes);
   const plugin::AgreedInputs& inputs = asked.tuner.inputs();
   const plugin::Question question{asked.collective, row.timed_bytes, false};
@@ -133,7 +137,8 @@ TuneRow row_of(const Asked& asked, const plugin::ChoiceRange& range, uint64_t en
 
 std::vector<TuneRow> rows_of(const Asked& asked) {
   std::vector<TuneRow> rows;
-  const auto ranges = asked.tuner.ranges(asked.collective, false, asked.allowed);
+  const auto ranges =
+      asked.tuner.ranges(asked.collective, false, allowed_by_nccl(asked.options, asked.collective));
   for (size_t i = 0; i < ranges.size(); ++i) {
     const uint64_t end = i + 1 < ranges.size() ? ranges[i + 1].first_bytes - 1 : UINT64_MAX;
     if (end >= asked.options.min_bytes && ranges[i].first_bytes <= asked.options.max_bytes) {
@@ -154,6 +159,28 @@ std::vector<Choice> timed(const std::vector<TuneRow>& rows) {
     }
   }
   return found;
+}
+
+// "ring or tree": what NCCL has to choose among where it is left its own.
+std::string own_text(Choices allowed) {
+  std::string text;
+  for (const Choice choice : plugin::kOwnChoices) {
+    if (allowed.has(choice)) {
+      text += (text.empty() ? "" : " or ") + name(choice);
+    }
+  }
+  return text;
+}
+
+std::string choice_text(const TuneRow& row) {
+  switch (row.choice) {
+    case Choice::kDefault:
+      return "NCCL's";
+    case Choice::kOwn:
+      return own_text(row.own);
+    default:
+      return name(row.choice);
+  }
 }
 
 std::string padded(const std::string& text, size_t width) {
@@ -190,7 +217,7 @@ std::string rows_text(const std::vector<TuneRow>& rows) {
   for (const TuneRow& row : rows) {
     Cells line{size_text(row.first_bytes),
                size_text(row.last_bytes),
-               row.choice == Choice::kDefault ? "NCCL's" : name(row.choice),
+               choice_text(row),
                size_text(row.timed_bytes)};
     for (const Choice choice : algorithms) {
       line.push_back(
@@ -225,12 +252,20 @@ Json row_json(const TuneRow& row) {
       times[name(choice)] = row.costs.of(choice) / 1000;
     }
   }
-  return {{"min_bytes", row.first_bytes},
-          {"max_bytes", row.last_bytes},
-          {"choice", name(row.choice)},
-          {"timed_bytes", row.timed_bytes},
-          {"times_us", std::move(times)},
-          {"why", row.why}};
+  Json json = {
+      {"min_bytes", row.first_bytes}, {"max_bytes", row.last_bytes}, {"choice", name(row.choice)}};
+  if (row.choice == Choice::kOwn) {
+    json["own"] = Json::array();
+    for (const Choice choice : plugin::kOwnChoices) {
+      if (row.own.has(choice)) {
+        json["own"].push_back(name(choice));
+      }
+    }
+  }
+  json["timed_bytes"] = row.timed_bytes;
+  json["times_us"] = std::move(times);
+  json["why"] = row.why;
+  return json;
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ struct TuneRow {
   uint64_t first_bytes = 0;
   uint64_t last_bytes = 0;  // included
   plugin::Choice choice = plugin::Choice::kDefault;
+  plugin::Choices own;  // what NCCL chooses among where the choice is kOwn
   uint64_t timed_bytes = 0;
   plugin::Costs costs;  // infinite for what NCCL does not allow there
   std::string why;

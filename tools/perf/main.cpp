@@ -64,7 +64,7 @@ void say_left_out(bool talks, const std::string& what) {
   }
 }
 
-// All cases that make sense: reductions of fp8 are sums only, an all-gather has no operation.
+// All cases that make sense: fp8 has no averages, an all-gather has no operation.
 std::vector<Case> cases_of(Collective collective, const Options& options, bool talks) {
   std::vector<Case> cases;
   for (const DType dtype : options.dtypes) {

@@ -61,6 +61,8 @@ Result<std::unique_ptr<RecvComm>> Listener::accept() {
   HORING_ASSIGN(auto comm, take_whole());
   if (comm != nullptr) {
     deadline_ns_ = 0;
+    refusals_.clear();
+    other_refusals_ = 0;
   } else if (now >= deadline_ns_) {
     return nobody_came();
   }
@@ -120,6 +122,7 @@ bool Listener::advance(Greeting& greeting, int64_t now) {
     }
   }
   if (!greeted.ok()) {
+    note_refusal(greeting, greeted.status().message());
     if (const auto left_out = refused_said_.take(now)) {
       log_warn("device {}: refused a connection from {}: {}{}",
                device_.properties.name,
@@ -134,7 +137,55 @@ bool Listener::advance(Greeting& greeting, int64_t now) {
     deliver(greeting, now);
     return true;
   }
-  return *greeted == tcp::Greeted::kLost || now >= greeting.deadline_ns;
+  if (*greeted == tcp::Greeted::kLost) {
+    note_refusal(greeting, "it went away before it had greeted");
+    return true;
+  }
+  if (now >= greeting.deadline_ns) {
+    note_refusal(greeting,
+                 fmt::format("it did not greet within {} ms", options_.greeting_timeout.count()));
+    return true;
+  }
+  return false;
+}
+
+void Listener::note_refusal(const Greeting& greeting, const std::string& why) {
+  auto refusal = std::find_if(
+      refusals_.begin(), refusals_.end(), [&why](const Refusal& each) { return each.why == why; });
+  if (refusal == refusals_.end()) {
+    if (refusals_.size() == kMostReasons) {
+      ++other_refusals_;
+      return;
+    }
+    refusal = refusals_.insert(refusals_.end(), Refusal{why, "", 0});
+  }
+  refusal->from = greeting.from;
+  ++refusal->count;
+}
+
+std::string Listener::refusals_text() const {
+  if (refusals_.empty()) {
+    return "nobody came at all: look at the logs of the other ranks, and check that no firewall "
+           "drops the port";
+  }
+  uint64_t all = other_refusals_;
+  std::string reasons;
+  for (const Refusal& refusal : refusals_) {
+    all += refusal.count;
+    reasons +=
+        fmt::format("{}{}{}: {}",
+                    reasons.empty() ? "" : "; ",
+                    refusal.count == 1 ? "" : fmt::format("{} times, at last ", refusal.count),
+                    refusal.from,
+                    refusal.why);
+  }
+  if (other_refusals_ > 0) {
+    reasons += fmt::format("; {} for other reasons", other_refusals_);
+  }
+  return fmt::format("{} came and {} sent away: {}",
+                     all == 1 ? "1 connection" : fmt::format("{} connections", all),
+                     all == 1 ? "was" : "were",
+                     reasons);
 }
 
 Status Listener::check(const Greeting& greeting) const {
@@ -199,11 +250,11 @@ Result<std::unique_ptr<RecvComm>> Listener::take_whole() {
 Status Listener::nobody_came() const {
   return {StatusCode::kTimeout,
           fmt::format("device {}: nobody connected to {} within {} ms "
-                      "(HORING_CONNECT_TIMEOUT_MS); look at the logs of the other ranks, and check "
-                      "that no firewall drops the port",
+                      "(HORING_CONNECT_TIMEOUT_MS); {}",
                       device_.properties.name,
                       handle_.to_string(),
-                      options_.connect_timeout.count())};
+                      options_.connect_timeout.count(),
+                      refusals_text())};
 }
 
 }  // namespace ho::plugin

@@ -29,6 +29,8 @@ class Listener {
   static constexpr size_t kMostGreetings = 64;
   // Comms of which some connections are there.
   static constexpr size_t kMostHalves = 64;
+  // Reasons of refusals that are kept.
+  static constexpr size_t kMostReasons = 4;
 
   [[nodiscard]] static Result<std::unique_ptr<Listener>> open(const BuiltinDevice& device,
                                                               const JobKey& job,
@@ -62,6 +64,8 @@ class Listener {
   void deliver(Greeting& greeting, int64_t now);
   [[nodiscard]] Result<std::unique_ptr<RecvComm>> take_whole();
   [[nodiscard]] Status nobody_came() const;
+  void note_refusal(const Greeting& greeting, const std::string& why);
+  [[nodiscard]] std::string refusals_text() const;
 
   BuiltinDevice device_;
   NetOptions options_;
@@ -72,6 +76,14 @@ class Listener {
   std::list<Half> halves_;
   int64_t deadline_ns_ = 0;  // 0: accept() has not been called since the last comm
   int64_t last_call_ns_ = 0;
+  // Whoever came for the next comm and was sent away, by reason.
+  struct Refusal {
+    std::string why;
+    std::string from;  // the last one
+    uint64_t count = 0;
+  };
+  std::vector<Refusal> refusals_;  // at most kMostReasons
+  uint64_t other_refusals_ = 0;
   LogQuota refused_said_;
   LogQuota full_said_;
 };

@@ -189,6 +189,11 @@ Reply CollNet::connect(
     log_warn(
         "CollNet is not used: {}. All members of this rail refuse it, and NCCL goes on without",
         connected.status().message());
+    Context* const context = static_cast<Listener*>(listener)->context;
+    if (context != nullptr && connected.status().code() == StatusCode::kMismatch) {
+      const std::lock_guard lock(mutex_);
+      context->members_differ = true;
+    }
     return reply_of(connected.status().code());
   }
   const std::lock_guard lock(mutex_);
@@ -214,6 +219,14 @@ bool CollNet::is_connected(uint64_t comm_id) const {
   return std::any_of(comms_.begin(), comms_.end(), [comm_id](const auto& each) {
     return each.second->comm_id() == comm_id;
   });
+}
+
+bool CollNet::members_differ(uint64_t comm_id) const {
+  const std::lock_guard lock(mutex_);
+  return comm_id != 0 &&
+         std::any_of(contexts_.begin(), contexts_.end(), [comm_id](const auto& each) {
+           return each.second->comm_id == comm_id && each.second->members_differ;
+         });
 }
 
 bool CollNet::reduces(int32_t dtype, int32_t op) {

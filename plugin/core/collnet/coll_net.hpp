@@ -98,11 +98,15 @@ class CollNet {
 
   // Whether a rail of that communicator has been connected here: what a tuner may rely on.
   [[nodiscard]] bool is_connected(uint64_t comm_id) const;
+  // Whether a rail of that communicator was refused because its members differ, so that their
+  // tuners might too. Not where NCCL does not number communicators (0).
+  [[nodiscard]] bool members_differ(uint64_t comm_id) const;
 
  private:
   struct Context {
     uint64_t comm_id = 0;
     void* of_driver = nullptr;
+    bool members_differ = false;
   };
   struct Listener {
     Context* context = nullptr;

@@ -39,6 +39,9 @@ class TunerBasis {
   [[nodiscard]] static Result<TunerBasis> from_environment(std::span<const uint32_t> nic_mbps,
                                                            bool reduces_all_types);
 
+  // Leaves every choice to NCCL.
+  [[nodiscard]] static TunerBasis silent() { return TunerBasis(AgreedInputs(), TuningFile()); }
+
   // alike_text() of it. A tuning file that cannot be read is none like any other.
   [[nodiscard]] std::string alike() const { return alike_text(inputs_); }
   // An error that names file, line and reason where the tuning file is malformed.

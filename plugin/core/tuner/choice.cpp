@@ -8,8 +8,15 @@ namespace {
 // In the order of the enumerations.
 constexpr std::array<std::string_view, kTunedCollectiveCount> kCollectiveNames{
     "all_reduce", "all_gather", "reduce_scatter"};
-constexpr std::array<std::string_view, kChoiceCount> kChoiceNames{
-    "default", "ring", "tree", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
+constexpr std::array<std::string_view, kChoiceCount> kChoiceNames{"default",
+                                                                  "ring",
+                                                                  "tree",
+                                                                  "collnet_direct",
+                                                                  "collnet_chain",
+                                                                  "nvls",
+                                                                  "nvls_tree",
+                                                                  "pat",
+                                                                  "own"};
 
 template <typename Value, size_t count>
 std::optional<Value> parse(const std::array<std::string_view, count>& names,

@@ -15,8 +15,9 @@ inline constexpr size_t kTunedCollectiveCount = 3;
 inline constexpr std::array kTunedCollectives{
     TunedCollective::kAllReduce, TunedCollective::kAllGather, TunedCollective::kReduceScatter};
 
-// NCCL's algorithms, or none: what NCCL itself would take. The three in the middle go through
-// CollNet on several nodes, that is through our rail rings.
+// NCCL's algorithms; or none, what NCCL itself would take; or its own, what NCCL would take if it
+// had no CollNet. The three in the middle go through CollNet on several nodes, that is through our
+// rail rings.
 enum class Choice : uint8_t {
   kDefault,
   kRing,
@@ -26,10 +27,13 @@ enum class Choice : uint8_t {
   kNvls,
   kNvlsTree,
   kPat,
+  kOwn,
 };
-inline constexpr size_t kChoiceCount = 8;
+inline constexpr size_t kChoiceCount = 9;
 inline constexpr std::array kRailChoices{
     Choice::kCollNetDirect, Choice::kCollNetChain, Choice::kNvls};
+inline constexpr std::array kOwnChoices{
+    Choice::kRing, Choice::kTree, Choice::kNvlsTree, Choice::kPat};
 inline constexpr std::array kAlgorithmChoices{Choice::kRing,
                                               Choice::kTree,
                                               Choice::kCollNetDirect,
@@ -38,10 +42,11 @@ inline constexpr std::array kAlgorithmChoices{Choice::kRing,
                                               Choice::kNvlsTree,
                                               Choice::kPat};
 
-// A set of choices. A value of few bits, so that decisions can be tabled for each.
+// A set of choices, all but kOwn, which is none of NCCL's algorithms. A value of few bits, so that
+// decisions can be tabled for each.
 class Choices {
  public:
-  static constexpr size_t kSetCount = size_t{1} << kChoiceCount;
+  static constexpr size_t kSetCount = size_t{1} << static_cast<size_t>(Choice::kOwn);
 
   constexpr Choices() = default;
   constexpr explicit Choices(uint8_t bits) : bits_(bits) {}
@@ -57,12 +62,13 @@ class Choices {
 
  private:
   static constexpr uint8_t bit(Choice choice) {
-    return static_cast<uint8_t>(1U << static_cast<uint32_t>(choice));
+    return choice == Choice::kOwn ? uint8_t{0}
+                                  : static_cast<uint8_t>(1U << static_cast<uint32_t>(choice));
   }
   uint8_t bits_ = 0;
 };
 
-// Whether any NCCL has that algorithm for that collective; always so for kDefault.
+// Whether any NCCL has that algorithm for that collective; always so for kDefault and kOwn.
 [[nodiscard]] bool can_be(TunedCollective collective, Choice choice);
 
 // "all_reduce", "collnet_direct": also the words of a tuning file.

@@ -164,7 +164,7 @@ Choice best(const Costs& costs, Choices among) {
 
 constexpr Choices kRails =
     Choices().with(Choice::kCollNetDirect).with(Choice::kCollNetChain).with(Choice::kNvls);
-constexpr Choices kOwn = Choices().with(Choice::kNvlsTree).with(Choice::kPat);
+constexpr Choices kPossiblyOwn = Choices().with(Choice::kNvlsTree).with(Choice::kPat);
 
 }  // namespace
 
@@ -190,13 +190,28 @@ Costs modelled_costs(const AgreedInputs& inputs, const Question& question) noexc
   return costs;
 }
 
+bool low_latency_is_faster(const AgreedInputs& inputs,
+                           const Question& question,
+                           Choice choice) noexcept {
+  if (choice != Choice::kRing && choice != Choice::kTree) {
+    return false;
+  }
+  Question one_byte = question;
+  one_byte.bytes = 1;
+  const double least_ns = modelled_costs(inputs, one_byte).of(choice);
+  const double bytes_ns = modelled_costs(inputs, question).of(choice) - least_ns;
+  return bytes_ns < (least_ns - kKernelStartNs) / 2;
+}
+
 Decision decide(const Costs& costs, Choices possible) noexcept {
   Decision decision;
-  decision.rival = best(costs, possible.in(kOwn).with(Choice::kRing).with(Choice::kTree));
+  decision.rival = best(costs, possible.in(kPossiblyOwn).with(Choice::kRing).with(Choice::kTree));
   decision.candidate = best(costs, possible.in(kRails));
   if (decision.candidate != Choice::kDefault &&
       costs.of(decision.candidate) * costs.margin <= costs.of(decision.rival)) {
     decision.choice = decision.candidate;
+  } else if (decision.rival != Choice::kDefault) {
+    decision.choice = Choice::kOwn;
   }
   return decision;
 }

@@ -74,15 +74,21 @@ struct Costs {
 // All infinite for one node, no bytes, or rates that are not known.
 [[nodiscard]] Costs modelled_costs(const AgreedInputs& inputs, const Question& question) noexcept;
 
+// Whether LL, which has about half of a hop's latency and sends twice the bytes, is faster than
+// SIMPLE. Of ring and tree; false for the others.
+[[nodiscard]] bool low_latency_is_faster(const AgreedInputs& inputs,
+                                         const Question& question,
+                                         Choice choice) noexcept;
+
 struct Decision {
   Choice choice = Choice::kDefault;
   Choice rival = Choice::kDefault;      // the best of NCCL's own algorithms
   Choice candidate = Choice::kDefault;  // the best of the possible rail rings, chosen or not
 };
 
-// Among `possible` a rail ring that beats the best of NCCL's own by the margin; else kDefault. Ring
-// and tree are taken to be possible whatever `possible` says, so that it never seems better to
-// overrule somebody who forbade them.
+// Among `possible` a rail ring that beats the best of NCCL's own by the margin; else kOwn, or
+// kDefault where there are no costs to go by. Ring and tree are taken to be possible whatever
+// `possible` says, so that it never seems better to overrule somebody who forbade them.
 [[nodiscard]] Decision decide(const Costs& costs, Choices possible) noexcept;
 
 }  // namespace ho::plugin

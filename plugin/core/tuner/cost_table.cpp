@@ -1,6 +1,7 @@
 #include "core/tuner/cost_table.hpp"
 
 #include <array>
+#include <limits>
 
 namespace ho::plugin {
 namespace {
@@ -8,7 +9,7 @@ namespace {
 constexpr int kSimple = 2;
 
 // NCCL's number of the algorithm; by Choice.
-constexpr std::array<int, kChoiceCount> kAlgorithmOf{-1, 1, 0, 2, 3, 4, 5, 6};
+constexpr std::array<int, kChoiceCount> kAlgorithmOf{-1, 1, 0, 2, 3, 4, 5, 6, -1};
 
 }  // namespace
 
@@ -64,12 +65,35 @@ bool CostTable::select(Choice choice) noexcept {
   if (cheapest == nullptr) {
     return false;
   }
-  *cheapest = 0;
+  take(*cheapest);
   return true;
 }
 
 void CostTable::force_collnet_direct() noexcept {
-  row(Choice::kCollNetDirect)[kSimple] = 0;
+  take(row(Choice::kCollNetDirect)[kSimple]);
+}
+
+void CostTable::forbid_rails() noexcept {
+  Choices own;
+  for (const Choice choice : kOwnChoices) {
+    own = own.with(choice);
+  }
+  if (allowed().in(own) == Choices()) {
+    return;
+  }
+  for (const Choice choice : kRailChoices) {
+    for (float& cost : row(choice)) {
+      cost = kForbiddenCost;
+    }
+  }
+}
+
+void CostTable::take(float& entry) noexcept {
+  // Of equal entries NCCL takes the first of the table, which need not be this one.
+  for (float& cost : costs_) {
+    cost = cost == 0 ? std::numeric_limits<float>::min() : cost;
+  }
+  entry = 0;
 }
 
 Choices allowed_by_support(const AgreedInputs& inputs,

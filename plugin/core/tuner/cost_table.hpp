@@ -18,7 +18,8 @@ inline constexpr int kAlgorithmsBefore223 = 6;  // without PAT
 inline constexpr int kAlgorithmsSince223 = 7;
 inline constexpr float kForbiddenCost = -1.0F;
 
-// NCCL's number of an algorithm, -1 for kDefault; and back, kDefault for what we do not know.
+// NCCL's number of an algorithm, -1 for kDefault and kOwn; and back, kDefault for what we do not
+// know.
 [[nodiscard]] int nccl_algorithm(Choice choice) noexcept;
 [[nodiscard]] Choice choice_of_algorithm(int algorithm) noexcept;
 
@@ -32,16 +33,21 @@ class CostTable {
 
   // What NCCL left allowed, in any protocol.
   [[nodiscard]] Choices allowed() const noexcept;
-  // Makes NCCL take it: 0 for the cheapest of its allowed entries. False, and nothing is written,
-  // where it has none.
+  // Makes NCCL take it: 0 for the cheapest of its allowed entries, and a little more for any other
+  // entry that is 0. False, and nothing is written, where it has none.
   bool select(Choice choice) noexcept;
+  // Forbids what goes through CollNet on several nodes, so that NCCL takes what its own model has
+  // as the best of the rest. Nothing is written where no rest is allowed.
+  void forbid_rails() noexcept;
   // Allows CollNet direct where it is forbidden, and makes NCCL take it.
   void force_collnet_direct() noexcept;
 
  private:
   explicit CostTable(std::span<float> costs) : costs_(costs) {}
-  // The algorithm's entries; none for kDefault and for an algorithm that NCCL does not have.
+  // The algorithm's entries; none for kDefault, kOwn and an algorithm that NCCL does not have.
   [[nodiscard]] std::span<float> row(Choice choice) const noexcept;
+
+  void take(float& entry) noexcept;
 
   std::span<float> costs_;
 };

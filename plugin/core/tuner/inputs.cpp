@@ -112,7 +112,9 @@ std::string alike_text(const AgreedInputs& inputs) {
   add(named("ns per hop", env::kTunerHopUs), inputs.hop_ns);
   add("bytes of NCCL's buffers (NCCL_BUFFSIZE)", inputs.buffer_bytes);
   add("whether NCCL_ALGO or NCCL_PROTO is set,", inputs.algorithms_filtered);
-  add(named("digests of the tuning file", env::kTuningFile), inputs.tuning_file_digest);
+  const uint64_t digest = inputs.tuning_file_digest;
+  text += named("tuning files", env::kTuningFile) + "=" +
+          (digest == 0 ? "no rules" : "rules of digest " + std::to_string(digest)) + "\n";
   return text;
 }
 

@@ -41,7 +41,7 @@ class Modelled {
   }
 
   [[nodiscard]] std::vector<ChoiceRange> ranges(Choices possible) const {
-    std::vector<ChoiceRange> ranges{{0, choice(0, possible)}};
+    std::vector<ChoiceRange> ranges{{0, choice(1, possible)}};
     uint64_t before = 0;
     for (size_t i = 0; i < sizes_.size(); ++i) {
       const Choice here = decide(costs_[i], possible).choice;
@@ -157,7 +157,23 @@ ChoiceRange Tuner::look_up(TunedCollective collective,
   if (rule.line == 0) {
     return range_at(model(collective, registered, allowed), bytes);
   }
-  return {rule.first_bytes, allowed.has(rule.choice) ? rule.choice : Choice::kDefault, rule.line};
+  const bool can = rule.choice == Choice::kOwn || allowed.has(rule.choice);
+  return {rule.first_bytes, can ? rule.choice : Choice::kDefault, rule.line};
+}
+
+ChoiceRange Tuner::look_up_forcing(TunedCollective collective,
+                                   bool registered,
+                                   Choices allowed,
+                                   uint64_t bytes) const noexcept {
+  const ChoiceRange found = look_up(collective, registered, allowed, bytes);
+  const bool settled = found.choice != Choice::kDefault && found.choice != Choice::kOwn;
+  if (settled || allowed.has(Choice::kCollNetDirect) ||
+      !may_force_collnet_direct(inputs_, collective, allowed)) {
+    return found;
+  }
+  const ChoiceRange forced =
+      look_up(collective, registered, allowed.with(Choice::kCollNetDirect), bytes);
+  return forced.choice == Choice::kCollNetDirect ? forced : found;
 }
 
 Choice Tuner::choose(const Call& call, Choices allowed) const noexcept {
@@ -170,23 +186,37 @@ Choice Tuner::apply(const Call& call, CostTable table) const noexcept {
   if (allowed == Choices()) {
     return Choice::kDefault;
   }
-  const Choice choice = choose(call, allowed);
-  // What NCCL forbids is taken only where nothing that it allows will do.
-  if (choice == Choice::kDefault && !allowed.has(Choice::kCollNetDirect) &&
-      may_force_collnet_direct(inputs_, call.collective, allowed) &&
-      choose(call, allowed.with(Choice::kCollNetDirect)) == Choice::kCollNetDirect) {
+  const Choice choice =
+      look_up_forcing(call.collective, call.registered, allowed, call.bytes_of_one()).choice;
+  if (choice == Choice::kCollNetDirect && !allowed.has(choice)) {
     table.force_collnet_direct();
-    return Choice::kCollNetDirect;
+    return choice;
+  }
+  if (choice == Choice::kOwn) {
+    if (inputs_.node_count > 1) {  // NVLS on one node is NCCL's own
+      table.forbid_rails();
+    }
+    return choice;
   }
   return table.select(choice) ? choice : Choice::kDefault;
+}
+
+OwnAlgorithm Tuner::best_own(const Call& call, Choices allowed) const noexcept {
+  const Question question{call.collective, call.bytes_of_one(), false};
+  OwnAlgorithm own;
+  own.choice = decide(modelled_costs(inputs_, question), allowed).rival;
+  own.low_latency = low_latency_is_faster(inputs_, question, own.choice);
+  return own;
 }
 
 std::vector<ChoiceRange> Tuner::ranges(TunedCollective collective,
                                        bool registered,
                                        Choices allowed) const {
   std::vector<uint64_t> starts;
-  for (const Ranges* list :
-       {&rules_[static_cast<size_t>(collective)], &model(collective, registered, allowed)}) {
+  const Choices with_direct = allowed.with(Choice::kCollNetDirect);
+  for (const Ranges* list : {&rules_[static_cast<size_t>(collective)],
+                             &model(collective, registered, allowed),
+                             &model(collective, registered, with_direct)}) {
     for (const ChoiceRange& range : *list) {
       starts.push_back(range.first_bytes);
     }
@@ -194,7 +224,7 @@ std::vector<ChoiceRange> Tuner::ranges(TunedCollective collective,
   std::sort(starts.begin(), starts.end());
   std::vector<ChoiceRange> merged;
   for (const uint64_t start : starts) {
-    ChoiceRange range = look_up(collective, registered, allowed, start);
+    ChoiceRange range = look_up_forcing(collective, registered, allowed, start);
     range.first_bytes = start;
     if (merged.empty() || merged.back().choice != range.choice ||
         merged.back().line != range.line) {

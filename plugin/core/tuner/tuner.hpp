@@ -34,20 +34,31 @@ struct ChoiceRange {
   friend bool operator==(const ChoiceRange&, const ChoiceRange&) = default;
 };
 
+// One of NCCL's own algorithms, or kDefault where the model knows none, and its protocol.
+struct OwnAlgorithm {
+  Choice choice = Choice::kDefault;
+  bool low_latency = false;  // LL, else SIMPLE
+};
+
 class Tuner {
  public:
   // The same for equal arguments, on every rank. An error where the inputs contradict themselves.
   [[nodiscard]] static Result<Tuner> make(const AgreedInputs& inputs, const TuningFile& file);
 
-  // What to take among `allowed` (of CostTable, or allowed_by_support()); kDefault: NCCL's choice.
+  // What to take among `allowed` (of CostTable, or allowed_by_support()); kDefault: NCCL's choice,
+  // kOwn: NCCL's choice among what does not go through CollNet.
   [[nodiscard]] Choice choose(const Call& call, Choices allowed) const noexcept;
-  // Makes NCCL take what we choose, by writing one entry of its table or none. What was chosen.
+  // Makes NCCL take what we choose: one entry of its table becomes the least, or those of CollNet
+  // are forbidden, or nothing is written (kDefault). What was chosen.
   [[nodiscard]] Choice apply(const Call& call, CostTable table) const noexcept;
+  // For an NCCL that takes one answer: what to name where choose() says kOwn.
+  [[nodiscard]] OwnAlgorithm best_own(const Call& call, Choices allowed) const noexcept;
   [[nodiscard]] uint64_t chunk_bytes(const ChunkRequest& request) const noexcept {
     return chosen_chunk_bytes(inputs_, request);
   }
 
-  // All decisions of a kind, for people: the first range begins at 0, neighbours differ.
+  // What apply() does where NCCL allows these, for people: the first range begins at 0, neighbours
+  // differ.
   [[nodiscard]] std::vector<ChoiceRange> ranges(TunedCollective collective,
                                                 bool registered,
                                                 Choices allowed) const;
@@ -67,6 +78,13 @@ class Tuner {
                                     bool registered,
                                     Choices allowed,
                                     uint64_t bytes) const noexcept;
+
+  // The same, but for what NCCL forbids and may be forced, which is taken only where nothing that
+  // it allows will do.
+  [[nodiscard]] ChoiceRange look_up_forcing(TunedCollective collective,
+                                            bool registered,
+                                            Choices allowed,
+                                            uint64_t bytes) const noexcept;
 
   AgreedInputs inputs_;
   bool registered_differ_;  // from calls whose buffers are not

@@ -139,7 +139,7 @@ Result<TuningRule> read_rule(const Line& line) {
   if (!choice) {
     return line.bad_field(5,
                           fields[5],
-                          "takes default, ring, tree, collnet_direct, collnet_chain, nvls, "
+                          "takes default, own, ring, tree, collnet_direct, collnet_chain, nvls, "
                           "nvls_tree or pat");
   }
   rule.choice = *choice;

@@ -8,8 +8,9 @@
 // both included, are whole numbers with K, M, G, T (powers of 1024) or nothing after them, * or -1
 // for no limit; they are NCCL's sizes: of all ranks together, for all-reduce the buffer. nodes and
 // ranks_per_node: whole numbers from 1, * or -1 for any; a number of ranks per node matches where
-// all nodes have so many. choice: default, ring, tree, collnet_direct, collnet_chain, nvls,
-// nvls_tree or pat; default leaves the choice to NCCL, not to the model. Blanks around fields,
+// all nodes have so many. choice: default, own, ring, tree, collnet_direct, collnet_chain, nvls,
+// nvls_tree or pat; default leaves the choice to NCCL, not to the model, and own leaves it to NCCL
+// among what does not go through CollNet. Blanks around fields,
 // empty lines and what follows a # count for nothing. The first rule that matches decides; a choice
 // that NCCL does not allow for a call leaves that call to NCCL. An algorithm that no NCCL has for
 // the collective that a rule names is an error.

@@ -30,7 +30,8 @@ CollNet& coll_net() {
 void prepare() {
   static const bool once = [] {
     const std::string path = "tuner_rails_test." + std::to_string(::getpid()) + ".csv";
-    std::ofstream(path) << "all_gather,*,*,2,1,collnet_direct\n";
+    std::ofstream(path) << "all_gather,*,*,2,1,collnet_direct\n"
+                           "reduce_scatter,*,*,2,1,collnet_direct\n";
     ::setenv("HORING_TUNING_FILE", path.c_str(), 1);
     ::setenv("HORING_EMULATED_RAILS", "rail0=127.0.0.1,rail1=127.0.0.1", 1);
     ::setenv("HORING_TUNER_NIC_MBPS", "10000", 1);
@@ -111,13 +112,17 @@ TEST_CASE("every version decides alike by the model, whether it hears of the com
     TunerDriver tuner(version);
     REQUIRE(tuner.init(16, 4) == Result::kSuccess);
     CHECK(chain(tuner, 64 * kMiB) == 0);
-    CHECK(chain(tuner, 8) == 75.0F);
+    CHECK(chain(tuner, 8) == kIgnored);
   }
   TunerDriver second(2);
   REQUIRE(second.init(16, 4) == Result::kSuccess);
   CHECK(second.name({Function::kAllReduce, 64 * kMiB}, true, false).algorithm ==
         nccl_abi::kAlgorithmCollNetChain);
-  CHECK(second.name({Function::kAllReduce, 8}, true, false).algorithm == Named::kNothing);
+  const Named small = second.name({Function::kAllReduce, 8}, true, false);
+  CHECK(small.algorithm == nccl_abi::kAlgorithmTree);
+  CHECK(small.protocol == nccl_abi::kProtocolLl);
+  // Without CollNet there is nothing to be kept from.
+  CHECK(second.name({Function::kAllReduce, 8}, false, false).algorithm == Named::kNothing);
 }
 
 TEST_CASE("forbidden direct is taken where CollNet is connected for the communicator, only there") {
@@ -129,6 +134,8 @@ TEST_CASE("forbidden direct is taken where CollNet is connected for the communic
     REQUIRE(tuner.init(2, 2, kConnected) == Result::kSuccess);
     for (const size_t bytes : {size_t{1}, size_t{4097}, 64 * kMiB}) {
       CHECK(direct(tuner, Function::kAllGather, bytes) == 0);
+      // Since CollNet reduces each type with each operation.
+      CHECK(direct(tuner, Function::kReduceScatter, bytes) == 0);
     }
     TunerDriver other(version);
     REQUIRE(other.init(2, 2, kOther) == Result::kSuccess);

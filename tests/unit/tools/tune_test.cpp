@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <initializer_list>
@@ -6,6 +8,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "core/tuner/cost_table.hpp"
 #include "horing/tune_options.hpp"
 #include "horing/tune_report.hpp"
 #include "scoped_variable.hpp"
@@ -32,6 +35,68 @@ TuneReport report(const std::vector<const char*>& words, const char* rules = "")
 
 const std::vector<TuneRow>& rows(const TuneReport& report, TunedCollective collective) {
   return report.rows[static_cast<size_t>(collective)];
+}
+
+constexpr int kAlgorithms = plugin::kAlgorithmsSince223;
+constexpr int kEntries = kAlgorithms * plugin::kProtocols;
+using NcclTable = std::array<float, kEntries>;
+
+// NCCL's table where these are allowed; what goes through CollNet looks best to it, and among the
+// rest the `cheapest`-th entry.
+NcclTable nccl_table(plugin::Choices allowed, int cheapest) {
+  NcclTable table{};
+  for (int entry = 0; entry < kEntries; ++entry) {
+    const Choice choice = plugin::choice_of_algorithm(entry / plugin::kProtocols);
+    const bool rail = std::find(plugin::kRailChoices.begin(), plugin::kRailChoices.end(), choice) !=
+                      plugin::kRailChoices.end();
+    const bool simple_only = rail || choice == Choice::kNvlsTree || choice == Choice::kPat;
+    const bool possible = allowed.has(choice) && !(simple_only && entry % plugin::kProtocols != 2);
+    const float own_cost = entry == cheapest ? 5.0F : 10.0F + static_cast<float>(entry);
+    table.at(static_cast<size_t>(entry)) =
+        !possible ? plugin::kForbiddenCost : (rail ? 1.0F : own_cost);
+  }
+  return table;
+}
+
+// As NCCL takes it: the first of the least that are not forbidden.
+int nccl_takes(const NcclTable& table) {
+  int taken = -1;
+  for (int entry = 0; entry < kEntries; ++entry) {
+    const float cost = table.at(static_cast<size_t>(entry));
+    if (cost >= 0 && (taken < 0 || cost < table.at(static_cast<size_t>(taken)))) {
+      taken = entry;
+    }
+  }
+  return taken;
+}
+
+// Whether the choice that a row shows is what NCCL takes at that size.
+void check_row(const TuneOptions& options,
+               const plugin::Tuner& tuner,
+               TunedCollective collective,
+               const TuneRow& row,
+               uint64_t bytes) {
+  const plugin::Choices allowed = allowed_by_nccl(options, collective);
+  for (int cheapest = 0; cheapest < kEntries; ++cheapest) {
+    const NcclTable before = nccl_table(allowed, cheapest);
+    NcclTable after = before;
+    const auto view = plugin::CostTable::of(after.data(), kAlgorithms, plugin::kProtocols);
+    REQUIRE(view.has_value());
+    CHECK(tuner.apply({collective, bytes}, *view) == row.choice);
+    const int taken = nccl_takes(after);
+    const Choice algorithm = plugin::choice_of_algorithm(taken / plugin::kProtocols);
+    CAPTURE(bytes, cheapest, taken);
+    if (row.choice == Choice::kDefault) {
+      CHECK(taken == nccl_takes(before));
+    } else if (row.choice == Choice::kOwn) {
+      CHECK(row.own.has(algorithm));
+      // The protocol too is NCCL's own choice.
+      const bool offered = before.at(static_cast<size_t>(cheapest)) == 5.0F;
+      CHECK((!offered || taken == cheapest));
+    } else {
+      CHECK(algorithm == row.choice);
+    }
+  }
 }
 
 }  // namespace
@@ -149,18 +214,59 @@ TEST_CASE("tune: choices, times and reasons") {
   const TuneReport made = report({"--nvswitch", "--rail-mbps", "25000"});
   const auto& reduce = rows(made, TunedCollective::kAllReduce);
   REQUIRE(reduce.size() >= 2);
-  CHECK(reduce.front().choice == Choice::kDefault);
-  CHECK(reduce.back().choice != Choice::kDefault);
+  CHECK(reduce.front().choice == Choice::kOwn);
+  CHECK(reduce.back().choice != Choice::kOwn);
   CHECK(std::isfinite(reduce.back().costs.of(Choice::kRing)));
   CHECK(std::isinf(reduce.back().costs.of(Choice::kNvls)));
   CHECK(reduce.back().why.find(" of ring's time") != std::string::npos);
   const auto& gather = rows(made, TunedCollective::kAllGather);
-  CHECK(gather.back().choice == Choice::kDefault);
+  CHECK(gather.back().choice == Choice::kOwn);
   CHECK(gather.back().why.find(" of 4 blocks in flight") != std::string::npos);
   CHECK(rows(report({"--nodes", "1"}), TunedCollective::kAllReduce).front().why ==
         "one node: no rail");
   CHECK(rows(report({}), TunedCollective::kAllGather).front().why ==
         "NCCL allows no rail ring here");
+}
+
+TEST_CASE("tune: the choice shown is NCCL's, for every shape, size and protocol") {
+  const std::vector<std::vector<const char*>> shapes{
+      {"--ranks-per-node", "1", "--nics", "1"},
+      {"--nodes", "2", "--ranks-per-node", "1"},
+      {"--nodes", "3", "--ranks-per-node", "1", "--rail-mbps", "200"},
+      {"--ranks-per-node", "1", "--nic-mbps", "50000"},
+      {"--nodes", "1"},
+      {},
+      {"--nvswitch", "--rail-mbps", "25000"},
+      {"--nvls", "--nodes", "16", "--ranks-per-node", "8"},
+      {"--ranks-per-node", "16", "--nics", "2"}};
+  for (const auto& words : shapes) {
+    CAPTURE(words);
+    const TuneOptions options = parse_tune(words).options;
+    const TuneReport made = report(words);
+    const auto tuner = plugin::Tuner::make(inputs_of(options), plugin::TuningFile());
+    REQUIRE(tuner.ok());
+    for (const TunedCollective collective : plugin::kTunedCollectives) {
+      for (const TuneRow& row : rows(made, collective)) {
+        CAPTURE(to_string(collective), to_string(row.choice));
+        CHECK((options.nodes < 2) == (row.choice == Choice::kDefault));
+        for (const uint64_t bytes : {row.first_bytes, row.timed_bytes, row.last_bytes}) {
+          check_row(options, *tuner, collective, row, bytes);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("tune: where no rail ring wins, what NCCL chooses among is named") {
+  const std::string text = to_text(report({"--ranks-per-node", "1", "--max", "1M"}));
+  CHECK(text.find("  ring or tree  ") != std::string::npos);
+  CHECK(text.find("  ring or pat  ") != std::string::npos);
+  CHECK(text.find("collnet_direct takes 1.") != std::string::npos);
+  const auto json =
+      nlohmann::json::parse(to_json(report({"--ranks-per-node", "1", "--max", "1M"})));
+  const auto& row = json["collectives"]["all_reduce"][0];
+  CHECK(row["choice"] == "own");
+  CHECK(row["own"] == std::vector<std::string>{"ring", "tree"});
 }
 
 TEST_CASE("tune: a file's rules are named") {

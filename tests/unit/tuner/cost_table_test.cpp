@@ -75,6 +75,40 @@ TEST_CASE("each choice is its algorithm's row") {
   }
 }
 
+TEST_CASE("what goes through CollNet is forbidden, as long as something else is allowed") {
+  for (const int algorithms : {kAlgorithmsBefore223, kAlgorithmsSince223}) {
+    Memory memory(algorithms);
+    std::fill_n(memory.costs.begin(), static_cast<size_t>(algorithms) * kProtocols, 5.0F);
+    memory.table().forbid_rails();
+    for (int algorithm = 0; algorithm < algorithms; ++algorithm) {
+      const Choice choice = choice_of_algorithm(algorithm);
+      const bool rail =
+          std::find(kRailChoices.begin(), kRailChoices.end(), choice) != kRailChoices.end();
+      for (int protocol = 0; protocol < kProtocols; ++protocol) {
+        CHECK(memory.at(algorithm, protocol) == (rail ? kForbiddenCost : 5.0F));
+      }
+    }
+    CHECK(memory.guarded());
+    Memory only(algorithms);
+    only.at(nccl_abi::kAlgorithmCollNetChain, 2) = 5;
+    only.table().forbid_rails();
+    CHECK(only.at(nccl_abi::kAlgorithmCollNetChain, 2) == 5);
+  }
+}
+
+TEST_CASE("what is taken is less than all others, also where NCCL has a 0") {
+  Memory memory(7);
+  memory.at(nccl_abi::kAlgorithmTree, 0) = 0;
+  memory.at(nccl_abi::kAlgorithmCollNetChain, 2) = 5;
+  CHECK(memory.table().select(Choice::kCollNetChain));
+  CHECK(memory.at(nccl_abi::kAlgorithmCollNetChain, 2) == 0);
+  CHECK(memory.at(nccl_abi::kAlgorithmTree, 0) > 0);
+  memory.at(nccl_abi::kAlgorithmTree, 0) = 0;
+  memory.table().force_collnet_direct();
+  CHECK(memory.at(nccl_abi::kAlgorithmCollNetDirect, 2) == 0);
+  CHECK(memory.at(nccl_abi::kAlgorithmTree, 0) > 0);
+}
+
 TEST_CASE("the cheapest of an algorithm's allowed protocols is taken") {
   Memory memory(7);
   memory.at(nccl_abi::kAlgorithmRing, 0) = 9;
@@ -167,6 +201,7 @@ TEST_CASE("without a table: direct only where NVLS shows that there is an NVSwit
 
 TEST_CASE("NCCL's numbers of algorithms, there and back") {
   CHECK(nccl_algorithm(Choice::kDefault) == -1);
+  CHECK(nccl_algorithm(Choice::kOwn) == -1);
   CHECK(nccl_algorithm(Choice::kCollNetDirect) == nccl_abi::kAlgorithmCollNetDirect);
   CHECK(nccl_algorithm(Choice::kPat) == nccl_abi::kAlgorithmPat);
   for (const Choice choice : kAlgorithmChoices) {

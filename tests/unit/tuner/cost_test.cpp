@@ -190,7 +190,7 @@ TEST_CASE("unequal nodes: all-reduce only, by the heads that all have") {
   CHECK(found.of(Choice::kCollNetChain) == Approx(30'000 + kMillion));
   CHECK(found.of(Choice::kRing) == Approx(kKernel + 2.0 * 4 / 5 * kMillion / 4));
   CHECK(std::isinf(costs(inputs, kGather, 1'000'000).of(Choice::kCollNetDirect)));
-  CHECK(decide(found, kAll).choice == Choice::kDefault);
+  CHECK(decide(found, kAll).choice == Choice::kOwn);
 }
 
 TEST_CASE("what cannot run costs infinitely") {
@@ -251,7 +251,7 @@ TEST_CASE("windows in one block must win by more than what measurements fell sho
     CHECK(chosen(collective, 4 * kMiB) == Choice::kCollNetDirect);
     // Measured there: 0.81 to 0.92 of the rings' speed.
     for (uint64_t mib = 7; mib <= 64; ++mib) {
-      CHECK(chosen(collective, mib * kMiB) == Choice::kDefault);
+      CHECK(chosen(collective, mib * kMiB) == Choice::kOwn);
     }
   }
   CHECK(costs(inputs, kReduceAll, kMiB).margin == kMargin);
@@ -269,7 +269,7 @@ TEST_CASE("a rail ring is chosen where it wins by the margin") {
   set(Choice::kCollNetDirect, 1000);
   CHECK(decide(found, kAll).choice == Choice::kCollNetDirect);
   set(Choice::kRing, 1029);
-  CHECK(decide(found, kAll).choice == Choice::kDefault);
+  CHECK(decide(found, kAll).choice == Choice::kOwn);
   CHECK(decide(found, kAll).candidate == Choice::kCollNetDirect);
   CHECK(decide(found, kAll).rival == Choice::kRing);
   set(Choice::kCollNetChain, 900);
@@ -277,11 +277,11 @@ TEST_CASE("a rail ring is chosen where it wins by the margin") {
   CHECK(decide(found, kAll).choice == Choice::kCollNetChain);
   CHECK(decide(found, Choices().with(Choice::kNvls)).choice == Choice::kNvls);
   // Ring is a rival even where NCCL does not allow it; PAT and NVLS tree only where it does.
-  CHECK(decide(found, Choices().with(Choice::kCollNetDirect)).choice == Choice::kDefault);
+  CHECK(decide(found, Choices().with(Choice::kCollNetDirect)).choice == Choice::kOwn);
   set(Choice::kPat, 800);
-  CHECK(decide(found, kAll).choice == Choice::kDefault);
+  CHECK(decide(found, kAll).choice == Choice::kOwn);
   CHECK(decide(found, Choices().with(Choice::kCollNetChain)).choice == Choice::kCollNetChain);
-  CHECK(decide(found, Choices()).choice == Choice::kDefault);
+  CHECK(decide(found, Choices()).choice == Choice::kOwn);
 }
 
 }  // namespace ho::plugin

@@ -70,12 +70,11 @@ TEST_CASE("large all-reduce on 4 x 4 goes over the rails, small ones do not") {
   const Tuner made = tuner(usual(4, 4));
   CHECK(made.choose({kReduceAll, 256 * kMiB}, kSwitch) != Choice::kDefault);
   CHECK(made.choose({kReduceAll, 256 * kMiB}, kNoSwitch) == Choice::kCollNetChain);
-  CHECK(made.choose({kReduceAll, 8}, kSwitch) == Choice::kDefault);
-  CHECK(made.choose({kReduceAll, 0}, kSwitch) == Choice::kDefault);
+  CHECK(made.choose({kReduceAll, 8}, kSwitch) == Choice::kOwn);
+  CHECK(made.choose({kReduceAll, 0}, kSwitch) == Choice::kOwn);
   CHECK(made.choose({kReduceAll, uint64_t{1} << 40U}, kNoSwitch) == Choice::kCollNetChain);
   CHECK(made.choose({kReduceAll, UINT64_MAX}, kNoSwitch) == Choice::kCollNetChain);
-  CHECK(made.choose({kReduceAll, 256 * kMiB}, of({Choice::kRing, Choice::kTree})) ==
-        Choice::kDefault);
+  CHECK(made.choose({kReduceAll, 256 * kMiB}, of({Choice::kRing, Choice::kTree})) == Choice::kOwn);
 }
 
 TEST_CASE("all-gather: over the rails while enough is in flight, NCCL's own from there on") {
@@ -83,8 +82,8 @@ TEST_CASE("all-gather: over the rails while enough is in flight, NCCL's own from
   const Tuner made = tuner(usual(4, 4));
   for (const TunedCollective collective : {kGather, kScatter}) {
     CHECK(made.choose({collective, 1 * kMiB}, allowed) == Choice::kCollNetDirect);
-    CHECK(made.choose({collective, kGiB}, allowed) == Choice::kDefault);
-    CHECK(made.choose({collective, uint64_t{1} << 40U}, allowed) == Choice::kDefault);
+    CHECK(made.choose({collective, kGiB}, allowed) == Choice::kOwn);
+    CHECK(made.choose({collective, uint64_t{1} << 40U}, allowed) == Choice::kOwn);
   }
   AgreedInputs sets = usual(4, 4);
   sets.sets_chunk_size = 1;
@@ -111,12 +110,12 @@ TEST_CASE("thresholds are exact to the byte") {
   const AgreedInputs inputs = usual(4, 4);
   const auto ranges = tuner(inputs).ranges(kReduceAll, false, kNoSwitch);
   REQUIRE(ranges.size() == 2);
-  CHECK(ranges[0] == ChoiceRange{0, Choice::kDefault, 0});
+  CHECK(ranges[0] == ChoiceRange{0, Choice::kOwn, 0});
   const uint64_t first = ranges[1].first_bytes;
   const auto modelled = [&](uint64_t bytes) {
     return decide(modelled_costs(inputs, {kReduceAll, bytes, false}), kNoSwitch).choice;
   };
-  CHECK(modelled(first - 1) == Choice::kDefault);
+  CHECK(modelled(first - 1) == Choice::kOwn);
   CHECK(modelled(first) == Choice::kCollNetChain);
 }
 
@@ -155,12 +154,12 @@ TEST_CASE("operations of a group are looked at one by one") {
   const Tuner made = tuner(usual(4, 4));
   const uint64_t first = made.ranges(kReduceAll, false, kNoSwitch)[1].first_bytes;
   CHECK(made.choose({kReduceAll, first, 1}, kNoSwitch) == Choice::kCollNetChain);
-  CHECK(made.choose({kReduceAll, first, 2}, kNoSwitch) == Choice::kDefault);
+  CHECK(made.choose({kReduceAll, first, 2}, kNoSwitch) == Choice::kOwn);
   CHECK(made.choose({kReduceAll, 2 * first, 2}, kNoSwitch) == Choice::kCollNetChain);
   CHECK(made.choose({kReduceAll, first, 0}, kNoSwitch) == Choice::kCollNetChain);
 }
 
-TEST_CASE("one entry of the table is written, and only where it is allowed") {
+TEST_CASE("one entry of the table is selected, or CollNet's are forbidden") {
   const Tuner made = tuner(usual(4, 4));
   for (const int algorithms : {6, 7}) {
     auto costs = table_of(kNoSwitch, algorithms);
@@ -168,11 +167,20 @@ TEST_CASE("one entry of the table is written, and only where it is allowed") {
     expected[kChainSimple] = 0;
     CHECK(made.apply({kReduceAll, 256 * kMiB}, view(costs)) == Choice::kCollNetChain);
     CHECK(costs == expected);
-    // Nothing to choose, nothing written.
+    // Where no rail ring wins, the rings are forbidden and nothing else is written.
     costs = table_of(kNoSwitch, algorithms);
     expected = costs;
-    CHECK(made.apply({kReduceAll, 8}, view(costs)) == Choice::kDefault);
-    CHECK(made.apply({kGather, 1 * kMiB}, view(costs)) == Choice::kDefault);
+    expected[kChainSimple] = kForbiddenCost;
+    CHECK(made.apply({kReduceAll, 8}, view(costs)) == Choice::kOwn);
+    CHECK(costs == expected);
+    CHECK(made.apply({kGather, 1 * kMiB}, view(costs)) == Choice::kOwn);
+    CHECK(costs == expected);
+    // No model and nothing to choose, nothing written.
+    AgreedInputs silent = usual(4, 4);
+    silent.nic_mbps = 0;
+    costs = table_of(kNoSwitch, algorithms);
+    expected = costs;
+    CHECK(tuner(silent).apply({kReduceAll, 8}, view(costs)) == Choice::kDefault);
     CHECK(costs == expected);
     costs = table_of(Choices(), algorithms);
     expected = costs;
@@ -190,9 +198,9 @@ TEST_CASE("a rule of the file comes before the model") {
                            "all_gather,*,*,*,*,ring\n");
   const uint64_t first = tuner(usual(4, 4)).ranges(kReduceAll, false, kNoSwitch)[1].first_bytes;
   REQUIRE(first < 16 * kMiB);
-  const auto expected = std::vector<ChoiceRange>{{0, Choice::kDefault, 0},
+  const auto expected = std::vector<ChoiceRange>{{0, Choice::kOwn, 0},
                                                  {8, Choice::kCollNetChain, 2},
-                                                 {9, Choice::kDefault, 0},
+                                                 {9, Choice::kOwn, 0},
                                                  {first, Choice::kCollNetChain, 0},
                                                  {16 * kMiB, Choice::kDefault, 1},
                                                  {32 * kMiB + 1, Choice::kCollNetChain, 0},
@@ -209,6 +217,47 @@ TEST_CASE("a rule of the file comes before the model") {
   const auto before = costs;
   CHECK(made.apply({kReduceAll, 5 * kGiB}, view(costs)) == Choice::kDefault);
   CHECK(costs == before);
+}
+
+TEST_CASE("a rule of own leaves NCCL all but CollNet, also without a model") {
+  for (const uint32_t nic_mbps : {0U, 25'000U}) {
+    AgreedInputs inputs = usual(4, 4);
+    inputs.nic_mbps = nic_mbps;
+    auto costs = table_of(kSwitch.with(Choice::kNvls));
+    const auto expected = table_of(of({Choice::kRing, Choice::kTree}));
+    const Tuner made = tuner(inputs, "all_reduce,*,*,*,*,own\n");
+    CHECK(made.apply({kReduceAll, 256 * kMiB}, view(costs)) == Choice::kOwn);
+    CHECK(costs == expected);
+  }
+  // On one node NVLS is NCCL's own.
+  auto costs = table_of(of({Choice::kRing, Choice::kNvls}));
+  const auto before = costs;
+  CHECK(tuner(usual(1, 8), "*,*,*,*,*,own\n").apply({kReduceAll, kMiB}, view(costs)) ==
+        Choice::kOwn);
+  CHECK(costs == before);
+}
+
+TEST_CASE("an NCCL that takes one answer hears which of its own is best, and in which protocol") {
+  const Tuner made = tuner(usual(4, 4));
+  const OwnAlgorithm small = made.best_own({kReduceAll, 8}, kNoSwitch);
+  CHECK(small.choice == Choice::kTree);
+  CHECK(small.low_latency);
+  const OwnAlgorithm large = made.best_own({kReduceAll, kGiB}, kNoSwitch);
+  CHECK(large.choice == Choice::kRing);
+  CHECK_FALSE(large.low_latency);
+  // Once it is not LL any more it is not for any larger size.
+  for (const TunedCollective collective : kTunedCollectives) {
+    bool before = true;
+    for (uint32_t power = 0; power < 40; ++power) {
+      const OwnAlgorithm own = made.best_own({collective, uint64_t{1} << power}, kNoSwitch);
+      CHECK((own.choice == Choice::kRing || own.choice == Choice::kTree));
+      CHECK((before || !own.low_latency));
+      before = own.low_latency;
+    }
+  }
+  AgreedInputs silent = usual(4, 4);
+  silent.nic_mbps = 0;
+  CHECK(tuner(silent).best_own({kReduceAll, 8}, kNoSwitch).choice == Choice::kDefault);
 }
 
 TEST_CASE("CollNet direct is forced by a rule where that is safe, and nowhere else") {
@@ -262,9 +311,9 @@ TEST_CASE("registered buffers have decisions of their own where they reach CollN
   const Tuner made = tuner(inputs);
   const Choices all(0xff);
   CHECK(made.choose({kGather, kGiB, 1, true}, all) == Choice::kCollNetDirect);
-  CHECK(made.choose({kGather, kGiB, 1, false}, all) == Choice::kDefault);
+  CHECK(made.choose({kGather, kGiB, 1, false}, all) == Choice::kOwn);
   inputs.whole_windows = 0;
-  CHECK(tuner(inputs).choose({kGather, kGiB, 1, true}, all) == Choice::kDefault);
+  CHECK(tuner(inputs).choose({kGather, kGiB, 1, true}, all) == Choice::kOwn);
 }
 
 TEST_CASE("look-ups throw nothing and are allowed to be called from anywhere") {

@@ -99,8 +99,15 @@ TEST_CASE("rules, with and without wildcards") {
 }
 
 TEST_CASE("every choice has its word") {
-  for (const char* word :
-       {"default", "ring", "tree", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"}) {
+  for (const char* word : {"default",
+                           "own",
+                           "ring",
+                           "tree",
+                           "collnet_direct",
+                           "collnet_chain",
+                           "nvls",
+                           "nvls_tree",
+                           "pat"}) {
     const TuningFile file = parsed("*,*,*,*,*,"s + word);
     CHECK(to_string(file.rules().front().choice) == word);
   }
@@ -164,8 +171,8 @@ TEST_CASE("bad files: where, and what") {
       {"*,*,*,4294967296,*,ring", "t.csv:1:7: nodes '4294967296': takes"},
       {"*,*,*,2K,*,ring", "t.csv:1:7: nodes '2K': takes"},
       {"*,*,*,*, x ,ring", "t.csv:1:10: ranks_per_node 'x': takes"},
-      {"*,*,*,*,*,", "t.csv:1:11: choice '': takes default, ring"},
-      {"*,*,*,*,*,Ring", "t.csv:1:11: choice 'Ring': takes default, ring, tree"},
+      {"*,*,*,*,*,", "t.csv:1:11: choice '': takes default, own, ring"},
+      {"*,*,*,*,*,Ring", "t.csv:1:11: choice 'Ring': takes default, own, ring, tree"},
       {"*,*,*,*,*,horing", "t.csv:1:11: choice 'horing': takes"},
       {"all_gather,*,*,*,*,tree",
        "t.csv:1:20: choice 'tree': NCCL has no such algorithm for all_gather"},

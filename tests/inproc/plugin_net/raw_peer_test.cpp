@@ -1,0 +1,230 @@
+// A peer that knows the secret and keeps to no other rule: what it sends must not go past the room
+// that a receive gives. And what a listener says of those whom it has sent away.
+#include <fcntl.h>
+#include <spdlog/sinks/base_sink.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/logger.hpp"
+#include "builtin_net_for_test.hpp"
+#include "catch.hpp"
+#include "core/builtin/handle.hpp"
+#include "core/builtin/records.hpp"
+#include "core/handle_secret.hpp"
+#include "os/clock.hpp"
+#include "os/socket.hpp"
+#include "transport/tcp/greeting.hpp"
+
+namespace ho::plugin::conformance {
+namespace {
+
+constexpr std::byte kUntouched{0x5a};
+constexpr size_t kRoom = 16;
+constexpr int32_t kTag = 7;
+
+// A listener, and what a stranger needs to know of it.
+class Door {
+ public:
+  explicit Door(const BuiltinCase& options) : net_(make_builtin(options)) {
+    std::array<std::byte, kHandleBytes> bytes{};
+    REQUIRE(net_->listen(nullptr, 0, bytes.data(), &listener_) == Reply::kSuccess);
+    const auto decoded = decode_handle(bytes);
+    REQUIRE(decoded.ok());
+    handle_ = *decoded;
+  }
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+  ~Door() {
+    if (comm_ != nullptr) {
+      CHECK(net_->close_recv(comm_) == Reply::kSuccess);
+    }
+    CHECK(net_->close_listen(listener_) == Reply::kSuccess);
+  }
+
+  [[nodiscard]] NetDriver& net() { return *net_; }
+  [[nodiscard]] void* comm() { return comm_; }
+  // One call; what it answers.
+  Reply accept() { return net_->accept(listener_, &comm_, nullptr); }
+
+  [[nodiscard]] std::unique_ptr<tcp::Socket> knock() const {
+    const tcp::Address address = handle_.socket_address();
+    Fd fd(::socket(handle_.family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(fd.valid());
+    REQUIRE(::connect(fd.get(), address.raw(), address.size) == 0);
+    REQUIRE(::fcntl(fd.get(), F_SETFL, O_NONBLOCK) == 0);
+    return std::make_unique<tcp::Socket>(std::move(fd));
+  }
+
+  // Greets with the right secret, as a sender of one stream.
+  [[nodiscard]] std::unique_ptr<tcp::Socket> enter() {
+    auto socket = knock();
+    const auto key = connection_key(handle_.secret, *JobKey::none(false));
+    REQUIRE(key.ok());
+    StreamClaim claim;
+    claim.listener_id = handle_.listener_id;
+    claim.connection_id = 99;
+    const auto handshake = Handshake::client(*key, kHandshakePurpose, encode(claim));
+    bool done = false;
+    const Deadline deadline = deadline_after(std::chrono::seconds(30));
+    while (!done || comm_ == nullptr) {
+      REQUIRE_FALSE(passed(deadline));
+      socket->readable = true;
+      socket->writable = true;
+      if (!done) {
+        const auto greeted = tcp::advance_handshake(*socket, *handshake);
+        REQUIRE(greeted.ok());
+        REQUIRE(*greeted != tcp::Greeted::kLost);
+        done = *greeted == tcp::Greeted::kDone;
+      }
+      if (comm_ == nullptr) {
+        REQUIRE(accept() == Reply::kSuccess);
+      }
+    }
+    return socket;
+  }
+
+ private:
+  std::unique_ptr<NetDriver> net_;
+  void* listener_ = nullptr;
+  void* comm_ = nullptr;
+  Handle handle_;
+};
+
+void send_segment(tcp::Socket& socket, const NetSegment& segment) {
+  const SegmentBytes head = encode(segment);
+  std::vector<std::byte> bytes(head.begin(), head.end());
+  bytes.resize(bytes.size() + segment.length, std::byte{0xee});
+  REQUIRE(::send(socket.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+          static_cast<ssize_t>(bytes.size()));
+}
+
+struct Outcome {
+  Reply reply = Reply::kSuccess;
+  bool done = false;
+  bool kept_to_room = false;
+};
+
+// What a receive of kRoom bytes comes to.
+Outcome received(const std::vector<NetSegment>& segments) {
+  Door door({});
+  const auto peer = door.enter();
+  std::vector<std::byte> memory(4 * kRoom, kUntouched);
+  void* data = memory.data();
+  const size_t bytes = kRoom;
+  const int32_t tag = kTag;
+  void* request = nullptr;
+  REQUIRE(door.net().irecv(door.comm(), 1, &data, &bytes, &tag, nullptr, nullptr, &request) ==
+          Reply::kSuccess);
+  REQUIRE(request != nullptr);
+  for (const NetSegment& segment : segments) {
+    send_segment(*peer, segment);
+  }
+  Outcome outcome;
+  int32_t done = 0;
+  const Deadline deadline = deadline_after(std::chrono::seconds(30));
+  while (outcome.reply == Reply::kSuccess && done == 0 && !passed(deadline)) {
+    outcome.reply = door.net().test(request, &done, nullptr);
+  }
+  outcome.done = done != 0;
+  outcome.kept_to_room = std::all_of(
+      memory.begin() + kRoom, memory.end(), [](std::byte byte) { return byte == kUntouched; });
+  return outcome;
+}
+
+NetSegment piece(uint64_t bytes, uint64_t offset, uint64_t length) {
+  NetSegment segment;
+  segment.tag = kTag;
+  segment.sequence = 1;
+  segment.bytes = bytes;
+  segment.offset = offset;
+  segment.length = length;
+  return segment;
+}
+
+// The last line that is logged while it lives.
+class LastLine final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  [[nodiscard]] std::string text() {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    text_.assign(message.payload.data(), message.payload.size());
+  }
+  void flush_() override {}
+  std::string text_;
+};
+
+}  // namespace
+
+TEST_CASE("builtin net: a peer that sends more than there is room for is refused") {
+  const Outcome fits = received({piece(kRoom, 0, kRoom)});
+  CHECK(fits.done);
+  CHECK(fits.kept_to_room);
+  const std::vector<std::vector<NetSegment>> wrong{
+      {piece(kRoom + 1, 0, kRoom + 1)},
+      {piece(2 * kRoom, kRoom, kRoom)},
+      {piece(3 * kRoom, 0, 1)},
+      // The second says that the message is larger than the first did.
+      {piece(kRoom, 0, 1), piece(2 * kRoom, 1, 2 * kRoom - 1)},
+      // The pieces are more than the message.
+      {piece(kRoom, 0, kRoom - 1), piece(kRoom, 0, kRoom)}};
+  for (const auto& segments : wrong) {
+    const Outcome outcome = received(segments);
+    CAPTURE(segments.front().bytes, segments.front().offset, segments.size());
+    CHECK(outcome.reply != Reply::kSuccess);
+    CHECK_FALSE(outcome.done);
+    CHECK(outcome.kept_to_room);
+  }
+}
+
+TEST_CASE(
+    "builtin net: where nobody connected, the listener says who came and why it was refused") {
+  BuiltinCase options;
+  options.connect_timeout = std::chrono::milliseconds(2500);
+  options.greeting_timeout = std::chrono::milliseconds(1000);
+  Door door(options);
+  const auto last = std::make_shared<LastLine>();
+  logger().sinks().push_back(last);
+  std::vector<std::unique_ptr<tcp::Socket>> strangers;
+  SECTION("nobody at all") {
+    while (door.accept() == Reply::kSuccess) {
+    }
+    CHECK(last->text().find("nobody connected to ") != std::string::npos);
+    CHECK(last->text().find("nobody came at all") != std::string::npos);
+  }
+  SECTION("no greeting, and one with a wrong key") {
+    strangers.push_back(door.knock());
+    strangers.push_back(door.knock());
+    const auto key = connection_key(std::array<std::byte, kSecretBytes>{}, *JobKey::none(false));
+    REQUIRE(key.ok());
+    const auto handshake = Handshake::client(*key, kHandshakePurpose, encode(StreamClaim{}));
+    bool refused = false;
+    while (door.accept() == Reply::kSuccess) {
+      strangers[1]->readable = true;
+      strangers[1]->writable = true;
+      if (!refused && !tcp::advance_handshake(*strangers[1], *handshake).ok()) {
+        refused = true;
+        tcp::flush_refusal(*strangers[1], *handshake);
+      }
+    }
+    CHECK(refused);
+    CHECK(last->text().find("2 connections came and were sent away: ") != std::string::npos);
+    CHECK(last->text().find("127.0.0.1:") != std::string::npos);
+    CHECK(last->text().find("the job keys differ") != std::string::npos);
+    CHECK(last->text().find("did not greet within 1000 ms") != std::string::npos);
+  }
+  INFO(last->text());
+  logger().sinks().pop_back();
+  CHECK(door.comm() == nullptr);
+}
+
+}  // namespace ho::plugin::conformance

@@ -70,7 +70,12 @@ int main(void) {
       backward((int)u, view.gradients, x, y);
       must(paro_runner_after_backward(runner, u));
     }
-    must(paro_runner_step(runner, NULL));
+    paro_step_report report = PARO_STEP_REPORT_INIT;
+    must(paro_runner_step(runner, &report));
+    if (!report.applied) { /* the ranks agreed to leave it out; the log says why */
+      fprintf(stderr, "step %d: a gradient is not finite (norm %g)\n", step, report.norm);
+      return 1;
+    }
   }
   float fitted[3];
   must(paro_runner_read_masters(runner, 0, fitted, 2));

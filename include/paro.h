@@ -248,10 +248,13 @@ typedef struct paro_unit_view {
 /* Times in nanoseconds, since the last step ended. */
 typedef struct paro_step_report {
   size_t size;
-  uint64_t step;    /* from 1 */
-  int32_t applied;  /* 0: a gradient of some rank was not finite, and all ranks left the step out */
+  uint64_t step; /* from 1 */
+  /* 0: a gradient of some rank was not finite, and all ranks left the step out. Rank 0's log says
+   * where: a warning, unless a dynamic loss scale shrinks, which is what that is for. */
+  int32_t applied;
   int32_t reserved; /* 0 */
-  double norm;      /* of the averaged, unscaled gradient, before it was clipped */
+  /* Of the averaged, unscaled gradient, before it was clipped; infinite or NaN where it is. */
+  double norm;
   double loss_scale; /* that the step was run with */
   uint64_t hooks;    /* calls */
   uint64_t hook_ns;  /* in hooks and step, without waiting and without the optimizer */

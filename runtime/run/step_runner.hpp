@@ -116,7 +116,7 @@ struct UnitView {
 struct StepReport {
   uint64_t step = 0;       // of this runner's life, from 1
   bool applied = false;    // false: something was not finite, and every rank left the step out
-  double norm = 0;         // of the averaged, unscaled gradient, before clipping
+  double norm = 0;         // of the averaged, unscaled gradient, before clipping; inf, nan if it is
   double loss_scale = 1;   // that the step was run with
   bool signalled = false;  // by a rank or more (StepRunner::signal())
   // Since the last step() ended:
@@ -287,6 +287,12 @@ class StepRunner {
   [[nodiscard]] double learning_rate() const;
   [[nodiscard]] ho::Status between_steps(const char* what) const;
 
+  // not_finite.cpp
+  // Of a unit's gradient from element `begin` on, in which something is not finite.
+  void note_not_finite(uint64_t unit, uint64_t begin, std::span<const float> gradient);
+  // Collective: a line in rank 0's log; what the norm is, infinite or no number.
+  [[nodiscard]] ho::Result<double> tell_left_out();
+
   // inspect.cpp
   // A state of which this rank holds some.
   struct WholeOf {
@@ -353,6 +359,13 @@ class StepRunner {
   std::chrono::steady_clock::time_point step_since_ = std::chrono::steady_clock::now();
   bool reorders_ = false;  // groups are unequal
   bool torn_ = false;      // an optimizer failed when some masters had changed
+  // The first of this rank's gradients that is not finite.
+  struct NotFinite {
+    uint64_t unit = UINT64_MAX;
+    uint64_t element = 0;
+    bool nan = false;  // any is
+  };
+  NotFinite not_finite_;
   StepSums agreed_;
   std::array<SentBytes, 5> sent_{};
   StepReport counted_;

@@ -35,6 +35,7 @@ double StepRunner::averaging_factor() const {
 ho::Status StepRunner::start_agree(Transfer& transfer) {
   const double factor = averaging_factor();
   Norm norm;
+  not_finite_ = {};
   block_.resize(kBlockElements);
   // World parts hold each element once, whatever copies of it there are, and lie inside what a rank
   // has of the gradients' sums at any scope of the optimizer.
@@ -43,7 +44,11 @@ ho::Status StepRunner::start_agree(Transfer& transfer) {
     HORING_TRY(in_blocks(parts, [&](uint64_t begin, uint64_t count) -> ho::Status {
       const std::span<float> block(block_.data(), count);
       unscale(config_.gradient_dtype, units_[u].sums.at(begin), factor, block);
-      norm += norm_of(block);
+      const Norm of_block = norm_of(block);
+      if (of_block.not_finite > 0) {
+        note_not_finite(u, begin, block);
+      }
+      norm += of_block;
       return {};
     }));
   }
@@ -157,8 +162,14 @@ ho::Result<StepReport> StepRunner::step() {
                    std::to_string(learning_rate()) + "): set it alike on all ranks"};
     return broken_;
   }
-  const double norm = std::sqrt(agreed_.squared_norm());
+  double norm = std::sqrt(agreed_.squared_norm());
   const bool applies = agreed_.all_finite() && std::isfinite(norm);
+  if (!applies) {
+    const ho::Result<double> told = tell_left_out();
+    HORING_TRY(break_unless_ok(told.status(),
+                               "telling why step " + std::to_string(steps_ + 1) + " is left out"));
+    norm = *told;
+  }
   const double factor = averaging_factor() * clip_factor(norm, config_.max_norm);
   const double scale = scale_.value();
   const auto updating = Clock::now();

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
+#include "caught_stderr.hpp"
 #include "job.hpp"
 #include "parity_case.hpp"
 #include "paro/runner.hpp"
@@ -81,6 +82,27 @@ TEST_CASE("strategies train like one rank") {
              "applied all steps but the one that overflows");
     });
   }
+}
+
+TEST_CASE("a step that is left out says where a gradient was not finite") {
+  toy::Training training = training_of("IIG", 1);
+  training.model.poison = toy::Poison{1, 3, 2};
+  training.steps = 3;
+  ho::test::CaughtStderr caught;
+  require_job({"2x2"}, [&](ho_comm* comm) {
+    const toy::Outcome outcome = Trainer(comm, training).train(comm);
+    expect(outcome.steps[0].applied && outcome.steps[2].applied, "applies the others");
+    expect(!outcome.steps[1].applied && !std::isfinite(outcome.steps[1].norm),
+           "has the norm as it is: " + std::to_string(outcome.steps[1].norm));
+  });
+  const std::string log = caught.end();
+  INFO(log);
+  const std::string wanted = "step 2 is left out on all ranks: the gradient has a";
+  REQUIRE(log.find(wanted) != std::string::npos);
+  CHECK(log.find("in unit 2 (") != std::string::npos);
+  CHECK(log.find(", which rank ") != std::string::npos);
+  CHECK(log.find("dynamic loss scaling") != std::string::npos);
+  CHECK(log.find(wanted, log.find(wanted) + 1) == std::string::npos);  // one rank says it
 }
 
 TEST_CASE("groups need not be nodes") {

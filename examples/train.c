@@ -10,7 +10,7 @@ enum { kUnits = 2, kSamples = 16, kSteps = 300 };
 
 static void must(ho_status status) {
   if (status != HO_OK) {
-    fprintf(stderr, "%s\n%s\n", paro_last_error_message(), ho_last_error_message());
+    fprintf(stderr, "%s\n", ho_last_error_message()); /* libparo's errors too */
     exit(1);
   }
 }

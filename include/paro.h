@@ -14,7 +14,7 @@
  *
  * Every function that can fail returns ho_status (horing.h); HO_OK is 0. After an error
  * paro_last_error_message() says what failed, where, and what to do next (calling thread's last
- * error of this library; ho_last_error_message() is of calls to horing.h).
+ * error of this library). ho_last_error_message() says so too, until the next call to horing.h.
  *
  * Errors of a runner: HO_INVALID_ARGUMENT from a null pointer, a wrong size, a unit that there is
  * not, or a call out of order changes nothing; make the right call and go on. Any other error
@@ -105,18 +105,21 @@ typedef struct paro_sgd {
 
 /* What an optimizer of the caller's own gets: `count` elements of a unit, from `first_element` of
  * its trained array. A step calls it for all that this rank owns, unit by unit, in pieces that
- * ascend and are the same in every step, so that state of its own can lie beside each element. The
- * last piece of a unit may reach up to `alignment` - 1 elements beyond the unit's count, into
- * padding: zeros with zero gradients, to be left so or not. */
+ * ascend. No piece reaches beyond the unit's count, however large `alignment` is: padding is never
+ * shown. */
 typedef struct paro_shard {
   size_t size; /* set by the library */
   uint32_t unit;
   uint64_t first_element;
   uint64_t count;
-  uint64_t step; /* from 1: steps applied, this one included */
+  uint64_t step; /* from 1: steps applied since the states were zeros, this one included */
   double learning_rate;
   float* master;         /* to be changed */
   const float* gradient; /* averaged over ranks and micro-batches, unscaled, clipped */
+  /* As paro_custom_optimizer.states: `count` numbers each, of the same elements, to be changed. */
+  float* const* states;
+  uint32_t state_count;
+  uint32_t reserved; /* 0 */
 } paro_shard;
 
 /* 0 is success. Anything else breaks the runner, with that number in the message; such a runner
@@ -128,6 +131,12 @@ typedef struct paro_custom_optimizer {
   paro_optimizer_function function;
   void* user; /* handed on as it is; must outlive the runner */
   double learning_rate;
+  /* What it keeps of each element: as many fp32 arrays as names here, at most 15, of letters,
+   * digits and _. They are zeros at first, split as masters are, and counted as memory; a change of
+   * strategy moves them, checkpoints keep them by name. What the function keeps elsewhere does
+   * neither. The same on all ranks. NULL where state_count is 0. */
+  const char* const* states;
+  uint32_t state_count;
 } paro_custom_optimizer;
 
 typedef enum paro_optimizer {
@@ -220,13 +229,17 @@ typedef struct paro_runner_options {
    * PARO_AUTO_STRATEGY is 1. */
   uint32_t auto_strategy;
   uint32_t auto_interval;
+  /* 1: ranks give paro_runner_load only what they keep, and anything elsewhere: it is not compared.
+   * 0: the next step compares what they were given. */
+  uint32_t unchecked_loads;
+  uint32_t reserved; /* 0 */
 } paro_runner_options;
-#define PARO_RUNNER_OPTIONS_INIT                                                                   \
-  {                                                                                                \
-    sizeof(paro_runner_options), NULL, PARO_AS_PARAMETERS, 1, 1, 0, 16, HO_FLOAT32, HO_FLOAT32,    \
-        PARO_OPTIMIZER_ADAMW, HO_ALGORITHM_HO_RING, PARO_ADAMW_INIT, PARO_SGD_INIT,                \
-        {NULL, NULL, 0.0}, PARO_LOSS_SCALE_INIT, 0.0, 0, 0, 0, 0, NULL, PARO_DEFAULT_BUCKET_BYTES, \
-        NULL, NULL, NULL, 0, 100                                                                   \
+#define PARO_RUNNER_OPTIONS_INIT                                                                \
+  {                                                                                             \
+    sizeof(paro_runner_options), NULL, PARO_AS_PARAMETERS, 1, 1, 0, 16, HO_FLOAT32, HO_FLOAT32, \
+        PARO_OPTIMIZER_ADAMW, HO_ALGORITHM_HO_RING, PARO_ADAMW_INIT, PARO_SGD_INIT,             \
+        {NULL, NULL, 0.0, NULL, 0}, PARO_LOSS_SCALE_INIT, 0.0, 0, 0, 0, 0, NULL,                \
+        PARO_DEFAULT_BUCKET_BYTES, NULL, NULL, NULL, 0, 100, 0, 0                               \
   }
 
 /* A unit's whole parameters for the time of its computation, in parameter_dtype. Valid from the
@@ -326,7 +339,9 @@ PARO_API void paro_runner_destroy(paro_runner* runner);
 
 /* Between steps: a unit's initial values, the same on all ranks, of which this rank keeps its
  * shards. Not collective, but all ranks must do it. The counts are those of the unit; an array
- * without elements may be NULL. */
+ * without elements may be NULL. The next paro_runner_step compares, by a hash, what the ranks were
+ * given, frozen parameters too: HO_MISMATCH on all of them, with unit and ranks, before anything is
+ * updated. Load anew after paro_runner_rejoin. */
 PARO_API ho_status paro_runner_load(paro_runner* runner,
                                     uint32_t unit,
                                     const float* trained,
@@ -363,7 +378,9 @@ PARO_API uint64_t paro_runner_applied_steps(const paro_runner* runner);
  * updated, where the ranks have not set the same. */
 PARO_API ho_status paro_runner_set_learning_rate(paro_runner* runner, double rate);
 
-/* Collective, between steps: a unit's whole masters, `count` as the unit's trained elements. */
+/* Collective, between steps: a unit's whole masters, `count` as the unit's trained elements.
+ * HO_MISMATCH on all ranks where they ask for different units, here and in read_frozen; nothing has
+ * changed then. */
 PARO_API ho_status paro_runner_read_masters(paro_runner* runner,
                                             uint32_t unit,
                                             float* trained,
@@ -403,11 +420,11 @@ PARO_API ho_status paro_runner_sent_bytes(const paro_runner* runner,
 /* Collective, between steps: from now on another strategy (text as in paro_runner_options, but not
  * NULL), with all states, loss scale and steps kept, and nothing on a disk. budget_bytes as there.
  * Each rank keeps 1/n of all states meanwhile, the old runner's memory is given back before the new
- * one's is taken. Frozen parameters go with the others if they did so from the start. Where it
- * cannot be (over budget: HO_OUT_OF_MEMORY; ranks that want different ones: HO_MISMATCH; a custom
- * optimizer whose scope would change: HO_UNSUPPORTED) the runner goes on as it was, unless the
- * message says that it is lost: then only destroy is left. Peaks of paro_runner_memory begin anew.
- */
+ * one's is taken. Frozen parameters go with the others if they did so from the start. A custom
+ * optimizer's states move, what it keeps elsewhere does not. Where it cannot be (over budget:
+ * HO_OUT_OF_MEMORY; ranks that want different ones: HO_MISMATCH) the runner goes on as it was,
+ * unless the message says that it is lost: then only destroy is left. Peaks of paro_runner_memory
+ * begin anew. */
 PARO_API ho_status paro_runner_change_strategy(paro_runner* runner,
                                                const char* strategy,
                                                uint64_t budget_bytes);

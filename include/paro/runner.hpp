@@ -61,6 +61,7 @@ struct Shard {
   double learning_rate = 0;
   std::span<float> master;
   std::span<const float> gradient;
+  std::span<float* const> states{};  // as RunnerOptions::custom_states, each as many as masters
 };
 // What it throws breaks the runner, and comes out of step().
 using Optimizer = std::function<void(const Shard&)>;
@@ -107,6 +108,7 @@ struct RunnerOptions {
   paro_sgd sgd = PARO_SGD_INIT;
   Optimizer custom{};  // used where it is set, whatever `optimizer` says
   double custom_learning_rate = 0;
+  std::vector<std::string> custom_states{};  // names of what it keeps of each element
   paro_loss_scale loss_scale = PARO_LOSS_SCALE_INIT;
   double max_norm = 0;
   ho_algorithm algorithm = HO_ALGORITHM_HO_RING;
@@ -121,6 +123,7 @@ struct RunnerOptions {
   std::string strategy_file{};  // empty: PARO_STRATEGY_FILE
   bool auto_strategy = false;
   uint32_t auto_interval = 100;
+  bool unchecked_loads = false;
 };
 
 // A checkpoint on the disk, or the newest of a folder. Move-only, as Runner.
@@ -323,6 +326,7 @@ class Runner {
   // At one address as long as the runner lives.
   struct Custom {
     Optimizer optimizer;
+    std::vector<const char*> states;  // the options', during create
     std::exception_ptr thrown;
   };
 
@@ -339,7 +343,8 @@ class Runner {
                          shard->step,
                          shard->learning_rate,
                          {shard->master, count},
-                         {shard->gradient, count}});
+                         {shard->gradient, count},
+                         {shard->states, shard->state_count}});
       return 0;
     } catch (...) {
       custom->thrown = std::current_exception();
@@ -362,7 +367,14 @@ class Runner {
     raw.adamw = options.adamw;
     raw.sgd = options.sgd;
     if (options.custom) {
-      raw.custom = {&Runner::call, &custom, options.custom_learning_rate};
+      for (const std::string& state : options.custom_states) {
+        custom.states.push_back(state.c_str());
+      }
+      raw.custom = {&Runner::call,
+                    &custom,
+                    options.custom_learning_rate,
+                    custom.states.data(),
+                    static_cast<uint32_t>(custom.states.size())};
     }
     raw.loss_scale = options.loss_scale;
     raw.max_norm = options.max_norm;
@@ -378,6 +390,7 @@ class Runner {
     raw.strategy_file = options.strategy_file.empty() ? nullptr : options.strategy_file.c_str();
     raw.auto_strategy = options.auto_strategy ? 1 : 0;
     raw.auto_interval = options.auto_interval;
+    raw.unchecked_loads = options.unchecked_loads ? 1 : 0;
     return raw;
   }
 

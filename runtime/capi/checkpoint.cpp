@@ -96,7 +96,7 @@ ho::Result<SaveRequest> request_or_say(const paro_runner& runner,
 
 ho::Status save(paro_runner& runner, const char* folder, const paro_save_options* given) {
   if (runner.saver == nullptr) {
-    HORING_ASSIGN(OwnedComm comm, runner.runner->new_communicator());
+    HORING_ASSIGN(OwnedComm comm, runner.runner->new_communicator("save"));
     runner.saver = std::make_unique<Saver>(std::move(comm));
   }
   HORING_TRY(runner.saver->wait());

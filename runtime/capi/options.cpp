@@ -1,5 +1,6 @@
 #include "capi/options.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -59,7 +60,10 @@ ShardOptimizer calling(const paro_custom_optimizer& custom) {
                            update.step,
                            update.learning_rate,
                            update.master.data(),
-                           update.gradient.data()};
+                           update.gradient.data(),
+                           update.states.data(),
+                           static_cast<uint32_t>(update.states.size()),
+                           0};
     const int32_t answer = custom.function(&shard, custom.user);
     if (answer == 0) {
       return {};
@@ -69,6 +73,31 @@ ShardOptimizer calling(const paro_custom_optimizer& custom) {
                 std::to_string(shard.count) + " elements from " +
                 std::to_string(shard.first_element)};
   };
+}
+
+// Names of arrays as a checkpoint keeps them, beside "master" and "frozen".
+ho::Status read_states(const paro_custom_optimizer& custom, RunnerConfig& config) {
+  constexpr uint32_t kMostStates = 15;
+  const std::string where = "paro_runner_options.custom.states";
+  if (custom.state_count > kMostStates || (custom.states == nullptr && custom.state_count > 0)) {
+    return invalid(where + ": a null array of " + std::to_string(custom.state_count) +
+                   " names, or more than " + std::to_string(kMostStates));
+  }
+  auto& names = config.optimizer_states;
+  for (uint32_t i = 0; i < custom.state_count; ++i) {
+    const std::string name = custom.states[i] == nullptr ? "" : custom.states[i];
+    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    });
+    if (name.empty() || !plain || name == "master" || name == "frozen" ||
+        std::find(names.begin(), names.end(), name) != names.end()) {
+      return invalid(where + "[" + std::to_string(i) +
+                     "] takes a name of its own, of letters, digits and _, and neither master nor "
+                     "frozen");
+    }
+    names.push_back(name);
+  }
+  return {};
 }
 
 ho::Status read_optimizer(const paro_runner_options& options, RunnerConfig& config) {
@@ -90,7 +119,7 @@ ho::Status read_optimizer(const paro_runner_options& options, RunnerConfig& conf
   }
   config.rule = Sgd{options.custom.learning_rate, 0, 0};
   config.optimizer = calling(options.custom);
-  return {};
+  return read_states(options.custom, config);
 }
 
 ho::Status read_loss_scale(const paro_loss_scale& given, RunnerConfig& config) {
@@ -139,6 +168,11 @@ ho::Result<RunnerConfig> config_of(const paro_runner_options& options) {
     return invalid("narrow_sums is " + std::to_string(options.narrow_sums) + "; takes 0 or 1");
   }
   config.narrow_sums = options.narrow_sums != 0;
+  if (options.unchecked_loads > 1) {
+    return invalid("unchecked_loads is " + std::to_string(options.unchecked_loads) +
+                   "; takes 0 or 1");
+  }
+  config.unchecked_loads = options.unchecked_loads != 0;
   config.drift_interval = options.drift_interval;
   config.alignment = options.alignment;
   HORING_ASSIGN(config.parameter_dtype, dtype_of(options.parameter_dtype, "parameter_dtype"));

@@ -90,6 +90,7 @@ PartValues zeros(const PartValues& like) {
 std::vector<std::string> state_names(const RunnerConfig& config) {
   std::vector<std::string> names{"master"};
   if (config.optimizer) {
+    names.insert(names.end(), config.optimizer_states.begin(), config.optimizer_states.end());
     return names;
   }
   if (std::holds_alternative<AdamW>(config.rule)) {

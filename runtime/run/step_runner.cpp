@@ -242,6 +242,7 @@ ho::Status StepRunner::load(uint32_t unit,
   put(units_[unit].parameters, trained);
   put(units_[unit].frozen, frozen);
   put(units_[unit].master(), trained);
+  note_load(unit, trained, frozen);
   return {};
 }
 

@@ -55,15 +55,16 @@ enum class Mistake : uint8_t {
   kForgetUnitOfBucket,     // a bucket's last unit is not in its messages
 };
 
-// What a framework's own optimizer gets: pieces of this rank's shard, unit by unit. A unit's last
-// piece may reach into the padding, whose gradient is 0.
+// What a framework's own optimizer gets: pieces of this rank's shard, unit by unit, without the
+// padding.
 struct ShardUpdate {
   uint32_t unit = 0;
   uint64_t first_element = 0;  // place in the unit's trained buffer
-  uint64_t step = 0;           // from 1: steps applied, this one included
+  uint64_t step = 0;           // from 1: steps applied since its state was zeros, with this one
   double learning_rate = 0;
   std::span<float> master;
   std::span<const float> gradient;  // averaged, unscaled, clipped
+  std::span<float* const> states;   // as RunnerConfig::optimizer_states, each as many as masters
 };
 // An error breaks the runner: some of the masters have changed then, and it cannot rejoin().
 using ShardOptimizer = std::function<ho::Status(const ShardUpdate&)>;
@@ -94,6 +95,9 @@ struct RunnerConfig {
   bool narrow_sums = false;
   Rule rule = AdamW{};
   ShardOptimizer optimizer;  // replaces the rule where set
+  // What it keeps beside each master: names of arrays, zeros at first.
+  std::vector<std::string> optimizer_states;
+  bool unchecked_loads = false;  // what load() gets is not compared between the ranks
   LossScaleSettings loss_scale;
   double max_norm = 0;  // 0: no clipping
   ho_algorithm algorithm = HO_ALGORITHM_HO_RING;
@@ -146,6 +150,7 @@ class StepRunner {
   StepRunner& operator=(const StepRunner&) = delete;
 
   // The unit's values, the same on all ranks, of which this rank takes its shards. Between steps.
+  // The next step() compares what the ranks were given, before it updates anything.
   [[nodiscard]] ho::Status load(uint32_t unit,
                                 std::span<const float> trained,
                                 std::span<const float> frozen);
@@ -190,7 +195,8 @@ class StepRunner {
   // snapshot, or one that does not fit.
   [[nodiscard]] ho::Status restore(const ho::Result<Snapshot>& given, uint64_t patience_ms = 0);
   // Collective: another communicator of all ranks, numbered as they are.
-  [[nodiscard]] ho::Result<OwnedComm> new_communicator(uint64_t patience_ms = 0);
+  // `what` it is for, as the caller knows it.
+  [[nodiscard]] ho::Result<OwnedComm> new_communicator(const char* what, uint64_t patience_ms = 0);
   // Any thread.
   void abort(const char* reason);
 
@@ -212,8 +218,19 @@ class StepRunner {
     return sent_[static_cast<size_t>(phase)];
   }
   [[nodiscard]] const std::array<SentBytes, 5>& sent() const { return sent_; }
-  // What a runner before this one had sent counts as this one's.
-  void carry_over(const std::array<SentBytes, 5>& sent) { sent_ = sent; }
+  // What a runner before this one had sent counts as this one's, and what was loaded into it is to
+  // be compared yet.
+  struct History {
+    std::array<SentBytes, 5> sent{};
+    bool loaded = false;
+    std::vector<uint64_t> loads;
+  };
+  [[nodiscard]] History history() const { return {sent_, loaded_, loads_}; }
+  void carry_over(const History& history) {
+    sent_ = history.sent;
+    loaded_ = history.loaded;
+    loads_ = history.loads;
+  }
   // Steps that have changed masters.
   [[nodiscard]] uint64_t applied_steps() const { return applied_; }
   // The error that broke the runner, or ok.
@@ -293,6 +310,14 @@ class StepRunner {
   // Collective: a line in rank 0's log; what the norm is, infinite or no number.
   [[nodiscard]] ho::Result<double> tell_left_out();
 
+  // loads.cpp
+  void note_load(uint32_t unit, std::span<const float> trained, std::span<const float> frozen);
+  void forget_loads();
+  // Collective: an error of all ranks where they were given different values.
+  [[nodiscard]] ho::Status compare_loads();
+  // Collective: that all ranks read the same.
+  [[nodiscard]] ho::Status agree_on_read(const char* what, uint32_t unit);
+
   // inspect.cpp
   // A state of which this rank holds some.
   struct WholeOf {
@@ -353,8 +378,10 @@ class StepRunner {
   uint64_t optimizer_steps_ = 0;  // applied since the rule's state was zeros
   bool in_step_ = false;          // since the first hook of a step
   bool signals_ = false;
-  bool deciding_ = false;   // in step(): until then the framework may set the rate
-  bool computing_ = false;  // between a before_ and its after_
+  bool loaded_ = false;          // since loads were last compared
+  std::vector<uint64_t> loads_;  // by unit: a hash of what load() was last given; 0: nothing
+  bool deciding_ = false;        // in step(): until then the framework may set the rate
+  bool computing_ = false;       // between a before_ and its after_
   std::chrono::steady_clock::time_point computing_since_;
   std::chrono::steady_clock::time_point step_since_ = std::chrono::steady_clock::now();
   bool reorders_ = false;  // groups are unequal
@@ -370,6 +397,7 @@ class StepRunner {
   std::array<SentBytes, 5> sent_{};
   StepReport counted_;
   std::vector<float> block_;
+  std::vector<float*> states_of_block_;  // for the framework's own optimizer
   ho::Status broken_;
 };
 

@@ -10,12 +10,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr uint64_t kBlockElements = 4096;
 
-// Ranges in pieces that fit the fp32 block, up to the first error.
+// Ranges in pieces that fit the fp32 block, up to the first error. What lies from `count` on is
+// padding, zeros that stay so.
 template <typename Body>
-ho::Status in_blocks(const std::vector<Range>& ranges, const Body& body) {
+ho::Status in_blocks(const std::vector<Range>& ranges, uint64_t count, const Body& body) {
   for (const Range& range : ranges) {
-    for (uint64_t begin = range.begin; begin < range.end; begin += kBlockElements) {
-      HORING_TRY(body(begin, std::min(kBlockElements, range.end - begin)));
+    const uint64_t end = std::min(range.end, count);
+    for (uint64_t begin = range.begin; begin < end; begin += kBlockElements) {
+      HORING_TRY(body(begin, std::min(kBlockElements, end - begin)));
     }
   }
   return {};
@@ -41,7 +43,8 @@ ho::Status StepRunner::start_agree(Transfer& transfer) {
   // has of the gradients' sums at any scope of the optimizer.
   for (size_t u = 0; u < units_.size(); ++u) {
     const auto& parts = layouts_[u].trained.owned(Scope::kWorld, domains_->self());
-    HORING_TRY(in_blocks(parts, [&](uint64_t begin, uint64_t count) -> ho::Status {
+    const uint64_t elements = config_.units[u].trained;
+    HORING_TRY(in_blocks(parts, elements, [&](uint64_t begin, uint64_t count) -> ho::Status {
       const std::span<float> block(block_.data(), count);
       unscale(config_.gradient_dtype, units_[u].sums.at(begin), factor, block);
       const Norm of_block = norm_of(block);
@@ -52,7 +55,7 @@ ho::Status StepRunner::start_agree(Transfer& transfer) {
       return {};
     }));
   }
-  agreed_ = StepSums(norm.squared, norm.not_finite, learning_rate(), signals_);
+  agreed_ = StepSums(norm.squared, norm.not_finite, learning_rate(), signals_, loaded_);
   double* const rate = agreed_.data() + StepSums::kRate;
   constexpr size_t kRateCount = StepSums::kCount - StepSums::kRate;
   if (config_.mistake == Mistake::kNormOverGroup) {
@@ -69,7 +72,7 @@ ho::Status StepRunner::start_agree(Transfer& transfer) {
 
 ho::Status StepRunner::apply(uint32_t unit, double factor) {
   UnitState& state = units_[unit];
-  return in_blocks(state.master().ranges(), [&](uint64_t begin, uint64_t count) -> ho::Status {
+  const auto update_block = [&](uint64_t begin, uint64_t count) -> ho::Status {
     const auto floats = [&](Storage& storage) {
       return std::span<float>(reinterpret_cast<float*>(storage.at(begin)), count);
     };
@@ -77,7 +80,17 @@ ho::Status StepRunner::apply(uint32_t unit, double factor) {
     unscale(config_.gradient_dtype, state.sums.at(begin), factor, gradient);
     const std::span<float> master = floats(state.master());
     if (config_.optimizer) {
-      HORING_TRY(config_.optimizer({unit, begin, applied_ + 1, learning_rate(), master, gradient}));
+      states_of_block_.clear();
+      for (size_t array = 1; array < state.optimizer.size(); ++array) {
+        states_of_block_.push_back(floats(state.optimizer[array]).data());
+      }
+      HORING_TRY(config_.optimizer({unit,
+                                    begin,
+                                    optimizer_steps_ + 1,
+                                    learning_rate(),
+                                    master,
+                                    gradient,
+                                    states_of_block_}));
     } else {
       Elements elements{master, {}, gradient};
       for (size_t array = 1; array < state.optimizer.size(); ++array) {
@@ -87,7 +100,8 @@ ho::Status StepRunner::apply(uint32_t unit, double factor) {
     }
     round_to(config_.parameter_dtype, master, state.parameters.at(begin));
     return {};
-  });
+  };
+  return in_blocks(state.master().ranges(), config_.units[unit].trained, update_block);
 }
 
 double StepRunner::learning_rate() const {
@@ -161,6 +175,9 @@ ho::Result<StepReport> StepRunner::step() {
                    ": the ranks do not have the same learning rate (here it is " +
                    std::to_string(learning_rate()) + "): set it alike on all ranks"};
     return broken_;
+  }
+  if (agreed_.any_loaded()) {
+    HORING_TRY(compare_loads());
   }
   double norm = std::sqrt(agreed_.squared_norm());
   const bool applies = agreed_.all_finite() && std::isfinite(norm);

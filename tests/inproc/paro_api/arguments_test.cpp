@@ -82,7 +82,7 @@ const BadOption kBadOptions[] = {
     {"a learning rate that is not a number",
      [](auto& o) {
        o.optimizer = PARO_OPTIMIZER_CUSTOM;
-       o.custom = {[](const paro_shard*, void*) { return 0; }, nullptr, NAN};
+       o.custom = {[](const paro_shard*, void*) { return 0; }, nullptr, NAN, nullptr, 0};
      }},
     {"custom.function is null", [](auto& o) { o.optimizer = PARO_OPTIMIZER_CUSTOM; }},
     {"Sgd: momentum is 1", [](auto& o) { o.sgd.momentum = 1; }},
@@ -185,22 +185,22 @@ TEST_CASE("options that cannot work are refused on every rank") {
 
 TEST_CASE("ranks that differ are refused on every rank") {
   const BadOption differences[] = {
-      {"strategy", [](auto& o) { o.strategy = "NNG"; }},
-      {"scope of frozen parameters", [](auto& o) { o.frozen = PARO_GROUP; }},
-      {"groups", [](auto& o) { o.group_size = 4; }},
-      {"micro-batches", [](auto& o) { o.micro_batches = 2; }},
-      {"prefetch", [](auto& o) { o.prefetch = 2; }},
-      {"bucket_bytes", [](auto& o) { o.bucket_bytes = 0; }},
-      {"alignment", [](auto& o) { o.alignment = 8; }},
-      {"parameter type", [](auto& o) { o.parameter_dtype = HO_BFLOAT16; }},
-      {"gradient type", [](auto& o) { o.gradient_dtype = HO_FLOAT16; }},
-      {"narrow_sums", [](auto& o) { o.narrow_sums = 1; }},
-      {"optimizer", [](auto& o) { o.sgd.learning_rate = 1; }},
-      {"optimizer", [](auto& o) { o.optimizer = PARO_OPTIMIZER_ADAMW; }},
-      {"loss scale", [](auto& o) { o.loss_scale.scaling = PARO_SCALING_DYNAMIC; }},
-      {"max_norm", [](auto& o) { o.max_norm = 1; }},
-      {"algorithm", [](auto& o) { o.algorithm = HO_ALGORITHM_RING; }},
-      {"drift check interval", [](auto& o) { o.drift_interval = 1; }},
+      {"strategy: NIG and NNG", [](auto& o) { o.strategy = "NNG"; }},
+      {"frozen: N and I", [](auto& o) { o.frozen = PARO_GROUP; }},
+      {"groups (group_size, group_file)", [](auto& o) { o.group_size = 4; }},
+      {"micro_batches: 1 and 2", [](auto& o) { o.micro_batches = 2; }},
+      {"prefetch: 1 and 2", [](auto& o) { o.prefetch = 2; }},
+      {"bucket_bytes: 1048576 and 0", [](auto& o) { o.bucket_bytes = 0; }},
+      {"alignment: ", [](auto& o) { o.alignment = 8; }},
+      {"parameter_dtype: ", [](auto& o) { o.parameter_dtype = HO_BFLOAT16; }},
+      {"gradient_dtype: ", [](auto& o) { o.gradient_dtype = HO_FLOAT16; }},
+      {"narrow_sums: 0 and 1", [](auto& o) { o.narrow_sums = 1; }},
+      {"sgd.learning_rate: ", [](auto& o) { o.sgd.learning_rate = 1; }},
+      {"optimizer: SGD and AdamW", [](auto& o) { o.optimizer = PARO_OPTIMIZER_ADAMW; }},
+      {"loss_scale.scaling: 0 and 2", [](auto& o) { o.loss_scale.scaling = PARO_SCALING_DYNAMIC; }},
+      {"max_norm: 0 and 1;", [](auto& o) { o.max_norm = 1; }},
+      {"algorithm: ", [](auto& o) { o.algorithm = HO_ALGORITHM_RING; }},
+      {"drift_interval: 0 and 1", [](auto& o) { o.drift_interval = 1; }},
   };
   require_job({"2x2"}, [&](ho_comm* comm) {
     paro_runner* runner = nullptr;
@@ -219,7 +219,9 @@ TEST_CASE("ranks that differ are refused on every rank") {
         paro_runner_create(
             comm, &options, ho_comm_rank(comm) == 1 ? longer : kUnits, kUnitCount, &runner),
         HO_MISMATCH,
-        "ranks 0 and 1 differ in: units (names and sizes)");
+        "ranks 0 and 1 differ in: unit 0: \"first\" with 40 trained and 8 frozen elements and "
+        "\"first\" "
+        "with 41 trained and 8 frozen elements;");
   });
 }
 

@@ -43,7 +43,7 @@ static void backward(int u, float* g, float x[][2], const float* y) {
 int main(void) {
   ho_comm* comm = NULL;
   must(ho_comm_create(NULL, &comm));
-  const paro_unit units[kUnits] = {{"slopes", 2, 0}, {"offset", 1, 0}};
+  const paro_unit units[kUnits] = {{"slopes", 2, 0, NULL}, {"offset", 1, 0, NULL}};
   paro_runner_options options = PARO_RUNNER_OPTIONS_INIT;
   options.strategy = "IIG"; /* parameters and gradients split in the node, optimizer over all */
   options.alignment = 1;    /* three parameters for four ranks: cut them anywhere */

@@ -8,7 +8,7 @@
  *
  *   for each micro-batch:  before_forward(u), compute, after_forward(u)      u = 0 .. units - 1
  *                          before_backward(u), compute, after_backward(u)    u = units - 1 .. 0
- *   paro_runner_step()
+ *   paro_runner_step()          or step_early, or discard, after fewer micro-batches
  *
  * Data moves while the framework computes; a hook blocks only for what its own unit needs.
  *
@@ -82,6 +82,12 @@ typedef struct paro_unit {
   const char* name; /* for messages; may be NULL */
   uint64_t trained; /* elements */
   uint64_t frozen;  /* elements */
+  /* The name of a unit before this one (not of one that shares itself), whose parameters this one
+   * computes with too, as a head does with the embedding's: its views are of that unit's arrays,
+   * and the gradients of both are added up. They are gathered for it as for any unit, held once,
+   * and loaded, read and saved there; this unit has no elements of its own (0 and 0). Give a tied
+   * parameter a unit of its own. NULL: none. */
+  const char* shares;
 } paro_unit;
 
 /* The built-in rules work on fp32 masters with fp32 state. */
@@ -104,9 +110,9 @@ typedef struct paro_sgd {
   { 1e-2, 0.0, 0.0 }
 
 /* What an optimizer of the caller's own gets: `count` elements of a unit, from `first_element` of
- * its trained array. A step calls it for all that this rank owns, unit by unit, in pieces that
- * ascend. No piece reaches beyond the unit's count, however large `alignment` is: padding is never
- * shown. */
+ * its trained array, all of one parameter group or of none. A step calls it for all that this rank
+ * owns, unit by unit, in pieces that ascend. No piece reaches beyond the unit's count, however
+ * large `alignment` is: padding is never shown. */
 typedef struct paro_shard {
   size_t size; /* set by the library */
   uint32_t unit;
@@ -120,6 +126,9 @@ typedef struct paro_shard {
   float* const* states;
   uint32_t state_count;
   uint32_t reserved; /* 0 */
+  /* Of the parameter group that the piece lies in, 0 where in none. learning_rate has that group's
+   * factor already. */
+  double weight_decay;
 } paro_shard;
 
 /* 0 is success. Anything else breaks the runner, with that number in the message; such a runner
@@ -144,6 +153,17 @@ typedef enum paro_optimizer {
   PARO_OPTIMIZER_SGD = 1,
   PARO_OPTIMIZER_CUSTOM = 2
 } paro_optimizer;
+
+/* `count` trained elements of a unit, from `first_element` on, with a weight decay and learning
+ * rate of their own: norms and biases without decay, a head that learns slower. */
+typedef struct paro_parameter_group {
+  uint32_t unit;
+  uint32_t reserved; /* 0 */
+  uint64_t first_element;
+  uint64_t count;
+  double learning_rate_factor; /* times the optimizer's rate, whatever that is set to */
+  double weight_decay;         /* instead of the optimizer's */
+} paro_parameter_group;
 
 typedef enum paro_scaling {
   PARO_SCALING_NONE = 0,   /* 1 */
@@ -173,7 +193,7 @@ typedef struct paro_runner_options {
    * zero2, zero3, fsdp, mics, hsdp, ... Any case. NULL: NNN. */
   const char* strategy;
   paro_scope frozen;        /* of parameters that are not trained */
-  uint32_t micro_batches;   /* per step; at least 1 */
+  uint32_t micro_batches;   /* per step, at most; at least 1 */
   uint32_t prefetch;        /* units gathered ahead, at most the number of units; or below */
   uint32_t drift_interval;  /* steps between comparisons of all copies of all states; 0: none */
   uint64_t alignment;       /* elements; shards are cut at multiples of it */
@@ -233,13 +253,17 @@ typedef struct paro_runner_options {
    * 0: the next step compares what they were given. */
   uint32_t unchecked_loads;
   uint32_t reserved; /* 0 */
+  /* Where the optimizer's weight decay and learning rate do not hold; no two have an element in
+   * common. The same on all ranks. Not in checkpoints: each run gives its own. NULL: none. */
+  const paro_parameter_group* parameter_groups;
+  uint64_t parameter_group_count;
 } paro_runner_options;
 #define PARO_RUNNER_OPTIONS_INIT                                                                \
   {                                                                                             \
     sizeof(paro_runner_options), NULL, PARO_AS_PARAMETERS, 1, 1, 0, 16, HO_FLOAT32, HO_FLOAT32, \
         PARO_OPTIMIZER_ADAMW, HO_ALGORITHM_HO_RING, PARO_ADAMW_INIT, PARO_SGD_INIT,             \
         {NULL, NULL, 0.0, NULL, 0}, PARO_LOSS_SCALE_INIT, 0.0, 0, 0, 0, 0, NULL,                \
-        PARO_DEFAULT_BUCKET_BYTES, NULL, NULL, NULL, 0, 100, 0, 0                               \
+        PARO_DEFAULT_BUCKET_BYTES, NULL, NULL, NULL, 0, 100, 0, 0, NULL, 0                      \
   }
 
 /* A unit's whole parameters for the time of its computation, in parameter_dtype. Valid from the
@@ -366,6 +390,20 @@ PARO_API ho_status paro_runner_poll(paro_runner* runner);
 /* Collective, after the last micro-batch: the ranks agree on norm and overflow, masters are
  * updated, and the new parameters are on their way. report may be NULL. */
 PARO_API ho_status paro_runner_step(paro_runner* runner, paro_step_report* report);
+/* Collective, instead of paro_runner_step, after fewer micro-batches than there are (at least one):
+ * the step is of those, gradients are divided by their number. All ranks after as many: HO_MISMATCH
+ * on all where they are not, and a broken runner. What was gathered ahead was gathered in vain, and
+ * gradients leave after the last micro-batch instead of in it; where the number is known before,
+ * set it. */
+PARO_API ho_status paro_runner_step_early(paro_runner* runner, paro_step_report* report);
+/* Collective, after any number of whole micro-batches, all of them included: drops what they have
+ * added up, without an error; masters, states, loss scale and steps are as they were. Continue with
+ * a first micro-batch. All ranks after as many, as above. */
+PARO_API ho_status paro_runner_discard(paro_runner* runner);
+/* Collective, between steps: the steps that follow have so many micro-batches, 1 to
+ * paro_runner_options.micro_batches, for which memory is counted. HO_MISMATCH, and nothing has
+ * changed, where ranks give different numbers. */
+PARO_API ho_status paro_runner_set_micro_batches(paro_runner* runner, uint32_t micro_batches);
 /* Waits for what the last step still moves; load, read_masters, read_frozen and check_drift do so
  * themselves. */
 PARO_API ho_status paro_runner_synchronize(paro_runner* runner);
@@ -503,13 +541,21 @@ typedef struct paro_load_options {
   size_t size;
   int32_t reset_optimizer; /* 1: masters only; the optimizer begins anew, at its first step */
   int32_t reserved;        /* 0 */
+  /* This model's: every element of its units is in one. Each is looked for in the checkpoint by its
+   * name, among those that paro_save_options.tensors gave, and must have as many elements there; in
+   * which unit, where in it, and whether it was frozen does not matter, nor what else the
+   * checkpoint has. What was frozen and is trained now begins with an optimizer's state of zeros.
+   * On all ranks. NULL: the units are those that were saved. */
+  const paro_tensor* tensors;
+  uint64_t tensor_count;
 } paro_load_options;
 #define PARO_LOAD_OPTIONS_INIT \
-  { sizeof(paro_load_options), 0, 0 }
+  { sizeof(paro_load_options), 0, 0, NULL, 0 }
 
 /* Collective, between steps: all states, steps and loss scale as they were saved, by however many
  * ranks and with whatever strategy. Every rank has opened the same checkpoint. The units are those
- * that were saved, by name and size; frozen parameters are converted to parameter_dtype. Fails on
+ * that were saved, by name and size, unless options name tensors; frozen parameters are converted
+ * to parameter_dtype. Fails on
  * all ranks where one rank's files are damaged; then nothing has changed. */
 PARO_API ho_status paro_runner_restore(paro_runner* runner,
                                        const paro_checkpoint* checkpoint,

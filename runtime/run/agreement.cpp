@@ -16,7 +16,8 @@ namespace paro {
 namespace {
 
 uint64_t hash_of(const UnitShape& unit) {
-  const std::array<uint64_t, 2> counts{unit.trained, unit.frozen};
+  const uint64_t shares = unit.shares ? *unit.shares + uint64_t{1} : 0;
+  const std::array<uint64_t, 3> counts{unit.trained, unit.frozen, shares};
   const uint64_t hash = hash_bytes(kHashStart, counts.data(), sizeof counts);
   return hash_bytes(hash, unit.name.data(), unit.name.size());
 }
@@ -112,6 +113,19 @@ void add_loss_scale(const LossScaleSettings& scale, std::vector<Setting>& settin
 // The longest list of any optimizer: all ranks compare as many.
 constexpr size_t kOptimizerSettings = 6;
 
+uint64_t hash_of(const std::vector<ParameterGroup>& groups) {
+  uint64_t hash = kHashStart;
+  for (const ParameterGroup& group : groups) {
+    const std::array<uint64_t, 5> numbers{group.unit,
+                                          group.range.begin,
+                                          group.range.end,
+                                          std::bit_cast<uint64_t>(group.rate_factor),
+                                          std::bit_cast<uint64_t>(group.weight_decay)};
+    hash = hash_bytes(hash, numbers.data(), sizeof numbers);
+  }
+  return hash;
+}
+
 std::vector<Setting> settings_of(const RunnerConfig& config, const ho::GroupMap& groups) {
   const auto digit = [](auto value) { return static_cast<uint64_t>(value); };
   const Strategy& strategy = config.strategy;
@@ -132,6 +146,7 @@ std::vector<Setting> settings_of(const RunnerConfig& config, const ho::GroupMap&
       {"unchecked_loads", config.unchecked_loads ? uint64_t{1} : 0, shown_count},
       number("max_norm", config.max_norm),
       {"algorithm", digit(config.algorithm), shown_count},
+      {"parameter_groups", hash_of(config.groups), nullptr},
       {"drift_interval", config.drift_interval, shown_count}};
   const size_t before = settings.size();
   add_optimizer(config, settings);
@@ -142,7 +157,8 @@ std::vector<Setting> settings_of(const RunnerConfig& config, const ho::GroupMap&
 
 std::string text_of(const UnitShape& unit) {
   return "\"" + unit.name + "\" with " + std::to_string(unit.trained) + " trained and " +
-         std::to_string(unit.frozen) + " frozen elements";
+         std::to_string(unit.frozen) + " frozen elements" +
+         (unit.shares ? ", sharing those of unit " + std::to_string(*unit.shares) : "");
 }
 
 // Every rank's text, cut to what a line needs.

@@ -86,8 +86,7 @@ ho::Status change_strategy(std::unique_ptr<StepRunner>& runner,
       const uint64_t patience = config.timeout_ms;
       HORING_ASSIGN(runner, StepRunner::create(parts.comm.get(), groups, config, memory, patience));
       HORING_TRY(runner->restore(parts.snapshot, patience));
-      runner->carry_over(history);
-      return {};
+      return runner->carry_over(history);
     });
     if (!status.ok()) {
       runner.reset();

@@ -249,6 +249,7 @@ void StepRunner::go_on_from(uint64_t step) {
     next_[c] = steps_ * queues_[c].size();
   }
   in_step_ = false;
+  step_micro_batches_ = plan_.shape.micro_batches;
   computing_ = false;
   counted_ = {};
   step_since_ = std::chrono::steady_clock::now();

@@ -55,6 +55,14 @@ enum class Mistake : uint8_t {
   kForgetUnitOfBucket,     // a bucket's last unit is not in its messages
 };
 
+// Elements of a unit's trained array that are updated otherwise than the others.
+struct ParameterGroup {
+  uint32_t unit = 0;
+  Range range;
+  double rate_factor = 1;   // of the learning rate
+  double weight_decay = 0;  // instead of the rule's
+};
+
 // What a framework's own optimizer gets: pieces of this rank's shard, unit by unit, without the
 // padding.
 struct ShardUpdate {
@@ -64,6 +72,7 @@ struct ShardUpdate {
   double learning_rate = 0;
   std::span<float> master;
   std::span<const float> gradient;  // averaged, unscaled, clipped
+  double weight_decay = 0;          // of the piece's group, 0 in none; the rate is with its factor
   std::span<float* const> states;   // as RunnerConfig::optimizer_states, each as many as masters
 };
 // An error breaks the runner: some of the masters have changed then, and it cannot rejoin().
@@ -97,7 +106,8 @@ struct RunnerConfig {
   ShardOptimizer optimizer;  // replaces the rule where set
   // What it keeps beside each master: names of arrays, zeros at first.
   std::vector<std::string> optimizer_states;
-  bool unchecked_loads = false;  // what load() gets is not compared between the ranks
+  std::vector<ParameterGroup> groups;  // none overlap
+  bool unchecked_loads = false;        // what load() gets is not compared between the ranks
   LossScaleSettings loss_scale;
   double max_norm = 0;  // 0: no clipping
   ho_algorithm algorithm = HO_ALGORITHM_HO_RING;
@@ -164,6 +174,14 @@ class StepRunner {
   [[nodiscard]] ho::Status poll() { return pump(); }
   // Collective: agrees, updates, starts sync-p.
   [[nodiscard]] ho::Result<StepReport> step();
+  // Collective, after fewer micro-batches than there are: the step is of those, as if there were no
+  // more. All ranks after as many.
+  [[nodiscard]] ho::Result<StepReport> step_early();
+  // Collective, after any number of micro-batches: their gradients are dropped, and the step begins
+  // anew with its first. All ranks after as many.
+  [[nodiscard]] ho::Status discard();
+  // Collective, between steps: steps have so many micro-batches, at most the config's.
+  [[nodiscard]] ho::Status set_micro_batches(uint32_t count);
   // Ends what step() started. Collective in effect: the others must have called step() too.
   [[nodiscard]] ho::Status synchronize();
 
@@ -224,13 +242,12 @@ class StepRunner {
     std::array<SentBytes, 5> sent{};
     bool loaded = false;
     std::vector<uint64_t> loads;
+    uint32_t micro_batches = 1;
   };
-  [[nodiscard]] History history() const { return {sent_, loaded_, loads_}; }
-  void carry_over(const History& history) {
-    sent_ = history.sent;
-    loaded_ = history.loaded;
-    loads_ = history.loads;
+  [[nodiscard]] History history() const {
+    return {sent_, loaded_, loads_, plan_.shape.micro_batches};
   }
+  [[nodiscard]] ho::Status carry_over(const History& history);
   // Steps that have changed masters.
   [[nodiscard]] uint64_t applied_steps() const { return applied_; }
   // The error that broke the runner, or ok.
@@ -252,7 +269,9 @@ class StepRunner {
   [[nodiscard]] static ho::Result<std::unique_ptr<StepRunner>> prepare_or_say(
       const ho::GroupMap& groups, RunnerConfig config, Memory& memory);
   [[nodiscard]] ho::Status set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_t patience_ms);
-  void number_buffers();
+  // What follows from the plan's actions.
+  void queue_actions();
+  static bool is_quickly_verified(const StepPlan& plan, const ho::GroupMap& groups);
   void make_routes();
 
   // budget.cpp
@@ -299,10 +318,25 @@ class StepRunner {
   // update.cpp
   [[nodiscard]] ho::Status start_agree(Transfer& transfer);
   [[nodiscard]] ho::Status apply(uint32_t unit, double factor);
+  // Of elements of one group.
+  [[nodiscard]] ho::Status apply_piece(const Piece& piece,
+                                       const ParameterGroup* group,
+                                       double factor);
   [[nodiscard]] ho::Status update_all(uint64_t first_slot, bool applies, double factor);
   [[nodiscard]] double averaging_factor() const;
   [[nodiscard]] double learning_rate() const;
   [[nodiscard]] ho::Status between_steps(const char* what) const;
+
+  // ending.cpp
+  // Of the present step, where no micro-batch is under way.
+  [[nodiscard]] ho::Result<uint32_t> micro_batches_over(const char* what) const;
+  // Ends what the micro-batches so far have set free, the same on every rank.
+  [[nodiscard]] ho::Status settle();
+  [[nodiscard]] ho::Status agree_on_end(const char* what, uint32_t micro_batches);
+  [[nodiscard]] ho::Status use_micro_batches(uint32_t count);
+  void begin_step_anew();
+  // Of a micro-batch that the present step does not have.
+  [[nodiscard]] bool is_left_out(uint64_t node) const;
 
   // not_finite.cpp
   // Of a unit's gradient from element `begin` on, in which something is not finite.
@@ -377,6 +411,7 @@ class StepRunner {
   uint64_t applied_ = 0;
   uint64_t optimizer_steps_ = 0;  // applied since the rule's state was zeros
   bool in_step_ = false;          // since the first hook of a step
+  uint32_t step_micro_batches_;   // of the present step
   bool signals_ = false;
   bool loaded_ = false;          // since loads were last compared
   std::vector<uint64_t> loads_;  // by unit: a hash of what load() was last given; 0: nothing
@@ -396,6 +431,7 @@ class StepRunner {
   StepSums agreed_;
   std::array<SentBytes, 5> sent_{};
   StepReport counted_;
+  std::vector<std::vector<ParameterGroup>> groups_;  // by unit, ascending
   std::vector<float> block_;
   std::vector<float*> states_of_block_;  // for the framework's own optimizer
   ho::Status broken_;

@@ -15,7 +15,7 @@ using ho::test::require_job;
 
 namespace {
 
-const paro_unit kUnits[] = {{"first", 40, 8}, {nullptr, 24, 0}};
+const paro_unit kUnits[] = {{"first", 40, 8, nullptr}, {nullptr, 24, 0, nullptr}};
 constexpr size_t kUnitCount = 2;
 
 // As a program in C could: whatever the number, it is there. (In C++ that is undefined; the library
@@ -168,10 +168,10 @@ TEST_CASE("options that cannot work are refused on every rank") {
     expect_no_runner(comm, options, nullptr, 2, "a null array of 2 units");
     expect_no_runner(comm, options, kUnits, 0, "a model of 0 units");
     expect_no_runner(comm, options, kUnits, SIZE_MAX, "units; takes 1 to 1048576");
-    const paro_unit huge = {"huge", UINT64_MAX, 0};
+    const paro_unit huge = {"huge", UINT64_MAX, 0, nullptr};
     expect_no_runner(comm, options, &huge, 1, "unit 0 (huge)");
     // Sums of these wrap: they would fit any budget.
-    const std::vector<paro_unit> many(256, {"many", uint64_t{1} << 54U, 0});
+    const std::vector<paro_unit> many(256, {"many", uint64_t{1} << 54U, 0, nullptr});
     paro_runner_options thrifty = options;
     thrifty.budget_bytes = 1000000;
     expect_no_runner(comm, thrifty, many.data(), many.size(), "at most 2^44 of all units together");
@@ -213,7 +213,7 @@ TEST_CASE("ranks that differ are refused on every rank") {
                      HO_MISMATCH,
                      std::string("ranks 0 and 3 differ in: ") + one.text);
     }
-    const paro_unit longer[] = {{"first", 41, 8}, {nullptr, 24, 0}};
+    const paro_unit longer[] = {{"first", 41, 8, nullptr}, {nullptr, 24, 0, nullptr}};
     const paro_runner_options options = sgd_options("NIG");
     expect_refusal(
         paro_runner_create(

@@ -111,7 +111,7 @@ TEST_CASE("declared state goes through changes of strategy and checkpoints") {
 
 TEST_CASE("states need names of their own") {
   require_job({"2x1"}, [](ho_comm* comm) {
-    const paro_unit unit{"line", 4, 0};
+    const paro_unit unit{"line", 4, 0, nullptr};
     paro_runner* runner = nullptr;
     uint64_t elements = 0;
     paro_runner_options options = PARO_RUNNER_OPTIONS_INIT;

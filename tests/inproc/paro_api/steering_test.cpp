@@ -212,7 +212,7 @@ TEST_CASE("options of steering are looked at") {
     std::string letters;
     paro_runner_options options = options_of(training, letters);
     options.auto_strategy = 2;
-    const paro_unit unit{"one", 16, 0};
+    const paro_unit unit{"one", 16, 0, nullptr};
     paro_runner* runner = nullptr;
     expect_refusal(paro_runner_create(comm, &options, &unit, 1, &runner),
                    HO_INVALID_ARGUMENT,

@@ -287,7 +287,7 @@ TEST_CASE("every step leaves a line, and metrics") {
     const std::string nowhere = folder.path("no/steps");
     options.step_log = nowhere.c_str();
     paro_runner* none = nullptr;
-    const paro_unit unit{"u", 1, 0};
+    const paro_unit unit{"u", 1, 0, nullptr};
     expect_refusal(paro_runner_create(comm, &options, &unit, 1, &none), HO_SYSTEM, "PARO_STEP_LOG");
   });
 }

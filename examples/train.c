@@ -10,7 +10,7 @@ enum { kUnits = 2, kSamples = 16, kSteps = 300 };
 
 static void must(ho_status status) {
   if (status != HO_OK) {
-    fprintf(stderr, "%s\n%s\n", paro_last_error_message(), ho_last_error_message());
+    fprintf(stderr, "%s\n", ho_last_error_message()); /* libparo's errors too */
     exit(1);
   }
 }
@@ -43,7 +43,7 @@ static void backward(int u, float* g, float x[][2], const float* y) {
 int main(void) {
   ho_comm* comm = NULL;
   must(ho_comm_create(NULL, &comm));
-  const paro_unit units[kUnits] = {{"slopes", 2, 0}, {"offset", 1, 0}};
+  const paro_unit units[kUnits] = {{"slopes", 2, 0, NULL}, {"offset", 1, 0, NULL}};
   paro_runner_options options = PARO_RUNNER_OPTIONS_INIT;
   options.strategy = "IIG"; /* parameters and gradients split in the node, optimizer over all */
   options.alignment = 1;    /* three parameters for four ranks: cut them anywhere */
@@ -70,7 +70,12 @@ int main(void) {
       backward((int)u, view.gradients, x, y);
       must(paro_runner_after_backward(runner, u));
     }
-    must(paro_runner_step(runner, NULL));
+    paro_step_report report = PARO_STEP_REPORT_INIT;
+    must(paro_runner_step(runner, &report));
+    if (!report.applied) { /* the ranks agreed to leave it out; the log says why */
+      fprintf(stderr, "step %d: a gradient is not finite (norm %g)\n", step, report.norm);
+      return 1;
+    }
   }
   float fitted[3];
   must(paro_runner_read_masters(runner, 0, fitted, 2));

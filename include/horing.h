@@ -147,6 +147,9 @@ HO_API const char* ho_version(void);
 HO_API const char* ho_status_name(ho_status status);
 /* Valid until the calling thread's next call into the library. Never NULL. */
 HO_API const char* ho_last_error_message(void);
+/* For libraries over this one, whose errors a program then finds in one place: what
+ * ho_last_error_message() says to the calling thread from now on. Copied; NULL is "". */
+HO_API void ho_set_last_error_message(const char* message);
 HO_API size_t ho_dtype_bytes(ho_dtype dtype);
 
 /* Collective. options may be NULL. On success *comm is ready: all ranks have met, agreed on groups,

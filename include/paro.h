@@ -8,13 +8,13 @@
  *
  *   for each micro-batch:  before_forward(u), compute, after_forward(u)      u = 0 .. units - 1
  *                          before_backward(u), compute, after_backward(u)    u = units - 1 .. 0
- *   paro_runner_step()
+ *   paro_runner_step()          or step_early, or discard, after fewer micro-batches
  *
  * Data moves while the framework computes; a hook blocks only for what its own unit needs.
  *
  * Every function that can fail returns ho_status (horing.h); HO_OK is 0. After an error
  * paro_last_error_message() says what failed, where, and what to do next (calling thread's last
- * error of this library; ho_last_error_message() is of calls to horing.h).
+ * error of this library). ho_last_error_message() says so too, until the next call to horing.h.
  *
  * Errors of a runner: HO_INVALID_ARGUMENT from a null pointer, a wrong size, a unit that there is
  * not, or a call out of order changes nothing; make the right call and go on. Any other error
@@ -82,6 +82,12 @@ typedef struct paro_unit {
   const char* name; /* for messages; may be NULL */
   uint64_t trained; /* elements */
   uint64_t frozen;  /* elements */
+  /* The name of a unit before this one (not of one that shares itself), whose parameters this one
+   * computes with too, as a head does with the embedding's: its views are of that unit's arrays,
+   * and the gradients of both are added up. They are gathered for it as for any unit, held once,
+   * and loaded, read and saved there; this unit has no elements of its own (0 and 0). Give a tied
+   * parameter a unit of its own. NULL: none. */
+  const char* shares;
 } paro_unit;
 
 /* The built-in rules work on fp32 masters with fp32 state. */
@@ -104,19 +110,25 @@ typedef struct paro_sgd {
   { 1e-2, 0.0, 0.0 }
 
 /* What an optimizer of the caller's own gets: `count` elements of a unit, from `first_element` of
- * its trained array. A step calls it for all that this rank owns, unit by unit, in pieces that
- * ascend and are the same in every step, so that state of its own can lie beside each element. The
- * last piece of a unit may reach up to `alignment` - 1 elements beyond the unit's count, into
- * padding: zeros with zero gradients, to be left so or not. */
+ * its trained array, all of one parameter group or of none. A step calls it for all that this rank
+ * owns, unit by unit, in pieces that ascend. No piece reaches beyond the unit's count, however
+ * large `alignment` is: padding is never shown. */
 typedef struct paro_shard {
   size_t size; /* set by the library */
   uint32_t unit;
   uint64_t first_element;
   uint64_t count;
-  uint64_t step; /* from 1: steps applied, this one included */
+  uint64_t step; /* from 1: steps applied since the states were zeros, this one included */
   double learning_rate;
   float* master;         /* to be changed */
   const float* gradient; /* averaged over ranks and micro-batches, unscaled, clipped */
+  /* As paro_custom_optimizer.states: `count` numbers each, of the same elements, to be changed. */
+  float* const* states;
+  uint32_t state_count;
+  uint32_t reserved; /* 0 */
+  /* Of the parameter group that the piece lies in, 0 where in none. learning_rate has that group's
+   * factor already. */
+  double weight_decay;
 } paro_shard;
 
 /* 0 is success. Anything else breaks the runner, with that number in the message; such a runner
@@ -128,6 +140,12 @@ typedef struct paro_custom_optimizer {
   paro_optimizer_function function;
   void* user; /* handed on as it is; must outlive the runner */
   double learning_rate;
+  /* What it keeps of each element: as many fp32 arrays as names here, at most 15, of letters,
+   * digits and _. They are zeros at first, split as masters are, and counted as memory; a change of
+   * strategy moves them, checkpoints keep them by name. What the function keeps elsewhere does
+   * neither. The same on all ranks. NULL where state_count is 0. */
+  const char* const* states;
+  uint32_t state_count;
 } paro_custom_optimizer;
 
 typedef enum paro_optimizer {
@@ -135,6 +153,17 @@ typedef enum paro_optimizer {
   PARO_OPTIMIZER_SGD = 1,
   PARO_OPTIMIZER_CUSTOM = 2
 } paro_optimizer;
+
+/* `count` trained elements of a unit, from `first_element` on, with a weight decay and learning
+ * rate of their own: norms and biases without decay, a head that learns slower. */
+typedef struct paro_parameter_group {
+  uint32_t unit;
+  uint32_t reserved; /* 0 */
+  uint64_t first_element;
+  uint64_t count;
+  double learning_rate_factor; /* times the optimizer's rate, whatever that is set to */
+  double weight_decay;         /* instead of the optimizer's */
+} paro_parameter_group;
 
 typedef enum paro_scaling {
   PARO_SCALING_NONE = 0,   /* 1 */
@@ -164,7 +193,7 @@ typedef struct paro_runner_options {
    * zero2, zero3, fsdp, mics, hsdp, ... Any case. NULL: NNN. */
   const char* strategy;
   paro_scope frozen;        /* of parameters that are not trained */
-  uint32_t micro_batches;   /* per step; at least 1 */
+  uint32_t micro_batches;   /* per step, at most; at least 1 */
   uint32_t prefetch;        /* units gathered ahead, at most the number of units; or below */
   uint32_t drift_interval;  /* steps between comparisons of all copies of all states; 0: none */
   uint64_t alignment;       /* elements; shards are cut at multiples of it */
@@ -220,13 +249,21 @@ typedef struct paro_runner_options {
    * PARO_AUTO_STRATEGY is 1. */
   uint32_t auto_strategy;
   uint32_t auto_interval;
+  /* 1: ranks give paro_runner_load only what they keep, and anything elsewhere: it is not compared.
+   * 0: the next step compares what they were given. */
+  uint32_t unchecked_loads;
+  uint32_t reserved; /* 0 */
+  /* Where the optimizer's weight decay and learning rate do not hold; no two have an element in
+   * common. The same on all ranks. Not in checkpoints: each run gives its own. NULL: none. */
+  const paro_parameter_group* parameter_groups;
+  uint64_t parameter_group_count;
 } paro_runner_options;
-#define PARO_RUNNER_OPTIONS_INIT                                                                   \
-  {                                                                                                \
-    sizeof(paro_runner_options), NULL, PARO_AS_PARAMETERS, 1, 1, 0, 16, HO_FLOAT32, HO_FLOAT32,    \
-        PARO_OPTIMIZER_ADAMW, HO_ALGORITHM_HO_RING, PARO_ADAMW_INIT, PARO_SGD_INIT,                \
-        {NULL, NULL, 0.0}, PARO_LOSS_SCALE_INIT, 0.0, 0, 0, 0, 0, NULL, PARO_DEFAULT_BUCKET_BYTES, \
-        NULL, NULL, NULL, 0, 100                                                                   \
+#define PARO_RUNNER_OPTIONS_INIT                                                                \
+  {                                                                                             \
+    sizeof(paro_runner_options), NULL, PARO_AS_PARAMETERS, 1, 1, 0, 16, HO_FLOAT32, HO_FLOAT32, \
+        PARO_OPTIMIZER_ADAMW, HO_ALGORITHM_HO_RING, PARO_ADAMW_INIT, PARO_SGD_INIT,             \
+        {NULL, NULL, 0.0, NULL, 0}, PARO_LOSS_SCALE_INIT, 0.0, 0, 0, 0, 0, NULL,                \
+        PARO_DEFAULT_BUCKET_BYTES, NULL, NULL, NULL, 0, 100, 0, 0, NULL, 0                      \
   }
 
 /* A unit's whole parameters for the time of its computation, in parameter_dtype. Valid from the
@@ -248,10 +285,13 @@ typedef struct paro_unit_view {
 /* Times in nanoseconds, since the last step ended. */
 typedef struct paro_step_report {
   size_t size;
-  uint64_t step;    /* from 1 */
-  int32_t applied;  /* 0: a gradient of some rank was not finite, and all ranks left the step out */
+  uint64_t step; /* from 1 */
+  /* 0: a gradient of some rank was not finite, and all ranks left the step out. Rank 0's log says
+   * where: a warning, unless a dynamic loss scale shrinks, which is what that is for. */
+  int32_t applied;
   int32_t reserved; /* 0 */
-  double norm;      /* of the averaged, unscaled gradient, before it was clipped */
+  /* Of the averaged, unscaled gradient, before it was clipped; infinite or NaN where it is. */
+  double norm;
   double loss_scale; /* that the step was run with */
   uint64_t hooks;    /* calls */
   uint64_t hook_ns;  /* in hooks and step, without waiting and without the optimizer */
@@ -323,7 +363,9 @@ PARO_API void paro_runner_destroy(paro_runner* runner);
 
 /* Between steps: a unit's initial values, the same on all ranks, of which this rank keeps its
  * shards. Not collective, but all ranks must do it. The counts are those of the unit; an array
- * without elements may be NULL. */
+ * without elements may be NULL. The next paro_runner_step compares, by a hash, what the ranks were
+ * given, frozen parameters too: HO_MISMATCH on all of them, with unit and ranks, before anything is
+ * updated. Load anew after paro_runner_rejoin. */
 PARO_API ho_status paro_runner_load(paro_runner* runner,
                                     uint32_t unit,
                                     const float* trained,
@@ -348,6 +390,20 @@ PARO_API ho_status paro_runner_poll(paro_runner* runner);
 /* Collective, after the last micro-batch: the ranks agree on norm and overflow, masters are
  * updated, and the new parameters are on their way. report may be NULL. */
 PARO_API ho_status paro_runner_step(paro_runner* runner, paro_step_report* report);
+/* Collective, instead of paro_runner_step, after fewer micro-batches than there are (at least one):
+ * the step is of those, gradients are divided by their number. All ranks after as many: HO_MISMATCH
+ * on all where they are not, and a broken runner. What was gathered ahead was gathered in vain, and
+ * gradients leave after the last micro-batch instead of in it; where the number is known before,
+ * set it. */
+PARO_API ho_status paro_runner_step_early(paro_runner* runner, paro_step_report* report);
+/* Collective, after any number of whole micro-batches, all of them included: drops what they have
+ * added up, without an error; masters, states, loss scale and steps are as they were. Continue with
+ * a first micro-batch. All ranks after as many, as above. */
+PARO_API ho_status paro_runner_discard(paro_runner* runner);
+/* Collective, between steps: the steps that follow have so many micro-batches, 1 to
+ * paro_runner_options.micro_batches, for which memory is counted. HO_MISMATCH, and nothing has
+ * changed, where ranks give different numbers. */
+PARO_API ho_status paro_runner_set_micro_batches(paro_runner* runner, uint32_t micro_batches);
 /* Waits for what the last step still moves; load, read_masters, read_frozen and check_drift do so
  * themselves. */
 PARO_API ho_status paro_runner_synchronize(paro_runner* runner);
@@ -360,7 +416,9 @@ PARO_API uint64_t paro_runner_applied_steps(const paro_runner* runner);
  * updated, where the ranks have not set the same. */
 PARO_API ho_status paro_runner_set_learning_rate(paro_runner* runner, double rate);
 
-/* Collective, between steps: a unit's whole masters, `count` as the unit's trained elements. */
+/* Collective, between steps: a unit's whole masters, `count` as the unit's trained elements.
+ * HO_MISMATCH on all ranks where they ask for different units, here and in read_frozen; nothing has
+ * changed then. */
 PARO_API ho_status paro_runner_read_masters(paro_runner* runner,
                                             uint32_t unit,
                                             float* trained,
@@ -400,11 +458,11 @@ PARO_API ho_status paro_runner_sent_bytes(const paro_runner* runner,
 /* Collective, between steps: from now on another strategy (text as in paro_runner_options, but not
  * NULL), with all states, loss scale and steps kept, and nothing on a disk. budget_bytes as there.
  * Each rank keeps 1/n of all states meanwhile, the old runner's memory is given back before the new
- * one's is taken. Frozen parameters go with the others if they did so from the start. Where it
- * cannot be (over budget: HO_OUT_OF_MEMORY; ranks that want different ones: HO_MISMATCH; a custom
- * optimizer whose scope would change: HO_UNSUPPORTED) the runner goes on as it was, unless the
- * message says that it is lost: then only destroy is left. Peaks of paro_runner_memory begin anew.
- */
+ * one's is taken. Frozen parameters go with the others if they did so from the start. A custom
+ * optimizer's states move, what it keeps elsewhere does not. Where it cannot be (over budget:
+ * HO_OUT_OF_MEMORY; ranks that want different ones: HO_MISMATCH) the runner goes on as it was,
+ * unless the message says that it is lost: then only destroy is left. Peaks of paro_runner_memory
+ * begin anew. */
 PARO_API ho_status paro_runner_change_strategy(paro_runner* runner,
                                                const char* strategy,
                                                uint64_t budget_bytes);
@@ -483,13 +541,21 @@ typedef struct paro_load_options {
   size_t size;
   int32_t reset_optimizer; /* 1: masters only; the optimizer begins anew, at its first step */
   int32_t reserved;        /* 0 */
+  /* This model's: every element of its units is in one. Each is looked for in the checkpoint by its
+   * name, among those that paro_save_options.tensors gave, and must have as many elements there; in
+   * which unit, where in it, and whether it was frozen does not matter, nor what else the
+   * checkpoint has. What was frozen and is trained now begins with an optimizer's state of zeros.
+   * On all ranks. NULL: the units are those that were saved. */
+  const paro_tensor* tensors;
+  uint64_t tensor_count;
 } paro_load_options;
 #define PARO_LOAD_OPTIONS_INIT \
-  { sizeof(paro_load_options), 0, 0 }
+  { sizeof(paro_load_options), 0, 0, NULL, 0 }
 
 /* Collective, between steps: all states, steps and loss scale as they were saved, by however many
  * ranks and with whatever strategy. Every rank has opened the same checkpoint. The units are those
- * that were saved, by name and size; frozen parameters are converted to parameter_dtype. Fails on
+ * that were saved, by name and size, unless options name tensors; frozen parameters are converted
+ * to parameter_dtype. Fails on
  * all ranks where one rank's files are damaged; then nothing has changed. */
 PARO_API ho_status paro_runner_restore(paro_runner* runner,
                                        const paro_checkpoint* checkpoint,

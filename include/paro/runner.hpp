@@ -51,6 +51,7 @@ struct Unit {
   std::string name;
   uint64_t trained = 0;  // elements
   uint64_t frozen = 0;
+  std::string shares{};  // a unit before it, whose parameters it has instead of its own
 };
 
 // Elements of this rank's shard, to be updated; paro_shard says more.
@@ -61,6 +62,8 @@ struct Shard {
   double learning_rate = 0;
   std::span<float> master;
   std::span<const float> gradient;
+  double weight_decay = 0;           // of its parameter group
+  std::span<float* const> states{};  // as RunnerOptions::custom_states, each as many as masters
 };
 // What it throws breaks the runner, and comes out of step().
 using Optimizer = std::function<void(const Shard&)>;
@@ -107,6 +110,7 @@ struct RunnerOptions {
   paro_sgd sgd = PARO_SGD_INIT;
   Optimizer custom{};  // used where it is set, whatever `optimizer` says
   double custom_learning_rate = 0;
+  std::vector<std::string> custom_states{};  // names of what it keeps of each element
   paro_loss_scale loss_scale = PARO_LOSS_SCALE_INIT;
   double max_norm = 0;
   ho_algorithm algorithm = HO_ALGORITHM_HO_RING;
@@ -121,6 +125,8 @@ struct RunnerOptions {
   std::string strategy_file{};  // empty: PARO_STRATEGY_FILE
   bool auto_strategy = false;
   uint32_t auto_interval = 100;
+  bool unchecked_loads = false;
+  std::vector<paro_parameter_group> parameter_groups{};
 };
 
 // A checkpoint on the disk, or the newest of a folder. Move-only, as Runner.
@@ -190,7 +196,10 @@ class Runner {
     std::vector<paro_unit> raw_units;
     raw_units.reserve(units.size());
     for (const Unit& unit : units) {
-      raw_units.push_back({unit.name.c_str(), unit.trained, unit.frozen});
+      raw_units.push_back({unit.name.c_str(),
+                           unit.trained,
+                           unit.frozen,
+                           unit.shares.empty() ? nullptr : unit.shares.c_str()});
     }
     paro_runner* runner = nullptr;
     check(paro_runner_create(comm, &raw, raw_units.data(), raw_units.size(), &runner));
@@ -233,15 +242,13 @@ class Runner {
   void after_backward(uint32_t unit) { check(paro_runner_after_backward(runner_, unit)); }
 
   // Collective. What the optimizer threw, or an Error.
-  paro_step_report step() {
-    paro_step_report report = PARO_STEP_REPORT_INIT;
-    const ho_status status = paro_runner_step(runner_, &report);
-    if (status != HO_OK && custom_ != nullptr && custom_->thrown != nullptr) {
-      std::rethrow_exception(std::exchange(custom_->thrown, nullptr));
-    }
-    check(status);
-    return report;
-  }
+  paro_step_report step() { return end_step(paro_runner_step); }
+  // The same after fewer micro-batches than there are.
+  paro_step_report step_early() { return end_step(paro_runner_step_early); }
+  // Collective: drops what the step's micro-batches have added up.
+  void discard() { check(paro_runner_discard(runner_)); }
+  // Collective, between steps: at most RunnerOptions::micro_batches.
+  void set_micro_batches(uint32_t count) { check(paro_runner_set_micro_batches(runner_, count)); }
   // In the middle of a long computation of which this thread is free: starts what may start.
   void poll() { check(paro_runner_poll(runner_)); }
   void synchronize() { check(paro_runner_synchronize(runner_)); }
@@ -272,16 +279,7 @@ class Runner {
   }
   // Collective, between steps.
   void save(const std::string& folder, const SaveOptions& options = {}) {
-    std::vector<paro_tensor> tensors;
-    tensors.reserve(options.tensors.size());
-    for (const Tensor& tensor : options.tensors) {
-      tensors.push_back({tensor.name.c_str(),
-                         tensor.unit,
-                         tensor.frozen ? 1 : 0,
-                         tensor.first_element,
-                         tensor.shape.data(),
-                         tensor.shape.size()});
-    }
+    const std::vector<paro_tensor> tensors = to_c(options.tensors);
     paro_save_options raw = PARO_SAVE_OPTIONS_INIT;
     raw.keep = options.keep;
     raw.in_background = options.in_background ? 1 : 0;
@@ -296,9 +294,15 @@ class Runner {
   }
   // Throws what a save in the background came to.
   void wait_save() { check(paro_runner_wait_save(runner_)); }
-  void restore(const Checkpoint& checkpoint, bool reset_optimizer = false) {
+  // `tensors`: the model's, to be found in the checkpoint by name; none: its units are the same.
+  void restore(const Checkpoint& checkpoint,
+               bool reset_optimizer = false,
+               const std::vector<Tensor>& tensors = {}) {
+    const std::vector<paro_tensor> raw_tensors = to_c(tensors);
     paro_load_options raw = PARO_LOAD_OPTIONS_INIT;
     raw.reset_optimizer = reset_optimizer ? 1 : 0;
+    raw.tensors = raw_tensors.data();
+    raw.tensor_count = raw_tensors.size();
     check(paro_runner_restore(runner_, checkpoint.get(), &raw));
   }
   // Any thread.
@@ -323,8 +327,19 @@ class Runner {
   // At one address as long as the runner lives.
   struct Custom {
     Optimizer optimizer;
+    std::vector<const char*> states;  // the options', during create
     std::exception_ptr thrown;
   };
+
+  paro_step_report end_step(ho_status (*finish)(paro_runner*, paro_step_report*)) {
+    paro_step_report report = PARO_STEP_REPORT_INIT;
+    const ho_status status = finish(runner_, &report);
+    if (status != HO_OK && custom_ != nullptr && custom_->thrown != nullptr) {
+      std::rethrow_exception(std::exchange(custom_->thrown, nullptr));
+    }
+    check(status);
+    return report;
+  }
 
   Runner(paro_runner* runner, std::unique_ptr<Custom> custom) noexcept
       : custom_(std::move(custom)), runner_(runner) {}
@@ -339,12 +354,28 @@ class Runner {
                          shard->step,
                          shard->learning_rate,
                          {shard->master, count},
-                         {shard->gradient, count}});
+                         {shard->gradient, count},
+                         shard->weight_decay,
+                         {shard->states, shard->state_count}});
       return 0;
     } catch (...) {
       custom->thrown = std::current_exception();
       return 1;
     }
+  }
+
+  [[nodiscard]] static std::vector<paro_tensor> to_c(const std::vector<Tensor>& given) {
+    std::vector<paro_tensor> tensors;
+    tensors.reserve(given.size());
+    for (const Tensor& tensor : given) {
+      tensors.push_back({tensor.name.c_str(),
+                         tensor.unit,
+                         tensor.frozen ? 1 : 0,
+                         tensor.first_element,
+                         tensor.shape.data(),
+                         tensor.shape.size()});
+    }
+    return tensors;
   }
 
   [[nodiscard]] static paro_runner_options to_c(const RunnerOptions& options, Custom& custom) {
@@ -362,7 +393,14 @@ class Runner {
     raw.adamw = options.adamw;
     raw.sgd = options.sgd;
     if (options.custom) {
-      raw.custom = {&Runner::call, &custom, options.custom_learning_rate};
+      for (const std::string& state : options.custom_states) {
+        custom.states.push_back(state.c_str());
+      }
+      raw.custom = {&Runner::call,
+                    &custom,
+                    options.custom_learning_rate,
+                    custom.states.data(),
+                    static_cast<uint32_t>(custom.states.size())};
     }
     raw.loss_scale = options.loss_scale;
     raw.max_norm = options.max_norm;
@@ -378,6 +416,9 @@ class Runner {
     raw.strategy_file = options.strategy_file.empty() ? nullptr : options.strategy_file.c_str();
     raw.auto_strategy = options.auto_strategy ? 1 : 0;
     raw.auto_interval = options.auto_interval;
+    raw.unchecked_loads = options.unchecked_loads ? 1 : 0;
+    raw.parameter_groups = options.parameter_groups.data();
+    raw.parameter_group_count = options.parameter_groups.size();
     return raw;
   }
 

@@ -13,6 +13,7 @@ thread_local std::string last_message;
 
 ho_status keep(const ho::Status& status) {
   last_message = status.ok() ? "" : status.to_string();
+  ho_set_last_error_message(last_message.c_str());
   return static_cast<ho_status>(status.code());
 }
 

@@ -31,25 +31,25 @@ constexpr uint64_t kMostTensors = uint64_t{1} << 20;
 constexpr uint64_t kMostDimensions = 64;
 constexpr uint64_t kPatienceMs = 30ULL * 60 * 1000;
 
-ho::Result<std::vector<NamedTensor>> tensors_of(const paro_save_options& options) {
-  if (options.tensor_count > kMostTensors ||
-      (options.tensors == nullptr && options.tensor_count > 0)) {
-    return invalid("paro_save_options: a null array of " + std::to_string(options.tensor_count) +
-                   " tensors, or too many");
+ho::Result<std::vector<NamedTensor>> tensors_of(const paro_tensor* given,
+                                                uint64_t count,
+                                                const std::string& where) {
+  if (count > kMostTensors || (given == nullptr && count > 0)) {
+    return invalid(where + ": a null array of " + std::to_string(count) + " tensors, or too many");
   }
   std::vector<NamedTensor> tensors;
-  for (uint64_t i = 0; i < options.tensor_count; ++i) {
-    const paro_tensor& given = options.tensors[i];
-    if (given.name == nullptr || given.dimension_count > kMostDimensions ||
-        (given.shape == nullptr && given.dimension_count > 0)) {
-      return invalid("paro_save_options.tensors[" + std::to_string(i) +
+  for (uint64_t i = 0; i < count; ++i) {
+    const paro_tensor& one = given[i];
+    if (one.name == nullptr || one.dimension_count > kMostDimensions ||
+        (one.shape == nullptr && one.dimension_count > 0)) {
+      return invalid(where + ".tensors[" + std::to_string(i) +
                      "]: a null name or shape, or too many dimensions");
     }
-    tensors.push_back({given.name,
-                       given.unit,
-                       given.frozen != 0,
-                       given.first_element,
-                       {given.shape, given.shape + given.dimension_count}});
+    tensors.push_back({one.name,
+                       one.unit,
+                       one.frozen != 0,
+                       one.first_element,
+                       {one.shape, one.shape + one.dimension_count}});
   }
   return tensors;
 }
@@ -73,7 +73,8 @@ ho::Result<SaveRequest> request_of(const paro_runner& runner,
                                                                   : checkpoint::SaveFrom::kRunner));
   request.keep = options.keep;
   request.manifest.job_state = options.job_state == nullptr ? "" : options.job_state;
-  HORING_ASSIGN(request.manifest.tensors, tensors_of(options));
+  HORING_ASSIGN(request.manifest.tensors,
+                tensors_of(options.tensors, options.tensor_count, "paro_save_options"));
   if (const ho::Status status = checkpoint::check(request.manifest); !status.ok()) {
     return invalid("paro_runner_save: " + status.message());
   }
@@ -96,7 +97,7 @@ ho::Result<SaveRequest> request_or_say(const paro_runner& runner,
 
 ho::Status save(paro_runner& runner, const char* folder, const paro_save_options* given) {
   if (runner.saver == nullptr) {
-    HORING_ASSIGN(OwnedComm comm, runner.runner->new_communicator());
+    HORING_ASSIGN(OwnedComm comm, runner.runner->new_communicator("save"));
     runner.saver = std::make_unique<Saver>(std::move(comm));
   }
   HORING_TRY(runner.saver->wait());
@@ -236,7 +237,10 @@ ho_status paro_runner_restore(paro_runner* runner,
           const paro_load_options given,
           read_options(options, paro_load_options(PARO_LOAD_OPTIONS_INIT), "paro_load_options"));
       try {
-        return checkpoint::load(checkpoint->reader, *runner->runner, {given.reset_optimizer != 0});
+        HORING_ASSIGN(std::vector<NamedTensor> tensors,
+                      tensors_of(given.tensors, given.tensor_count, "paro_load_options"));
+        return checkpoint::load(
+            checkpoint->reader, *runner->runner, {given.reset_optimizer != 0, std::move(tensors)});
       } catch (const std::bad_alloc&) {
         return ho::Status(ho::StatusCode::kOutOfMemory,
                           "no memory for this rank's share of states");

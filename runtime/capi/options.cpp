@@ -1,5 +1,6 @@
 #include "capi/options.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -59,7 +60,11 @@ ShardOptimizer calling(const paro_custom_optimizer& custom) {
                            update.step,
                            update.learning_rate,
                            update.master.data(),
-                           update.gradient.data()};
+                           update.gradient.data(),
+                           update.states.data(),
+                           static_cast<uint32_t>(update.states.size()),
+                           0,
+                           update.weight_decay};
     const int32_t answer = custom.function(&shard, custom.user);
     if (answer == 0) {
       return {};
@@ -69,6 +74,31 @@ ShardOptimizer calling(const paro_custom_optimizer& custom) {
                 std::to_string(shard.count) + " elements from " +
                 std::to_string(shard.first_element)};
   };
+}
+
+// Names of arrays as a checkpoint keeps them, beside "master" and "frozen".
+ho::Status read_states(const paro_custom_optimizer& custom, RunnerConfig& config) {
+  constexpr uint32_t kMostStates = 15;
+  const std::string where = "paro_runner_options.custom.states";
+  if (custom.state_count > kMostStates || (custom.states == nullptr && custom.state_count > 0)) {
+    return invalid(where + ": a null array of " + std::to_string(custom.state_count) +
+                   " names, or more than " + std::to_string(kMostStates));
+  }
+  auto& names = config.optimizer_states;
+  for (uint32_t i = 0; i < custom.state_count; ++i) {
+    const std::string name = custom.states[i] == nullptr ? "" : custom.states[i];
+    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    });
+    if (name.empty() || !plain || name == "master" || name == "frozen" ||
+        std::find(names.begin(), names.end(), name) != names.end()) {
+      return invalid(where + "[" + std::to_string(i) +
+                     "] takes a name of its own, of letters, digits and _, and neither master nor "
+                     "frozen");
+    }
+    names.push_back(name);
+  }
+  return {};
 }
 
 ho::Status read_optimizer(const paro_runner_options& options, RunnerConfig& config) {
@@ -90,6 +120,25 @@ ho::Status read_optimizer(const paro_runner_options& options, RunnerConfig& conf
   }
   config.rule = Sgd{options.custom.learning_rate, 0, 0};
   config.optimizer = calling(options.custom);
+  return read_states(options.custom, config);
+}
+
+ho::Status read_parameter_groups(const paro_runner_options& options, RunnerConfig& config) {
+  constexpr uint64_t kMostGroups = uint64_t{1} << 20U;
+  if (options.parameter_group_count > kMostGroups ||
+      (options.parameter_groups == nullptr && options.parameter_group_count > 0)) {
+    return invalid("paro_runner_options.parameter_groups: a null array of " +
+                   std::to_string(options.parameter_group_count) + " groups, or too many");
+  }
+  for (uint64_t i = 0; i < options.parameter_group_count; ++i) {
+    const paro_parameter_group& given = options.parameter_groups[i];
+    uint64_t end = 0;
+    if (__builtin_add_overflow(given.first_element, given.count, &end)) {
+      end = UINT64_MAX;
+    }
+    config.groups.push_back(
+        {given.unit, {given.first_element, end}, given.learning_rate_factor, given.weight_decay});
+  }
   return {};
 }
 
@@ -107,6 +156,28 @@ ho::Status read_loss_scale(const paro_loss_scale& given, RunnerConfig& config) {
   return {};
 }
 
+// The unit before it whose parameters a unit shares.
+ho::Result<std::optional<uint32_t>> shared_by(const paro_unit& unit,
+                                              size_t index,
+                                              const std::vector<UnitShape>& before) {
+  if (unit.shares == nullptr) {
+    return std::optional<uint32_t>();
+  }
+  const std::string where = "paro_unit " + std::to_string(index);
+  const auto found = std::find_if(
+      before.begin(), before.end(), [&](const UnitShape& one) { return one.name == unit.shares; });
+  if (found == before.end() || found->shares) {
+    return invalid(where + ".shares is \"" + unit.shares +
+                   "\": takes the name of a unit before it that has parameters of its own");
+  }
+  if (unit.trained > 0 || unit.frozen > 0) {
+    return invalid(where + " shares those of \"" + unit.shares + "\" and has " +
+                   std::to_string(unit.trained) + " trained and " + std::to_string(unit.frozen) +
+                   " frozen elements of its own: set both to 0, or make two units of it");
+  }
+  return std::optional<uint32_t>(static_cast<uint32_t>(found - before.begin()));
+}
+
 ho::Status read_units(const paro_unit* units, size_t unit_count, RunnerConfig& config) {
   if (unit_count == 0 || unit_count > kMostUnits) {
     return invalid("a model of " + std::to_string(unit_count) + " units; takes 1 to " +
@@ -118,7 +189,8 @@ ho::Status read_units(const paro_unit* units, size_t unit_count, RunnerConfig& c
   config.units.reserve(unit_count);
   for (size_t i = 0; i < unit_count; ++i) {
     const char* const name = units[i].name == nullptr ? "unnamed" : units[i].name;
-    config.units.push_back({name, units[i].trained, units[i].frozen});
+    HORING_ASSIGN(const auto shares, shared_by(units[i], i, config.units));
+    config.units.push_back({name, units[i].trained, units[i].frozen, shares});
   }
   return {};
 }
@@ -139,12 +211,18 @@ ho::Result<RunnerConfig> config_of(const paro_runner_options& options) {
     return invalid("narrow_sums is " + std::to_string(options.narrow_sums) + "; takes 0 or 1");
   }
   config.narrow_sums = options.narrow_sums != 0;
+  if (options.unchecked_loads > 1) {
+    return invalid("unchecked_loads is " + std::to_string(options.unchecked_loads) +
+                   "; takes 0 or 1");
+  }
+  config.unchecked_loads = options.unchecked_loads != 0;
   config.drift_interval = options.drift_interval;
   config.alignment = options.alignment;
   HORING_ASSIGN(config.parameter_dtype, dtype_of(options.parameter_dtype, "parameter_dtype"));
   HORING_ASSIGN(config.gradient_dtype, dtype_of(options.gradient_dtype, "gradient_dtype"));
   HORING_ASSIGN(config.algorithm, algorithm_of(options.algorithm));
   HORING_TRY(read_optimizer(options, config));
+  HORING_TRY(read_parameter_groups(options, config));
   HORING_TRY(read_loss_scale(options.loss_scale, config));
   config.max_norm = options.max_norm;
   config.timeout_ms = options.timeout_ms;

@@ -42,7 +42,8 @@ ho_status before(
     HORING_TRY(check_runner(runner, what));
     HORING_TRY(check_out(view, "paro_unit_view"));
     HORING_ASSIGN(const UnitView seen, hook(*runner->runner));
-    write_view(view, seen, runner->runner->config().units[unit]);
+    const std::vector<UnitShape>& units = runner->runner->config().units;
+    write_view(view, seen, units[home_of(units, unit)]);
     return {};
   });
 }
@@ -72,6 +73,29 @@ paro_step_report to_c(const StepReport& report) {
   c.intra_bytes = report.sent.intra;
   c.inter_bytes = report.sent.inter;
   return c;
+}
+
+// A step, however it ends; and what is done after each.
+template <typename Step>
+ho_status step(paro_runner* runner, paro_step_report* report, const char* what, const Step& end) {
+  return call_on(runner, what, [&](StepRunner& of) -> ho::Status {
+    if (report != nullptr) {
+      HORING_TRY(check_out(report, "paro_step_report"));
+    }
+    runner->steering->before_step(of);
+    HORING_ASSIGN(const StepReport done, end(of));
+    if (runner->log.has_value()) {
+      runner->log->write(record_of(of, done));
+    }
+    if (report != nullptr) {
+      write_out(report, to_c(done));
+    }
+    ho::Status steered = runner->steering->after_step(runner->runner, done);
+    if (runner->runner == nullptr) {
+      runner->lost = steered;
+    }
+    return steered;
+  });
 }
 
 ho::Result<std::span<const float>> values_of(const float* values, size_t count, const char* which) {
@@ -179,23 +203,21 @@ ho_status paro_runner_after_backward(paro_runner* runner, uint32_t unit) {
 }
 
 ho_status paro_runner_step(paro_runner* runner, paro_step_report* report) {
-  return call_on(runner, "paro_runner_step", [&](StepRunner& of) -> ho::Status {
-    if (report != nullptr) {
-      HORING_TRY(check_out(report, "paro_step_report"));
-    }
-    runner->steering->before_step(of);
-    HORING_ASSIGN(const StepReport done, of.step());
-    if (runner->log.has_value()) {
-      runner->log->write(record_of(of, done));
-    }
-    if (report != nullptr) {
-      write_out(report, to_c(done));
-    }
-    ho::Status steered = runner->steering->after_step(runner->runner, done);
-    if (runner->runner == nullptr) {
-      runner->lost = steered;
-    }
-    return steered;
+  return step(runner, report, "paro_runner_step", [](StepRunner& of) { return of.step(); });
+}
+
+ho_status paro_runner_step_early(paro_runner* runner, paro_step_report* report) {
+  return step(
+      runner, report, "paro_runner_step_early", [](StepRunner& of) { return of.step_early(); });
+}
+
+ho_status paro_runner_discard(paro_runner* runner) {
+  return call_on(runner, "paro_runner_discard", [](StepRunner& of) { return of.discard(); });
+}
+
+ho_status paro_runner_set_micro_batches(paro_runner* runner, uint32_t micro_batches) {
+  return call_on(runner, "paro_runner_set_micro_batches", [&](StepRunner& of) {
+    return of.set_micro_batches(micro_batches);
   });
 }
 

@@ -1,7 +1,10 @@
 #include "checkpoint/load.hpp"
 
 #include <cmath>
+#include <optional>
+#include <utility>
 
+#include "checkpoint/by_name.hpp"
 #include "checkpoint/json.hpp"
 #include "checkpoint/part_file.hpp"
 #include "optim/gradients.hpp"
@@ -81,6 +84,16 @@ ho::Result<PartValues> converted(PartValues values, ho::DType dtype) {
   return PartValues{std::move(values.ranges), dtype, std::move(bytes)};
 }
 
+ho::Result<PartValues> read_named(const ByName& by_name,
+                                  uint32_t unit,
+                                  const std::string& state,
+                                  std::vector<Range> ranges) {
+  HORING_ASSIGN(const std::vector<float> numbers, by_name.read(unit, state, ranges));
+  const auto* const bytes = reinterpret_cast<const std::byte*>(numbers.data());
+  return PartValues{
+      std::move(ranges), ho::DType::kFloat32, {bytes, bytes + numbers.size() * sizeof(float)}};
+}
+
 PartValues zeros(const PartValues& like) {
   return {like.ranges, like.dtype, std::vector<std::byte>(like.bytes.size())};
 }
@@ -90,6 +103,7 @@ PartValues zeros(const PartValues& like) {
 std::vector<std::string> state_names(const RunnerConfig& config) {
   std::vector<std::string> names{"master"};
   if (config.optimizer) {
+    names.insert(names.end(), config.optimizer_states.begin(), config.optimizer_states.end());
     return names;
   }
   if (std::holds_alternative<AdamW>(config.rule)) {
@@ -127,7 +141,16 @@ ho::Result<Snapshot> load(const Reader& reader,
                           const StepRunner& runner,
                           const LoadOptions& options) {
   const RunnerConfig& config = runner.config();
-  HORING_TRY(check_units(reader, config.units));
+  std::optional<ByName> by_name;
+  if (options.tensors.empty()) {
+    HORING_TRY(check_units(reader, config.units));
+  } else {
+    HORING_ASSIGN(by_name, ByName::make(reader, options.tensors, config.units));
+  }
+  const auto part_of = [&](uint32_t unit, const std::string& state, std::vector<Range> ranges) {
+    return by_name ? read_named(*by_name, unit, state, std::move(ranges))
+                   : read_part(reader, unit, state, std::move(ranges));
+  };
   const std::vector<std::string> states = state_names(config);
   if (!options.reset_optimizer && states != reader.manifest().states) {
     return differs(reader,
@@ -151,13 +174,12 @@ ho::Result<Snapshot> load(const Reader& reader,
         unit.states.push_back(zeros(unit.states.front()));
         continue;
       }
-      HORING_ASSIGN(
-          PartValues values,
-          read_part(reader, u, states[i], snapshot_ranges(layout.trained, runner.self())));
+      HORING_ASSIGN(PartValues values,
+                    part_of(u, states[i], snapshot_ranges(layout.trained, runner.self())));
       unit.states.push_back(std::move(values));
     }
     HORING_ASSIGN(PartValues frozen,
-                  read_part(reader, u, kFrozen, snapshot_ranges(layout.frozen, runner.self())));
+                  part_of(u, kFrozen, snapshot_ranges(layout.frozen, runner.self())));
     HORING_ASSIGN(unit.frozen, converted(std::move(frozen), config.parameter_dtype));
     snapshot.units.push_back(std::move(unit));
   }

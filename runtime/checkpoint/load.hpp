@@ -28,6 +28,9 @@ enum class SaveFrom : uint8_t { kRunner, kCopy };
 struct LoadOptions {
   // Masters are loaded, the optimizer's own state stays zero: for another optimizer.
   bool reset_optimizer = false;
+  // The model's: values are found by their names, wherever they lie in the checkpoint. None: the
+  // units are those that were saved.
+  std::vector<NamedTensor> tensors{};
 };
 
 // This rank's share. Not collective. Fails where the checkpoint is of another model, or of another

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,14 @@ struct UnitShape {
   std::string name;
   uint64_t trained = 0;
   uint64_t frozen = 0;
+  // A unit before it, which shares none: this one has that one's parameters, and none of its own.
+  std::optional<uint32_t> shares{};
 };
+
+// Whose parameters a unit computes with: its own, or those of the unit that it shares.
+[[nodiscard]] inline uint32_t home_of(const std::vector<UnitShape>& units, uint32_t unit) {
+  return units[unit].shares.value_or(unit);
+}
 
 struct UnitLayout {
   Partition trained;

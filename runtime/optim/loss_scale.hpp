@@ -49,6 +49,10 @@ class LossScale {
   explicit LossScale(const LossScaleSettings& settings);
 
   [[nodiscard]] double value() const { return state_.value; }
+  // Whether an overflow makes it smaller: then it is what a dynamic scale looks for.
+  [[nodiscard]] bool shrinks() const {
+    return settings_.scaling == Scaling::kDynamic && state_.value > settings_.least;
+  }
   // After each step, taken or not: whether a gradient of any rank was not finite.
   void after_step(bool overflow);
 

@@ -4,6 +4,7 @@
 #include <horing.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,7 +39,16 @@ struct RunnerConfig;
                                                    uint64_t budget,
                                                    uint64_t timeout_ms);
 
-// FNV-1a over bytes; goes on from `hash`.
+// The first number that a rank has otherwise than the communicator's rank 0; every rank passes the
+// same number of them, and gets the same answer. nullopt: all have the same.
+struct Difference {
+  size_t index = 0;
+  size_t rank = 0;  // of the communicator
+};
+[[nodiscard]] ho::Result<std::optional<Difference>> first_difference(
+    ho_comm* comm, std::span<const uint64_t> values, uint64_t timeout_ms = 0);
+
+// XXH3 over bytes; goes on from `hash`.
 inline constexpr uint64_t kHashStart = 14695981039346656037U;
 [[nodiscard]] uint64_t hash_bytes(uint64_t hash, const void* data, size_t bytes);
 

@@ -16,10 +16,15 @@ StateShape shape_of(const RunnerConfig& config, uint64_t merged_elements) {
   shape.frozen = config.frozen;
   shape.parameter_dtype = config.parameter_dtype;
   shape.gradient_dtype = config.gradient_dtype;
-  // A single micro-batch's gradients are their own sum.
-  const bool wide = config.micro_batches > 1 && !config.narrow_sums;
+  // A single micro-batch's gradients are their own sum, unless two units share parameters.
+  const bool several = config.micro_batches > 1 ||
+                       std::any_of(config.units.begin(),
+                                   config.units.end(),
+                                   [](const UnitShape& unit) { return unit.shares.has_value(); });
+  const bool wide = several && !config.narrow_sums;
   shape.sum_dtype = wide ? ho::DType::kFloat32 : config.gradient_dtype;
-  shape.optimizer_arrays = 1 + (config.optimizer ? 0 : state_count(config.rule));
+  const auto own = static_cast<uint32_t>(config.optimizer_states.size());
+  shape.optimizer_arrays = 1 + (config.optimizer ? own : state_count(config.rule));
   shape.gathered_buffers = config.prefetch + 1;
   shape.output_buffers = kGradientBuffers;
   shape.pack_buffers = kPackBuffers;

@@ -19,17 +19,6 @@ uint64_t number_of(const NewStrategy& wanted) {
          digit(wanted.frozen);
 }
 
-// State that a framework's own optimizer keeps lies beside the elements that it gets, which the
-// optimizer's scope decides.
-ho::Status check_optimizer(const RunnerConfig& config, const NewStrategy& wanted) {
-  if (config.optimizer && config.strategy.optimizer != wanted.strategy.optimizer) {
-    return {ho::StatusCode::kUnsupported,
-            "with an optimizer of the framework's own the optimizer's scope cannot change: save a "
-            "checkpoint, and load it under the new strategy"};
-  }
-  return {};
-}
-
 ho::Result<Snapshot> snapshot_of(const StepRunner& runner) {
   try {
     return runner.snapshot();
@@ -60,10 +49,9 @@ struct Parts {
 ho::Result<Parts> take_apart(StepRunner& runner, const ho::Result<NewStrategy>& given) {
   HORING_TRY(runner.synchronize());
   const uint64_t timeout = runner.config().timeout_ms;
-  HORING_ASSIGN(OwnedComm comm, runner.new_communicator(timeout));
+  HORING_ASSIGN(OwnedComm comm, runner.new_communicator("change_strategy", timeout));
   HORING_TRY(everybody_ok(comm.get(), given.status(), timeout));
   HORING_TRY(agree_on(comm.get(), *given, timeout));
-  HORING_TRY(check_optimizer(runner.config(), *given));  // alike on all ranks
   auto snapshot = snapshot_of(runner);
   HORING_TRY(everybody_ok(comm.get(), snapshot.status(), timeout));
   return Parts{std::move(comm), std::move(snapshot).value()};
@@ -90,15 +78,15 @@ ho::Status change_strategy(std::unique_ptr<StepRunner>& runner,
   after.frozen = given->frozen;
   after.budget_bytes = given->budget_bytes;
   const ho::GroupMap groups = runner->groups();
-  const auto sent = runner->sent();
+  const StepRunner::History history = runner->history();
   Memory& memory = runner->ledger().memory();
   runner.reset();
   const auto make = [&](const RunnerConfig& config) {
     ho::Status status = without_exceptions([&]() -> ho::Status {
       const uint64_t patience = config.timeout_ms;
       HORING_ASSIGN(runner, StepRunner::create(parts.comm.get(), groups, config, memory, patience));
-      runner->carry_over(sent);
-      return runner->restore(parts.snapshot, patience);
+      HORING_TRY(runner->restore(parts.snapshot, patience));
+      return runner->carry_over(history);
     });
     if (!status.ok()) {
       runner.reset();

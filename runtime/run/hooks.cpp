@@ -61,13 +61,14 @@ ho::Status StepRunner::expect(Act act, uint32_t unit, bool begins) const {
   const std::string wanted = name(next.act, next.unit, !computing_);
   return {ho::StatusCode::kInvalidArgument,
           name(act, unit, begins) + " of " + std::to_string(config_.units.size()) + " units and " +
-              std::to_string(config_.micro_batches) + " micro-batches: the next call is " + wanted +
-              " (micro-batch " + std::to_string(next.micro_batch) + ")"};
+              std::to_string(plan_.shape.micro_batches) + " micro-batches: the next call is " +
+              wanted + " (micro-batch " + std::to_string(next.micro_batch) + ")"};
 }
 
 UnitView StepRunner::view_of(const Action& action, uint64_t node) const {
-  const UnitShape& shape = config_.units[action.unit];
-  const UnitState& unit = units_[action.unit];
+  const uint32_t home = home_of(config_.units, action.unit);
+  const UnitShape& shape = config_.units[home];
+  const UnitState& unit = units_[home];
   UnitView view;
   if (shape.trained > 0) {
     Action trained = action;
@@ -110,8 +111,8 @@ ho::Result<UnitView> StepRunner::begin(Act act, uint32_t unit) {
   computing_ = true;
   const UnitView view = view_of(action, node);
   if (view.gradients != nullptr) {
-    const uint64_t bytes =
-        layouts_[unit].trained.padded_count() * ho::size_bytes(config_.gradient_dtype);
+    const uint64_t bytes = layouts_[home_of(config_.units, unit)].trained.padded_count() *
+                           ho::size_bytes(config_.gradient_dtype);
     if (!adds_to_sums() || config_.mistake == Mistake::kOverwriteAccumulation) {
       ledger_.memory().zero(view.gradients, bytes);
     }
@@ -134,8 +135,8 @@ ho::Status StepRunner::end(Act act, uint32_t unit) {
   const Action& action = action_of(node);
   const bool own_gradients = config_.strategy.gradients == Scope::kReplicated;
   if (act == Act::kBackward && own_gradients && !adds_to_sums() &&
-      config_.units[unit].trained > 0) {
-    add_gradients(action, unit, output_place(node, unit));
+      config_.units[home_of(config_.units, unit)].trained > 0) {
+    add_gradients(action, home_of(config_.units, unit), output_place(node, unit));
   }
   mark_ended(node, computing_since_);
   ++next_[c];

@@ -142,7 +142,7 @@ ho::Status StepRunner::check_drift() {
 
 ho::Status StepRunner::read_masters(uint32_t unit, std::span<float> trained) {
   HORING_TRY(may_read("read_masters", unit, trained.size(), &UnitShape::trained));
-  return read_whole("masters",
+  return read_whole("read_masters",
                     unit,
                     {units_[unit].master(),
                      config_.strategy.optimizer,
@@ -154,7 +154,7 @@ ho::Status StepRunner::read_masters(uint32_t unit, std::span<float> trained) {
 ho::Status StepRunner::read_frozen(uint32_t unit, std::span<float> frozen) {
   HORING_TRY(may_read("read_frozen", unit, frozen.size(), &UnitShape::frozen));
   return read_whole(
-      "frozen parameters",
+      "read_frozen",
       unit,
       {units_[unit].frozen, config_.frozen, layouts_[unit].frozen, frozen_routes_[unit]},
       frozen);
@@ -180,6 +180,7 @@ ho::Status StepRunner::read_whole(const char* what,
                                   const WholeOf& of,
                                   std::span<float> values) {
   HORING_TRY(synchronize());
+  HORING_TRY(agree_on_read(what, unit));
   const ho::DType dtype = of.storage.dtype();
   const uint64_t bytes = of.partition.padded_count() * ho::size_bytes(dtype);
   if (bytes == 0) {
@@ -197,8 +198,8 @@ ho::Status StepRunner::read_whole(const char* what,
     status = transfer.finish();
   }
   HORING_TRY(break_unless_ok(status,
-                             std::string("reading ") + what + " of unit " + std::to_string(unit) +
-                                 " (" + config_.units[unit].name + ") after step " +
+                             std::string(what) + " of unit " + std::to_string(unit) + " (" +
+                                 config_.units[unit].name + ") after step " +
                                  std::to_string(steps_)));
   unscale(dtype, whole.get(), 1, values);
   return {};
@@ -248,6 +249,7 @@ void StepRunner::go_on_from(uint64_t step) {
     next_[c] = steps_ * queues_[c].size();
   }
   in_step_ = false;
+  step_micro_batches_ = plan_.shape.micro_batches;
   computing_ = false;
   counted_ = {};
   step_since_ = std::chrono::steady_clock::now();

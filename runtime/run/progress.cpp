@@ -67,7 +67,9 @@ Place StepRunner::output_place(uint64_t node, uint32_t unit) const {
     return {outputs_.front().get(), config_.gradient_dtype};
   }
   const uint32_t output = output_[node % plan_.actions.size()] % kGradientBuffers;
-  const uint64_t offset = bucket_places_.offsets[unit] * ho::size_bytes(config_.gradient_dtype);
+  // Of a unit that shares another's it is a bucket of its own.
+  const uint64_t place = action_of(node).shared ? 0 : bucket_places_.offsets[unit];
+  const uint64_t offset = place * ho::size_bytes(config_.gradient_dtype);
   return {outputs_[output].get() + offset, config_.gradient_dtype};
 }
 
@@ -148,7 +150,9 @@ void StepRunner::add_gradients(const Action& action, uint32_t unit, const Place&
       accumulate(config_.gradient_dtype, sum, from, range.count());
     }
   }
-  if (action.micro_batch + 1 == config_.micro_batches) {
+  // A unit that shares these parameters comes before their own: theirs is the last part.
+  const bool last = !action.shared && home_of(config_.units, action.unit) == action.unit;
+  if (last && action.micro_batch + 1 == plan_.shape.micro_batches) {
     sums.round_to(config_.gradient_dtype);
   }
 }
@@ -188,6 +192,11 @@ ho::Status StepRunner::start_what_can(Channel channel) {
   while (!queue.empty()) {
     const uint64_t step = next_[c] / queue.size();
     const uint64_t node = step * plan_.actions.size() + queue[next_[c] % queue.size()];
+    if (is_left_out(node)) {
+      ++times_ended_[node % plan_.actions.size()];
+      ++next_[c];
+      continue;
+    }
     // Gathers of the next step wait for what the framework does before it: load(), a checkpoint.
     if (step > steps_ || (step == steps_ && !in_step_) || !may_start(node) || !may_pack(node)) {
       return {};

@@ -42,7 +42,7 @@ ho::Status check_part(const PartValues& values, const Partition& partition, ho::
 }  // namespace
 
 ho::Result<Snapshot> StepRunner::progress() const {
-  HORING_TRY(between_steps("snapshot"));
+  HORING_TRY(between_steps("save"));
   return Snapshot{applied_, steps_, optimizer_steps_, scale_.state(), {}, {}};
 }
 
@@ -185,11 +185,12 @@ ho::Status StepRunner::restore(const ho::Result<Snapshot>& given, uint64_t patie
   applied_ = snapshot.applied_steps;
   optimizer_steps_ = snapshot.optimizer_steps;
   go_on_from(snapshot.called_steps);
+  forget_loads();
   return break_unless_ok(restore_parameters(), what);
 }
 
-ho::Result<OwnedComm> StepRunner::new_communicator(uint64_t patience_ms) {
-  HORING_TRY(between_steps("new_communicator"));
+ho::Result<OwnedComm> StepRunner::new_communicator(const char* what, uint64_t patience_ms) {
+  HORING_TRY(between_steps(what));
   if (ho_comm* const world = domains_->world(); world != nullptr) {
     // ho_comm_split knows of no timeout but that of connecting.
     ho_call_options options = HO_CALL_OPTIONS_INIT;

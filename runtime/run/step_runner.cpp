@@ -17,12 +17,46 @@ namespace {
 // builder looks at how many ranks or units there are.
 constexpr double kMostVerifyingWork = 1U << 28U;
 constexpr size_t kMostVerifiedActions = 4096;
-
-bool is_quickly_verified(const StepPlan& plan, const ho::GroupMap& groups) {
-  const double ranks = groups.world_size();
-  const auto actions = static_cast<double>(plan.actions.size());
-  return plan.actions.size() <= kMostVerifiedActions &&
-         actions * ranks * ranks * ranks * plan.shape.micro_batches <= kMostVerifyingWork;
+// Each unit's groups, ascending.
+ho::Result<std::vector<std::vector<ParameterGroup>>> by_unit(const RunnerConfig& config) {
+  std::vector<std::vector<ParameterGroup>> groups(config.units.size());
+  for (size_t i = 0; i < config.groups.size(); ++i) {
+    const ParameterGroup& group = config.groups[i];
+    const auto refused = [&](const std::string& why) {
+      return ho::Status(ho::StatusCode::kInvalidArgument,
+                        "parameter_groups[" + std::to_string(i) + "]: " + why);
+    };
+    const bool there = group.unit < config.units.size();
+    const uint64_t trained = there ? config.units[group.unit].trained : 0;
+    if (!there || group.range.begin >= group.range.end || group.range.end > trained) {
+      return refused("elements " + std::to_string(group.range.begin) + " to " +
+                     std::to_string(group.range.end) + " (not included) of unit " +
+                     std::to_string(group.unit) + ", which has " + std::to_string(trained) +
+                     " trained elements");
+    }
+    constexpr double kMost = 1e6;
+    if (!(group.rate_factor >= 0 && group.rate_factor <= kMost) ||
+        !(group.weight_decay >= 0 && group.weight_decay <= kMost)) {
+      return refused("learning_rate_factor " + std::to_string(group.rate_factor) +
+                     ", weight_decay " + std::to_string(group.weight_decay) +
+                     ": both take 0 to 1e6");
+    }
+    groups[group.unit].push_back(group);
+  }
+  for (auto& of_unit : groups) {
+    std::sort(of_unit.begin(), of_unit.end(), [](const auto& a, const auto& b) {
+      return a.range.begin < b.range.begin;
+    });
+    for (size_t i = 1; i < of_unit.size(); ++i) {
+      if (of_unit[i].range.begin < of_unit[i - 1].range.end) {
+        return ho::Status(ho::StatusCode::kInvalidArgument,
+                          "parameter_groups: two have element " +
+                              std::to_string(of_unit[i].range.begin) + " of unit " +
+                              std::to_string(of_unit[i].unit));
+      }
+    }
+  }
+  return groups;
 }
 
 ho::Status check_config(const RunnerConfig& config) {
@@ -52,6 +86,7 @@ ho::Status check_config(const RunnerConfig& config) {
   if (!(config.max_norm >= 0)) {
     return refused("max_norm " + std::to_string(config.max_norm) + ": takes 0 (none) or more");
   }
+  HORING_TRY(by_unit(config).status());
   if (config.prefetch > config.units.size()) {
     return refused("a prefetch of " + std::to_string(config.prefetch) + " units of " +
                    std::to_string(config.units.size()) + ": takes at most all of them");
@@ -61,16 +96,20 @@ ho::Status check_config(const RunnerConfig& config) {
 
 }  // namespace
 
+bool StepRunner::is_quickly_verified(const StepPlan& plan, const ho::GroupMap& groups) {
+  const double ranks = groups.world_size();
+  const auto actions = static_cast<double>(plan.actions.size());
+  return plan.actions.size() <= kMostVerifiedActions &&
+         actions * ranks * ranks * ranks * plan.shape.micro_batches <= kMostVerifyingWork;
+}
+
 StepRunner::StepRunner(RunnerConfig config, StepPlan plan, Memory& memory)
     : config_(std::move(config)),
       plan_(std::move(plan)),
       ledger_(memory),
       scale_(config_.loss_scale),
-      times_ended_(plan_.actions.size(), 0) {
-  for (ActionId id = 0; id < plan_.actions.size(); ++id) {
-    queues_[static_cast<size_t>(plan_.actions[id].channel)].push_back(id);
-  }
-  number_buffers();
+      step_micro_batches_(config_.micro_batches) {
+  queue_actions();
 }
 
 StepRunner::~StepRunner() {
@@ -88,7 +127,17 @@ StepRunner::~StepRunner() {
   }
 }
 
-void StepRunner::number_buffers() {
+void StepRunner::queue_actions() {
+  times_ended_.assign(plan_.actions.size(), 0);
+  for (auto& queue : queues_) {
+    queue.clear();
+  }
+  for (ActionId id = 0; id < plan_.actions.size(); ++id) {
+    queues_[static_cast<size_t>(plan_.actions[id].channel)].push_back(id);
+  }
+  slot_.clear();
+  output_.clear();
+  pack_.clear();
   uint32_t slot = 0;
   uint32_t output = 0;
   uint32_t pack = 0;
@@ -164,6 +213,7 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::prepare(const ho::GroupMap& 
       new StepRunner(std::move(config), std::move(plan), memory));  // NOLINT: private constructor
   HORING_ASSIGN(runner->layouts_,
                 lay_out(runner->config_.units, groups, runner->config_.alignment));
+  HORING_ASSIGN(runner->groups_, by_unit(runner->config_));
   const StepShape& shape = runner->plan_.shape;
   runner->bucket_places_ =
       places_of(buckets_of(shape.units, shape.bucket_elements), runner->layouts_);
@@ -242,6 +292,7 @@ ho::Status StepRunner::load(uint32_t unit,
   put(units_[unit].parameters, trained);
   put(units_[unit].frozen, frozen);
   put(units_[unit].master(), trained);
+  note_load(unit, trained, frozen);
   return {};
 }
 

@@ -55,15 +55,25 @@ enum class Mistake : uint8_t {
   kForgetUnitOfBucket,     // a bucket's last unit is not in its messages
 };
 
-// What a framework's own optimizer gets: pieces of this rank's shard, unit by unit. A unit's last
-// piece may reach into the padding, whose gradient is 0.
+// Elements of a unit's trained array that are updated otherwise than the others.
+struct ParameterGroup {
+  uint32_t unit = 0;
+  Range range;
+  double rate_factor = 1;   // of the learning rate
+  double weight_decay = 0;  // instead of the rule's
+};
+
+// What a framework's own optimizer gets: pieces of this rank's shard, unit by unit, without the
+// padding.
 struct ShardUpdate {
   uint32_t unit = 0;
   uint64_t first_element = 0;  // place in the unit's trained buffer
-  uint64_t step = 0;           // from 1: steps applied, this one included
+  uint64_t step = 0;           // from 1: steps applied since its state was zeros, with this one
   double learning_rate = 0;
   std::span<float> master;
   std::span<const float> gradient;  // averaged, unscaled, clipped
+  double weight_decay = 0;          // of the piece's group, 0 in none; the rate is with its factor
+  std::span<float* const> states;   // as RunnerConfig::optimizer_states, each as many as masters
 };
 // An error breaks the runner: some of the masters have changed then, and it cannot rejoin().
 using ShardOptimizer = std::function<ho::Status(const ShardUpdate&)>;
@@ -94,6 +104,10 @@ struct RunnerConfig {
   bool narrow_sums = false;
   Rule rule = AdamW{};
   ShardOptimizer optimizer;  // replaces the rule where set
+  // What it keeps beside each master: names of arrays, zeros at first.
+  std::vector<std::string> optimizer_states;
+  std::vector<ParameterGroup> groups;  // none overlap
+  bool unchecked_loads = false;        // what load() gets is not compared between the ranks
   LossScaleSettings loss_scale;
   double max_norm = 0;  // 0: no clipping
   ho_algorithm algorithm = HO_ALGORITHM_HO_RING;
@@ -116,7 +130,7 @@ struct UnitView {
 struct StepReport {
   uint64_t step = 0;       // of this runner's life, from 1
   bool applied = false;    // false: something was not finite, and every rank left the step out
-  double norm = 0;         // of the averaged, unscaled gradient, before clipping
+  double norm = 0;         // of the averaged, unscaled gradient, before clipping; inf, nan if it is
   double loss_scale = 1;   // that the step was run with
   bool signalled = false;  // by a rank or more (StepRunner::signal())
   // Since the last step() ended:
@@ -146,6 +160,7 @@ class StepRunner {
   StepRunner& operator=(const StepRunner&) = delete;
 
   // The unit's values, the same on all ranks, of which this rank takes its shards. Between steps.
+  // The next step() compares what the ranks were given, before it updates anything.
   [[nodiscard]] ho::Status load(uint32_t unit,
                                 std::span<const float> trained,
                                 std::span<const float> frozen);
@@ -159,6 +174,14 @@ class StepRunner {
   [[nodiscard]] ho::Status poll() { return pump(); }
   // Collective: agrees, updates, starts sync-p.
   [[nodiscard]] ho::Result<StepReport> step();
+  // Collective, after fewer micro-batches than there are: the step is of those, as if there were no
+  // more. All ranks after as many.
+  [[nodiscard]] ho::Result<StepReport> step_early();
+  // Collective, after any number of micro-batches: their gradients are dropped, and the step begins
+  // anew with its first. All ranks after as many.
+  [[nodiscard]] ho::Status discard();
+  // Collective, between steps: steps have so many micro-batches, at most the config's.
+  [[nodiscard]] ho::Status set_micro_batches(uint32_t count);
   // Ends what step() started. Collective in effect: the others must have called step() too.
   [[nodiscard]] ho::Status synchronize();
 
@@ -190,7 +213,8 @@ class StepRunner {
   // snapshot, or one that does not fit.
   [[nodiscard]] ho::Status restore(const ho::Result<Snapshot>& given, uint64_t patience_ms = 0);
   // Collective: another communicator of all ranks, numbered as they are.
-  [[nodiscard]] ho::Result<OwnedComm> new_communicator(uint64_t patience_ms = 0);
+  // `what` it is for, as the caller knows it.
+  [[nodiscard]] ho::Result<OwnedComm> new_communicator(const char* what, uint64_t patience_ms = 0);
   // Any thread.
   void abort(const char* reason);
 
@@ -212,8 +236,18 @@ class StepRunner {
     return sent_[static_cast<size_t>(phase)];
   }
   [[nodiscard]] const std::array<SentBytes, 5>& sent() const { return sent_; }
-  // What a runner before this one had sent counts as this one's.
-  void carry_over(const std::array<SentBytes, 5>& sent) { sent_ = sent; }
+  // What a runner before this one had sent counts as this one's, and what was loaded into it is to
+  // be compared yet.
+  struct History {
+    std::array<SentBytes, 5> sent{};
+    bool loaded = false;
+    std::vector<uint64_t> loads;
+    uint32_t micro_batches = 1;
+  };
+  [[nodiscard]] History history() const {
+    return {sent_, loaded_, loads_, plan_.shape.micro_batches};
+  }
+  [[nodiscard]] ho::Status carry_over(const History& history);
   // Steps that have changed masters.
   [[nodiscard]] uint64_t applied_steps() const { return applied_; }
   // The error that broke the runner, or ok.
@@ -235,7 +269,9 @@ class StepRunner {
   [[nodiscard]] static ho::Result<std::unique_ptr<StepRunner>> prepare_or_say(
       const ho::GroupMap& groups, RunnerConfig config, Memory& memory);
   [[nodiscard]] ho::Status set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_t patience_ms);
-  void number_buffers();
+  // What follows from the plan's actions.
+  void queue_actions();
+  static bool is_quickly_verified(const StepPlan& plan, const ho::GroupMap& groups);
   void make_routes();
 
   // budget.cpp
@@ -282,10 +318,39 @@ class StepRunner {
   // update.cpp
   [[nodiscard]] ho::Status start_agree(Transfer& transfer);
   [[nodiscard]] ho::Status apply(uint32_t unit, double factor);
+  // Of elements of one group.
+  [[nodiscard]] ho::Status apply_piece(const Piece& piece,
+                                       const ParameterGroup* group,
+                                       double factor);
   [[nodiscard]] ho::Status update_all(uint64_t first_slot, bool applies, double factor);
   [[nodiscard]] double averaging_factor() const;
   [[nodiscard]] double learning_rate() const;
   [[nodiscard]] ho::Status between_steps(const char* what) const;
+
+  // ending.cpp
+  // Of the present step, where no micro-batch is under way.
+  [[nodiscard]] ho::Result<uint32_t> micro_batches_over(const char* what) const;
+  // Ends what the micro-batches so far have set free, the same on every rank.
+  [[nodiscard]] ho::Status settle();
+  [[nodiscard]] ho::Status agree_on_end(const char* what, uint32_t micro_batches);
+  [[nodiscard]] ho::Status use_micro_batches(uint32_t count);
+  void begin_step_anew();
+  // Of a micro-batch that the present step does not have.
+  [[nodiscard]] bool is_left_out(uint64_t node) const;
+
+  // not_finite.cpp
+  // Of a unit's gradient from element `begin` on, in which something is not finite.
+  void note_not_finite(uint64_t unit, uint64_t begin, std::span<const float> gradient);
+  // Collective: a line in rank 0's log; what the norm is, infinite or no number.
+  [[nodiscard]] ho::Result<double> tell_left_out();
+
+  // loads.cpp
+  void note_load(uint32_t unit, std::span<const float> trained, std::span<const float> frozen);
+  void forget_loads();
+  // Collective: an error of all ranks where they were given different values.
+  [[nodiscard]] ho::Status compare_loads();
+  // Collective: that all ranks read the same.
+  [[nodiscard]] ho::Status agree_on_read(const char* what, uint32_t unit);
 
   // inspect.cpp
   // A state of which this rank holds some.
@@ -346,17 +411,29 @@ class StepRunner {
   uint64_t applied_ = 0;
   uint64_t optimizer_steps_ = 0;  // applied since the rule's state was zeros
   bool in_step_ = false;          // since the first hook of a step
+  uint32_t step_micro_batches_;   // of the present step
   bool signals_ = false;
-  bool deciding_ = false;   // in step(): until then the framework may set the rate
-  bool computing_ = false;  // between a before_ and its after_
+  bool loaded_ = false;          // since loads were last compared
+  std::vector<uint64_t> loads_;  // by unit: a hash of what load() was last given; 0: nothing
+  bool deciding_ = false;        // in step(): until then the framework may set the rate
+  bool computing_ = false;       // between a before_ and its after_
   std::chrono::steady_clock::time_point computing_since_;
   std::chrono::steady_clock::time_point step_since_ = std::chrono::steady_clock::now();
   bool reorders_ = false;  // groups are unequal
   bool torn_ = false;      // an optimizer failed when some masters had changed
+  // The first of this rank's gradients that is not finite.
+  struct NotFinite {
+    uint64_t unit = UINT64_MAX;
+    uint64_t element = 0;
+    bool nan = false;  // any is
+  };
+  NotFinite not_finite_;
   StepSums agreed_;
   std::array<SentBytes, 5> sent_{};
   StepReport counted_;
+  std::vector<std::vector<ParameterGroup>> groups_;  // by unit, ascending
   std::vector<float> block_;
+  std::vector<float*> states_of_block_;  // for the framework's own optimizer
   ho::Status broken_;
 };
 

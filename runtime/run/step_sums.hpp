@@ -12,7 +12,11 @@ namespace paro {
 class StepSums {
  public:
   StepSums() = default;
-  StepSums(double squared_norm, uint64_t not_finite, double learning_rate, bool signals = false);
+  StepSums(double squared_norm,
+           uint64_t not_finite,
+           double learning_rate,
+           bool signals = false,
+           bool loaded = false);
 
   // Sent as they are; each is summed over the world.
   [[nodiscard]] double* data() { return values_.data(); }
@@ -20,12 +24,14 @@ class StepSums {
   static constexpr size_t kNotFinite = 1;
   static constexpr size_t kRate = 2;
   static constexpr size_t kSignals = 10;
-  static constexpr size_t kCount = 11;
+  static constexpr size_t kLoaded = 11;
+  static constexpr size_t kCount = 12;
 
   // Of the sums. squared norm of all gradients:
   [[nodiscard]] double squared_norm() const { return values_[kNorm]; }
   [[nodiscard]] bool all_finite() const { return values_[kNotFinite] == 0; }
   [[nodiscard]] bool any_signals() const { return values_[kSignals] != 0; }
+  [[nodiscard]] bool any_loaded() const { return values_[kLoaded] != 0; }
   // Whether all `ranks` had this rate, bit for bit: where one had not, no rank gets true.
   [[nodiscard]] bool all_have_rate(double learning_rate, uint32_t ranks) const;
 

@@ -10,12 +10,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr uint64_t kBlockElements = 4096;
 
-// Ranges in pieces that fit the fp32 block, up to the first error.
+// Ranges in pieces that fit the fp32 block, up to the first error. What lies from `count` on is
+// padding, zeros that stay so.
 template <typename Body>
-ho::Status in_blocks(const std::vector<Range>& ranges, const Body& body) {
+ho::Status in_blocks(const std::vector<Range>& ranges, uint64_t count, const Body& body) {
   for (const Range& range : ranges) {
-    for (uint64_t begin = range.begin; begin < range.end; begin += kBlockElements) {
-      HORING_TRY(body(begin, std::min(kBlockElements, range.end - begin)));
+    const uint64_t end = std::min(range.end, count);
+    for (uint64_t begin = range.begin; begin < end; begin += kBlockElements) {
+      HORING_TRY(body(begin, std::min(kBlockElements, end - begin)));
     }
   }
   return {};
@@ -25,7 +27,7 @@ ho::Status in_blocks(const std::vector<Range>& ranges, const Body& body) {
 
 // The gradient is a sum over ranks and micro-batches of scaled losses' gradients.
 double StepRunner::averaging_factor() const {
-  double shares = static_cast<double>(domains_->groups().world_size()) * config_.micro_batches;
+  double shares = static_cast<double>(domains_->groups().world_size()) * step_micro_batches_;
   if (config_.mistake == Mistake::kAverageTwice) {
     shares *= domains_->groups().group_size(domains_->groups().group_of(domains_->self()));
   }
@@ -35,19 +37,25 @@ double StepRunner::averaging_factor() const {
 ho::Status StepRunner::start_agree(Transfer& transfer) {
   const double factor = averaging_factor();
   Norm norm;
+  not_finite_ = {};
   block_.resize(kBlockElements);
   // World parts hold each element once, whatever copies of it there are, and lie inside what a rank
   // has of the gradients' sums at any scope of the optimizer.
   for (size_t u = 0; u < units_.size(); ++u) {
     const auto& parts = layouts_[u].trained.owned(Scope::kWorld, domains_->self());
-    HORING_TRY(in_blocks(parts, [&](uint64_t begin, uint64_t count) -> ho::Status {
+    const uint64_t elements = config_.units[u].trained;
+    HORING_TRY(in_blocks(parts, elements, [&](uint64_t begin, uint64_t count) -> ho::Status {
       const std::span<float> block(block_.data(), count);
       unscale(config_.gradient_dtype, units_[u].sums.at(begin), factor, block);
-      norm += norm_of(block);
+      const Norm of_block = norm_of(block);
+      if (of_block.not_finite > 0) {
+        note_not_finite(u, begin, block);
+      }
+      norm += of_block;
       return {};
     }));
   }
-  agreed_ = StepSums(norm.squared, norm.not_finite, learning_rate(), signals_);
+  agreed_ = StepSums(norm.squared, norm.not_finite, learning_rate(), signals_, loaded_);
   double* const rate = agreed_.data() + StepSums::kRate;
   constexpr size_t kRateCount = StepSums::kCount - StepSums::kRate;
   if (config_.mistake == Mistake::kNormOverGroup) {
@@ -62,27 +70,69 @@ ho::Status StepRunner::start_agree(Transfer& transfer) {
   return transfer.all_reduce(domains_->world(), agreed_.data(), StepSums::kCount);
 }
 
-ho::Status StepRunner::apply(uint32_t unit, double factor) {
+ho::Status StepRunner::apply_piece(const Piece& piece, const ParameterGroup* group, double factor) {
+  const auto unit = static_cast<uint32_t>(piece.buffer);
+  const uint64_t begin = piece.range.begin;
+  const uint64_t count = piece.range.count();
   UnitState& state = units_[unit];
-  return in_blocks(state.master().ranges(), [&](uint64_t begin, uint64_t count) -> ho::Status {
-    const auto floats = [&](Storage& storage) {
-      return std::span<float>(reinterpret_cast<float*>(storage.at(begin)), count);
-    };
-    const std::span<float> gradient(block_.data(), count);
-    unscale(config_.gradient_dtype, state.sums.at(begin), factor, gradient);
-    const std::span<float> master = floats(state.master());
-    if (config_.optimizer) {
-      HORING_TRY(config_.optimizer({unit, begin, applied_ + 1, learning_rate(), master, gradient}));
-    } else {
-      Elements elements{master, {}, gradient};
-      for (size_t array = 1; array < state.optimizer.size(); ++array) {
-        elements.state[array - 1] = floats(state.optimizer[array]);
-      }
-      paro::update(config_.rule, optimizer_steps_ + 1, elements);
+  const auto floats = [&](Storage& storage) {
+    return std::span<float>(reinterpret_cast<float*>(storage.at(begin)), count);
+  };
+  const std::span<float> gradient(block_.data(), count);
+  unscale(config_.gradient_dtype, state.sums.at(begin), factor, gradient);
+  const std::span<float> master = floats(state.master());
+  if (config_.optimizer) {
+    states_of_block_.clear();
+    for (size_t array = 1; array < state.optimizer.size(); ++array) {
+      states_of_block_.push_back(floats(state.optimizer[array]).data());
     }
-    round_to(config_.parameter_dtype, master, state.parameters.at(begin));
+    HORING_TRY(config_.optimizer({unit,
+                                  begin,
+                                  optimizer_steps_ + 1,
+                                  learning_rate() * (group == nullptr ? 1 : group->rate_factor),
+                                  master,
+                                  gradient,
+                                  group == nullptr ? 0 : group->weight_decay,
+                                  states_of_block_}));
+  } else {
+    Elements elements{master, {}, gradient};
+    for (size_t array = 1; array < state.optimizer.size(); ++array) {
+      elements.state[array - 1] = floats(state.optimizer[array]);
+    }
+    Rule rule = config_.rule;
+    if (group != nullptr) {
+      const auto change = [&](auto& one) {
+        one.learning_rate *= group->rate_factor;
+        one.weight_decay = group->weight_decay;
+      };
+      std::visit(change, rule);
+    }
+    paro::update(rule, optimizer_steps_ + 1, elements);
+  }
+  round_to(config_.parameter_dtype, master, state.parameters.at(begin));
+  return {};
+}
+
+ho::Status StepRunner::apply(uint32_t unit, double factor) {
+  const std::vector<ParameterGroup>& groups = groups_[unit];
+  const auto update_block = [&](uint64_t begin, uint64_t count) -> ho::Status {
+    const uint64_t end = begin + count;
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const ParameterGroup& one) {
+      return one.range.end > begin;
+    });
+    while (begin < end) {  // inside a group, or up to the next
+      const bool inside = group != groups.end() && group->range.begin <= begin;
+      uint64_t until = end;
+      if (group != groups.end()) {
+        until = std::min(end, inside ? group->range.end : group->range.begin);
+      }
+      HORING_TRY(apply_piece({unit, {begin, until}}, inside ? &*group : nullptr, factor));
+      begin = until;
+      group += inside ? 1 : 0;
+    }
     return {};
-  });
+  };
+  return in_blocks(units_[unit].master().ranges(), config_.units[unit].trained, update_block);
 }
 
 double StepRunner::learning_rate() const {
@@ -135,7 +185,7 @@ ho::Result<StepReport> StepRunner::step() {
   const auto start = Clock::now();
   const auto waited = counted_.wait_ns;
   const auto& computations = queues_[static_cast<size_t>(Channel::kCompute)];
-  const size_t slots = 2 * config_.units.size() * config_.micro_batches;
+  const size_t slots = 2 * config_.units.size() * plan_.shape.micro_batches;
   if (computing_ ||
       next_[static_cast<size_t>(Channel::kCompute)] != steps_ * computations.size() + slots) {
     HORING_TRY(expect(Act::kUpdate, 0, true));
@@ -157,8 +207,17 @@ ho::Result<StepReport> StepRunner::step() {
                    std::to_string(learning_rate()) + "): set it alike on all ranks"};
     return broken_;
   }
-  const double norm = std::sqrt(agreed_.squared_norm());
+  if (agreed_.any_loaded()) {
+    HORING_TRY(compare_loads());
+  }
+  double norm = std::sqrt(agreed_.squared_norm());
   const bool applies = agreed_.all_finite() && std::isfinite(norm);
+  if (!applies) {
+    const ho::Result<double> told = tell_left_out();
+    HORING_TRY(break_unless_ok(told.status(),
+                               "telling why step " + std::to_string(steps_ + 1) + " is left out"));
+    norm = *told;
+  }
   const double factor = averaging_factor() * clip_factor(norm, config_.max_norm);
   const double scale = scale_.value();
   const auto updating = Clock::now();
@@ -175,6 +234,7 @@ ho::Result<StepReport> StepRunner::step() {
   report.step_ns = ns(end - step_since_);
   step_since_ = end;
   report.step = ++steps_;
+  step_micro_batches_ = plan_.shape.micro_batches;
   report.applied = applies;
   report.norm = norm;
   report.loss_scale = scale;

@@ -78,9 +78,11 @@ PlanRequest request_of(const RunnerConfig& config,
   }
   request.layers = static_cast<uint32_t>(std::min<size_t>(config.units.size(), kMostLayers));
   constexpr double kFloatBytes = 4;
+  const auto own_states = config.optimizer ? static_cast<double>(config.optimizer_states.size())
+                                           : static_cast<double>(state_count(config.rule));
   request.bytes = {static_cast<double>(ho::size_bytes(config.parameter_dtype)),
                    static_cast<double>(ho::size_bytes(config.gradient_dtype)),
-                   kFloatBytes * (1 + (config.optimizer ? 0 : state_count(config.rule)))};
+                   kFloatBytes * (1 + own_states)};
   request.world = measured.world;
   request.links = measured.links;
   request.micro_batches = config.micro_batches;
@@ -121,12 +123,6 @@ Candidate candidate(const Strategy& strategy,
 ho::Status check_possible(const StepRunner& runner,
                           const Candidate& wanted,
                           uint64_t budget_bytes) {
-  const RunnerConfig& config = runner.config();
-  if (config.optimizer && config.strategy.optimizer != wanted.strategy.optimizer) {
-    return unsupported(letters(wanted.strategy) +
-                       " has another scope for the optimizer's state, which only the framework's "
-                       "own optimizer knows");
-  }
   HORING_ASSIGN(const uint64_t bytes,
                 runner.most_bytes(wanted.strategy, wanted.frozen, runner.groups()));
   return budget_bytes == 0 || bytes <= budget_bytes

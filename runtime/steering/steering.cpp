@@ -143,7 +143,7 @@ ho::Status Steering::change(std::unique_ptr<StepRunner>& runner,
 
 ho::Status Steering::obey(std::unique_ptr<StepRunner>& runner) {
   const uint64_t timeout_ms = runner->config().timeout_ms;
-  HORING_ASSIGN(const OwnedComm comm, runner->new_communicator(timeout_ms));
+  HORING_ASSIGN(const OwnedComm comm, runner->new_communicator("auto_strategy", timeout_ms));
   // A budget of the file is everybody's.
   HORING_ASSIGN(const auto words,
                 of_first(comm.get(),

@@ -14,8 +14,13 @@ std::vector<Bucket> buckets_of(const std::vector<UnitShape>& units, uint64_t ele
   std::vector<Bucket> buckets;
   uint64_t room = 0;  // in the last bucket
   for (auto u = static_cast<uint32_t>(units.size()); u-- > 0;) {
-    const uint64_t trained = units[u].trained;
+    const uint64_t trained = units[home_of(units, u)].trained;
     if (trained == 0) {
+      continue;
+    }
+    if (units[u].shares) {
+      buckets.push_back({u});
+      room = 0;
       continue;
     }
     if (trained > room) {

@@ -17,7 +17,8 @@ inline constexpr uint64_t kDefaultBucketBytes = uint64_t{1} << 20U;
 using Bucket = std::vector<uint32_t>;
 
 // Each unit that has trained parameters is in one bucket. Neighbours share it as long as they have
-// at most `elements` trained ones together, so that a unit of as many is alone; 0: all are alone.
+// at most `elements` trained ones together, so that a unit of as many is alone; 0: all are alone. A
+// unit that shares another's parameters is alone.
 [[nodiscard]] std::vector<Bucket> buckets_of(const std::vector<UnitShape>& units,
                                              uint64_t elements);
 

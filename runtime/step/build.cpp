@@ -24,6 +24,7 @@ class Builder {
         buckets_(buckets_of(shape.units, shape.bucket_elements)) {
     first_use_.resize(units_);
     gradients_.resize(buckets_.size());
+    summed_.resize(units_);
     ready_.resize(units_);
   }
 
@@ -52,13 +53,15 @@ class Builder {
 
   // What the next compute slot needs: gathers of what is split.
   std::vector<ActionId> gather(uint32_t unit, uint32_t micro_batch, Phase phase) {
-    const UnitShape& elements = shape().units[unit];
+    const uint32_t home = home_of(shape().units, unit);
+    const UnitShape& elements = shape().units[home];
     std::vector<ActionId> gathers;
     const auto one = [&](Content content, Scope from, uint64_t count) {
       if (count == 0 || from == Scope::kReplicated) {
         return;
       }
-      Action action{Act::kGather, phase, Channel::kGathers, unit, micro_batch};
+      Action action{Act::kGather, phase, Channel::kGathers, home, micro_batch};
+      action.shared = home != unit;
       action.domain = gather_domain(from, Scope::kReplicated);
       action.content = content;
       action.from = from;
@@ -70,7 +73,8 @@ class Builder {
       if (first_in_buffer) {
         first_in_buffer_.push_back(gathers.back());
       }
-      if (content == Content::kParameters && micro_batch == 0 && phase == Phase::kForward) {
+      if (content == Content::kParameters && micro_batch == 0 && phase == Phase::kForward &&
+          home == unit) {
         first_use_[unit].push_back(gathers.back());
       }
     };
@@ -91,7 +95,7 @@ class Builder {
   }
 
   void backward(uint32_t unit, uint32_t micro_batch) {
-    const bool trained = shape().units[unit].trained > 0;
+    const bool trained = shape().units[home_of(shape().units, unit)].trained > 0;
     const bool splits = trained && strategy().gradients != Scope::kReplicated;
     Action action{Act::kBackward, Phase::kBackward, Channel::kCompute, unit, micro_batch};
     action.after = gather(unit, micro_batch, Phase::kBackward);
@@ -115,15 +119,23 @@ class Builder {
                     Phase::kBackward,
                     micro_batch,
                     last);
-      if (micro_batch > 0) {  // sums are added to one after the other
-        wait_for(plan_.actions[last], gradients);
+      // Sums are added to one after the other.
+      for (const uint32_t unit : units_of(plan_.actions[last])) {
+        if (summed_[unit]) {
+          wait_for(plan_.actions[last], *summed_[unit]);
+        }
+        summed_[unit] = last;
       }
       gradients = last;
       reductions_.push_back(last);
     }
-    if (micro_batch + 1 == shape().micro_batches) {
+    if (micro_batch + 1 == shape().micro_batches && !is_shared(buckets_[bucket_])) {
       gradients = sync_g(micro_batch, last);
     }
+  }
+
+  [[nodiscard]] bool is_shared(const Bucket& bucket) const {
+    return shape().units[bucket.front()].shares.has_value();
   }
 
   static void wait_for(Action& action, ActionId earlier) {
@@ -142,7 +154,9 @@ class Builder {
   // Of the current bucket.
   ActionId reduce(const Reduction& reduction, Phase phase, uint32_t micro_batch, ActionId after) {
     const Bucket& bucket = buckets_[bucket_];
-    Action action{reduction.act, phase, Channel::kReductions, bucket.front(), micro_batch};
+    const uint32_t home = home_of(shape().units, bucket.front());
+    Action action{reduction.act, phase, Channel::kReductions, home, micro_batch};
+    action.shared = is_shared(bucket);
     action.merged.assign(bucket.begin() + 1, bucket.end());
     action.domain = reduction.domain;
     action.content = Content::kGradients;
@@ -185,7 +199,11 @@ class Builder {
     const uint32_t last_micro_batch = shape().micro_batches - 1;
     Action agree{Act::kAgree, Phase::kSyncG, Channel::kReductions, 0, last_micro_batch};
     agree.content = Content::kNorm;
-    agree.after = gradients_;
+    for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+      if (!is_shared(buckets_[bucket])) {
+        agree.after.push_back(gradients_[bucket]);
+      }
+    }
     const ActionId agreed = add(agree);
     for (uint32_t u = 0; u < units_; ++u) {
       if (shape().units[u].trained > 0) {
@@ -248,6 +266,7 @@ class Builder {
   std::vector<std::vector<ActionId>> first_use_;  // of parameters, by unit
   std::vector<ActionId> first_in_buffer_;         // gathers that the previous step's end frees
   std::vector<ActionId> gradients_;               // by bucket: what ends its sync-g
+  std::vector<std::optional<ActionId>> summed_;   // by unit: the last reduction into its sums
   std::vector<ActionId> ready_;                   // by unit: what ends its update
 };
 

@@ -136,8 +136,9 @@ class Orders {
     const Buffer gathered{Store::kGathered, gather_buffer};
     const Buffer gathered_frozen{Store::kGatheredFrozen, gather_buffer};
     const Buffer output{Store::kBackwardOutput, over.reductions % kGradientBuffers};
-    const Buffer parameters{Store::kParameters, action.unit};
-    const Buffer sum{Store::kSum, action.unit};
+    const uint32_t home = home_of(shape.units, action.unit);
+    const Buffer parameters{Store::kParameters, home};
+    const Buffer sum{Store::kSum, home};
     switch (action.act) {
       case Act::kForward:
       case Act::kBackward:
@@ -146,7 +147,7 @@ class Orders {
         if (shape.strategy.parameters == Scope::kReplicated) {
           HORING_TRY(touch(node, parameters, false));
         }
-        if (action.act == Act::kBackward && shape.units[action.unit].trained > 0) {
+        if (action.act == Act::kBackward && shape.units[home].trained > 0) {
           const bool own = shape.strategy.gradients == Scope::kReplicated;
           HORING_TRY(touch(node, own ? sum : output, true));
         }

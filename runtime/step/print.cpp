@@ -19,6 +19,7 @@ std::string names(const StepPlan& plan, const Action& action) {
     text += "," + std::to_string(unit);
   }
   text += " (" + units[action.unit].name;
+  text += action.shared ? ", shared" : "";
   return text + (is_merged(action) ? " to " + units[action.merged.back()].name : "") + ")";
 }
 

@@ -22,6 +22,10 @@
 // elements of all units together, so it is put together in one of kPackBuffers buffers; a merged
 // reduction waits for the one kPackBuffers before it.
 //
+// A unit may share the parameters of one before it: what is gathered for it and reduced after it is
+// that one's, and its gradients are a bucket of their own, added to the same sums. Backward comes
+// to the unit shared last, so sync-g follows that one's own reduction.
+//
 // After the last micro-batch: sync-g brings each unit's gradients from their scope to the
 // optimizer's as soon as its last backward has ended; the ranks agree on the gradients' norm and on
 // whether all of it is finite; the optimizer updates its shards; sync-p brings parameters back to
@@ -70,9 +74,12 @@ struct Action {
   Act act = Act::kForward;
   Phase phase = Phase::kForward;
   Channel channel = Channel::kCompute;
-  uint32_t unit = 0;  // unused by kAgree
+  // Of computations the unit that computes, of all others the one whose state it is (home_of()).
+  // Unused by kAgree.
+  uint32_t unit = 0;
   uint32_t micro_batch = 0;
   std::vector<uint32_t> merged{};  // of reductions: the bucket's units after `unit`
+  bool shared = false;             // of gathers and reductions: for a unit that shares `unit`'s
   // Of collectives:
   Domain domain = Domain::kWorld;
   Content content = Content::kParameters;

@@ -24,7 +24,7 @@ struct Traffic {
 
 // Bytes of kAgree: squared norm, count of elements that are not finite, the learning rate in four
 // parts and their squares, a rank's signal, each a double.
-inline constexpr uint64_t kAgreeBytes = 88;
+inline constexpr uint64_t kAgreeBytes = 96;
 
 struct ElementBytes {
   uint64_t parameter = 2;

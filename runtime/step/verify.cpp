@@ -84,6 +84,10 @@ class Run {
       store(trained_.back(), plan_.shape.strategy.parameters);
       store(frozen_.back(), plan_.shape.frozen);
     }
+    uses_.assign(layouts_.size(), 0);
+    for (uint32_t u = 0; u < layouts_.size(); ++u) {
+      ++uses_[home_of(plan_.shape.units, u)];
+    }
   }
 
   [[nodiscard]] ho::Status steps(int32_t count) {
@@ -150,9 +154,10 @@ class Run {
 
   [[nodiscard]] ho::Status compute(const Action& action) {
     const Strategy& strategy = plan_.shape.strategy;
-    Symbols& trained = trained_[action.unit];
+    const uint32_t home = home_of(plan_.shape.units, action.unit);
+    Symbols& trained = trained_[home];
     HORING_TRY(complete(trained, strategy.parameters, updates_));
-    HORING_TRY(complete(frozen_[action.unit], plan_.shape.frozen, 0));
+    HORING_TRY(complete(frozen_[home], plan_.shape.frozen, 0));
     if (action.act == Act::kForward) {
       return {};
     }
@@ -273,7 +278,8 @@ class Run {
         }
         Shares& sum = symbols.sums[r][a];
         sum.resize(shares, 0);
-        const auto odd = std::find_if(sum.begin(), sum.end(), [](uint8_t n) { return n != 1; });
+        const uint32_t uses = uses_[action.unit];
+        const auto odd = std::find_if(sum.begin(), sum.end(), [&](uint8_t n) { return n != uses; });
         if (odd != sum.end()) {
           const auto share = static_cast<size_t>(odd - sum.begin());
           return wrong(at(r, a) + ": the gradient of rank " +
@@ -313,6 +319,7 @@ class Run {
   const ho::GroupMap& groups_;
   std::vector<Symbols> trained_;
   std::vector<Symbols> frozen_;
+  std::vector<uint32_t> uses_;  // by unit: units that compute with its parameters
   int32_t updates_ = 0;
 };
 

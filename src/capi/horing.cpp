@@ -67,6 +67,14 @@ const char* ho_last_error_message(void) {
   return last_message.c_str();
 }
 
+void ho_set_last_error_message(const char* message) {
+  try {
+    last_message = message == nullptr ? "" : message;
+  } catch (const std::bad_alloc&) {
+    last_message.clear();
+  }
+}
+
 size_t ho_dtype_bytes(ho_dtype dtype) {
   return check_enums(dtype, 0).ok() ? size_bytes(static_cast<DType>(dtype)) : 0;
 }

@@ -15,7 +15,7 @@ using ho::test::require_job;
 
 namespace {
 
-const paro_unit kUnits[] = {{"first", 40, 8}, {nullptr, 24, 0}};
+const paro_unit kUnits[] = {{"first", 40, 8, nullptr}, {nullptr, 24, 0, nullptr}};
 constexpr size_t kUnitCount = 2;
 
 // As a program in C could: whatever the number, it is there. (In C++ that is undefined; the library
@@ -82,7 +82,7 @@ const BadOption kBadOptions[] = {
     {"a learning rate that is not a number",
      [](auto& o) {
        o.optimizer = PARO_OPTIMIZER_CUSTOM;
-       o.custom = {[](const paro_shard*, void*) { return 0; }, nullptr, NAN};
+       o.custom = {[](const paro_shard*, void*) { return 0; }, nullptr, NAN, nullptr, 0};
      }},
     {"custom.function is null", [](auto& o) { o.optimizer = PARO_OPTIMIZER_CUSTOM; }},
     {"Sgd: momentum is 1", [](auto& o) { o.sgd.momentum = 1; }},
@@ -168,10 +168,10 @@ TEST_CASE("options that cannot work are refused on every rank") {
     expect_no_runner(comm, options, nullptr, 2, "a null array of 2 units");
     expect_no_runner(comm, options, kUnits, 0, "a model of 0 units");
     expect_no_runner(comm, options, kUnits, SIZE_MAX, "units; takes 1 to 1048576");
-    const paro_unit huge = {"huge", UINT64_MAX, 0};
+    const paro_unit huge = {"huge", UINT64_MAX, 0, nullptr};
     expect_no_runner(comm, options, &huge, 1, "unit 0 (huge)");
     // Sums of these wrap: they would fit any budget.
-    const std::vector<paro_unit> many(256, {"many", uint64_t{1} << 54U, 0});
+    const std::vector<paro_unit> many(256, {"many", uint64_t{1} << 54U, 0, nullptr});
     paro_runner_options thrifty = options;
     thrifty.budget_bytes = 1000000;
     expect_no_runner(comm, thrifty, many.data(), many.size(), "at most 2^44 of all units together");
@@ -185,22 +185,22 @@ TEST_CASE("options that cannot work are refused on every rank") {
 
 TEST_CASE("ranks that differ are refused on every rank") {
   const BadOption differences[] = {
-      {"strategy", [](auto& o) { o.strategy = "NNG"; }},
-      {"scope of frozen parameters", [](auto& o) { o.frozen = PARO_GROUP; }},
-      {"groups", [](auto& o) { o.group_size = 4; }},
-      {"micro-batches", [](auto& o) { o.micro_batches = 2; }},
-      {"prefetch", [](auto& o) { o.prefetch = 2; }},
-      {"bucket_bytes", [](auto& o) { o.bucket_bytes = 0; }},
-      {"alignment", [](auto& o) { o.alignment = 8; }},
-      {"parameter type", [](auto& o) { o.parameter_dtype = HO_BFLOAT16; }},
-      {"gradient type", [](auto& o) { o.gradient_dtype = HO_FLOAT16; }},
-      {"narrow_sums", [](auto& o) { o.narrow_sums = 1; }},
-      {"optimizer", [](auto& o) { o.sgd.learning_rate = 1; }},
-      {"optimizer", [](auto& o) { o.optimizer = PARO_OPTIMIZER_ADAMW; }},
-      {"loss scale", [](auto& o) { o.loss_scale.scaling = PARO_SCALING_DYNAMIC; }},
-      {"max_norm", [](auto& o) { o.max_norm = 1; }},
-      {"algorithm", [](auto& o) { o.algorithm = HO_ALGORITHM_RING; }},
-      {"drift check interval", [](auto& o) { o.drift_interval = 1; }},
+      {"strategy: NIG and NNG", [](auto& o) { o.strategy = "NNG"; }},
+      {"frozen: N and I", [](auto& o) { o.frozen = PARO_GROUP; }},
+      {"groups (group_size, group_file)", [](auto& o) { o.group_size = 4; }},
+      {"micro_batches: 1 and 2", [](auto& o) { o.micro_batches = 2; }},
+      {"prefetch: 1 and 2", [](auto& o) { o.prefetch = 2; }},
+      {"bucket_bytes: 1048576 and 0", [](auto& o) { o.bucket_bytes = 0; }},
+      {"alignment: ", [](auto& o) { o.alignment = 8; }},
+      {"parameter_dtype: ", [](auto& o) { o.parameter_dtype = HO_BFLOAT16; }},
+      {"gradient_dtype: ", [](auto& o) { o.gradient_dtype = HO_FLOAT16; }},
+      {"narrow_sums: 0 and 1", [](auto& o) { o.narrow_sums = 1; }},
+      {"sgd.learning_rate: ", [](auto& o) { o.sgd.learning_rate = 1; }},
+      {"optimizer: SGD and AdamW", [](auto& o) { o.optimizer = PARO_OPTIMIZER_ADAMW; }},
+      {"loss_scale.scaling: 0 and 2", [](auto& o) { o.loss_scale.scaling = PARO_SCALING_DYNAMIC; }},
+      {"max_norm: 0 and 1;", [](auto& o) { o.max_norm = 1; }},
+      {"algorithm: ", [](auto& o) { o.algorithm = HO_ALGORITHM_RING; }},
+      {"drift_interval: 0 and 1", [](auto& o) { o.drift_interval = 1; }},
   };
   require_job({"2x2"}, [&](ho_comm* comm) {
     paro_runner* runner = nullptr;
@@ -213,13 +213,15 @@ TEST_CASE("ranks that differ are refused on every rank") {
                      HO_MISMATCH,
                      std::string("ranks 0 and 3 differ in: ") + one.text);
     }
-    const paro_unit longer[] = {{"first", 41, 8}, {nullptr, 24, 0}};
+    const paro_unit longer[] = {{"first", 41, 8, nullptr}, {nullptr, 24, 0, nullptr}};
     const paro_runner_options options = sgd_options("NIG");
     expect_refusal(
         paro_runner_create(
             comm, &options, ho_comm_rank(comm) == 1 ? longer : kUnits, kUnitCount, &runner),
         HO_MISMATCH,
-        "ranks 0 and 1 differ in: units (names and sizes)");
+        "ranks 0 and 1 differ in: unit 0: \"first\" with 40 trained and 8 frozen elements and "
+        "\"first\" "
+        "with 41 trained and 8 frozen elements;");
   });
 }
 

@@ -191,7 +191,7 @@ TEST_CASE("links that seem to have slowed down are measured before anything is c
   check_like_one_rank(steered);
 }
 
-TEST_CASE("an optimizer of the framework's own keeps its scope") {
+TEST_CASE("an optimizer of the framework's own is steered too") {
   const TemporaryFolder folder;
   const std::string file = folder.path("strategy");
   const Steered steered =
@@ -199,9 +199,10 @@ TEST_CASE("an optimizer of the framework's own keeps its scope") {
                     {{2, [&] { put(file, "III"); }}, {4, [&] { put(file, "GGG"); }}},
                     [](paro_runner_options& options) {
                       options.optimizer = PARO_OPTIMIZER_CUSTOM;
-                      options.custom = {descend, nullptr, 0.01};
+                      options.custom = {descend, nullptr, 0.01, nullptr, 0};
                     });
-  CHECK(steered.strategies[3] == "IIG");
+  CHECK(steered.strategies[1] == "IIG");
+  CHECK(steered.strategies[3] == "III");
   CHECK(steered.strategies[4] == "GGG");
 }
 
@@ -211,7 +212,7 @@ TEST_CASE("options of steering are looked at") {
     std::string letters;
     paro_runner_options options = options_of(training, letters);
     options.auto_strategy = 2;
-    const paro_unit unit{"one", 16, 0};
+    const paro_unit unit{"one", 16, 0, nullptr};
     paro_runner* runner = nullptr;
     expect_refusal(paro_runner_create(comm, &options, &unit, 1, &runner),
                    HO_INVALID_ARGUMENT,

@@ -63,7 +63,7 @@ Trainer::Trainer(ho_comm* comm, const toy::Training& training, const paro_runner
       world_(static_cast<uint32_t>(ho_comm_world_size(comm))) {
   std::vector<paro_unit> units;
   for (const toy::UnitCounts& unit : model_.units()) {
-    units.push_back({unit.name.c_str(), unit.trained, unit.frozen});
+    units.push_back({unit.name.c_str(), unit.trained, unit.frozen, nullptr});
   }
   paro_runner* made = nullptr;
   must(paro_runner_create(comm, &options, units.data(), units.size(), &made));

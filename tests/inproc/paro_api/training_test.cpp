@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
+#include "caught_stderr.hpp"
 #include "job.hpp"
 #include "parity_case.hpp"
 #include "paro/runner.hpp"
@@ -83,6 +84,27 @@ TEST_CASE("strategies train like one rank") {
   }
 }
 
+TEST_CASE("a step that is left out says where a gradient was not finite") {
+  toy::Training training = training_of("IIG", 1);
+  training.model.poison = toy::Poison{1, 3, 2};
+  training.steps = 3;
+  ho::test::CaughtStderr caught;
+  require_job({"2x2"}, [&](ho_comm* comm) {
+    const toy::Outcome outcome = Trainer(comm, training).train(comm);
+    expect(outcome.steps[0].applied && outcome.steps[2].applied, "applies the others");
+    expect(!outcome.steps[1].applied && !std::isfinite(outcome.steps[1].norm),
+           "has the norm as it is: " + std::to_string(outcome.steps[1].norm));
+  });
+  const std::string log = caught.end();
+  INFO(log);
+  const std::string wanted = "step 2 is left out on all ranks: the gradient has a";
+  REQUIRE(log.find(wanted) != std::string::npos);
+  CHECK(log.find("in unit 2 (") != std::string::npos);
+  CHECK(log.find(", which rank ") != std::string::npos);
+  CHECK(log.find("dynamic loss scaling") != std::string::npos);
+  CHECK(log.find(wanted, log.find(wanted) + 1) == std::string::npos);  // one rank says it
+}
+
 TEST_CASE("groups need not be nodes") {
   toy::Training training = training_of("III", 2);
   training.steps = 10;
@@ -126,7 +148,7 @@ TEST_CASE("an optimizer of the caller's own does what the built-in one does") {
     std::string letters;
     paro_runner_options options = options_of(training, letters);
     options.optimizer = PARO_OPTIMIZER_CUSTOM;
-    options.custom = {&Descent::update, &descent, 0.1};
+    options.custom = {&Descent::update, &descent, 0.1, nullptr, 0};
     Trainer trainer(comm, training, options);
     const toy::Outcome own = trainer.train(comm);
     expect_like_alone(own, alone);
@@ -137,8 +159,14 @@ TEST_CASE("an optimizer of the caller's own does what the built-in one does") {
                "unit " + std::to_string(unit) + " differs at " + std::to_string(i));
       }
     }
-    const uint64_t masters = held(trainer.runner(), PARO_MEMORY_OPTIMIZER) / sizeof(float);
-    expect(descent.elements == masters * (training.steps - 1), "sees each element once a step");
+    uint64_t once = 0;
+    for (const toy::UnitCounts& unit : trainer.model().units()) {
+      once += unit.trained;
+    }
+    uint64_t seen = descent.elements;
+    ho::test::must(
+        ho_all_reduce(comm, &seen, &seen, 1, HO_UINT64, HO_SUM, nullptr, nullptr, nullptr));
+    expect(seen == once * (training.steps - 1), "sees each element once a step, and no padding");
   });
 }
 
@@ -259,7 +287,7 @@ TEST_CASE("every step leaves a line, and metrics") {
     const std::string nowhere = folder.path("no/steps");
     options.step_log = nowhere.c_str();
     paro_runner* none = nullptr;
-    const paro_unit unit{"u", 1, 0};
+    const paro_unit unit{"u", 1, 0, nullptr};
     expect_refusal(paro_runner_create(comm, &options, &unit, 1, &none), HO_SYSTEM, "PARO_STEP_LOG");
   });
 }
@@ -319,9 +347,13 @@ TEST_CASE("the C++ layer saves, restores and changes strategy") {
     try {
       runner.save(folder.root());
     } catch (const Error& error) {
-      thrown = error.status() == HO_INVALID_ARGUMENT;
+      thrown = error.status() == HO_INVALID_ARGUMENT &&
+               std::string(error.what()).find("save in the middle of a step") != std::string::npos;
     }
     expect(thrown, "does not save in the middle of a step");
+    expect_refusal(paro_runner_change_strategy(runner.get(), "NNN", 0),
+                   HO_INVALID_ARGUMENT,
+                   "change_strategy in the middle of a step");
   });
 }
 

@@ -102,7 +102,8 @@ ho_status save_forever(const ProcessJob::Rank& rank,
                        const std::string& folder,
                        const SavedStep& saved,
                        int32_t in_background) {
-  const paro_unit units[kUnits] = {{"first", kElements, 0}, {"second", kElements, 0}};
+  const paro_unit units[kUnits] = {{"first", kElements, 0, nullptr},
+                                   {"second", kElements, 0, nullptr}};
   paro_runner_options options = PARO_RUNNER_OPTIONS_INIT;
   options.strategy = "IIG";
   options.optimizer = PARO_OPTIMIZER_SGD;

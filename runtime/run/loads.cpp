@@ -1,0 +1,77 @@
+// What ranks must give and take alike, although each looks at its own part only: initial values,
+// and which unit is read.
+#include <array>
+
+#include "run/agreement.hpp"
+#include "run/step_runner.hpp"
+#include "step/participants.hpp"
+
+namespace paro {
+
+void StepRunner::note_load(uint32_t unit,
+                           std::span<const float> trained,
+                           std::span<const float> frozen) {
+  if (config_.unchecked_loads) {
+    return;
+  }
+  loads_.resize(units_.size(), 0);
+  const uint64_t hash = hash_bytes(kHashStart, trained.data(), trained.size_bytes());
+  loads_[unit] = hash_bytes(hash, frozen.data(), frozen.size_bytes());
+  loaded_ = true;
+}
+
+void StepRunner::forget_loads() {
+  loads_.clear();
+  loaded_ = false;
+}
+
+ho::Status StepRunner::compare_loads() {
+  loads_.resize(units_.size(), 0);
+  if (domains_->world() != nullptr) {
+    const std::string step = "step " + std::to_string(steps_ + 1);
+    const auto different = first_difference(domains_->world(), loads_, config_.timeout_ms);
+    HORING_TRY(break_unless_ok(different.status(), step + ", comparing what was loaded"));
+    if (*different) {
+      const std::vector<ho::GlobalRank> ranks = world_order(domains_->groups());
+      const Difference& first = **different;
+      // All ranks have found out: nobody needs to be told by an abort.
+      broken_ = {ho::StatusCode::kMismatch,
+                 "rank " + std::to_string(self().value()) + ", " + step + ": ranks " +
+                     std::to_string(ranks[0].value()) + " and " +
+                     std::to_string(ranks[first.rank].value()) +
+                     " were given different values for unit " + std::to_string(first.index) + " (" +
+                     config_.units[first.index].name +
+                     "), or one of them none: load the same initial values on all ranks (one seed, "
+                     "one file)"};
+      return broken_;
+    }
+  }
+  forget_loads();
+  return {};
+}
+
+ho::Status StepRunner::agree_on_read(const char* what, uint32_t unit) {
+  if (domains_->world() == nullptr) {
+    return {};
+  }
+  const std::string name = what;
+  const std::array<uint64_t, 2> mine{hash_bytes(kHashStart, name.data(), name.size()), unit};
+  const auto all = everybodys(domains_->world(), mine, config_.timeout_ms);
+  HORING_TRY(break_unless_ok(all.status(), name + " of unit " + std::to_string(unit)));
+  for (size_t rank = 1; rank * mine.size() < all->size(); ++rank) {
+    const uint64_t* const theirs = &all.value()[rank * mine.size()];
+    if (theirs[0] != all.value()[0] || theirs[1] != all.value()[1]) {
+      const std::vector<ho::GlobalRank> ranks = world_order(domains_->groups());
+      return {ho::StatusCode::kMismatch,
+              name + " of unit " + std::to_string(unit) + ": rank " +
+                  std::to_string(ranks[0].value()) + " reads unit " +
+                  std::to_string(all.value()[1]) + ", rank " + std::to_string(ranks[rank].value()) +
+                  " unit " + std::to_string(theirs[1]) +
+                  (theirs[0] == all.value()[0] ? "" : " of another state") +
+                  "; all ranks must read the same, in the same order"};
+    }
+  }
+  return {};
+}
+
+}  // namespace paro

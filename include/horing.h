@@ -55,7 +55,8 @@ typedef enum ho_status {
   HO_UNSUPPORTED = 9,
   HO_SYSTEM = 10,
   HO_OUT_OF_MEMORY = 11,
-  HO_INTERNAL = 12
+  HO_INTERNAL = 12,
+  HO_IN_PROGRESS = 13 /* no error, and of ho_request_wait alone: not over yet */
 } ho_status;
 
 typedef enum ho_dtype {
@@ -190,7 +191,8 @@ HO_API ho_status ho_comm_link_rates(const ho_comm* comm,
 /* Collectives. All ranks of the communicator call them in the same order (per kind: all-gathers,
  * reduce-scatters and the rest are three independent sequences). Counts are elements.
  * options may be NULL; report may be NULL. request NULL: blocks. Otherwise the call returns at once
- * and *request must be ended by ho_request_wait; buffers and counts arrays must stay until then.
+ * and *request must be ended by ho_request_wait (waiting until it says anything but
+ * HO_IN_PROGRESS); buffers and counts arrays must stay until then.
  * The report is written when the operation ends.
  *
  * all_gather: send has count elements, recv world_size * count; in place when
@@ -276,8 +278,11 @@ HO_API ho_status ho_recv(ho_comm* comm,
 
 /* *done becomes 1 when the operation has ended; the status is then what ho_request_wait returns. */
 HO_API ho_status ho_request_test(ho_request* request, int32_t* done);
-/* Ends and frees the request. With timeout_ms > 0 and the operation not over by then: HO_TIMEOUT,
- * the request stays valid and the operation goes on; 0 waits until the operation's own deadline. */
+/* Waits until the operation ends, at most timeout_ms; 0: until the operation's own deadline.
+ * HO_IN_PROGRESS: it is not over after timeout_ms. It goes on and the request stays valid.
+ * Any other status: the operation is over and the request is freed. HO_TIMEOUT is one of these: the
+ *   operation's own deadline has passed. Only a null request and a forked child are refused with
+ *   HO_INVALID_ARGUMENT, and then nothing is freed. */
 HO_API ho_status ho_request_wait(ho_request* request, uint64_t timeout_ms);
 
 #ifdef __cplusplus

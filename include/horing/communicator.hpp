@@ -133,21 +133,17 @@ class Request {
   }
 
   // Waits at most `timeout` (at least 1 ms). False: not over yet, the operation goes on and the
-  // request stays valid. Throws the operation's error.
+  // request stays valid. Throws the operation's error; the request has then ended.
   [[nodiscard]] bool wait_for(std::chrono::milliseconds timeout) {
     if (request_ == nullptr) {
       return true;
     }
     const auto limit = timeout.count() > 0 ? static_cast<uint64_t>(timeout.count()) : 1;
     const ho_status status = ho_request_wait(request_, limit);
-    if (status == HO_TIMEOUT && !test()) {
+    if (status == HO_IN_PROGRESS) {
       return false;
     }
-    if (status == HO_TIMEOUT) {  // ended between the two calls, or by its own deadline
-      wait();
-      return true;
-    }
-    request_ = nullptr;
+    request_ = nullptr;  // freed, also where the operation's own deadline has passed
     check(status);
     return true;
   }

@@ -11,7 +11,8 @@
 
 namespace ho {
 
-// The numbers are the C ABI's (include/horing.h, ho_status); tests/unit/base keeps the two equal.
+// The numbers are the C ABI's (include/horing.h, ho_status). HO_IN_PROGRESS (13) is no error and
+// exists there only.
 enum class StatusCode : int32_t {
   kOk = 0,
   kInvalidArgument = 1,  // the caller's arguments cannot work; nothing was sent

@@ -353,12 +353,14 @@ ho_status ho_request_test(ho_request* request, int32_t* done) {
 }
 
 ho_status ho_request_wait(ho_request* request, uint64_t timeout_ms) {
-  return guarded([&]() -> Status {
+  bool in_progress = false;
+  const ho_status status = guarded([&]() -> Status {
     if (request == nullptr) {
       return invalid("ho_request_wait: request is null");
     }
     HORING_TRY(check_process(request->process));
-    Status status;
+    std::unique_ptr<ho_request> owned(request);
+    Status outcome;
     if (request->operation != nullptr) {
       const Deadline deadline =
           timeout_ms == 0
@@ -366,17 +368,16 @@ ho_status ho_request_wait(ho_request* request, uint64_t timeout_ms) {
               : deadline_after(std::chrono::milliseconds(std::min(timeout_ms, kLongestMs)));
       const auto ended = request->communicator->engine().wait(*request->operation, deadline);
       if (!ended) {
-        return {StatusCode::kTimeout,
-                fmt::format("the request is not over after {} ms; it goes on, wait again or abort "
-                            "the communicator",
-                            timeout_ms)};
+        in_progress = true;
+        (void)owned.release();  // still the caller's
+        return {};
       }
-      status = *ended;
+      outcome = *ended;
     }
-    const std::unique_ptr<ho_request> owned(request);
     report_end(owned->operation, owned->report);
-    return status;
+    return outcome;
   });
+  return in_progress ? HO_IN_PROGRESS : status;
 }
 
 }  // extern "C"

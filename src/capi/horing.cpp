@@ -32,6 +32,8 @@ Result<CommunicatorConfig> configuration(const ho_comm_options& options) {
   return configure(given);
 }
 
+static_assert(static_cast<int>(StatusCode::kInternal) == HO_INTERNAL);
+
 const GroupMap* map_of(const ho_comm* comm) {
   return comm == nullptr ? nullptr : &comm->communicator->map();
 }
@@ -59,6 +61,9 @@ const char* ho_version(void) {
 }
 
 const char* ho_status_name(ho_status status) {
+  if (status == HO_IN_PROGRESS) {
+    return "in progress";
+  }
   // The names are string literals, hence terminated.
   return to_string(static_cast<StatusCode>(status)).data();
 }

@@ -76,6 +76,7 @@ std::string to_json(const Cluster& cluster) {
   return nlohmann::json({{"emulation", to_string(cluster.emulation)},
                          {"rails", cluster.shape.rails},
                          {"rail_rate_mbit", cluster.shape.rail_rate_mbit},
+                         {"ranks", cluster.sizes},
                          {"nodes", nodes}})
       .dump(2);
 }
@@ -87,6 +88,7 @@ Result<Cluster> parse_cluster(std::string_view json) {
     HORING_ASSIGN(cluster.emulation, parse_emulation(root.at("emulation").get<std::string>()));
     cluster.shape.rails = root.at("rails").get<uint32_t>();
     cluster.shape.rail_rate_mbit = root.at("rail_rate_mbit").get<uint64_t>();
+    cluster.sizes = root.value("ranks", "");
     for (const nlohmann::json& node : root.at("nodes")) {
       cluster.nodes.push_back(
           {node.at("name").get<std::string>(), node.at("init_pid").get<pid_t>()});

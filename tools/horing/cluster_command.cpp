@@ -147,10 +147,10 @@ int cluster_command(int argc, const char* const* argv) {
   if (options.cluster.probe_only) {
     return print_probe();
   }
-  const Result<int> status =
-      run_on_cluster(options.cluster, true, kCluster, [&](const Cluster& cluster) {
-        return run_beside(cluster, options.command);
-      });
+  const Result<int> status = run_on_cluster(options.cluster, true, kCluster, [&](Cluster cluster) {
+    cluster.sizes = options.cluster.sizes->to_string();
+    return run_beside(cluster, options.command);
+  });
   return status.ok() ? status.value() : print_error(kCluster, status.status());
 }
 

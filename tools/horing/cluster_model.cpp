@@ -77,7 +77,7 @@ Status check_shape(const ClusterShape& shape) {
 }
 
 Cluster plain_cluster(Emulation emulation, const ClusterShape& shape) {
-  Cluster cluster{emulation, shape, {}};
+  Cluster cluster{.emulation = emulation, .shape = shape, .nodes = {}, .sizes = {}};
   if (emulation == Emulation::kNone) {
     cluster.shape.rail_rate_mbit = 0;
   }

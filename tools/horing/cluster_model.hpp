@@ -39,6 +39,7 @@ struct Cluster {
   Emulation emulation = Emulation::kNone;
   ClusterShape shape;
   std::vector<ClusterNode> nodes;
+  std::string sizes;  // of a job with a rank for each place, as -n takes them: "2x2"
 };
 
 inline constexpr uint32_t kMostNodes = 250;  // node n has the host number n + 1; 254 is the outside

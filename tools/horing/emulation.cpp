@@ -80,7 +80,7 @@ Result<int> run_on_cluster(const ClusterOptions& options,
   if (emulation != Emulation::kNamespaces) {
     return body(plain_cluster(emulation, shape));
   }
-  return run_in_outer_namespaces(keeps_terminal, [&] {
+  const Result<int> outer = run_in_outer_namespaces(keeps_terminal, [&] {
     const Result<Cluster> cluster = bring_up(shape);
     if (!cluster.ok()) {
       return print_error(who, cluster.status().with_context("bringing the cluster up"));
@@ -88,6 +88,12 @@ Result<int> run_on_cluster(const ClusterOptions& options,
     const Result<int> status = body(cluster.value());
     return status.ok() ? status.value() : print_error(who, status.status());
   });
+  if (!outer.ok()) {
+    return Status(outer.status().code(),
+                  "--emulate namespaces: " + outer.status().message() + "; " +
+                      std::string(kNoNamespaces) + "; --emulate paced needs none");
+  }
+  return outer;
 }
 
 }  // namespace ho

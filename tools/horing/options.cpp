@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/env.hpp"
 #include "subcommands/exit_status.hpp"
 
 namespace ho {
@@ -27,6 +28,7 @@ struct Texts {
   uint32_t rails = 0;
   double timeout_s = 0;
   bool no_prefix = false;
+  bool cluster_around = false;  // which knows what -n would say
 };
 
 void add_cluster_options(CLI::App& app, Texts& texts, ClusterOptions& options) {
@@ -55,12 +57,11 @@ void add_cluster_options(CLI::App& app, Texts& texts, ClusterOptions& options) {
   app.formatter(std::make_shared<CommandUsage>());
 }
 
-Status check_cluster_options(const CLI::App& app, const Texts& texts, ClusterOptions& options) {
-  if (options.probe_only) {
-    return {};
-  }
+Status check_sizes(const Texts& texts, ClusterOptions& options) {
   if (texts.sizes.empty()) {
-    return {StatusCode::kInvalidArgument, "-n is missing: nodes and ranks, for example -n 4x4"};
+    return texts.cluster_around ? Status()
+                                : Status(StatusCode::kInvalidArgument,
+                                         "-n is missing: nodes and ranks, for example -n 4x4");
   }
   const auto sizes = GroupMap::parse(texts.sizes);
   if (!sizes.ok() || sizes->world_size() > kMostRanks) {
@@ -69,6 +70,14 @@ Status check_cluster_options(const CLI::App& app, const Texts& texts, ClusterOpt
                 std::to_string(kMostRanks) + " ranks run on one machine"};
   }
   options.sizes = *sizes;
+  return {};
+}
+
+Status check_cluster_options(const CLI::App& app, const Texts& texts, ClusterOptions& options) {
+  if (options.probe_only) {
+    return {};
+  }
+  HORING_TRY(check_sizes(texts, options));
   HORING_ASSIGN(options.rail_rate_mbit, parse_rate_mbit(texts.rail_rate));
   if (app.count("--rails") > 0) {
     options.rails = texts.rails;
@@ -76,7 +85,7 @@ Status check_cluster_options(const CLI::App& app, const Texts& texts, ClusterOpt
   if (texts.emulate != "auto") {
     HORING_ASSIGN(options.emulation, parse_emulation(texts.emulate));
   }
-  return check_shape(shape_of(options));
+  return options.sizes.has_value() ? check_shape(shape_of(options)) : Status();
 }
 
 std::vector<std::string> command_of(const CLI::App& app) {
@@ -141,8 +150,9 @@ Parsed<RunOptions> parse_run_options(int argc, const char* const* argv) {
   Texts texts;
   CLI::App app(
       "Runs a program as ranks on the nodes of an emulated cluster on this machine.\n"
-      "Inside `horing cluster` it uses that cluster.",
+      "Inside `horing cluster` it uses that cluster; without -n all of it.",
       "horing run");
+  texts.cluster_around = !env::text_if_set(env::kCluster).value_or("").empty();
   add_cluster_options(app, texts, options.cluster);
   app.add_option("--order",
                  options.order,

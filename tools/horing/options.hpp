@@ -14,7 +14,8 @@
 namespace ho {
 
 struct ClusterOptions {
-  std::optional<GroupMap> sizes;  // always set after parsing, but for --probe
+  // Set after parsing, but for --probe and for `horing run` inside a cluster, which knows it.
+  std::optional<GroupMap> sizes;
   std::optional<uint32_t> rails;
   uint64_t rail_rate_mbit = 0;
   std::optional<Emulation> emulation;  // nothing: the best that this machine permits

@@ -10,10 +10,6 @@
 namespace ho {
 namespace {
 
-constexpr std::string_view kNoNamespaces =
-    "ranks cannot be isolated into nodes. Run as root, permit user namespaces "
-    "(sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone), or in a container add "
-    "--privileged";
 constexpr std::string_view kNoTools = "links cannot be made. Install the package iproute2";
 constexpr std::string_view kNoLinks =
     "nodes cannot be connected. The kernel needs the modules bridge and veth";

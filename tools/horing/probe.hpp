@@ -2,11 +2,18 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.hpp"
 
 namespace ho {
+
+// What the absence of namespaces means, and what to do.
+inline constexpr std::string_view kNoNamespaces =
+    "ranks cannot be isolated into nodes. Run as root, permit user namespaces "
+    "(sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone), or in a container add "
+    "--privileged";
 
 struct Probe {
   std::string part;  // "bridge"

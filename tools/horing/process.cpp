@@ -87,6 +87,26 @@ Result<Fd> text_file(const std::string& text) {
   return file;
 }
 
+// The kernel's words for these errors speak of other things.
+Status no_namespaces(int error) {
+  std::string why = "no new namespaces are to be had: ";
+  switch (error) {
+    case ENOSPC:
+    case EUSERS:
+      why += "their number is limited here (the sysctls user.max_*_namespaces, or 32 levels)";
+      break;
+    case EPERM:
+      why += "this user may not make them";
+      break;
+    case EINVAL:
+      why += "this kernel has not all of their kinds";
+      break;
+    default:
+      return system_error("making new namespaces", error);
+  }
+  return {StatusCode::kSystem, std::move(why)};
+}
+
 int fail_child(const Status& status) {
   (void)write_all(STDERR_FILENO, status.message() + "\n");
   return 126;
@@ -105,7 +125,7 @@ Result<Pipe> make_pipe() {
 Result<pid_t> spawn(uint64_t namespaces, const std::function<int()>& body) {
   const pid_t child = raw_clone(namespaces);
   if (child < 0) {
-    return system_error("clone", errno);
+    return namespaces == 0 ? system_error("clone", errno) : no_namespaces(errno);
   }
   if (child == 0) {
     run_child(body);

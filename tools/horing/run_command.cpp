@@ -171,9 +171,22 @@ Status check_fit(const ClusterOptions& options, const Cluster& cluster) {
   return {};
 }
 
-Result<int> run(const RunOptions& options) {
-  HORING_ASSIGN(const GroupMap placement, place(options));
+Result<GroupMap> sizes_of(const Cluster& around) {
+  if (around.sizes.empty()) {
+    return Status(StatusCode::kInvalidArgument,
+                  "-n is missing, and the cluster around this job does not say how many ranks it "
+                  "is for");
+  }
+  return GroupMap::parse(around.sizes);
+}
+
+Result<int> run(const RunOptions& given) {
+  RunOptions options = given;
   HORING_ASSIGN(const std::optional<Cluster> around, surrounding_cluster());
+  if (around.has_value() && !given.cluster.sizes.has_value()) {
+    HORING_ASSIGN(options.cluster.sizes, sizes_of(*around));
+  }
+  HORING_ASSIGN(const GroupMap placement, place(options));
   if (around.has_value()) {
     HORING_TRY(check_fit(options.cluster, *around));
     return run_job(options, placement, *around);

@@ -116,7 +116,9 @@ TEST_CASE("on namespaces a rank finds its rails by their names") {
 TEST_CASE("a cluster's description survives being written and read") {
   Cluster cluster = plain_cluster(Emulation::kNamespaces, {3, 2, 500});
   cluster.nodes[1].init_pid = 77;
+  cluster.sizes = "1+3";
   const Cluster read = parse_cluster(to_json(cluster)).value();
+  CHECK(read.sizes == "1+3");
   CHECK(read.emulation == cluster.emulation);
   CHECK(read.shape.nodes == 3);
   CHECK(read.shape.rails == 2);

@@ -108,8 +108,11 @@ typedef struct ho_call_options {
   size_t size;
   ho_algorithm algorithm;
   uint64_t timeout_ms; /* 0: the communicator's */
-  /* 1: 16-bit data (HO_FLOAT16, HO_BFLOAT16) is summed in fp32 and rounded only where it goes on
-   * the wire between groups and at the end. Reductions with HO_SUM and HO_AVG. */
+  /* 1: 16-bit data (HO_FLOAT16, HO_BFLOAT16) is summed in fp32 and rounded only where a partial sum
+   * goes on the wire (with HO_ALGORITHM_HO_RING between groups) and at the end. Reductions with
+   * HO_SUM and HO_AVG, by every algorithm but HO_ALGORITHM_DIRECT, which sends partial sums more
+   * than once: asking for both, also through HORING_ALGORITHM, is HO_UNSUPPORTED, and
+   * HO_ALGORITHM_AUTO takes another. */
   int32_t fp32_sums;
 } ho_call_options;
 #define HO_CALL_OPTIONS_INIT \

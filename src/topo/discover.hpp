@@ -14,8 +14,8 @@
 //
 // XML files are those of `lstopo --of xml FILE`. What hwloc does not store about a network
 // interface may be added to its OSDev object: <info name="Speed" value="100000"/> (Mbit/s), <info
-// name="Operstate" value="down"/> (default up) and any number of <info name="IPAddress"
-// value="10.1.0.1/24"/>.
+// name="Operstate" value="down"/> (default unknown, which counts as up) and any number of <info
+// name="IPAddress" value="10.1.0.1/24"/>.
 #pragma once
 
 #include <span>

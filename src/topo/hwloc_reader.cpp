@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "topo/address.hpp"
+#include "topo/display_chip.hpp"
 
 namespace ho {
 namespace {
@@ -150,9 +151,12 @@ constexpr uint16_t kAccelerator = 0x1200;
 // management controller too.
 bool is_gpu(const PciAttributes& pci) {
   const uint16_t class_id = pci.class_id;
+  if (class_id == k3d || class_id == kAccelerator) {
+    return true;
+  }
   const bool compute_maker = pci.vendor_id == 0x10de || pci.vendor_id == 0x1002;
-  return class_id == k3d || class_id == kOtherDisplay || class_id == kAccelerator ||
-         (class_id == kVga && compute_maker);
+  return (class_id == kOtherDisplay || (class_id == kVga && compute_maker)) &&
+         !only_displays(pci.vendor_id, pci.device_id);
 }
 
 // "cuda0" and the like, where the file knows it; else the PCI name.
@@ -213,7 +217,7 @@ Status add_attribute(std::string_view name, std::string_view value, NetworkInter
 Result<NetworkInterface> network_interface(hwloc_topology_t topology, hwloc_obj_t object) {
   NetworkInterface interface;
   interface.name = object->name == nullptr ? "" : object->name;
-  interface.operstate = "up";
+  interface.operstate = "unknown";  // hwloc does not store it
   interface.numa_node = numa_of(topology, object);
   interface.pci_path = bridges_above(object);
   for (const hwloc_obj* up = object->parent; up != nullptr; up = up->parent) {

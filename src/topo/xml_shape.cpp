@@ -127,10 +127,15 @@ class Scan {
   }
 
   [[nodiscard]] std::optional<std::string> version_fault(std::string_view inside) const {
-    if (attribute(inside, "version").value_or("").starts_with("2.")) {
+    const std::string_view version = attribute(inside, "version").value_or("");
+    if (version.starts_with("2.")) {
       return std::nullopt;
     }
-    return here() + "<topology> is not of version 2, which hwloc 2 writes";
+    const std::string how = version.starts_with("3.")
+                                ? "; of hwloc 3, `lstopo --of xml --export-xml-flags V2 FILE` does"
+                                : "";
+    return here() +
+           "<topology> is not of version 2, which `lstopo --of xml FILE` of hwloc 2 writes" + how;
   }
 
   std::optional<std::string> open(std::string_view inside) {

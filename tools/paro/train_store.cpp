@@ -32,12 +32,12 @@ OwnedComm communicator_for(const SavePlan& plan, StepRunner& runner) {
 TrainStore::TrainStore(horing::Communicator& job,
                        const SavePlan& plan,
                        const toy::Training& training,
-                       StepRunner& runner)
+                       const std::unique_ptr<StepRunner>& runner)
     : job_(job),
       plan_(plan),
       training_(training),
       runner_(runner),
-      saver_(communicator_for(plan, runner)) {}
+      saver_(communicator_for(plan, *runner)) {}
 
 uint64_t TrainStore::samples_per_step() const {
   return uint64_t{training_.samples} * training_.runner.micro_batches *
@@ -57,9 +57,9 @@ TrainStore::Start TrainStore::restore() {
                         folder.string() + " has " + std::to_string(start.step) +
                             " steps behind it: --steps counts from the beginning, take more");
     }
-    return checkpoint::load(reader, runner_, {});
+    return checkpoint::load(reader, *runner_, {});
   };
-  must(runner_.restore(mine()).with_context("--resume"));
+  must(runner_->restore(mine()).with_context("--resume"));
   if (job_.rank() == 0) {
     std::fprintf(stderr,
                  "paro train: goes on after step %llu of %s%s\n",
@@ -93,7 +93,7 @@ void TrainStore::after_step(uint64_t steps) {
   }
   must(saver_.wait().with_context("--save"));
   auto request = checkpoint::request_of(
-      runner_, std::filesystem::absolute(plan_.folder), checkpoint::SaveFrom::kCopy);
+      *runner_, std::filesystem::absolute(plan_.folder), checkpoint::SaveFrom::kCopy);
   if (request.ok()) {
     request->manifest.job_state = nlohmann::json{{kSamples, samples_per_step()}}.dump();
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <horing/communicator.hpp>
+#include <memory>
 #include <string>
 
 #include "checkpoint/saver.hpp"
@@ -22,7 +23,7 @@ class TrainStore {
   TrainStore(horing::Communicator& job,
              const SavePlan& plan,
              const toy::Training& training,
-             StepRunner& runner);
+             const std::unique_ptr<StepRunner>& runner);
 
   // Where the job goes on: the states are those of so many steps, whose data it has seen.
   struct Start {
@@ -42,7 +43,7 @@ class TrainStore {
   horing::Communicator& job_;
   const SavePlan& plan_;
   const toy::Training& training_;
-  StepRunner& runner_;
+  const std::unique_ptr<StepRunner>& runner_;  // another one after a change of strategy
   checkpoint::Saver saver_;
   ho::Fd claim_;  // on rank 0
 };

@@ -1,10 +1,17 @@
 #include "paro/trial.hpp"
 
 #include <chrono>
+#include <memory>
 #include <span>
+#include <utility>
 
+#include "base/env.hpp"
+#include "capi/step_record.hpp"
+#include "observe/step_log.hpp"
 #include "paro/must.hpp"
 #include "paro/step_account.hpp"
+#include "run/agreement.hpp"
+#include "steering/steering.hpp"
 
 namespace paro::tool {
 namespace {
@@ -12,8 +19,9 @@ namespace {
 constexpr uint32_t kWarmUpSteps = 2;
 
 double exposed_by_plan(const toy::Training& training,
-                       const std::vector<UnitShape>& units,
+                       const RunnerConfig& config,
                        PlanRequest request) {
+  const std::vector<UnitShape>& units = config.units;
   uint64_t trained = 0;
   for (const UnitShape& unit : units) {
     trained += unit.trained;
@@ -28,9 +36,77 @@ double exposed_by_plan(const toy::Training& training,
   request.bucket_bytes = training.runner.bucket_bytes;
   request.compute_s = 3 * std::chrono::duration<double>(training.forward_time).count() *
                       static_cast<double>(units.size()) * request.micro_batches;
-  const auto figures = figures_of(training.runner.strategy, request);
+  const auto figures = figures_of(config.strategy, request);
   return figures.ok() ? figures->time.exposed_s : -1;
 }
+
+// What the environment asks for beside training, as of every program that uses libparo.
+struct Beside {
+  observe::StepLog log;
+  steering::Steering steering;
+};
+
+ho::Result<Beside> from_environment(horing::Communicator& job) {
+  constexpr uint32_t kInterval = 100;  // as paro_runner_options.auto_interval
+  HORING_ASSIGN(observe::StepLog log,
+                observe::StepLog::open(
+                    {ho::env::text(ho::env::kStepLog), ho::env::text(ho::env::kMetricsFile)},
+                    static_cast<uint32_t>(job.rank())));
+  HORING_ASSIGN(const bool automatic, ho::env::flag(ho::env::kAutoStrategy));
+  return Beside{
+      std::move(log),
+      steering::Steering({ho::env::text(ho::env::kStrategyFile), automatic, kInterval}, true)};
+}
+
+// What one rank meets is told to all, before the first step.
+Beside beside_training(horing::Communicator& job) {
+  auto beside = from_environment(job);
+  must(everybody_ok(job.get(), beside.status()));
+  return std::move(beside).value();
+}
+
+// The steps of a job's runner.
+class Steps {
+ public:
+  Steps(horing::Communicator& job,
+        std::unique_ptr<StepRunner>& runner,
+        uint64_t first,
+        uint64_t end)
+      : runner_(runner), beside_(beside_training(job)), since_(first), end_(end) {}
+
+  toy::TrainedStep train(const toy::Model& model, const toy::Training& training, uint64_t step) {
+    const bool last = step + 1 == end_;  // no strategy is worth taking then
+    if (!last) {
+      beside_.steering.before_step(*runner_);
+    }
+    const uint32_t rank = runner_->self().value();
+    const auto trained = must(
+        toy::train_step(model, *runner_, training, step, rank, runner_->groups().world_size()));
+    if (step >= since_ + kWarmUpSteps || end_ - since_ <= kWarmUpSteps) {
+      account_.add(trained.report);
+    }
+    beside_.log.write(capi::record_of(*runner_, trained.report));
+    const Strategy before = runner_->config().strategy;
+    if (!last) {
+      must(beside_.steering.after_step(runner_, trained.report));
+    }
+    if (runner_->config().strategy != before) {
+      since_ = step + 1;
+      account_ = {};
+    }
+    return trained;
+  }
+  // Steps before the strategy of now was taken.
+  [[nodiscard]] uint64_t since() const { return since_; }
+  [[nodiscard]] const StepAccount& account() const { return account_; }
+
+ private:
+  std::unique_ptr<StepRunner>& runner_;
+  Beside beside_;
+  StepAccount account_;
+  uint64_t since_;
+  uint64_t end_;
+};
 
 }  // namespace
 
@@ -43,39 +119,33 @@ Trial try_strategy(horing::Communicator& job,
   RunnerConfig config = training.runner;
   config.units = toy::unit_shapes(model, training.unit_elements);
   HostMemory memory;
-  const auto runner = must(StepRunner::create(job.get(), groups, config, memory));
+  auto runner = must(StepRunner::create(job.get(), groups, config, memory));
   must(toy::load_initial(model, *runner));
-  const auto rank = static_cast<uint32_t>(job.rank());
-  StepAccount account;
   Trial trial;
-  trial.strategy = config.strategy;
   trial.dtype = config.parameter_dtype;
-  TrainStore store(job, saving, training, *runner);
+  TrainStore store(job, saving, training, runner);
   const TrainStore::Start start = store.begin();
   trial.first_step = start.step;
   trial.same_batches = start.same_batches;
-  const uint64_t steps = training.steps - start.step;
+  Steps steps(job, runner, start.step, training.steps);
   job.barrier();
   for (uint64_t step = start.step; step < training.steps; ++step) {
-    const auto trained =
-        must(toy::train_step(model, *runner, training, step, rank, groups.world_size()));
-    if (step >= start.step + kWarmUpSteps || steps <= kWarmUpSteps) {
-      account.add(trained.report);
-    }
-    trial.loss = trained.loss;
+    trial.loss = steps.train(model, training, step).loss;
     store.after_step(step + 1);
   }
   store.finish();
   must(runner->check_drift());
   job.all_reduce(std::span<double>(&trial.loss, 1), HO_AVG);
-  trial.times = account.times(job);
+  trial.strategy = runner->config().strategy;
+  trial.strategy_since = steps.since();
+  trial.times = steps.account().times(job);
   trial.steps = training.steps;
   trial.applied_steps = runner->applied_steps();
-  trial.sent = sent_by_all(job, *runner, steps);
+  trial.sent = sent_by_all(job, *runner, training.steps - steps.since());
   trial.planned = planned_traffic(*runner);
   trial.memory = peak_memory(job, *runner);
   trial.predicted_exposed = request.world.ranks() == groups.world_size()
-                                ? exposed_by_plan(training, config.units, request)
+                                ? exposed_by_plan(training, runner->config(), request)
                                 : -1;
   return trial;
 }

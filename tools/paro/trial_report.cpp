@@ -25,7 +25,11 @@ std::string megabytes(uint64_t bytes) {
   return number(static_cast<double>(bytes) / 1e6, 2);
 }
 
+// A change of strategy moves data of its own, which is in no step's plan.
 std::string as_planned(const Trial& trial) {
+  if (trial.strategy_since > trial.first_step) {
+    return "-";
+  }
   return trial.sent == trial.planned ? "yes" : "NO";
 }
 
@@ -111,6 +115,7 @@ nlohmann::json json_of(const Trial& trial) {
           {"predicted_exposed_s", trial.predicted_exposed},
           {"steps", trial.steps},
           {"first_step", trial.first_step},
+          {"strategy_since_step", trial.strategy_since},
           {"applied_steps", trial.applied_steps},
           {"intra_bytes", trial.sent.intra_bytes},
           {"inter_bytes", trial.sent.inter_bytes},

@@ -13,11 +13,12 @@
 namespace paro::tool {
 
 struct Trial {
-  Strategy strategy;
+  Strategy strategy;                      // at the end: PARO_STRATEGY_FILE may have changed it
   ho::DType dtype = ho::DType::kFloat32;  // of parameters and gradients
   StepTimes times;                        // without the first two steps
   uint64_t steps = 0;                     // with those before a checkpoint that it went on from
   uint64_t first_step = 0;                // how many those were
+  uint64_t strategy_since = 0;            // step that the strategy, times and bytes count from
   uint64_t applied_steps = 0;             // the others were left out: something was not finite
   Traffic sent;                           // by all ranks, per step
   Traffic planned;                        // what the step plan says

@@ -85,6 +85,9 @@ std::optional<double> scaled(std::string_view text, const std::array<Factor, kCo
 
 ho::Result<double> parse_size(std::string_view what, std::string_view text) {
   if (auto amount = split(text)) {
+    if (amount->unit.empty() && amount->number > 0) {
+      return refused(what, text, "bytes with their unit, as 80GB or 64GiB, or 80B for bytes alone");
+    }
     const double factor = take_prefix(amount->unit);
     if (amount->unit == "B" || amount->unit.empty()) {
       return amount->number * factor;

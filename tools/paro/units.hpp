@@ -11,7 +11,8 @@
 
 namespace paro::tool {
 
-// Bytes: a number with k, M, G, T, P (powers of 1000) or Ki .. Pi (of 1024), and B.
+// Bytes: a number with k, M, G, T, P (powers of 1000) or Ki .. Pi (of 1024), and B. Only 0 has no
+// unit: "24" is more likely to be meant as gigabytes than as 24 bytes.
 [[nodiscard]] ho::Result<double> parse_size(std::string_view what, std::string_view text);
 // Bytes per second: a number with one of these and bit or B, with or without /s. Not zero.
 [[nodiscard]] ho::Result<double> parse_rate(std::string_view what, std::string_view text);

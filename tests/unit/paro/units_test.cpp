@@ -41,12 +41,14 @@ TEST_CASE("sizes") {
                 {"7kB", 7e3},
                 {"7KiB", 7168},
                 {"80G", 80e9},
-                {"80e9", 80e9},
+                {"80e9B", 80e9},
                 {"12B", 12},
                 {"0", 0}});
   check_refused(
       parse_size,
-      {"", "GB", "-1GB", "nan", "inf", "80Gbit", "80Gb", "80XB", "80GBs", "0x10", "1e999"});
+      {"", "GB", "-1GB", "nan", "inf", "80Gbit", "80Gb", "80XB", "80GBs", "0x10", "1e999", "24"});
+  CHECK(parse_size("--memory", "24").status().message() ==
+        "--memory '24': takes bytes with their unit, as 80GB or 64GiB, or 80B for bytes alone");
 }
 
 TEST_CASE("rates") {

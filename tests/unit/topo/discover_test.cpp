@@ -50,6 +50,7 @@ TEST_CASE("an XML file gives the whole host") {
   REQUIRE(topology->interfaces.size() == 10);
   CHECK(topology->interfaces[0].name == "eno1");
   CHECK(topology->interfaces[0].speed_mbit == 1000);
+  CHECK(topology->interfaces[0].operstate == "unknown");  // the file says nothing
   CHECK(topology->interfaces[1].operstate == "down");
   const auto& rail7 = topology->interfaces[9];
   CHECK(rail7.name == "rail7");
@@ -57,6 +58,32 @@ TEST_CASE("an XML file gives the whole host") {
   CHECK(rail7.numa_node == 1);
   CHECK(rail7.speed_mbit == 400000);
   CHECK(rail7.addresses == std::vector<std::string>{"10.8.0.1/24"});
+}
+
+TEST_CASE("display chips of servers are no GPUs, whatever their class") {
+  const std::string chip = "0300 [1a03:2000] [1a03:2000]";
+  const auto gpus_with = [&](const std::string& other) {
+    const auto topology = ho::parse_topology_xml(replaced(chip, other), "t.xml");
+    REQUIRE(topology.ok());
+    return topology->gpus.size();
+  };
+  for (const char* device : {"1002:515e",     // ATI ES1000
+                             "1002:5969",     // ATI ES1000
+                             "1002:4752",     // ATI Rage XL
+                             "102b:0536",     // Matrox G200eW3
+                             "1a03:2000",     // ASPEED
+                             "1b36:0100"}) {  // QXL
+    for (const char* display_class : {"0300", "0380"}) {
+      INFO(device << " of class " << display_class);
+      const std::string ids = " [" + std::string(device) + "] [" + std::string(device) + "]";
+      CHECK(gpus_with(display_class + ids) == 8);
+    }
+  }
+  CHECK(gpus_with("0300 [1002:744c] [1002:744c]") == 9);  // Radeon 7900: computes
+  CHECK(gpus_with("0380 [1002:740f] [1002:740f]") == 9);  // Instinct MI210
+  CHECK(gpus_with("0300 [10de:2684] [10de:2684]") == 9);  // GeForce 4090
+  CHECK(gpus_with("0380 [8086:0bd5] [8086:0bd5]") == 9);  // Data Center GPU Max
+  CHECK(gpus_with("1200 [19e5:d802] [19e5:d802]") == 9);  // Ascend
 }
 
 TEST_CASE("distances order as the machine is wired") {
@@ -97,6 +124,10 @@ TEST_CASE("damaged XML says where") {
         std::string::npos);
   CHECK(fault_of("</topology>").find("closes nothing") != std::string::npos);
   CHECK(fault_of("<topology></topology>").find("not of version 2") != std::string::npos);
+  CHECK(fault_of("<topology></topology>").find("hwloc 3") == std::string::npos);
+  CHECK(fault_of("<topology version=\"3.0\"></topology>")
+            .find("of hwloc 3, `lstopo --of xml --export-xml-flags V2 FILE` does") !=
+        std::string::npos);
   CHECK(fault_of("<topology version=\"2.0\"/>").find("hwloc") != std::string::npos);
   CHECK(fault_of(std::string("<topology>\0", 11)).find("zero byte") != std::string::npos);
   std::string deep = "<topology version=\"2.0\">";

@@ -44,6 +44,14 @@ TEST_CASE("neighbours share a bucket as long as they fit, from the last unit on"
   CHECK(buckets_of(units({}), 6).empty());
 }
 
+TEST_CASE("a unit that shares another's parameters is alone, and so are its neighbours") {
+  std::vector<UnitShape> shapes = units({1, 2, 0, 3, 0});
+  shapes[2].shares = 0;
+  CHECK(buckets_of(shapes, 100) == Buckets{{3}, {2}, {1, 0}});
+  shapes[4].shares = 1;
+  CHECK(buckets_of(shapes, 100) == Buckets{{4}, {3}, {2}, {1, 0}});
+}
+
 TEST_CASE("a unit as large as a bucket is alone") {
   CHECK(buckets_of(units({1, 6, 1, 1}), 6) == Buckets{{3, 2}, {1}, {0}});
   CHECK(buckets_of(units({1, 9, 1, 1}), 6) == Buckets{{3, 2}, {1}, {0}});

@@ -68,6 +68,43 @@ TEST_CASE("every strategy on every shape is right") {
   }
 }
 
+TEST_CASE("every strategy is right with units that share parameters") {
+  for (const Strategy& strategy : all_strategies()) {
+    for (const char* groups : paro::test::kGroups) {
+      for (const uint64_t elements : {0U, 113U, 10000U}) {
+        INFO(letters(strategy) << " on " << groups << ", buckets of " << elements);
+        StepShape shape = step_shape(strategy, 2, 2, strategy.parameters);
+        shape.units.insert(shape.units.begin() + 3, {"middle", 0, 0, 0});
+        shape.units.push_back({"again", 0, 0, 2});  // of a unit with frozen parameters too
+        shape.units.push_back({"tied", 0, 0, 0});
+        shape.bucket_elements = elements;
+        const ho::Status status = verified(shape, groups, 4);
+        INFO(status.message());
+        CHECK(status.ok());
+      }
+    }
+  }
+}
+
+TEST_CASE("a shared unit's gradients that do not join, or join twice, are noticed") {
+  for (const char* triple : {"IIG", "GGG"}) {
+    StepShape shape = step_shape(parse_strategy(triple).value(), 2);
+    shape.units.push_back({"tied", 0, 0, 0});
+    const auto layouts = lay_out(shape.units, groups_of("2x2"), 1);
+    const auto wrong = [&](const std::function<void(StepPlan&)>& change) {
+      StepPlan plan = build_step_plan(shape).value();
+      change(plan);
+      return verify(plan, *layouts, groups_of("2x2")).message();
+    };
+    const auto shared = [](const Action& action) {
+      return action.shared && action.act == Act::kReduceScatter;
+    };
+    contains(wrong([&](StepPlan& plan) { leave_out(first(plan, shared)); }), "was counted 1 times");
+    contains(wrong([&](StepPlan& plan) { plan.shape.units.back().shares = 2; }), "is not there");
+    CHECK(wrong([](StepPlan&) {}).empty());
+  }
+}
+
 TEST_CASE("every strategy is right with buckets") {
   for (const Strategy& strategy : all_strategies()) {
     for (const char* groups : paro::test::kGroups) {

@@ -102,6 +102,9 @@ Status RecvComm::read_input(Input& input) {
         return {};
       }
       HORING_TRY(start_segment(input));
+      if (input.request == nullptr) {
+        continue;  // the sender closes
+      }
     }
     const uint64_t left = input.segment.length - input.got;
     if (left > 0) {
@@ -129,6 +132,10 @@ Status RecvComm::start_segment(Input& input) {
   HORING_ASSIGN(input.segment, decode_segment(input.lane->ahead().first(kSegmentBytes)));
   input.lane->drop(kSegmentBytes);
   const NetSegment& segment = input.segment;
+  if (segment.kind == NetSegment::Kind::kLeaving) {
+    note_peer_leaves();
+    return {};
+  }
   const auto request = std::find_if(requests_.begin(), requests_.end(), [&](const auto& each) {
     return each.state == Request::State::kActive && each.sequence == segment.sequence;
   });
@@ -200,6 +207,19 @@ Status RecvComm::check(int64_t now_ns) {
     return *ended->lane->ended();
   }
   return Comm::check(now_ns);
+}
+
+size_t RecvComm::encode_leaving(LeavingBytes& bytes) const {
+  std::array<std::byte, kMostRoomBytes> record{};
+  const size_t size = encode(RoomRecord{}, record);
+  std::copy_n(record.begin(), size, bytes.begin());
+  return size;
+}
+
+bool RecvComm::is_leaving(std::span<const std::byte> waiting) const {
+  const size_t size = std::min(waiting.size(), kSegmentBytes);
+  const Result<NetSegment> segment = decode_segment(waiting.last(size));
+  return segment.ok() && segment->kind == NetSegment::Kind::kLeaving;
 }
 
 std::string RecvComm::oldest() const {

@@ -211,9 +211,27 @@ Status SendComm::read_rooms() {
       continue;
     }
     lane.drop(size);
+    if (record.count == 0) {
+      note_peer_leaves();
+      continue;
+    }
     HORING_TRY(book_.add(record));
     note_news();
   }
+}
+
+size_t SendComm::encode_leaving(LeavingBytes& bytes) const {
+  NetSegment segment;
+  segment.kind = NetSegment::Kind::kLeaving;
+  bytes = encode(segment);
+  return bytes.size();
+}
+
+bool SendComm::is_leaving(std::span<const std::byte> waiting) const {
+  RoomRecord record;
+  const size_t size = std::min(waiting.size(), kRoomHeadBytes);
+  const Result<size_t> decoded = decode_room(waiting.last(size), record);
+  return decoded.ok() && *decoded == kRoomHeadBytes && record.count == 0;
 }
 
 std::string SendComm::oldest() const {

@@ -51,6 +51,8 @@ class SendComm final : public Comm {
 
   [[nodiscard]] Status advance() override;
   [[nodiscard]] std::string oldest() const override;
+  [[nodiscard]] size_t encode_leaving(LeavingBytes& bytes) const override;
+  [[nodiscard]] bool is_leaving(std::span<const std::byte> waiting) const override;
   [[nodiscard]] SendRequest* free_request();
   void post(SendRequest& request);
   void post_piece(SendRequest& request, NetSegment segment);

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/status.hpp"
 #include "core/device_properties.hpp"
 #include "core/reply.hpp"
 
@@ -177,6 +178,14 @@ class NetDriver {
   }
   // Takes in what happened: the descriptor is readable again when something else has.
   virtual void look(void* comm) const { (void)comm; }
+
+  // An error names a process whose connections of the same communicator (Opening::comm_id, where it
+  // is known), opened in other contexts than this one, have broken without having been closed. NCCL
+  // asks nothing of connections that are idle, so nobody else finds that. Any thread.
+  [[nodiscard]] virtual Status lost_peer(void* context) const {
+    (void)context;
+    return {};
+  }
 };
 
 }  // namespace ho::plugin

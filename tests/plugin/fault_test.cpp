@@ -81,21 +81,26 @@ Work work_of(Collective kind, uint64_t count) {
   return {kind, DType::kInt32, ReduceOp::kSum, count};
 }
 
+// One small call; what it moves is of no interest.
+void call_once(CollNetComm& comm, Deadline deadline) {
+  RailEnd& rail = comm.rail();
+  const CollNetTable::Buffer from{rail.send_memory[0], rail.region};
+  const CollNetTable::Buffer to{rail.recv_memory[0], rail.region + 64};
+  void* request = nullptr;
+  require(rail.table->iallreduce(rail.group, from, to, 1, {}, &request), "iallreduce");
+  int done = 0;
+  while (request != nullptr && done == 0 && !passed(deadline)) {
+    require(rail.table->test(request, &done, nullptr), "test");
+    std::this_thread::yield();
+  }
+}
+
 // Small calls, one after another, until the plugin refuses one.
 void ask_until_error(CollNetComm& comm) {
-  RailEnd& rail = comm.rail();
   const Deadline deadline = deadline_after(kSoon);
   comm.progress().run([&] {
-    const CollNetTable::Buffer from{rail.send_memory[0], rail.region};
-    const CollNetTable::Buffer to{rail.recv_memory[0], rail.region + 64};
     while (!passed(deadline)) {
-      void* request = nullptr;
-      require(rail.table->iallreduce(rail.group, from, to, 1, {}, &request), "iallreduce");
-      int done = 0;
-      while (request != nullptr && done == 0 && !passed(deadline)) {
-        require(rail.table->test(request, &done, nullptr), "test");
-        std::this_thread::yield();
-      }
+      call_once(comm, deadline);
     }
   });
 }
@@ -239,6 +244,52 @@ TEST_CASE("any node may die") {
   for (uint32_t dying = 0; dying < 3; ++dying) {
     die_in_collectives(3, 2, dying);
   }
+}
+
+// Rank 1 is on no rail of ranks 0 and 2. Rank 2 has a connection from it, which nobody uses while
+// collectives go over CollNet.
+TEST_CASE("a rank that dies ends the rails of others that it is not on", "[quick]") {
+  HostJobOptions options = with_rings(2, 2);
+  options.timeout = kSoon;
+  HostJob job(options, [](HostRank& self) {
+    constexpr uint64_t kCommId = 1;
+    RingComm rings(self.library(), self.memory(1), kCommId, RingOptions{2, 4096});
+    CollNetComm comm(self.library(), self.memory(), kCommId, small_steps());
+    expect(comm.connect() == CollNetState::kUsed, "CollNet connects");
+    run_all_kinds(rings, 900);
+    run_all_kinds(comm, 3000);
+    self.say("working");
+    try {
+      ask_until_error(comm);
+    } catch (const PluginError&) {
+      comm.close();
+      rings.close();
+      return;
+    }
+    throw HostError("no call ended in an error");
+  });
+  job.wait_for_line("working");
+  job.send_signal(1, SIGKILL);
+  require_clean(job, {0, 2, 3});
+}
+
+// The others go on for longer than a rail takes to look twice.
+TEST_CASE("a rank that closes does not end the rails of others", "[quick]") {
+  HostJob job(with_rings(2, 2), [](HostRank& self) {
+    constexpr uint64_t kCommId = 1;
+    RingComm rings(self.library(), self.memory(1), kCommId, RingOptions{2, 4096});
+    CollNetComm comm(self.library(), self.memory(), kCommId, small_steps());
+    expect(comm.connect() == CollNetState::kUsed, "CollNet connects");
+    run_all_kinds(rings, 900);
+    run_all_kinds(comm, 3000);
+    for (int call = 0; self.local() == 0 && call < 40; ++call) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      comm.progress().run([&] { call_once(comm, deadline_after(kSoon)); });
+    }
+    comm.close();
+    rings.close();
+  });
+  require_clean(job, {0, 1, 2, 3});
 }
 
 TEST_CASE("a member without the plugin: all refuse at once and go on over the network", "[quick]") {

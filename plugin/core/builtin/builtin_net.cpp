@@ -1,5 +1,6 @@
 #include "core/builtin/builtin_net.hpp"
 
+#include <chrono>
 #include <span>
 
 #include "base/env.hpp"
@@ -7,6 +8,7 @@
 #include "core/builtin/net_calls.hpp"
 #include "core/builtin/recv_comm.hpp"
 #include "core/builtin/send_comm.hpp"
+#include "os/clock.hpp"
 
 namespace ho::plugin {
 namespace {
@@ -82,17 +84,21 @@ std::optional<BuiltinDevice> BuiltinNet::device_for(void* context,
   return chosen;
 }
 
-void* BuiltinNet::keep(std::unique_ptr<Comm> comm) {
+BuiltinNet::Owner BuiltinNet::owner_of(const void* context) const {
+  const auto found = contexts_.find(context);
+  return {context, found == contexts_.end() ? 0 : found->second->comm_id};
+}
+
+void* BuiltinNet::keep(std::unique_ptr<Comm> comm, const Owner& owner) {
   Comm* const key = comm.get();
-  const std::lock_guard lock(mutex_);
-  comms_[key] = std::move(comm);
+  comms_[key] = {std::move(comm), owner};
   return key;
 }
 
 std::unique_ptr<Comm> BuiltinNet::take(void* comm) {
   const std::lock_guard lock(mutex_);
   auto node = comms_.extract(comm);
-  return node.empty() ? nullptr : std::move(node.mapped());
+  return node.empty() ? nullptr : std::move(node.mapped().object);
 }
 
 Reply BuiltinNet::open(const Opening& opening, void** context) {
@@ -143,7 +149,7 @@ Reply BuiltinNet::listen(void* context, int32_t device, void* handle, void** lis
   encode((*made)->handle(), handle_bytes(handle));
   *listener = made->get();
   const std::lock_guard lock(mutex_);
-  listeners_[*listener] = *std::move(made);
+  listeners_[*listener] = {*std::move(made), owner_of(context)};
   return Reply::kSuccess;
 }
 
@@ -198,7 +204,8 @@ Reply BuiltinNet::connect(void* context,
   if (!made.ok()) {
     return answer(made.status());
   }
-  *comm = keep(*std::move(made));
+  const std::lock_guard lock(mutex_);
+  *comm = keep(*std::move(made), owner_of(context));
   return Reply::kSuccess;
 }
 
@@ -212,7 +219,8 @@ Reply BuiltinNet::accept(void* listener, void** comm, void** device_handle) {
     return answer(made.status());
   }
   if (*made != nullptr) {
-    *comm = keep(*std::move(made));
+    const std::lock_guard lock(mutex_);
+    *comm = keep(*std::move(made), listeners_[listener].owner);
   }
   return Reply::kSuccess;
 }
@@ -229,7 +237,11 @@ Reply BuiltinNet::close_send(void* comm) {
 
 Reply BuiltinNet::close_recv(void* comm) {
   const std::unique_ptr<Comm> taken = take(comm);
-  return taken == nullptr ? Reply::kInvalidArgument : Reply::kSuccess;
+  if (taken == nullptr) {
+    return Reply::kInvalidArgument;
+  }
+  taken->say_leaving(deadline_after(std::chrono::seconds(0)));
+  return Reply::kSuccess;
 }
 
 Reply BuiltinNet::close_listen(void* listener) {
@@ -335,6 +347,24 @@ bool BuiltinNet::worth_a_look(void* comm) const {
 
 void BuiltinNet::look(void* comm) const {
   static_cast<Comm*>(comm)->look();
+}
+
+Status BuiltinNet::lost_peer(void* context) const {
+  const std::lock_guard lock(mutex_);
+  const uint64_t comm_id = owner_of(context).comm_id;
+  if (comm_id == 0) {
+    return {};
+  }
+  for (const auto& [key, comm] : comms_) {
+    if (comm.owner.comm_id == comm_id && comm.owner.context != context &&
+        comm.object->peer_is_lost()) {
+      return {StatusCode::kPeerLost,
+              "the process at " + comm.object->peer() +
+                  ", of the same communicator, has ended or given up: its connection over the "
+                  "network broke; look at its log"};
+    }
+  }
+  return {};
 }
 
 bool BuiltinNet::is_open(void* comm) const {

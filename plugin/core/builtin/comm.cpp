@@ -1,9 +1,13 @@
 #include "core/builtin/comm.hpp"
 
+#include <linux/sockios.h>
+#include <poll.h>
 #include <spdlog/fmt/fmt.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -15,6 +19,13 @@ namespace {
 
 constexpr int64_t kCheckNs = 1'000'000'000;
 constexpr std::chrono::seconds kFarewell{1};
+constexpr std::chrono::microseconds kFarewellPause{100};
+
+// The peer's host has not taken all that was written.
+bool has_unsent(const std::unique_ptr<NetLane>& lane) {
+  int bytes = 0;
+  return ::ioctl(lane->socket().fd.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0;
+}
 
 }  // namespace
 
@@ -164,20 +175,60 @@ void Comm::finish() {
   if (!failure_.ok() && failure_.code() != StatusCode::kMismatch) {
     return;
   }
-  // A caller that leaves requests behind gives up: then the kernel does what it can.
-  const Deadline deadline = deadline_after(active_ > 0 ? std::chrono::seconds(0) : kFarewell);
+  // A caller that leaves requests behind gives up: then the kernel does what it can. So it does
+  // where only the word that this end closes is on its way: a peer's host that is gone costs
+  // nothing.
+  const bool waits =
+      active_ == 0 && std::any_of(wires_.lanes.begin(), wires_.lanes.end(), has_unsent);
+  const Deadline deadline = deadline_after(waits ? kFarewell : std::chrono::seconds(0));
+  say_leaving(deadline);
   const auto unacknowledged = [](const auto& lane) { return lane->stream().finish_output(); };
   // All of them at once first, none waits for the others' answers.
   while (std::count_if(wires_.lanes.begin(), wires_.lanes.end(), unacknowledged) > 0) {
     if (passed(deadline)) {
-      log_at(active_ > 0 ? LogLevel::kDebug : LogLevel::kWarn,
+      log_at(waits ? LogLevel::kWarn : LogLevel::kDebug,
              "device {}, peer {}: closed before the peer's host took all that was sent",
              wires_.device,
              wires_.peer);
       return;
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    std::this_thread::sleep_for(kFarewellPause);
   }
+}
+
+void Comm::say_leaving(Deadline deadline) {
+  if (failed() || active_ > 0) {
+    return;
+  }
+  LeavingBytes bytes{};
+  std::span<const std::byte> left = std::span(bytes).first(encode_leaving(bytes));
+  const int fd = wires_.lanes.front()->socket().fd.get();
+  while (true) {
+    const ssize_t sent = ::send(fd, left.data(), left.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    left = left.subspan(sent > 0 ? static_cast<size_t>(sent) : 0);
+    // The buffer is full where much was sent last.
+    if (left.empty() || (sent < 0 && errno != EAGAIN) || passed(deadline)) {
+      return;
+    }
+    std::this_thread::sleep_for(kFarewellPause);
+  }
+}
+
+// Looks into the kernel only, for the comm's own state is its callers'. An end of stream says
+// nothing yet: what came last before it may be waiting there.
+bool Comm::peer_is_lost() const {
+  pollfd looked_at{wires_.lanes.front()->socket().fd.get(), POLLRDHUP, 0};
+  if (::poll(&looked_at, 1, 0) != 1 || peer_leaves_.load(std::memory_order_acquire)) {
+    return false;
+  }
+  std::array<std::byte, NetLane::kAheadBytes> waiting;  // NOLINT: filled by recv
+  const ssize_t got = ::recv(looked_at.fd, waiting.data(), waiting.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (got < 0) {
+    return errno != EAGAIN && errno != EINTR;
+  }
+  // More than that is no idle connection's: who reads it finds the end.
+  return static_cast<size_t>(got) < waiting.size() &&
+         !is_leaving(std::span(waiting).first(static_cast<size_t>(got)));
 }
 
 }  // namespace ho::plugin

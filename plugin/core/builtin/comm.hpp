@@ -6,8 +6,11 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +18,7 @@
 #include "core/builtin/lane.hpp"
 #include "core/builtin/records.hpp"
 #include "core/reply.hpp"
+#include "os/clock.hpp"
 #include "transport/tcp/pacer.hpp"
 #include "transport/tcp/poller.hpp"
 
@@ -61,8 +65,15 @@ class Comm {
   // BuiltinNet's.
   [[nodiscard]] bool is_open();
   // What was reported as sent arrives, if the peer's host takes it within a second. Where requests
-  // are left behind nothing is waited for.
+  // are left behind nothing is waited for. Says that this end closes.
   void finish();
+  // Tells the peer that this end closes on purpose; nothing where requests are left behind. Nothing
+  // can be sent after it.
+  void say_leaving(Deadline deadline);
+  // Whether the peer's process has ended, or given up, without having said that it closes. Any
+  // thread, at any time before the comm is destroyed; NCCL's threads may be in a call.
+  [[nodiscard]] bool peer_is_lost() const;
+  [[nodiscard]] const std::string& peer() const { return wires_.peer; }
 
  protected:
   // Bytes that one call moves per connection at most, so that it ends.
@@ -76,6 +87,11 @@ class Comm {
   [[nodiscard]] virtual Status check(int64_t now_ns);
   // The oldest active request, for messages: "tag 3, 4096 bytes"; "" for none.
   [[nodiscard]] virtual std::string oldest() const = 0;
+  // The record by which this end says that it closes, and its size.
+  [[nodiscard]] virtual size_t encode_leaving(LeavingBytes& bytes) const = 0;
+  // Whether what waits to be read ends with the record by which the peer says so.
+  [[nodiscard]] virtual bool is_leaving(std::span<const std::byte> waiting) const = 0;
+  void note_peer_leaves() { peer_leaves_.store(true, std::memory_order_release); }
 
   void progress();
   // After something was begun: moves it, or leaves it to look() where there is a caller that looks.
@@ -122,6 +138,7 @@ class Comm {
   bool more_ = false;
   bool check_due_ = false;  // next_check_ns_ is set
   int64_t next_check_ns_ = 0;
+  std::atomic<bool> peer_leaves_{false};  // it has said so
 };
 
 }  // namespace ho::plugin

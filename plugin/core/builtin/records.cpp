@@ -10,7 +10,7 @@ namespace {
 constexpr uint16_t kRoomMagic = 0x5248;     // "HR"
 constexpr uint16_t kSegmentMagic = 0x5348;  // "HS"
 constexpr uint16_t kClaimMagic = 0x4348;    // "HC"
-constexpr uint8_t kClaimVersion = 1;
+constexpr uint8_t kClaimVersion = 2;
 
 Status malformed(const std::string& what) {
   return {StatusCode::kProtocol, "the peer sent " + what + "; both ends must run one release"};
@@ -36,7 +36,7 @@ Result<size_t> decode_room(std::span<const std::byte> bytes, RoomRecord& record)
     return size_t{0};
   }
   const uint32_t count = get_number<uint16_t>(bytes, 2);
-  if (get_number<uint16_t>(bytes, 0) != kRoomMagic || count == 0 || count > kMostReceives) {
+  if (get_number<uint16_t>(bytes, 0) != kRoomMagic || count > kMostReceives) {
     return malformed("what is no record of a receive");
   }
   const size_t size = kRoomHeadBytes + count * kRoomSlotBytes;
@@ -44,6 +44,9 @@ Result<size_t> decode_room(std::span<const std::byte> bytes, RoomRecord& record)
     return size_t{0};
   }
   record.sequence = get_number<uint64_t>(bytes, 4);
+  if (count == 0 && record.sequence != 0) {
+    return malformed("a receive without places");
+  }
   record.count = count;
   size_t at = kRoomHeadBytes;
   for (uint32_t slot = 0; slot < count; ++slot) {
@@ -73,7 +76,8 @@ Result<NetSegment> decode_segment(std::span<const std::byte> bytes) {
   }
   const auto kind = get_number<uint8_t>(bytes, 2);
   if (kind != static_cast<uint8_t>(NetSegment::Kind::kPiece) &&
-      kind != static_cast<uint8_t>(NetSegment::Kind::kTooLong)) {
+      kind != static_cast<uint8_t>(NetSegment::Kind::kTooLong) &&
+      kind != static_cast<uint8_t>(NetSegment::Kind::kLeaving)) {
     return malformed("a segment of an unknown kind");
   }
   NetSegment segment;
@@ -84,7 +88,7 @@ Result<NetSegment> decode_segment(std::span<const std::byte> bytes) {
   segment.bytes = get_number<uint64_t>(bytes, 16);
   segment.offset = get_number<uint64_t>(bytes, 24);
   segment.length = get_number<uint64_t>(bytes, 32);
-  if (segment.kind == NetSegment::Kind::kTooLong) {
+  if (segment.kind != NetSegment::Kind::kPiece) {
     if (segment.offset != 0 || segment.length != 0) {
       return malformed("a notice that claims to carry data");
     }

@@ -3,6 +3,10 @@
 // of one message, on any of the connections. A message is thus never on its way before its place in
 // the receiver's memory is known, so nothing is ever stashed and no order of tags can block
 // another.
+//
+// An end that closes says so first, on the first connection: a receiver with a room record of no
+// places, a sender with a segment kLeaving. A connection that ends without it is that of a process
+// that was killed or has given up.
 #pragma once
 
 #include <array>
@@ -21,8 +25,8 @@ inline constexpr uint64_t kMostMessageBytes = uint64_t{1} << 40U;
 
 // A group of receives, told apart by their tags.
 struct RoomRecord {
-  uint64_t sequence = 0;  // 1, 2, 3, ...
-  uint32_t count = 0;     // 1 .. kMostReceives
+  uint64_t sequence = 0;  // 1, 2, 3, ...; 0 where there are no places
+  uint32_t count = 0;     // 1 .. kMostReceives; 0: the receiver closes, and no room follows
   std::array<int32_t, kMostReceives> tags{};
   std::array<uint64_t, kMostReceives> rooms{};  // most bytes that the message may have
 };
@@ -39,6 +43,7 @@ struct NetSegment {
   enum class Kind : uint8_t {
     kPiece = 1,    // `length` bytes of the message from `offset` follow
     kTooLong = 2,  // the message has more bytes than there is room; nothing follows
+    kLeaving = 3,  // the sender closes; nothing follows
   };
   Kind kind = Kind::kPiece;
   uint32_t slot = 0;      // in its group
@@ -50,6 +55,9 @@ struct NetSegment {
 };
 inline constexpr size_t kSegmentBytes = 40;
 using SegmentBytes = std::array<std::byte, kSegmentBytes>;
+
+// Room for what either end says when it closes.
+using LeavingBytes = SegmentBytes;
 
 [[nodiscard]] SegmentBytes encode(const NetSegment& segment);
 // Its piece lies inside its message, which has at most kMostMessageBytes.

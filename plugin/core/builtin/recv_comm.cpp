@@ -105,7 +105,10 @@ Status RecvComm::read_input(Input& input) {
       }
       HORING_TRY(start_segment(input));
       if (input.request == nullptr) {
-        return {};
+        if (input.early) {
+          return {};
+        }
+        continue;  // the sender closes
       }
     }
     const uint64_t left = input.segment.length - input.got;
@@ -133,8 +136,9 @@ Status RecvComm::read_input(Input& input) {
 // It waits in the connection for its receive, which announces nothing. With one connection it can
 // be the next one only.
 bool RecvComm::is_early(const NetSegment& segment) const {
-  return ordered() && (inputs_.size() == 1 ? segment.sequence == next_sequence_
-                                           : segment.sequence >= next_sequence_);
+  return ordered() && segment.kind != NetSegment::Kind::kLeaving &&
+         (inputs_.size() == 1 ? segment.sequence == next_sequence_
+                              : segment.sequence >= next_sequence_);
 }
 
 Status RecvComm::start_segment(Input& input) {
@@ -145,6 +149,10 @@ Status RecvComm::start_segment(Input& input) {
     return {};
   }
   input.lane->drop(kSegmentBytes);
+  if (segment.kind == NetSegment::Kind::kLeaving) {
+    note_peer_leaves();
+    return {};
+  }
   const auto request = std::find_if(requests_.begin(), requests_.end(), [&](const auto& each) {
     return each.state == Request::State::kActive && each.sequence == segment.sequence;
   });
@@ -218,6 +226,19 @@ Status RecvComm::check(int64_t now_ns) {
     return *ended->lane->ended();
   }
   return Comm::check(now_ns);
+}
+
+size_t RecvComm::encode_leaving(LeavingBytes& bytes) const {
+  std::array<std::byte, kMostRoomBytes> record{};
+  const size_t size = encode(RoomRecord{}, record);
+  std::copy_n(record.begin(), size, bytes.begin());
+  return size;
+}
+
+bool RecvComm::is_leaving(std::span<const std::byte> waiting) const {
+  const size_t size = std::min(waiting.size(), kSegmentBytes);
+  const Result<NetSegment> segment = decode_segment(waiting.last(size));
+  return segment.ok() && segment->kind == NetSegment::Kind::kLeaving;
 }
 
 std::string RecvComm::oldest() const {

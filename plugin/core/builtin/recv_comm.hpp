@@ -48,6 +48,8 @@ class RecvComm final : public Comm {
   [[nodiscard]] Status advance() override;
   [[nodiscard]] Status check(int64_t now_ns) override;
   [[nodiscard]] std::string oldest() const override;
+  [[nodiscard]] size_t encode_leaving(LeavingBytes& bytes) const override;
+  [[nodiscard]] bool is_leaving(std::span<const std::byte> waiting) const override;
   void announce(const RecvRequest& request);
   void write_rooms();
   [[nodiscard]] Status read_input(Input& input);

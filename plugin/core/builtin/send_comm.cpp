@@ -115,11 +115,9 @@ Status SendComm::advance() {
   for (Output& output : outputs_) {
     HORING_TRY(write_output(output));
   }
-  if (!ordered()) {
-    HORING_TRY(read_rooms());
-  }
+  HORING_TRY(read_rooms());
   for (Output& output : outputs_) {
-    if (!ordered() && output.lane == lanes().front().get()) {
+    if (output.lane == lanes().front().get()) {
       continue;
     }
     // Only rooms come this way, and they come on the first connection: whatever can be read here is
@@ -221,9 +219,33 @@ Status SendComm::read_rooms() {
       continue;
     }
     lane.drop(size);
+    if (record.count == 0) {
+      note_peer_leaves();
+      continue;
+    }
+    if (ordered()) {
+      return {
+          StatusCode::kProtocol,
+          "the peer announced a receive though it has promised an order; both ends must run one "
+          "release"};
+    }
     HORING_TRY(book_.add(record));
     note_news();
   }
+}
+
+size_t SendComm::encode_leaving(LeavingBytes& bytes) const {
+  NetSegment segment;
+  segment.kind = NetSegment::Kind::kLeaving;
+  bytes = encode(segment);
+  return bytes.size();
+}
+
+bool SendComm::is_leaving(std::span<const std::byte> waiting) const {
+  RoomRecord record;
+  const size_t size = std::min(waiting.size(), kRoomHeadBytes);
+  const Result<size_t> decoded = decode_room(waiting.last(size), record);
+  return decoded.ok() && *decoded == kRoomHeadBytes && record.count == 0;
 }
 
 std::string SendComm::oldest() const {

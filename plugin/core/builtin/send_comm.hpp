@@ -52,6 +52,8 @@ class SendComm final : public Comm {
 
   [[nodiscard]] Status advance() override;
   [[nodiscard]] std::string oldest() const override;
+  [[nodiscard]] size_t encode_leaving(LeavingBytes& bytes) const override;
+  [[nodiscard]] bool is_leaving(std::span<const std::byte> waiting) const override;
   [[nodiscard]] SendRequest* free_request();
   [[nodiscard]] std::optional<RoomBook::Place> take_place(int32_t tag);
   void post(SendRequest& request);

@@ -364,7 +364,8 @@ Result<std::unique_ptr<RailMember>> RailMember::connect(const Setup& setup,
   auto links = connect_lanes(setup, listener.device, doors, members, rank, deadline);
   const RailRing::Shape shape{
       static_cast<uint32_t>(members.size()), rank, setup.wanted_piece_bytes};
-  const Status own = links.ok() ? member->start_ring(*std::move(links), shape) : links.status();
+  const Status own =
+      links.ok() ? member->start_ring(setup, *std::move(links), shape) : links.status();
   // Members whose neighbours failed come to this as late as the deadline.
   HORING_TRY(agree(*member->plane_, own, rank, deadline + kTimeToAgree));
   ControlPlane::Callbacks callbacks;
@@ -376,12 +377,15 @@ Result<std::unique_ptr<RailMember>> RailMember::connect(const Setup& setup,
   return member;
 }
 
-Status RailMember::start_ring(RailLinks links, RailRing::Shape shape) {
-  HORING_ASSIGN(
-      ring_, RailRing::start(std::move(links), shape, [this](const Status& why) {
-        plane_->report(
-            {why.code(), GlobalRank(plane_->rendezvous().rank), std::nullopt, why.message()});
-      }));
+Status RailMember::start_ring(const Setup& setup, RailLinks links, RailRing::Shape shape) {
+  const auto on_failure = [this](const Status& why) {
+    plane_->report(
+        {why.code(), GlobalRank(plane_->rendezvous().rank), std::nullopt, why.message()});
+  };
+  const auto look_around = [driver = setup.driver, context = setup.context] {
+    return driver->lost_peer(context);
+  };
+  HORING_ASSIGN(ring_, RailRing::start(std::move(links), shape, on_failure, look_around));
   return {};
 }
 

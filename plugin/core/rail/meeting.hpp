@@ -61,7 +61,7 @@ class RailMember {
 
  private:
   explicit RailMember(std::unique_ptr<ControlPlane> plane) : plane_(std::move(plane)) {}
-  [[nodiscard]] Status start_ring(RailLinks links, RailRing::Shape shape);
+  [[nodiscard]] Status start_ring(const Setup& setup, RailLinks links, RailRing::Shape shape);
 
   std::unique_ptr<ControlPlane> plane_;
   std::unique_ptr<RailRing> ring_;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "os/clock.hpp"
 
 namespace ho::plugin::rail {
 namespace {
@@ -22,6 +23,7 @@ constexpr std::chrono::microseconds kPause{50};
 constexpr uint32_t kTurnsBeforePause = 200;
 // Connections are looked at this often even when nothing happens: a dead peer shows.
 constexpr int kLookMs = 1000;
+constexpr int64_t kLookNs = int64_t{kLookMs} * 1'000'000;
 
 // comm: what the descriptor tells of; null for the one that a new call rings.
 Status watch(int epoll, int fd, void* comm) {
@@ -49,24 +51,35 @@ RailLinks::~RailLinks() {
 
 Result<std::unique_ptr<RailRing>> RailRing::start(RailLinks links,
                                                   Shape shape,
-                                                  OnFailure on_failure) {
+                                                  OnFailure on_failure,
+                                                  LookAround look_around) {
   HORING_ASSIGN(EventFd wake, EventFd::create());
   Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) {
     return system_error("epoll_create1 for a rail's thread", errno);
   }
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
-  std::unique_ptr<RailRing> ring(new RailRing(
-      std::move(links), shape, std::move(on_failure), std::move(wake), std::move(epoll)));
+  std::unique_ptr<RailRing> ring(new RailRing(std::move(links),
+                                              shape,
+                                              std::move(on_failure),
+                                              std::move(look_around),
+                                              std::move(wake),
+                                              std::move(epoll)));
   HORING_TRY(ring->make_lanes());
   HORING_TRY(ring->watch_progress());
   ring->thread_ = std::thread([raw = ring.get()] { raw->run(); });
   return ring;
 }
 
-RailRing::RailRing(RailLinks links, Shape shape, OnFailure on_failure, EventFd wake, Fd epoll)
+RailRing::RailRing(RailLinks links,
+                   Shape shape,
+                   OnFailure on_failure,
+                   LookAround look_around,
+                   EventFd wake,
+                   Fd epoll)
     : shape_(shape),
       on_failure_(std::move(on_failure)),
+      look_around_(std::move(look_around)),
       links_(std::move(links)),
       wake_(std::move(wake)),
       epoll_(std::move(epoll)) {}
@@ -295,13 +308,32 @@ void RailRing::sleep() {
   }
 }
 
+// A peer that says that it closes may be read by another thread in this very moment: hence the
+// second look.
+Status RailRing::look_around() {
+  const int64_t now = look_around_ ? now_ns() : 0;
+  if (now < next_look_ns_ || !look_around_) {
+    return {};
+  }
+  next_look_ns_ = now + kLookNs;
+  Status found = look_around_();
+  const bool certain = suspects_ && !found.ok();
+  suspects_ = !found.ok();
+  return certain ? found : Status();
+}
+
 void RailRing::run() {
   ::pthread_setname_np(::pthread_self(), "horing rail");
   while (!stop_.load(std::memory_order_acquire)) {
     if (failed_.load(std::memory_order_acquire)) {
       break;
     }
-    const Result<bool> moved = turn();
+    Result<bool> moved = turn();
+    if (moved.ok() && !*moved) {
+      if (Status around = look_around(); !around.ok()) {
+        moved = std::move(around);
+      }
+    }
     if (!moved.ok()) {
       fail(moved.status());
       on_failure_(moved.status());

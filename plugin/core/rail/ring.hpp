@@ -55,11 +55,15 @@ class RailRing {
 
   // Of what this member finds itself, on the ring's thread, once.
   using OnFailure = std::function<void(const Status&)>;
+  // What besides the ring's own connections may have failed. Asked about once a second, on the
+  // ring's thread, while nothing moves; an error that stays for two looks ends the ring.
+  using LookAround = std::function<Status()>;
 
   // `links` may have no lanes where there is one member.
   [[nodiscard]] static Result<std::unique_ptr<RailRing>> start(RailLinks links,
                                                                Shape shape,
-                                                               OnFailure on_failure);
+                                                               OnFailure on_failure,
+                                                               LookAround look_around = {});
   RailRing(const RailRing&) = delete;
   RailRing& operator=(const RailRing&) = delete;
   ~RailRing();
@@ -88,11 +92,17 @@ class RailRing {
   void stop();
 
  private:
-  RailRing(RailLinks links, Shape shape, OnFailure on_failure, EventFd wake, Fd epoll);
+  RailRing(RailLinks links,
+           Shape shape,
+           OnFailure on_failure,
+           LookAround look_around,
+           EventFd wake,
+           Fd epoll);
   [[nodiscard]] Status make_lanes();
   [[nodiscard]] Status watch_progress();
   void run();
   [[nodiscard]] Result<bool> turn();
+  [[nodiscard]] Status look_around();
   [[nodiscard]] bool do_local_work();
   void rest();
   [[nodiscard]] bool look();
@@ -101,6 +111,9 @@ class RailRing {
 
   Shape shape_;
   OnFailure on_failure_;
+  LookAround look_around_;
+  int64_t next_look_ns_ = 0;
+  bool suspects_ = false;
   RailLinks links_;
   EventFd wake_;
   Fd epoll_;

@@ -93,6 +93,8 @@ class UcxNet final : public NetDriver {
   [[nodiscard]] int progress_fd(void* comm) const override;
   [[nodiscard]] bool worth_a_look(void* comm) const override;
   void look(void* comm) const override;
+  // By the TCP connections on which the two ends met, which stay open.
+  [[nodiscard]] Status lost_peer(void* context) const override { return tcp_->lost_peer(context); }
 
  private:
   struct Listener {

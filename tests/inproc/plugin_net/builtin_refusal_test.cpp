@@ -313,6 +313,9 @@ TEST_CASE("builtin net: records survive their encoding, others are refused") {
   REQUIRE_FALSE(decode_room(bytes, got).ok());
   bytes[2] = std::byte{0};
   REQUIRE_FALSE(decode_room(bytes, got).ok());
+  REQUIRE(encode(RoomRecord{}, bytes) == kRoomHeadBytes);  // the receiver closes
+  REQUIRE(*decode_room(bytes, got) == kRoomHeadBytes);
+  REQUIRE(got.count == 0);
 
   NetSegment segment;
   segment.bytes = 100;
@@ -325,6 +328,12 @@ TEST_CASE("builtin net: records survive their encoding, others are refused") {
   REQUIRE_FALSE(decode_segment(encode(segment)).ok());
   segment.offset = ~uint64_t{0};
   segment.length = 60;
+  REQUIRE_FALSE(decode_segment(encode(segment)).ok());
+  segment = {};
+  segment.kind = NetSegment::Kind::kLeaving;
+  REQUIRE(decode_segment(encode(segment)).ok());
+  segment.length = 1;
+  segment.bytes = 1;
   REQUIRE_FALSE(decode_segment(encode(segment)).ok());
   segment = {};
   segment.bytes = kMostMessageBytes + 1;

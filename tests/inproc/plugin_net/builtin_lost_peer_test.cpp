@@ -1,0 +1,128 @@
+// What the builtin network knows of peers on connections that nobody uses: who has closed, and who
+// has broken off.
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "builtin_net_for_test.hpp"
+#include "catch.hpp"
+#include "has.hpp"
+
+namespace ho::plugin::conformance {
+namespace {
+
+void* open_context(NetDriver& net, uint64_t comm_id) {
+  NetDriver::Opening opening;
+  opening.comm_id = comm_id;
+  void* context = nullptr;
+  REQUIRE(net.open(opening, &context) == Reply::kSuccess);
+  return context;
+}
+
+void exchange(Pair& pair) {
+  const auto data = pattern(9, 5000);
+  std::vector<std::byte> room(data.size());
+  REQUIRE(run_both(
+              [&]() -> Status {
+                End end(*pair.net, pair.send);
+                HORING_ASSIGN(void* const request, end.send(data.data(), data.size(), 3));
+                return end.finish(request).status();
+              },
+              [&]() -> Status {
+                End end(*pair.net, pair.receive);
+                HORING_ASSIGN(void* const request, end.receive({{room.data(), room.size(), 3}}));
+                return end.finish(request).status();
+              }) == "");
+}
+
+// What is found within a time that no working machine needs.
+Status found_lost(const NetDriver& net, void* context) {
+  const Deadline limit = deadline_after(std::chrono::seconds(20));
+  Status found;
+  while (found.ok() && !passed(limit)) {
+    found = net.lost_peer(context);
+  }
+  return found;
+}
+
+bool stays_well(const NetDriver& net, void* context) {
+  bool well = true;
+  for (int look = 0; look < 1000; ++look) {
+    well = well && net.lost_peer(context).ok();
+  }
+  return well;
+}
+
+BuiltinCase with_streams(uint32_t streams) {
+  BuiltinCase options;
+  options.streams = streams;
+  return options;
+}
+
+TEST_CASE("builtin net: a peer that closes is not lost") {
+  const auto net = make_builtin(with_streams(GENERATE(1U, 3U)));
+  void* const other = open_context(*net, 7);
+  Pair pair(*net);
+  pair.opening.comm_id = 7;
+  REQUIRE(pair.connect().message() == "");
+  CHECK(stays_well(*net, other));
+  if (GENERATE(false, true)) {
+    exchange(pair);
+    CHECK(stays_well(*net, other));
+  }
+  std::array<std::byte, 8> bytes{};
+  SECTION("the receiver") {
+    REQUIRE(net->close_recv(std::exchange(pair.receive, nullptr)) == Reply::kSuccess);
+    CHECK(stays_well(*net, other));
+    // Also once somebody has read it.
+    CHECK_FALSE(End(*net, pair.send).send(bytes.data(), bytes.size(), 0).ok());
+  }
+  SECTION("the sender") {
+    REQUIRE(net->close_send(std::exchange(pair.send, nullptr)) == Reply::kSuccess);
+    CHECK(stays_well(*net, other));
+    const auto request = End(*net, pair.receive).try_receive({{bytes.data(), bytes.size(), 0}});
+    CHECK((!request.ok() || !End(*net, pair.receive).finish(*request).ok()));
+  }
+  CHECK(stays_well(*net, other));
+}
+
+TEST_CASE("builtin net: a peer that breaks off is lost, for its own communicator") {
+  const auto net = make_builtin(with_streams(GENERATE(1U, 3U)));
+  void* const other = open_context(*net, 7);
+  void* const stranger = open_context(*net, 8);
+  void* const nameless = open_context(*net, 0);
+  Pair pair(*net);
+  pair.opening.comm_id = 7;
+  REQUIRE(pair.connect().message() == "");
+  exchange(pair);
+  std::array<std::byte, 8> bytes{};
+  End receiver(*net, pair.receive);
+  SECTION("the receiver, with a receive under way") {
+    const auto request = receiver.try_receive({{bytes.data(), bytes.size(), 0}});
+    REQUIRE(request.ok());
+    REQUIRE(net->close_recv(std::exchange(pair.receive, nullptr)) == Reply::kSuccess);
+  }
+  SECTION("the sender, after an error") {
+    const auto request = receiver.try_receive({{bytes.data(), 1, 0}});
+    REQUIRE(request.ok());
+    const auto too_long = End(*net, pair.send).send(bytes.data(), bytes.size(), 0);
+    REQUIRE((!too_long.ok() || !End(*net, pair.send).finish(*too_long).ok()));
+    REQUIRE(net->close_send(std::exchange(pair.send, nullptr)) == Reply::kSuccess);
+  }
+  const Status found = found_lost(*net, other);
+  CHECK(found.code() == StatusCode::kPeerLost);
+  CHECK(has(found, "the process at 127.0.0.1:"));
+  CHECK(has(found, "has ended or given up"));
+  CHECK(stays_well(*net, stranger));
+  CHECK(stays_well(*net, nameless));
+  CHECK(stays_well(*net, nullptr));
+  // A ring sees its own connections by itself.
+  CHECK(stays_well(*net, pair.context));
+  // What is closed here concerns nobody any more.
+  pair.close();
+  CHECK(stays_well(*net, other));
+}
+
+}  // namespace
+}  // namespace ho::plugin::conformance

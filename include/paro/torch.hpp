@@ -56,7 +56,7 @@ struct Part {
 class PARO_API Model {
  public:
   // Collective. Takes the modules' values, which must be the same on all ranks (the same seed, or
-  // the same file; options.drift_interval, or check_drift(), tells). options.parameter_dtype is
+  // the same file): the first step compares them. options.parameter_dtype is
   // what parts compute in, and gradients too: gradient_dtype follows it. Throws where a part has
   // registered a parameter twice.
   Model(horing::Communicator& comm, RunnerOptions options, std::vector<Part> parts);

@@ -77,7 +77,7 @@ class Bench {
     const ho::GroupMap groups = must(nodes_of(job.get()));
     runner_ = must(StepRunner::create(job.get(), groups, training_.runner, memory_));
     must(toy::load_initial(model_, *runner_));
-    saver_ = std::make_unique<checkpoint::Saver>(must(runner_->new_communicator()));
+    saver_ = std::make_unique<checkpoint::Saver>(must(runner_->new_communicator("save")));
     make_folder();
   }
   Bench(const Bench&) = delete;

@@ -24,7 +24,7 @@ uint64_t saved_samples(const checkpoint::Manifest& manifest) {
 }
 
 OwnedComm communicator_for(const SavePlan& plan, StepRunner& runner) {
-  return plan.folder.empty() ? OwnedComm() : must(runner.new_communicator());
+  return plan.folder.empty() ? OwnedComm() : must(runner.new_communicator("save"));
 }
 
 }  // namespace

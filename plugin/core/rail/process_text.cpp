@@ -31,7 +31,8 @@ std::string host_text() {
   }
   for (const char* const name : kRankVariables) {
     if (const std::string rank = value_of(name); !rank.empty()) {
-      return text + ", RANK " + rank;
+      text += ", RANK " + rank;
+      break;
     }
   }
   return text;

@@ -25,7 +25,7 @@ wire::Introduction introduce(const Rendezvous& rendezvous, Deadline deadline) {
           .world_size = rendezvous.world_size,
           .pid = static_cast<uint32_t>(::getpid()),
           .timeout_ms = static_cast<uint32_t>(std::min<int64_t>(ms, UINT32_MAX)),
-          .host = host.data(),
+          .host = rendezvous.host.empty() ? host.data() : rendezvous.host,
           .called = rendezvous.called};
 }
 

@@ -30,6 +30,7 @@ struct Rendezvous {
   std::string address;      // "tcp://HOST:PORT" or "file:///PATH"; may be empty for a world of 1
   std::string source;       // "torchrun", "slurm", "openmpi", "pmi", "arguments": for messages
   std::string called = {};  // what messages call this rank; empty: "rank 5"
+  std::string host = {};    // how messages name this process's host; "": by its host name
   std::string remedy = {};  // what to do where rank 0 is not found; empty: see to its settings
 };
 

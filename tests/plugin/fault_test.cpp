@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "abi/tuner_v5.hpp"
@@ -46,6 +48,11 @@ std::string log_text() {
     text += line + "\n";
   }
   return text;
+}
+
+size_t thread_count() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
 // Whether our tuner changes NCCL's table for an all-reduce of that communicator.
@@ -379,6 +386,27 @@ TEST_CASE("where a rank's NCCL takes no tuner of ours, or has another file, all 
   }
 }
 
+TEST_CASE("a communicator that was destroyed leaves no thread", "[quick]") {
+  HostJob job(with_rings(2, 1), [](HostRank& self) {
+    (void)self.library();
+    const size_t before = thread_count();
+    for (uint64_t round = 0; round < 3; ++round) {
+      {
+        CollNetComm comm(self.library(), self.memory(), round + 1, small_steps());
+        expect(comm.connect() == CollNetState::kUsed, "CollNet connects");
+        expect(thread_count() > before, "a rail has a thread");
+        run_all_kinds(comm, 300);
+        comm.close();
+      }
+      go_on_without(self, 1);
+      expect(thread_count() == before,
+             std::to_string(before) + " threads before, " + std::to_string(thread_count()) +
+                 " after round " + std::to_string(round));
+    }
+  });
+  require_clean(job, {0, 1});
+}
+
 TEST_CASE("ranks of different releases load different tables and work together") {
   HostJobOptions options = with_rings(3, 1);
   options.releases = {"2.27.7", "2.28.9", "2.30.7"};
@@ -393,7 +421,14 @@ TEST_CASE("ranks of different releases load different tables and work together")
 }
 
 TEST_CASE("a member that runs out of descriptors tells all why", "[quick]") {
-  HostJob job(with_rings(3, 1), [](HostRank& self) {
+  HostJobOptions job_options = with_rings(3, 1);
+  job_options.prepare = [](uint32_t rank) {
+    if (rank == 2) {
+      ::setenv("NCCL_HOSTID", "node two", 1);
+      ::setenv("RANK", "2", 1);
+    }
+  };
+  HostJob job(job_options, [](HostRank& self) {
     CollNetOptions options = small_steps();
     rlimit usual{};
     ::getrlimit(RLIMIT_NOFILE, &usual);
@@ -413,8 +448,9 @@ TEST_CASE("a member that runs out of descriptors tells all why", "[quick]") {
       why = line.find("CollNet is not used") != std::string::npos ? line : why;
     }
     expect(why.find("Too many open files") != std::string::npos, "all know the cause: " + why);
-    expect(self.rank() == 2 || why.find("rail member 2 (") != std::string::npos,
-           "and whose it is: " + why);
+    const bool named = why.find("rail member 2 (") != std::string::npos &&
+                       why.find(", NCCL_HOSTID node two, RANK 2, pid ") != std::string::npos;
+    expect(self.rank() == 2 || named, "and whose it is: " + why);
     comm.close();
     go_on_without(self, 1);
   });

@@ -127,6 +127,13 @@ NcclFilter nccl_filter(const nccl_abi::Release& release, const NcclVariables& va
         function.algorithms.begin(), function.algorithms.end(), [&](std::string_view algorithm) {
           return setting_leaves(algorithms, per_function, function.in_settings, algorithm);
         });
+    const auto leaves = [&](std::string_view algorithm) {
+      return setting_leaves(algorithms, per_function, function.in_settings, algorithm);
+    };
+    if (leaves("collnetdirect") &&
+        std::count_if(kAlgorithms.begin(), kAlgorithms.end(), leaves) == 1) {
+      append(filter.only_direct, function.shown, ", ");
+    }
     if (any && setting_leaves(protocols, per_function, function.in_settings, "simple")) {
       append(filter.with_coll_net, function.shown, ", ");
     }

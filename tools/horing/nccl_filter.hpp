@@ -13,6 +13,8 @@ struct NcclFilter {
   // The collectives for which an algorithm through CollNet is left with the protocol that it needs:
   // "all_reduce, all_gather".
   std::string with_coll_net;
+  // The collectives for which NCCL_ALGO leaves COLLNET_DIRECT and nothing else.
+  std::string only_direct;
   // Words that name nothing of NCCL's: "'rings' in NCCL_ALGO"; "" for none.
   std::string unknown;
 };

@@ -89,6 +89,7 @@ PluginReport make_report(const PluginCheckOptions& options, const Judged& judged
     report.releases.push_back(find_plugins(release, variables, open));
   }
   report.findings = find_plugins(*judged.release, variables, open);
+  report.findings.nvswitch = has_nvswitch("/sys");
   const Findings& findings = report.findings;
   const std::string own = file_to_advise(options.library, open);
   for (PluginProblem& problem : plugin_problems(findings, own)) {

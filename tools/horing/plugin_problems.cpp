@@ -214,6 +214,12 @@ class Problems {
               ", or leave collnetdirect, collnetchain or nvls in NCCL_ALGO and simple in "
               "NCCL_PROTO");
     }
+    if (!filter.only_direct.empty() && !findings_.nvswitch) {
+      add(filter.text + ": leaves only COLLNET_DIRECT for " + filter.only_direct +
+              ", which NCCL rules out on nodes without an NVSwitch, and none is seen here",
+          "unset NCCL_ALGO, so that the tuner may allow it with one rank per node; or add "
+          "collnetchain or ring");
+    }
   }
 
   void check_kept() {

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "abi/env_v1.hpp"
 #include "abi/env_v2.hpp"
@@ -198,6 +200,21 @@ OpenPlugin system_loader() {
     };
     return opened;
   };
+}
+
+bool has_nvswitch(const std::string& sysfs) {
+  constexpr size_t kMostBytes = 64;
+  std::error_code error;
+  for (const auto& device :
+       std::filesystem::directory_iterator(sysfs + "/bus/pci/devices", error)) {
+    const auto vendor = read_text_file(device.path().string() + "/vendor", kMostBytes);
+    const auto kind = read_text_file(device.path().string() + "/class", kMostBytes);
+    // A bridge of NVIDIA's that is of no other kind.
+    if (vendor.ok() && kind.ok() && vendor->starts_with("0x10de") && kind->starts_with("0x0680")) {
+      return true;
+    }
+  }
+  return false;
 }
 
 Findings find_plugins(const Release& release,

@@ -64,11 +64,14 @@ struct Findings {
   FoundPlugin coll_net;
   FoundPlugin tuner;
   bool tuner_of_net = false;  // no tuner of its own was found, so the net's library was asked
+  bool nvswitch = false;      // this machine has one
   // What NCCL reads once its env plugin is there.
   NcclVariables variables;
 
   [[nodiscard]] const FoundPlugin* net() const { return taken ? &nets[*taken] : nullptr; }
 };
+// Whether a PCI device of this machine is an NVSwitch. sysfs: "/sys".
+[[nodiscard]] bool has_nvswitch(const std::string& sysfs);
 [[nodiscard]] Findings find_plugins(const nccl_abi::Release& release,
                                     const NcclVariables& variables,
                                     const OpenPlugin& open);

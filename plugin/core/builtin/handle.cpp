@@ -44,9 +44,11 @@ bool all_zero(std::span<const std::byte> bytes) {
 }
 
 Status bad(const char* what) {
-  return {StatusCode::kProtocol,
-          std::string("the handle to connect to is none of this library's: ") + what +
-              "; all ranks must load the same release of the plugin"};
+  return {
+      StatusCode::kProtocol,
+      std::string("the handle to connect to is none of this library's: ") + what +
+          "; all ranks must load the same release of the plugin, and where one turned itself off "
+          "its log says \"horing plugin: not usable\" and why"};
 }
 
 Status check_address(const Handle& handle) {

@@ -67,9 +67,10 @@ HandleBytes encode(const RailHandle& handle) {
 
 Result<RailHandle> decode_handle(std::span<const std::byte, kHandleBytes> bytes) {
   if (get<uint64_t>(bytes, 0) != kMagic) {
-    return Status(StatusCode::kUnsupported,
-                  "it does not use this plugin; set NCCL_NET_PLUGIN and install the plugin alike "
-                  "on all nodes");
+    return Status(
+        StatusCode::kUnsupported,
+        "it does not use this plugin; set NCCL_NET_PLUGIN and install the plugin alike "
+        "on all nodes; where the log there says \"horing plugin: not usable\", it says why");
   }
   const auto version = get<uint32_t>(bytes, 8);
   if (version != kVersion) {

@@ -1,7 +1,6 @@
 #include "core/rail/meeting.hpp"
 
 #include <spdlog/fmt/fmt.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "core/rail/alike.hpp"
+#include "core/rail/process_text.hpp"
 #include "os/clock.hpp"
 #include "os/random_bytes.hpp"
 
@@ -20,20 +20,14 @@ using Blob = std::vector<std::byte>;
 constexpr std::chrono::microseconds kConnectPause{500};
 constexpr std::chrono::seconds kTimeToAgree{5};
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  (void)::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 // What a member says of itself when all have met. Fixed size, then where its lanes listen, then
 // what all must have alike; where it cannot listen, why.
 struct Introduction {
   uint32_t rank = 0;
   uint32_t lanes = 0;
   uint64_t piece_bytes = 0;
-  std::array<char, 32> driver{};  // its kind
-  std::array<char, 64> host{};
+  std::array<char, 32> driver{};    // its kind
+  std::array<char, 160> process{};  // process_text()
 };
 
 struct Introduced {
@@ -41,9 +35,9 @@ struct Introduced {
   std::vector<HandleBytes> lanes;
   std::string alike;  // or why there are no lanes
 
-  // "rail member 2 (node1)"
+  // "rail member 2 (node1, pid 71)"
   [[nodiscard]] std::string name() const {
-    return fmt::format("rail member {} ({})", who.rank, who.host.data());
+    return fmt::format("rail member {} ({})", who.rank, who.process.data());
   }
 };
 
@@ -105,7 +99,7 @@ Result<Introduced> decode(const Blob& blob) {
   }
   std::memcpy(&decoded.who, blob.data(), sizeof(Introduction));
   decoded.who.driver.back() = '\0';
-  decoded.who.host.back() = '\0';
+  decoded.who.process.back() = '\0';
   const size_t rest = blob.size() - sizeof(Introduction);
   const size_t handles = decoded.who.lanes * kHandleBytes;
   if (decoded.who.lanes > kLaneCount || rest < handles || rest - handles > kMostAlikeBytes) {
@@ -131,8 +125,9 @@ Introduction introduction(const RailMember::Setup& setup, uint32_t rank, const D
   self.piece_bytes = setup.wanted_piece_bytes;
   const std::string kind = setup.driver->kind();
   std::copy_n(kind.begin(), std::min(kind.size(), self.driver.size() - 1), self.driver.begin());
-  const std::string host = host_name();
-  std::copy_n(host.begin(), std::min(host.size(), self.host.size() - 1), self.host.begin());
+  const std::string process = process_text();
+  std::copy_n(
+      process.begin(), std::min(process.size(), self.process.size() - 1), self.process.begin());
   return self;
 }
 
@@ -265,7 +260,7 @@ Result<RailLinks> connect_lanes(const RailMember::Setup& setup,
 // Everybody says whether it can; anybody's no is everybody's error.
 Status agree(ControlPlane& plane, const Status& own, uint32_t rank, Deadline deadline) {
   const std::string text =
-      own.ok() ? "" : fmt::format("rail member {} ({}): {}", rank, host_name(), own.message());
+      own.ok() ? "" : fmt::format("rail member {} ({}): {}", rank, process_text(), own.message());
   const auto bytes = std::as_bytes(std::span(text));
   HORING_ASSIGN(const auto answers, plane.all_gather("rail connected", bytes, {}, deadline));
   for (const auto& answer : answers) {
@@ -290,6 +285,7 @@ Result<Invitation> invitation(const RailMember::Setup& setup,
                               const RailListener& listener) {
   Invitation made;
   made.rendezvous.called = fmt::format("rail member {}", rank);
+  made.rendezvous.host = host_text();
   made.rendezvous.world_size = static_cast<uint32_t>(handles.size());
   made.rendezvous.rank = made.rendezvous.world_size;
   made.rendezvous.source = "NCCL's handles";

@@ -154,6 +154,9 @@ TEST_CASE("builtin net: handles that are none are refused at once") {
   HandleBytes garbage{};
   REQUIRE(net->connect(nullptr, 0, kNoTrafficClass, garbage.data(), &comm, nullptr) ==
           Reply::kRemoteError);
+  // A peer without this network cannot say why it has none; this says where to look.
+  REQUIRE(decode_handle(garbage).status().message().find("horing plugin: not usable") !=
+          std::string::npos);
   std::fill(garbage.begin(), garbage.end(), std::byte{0xff});
   REQUIRE(net->connect(nullptr, 0, kNoTrafficClass, garbage.data(), &comm, nullptr) ==
           Reply::kRemoteError);

@@ -1,5 +1,9 @@
 // What NCCL finds, and what is wrong, in environments and on disks that are made up.
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -192,6 +196,37 @@ TEST_CASE("NCCL_NET names another network, and the plugin is not found either") 
   CHECK(machine.problems("2.28.9").size() == 3);
   machine.variables = {{"NCCL_NET", "IB"}, {"NCCL_NET_PLUGIN", "none"}};
   CHECK(has(machine.problems("2.28.9")[1].what, "NCCL_NET=IB: NCCL would"));
+}
+
+TEST_CASE("NCCL_ALGO that leaves COLLNET_DIRECT alone is a problem without an NVSwitch") {
+  for (const char* const algorithms :
+       {"CollNetDirect", "allreduce:ring;reducescatter:collnetdirect"}) {
+    Machine machine = named();
+    machine.variables["NCCL_ALGO"] = algorithms;
+    CHECK(has(problem(machine, "2.28.9").what, "without an NVSwitch, and none is seen here"));
+    Findings findings = machine.find("2.28.9");
+    findings.nvswitch = true;
+    CHECK(plugin_problems(findings, kOurs).empty());
+  }
+  for (const char* const algorithms : {"CollNetDirect,Ring", "^ring", "allreduce:collnetchain"}) {
+    Machine machine = named();
+    machine.variables["NCCL_ALGO"] = algorithms;
+    CHECK(machine.problems("2.28.9").empty());
+  }
+}
+
+TEST_CASE("an NVSwitch is told by its PCI device") {
+  const auto root =
+      std::filesystem::temp_directory_path() / ("plugin_check_test." + std::to_string(::getpid()));
+  const auto device = root / "bus/pci/devices/0000:05:00.0";
+  CHECK_FALSE(has_nvswitch(root.string()));
+  std::filesystem::create_directories(device);
+  std::ofstream(device / "vendor") << "0x10de\n";
+  std::ofstream(device / "class") << "0x030200\n";
+  CHECK_FALSE(has_nvswitch(root.string()));
+  std::ofstream(device / "class") << "0x068000\n";
+  CHECK(has_nvswitch(root.string()));
+  std::filesystem::remove_all(root);
 }
 
 TEST_CASE("NCCL_ALGO and NCCL_PROTO: a problem where they leave nothing of CollNet, else a note") {

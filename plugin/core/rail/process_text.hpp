@@ -1,0 +1,15 @@
+// How messages name a process of the job.
+#pragma once
+
+#include <string>
+
+namespace ho::plugin::rail {
+
+// "node1"; with what the environment says besides, "node1, NCCL_HOSTID a, RANK 3": NCCL tells
+// plugins no rank, but launchers tell each process its own. At most 64 bytes, as the control plane
+// takes them.
+[[nodiscard]] std::string host_text();
+// That and its number: "node1, pid 71".
+[[nodiscard]] std::string process_text();
+
+}  // namespace ho::plugin::rail

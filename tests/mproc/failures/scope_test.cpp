@@ -1,9 +1,11 @@
 // What a failure in one communicator ends: that one and what was split from it, on every rank.
 // Others go on. Deadlines are far away unless said otherwise: what ends, ends because it is told.
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -153,6 +155,55 @@ TEST_CASE("a split that one rank cannot make is told to the others, and the pare
     return status == HO_OK ? all_reduce(rank.comm) : status;
   });
   check_all_end_well(job);
+}
+
+TEST_CASE("a hang is blamed on the rank at the end of the waits, not on a victim of it") {
+  // Ranks 2 and 3 wait for rank 0 in one communicator, rank 0 for rank 1 in another. Rank 1 does
+  // nothing until the first two have their errors: it counts to 2, after rank 0's 1.
+  auto* const events = static_cast<std::atomic<int>*>(::mmap(nullptr,
+                                                             sizeof(std::atomic<int>),
+                                                             PROT_READ | PROT_WRITE,
+                                                             MAP_SHARED | MAP_ANONYMOUS,
+                                                             -1,
+                                                             0));
+  REQUIRE(events != MAP_FAILED);
+  const auto wait_for_events = [events](int count) {
+    for (int i = 0; i < 6000 && *events < count; ++i) {
+      ::usleep(10000);
+    }
+  };
+  ProcessJob job({"2x2", kFarMs}, [&](const ProcessJob::Rank& rank) -> ho_status {
+    const int32_t self = ho_comm_rank(rank.comm);
+    ho_comm* pair = nullptr;
+    ho_comm* three = nullptr;
+    ho_status status = ho_comm_split(rank.comm, self / 2, 0, &pair);
+    status = status == HO_OK ? ho_comm_split(rank.comm, self == 1 ? -1 : 0, 0, &three) : status;
+    if (status == HO_OK && self == 0) {
+      float value = 1;
+      ho_request* request = nullptr;
+      status =
+          ho_all_reduce(pair, &value, &value, 1, HO_FLOAT32, HO_SUM, nullptr, nullptr, &request);
+      ++*events;
+      status = status == HO_OK ? ho_request_wait(request, 0) : status;
+    } else if (status == HO_OK && self == 1) {
+      wait_for_events(3);
+      status = all_reduce(pair);
+    } else if (status == HO_OK) {
+      wait_for_events(1);
+      const ho_status late = all_reduce(three, 300);
+      const std::string text = ho_last_error_message();
+      ++*events;
+      const bool named = contains(text, ": rank 1 has not entered all_reduce #1 of communicator") &&
+                         contains(text, "because of that, rank 0 has not entered all_reduce #1");
+      rank.say(text);
+      status = late == HO_TIMEOUT && named ? HO_OK : HO_INTERNAL;
+    }
+    ho_comm_destroy(three);
+    ho_comm_destroy(pair);
+    return status;
+  });
+  check_all_end_well(job);
+  ::munmap(events, sizeof(std::atomic<int>));
 }
 
 TEST_CASE("ranks that exit because of an error do not become its cause") {

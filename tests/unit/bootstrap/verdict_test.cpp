@@ -256,6 +256,62 @@ TEST_CASE("a rank that is in a split is named with it, and the split is not what
   }
 }
 
+TEST_CASE("a stall names the rank at the end of the waits, over all communicators, not a victim") {
+  // Ranks 2, 3 wait for rank 0 in communicator 4, rank 0 for rank 1 in 3, and rank 1 for nobody.
+  const std::vector<RankAnswer> answers{
+      {0,
+       true,
+       {state_of(1, 0, "all_gather", "recv from rank 1", 3), state_of(0, 0, "", "", 4, 1)}},
+      {1, true, {state_of(0, 0, "", "", 3)}},
+      {2, true, {state_of(1, 0, "reduce_scatter", "recv from rank 0", 4, 1)}},
+      {3, true, {state_of(1, 0, "reduce_scatter", "recv from rank 0", 4, 1)}}};
+  const std::string text = describe_stall(
+      answers, names(4), report_of(2, StatusCode::kTimeout, "reduce_scatter #1 is late"));
+  CHECK(text ==
+        "rank 1 has not entered all_gather #1 of communicator 3 (it has entered none so far); 1 "
+        "rank waits in it: recv from rank 1 (rank 0); because of that, rank 0 has not entered "
+        "reduce_scatter #1 of communicator 4 (it has entered none so far; it is in all_gather #1 "
+        "of communicator 3)");
+}
+
+TEST_CASE("waits are followed through several communicators") {
+  const std::vector<RankAnswer> answers{
+      {0, true, {state_of(2, 1, "all_reduce", "a", 1, 2), state_of(5, 5, "", "", 0, 2)}},
+      {1, true, {state_of(1, 1, "", "", 1, 2), state_of(3, 2, "broadcast", "b", 2, 2)}},
+      {2, true, {state_of(2, 2, "", "", 2, 2)}},
+      {3, true, {state_of(6, 5, "all_reduce", "c", 0, 2)}}};
+  const std::string text =
+      describe_stall(answers, names(4), report_of(3, StatusCode::kTimeout, "all_reduce #6"));
+  INFO(text);
+  CHECK(text.starts_with("rank 2 has not entered broadcast #3 of communicator 2 (its last is #2)"));
+  CHECK(has(text, "because of that, rank 0 has not entered all_reduce #6"));
+}
+
+TEST_CASE("waits end at a rank that waits for a message, whose numbers are no others'") {
+  const std::vector<RankAnswer> answers{
+      {0, true, {state_of(1, 0, "all_gather", "a", 3), state_of(0, 0, "", "", 0, 1)}},
+      {1, true, {state_of(0, 0, "", "", 3), state_of(1, 0, "send/recv", "b", 0, 3)}},
+      {2, true, {state_of(1, 0, "reduce_scatter", "c", 0, 1), state_of(7, 7, "", "", 0, 3)}}};
+  const std::string text = describe_stall(
+      answers, names(3), report_of(2, StatusCode::kTimeout, "reduce_scatter #1 is late"));
+  INFO(text);
+  CHECK(text.starts_with(
+      "rank 1 has not entered all_gather #1 of communicator 3 (it has entered none so far; it is "
+      "in send/recv #1)"));
+}
+
+TEST_CASE("ranks that wait for each other in two communicators are told as they are") {
+  const std::vector<RankAnswer> answers{
+      {0, true, {state_of(1, 0, "all_gather", "a", 1), state_of(0, 0, "", "", 2)}},
+      {1, true, {state_of(0, 0, "", "", 1), state_of(1, 0, "broadcast", "b", 2)}}};
+  const std::string text =
+      describe_stall(answers, names(2), report_of(0, StatusCode::kTimeout, "all_gather #1"));
+  INFO(text);
+  CHECK(text.starts_with(
+      "rank 1 has not entered all_gather #1 of communicator 1 (it has entered none so far; it is "
+      "in broadcast #1 of communicator 2)"));
+}
+
 TEST_CASE("a stall without any operation says so") {
   const std::vector<RankAnswer> answers{{0, true, {state_of(3, 3)}}, {1, false, {}}};
   const std::string text =

@@ -235,7 +235,7 @@ bool CommunicatorFailures::waits_for_below(uint64_t number) const {
 }
 
 void CommunicatorFailures::settle(uint64_t number,
-                                  Status cause,
+                                  const Status& cause,
                                   bool splits_too,
                                   std::vector<Decision>& decisions) {
   ++decisions_;
@@ -280,7 +280,7 @@ void CommunicatorFailures::decide_one(uint64_t number, std::vector<Decision>& de
     const bool told = text.find(earlier->message()) != std::string::npos;
     verdict->cause = Status(earlier->code(), told ? text : earlier->message() + "; then " + text);
   }
-  settle(number, std::move(verdict->cause), desk.ends_splits(), decisions);
+  settle(number, verdict->cause, desk.ends_splits(), decisions);
 }
 
 std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide(Deadline now) {

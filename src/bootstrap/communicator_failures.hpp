@@ -83,7 +83,10 @@ class CommunicatorFailures {
   // The first failure that the rank was told of, or told itself, in what lies below `ancestor`.
   [[nodiscard]] std::optional<Status> earlier_cause(uint32_t rank, uint64_t ancestor) const;
   [[nodiscard]] bool waits_for_below(uint64_t number) const;
-  void settle(uint64_t number, Status cause, bool splits_too, std::vector<Decision>& decisions);
+  void settle(uint64_t number,
+              const Status& cause,
+              bool splits_too,
+              std::vector<Decision>& decisions);
   void decide_one(uint64_t number, std::vector<Decision>& decisions);
 
   std::shared_ptr<const std::vector<std::string>> names_;

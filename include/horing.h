@@ -12,6 +12,14 @@
  * Threads: a communicator may be used by one thread at a time, except ho_comm_abort and the
  * getters, which any thread may call at any time. Different communicators are independent.
  *
+ * Failures: an error of an operation, a deadline that passes, or an abort ends the communicator and
+ * all that were split from it (their own splits too), on all of their ranks and with one text: the
+ * first cause. Its siblings and what it was split from go on. A rank whose process is gone ends the
+ * communicators that it is in, no others; without rank 0 of the job, the ranks of the others cannot
+ * be told of failures any more, and find out by their own deadlines. To end many communicators
+ * together, split them from one that you abort: if one of them has failed on the rank that calls
+ * ho_comm_abort, the others get that failure's status and text.
+ *
  * fork: a communicator belongs to the process that made it. A child forked afterwards may call
  * nothing but exec (the library's descriptors close then) or _exit, and should do so soon: while it
  * lives it keeps the parent's connections open, so that the other ranks would not notice the
@@ -164,10 +172,13 @@ HO_API ho_status ho_comm_create(const ho_comm_options* options, ho_comm** comm);
  * ranks too; what it has not fails there at once, saying that this rank has left. NULL is fine. */
 HO_API void ho_comm_destroy(ho_comm* comm);
 /* Collective. Ranks with the same color form a communicator, ordered by key, then by rank. A color
- * below 0 takes part and gets NULL. */
+ * below 0 takes part and gets NULL. Where one rank cannot make its part, all ranks of that color
+ * are told why, and `comm` goes on. */
 HO_API ho_status ho_comm_split(ho_comm* comm, int32_t color, int32_t key, ho_comm** split);
-/* Ends every wait of this communicator on every rank within about a second, with HO_ABORTED and the
- * reason (may be NULL). Any thread. Afterwards all operations return the error; destroy works. */
+/* Ends every wait of this communicator, and of all that were split from it, on every rank within
+ * about a second, with HO_ABORTED and the reason (may be NULL); after a failure of what was split
+ * from it, with that failure's status and text. Any thread. Afterwards all operations return the
+ * error; destroy works. */
 HO_API ho_status ho_comm_abort(ho_comm* comm, const char* reason);
 
 HO_API int32_t ho_comm_rank(const ho_comm* comm);

@@ -20,15 +20,15 @@
  * not, or a call out of order changes nothing; make the right call and go on. Any other error
  * breaks the runner on this rank, and soon on all of them: its message names unit, operation, rank
  * and step, and every later call returns it again, until paro_runner_rejoin() or
- * paro_runner_destroy(). It fails the communicators of its job too, the one it was made over
- * included (docs/errors.md), but for HO_MISMATCH of step and check_drift, which every rank finds
- * out itself. libhoring's part of a message numbers ranks as its communicator does; where it says
- * "of the job", as ho_comm_create did.
+ * paro_runner_destroy(). All ranks get the first cause, at once. The runner's own communicators end
+ * with it; the one that it was made over and all others of the job go on, unless a rank's process
+ * is gone, which ends those that it is in (horing.h: Failures). libhoring's part of a message
+ * numbers ranks as its communicator does; where it says "of the job", as ho_comm_create did.
  *
  * Threads: a runner may be used by one thread at a time, except paro_runner_abort, which any thread
  * may call while another is in any call but rejoin, change_strategy, destroy, or a step that
- * changes the strategy (strategy_file, auto_strategy). Different runners are independent until one
- * fails. All ranks make the same calls on a runner in the same order.
+ * changes the strategy (strategy_file, auto_strategy). Different runners are independent. All ranks
+ * make the same calls on a runner in the same order.
  *
  * fork: a runner belongs to the process that made it, as a communicator does (horing.h). In a
  * forked child every call with it fails with HO_INVALID_ARGUMENT, and destroy does nothing.
@@ -356,9 +356,8 @@ PARO_API ho_status paro_runner_create(ho_comm* comm,
                                       paro_runner** runner);
 /* Not collective. Between steps it ends what the last one still moves, as paro_runner_synchronize
  * does, and a save in the background, for which all ranks must have called save; it does not
- * disturb the other ranks until they need this one; in the middle of a step they fail at once, with
- * HO_ABORTED and this rank's number, and so do their other runners and communicators of the job.
- * NULL is fine. */
+ * disturb the other ranks until they need this one; in the middle of a step this runner fails on
+ * them at once, with HO_ABORTED and this rank's number. NULL is fine. */
 PARO_API void paro_runner_destroy(paro_runner* runner);
 
 /* Between steps: a unit's initial values, the same on all ranks, of which this rank keeps its
@@ -434,14 +433,15 @@ PARO_API ho_status paro_runner_read_frozen(paro_runner* runner,
  * the same bits. */
 PARO_API ho_status paro_runner_check_drift(paro_runner* runner);
 
-/* Collective: goes on after an error over a new communicator (of ho_comm_create, where those of the
- * old job have failed) of the same ranks with the same numbers, used during the call only. What the
+/* Collective: goes on after an error over the communicator that the runner was made over, or over a
+ * new one (where that has failed too) of the same ranks with the same numbers, used during the call
+ * only. What the
  * failed step had computed is dropped: continue with a first micro-batch. Whether that step counts,
  * and need not be repeated, paro_runner_applied_steps() says: it does if the number has grown since
  * the last report. HO_MISMATCH where it had reached some ranks' masters only: load a checkpoint. */
 PARO_API ho_status paro_runner_rejoin(paro_runner* runner, ho_comm* comm);
-/* Any thread. Every rank's waits end, and its calls fail from the next one that needs another rank,
- * with HO_ABORTED and the reason (may be NULL). */
+/* Any thread. Every rank's waits for this runner end, and its calls fail from the next one that
+ * needs another rank, with HO_ABORTED and the reason (may be NULL). */
 PARO_API ho_status paro_runner_abort(paro_runner* runner, const char* reason);
 
 /* This rank's bytes. */

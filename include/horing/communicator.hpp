@@ -5,7 +5,8 @@
 // Errors: a call that fails throws horing::Error, which carries the status and the library's
 // message (what failed, where, which rank or rail, what to do next). The exception is thrown here,
 // in the program, never inside the library. After an error of a collective the communicator is
-// broken on every rank (unless the call was refused or needs a rank that has left); destroy it.
+// broken on every rank, and so is what was split from it (unless the call was refused or needs a
+// rank that has left); destroy it.
 //
 // Threads: one thread at a time uses a communicator and its requests; abort() and the queries may
 // be called by any thread at any time. Different communicators are independent.
@@ -205,7 +206,8 @@ class Communicator {
     return Communicator(part);
   }
 
-  // Any thread. Every wait on every rank ends within about a second with HO_ABORTED and `reason`.
+  // Any thread. Every wait on every rank ends within about a second with HO_ABORTED and `reason`,
+  // here and in all that was split from this one (horing.h: Failures).
   void abort(const std::string& reason = {}) { check(ho_comm_abort(comm_, text_or_null(reason))); }
 
   [[nodiscard]] int32_t rank() const { return ho_comm_rank(comm_); }

@@ -51,21 +51,21 @@ ho::Result<Domains> Domains::make(ho_comm* comm, const ho::GroupMap& groups) {
   }
   Domains domains(GlobalRank(ho_comm_rank(comm)), groups);
   const GlobalRank self = domains.self_;
+  HORING_ASSIGN(domains.parent_, split(comm, 0, static_cast<int32_t>(self.value())));
+  ho_comm* const parent = domains.parent_.get();
   if (groups.world_size() > 1) {
-    HORING_ASSIGN(domains.world_, split(comm, 0, place_in(world_order(groups), self)));
-  } else {
-    HORING_ASSIGN(domains.alone_, split(comm, 0, 0));
+    HORING_ASSIGN(domains.world_, split(parent, 0, place_in(world_order(groups), self)));
   }
   const ho::GroupIndex group = groups.group_of(self);
   const bool alone = groups.group_size(group) == 1;
   const auto place = static_cast<int32_t>(groups.group_rank_of(self).value());
   HORING_ASSIGN(domains.intra_,
-                split(comm, alone ? -1 : static_cast<int32_t>(group.value()), place));
-  HORING_TRY(domains.make_inter(comm));
+                split(parent, alone ? -1 : static_cast<int32_t>(group.value()), place));
+  HORING_TRY(domains.make_inter());
   return domains;
 }
 
-ho::Status Domains::make_inter(ho_comm* comm) {
+ho::Status Domains::make_inter() {
   if (groups_.group_count() == 1) {
     return {};
   }
@@ -91,7 +91,7 @@ ho::Status Domains::make_inter(ho_comm* comm) {
       }
       ++next_color;
     }
-    HORING_ASSIGN(OwnedComm part, split(comm, color, group));
+    HORING_ASSIGN(OwnedComm part, split(parent_.get(), color, group));
     if (part != nullptr) {
       inter_.emplace(std::move(mine), std::move(part));
     }
@@ -106,13 +106,12 @@ ho_comm* Domains::inter(const std::vector<GlobalRank>& owners) const {
 }
 
 ho::Result<OwnedComm> Domains::another_world() const {
-  ho_comm* const all = world_ != nullptr ? world_.get() : alone_.get();
-  return split(all, 0, static_cast<int32_t>(self_.value()));
+  return split(parent_.get(), 0, static_cast<int32_t>(self_.value()));
 }
 
 uint64_t Domains::memory_bytes() const {
   uint64_t bytes = 0;
-  for (const OwnedComm* comm : {&world_, &alone_, &intra_}) {
+  for (const OwnedComm* comm : {&parent_, &world_, &intra_}) {
     bytes += *comm == nullptr ? 0 : ho_comm_memory_bytes(comm->get());
   }
   for (const auto& [owners, comm] : inter_) {
@@ -122,17 +121,7 @@ uint64_t Domains::memory_bytes() const {
 }
 
 void Domains::abort(const char* reason) {
-  const auto one = [&](ho_comm* comm) {
-    if (comm != nullptr) {
-      static_cast<void>(ho_comm_abort(comm, reason));
-    }
-  };
-  one(world_.get());
-  one(alone_.get());
-  one(intra_.get());
-  for (const auto& [owners, comm] : inter_) {
-    one(comm.get());
-  }
+  static_cast<void>(ho_comm_abort(parent_.get(), reason));
 }
 
 }  // namespace paro

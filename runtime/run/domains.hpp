@@ -2,6 +2,9 @@
 // this rank's group, and one for every set of ranks that own the same elements in their groups.
 // Each is a communicator of its own, so that what one does never queues behind another. On each,
 // the step plan orders what its channels start (verify_sequences()).
+//
+// All of them are split from one that only the runner has. A failure ends a communicator and what
+// was split from it: to end this one ends the runner on all ranks, and nothing of the caller's.
 #pragma once
 
 #include <horing.h>
@@ -38,17 +41,17 @@ class Domains {
   [[nodiscard]] ho::Result<OwnedComm> another_world() const;
   // Bytes that the library holds for all of them.
   [[nodiscard]] uint64_t memory_bytes() const;
-  // Ends every wait of every rank.
+  // Ends every wait of every rank in what make() and another_world() made.
   void abort(const char* reason);
 
  private:
   Domains(ho::GlobalRank self, ho::GroupMap groups) : self_(self), groups_(std::move(groups)) {}
-  [[nodiscard]] ho::Status make_inter(ho_comm* comm);
+  [[nodiscard]] ho::Status make_inter();
 
   ho::GlobalRank self_;
   ho::GroupMap groups_;
+  OwnedComm parent_;  // of all ranks, by global rank: moves nothing itself
   OwnedComm world_;
-  OwnedComm alone_;  // of a job of one rank, in place of world_: to make others from
   OwnedComm intra_;
   std::map<std::vector<ho::GlobalRank>, OwnedComm> inter_;
 };

@@ -148,7 +148,10 @@ void ControlClient::wake() const {
 
 int ControlClient::wait_ms() {
   const Lock lock(mutex_);
-  Deadline next = answer_due_;
+  Deadline next = Deadline::max();
+  for (const auto& [communicator, reported] : reported_) {
+    next = std::min(next, reported.answer_due);
+  }
   for (const auto& [id, gather] : gathers_) {
     next = gather.ended.has_value() ? next : std::min(next, gather.due);
   }
@@ -191,7 +194,7 @@ void ControlClient::turn() {
   if (entries[1].revents != 0) {
     read_input();
   }
-  check_report_answered(looked);
+  check_reports_answered(looked);
   if ((entries[1].revents & POLLIN) == 0) {
     end_overdue_gathers(looked);
   }
@@ -222,7 +225,7 @@ void ControlClient::handle(const wire::Message& message) {
     case wire::Type::kDeparted: {
       auto departure = wire::decode_departure(message.body);
       if (!departure.ok()) {
-        settle(departure.status());
+        settle(kWholeJob, departure.status());
         return;
       }
       const Lock lock(mutex_);
@@ -244,7 +247,8 @@ void ControlClient::handle(const wire::Message& message) {
       return;
     case wire::Type::kVerdict: {
       const auto outcome = wire::decode_outcome(message.body);
-      settle(outcome.ok() ? Status(outcome->code, outcome->text) : outcome.status());
+      settle(outcome.ok() ? message.header.id : kWholeJob,
+             outcome.ok() ? Status(outcome->code, outcome->text) : outcome.status());
       return;
     }
     case wire::Type::kFarewell: {
@@ -276,72 +280,94 @@ void ControlClient::answer_query(uint64_t id) {
 }
 
 void ControlClient::coordinator_closed(const std::string& how) {
-  bool left = false;
-  {
-    const Lock lock(mutex_);
-    connected_ = false;
-    channel_.end_output();  // a coordinator that leaves waits for this
-    left = coordinator_left_;
-  }
-  if (!left) {
-    settle({StatusCode::kPeerLost,
-            welcome_.coordinator + " is gone: its control connection " +
-                (how.empty() ? "closed without a goodbye" : "broke (" + how + ")") +
-                " (killed, crashed, or the host is down); see the output of that rank"});
-    return;
-  }
   const Lock lock(mutex_);
-  end_all_gathers(
-      {StatusCode::kPeerLost, welcome_.coordinator + " has left: it destroyed its communicator"});
-  // Nobody will answer a report any more.
-  answer_due_ = reported_.has_value() ? Clock::now() : answer_due_;
-}
-
-void ControlClient::settle(Status cause) {
-  const Lock lock(mutex_);
-  answer_due_ = Deadline::max();
-  if (!verdict_.has_value()) {
-    end_all_gathers(cause);
-    verdict_ = std::move(cause);
-  }
-}
-
-void ControlClient::check_report_answered(Deadline looked) {
-  Status own;
-  {
-    const Lock lock(mutex_);
-    if (answer_due_ > looked || verdict_.has_value() || !reported_.has_value()) {
-      return;
+  connected_ = false;
+  channel_.end_output();  // a coordinator that leaves waits for this
+  if (coordinator_left_) {
+    coordinator_end_ = welcome_.coordinator + " has left: it destroyed its communicator";
+  } else {
+    coordinator_end_ = welcome_.coordinator + " is gone: its control connection " +
+                       (how.empty() ? "closed without a goodbye" : "broke (" + how + ")") +
+                       " (killed, crashed, or the host is down); see the output of that rank";
+    if (!job_verdict_.has_value()) {
+      verdicts_.push_back({.cause = Status(StatusCode::kPeerLost, coordinator_end_),
+                           .communicator = kWholeJob,
+                           .coordinator_gone = true});
     }
-    own = Status(reported_->code,
-                 reported_->text + (connected_ ? "; coordinator rank 0 does not answer: " +
-                                                     welcome_.coordinator + " may be stopped"
-                                               : "; rank 0 has left already, so no other rank "
-                                                 "could be asked"));
   }
-  settle(std::move(own));
+  end_all_gathers({StatusCode::kPeerLost, coordinator_end_});
+  // Nobody will answer a report any more.
+  for (auto& [communicator, reported] : reported_) {
+    reported.answer_due = Clock::now();
+  }
+}
+
+bool ControlClient::settled(uint64_t communicator) const {
+  const auto place = joined_.find(communicator);
+  return job_verdict_.has_value() || (place != joined_.end() && place->second.cause.has_value());
+}
+
+void ControlClient::settle(uint64_t communicator, Status cause) {
+  const Lock lock(mutex_);
+  const auto place = joined_.find(communicator);
+  if (settled(communicator) || (communicator != kWholeJob && place == joined_.end())) {
+    return;  // or this rank has left it meanwhile
+  }
+  if (communicator == kWholeJob) {
+    end_all_gathers(cause);
+    job_verdict_ = cause;
+    reported_.clear();
+  } else {
+    place->second.cause = cause;
+    end_gathers_now(place->second.tag_end, cause);
+    reported_.erase(communicator);
+  }
+  verdicts_.push_back(
+      {.cause = std::move(cause), .communicator = communicator, .coordinator_gone = false});
+}
+
+void ControlClient::check_reports_answered(Deadline looked) {
+  std::vector<Verdict> own;
+  {
+    const Lock lock(mutex_);
+    for (const auto& [communicator, reported] : reported_) {
+      if (reported.answer_due > looked) {
+        continue;
+      }
+      const std::string why =
+          connected_
+              ? "; coordinator rank 0 does not answer: " + welcome_.coordinator + " may be stopped"
+              : std::string("; rank 0 ") + (coordinator_left_ ? "has left already" : "is gone") +
+                    ", so no other rank could be asked";
+      own.push_back({.cause = Status(reported.failure.code, reported.failure.text + why),
+                     .communicator = communicator,
+                     .coordinator_gone = false});
+    }
+  }
+  for (Verdict& verdict : own) {
+    settle(verdict.communicator, std::move(verdict.cause));
+  }
 }
 
 void ControlClient::deliver() {
   std::function<void(const Verdict&)> tell;
   std::function<void(const Departure&)> tell_departure;
-  Verdict verdict;
+  std::vector<Verdict> verdicts;
   std::vector<Departure> departures;
   {
     const Lock lock(mutex_);
     if (!callbacks_.has_value() || stop_) {
       return;
     }
-    if (verdict_.has_value() && !delivered_) {
-      delivered_ = true;
-      tell = callbacks_->on_verdict;
-      verdict.cause = *verdict_;
-    }
+    tell = callbacks_->on_verdict;
+    verdicts.swap(verdicts_);
     tell_departure = callbacks_->on_departure;
     departures.swap(departures_);
   }
-  if (tell) {
-    tell(verdict);
+  for (const Verdict& verdict : verdicts) {
+    if (tell) {
+      tell(verdict);
+    }
   }
   for (const Departure& departure : departures) {
     if (tell_departure) {
@@ -358,16 +384,33 @@ void ControlClient::start(Callbacks callbacks) {
   wake();  // a verdict may be waiting
 }
 
+void ControlClient::join(const Membership& membership, std::string_view tag_end) {
+  const Lock lock(mutex_);
+  joined_.emplace(membership.communicator, Joined{.tag_end = std::string(tag_end), .cause = {}});
+  if (connected_ && !coordinator_left_) {
+    channel_.queue(wire::Type::kJoined, 0, ControlChannel::body_of(wire::encode(membership)));
+    (void)channel_.send_some();
+  }
+}
+
+void ControlClient::release(uint64_t communicator) {
+  const Lock lock(mutex_);
+  joined_.erase(communicator);
+  reported_.erase(communicator);
+  if (connected_ && !coordinator_left_) {
+    channel_.queue(wire::Type::kReleased, communicator);
+    (void)channel_.send_some();
+  }
+}
+
 void ControlClient::report(const FailureReport& failure) {
   {
     const Lock lock(mutex_);
-    if (verdict_.has_value()) {
+    if (settled(failure.communicator)) {
       return;
     }
-    if (!reported_.has_value()) {
-      reported_ = failure;
-      answer_due_ = Clock::now() + (connected_ ? kAnswerTime : std::chrono::milliseconds(0));
-    }
+    const Deadline due = Clock::now() + (connected_ ? kAnswerTime : std::chrono::milliseconds(0));
+    reported_.emplace(failure.communicator, Reported{.failure = failure, .answer_due = due});
     if (connected_ && !coordinator_left_) {
       channel_.queue(wire::Type::kReport, 0, ControlChannel::body_of(wire::encode(failure)));
       (void)channel_.send_some();
@@ -379,7 +422,7 @@ void ControlClient::report(const FailureReport& failure) {
 void ControlClient::leave(const Departure& departure) {
   const Lock lock(mutex_);
   // After a verdict all ranks have a cause already.
-  if (verdict_.has_value() || !connected_ || coordinator_left_) {
+  if (settled(departure.communicator) || !connected_ || coordinator_left_) {
     return;
   }
   channel_.queue(wire::Type::kLeaving, 0, ControlChannel::body_of(wire::encode(departure)));

@@ -43,6 +43,8 @@ class ControlClient final : public ControlPlane {
       std::span<const GlobalRank> members,
       Deadline deadline) override;
   void start(Callbacks callbacks) override;
+  void join(const Membership& membership, std::string_view tag_end) override;
+  void release(uint64_t communicator) override;
   void report(const FailureReport& failure) override;
   void leave(const Departure& departure) override;
   void end_gathers(std::string_view tag_end, const Status& why) override;
@@ -83,10 +85,12 @@ class ControlClient final : public ControlPlane {
   void coordinator_closed(const std::string& how);
   void end_all_gathers(const Status& why);
   [[nodiscard]] Status why_over_locked(std::string_view tag) const;
+  void end_gathers_now(std::string_view tag_end, const Status& why);
   // looked: when the socket was last looked at; what is due by then has not come.
   void end_overdue_gathers(Deadline looked);
-  void settle(Status cause);
-  void check_report_answered(Deadline looked);
+  void settle(uint64_t communicator, Status cause);
+  [[nodiscard]] bool settled(uint64_t communicator) const;
+  void check_reports_answered(Deadline looked);
   void deliver();
   void wake() const;
   [[nodiscard]] int wait_ms();
@@ -105,12 +109,21 @@ class ControlClient final : public ControlPlane {
   uint64_t next_id_ = 1;
   std::map<std::string, Status> ended_tags_;  // how tags end that no gather can complete under
   std::optional<Callbacks> callbacks_;
-  std::optional<Status> verdict_;
-  bool delivered_ = false;
-  std::vector<Departure> departures_;      // not delivered yet
-  std::optional<FailureReport> reported_;  // the first one, until a verdict comes
-  Deadline answer_due_ = Deadline::max();
+  std::optional<Status> job_verdict_;  // on the whole job
+  std::vector<Verdict> verdicts_;      // not delivered yet
+  struct Joined {
+    std::string tag_end;          // of its gathers
+    std::optional<Status> cause;  // of its end
+  };
+  std::map<uint64_t, Joined> joined_;  // communicators
+  std::vector<Departure> departures_;  // not delivered yet
+  struct Reported {
+    FailureReport failure;
+    Deadline answer_due;
+  };
+  std::map<uint64_t, Reported> reported_;  // by communicator: the first, until a verdict comes
   bool connected_ = true;
+  std::string coordinator_end_;  // why it is connected no more: "rank 0 (...) has left"
   bool coordinator_left_ = false;
   bool stop_ = false;
 

@@ -7,6 +7,9 @@
 namespace ho {
 
 void ControlClient::take_part(Gather& gather, const wire::Message& message) {
+  if (gather.ended.has_value()) {
+    return;  // by a verdict: the first cause stands
+  }
   if (message.header.type == wire::Type::kGatherFailed) {
     const auto outcome = wire::decode_outcome(message.body);
     gather.ended = outcome.ok() ? Status(outcome->code, outcome->text) : outcome.status();
@@ -59,6 +62,10 @@ void ControlClient::end_overdue_gathers(Deadline looked) {
 void ControlClient::end_gathers(std::string_view tag_end, const Status& why) {
   const Lock lock(mutex_);
   ended_tags_.emplace(tag_end, why);
+  end_gathers_now(tag_end, why);
+}
+
+void ControlClient::end_gathers_now(std::string_view tag_end, const Status& why) {
   for (auto& [id, gather] : gathers_) {
     if (!gather.ended.has_value() && gather.tag.ends_with(tag_end)) {
       gather.ended = why.with_context("all_gather \"" + gather.tag + "\"");
@@ -73,11 +80,16 @@ void ControlClient::forget_gathers(std::string_view tag_end) {
 }
 
 Status ControlClient::why_over_locked(std::string_view tag) const {
-  if (verdict_.has_value()) {
-    return *verdict_;
+  if (job_verdict_.has_value()) {
+    return *job_verdict_;
   }
   if (!connected_) {
-    return {StatusCode::kPeerLost, welcome_.coordinator + " has left already"};
+    return {StatusCode::kPeerLost, coordinator_end_};
+  }
+  for (const auto& [communicator, joined] : joined_) {
+    if (joined.cause.has_value() && tag.ends_with(joined.tag_end)) {
+      return *joined.cause;
+    }
   }
   for (const auto& [tag_end, why] : ended_tags_) {
     if (tag.ends_with(tag_end)) {

@@ -34,12 +34,24 @@ struct Rendezvous {
   std::string remedy = {};  // what to do where rank 0 is not found; empty: see to its settings
 };
 
+// Communicators are told apart by a number that only their members share. This one stands for the
+// job itself, from which all others are split.
+inline constexpr uint64_t kWholeJob = 0;
+
+// That this rank is in a communicator: what ends it is told to this rank.
+struct Membership {
+  uint64_t communicator = 0;
+  uint64_t parent = kWholeJob;  // which it was split from
+  uint32_t member_count = 0;
+};
+
 // What one rank knows about a failure, or about where it is. Sent to the coordinator.
 struct FailureReport {
   StatusCode code = StatusCode::kInternal;
   GlobalRank reporter;
-  std::optional<GlobalRank> peer;  // whom it blames
-  std::string text;                // names operation, phase, step, rail, peer and what to do
+  std::optional<GlobalRank> peer;     // whom it blames
+  std::string text;                   // names operation, phase, step, rail, peer and what to do
+  uint64_t communicator = kWholeJob;  // what failed
 };
 
 // Where a rank is, for the stall report. A call that is collective but no operation, as a split,
@@ -76,16 +88,20 @@ struct Departure {
   std::vector<GlobalRank> members;  // who is to be told, empty: all; as delivered: empty
 };
 
-// One outcome for the whole job.
+// One outcome for all ranks of a communicator.
 struct Verdict {
   Status cause;  // first cause first; the message names ranks
+  uint64_t communicator = kWholeJob;
+  // Nothing more can be told to anybody: the coordinator's process is gone. It ends the
+  // communicators that rank 0 is in.
+  bool coordinator_gone = false;
 };
 
 class ControlPlane {
  public:
   struct Callbacks {
     // All run on the control plane's thread and must not block for long.
-    std::function<void(const Verdict&)> on_verdict;           // at most once
+    std::function<void(const Verdict&)> on_verdict;           // once for each communicator
     std::function<std::vector<RankState>()> describe_state;   // asked for a stall report
     std::function<void(const Departure&)> on_departure = {};  // of another rank
   };
@@ -118,8 +134,14 @@ class ControlPlane {
 
   // From now on events are delivered. Called once, before the first operation.
   virtual void start(Callbacks callbacks) = 0;
-  // Tells everybody; the verdict comes back through on_verdict within about 500 ms (a stall, code
-  // kTimeout, first asks all ranks where they are). Any thread. Never blocks.
+  // From now on the verdicts on this communicator come to this rank, and end its all_gathers whose
+  // tags end so. Before its members gather anything in it. Any thread. Never blocks.
+  virtual void join(const Membership& membership, std::string_view tag_end) = 0;
+  // This rank wants to hear no more of it.
+  virtual void release(uint64_t communicator) = 0;
+  // Tells the members of the communicator and of all that were split from it; the verdict comes
+  // back through on_verdict within about 500 ms (a stall, code kTimeout, first asks all ranks where
+  // they are). Any thread. Never blocks.
   virtual void report(const FailureReport& failure) = 0;
   // Tells the other members how far this rank had come with a communicator that it destroys. Any
   // thread. Never blocks. Not after rank 0 has left the job: nobody is there to pass it on.

@@ -101,8 +101,8 @@ int Coordinator::wait_ms() const {
       next = std::min(next, peer.deadline);
     }
   }
-  if (desk_) {
-    next = std::min(next, desk_->next_deadline());
+  if (failures_) {
+    next = std::min(next, failures_->next_deadline());
   }
   next = std::min(next, departures_due_);
   constexpr int64_t kLongestMs = 10'000;
@@ -170,7 +170,7 @@ void Coordinator::handle_message(uint32_t rank, wire::Message message) {
     note_gave_up(rank, message);
     return;
   }
-  if (desk_ == nullptr || closing_) {
+  if (failures_ == nullptr || closing_) {
     return;  // nobody waits for an answer yet, or any more
   }
   if (Status status = dispatch(rank, message); !status.ok()) {
@@ -191,15 +191,15 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
     case wire::Type::kReport: {
       HORING_ASSIGN(FailureReport report, wire::decode_report(message.body));
       report.reporter = GlobalRank(rank);  // whoever it says it is
-      desk_->report(report, Clock::now());
-      if (desk_->take_query()) {
-        send_to_all(wire::Type::kStateQuery, nullptr);
+      failures_->report(report, Clock::now());
+      for (const uint64_t communicator : failures_->take_queries()) {
+        send_to_all(wire::Type::kStateQuery, nullptr, communicator);
       }
       return {};
     }
     case wire::Type::kStates: {
-      HORING_ASSIGN(auto states, wire::decode_states(message.body));
-      desk_->answer(rank, std::move(states));
+      HORING_ASSIGN(const auto states, wire::decode_states(message.body));
+      failures_->answer(rank, message.header.id, states);
       return {};
     }
     case wire::Type::kLeaving: {
@@ -209,11 +209,30 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
       spread(std::move(departure));
       return {};
     }
+    case wire::Type::kJoined:
+      return enter_communicator(rank, message);
+    case wire::Type::kReleased:
+      failures_->release(rank, message.header.id);
+      forget_departures();
+      return {};
     default:
       return {StatusCode::kProtocol,
               "control message of type " + std::to_string(static_cast<int>(message.header.type)) +
                   " came from a rank; only the coordinator sends those"};
   }
+}
+
+Status Coordinator::enter_communicator(uint32_t rank, const wire::Message& message) {
+  HORING_ASSIGN(const Membership membership, wire::decode_membership(message.body));
+  HORING_ASSIGN(const auto failed, failures_->join(rank, membership));
+  if (failed.has_value()) {
+    send_verdicts({*failed});
+  }
+  return {};
+}
+
+void Coordinator::forget_departures() {
+  std::erase_if(left_, [this](const auto& each) { return !failures_->knows(each.first); });
 }
 
 void Coordinator::drop(uint32_t rank, Presence presence) {
@@ -228,19 +247,13 @@ void Coordinator::drop(uint32_t rank, Presence presence) {
 
 void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
   drop(rank, meeting_ ? Presence::kAbsent : Presence::kGone);
-  if (desk_ == nullptr || closing_) {
+  if (failures_ == nullptr || closing_) {
     return;  // it may come again, or all is over
   }
-  const Deadline now = Clock::now();
   const std::string name = name_of(peers_[rank].who);
-  if (!how.empty()) {
-    desk_->report({StatusCode::kProtocol,
-                   GlobalRank(rank),
-                   {},
-                   name + " sent a malformed control message: " + how},
-                  now);
-  }
-  desk_->rank_gone(rank, now);
+  failures_->rank_gone(
+      rank, how.empty() ? how : name + " sent a malformed control message: " + how, Clock::now());
+  forget_departures();
   end_gathers_of(rank,
                  Status(StatusCode::kPeerLost,
                         name + " is gone: its control connection closed without a goodbye"));
@@ -248,16 +261,26 @@ void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
 
 void Coordinator::peer_left(uint32_t rank) {
   drop(rank, meeting_ ? Presence::kAbsent : Presence::kLeft);
-  if (desk_ == nullptr || closing_) {
+  if (failures_ == nullptr || closing_) {
     return;
   }
-  desk_->rank_left(rank);
-  if (desk_->has_cause()) {
-    return;  // as in spread()
+  failures_->rank_left(rank);
+  forget_departures();
+  left_while_deciding_.push_back(rank);
+  end_gathers_of_left();
+}
+
+// Where a verdict is due, that is the news: all shall hear the first cause, not who left because of
+// it. What the verdict does not end waits for these ranks in vain.
+void Coordinator::end_gathers_of_left() {
+  if (failures_->deciding()) {
+    return;
   }
-  end_gathers_of(rank,
-                 Status(StatusCode::kPeerLost,
-                        name_of(peers_[rank].who) + " has left: it destroyed its communicator"));
+  for (const uint32_t rank : std::exchange(left_while_deciding_, {})) {
+    end_gathers_of(rank,
+                   Status(StatusCode::kPeerLost,
+                          name_of(peers_[rank].who) + " has left: it destroyed its communicator"));
+  }
 }
 
 // Who has gone has not heard the answer to its last gather.
@@ -280,7 +303,7 @@ void Coordinator::end_gathers_of(uint32_t rank, const Status& why) {
 // left this communicator hears nothing of it any more. Where a verdict is due, that is the news:
 // all shall hear the first cause, not who left because of it.
 void Coordinator::spread(Departure departure) {
-  if (desk_->has_cause()) {
+  if (failures_->has_cause(departure.communicator)) {
     return;
   }
   std::map<uint32_t, Departure::Pair> pair_with;
@@ -340,9 +363,27 @@ void Coordinator::send(uint32_t rank,
   }
 }
 
-void Coordinator::send_to_all(wire::Type type, const ControlChannel::Body& body) {
-  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
-    send(rank, type, 0, body);
+// To its own rank last. Its process may end as soon as it hears a verdict, and this thread with it.
+void Coordinator::send_to_all(wire::Type type, const ControlChannel::Body& body, uint64_t id) {
+  for (uint32_t rank = setup_.world_size; rank-- > 0;) {
+    send(rank, type, id, body);
+  }
+}
+
+void Coordinator::send_verdicts(const std::vector<CommunicatorFailures::Decision>& decisions) {
+  std::vector<std::pair<uint64_t, ControlChannel::Body>> to_own;
+  for (const CommunicatorFailures::Decision& decision : decisions) {
+    const ControlChannel::Body body = outcome_body(decision.cause);
+    for (const uint32_t rank : decision.ranks) {
+      if (rank == setup_.own.rank) {
+        to_own.emplace_back(decision.communicator, body);
+      } else {
+        send(rank, wire::Type::kVerdict, decision.communicator, body);
+      }
+    }
+  }
+  for (const auto& [communicator, body] : to_own) {
+    send(setup_.own.rank, wire::Type::kVerdict, communicator, body);
   }
 }
 
@@ -380,12 +421,16 @@ void Coordinator::answer_complete() {
 }
 
 void Coordinator::pronounce() {
-  if (!desk_) {
+  if (!failures_) {
     return;
   }
-  if (const std::optional<Verdict> verdict = desk_->decide(Clock::now())) {
-    send_to_all(wire::Type::kVerdict, outcome_body(verdict->cause));
+  const auto decisions = failures_->decide(Clock::now());
+  if (decisions.empty()) {
+    return;
   }
+  send_verdicts(decisions);
+  forget_departures();
+  end_gathers_of_left();
 }
 
 }  // namespace ho

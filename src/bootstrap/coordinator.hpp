@@ -17,8 +17,8 @@
 #include "base/status.hpp"
 #include "bootstrap/admission.hpp"
 #include "bootstrap/channel.hpp"
+#include "bootstrap/communicator_failures.hpp"
 #include "bootstrap/gather_table.hpp"
-#include "bootstrap/verdict.hpp"
 #include "bootstrap/wire.hpp"
 #include "os/clock.hpp"
 #include "os/fd.hpp"
@@ -88,12 +88,16 @@ class Coordinator {
   [[nodiscard]] Status dispatch(uint32_t rank, wire::Message& message);
   void peer_closed(uint32_t rank, const std::string& how);
   void peer_left(uint32_t rank);
+  [[nodiscard]] Status enter_communicator(uint32_t rank, const wire::Message& message);
+  void forget_departures();
+  void end_gathers_of_left();
   void drop(uint32_t rank, Presence presence);
   void spread(Departure departure);
   void send_departures(Deadline now);
 
   void send(uint32_t rank, wire::Type type, uint64_t id, const ControlChannel::Body& body);
-  void send_to_all(wire::Type type, const ControlChannel::Body& body);
+  void send_to_all(wire::Type type, const ControlChannel::Body& body, uint64_t id = 0);
+  void send_verdicts(const std::vector<CommunicatorFailures::Decision>& decisions);
   void flush(uint32_t rank);
   void answer(const std::vector<GatherTable::Outcome>& outcomes);
   void answer_complete();
@@ -131,8 +135,9 @@ class Coordinator {
   // Gathers to be answered when all is read that has come. Where this process was stopped, members
   // that have given up meanwhile lie behind their contributions: nobody may hear yes then.
   std::vector<GatherTable::Outcome> complete_;
-  std::unique_ptr<FailureDesk> desk_;  // once all have met
-  std::string address_;                // where a rank was seen to reach us
+  std::unique_ptr<CommunicatorFailures> failures_;  // once all have met
+  std::vector<uint32_t> left_while_deciding_;
+  std::string address_;  // where a rank was seen to reach us
   std::thread thread_;
 };
 

@@ -45,13 +45,12 @@ void Coordinator::say_farewell() {
   farewell_ = true;
   send_to_all(wire::Type::kFarewell, nullptr);
   const Deadline heard = deadline_after(kHearTime);
-  while (!passed(heard) && (!all_heard_farewell() || (desk_ && desk_->waits_for_answers()))) {
+  while (!passed(heard) &&
+         (!all_heard_farewell() || (failures_ && failures_->waits_for_answers()))) {
     turn_of_farewell(heard);
   }
-  if (desk_) {
-    if (const std::optional<Verdict> verdict = desk_->decide_now()) {
-      send_to_all(wire::Type::kVerdict, outcome_body(verdict->cause));
-    }
+  if (failures_) {
+    send_verdicts(failures_->decide_now());
   }
   closing_ = true;
   for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {

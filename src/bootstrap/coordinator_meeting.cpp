@@ -107,7 +107,7 @@ void Coordinator::finish_meeting() {
   for (const Peer& peer : peers_) {
     names.push_back(name_of(peer.who));
   }
-  desk_ = std::make_unique<FailureDesk>(std::move(names));
+  failures_ = std::make_unique<CommunicatorFailures>(std::move(names));
   send_to_all(
       wire::Type::kWelcome,
       ControlChannel::body_of(wire::encode(wire::Welcome{.job_id = setup_.job_id,

@@ -2,8 +2,13 @@
 // But operations of a channel are numbered alike on all ranks, so the ranks with the lowest number
 // are where to look: they have not entered what the others wait in. A rank that does not even
 // answer is suspected before those.
+//
+// A rank may be behind because it waits itself, in another communicator or another channel, for a
+// rank that has not entered that. So the waits are followed until there is a rank behind that waits
+// in nothing: the others are its victims.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "bootstrap/rank_names.hpp"
@@ -25,6 +30,11 @@ bool inside(const RankState& state) {
 std::string operation_name(const RankState& state) {
   return (state.operation.empty() ? std::string("operation") : state.operation) + " #" +
          std::to_string(state.entered);
+}
+
+std::string operation_name_at(const RankState& state) {
+  return operation_name(state) +
+         (state.communicator == 0 ? "" : " of communicator " + std::to_string(state.communicator));
 }
 
 // The stalled lane: the one the first report talks about, else the reporter's, else anybody's.
@@ -64,18 +74,93 @@ std::vector<Member> members_of(Lane lane, std::span<const RankAnswer> answers) {
   return members;
 }
 
-// Where else the rank is inside an operation of this communicator, each channel having its own
-// numbers: "all_gather #1", or "".
-std::string elsewhere(const Member& member, std::span<const RankAnswer> answers) {
+const RankState& furthest(const std::vector<Member>& members) {
+  const auto ahead =
+      std::max_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
+        // Of equals, one that still knows the operation's name.
+        return std::pair(a.state->entered, !a.state->operation.empty()) <
+               std::pair(b.state->entered, !b.state->operation.empty());
+      });
+  return *ahead->state;
+}
+
+// Where else the rank is inside an operation, each channel having its own numbers. First in this
+// communicator.
+std::vector<const RankState*> waits_elsewhere(const Member& member,
+                                              std::span<const RankAnswer> answers) {
+  std::vector<const RankState*> waits;
   for (const RankAnswer& answer : answers) {
     for (const RankState& state : answer.states) {
-      if (answer.rank == member.rank && state.communicator == member.state->communicator &&
-          state.channel != member.state->channel && inside(state)) {
-        return operation_name(state);
+      if (answer.rank == member.rank && lane_of(state) != lane_of(*member.state) && inside(state)) {
+        waits.push_back(&state);
       }
     }
   }
-  return {};
+  std::stable_partition(waits.begin(), waits.end(), [&](const RankState* state) {
+    return state->communicator == member.state->communicator;
+  });
+  return waits;
+}
+
+// "all_gather #1", or "".
+std::string elsewhere(const Member& member, std::span<const RankAnswer> answers) {
+  const auto waits = waits_elsewhere(member, answers);
+  if (waits.empty()) {
+    return {};
+  }
+  const bool here = waits.front()->communicator == member.state->communicator;
+  return here ? operation_name(*waits.front()) : operation_name_at(*waits.front());
+}
+
+// Whose members count alike, so that some can be behind: not messages between two, nor splits.
+bool counts_alike(const RankState& state) {
+  return state.channel != kCallChannel && state.operation != "send/recv";
+}
+
+// The lane to look at: the first, from this one on along the waits of the ranks that are behind, in
+// which a rank is behind that waits nowhere (or, loosely, where nobody can be followed). Nothing
+// where there is none: ranks that wait for each other in a circle, or for data that does not come.
+std::optional<Lane> lane_of_root(Lane lane,
+                                 std::span<const RankAnswer> answers,
+                                 bool loosely,
+                                 std::set<Lane>& seen) {
+  if (!seen.insert(lane).second) {
+    return std::nullopt;
+  }
+  const std::vector<Member> members = members_of(lane, answers);
+  const uint32_t top = furthest(members).entered;
+  std::vector<Lane> onward;
+  for (const Member& member : members) {
+    if (member.state->entered >= top || inside(*member.state)) {
+      continue;
+    }
+    const auto waits = waits_elsewhere(member, answers);
+    const auto followed = onward.size();
+    for (const RankState* state : waits) {
+      if (counts_alike(*state)) {
+        onward.push_back(lane_of(*state));
+      }
+    }
+    if (waits.empty() || (loosely && onward.size() == followed)) {
+      return lane;
+    }
+  }
+  for (const Lane& next : onward) {
+    if (const auto root = lane_of_root(next, answers, loosely, seen)) {
+      return root;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Lane> lane_of_root(Lane lane, std::span<const RankAnswer> answers) {
+  for (const bool loosely : {false, true}) {
+    std::set<Lane> seen;
+    if (const auto root = lane_of_root(lane, answers, loosely, seen)) {
+      return root;
+    }
+  }
+  return std::nullopt;
 }
 
 // "it has entered none so far", of the ranks that `one` stands for.
@@ -100,10 +185,13 @@ void add_behind(std::vector<std::string>& parts,
                 const std::vector<Member>& members,
                 uint32_t top,
                 const std::string& operation) {
-  std::map<std::pair<uint32_t, std::string>, std::vector<const Member*>> behind;
+  // Those that wait in something else come last: they may be victims.
+  std::map<std::tuple<bool, uint32_t, std::string>, std::vector<const Member*>> behind;
   for (const Member& member : members) {
     if (member.state->entered < top) {
-      behind[{member.state->entered, elsewhere(member, answers)}].push_back(&member);
+      std::string other = elsewhere(member, answers);
+      const bool waits = !other.empty();
+      behind[{waits, member.state->entered, std::move(other)}].push_back(&member);
     }
   }
   for (const auto& [place, at_it] : behind) {
@@ -113,7 +201,7 @@ void add_behind(std::vector<std::string>& parts,
     }
     const bool single = ranks.size() == 1;
     parts.push_back(rank_list(ranks) + (single ? " has" : " have") + " not entered " + operation +
-                    " (" + last_of(*at_it.front(), single, place.second) + ")");
+                    " (" + last_of(*at_it.front(), single, std::get<2>(place)) + ")");
   }
 }
 
@@ -187,6 +275,13 @@ void add_silent(std::vector<std::string>& parts,
   }
 }
 
+void add_lane(std::vector<std::string>& parts, std::span<const RankAnswer> answers, Lane lane) {
+  const std::vector<Member> members = members_of(lane, answers);
+  const RankState& top = furthest(members);
+  add_behind(parts, answers, members, top.entered, operation_name_at(top));
+  add_waiting(parts, members, top.entered, operation_name_at(top));
+}
+
 }  // namespace
 
 std::string describe_stall(std::span<const RankAnswer> answers,
@@ -195,20 +290,17 @@ std::string describe_stall(std::span<const RankAnswer> answers,
   std::vector<std::string> parts;
   add_silent(parts, answers, rank_names);
   if (const std::optional<Lane> lane = stalled_lane(answers, first)) {
-    const std::vector<Member> members = members_of(*lane, answers);
-    const auto ahead =
-        std::max_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
-          // Of equals, one that still knows the operation's name.
-          return std::pair(a.state->entered, !a.state->operation.empty()) <
-                 std::pair(b.state->entered, !b.state->operation.empty());
-        });
-    const uint32_t top = ahead->state->entered;
-    std::string operation = operation_name(*ahead->state);
-    if (lane->first != 0) {
-      operation += " of communicator " + std::to_string(lane->first);
+    const Lane root = lane_of_root(*lane, answers).value_or(*lane);
+    add_lane(parts, answers, root);
+    if (root != *lane) {
+      const std::vector<Member> members = members_of(*lane, answers);
+      const RankState& top = furthest(members);
+      std::vector<std::string> victims;
+      add_behind(victims, answers, members, top.entered, operation_name_at(top));
+      for (const std::string& victim : victims) {
+        parts.push_back("because of that, " + victim);
+      }
     }
-    add_behind(parts, answers, members, top, operation);
-    add_waiting(parts, members, top, operation);
   } else {
     parts.emplace_back("no rank that answers is inside an operation any more");
   }

@@ -11,10 +11,10 @@
 
 namespace ho {
 
-FailureDesk::FailureDesk(std::vector<std::string> rank_names)
+FailureDesk::FailureDesk(std::shared_ptr<const std::vector<std::string>> rank_names)
     : names_(std::move(rank_names)),
-      presence_(names_.size(), Presence::kHere),
-      answers_(names_.size()) {
+      presence_(names_->size(), Presence::kHere),
+      answers_(names_->size()) {
   for (size_t rank = 0; rank < answers_.size(); ++rank) {
     answers_[rank].rank = static_cast<uint32_t>(rank);
   }
@@ -32,10 +32,24 @@ FailureDesk::Class FailureDesk::class_of(StatusCode code) {
   }
 }
 
-bool FailureDesk::cause_of_its_own(uint32_t rank) const {
-  return std::any_of(reports_.begin(), reports_.end(), [rank](const FailureReport& report) {
-    return report.reporter.value() == rank && class_of(report.code) != Class::kStall;
-  });
+const FailureReport* FailureDesk::cause_told_by(uint32_t rank) const {
+  const auto told =
+      std::find_if(reports_.begin(), reports_.end(), [rank](const FailureReport& report) {
+        return report.reporter.value() == rank && class_of(report.code) != Class::kStall;
+      });
+  return told == reports_.end() ? nullptr : &*told;
+}
+
+const FailureReport* FailureDesk::deciding_abort() const {
+  const FailureReport* first = gone_.empty() ? first_of_best_class() : nullptr;
+  return first != nullptr && first->code == StatusCode::kAborted ? first : nullptr;
+}
+
+bool FailureDesk::ends_splits() const {
+  return gone_.empty() ||
+         std::any_of(reports_.begin(), reports_.end(), [](const FailureReport& report) {
+           return report.code == StatusCode::kAborted;
+         });
 }
 
 void FailureDesk::report(const FailureReport& report, Deadline now) {
@@ -44,7 +58,7 @@ void FailureDesk::report(const FailureReport& report, Deadline now) {
       std::count_if(reports_.begin(), reports_.end(), [&](const FailureReport& other) {
         return other.reporter == report.reporter;
       });
-  if (report.reporter.at() >= names_.size() || of_same_rank >= 4) {
+  if (report.reporter.at() >= names_->size() || of_same_rank >= 4) {
     return;
   }
   reports_.push_back(report);
@@ -54,12 +68,13 @@ void FailureDesk::report(const FailureReport& report, Deadline now) {
   }
 }
 
-void FailureDesk::rank_gone(uint32_t rank, Deadline now) {
+void FailureDesk::rank_gone(uint32_t rank, Deadline now, const std::optional<Status>& earlier) {
   if (presence_[rank] != Presence::kHere) {
     return;
   }
   presence_[rank] = Presence::kGone;
-  if (!cause_of_its_own(rank)) {
+  if (cause_told_by(rank) == nullptr) {
+    earlier_ = gone_.empty() ? earlier : earlier_;
     gone_.push_back(rank);
     began_ = began_.value_or(now);
   }
@@ -93,7 +108,7 @@ const FailureReport* FailureDesk::first_of_best_class() const {
 }
 
 bool FailureDesk::all_answered() const {
-  for (size_t rank = 0; rank < names_.size(); ++rank) {
+  for (size_t rank = 0; rank < names_->size(); ++rank) {
     if (presence_[rank] == Presence::kHere && !answers_[rank].answered) {
       return false;
     }
@@ -132,18 +147,20 @@ Verdict FailureDesk::gone_verdict() const {
   std::string text;
   constexpr size_t kMostNames = 8;
   for (size_t i = 0; i < std::min(gone_.size(), kMostNames); ++i) {
-    text += (i == 0 ? "" : ", ") + names_[gone_[i]];
+    text += (i == 0 ? "" : ", ") + names_->at(gone_[i]);
   }
   if (gone_.size() > kMostNames) {
     text += " and " + std::to_string(gone_.size() - kMostNames) + " more ranks";
   }
   text += gone_.size() == 1 ? " is gone: its control connection"
                             : " are gone: their control connections";
-  text +=
-      " closed without a goodbye (killed, crashed, or the host is down); see the output of that "
-      "rank";
+  text += " closed without a goodbye";
+  if (earlier_.has_value()) {
+    return {Status(earlier_->code(), earlier_->message() + "; then " + text)};
+  }
+  text += " (killed, crashed, or the host is down); see the output of that rank";
   if (const FailureReport* first = first_of_best_class()) {
-    text += "; " + names_[first->reporter.at()] + " noticed it as: " + first->text;
+    text += "; " + names_->at(first->reporter.at()) + " noticed it as: " + first->text;
   }
   return {Status(StatusCode::kPeerLost, std::move(text))};
 }
@@ -151,8 +168,8 @@ Verdict FailureDesk::gone_verdict() const {
 Verdict FailureDesk::stall_verdict(const FailureReport& first) const {
   const std::vector<RankAnswer> answers = answers_of_present();
   const std::optional<std::string> different = describe_different_calls(answers, first);
-  std::string text = different.has_value() ? *different : describe_stall(answers, names_, first);
-  text += "; first reported by " + names_[first.reporter.at()] + ": " + first.text;
+  std::string text = different.has_value() ? *different : describe_stall(answers, *names_, first);
+  text += "; first reported by " + names_->at(first.reporter.at()) + ": " + first.text;
   return {Status(different.has_value() ? StatusCode::kMismatch : StatusCode::kTimeout,
                  std::move(text))};
 }
@@ -174,8 +191,8 @@ std::optional<Verdict> FailureDesk::decide_now() {
   if (class_of(first.code) == Class::kStall) {
     return stall_verdict(first);
   }
-  return Verdict{
-      Status(first.code, first.text + " (first reported by " + names_[first.reporter.at()] + ")")};
+  return Verdict{Status(
+      first.code, first.text + " (first reported by " + names_->at(first.reporter.at()) + ")")};
 }
 
 }  // namespace ho

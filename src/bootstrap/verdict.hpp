@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,18 +31,20 @@ struct RankAnswer {
 [[nodiscard]] std::optional<std::string> describe_different_calls(
     std::span<const RankAnswer> answers, const FailureReport& first);
 
-// Collects reports for a short while after the first and then decides, once.
+// Collects what is said about one communicator's failure for a short while after the first report,
+// and then decides, once.
 class FailureDesk {
  public:
   static constexpr std::chrono::milliseconds kCollect{150};
   static constexpr std::chrono::milliseconds kAnswers{400};
 
   // rank_names[r] = "rank 5 (node1, pid 123)"
-  explicit FailureDesk(std::vector<std::string> rank_names);
+  explicit FailureDesk(std::shared_ptr<const std::vector<std::string>> rank_names);
 
   void report(const FailureReport& report, Deadline now);
-  // Its control connection closed without a goodbye.
-  void rank_gone(uint32_t rank, Deadline now);
+  // Its control connection closed without a goodbye. `earlier`: a failure that it had been told of,
+  // which is then the cause of its going.
+  void rank_gone(uint32_t rank, Deadline now, const std::optional<Status>& earlier = {});
   // It said goodbye: nothing is asked of it any more.
   void rank_left(uint32_t rank);
   void answer(uint32_t rank, std::vector<RankState> states);
@@ -51,8 +54,15 @@ class FailureDesk {
   [[nodiscard]] std::optional<Verdict> decide(Deadline now);
   // The same with what has come so far, due or not: nothing more will come.
   [[nodiscard]] std::optional<Verdict> decide_now();
-  // Something has happened that a verdict follows, or has followed.
-  [[nodiscard]] bool has_cause() const { return began_.has_value(); }
+  // When the first was said; nothing: nothing yet.
+  [[nodiscard]] std::optional<Deadline> began() const { return began_; }
+  // What the rank has said that can be a cause, and no mere consequence.
+  [[nodiscard]] const FailureReport* cause_told_by(uint32_t rank) const;
+  // The first abort, if that is what the verdict is about.
+  [[nodiscard]] const FailureReport* deciding_abort() const;
+  // Whether what was split from the communicator ends too: not where ranks are merely gone, which
+  // concerns those that they are in.
+  [[nodiscard]] bool ends_splits() const;
   // Nothing but a stall is reported, and not all have said where they are.
   [[nodiscard]] bool waits_for_answers() const;
   // When to call decide() next.
@@ -64,7 +74,6 @@ class FailureDesk {
   enum class Presence : uint8_t { kHere, kLeft, kGone };
 
   [[nodiscard]] static Class class_of(StatusCode code);
-  [[nodiscard]] bool cause_of_its_own(uint32_t rank) const;
   [[nodiscard]] std::optional<Deadline> due() const;
   [[nodiscard]] const FailureReport* first_of_best_class() const;
   [[nodiscard]] Verdict gone_verdict() const;
@@ -72,11 +81,12 @@ class FailureDesk {
   [[nodiscard]] bool all_answered() const;
   [[nodiscard]] std::vector<RankAnswer> answers_of_present() const;
 
-  std::vector<std::string> names_;
+  std::shared_ptr<const std::vector<std::string>> names_;
   std::vector<Presence> presence_;
   std::vector<RankAnswer> answers_;     // by rank
   std::vector<FailureReport> reports_;  // in the order they came
   std::vector<uint32_t> gone_;          // in the order they went, without those that said why first
+  std::optional<Status> earlier_;       // of the first of them
   std::optional<Deadline> began_;
   bool query_wanted_ = false;
   bool query_taken_ = false;

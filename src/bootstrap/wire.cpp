@@ -317,6 +317,7 @@ Buffer encode(const FailureReport& report) {
   writer.number(report.reporter.value(), 4);
   writer.number(report.peer.has_value() ? 1 : 0, 1);
   writer.number(report.peer.value_or(GlobalRank()).value(), 4);
+  writer.number(report.communicator, 8);
   writer.text(report.text, kMaxTextBytes);
   return writer.take();
 }
@@ -331,6 +332,7 @@ Result<FailureReport> decode_report(View body) {
   if (has_peer) {
     report.peer = peer;
   }
+  report.communicator = reader.number<uint64_t>();
   report.text = reader.text(kMaxTextBytes);
   return reader.finish(std::move(report));
 }
@@ -384,6 +386,27 @@ Buffer encode(const Departure& departure) {
     writer.number(member.value(), 4);
   }
   return writer.take();
+}
+
+Buffer encode(const Membership& membership) {
+  Writer writer;
+  writer.number(membership.communicator, 8);
+  writer.number(membership.parent, 8);
+  writer.number(membership.member_count, 4);
+  return writer.take();
+}
+
+Result<Membership> decode_membership(View body) {
+  Reader reader(body, "membership");
+  Membership membership;
+  membership.communicator = reader.number<uint64_t>();
+  membership.parent = reader.number<uint64_t>();
+  membership.member_count = reader.number<uint32_t>();
+  if (membership.communicator == kWholeJob || membership.communicator == membership.parent ||
+      membership.member_count == 0 || membership.member_count > kMaxWorldSize) {
+    reader.fail("names a communicator that cannot be");
+  }
+  return reader.finish(membership);
 }
 
 Result<Departure> decode_departure(View body) {

@@ -37,15 +37,17 @@ enum class Type : uint8_t {
   kGathered = 4,      // coordinator: some of the parts, for that id
   kGatherFailed = 5,  // coordinator: an Outcome for that id
   kReport = 6,        // rank: a FailureReport
-  kStateQuery = 7,    // coordinator: where are you?
+  kStateQuery = 7,    // coordinator: where are you? The id comes back with the answer
   kStates = 8,        // rank: a list of RankState
-  kVerdict = 9,       // coordinator: an Outcome for the whole job
+  kVerdict = 9,       // coordinator: an Outcome; the id is the communicator's that it ends
   kGoodbye = 10,      // rank: leaves as planned, or has heard the farewell: its last message
   kFarewell = 11,     // coordinator: leaves as planned
   kLeaving = 12,      // rank: a Departure, its own from one communicator
   kDeparted = 13,     // coordinator: a Departure of another rank
+  kJoined = 14,       // rank: a Membership; what ends the communicator is told to this rank too
+  kReleased = 15,     // rank: is in no more communicator of that id
 };
-inline constexpr uint8_t kLastType = 13;
+inline constexpr uint8_t kLastType = 15;
 
 inline constexpr size_t kHeaderBytes = 16;
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;
@@ -110,6 +112,7 @@ struct Outcome {
 [[nodiscard]] Buffer encode(const FailureReport& report);
 [[nodiscard]] Buffer encode(std::span<const RankState> states);
 [[nodiscard]] Buffer encode(const Departure& departure);
+[[nodiscard]] Buffer encode(const Membership& membership);
 
 [[nodiscard]] Result<Introduction> decode_introduction(View body);
 [[nodiscard]] Result<Welcome> decode_welcome(View body);
@@ -119,5 +122,6 @@ struct Outcome {
 [[nodiscard]] Result<FailureReport> decode_report(View body);
 [[nodiscard]] Result<std::vector<RankState>> decode_states(View body);
 [[nodiscard]] Result<Departure> decode_departure(View body);
+[[nodiscard]] Result<Membership> decode_membership(View body);
 
 }  // namespace ho::wire

@@ -20,8 +20,15 @@ void JobControl::start() {
 }
 
 void JobControl::expect(Identity identity) {
-  const std::lock_guard lock(mutex_);
-  members_.push_back({std::move(identity), nullptr, {}, 0});
+  const std::string tag_end = gather_tag({}, identity.id, identity.lineage);
+  const Membership membership{.communicator = identity.lineage,
+                              .parent = identity.parent,
+                              .member_count = static_cast<uint32_t>(identity.ranks.size())};
+  {
+    const std::lock_guard lock(mutex_);
+    members_.push_back({std::move(identity), nullptr, {}, 0, job_cause_});
+  }
+  plane_->join(membership, tag_end);
 }
 
 JobControl::Member* JobControl::find(uint64_t lineage) {
@@ -38,8 +45,8 @@ void JobControl::add(uint64_t lineage, Engine* engine) {
     return;
   }
   member->engine = engine;
-  if (verdict_) {
-    engine->fail(*verdict_);
+  if (member->cause) {
+    engine->fail(*member->cause);
   }
   for (PeerDeparture& departure : std::exchange(member->early, {})) {
     engine->peer_left(std::move(departure));
@@ -89,6 +96,7 @@ void JobControl::remove(uint64_t lineage) {
   const std::lock_guard lock(mutex_);
   if (const Member* member = find(lineage)) {
     plane_->forget_gathers(gather_tag({}, member->identity.id, lineage));
+    plane_->release(lineage);
   }
   std::erase_if(members_,
                 [lineage](const Member& member) { return member.identity.lineage == lineage; });
@@ -109,14 +117,46 @@ void JobControl::used_id(uint16_t id) {
   last_id_ = std::max(last_id_, id);
 }
 
+void JobControl::fail(uint64_t lineage, FailureReport report) {
+  report.communicator = lineage;
+  plane_->report(report);
+}
+
+void JobControl::end(Member& member, const Status& why) {
+  if (!member.cause) {
+    member.cause = why;
+  }
+  if (member.engine != nullptr) {
+    member.engine->fail(*member.cause);
+  }
+}
+
+// Rank 0's process may have ended because of a failure that was told: that is the cause then.
+Status JobControl::coordinator_gone_cause(const Status& gone) const {
+  for (const Member& member : members_) {
+    if (member.cause && member.identity.has(GlobalRank(0U))) {
+      return {member.cause->code(), member.cause->message() + "; then " + gone.message()};
+    }
+  }
+  return gone;
+}
+
 void JobControl::on_verdict(const Verdict& verdict) {
   const std::lock_guard lock(mutex_);
-  if (!verdict_) {
-    verdict_ = verdict.cause;
+  if (verdict.coordinator_gone) {
+    const Status cause = coordinator_gone_cause(verdict.cause);
+    for (Member& member : members_) {
+      if (member.identity.has(GlobalRank(0U))) {
+        end(member, cause);
+      }
+    }
+    return;
   }
-  for (const Member& member : members_) {
-    if (member.engine != nullptr) {
-      member.engine->fail(*verdict_);
+  const bool all = verdict.communicator == kWholeJob;
+  job_cause_ = all ? verdict.cause : job_cause_;
+  for (Member& member : members_) {
+    if (all || member.identity.lineage == verdict.communicator) {
+      end(member, verdict.cause);
     }
   }
 }

@@ -1,8 +1,9 @@
-// The control plane of a job, shared by all of its communicators on this rank: spreads one verdict
-// to all of them, tells each which of its ranks have left, and answers for all of them when the
-// coordinator asks where this rank is.
+// The control plane of a job, shared by all of its communicators on this rank: passes each verdict
+// on to the communicator that it ends, tells each which of its ranks have left, and answers for all
+// of them when the coordinator asks where this rank is.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,8 +22,12 @@ class JobControl {
   // apart that were split off at the same time, lineages do.
   struct Identity {
     uint64_t lineage = 0;
+    uint64_t parent = kWholeJob;  // the lineage of what it was split from
     uint16_t id = 0;
     std::vector<GlobalRank> ranks;  // of the job, by the communicator's ranks
+    [[nodiscard]] bool has(GlobalRank rank) const {
+      return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+    }
   };
 
   explicit JobControl(std::unique_ptr<ControlPlane> plane);
@@ -33,13 +38,15 @@ class JobControl {
   [[nodiscard]] ControlPlane& plane() { return *plane_; }
   // Events are delivered from here on. Once.
   void start();
-  // Before any other member can have made the communicator: what is said about it is kept.
+  // Before this rank gathers anything in the communicator: what is said about it is kept.
   void expect(Identity identity);
   // The engine hears of verdict and departures (at once of those that were) until remove().
   void add(uint64_t lineage, Engine* engine);
   // The rank is in a split of the communicator, its number-th, until ended_split().
   void began_split(uint64_t lineage, uint32_t number);
   void ended_split(uint64_t lineage);
+  // Ends the communicator, and what was split from it, on all ranks.
+  void fail(uint64_t lineage, FailureReport report);
   // Tells the other members how far this rank has come: it is about to end the communicator.
   void leave(uint64_t lineage);
   void remove(uint64_t lineage);
@@ -56,6 +63,7 @@ class JobControl {
     Engine* engine = nullptr;
     std::vector<PeerDeparture> early;  // before there was an engine
     uint32_t split = 0;                // which one it is in; 0: none
+    std::optional<Status> cause = {};  // why it has ended
   };
   [[nodiscard]] Member* find(uint64_t lineage);
   void on_verdict(const Verdict& verdict);
@@ -63,8 +71,10 @@ class JobControl {
   [[nodiscard]] std::vector<RankState> states();
 
   std::mutex mutex_;
+  static void end(Member& member, const Status& why);
+  [[nodiscard]] Status coordinator_gone_cause(const Status& gone) const;
   std::vector<Member> members_;
-  std::optional<Status> verdict_;
+  std::optional<Status> job_cause_;
   uint16_t last_id_ = 0;
   // Last: its thread calls the functions above until it is gone.
   std::unique_ptr<ControlPlane> plane_;

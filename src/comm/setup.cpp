@@ -223,7 +223,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create_met(
       log_warn("{}", lost);
     }
   }
-  JobControl::Identity identity{kWorldLineage, 0, all_ranks(config.rendezvous.world_size)};
+  JobControl::Identity identity{
+      kWorldLineage, kWholeJob, 0, all_ranks(config.rendezvous.world_size)};
   std::unique_ptr<Communicator> made(new Communicator(
       control, std::move(settings), std::move(placement), std::move(identity), self));
   HORING_TRY(made->connect(config.key, deadline));
@@ -399,17 +400,18 @@ void Communicator::on_failure(const RunError& error) {
   report.text = id_ == 0 ? error.status.message()
                          : fmt::format("communicator {}: {}", id_, error.status.message());
   log_error("{}", report.text);
-  control_->plane().report(report);
+  control_->fail(lineage_, std::move(report));
 }
 
 Status Communicator::abort(const std::string& reason) {
   const GlobalRank world = world_ranks_[self_.at()];
-  const Status why(
-      StatusCode::kAborted,
-      fmt::format(
-          "rank {} called abort: {}", world.value(), reason.empty() ? "no reason given" : reason));
+  const Status why(StatusCode::kAborted,
+                   fmt::format("{}rank {} called abort: {}",
+                               id_ == 0 ? "" : fmt::format("communicator {}: ", id_),
+                               world.value(),
+                               reason.empty() ? "no reason given" : reason));
   engine_->fail(why);
-  control_->plane().report({StatusCode::kAborted, world, std::nullopt, why.message()});
+  control_->fail(lineage_, {StatusCode::kAborted, world, std::nullopt, why.message()});
   return {};
 }
 
@@ -468,10 +470,17 @@ Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int
   }
   HORING_ASSIGN(Placement placement, placement_.part(members));
   JobControl::Identity identity{
-      lineage_of_split(lineage_, splits_, color), id, std::move(world_ranks)};
+      lineage_of_split(lineage_, splits_, color), lineage_, id, std::move(world_ranks)};
   std::unique_ptr<Communicator> made(
       new Communicator(control_, settings_, std::move(placement), std::move(identity), self));
-  HORING_TRY(made->connect(key_, deadline));
+  if (Status status = made->connect(key_, deadline); !status.ok()) {
+    // The other members wait for this rank.
+    const GlobalRank reporter = world_ranks_[self_.at()];
+    const Status told = status.with_context(
+        fmt::format("communicator {}: rank {} could not make it", id, reporter.value()));
+    control_->fail(made->lineage_, {told.code(), reporter, {}, told.message()});
+    return status;
+  }
   control_->add(made->lineage_, made->engine_.get());
   return made;
 }

@@ -71,7 +71,7 @@ struct EngineProgress {
 class Engine {
  public:
   // Called when an operation fails here, without locks held, once per engine. Somebody then calls
-  // fail() with the outcome for the whole job; until that, or at most `kVerdictPatience`, the
+  // fail() with the outcome for all ranks; until that, or at most `kVerdictPatience`, the
   // operation waits.
   using FailureHandler = std::function<void(const RunError&)>;
   static constexpr std::chrono::milliseconds kVerdictPatience{1500};

@@ -26,6 +26,7 @@ void decode_all(View body) {
   again(body, ho::wire::decode_outcome);
   again(body, ho::wire::decode_report);
   again(body, ho::wire::decode_departure);
+  again(body, ho::wire::decode_membership);
   if (const auto states = ho::wire::decode_states(body); states.ok()) {
     fuzz::require(ho::wire::decode_states(ho::wire::encode(std::span(*states))).ok());
   }

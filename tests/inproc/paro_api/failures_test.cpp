@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <latch>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "catch.hpp"
@@ -42,7 +44,7 @@ bool has(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-// The ranks meet again: after a failure all communicators of a job have failed.
+// The ranks meet again, as processes do that have lost their communicators.
 class NewJob {
  public:
   NewJob(const ho_comm* old, const std::string& rendezvous) {
@@ -210,6 +212,43 @@ TEST_CASE("after an abort the ranks rejoin and still train like one rank") {
       expect(differs.empty(), differs);
     });
   }
+}
+
+// Rank 5 comes late. Only the ranks of its rail have deadlines that pass; what ends the others is
+// what these tell. Nothing of the caller's ends.
+TEST_CASE("a rail that times out ends the runner on all ranks with one cause, and nothing else") {
+  const Training training = training_of("NIG", 1);
+  std::latch others(15);
+  std::mutex mutex;
+  std::set<std::string> causes;
+  require_job({"4x4", false, kFarMs}, [&](ho_comm* comm) {
+    const int32_t rank = ho_comm_rank(comm);
+    ho_comm* sibling = nullptr;
+    ho::test::must(ho_comm_split(comm, 0, rank, &sibling));
+    std::string letters;
+    paro_runner_options options = options_of(training, letters);
+    options.timeout_ms = rank % 4 == 1 && rank != 5 ? 1000 : kFarMs;
+    Trainer trainer(comm, training, options);
+    if (rank == 5) {
+      others.wait();
+    }
+    const std::string error = failure_of(trainer, 0);
+    if (rank != 5) {
+      others.count_down();
+    }
+    expect(error.starts_with("timeout: "), error);
+    const size_t cause = error.find("rank 5 has not entered");
+    expect(cause != std::string::npos, error);
+    {
+      const std::lock_guard lock(mutex);
+      causes.insert(error.substr(cause, error.find(';', cause) - cause));
+    }
+    ho::test::must(ho_barrier(sibling, nullptr));
+    ho::test::must(ho_barrier(comm, nullptr));
+    ho_comm_destroy(sibling);
+    must(paro_runner_rejoin(trainer.runner(), comm));
+  });
+  CHECK(causes.size() == 1);
 }
 
 TEST_CASE("ranks rejoin under their old numbers or not at all") {

@@ -18,6 +18,10 @@ std::vector<std::string> names(uint32_t size) {
   return result;
 }
 
+std::shared_ptr<const std::vector<std::string>> shared_names(uint32_t size) {
+  return std::make_shared<const std::vector<std::string>>(names(size));
+}
+
 FailureReport report_of(uint32_t rank, StatusCode code, const std::string& text) {
   return {.code = code, .reporter = GlobalRank(rank), .peer = {}, .text = text};
 }
@@ -71,7 +75,7 @@ TEST_CASE("lists of ranks are short") {
 }
 
 TEST_CASE("nothing is decided without a cause, and once with one") {
-  FailureDesk desk(names(3));
+  FailureDesk desk(shared_names(3));
   CHECK(desk.next_deadline() == Deadline::max());
   CHECK_FALSE(desk.decide(kStart).has_value());
   desk.report(report_of(1, StatusCode::kConnection, "first"), kStart);
@@ -83,7 +87,7 @@ TEST_CASE("nothing is decided without a cause, and once with one") {
 }
 
 TEST_CASE("the first of the most telling class is the cause") {
-  FailureDesk desk(names(6));
+  FailureDesk desk(shared_names(6));
   desk.report(report_of(0, StatusCode::kTimeout, "waited"), kStart);
   CHECK(desk.take_query());
   CHECK_FALSE(desk.take_query());
@@ -97,7 +101,7 @@ TEST_CASE("the first of the most telling class is the cause") {
 }
 
 TEST_CASE("a rank that is gone beats every report, which then says how it was noticed") {
-  FailureDesk desk(names(6));
+  FailureDesk desk(shared_names(6));
   desk.report(report_of(1, StatusCode::kMismatch, "frame from rank 5 ended"), kStart);
   desk.rank_gone(5, kStart + 20ms);
   desk.rank_gone(5, kStart + 21ms);
@@ -108,7 +112,7 @@ TEST_CASE("a rank that is gone beats every report, which then says how it was no
 }
 
 TEST_CASE("several that are gone are listed in the order they went") {
-  FailureDesk desk(names(20));
+  FailureDesk desk(shared_names(20));
   for (uint32_t rank = 19; rank > 5; --rank) {
     desk.rank_gone(rank, kStart);
   }
@@ -118,19 +122,19 @@ TEST_CASE("several that are gone are listed in the order they went") {
 }
 
 TEST_CASE("a rank that said why before it vanished is not the cause by vanishing") {
-  FailureDesk desk(names(3));
+  FailureDesk desk(shared_names(3));
   desk.report(report_of(1, StatusCode::kMismatch, "sizes differ"), kStart);
   desk.rank_gone(1, kStart + 5ms);
   CHECK(decide(desk).cause.code() == StatusCode::kMismatch);
   // But a mere timeout explains nothing.
-  FailureDesk other(names(3));
+  FailureDesk other(shared_names(3));
   other.report(report_of(1, StatusCode::kTimeout, "waited"), kStart);
   other.rank_gone(1, kStart + 5ms);
   CHECK(decide(other).cause.code() == StatusCode::kPeerLost);
 }
 
 TEST_CASE("a rank that left as planned is neither gone nor asked") {
-  FailureDesk desk(names(2));
+  FailureDesk desk(shared_names(2));
   desk.rank_left(1);
   desk.rank_gone(1, kStart);
   CHECK(desk.next_deadline() == Deadline::max());
@@ -142,7 +146,7 @@ TEST_CASE("a rank that left as planned is neither gone nor asked") {
 }
 
 TEST_CASE("a stall waits for answers, but not for long") {
-  FailureDesk desk(names(3));
+  FailureDesk desk(shared_names(3));
   desk.report(report_of(0, StatusCode::kTimeout, "all_gather #4 is late"), kStart);
   REQUIRE(desk.take_query());
   desk.answer(0, {state_of(4, 3, "all_gather", "recv from rank 2")});
@@ -208,7 +212,7 @@ TEST_CASE("the operation that the first report names is the one that is explaine
 }
 
 TEST_CASE("a wait in different operations is a mismatch, not a stall") {
-  FailureDesk desk(names(4));
+  FailureDesk desk(shared_names(4));
   desk.report(report_of(0, StatusCode::kTimeout, "all_reduce #3 is late"), kStart);
   for (uint32_t rank = 0; rank < 4; ++rank) {
     desk.answer(rank, {state_of(3, 2, rank == 1 ? "broadcast" : "all_reduce", "recv", 0, 2)});
@@ -252,6 +256,62 @@ TEST_CASE("a rank that is in a split is named with it, and the split is not what
   }
 }
 
+TEST_CASE("a stall names the rank at the end of the waits, over all communicators, not a victim") {
+  // Ranks 2, 3 wait for rank 0 in communicator 4, rank 0 for rank 1 in 3, and rank 1 for nobody.
+  const std::vector<RankAnswer> answers{
+      {0,
+       true,
+       {state_of(1, 0, "all_gather", "recv from rank 1", 3), state_of(0, 0, "", "", 4, 1)}},
+      {1, true, {state_of(0, 0, "", "", 3)}},
+      {2, true, {state_of(1, 0, "reduce_scatter", "recv from rank 0", 4, 1)}},
+      {3, true, {state_of(1, 0, "reduce_scatter", "recv from rank 0", 4, 1)}}};
+  const std::string text = describe_stall(
+      answers, names(4), report_of(2, StatusCode::kTimeout, "reduce_scatter #1 is late"));
+  CHECK(text ==
+        "rank 1 has not entered all_gather #1 of communicator 3 (it has entered none so far); 1 "
+        "rank waits in it: recv from rank 1 (rank 0); because of that, rank 0 has not entered "
+        "reduce_scatter #1 of communicator 4 (it has entered none so far; it is in all_gather #1 "
+        "of communicator 3)");
+}
+
+TEST_CASE("waits are followed through several communicators") {
+  const std::vector<RankAnswer> answers{
+      {0, true, {state_of(2, 1, "all_reduce", "a", 1, 2), state_of(5, 5, "", "", 0, 2)}},
+      {1, true, {state_of(1, 1, "", "", 1, 2), state_of(3, 2, "broadcast", "b", 2, 2)}},
+      {2, true, {state_of(2, 2, "", "", 2, 2)}},
+      {3, true, {state_of(6, 5, "all_reduce", "c", 0, 2)}}};
+  const std::string text =
+      describe_stall(answers, names(4), report_of(3, StatusCode::kTimeout, "all_reduce #6"));
+  INFO(text);
+  CHECK(text.starts_with("rank 2 has not entered broadcast #3 of communicator 2 (its last is #2)"));
+  CHECK(has(text, "because of that, rank 0 has not entered all_reduce #6"));
+}
+
+TEST_CASE("waits end at a rank that waits for a message, whose numbers are no others'") {
+  const std::vector<RankAnswer> answers{
+      {0, true, {state_of(1, 0, "all_gather", "a", 3), state_of(0, 0, "", "", 0, 1)}},
+      {1, true, {state_of(0, 0, "", "", 3), state_of(1, 0, "send/recv", "b", 0, 3)}},
+      {2, true, {state_of(1, 0, "reduce_scatter", "c", 0, 1), state_of(7, 7, "", "", 0, 3)}}};
+  const std::string text = describe_stall(
+      answers, names(3), report_of(2, StatusCode::kTimeout, "reduce_scatter #1 is late"));
+  INFO(text);
+  CHECK(text.starts_with(
+      "rank 1 has not entered all_gather #1 of communicator 3 (it has entered none so far; it is "
+      "in send/recv #1)"));
+}
+
+TEST_CASE("ranks that wait for each other in two communicators are told as they are") {
+  const std::vector<RankAnswer> answers{
+      {0, true, {state_of(1, 0, "all_gather", "a", 1), state_of(0, 0, "", "", 2)}},
+      {1, true, {state_of(0, 0, "", "", 1), state_of(1, 0, "broadcast", "b", 2)}}};
+  const std::string text =
+      describe_stall(answers, names(2), report_of(0, StatusCode::kTimeout, "all_gather #1"));
+  INFO(text);
+  CHECK(text.starts_with(
+      "rank 1 has not entered all_gather #1 of communicator 1 (it has entered none so far; it is "
+      "in broadcast #1 of communicator 2)"));
+}
+
 TEST_CASE("a stall without any operation says so") {
   const std::vector<RankAnswer> answers{{0, true, {state_of(3, 3)}}, {1, false, {}}};
   const std::string text =
@@ -261,11 +321,11 @@ TEST_CASE("a stall without any operation says so") {
 }
 
 TEST_CASE("a desk that must close decides with what it has") {
-  FailureDesk desk(names(3));
-  CHECK_FALSE(desk.has_cause());
+  FailureDesk desk(shared_names(3));
+  CHECK_FALSE(desk.began().has_value());
   CHECK_FALSE(desk.decide_now().has_value());
   desk.report(report_of(0, StatusCode::kTimeout, "late"), kStart);
-  CHECK(desk.has_cause());
+  CHECK(desk.began().has_value());
   CHECK(desk.waits_for_answers());
   desk.report(report_of(1, StatusCode::kAborted, "the test says so"), kStart);
   CHECK_FALSE(desk.waits_for_answers());
@@ -277,7 +337,7 @@ TEST_CASE("a desk that must close decides with what it has") {
 }
 
 TEST_CASE("hostile reports are bounded") {
-  FailureDesk desk(names(2));
+  FailureDesk desk(shared_names(2));
   desk.report(report_of(7, StatusCode::kConnection, "no such rank"), kStart);
   CHECK(desk.next_deadline() == Deadline::max());
   for (int i = 0; i < 10000; ++i) {

@@ -84,8 +84,10 @@ TEST_CASE("every message survives the way there and back, and nothing shorter or
   const FailureReport report{.code = StatusCode::kTimeout,
                              .reporter = GlobalRank(3U),
                              .peer = GlobalRank(4U),
-                             .text = "late"};
+                             .text = "late",
+                             .communicator = ~uint64_t{3}};
   CHECK(decode_report(encode(report))->peer == GlobalRank(4U));
+  CHECK(decode_report(encode(report))->communicator == ~uint64_t{3});
   CHECK(decode_report(encode(report))->reporter == GlobalRank(3U));
   const FailureReport blameless{
       .code = StatusCode::kTimeout, .reporter = GlobalRank(3U), .peer = {}, .text = "late"};
@@ -108,6 +110,21 @@ TEST_CASE("every message survives the way there and back, and nothing shorter or
   CHECK(read[0].operation == "all_reduce");
   CHECK(read[0].waiting == "recv from rank 5");
   decodes_strictly(encode(std::span(states)), decode_states);
+}
+
+TEST_CASE("a membership survives the way there and back, and must be able to be") {
+  const Membership membership{.communicator = 7, .parent = ~uint64_t{2}, .member_count = 16};
+  const Membership read = decode_membership(encode(membership)).value();
+  CHECK(read.communicator == 7);
+  CHECK(read.parent == ~uint64_t{2});
+  CHECK(read.member_count == 16);
+  decodes_strictly(encode(membership), decode_membership);
+  for (const Membership& wrong : {Membership{kWholeJob, 1, 2},
+                                  Membership{1, 1, 2},
+                                  Membership{1, 2, 0},
+                                  Membership{1, 2, kMaxWorldSize + 1}}) {
+    CHECK_FALSE(decode_membership(encode(wrong)).ok());
+  }
 }
 
 TEST_CASE("a departure survives the way there and back") {

@@ -1,0 +1,363 @@
+// A communicator is in the table while a member of it may still want to hear of it: from the first
+// that joins until all have left. One that ends while members have not joined yet stays, so that
+// these hear the cause when they come, but no longer than the communicator it was split from.
+#include "bootstrap/communicator_failures.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "bootstrap/wire.hpp"
+
+namespace ho {
+
+CommunicatorFailures::CommunicatorFailures(std::vector<std::string> rank_names)
+    : names_(std::make_shared<const std::vector<std::string>>(std::move(rank_names))),
+      presence_(names_->size(), Presence::kHere) {
+  communicators_[kWholeJob].member_count = static_cast<uint32_t>(names_->size());
+}
+
+Result<std::optional<CommunicatorFailures::Decision>> CommunicatorFailures::join(
+    uint32_t rank, const Membership& membership) {
+  // No job has more: their numbers have 16 bits. Some of the last ones may not be released yet.
+  constexpr size_t kMostCommunicators = size_t{1} << 18;
+  const auto place = communicators_.find(membership.communicator);
+  if (place == communicators_.end() && communicators_.size() >= kMostCommunicators) {
+    return Status(StatusCode::kProtocol, "a rank is in more communicators than there can be");
+  }
+  presence_[rank] = Presence::kJoined;
+  const bool is_new = place == communicators_.end();
+  Communicator& communicator = communicators_[membership.communicator];
+  if (is_new) {
+    // Where the parent is not known any more, all ranks have left it.
+    communicator.parent = knows(membership.parent) ? membership.parent : kWholeJob;
+    communicator.member_count = membership.member_count;
+    const Communicator& parent = communicators_.at(communicator.parent);
+    if (parent.cause.has_value() && parent.ends_splits) {
+      communicator.cause = parent.cause;
+      communicator.ends_splits = true;
+      communicator.decided = parent.decided;
+    }
+  }
+  communicator.members.insert(rank);
+  if (!communicator.cause.has_value()) {
+    return std::optional<Decision>();
+  }
+  return std::optional<Decision>(Decision{membership.communicator, {rank}, *communicator.cause});
+}
+
+void CommunicatorFailures::release(uint32_t rank, uint64_t communicator) {
+  if (communicator != kWholeJob) {
+    take_out(rank, communicator);
+  }
+}
+
+void CommunicatorFailures::take_out(uint32_t rank, uint64_t number) {
+  const auto place = communicators_.find(number);
+  if (place == communicators_.end() || place->second.members.erase(rank) == 0) {
+    return;
+  }
+  Communicator& communicator = place->second;
+  ++communicator.left_count;
+  if (communicator.left_count >= communicator.member_count && communicator.desk == nullptr) {
+    erase(number);
+  }
+}
+
+void CommunicatorFailures::erase(uint64_t number) {
+  const uint64_t parent = communicators_.at(number).parent;
+  communicators_.erase(number);
+  std::vector<uint64_t> empty;
+  for (auto& [child, communicator] : communicators_) {
+    if (child != kWholeJob && communicator.parent == number) {
+      communicator.parent = parent;
+      if (communicator.members.empty() && communicator.desk == nullptr) {
+        empty.push_back(child);
+      }
+    }
+  }
+  for (const uint64_t child : empty) {
+    erase(child);
+  }
+}
+
+FailureDesk& CommunicatorFailures::desk_of(Communicator& communicator) {
+  if (communicator.desk == nullptr) {
+    communicator.desk = std::make_unique<FailureDesk>(names_);
+    for (uint32_t rank = 0; rank < presence_.size(); ++rank) {
+      if (presence_[rank] == Presence::kNotHere) {
+        communicator.desk->rank_left(rank);
+      }
+    }
+  }
+  return *communicator.desk;
+}
+
+void CommunicatorFailures::report(const FailureReport& report, Deadline now) {
+  const auto place = communicators_.find(report.communicator);
+  if (place == communicators_.end() || place->second.cause.has_value()) {
+    return;
+  }
+  const uint32_t rank = report.reporter.value();
+  if (report.communicator == kWholeJob || place->second.members.contains(rank)) {
+    desk_of(place->second).report(report, now);
+  }
+}
+
+// Who is in no communicator and never was is needed by the job itself: it has not begun yet, or has
+// none.
+void CommunicatorFailures::rank_gone(uint32_t rank, const std::string& malformed, Deadline now) {
+  if (presence_[rank] == Presence::kNotHere) {
+    return;
+  }
+  const bool joined = presence_[rank] == Presence::kJoined;
+  std::vector<uint64_t> concerned;
+  for (const auto& [number, communicator] : communicators_) {
+    const bool in = number == kWholeJob ? !joined : communicator.members.contains(rank);
+    if (in && !communicator.cause.has_value()) {
+      concerned.push_back(number);
+    }
+  }
+  const std::optional<Status> earlier = earlier_cause(rank, kWholeJob);
+  for (const uint64_t number : concerned) {
+    FailureDesk& desk = desk_of(communicators_.at(number));
+    if (!malformed.empty()) {
+      desk.report({.code = StatusCode::kProtocol,
+                   .reporter = GlobalRank(rank),
+                   .peer = {},
+                   .text = malformed,
+                   .communicator = number},
+                  now);
+    }
+    desk.rank_gone(rank, now, earlier);
+  }
+  rank_left(rank);
+}
+
+void CommunicatorFailures::rank_left(uint32_t rank) {
+  presence_[rank] = Presence::kNotHere;
+  std::vector<uint64_t> in;
+  for (auto& [number, communicator] : communicators_) {
+    if (communicator.desk != nullptr) {
+      communicator.desk->rank_left(rank);  // nothing is asked of it any more
+    }
+    if (communicator.members.contains(rank)) {
+      in.push_back(number);
+    }
+  }
+  for (const uint64_t number : in) {
+    take_out(rank, number);
+  }
+}
+
+void CommunicatorFailures::answer(uint32_t rank,
+                                  uint64_t communicator,
+                                  const std::vector<RankState>& states) {
+  const auto place = communicators_.find(communicator);
+  if (place != communicators_.end() && place->second.desk != nullptr) {
+    place->second.desk->answer(rank, states);
+  }
+}
+
+std::vector<uint64_t> CommunicatorFailures::take_queries() {
+  std::vector<uint64_t> queries;
+  for (auto& [number, communicator] : communicators_) {
+    if (communicator.desk != nullptr && communicator.desk->take_query()) {
+      queries.push_back(number);
+    }
+  }
+  return queries;
+}
+
+bool CommunicatorFailures::is_below(uint64_t number, uint64_t ancestor) const {
+  while (number != kWholeJob) {
+    number = communicators_.at(number).parent;
+    if (number == ancestor) {
+      return true;
+    }
+  }
+  return false;
+}
+
+uint32_t CommunicatorFailures::depth_of(uint64_t number) const {
+  uint32_t depth = 0;
+  for (; number != kWholeJob; number = communicators_.at(number).parent) {
+    ++depth;
+  }
+  return depth;
+}
+
+std::vector<uint32_t> CommunicatorFailures::ranks_of(uint64_t number) const {
+  if (number != kWholeJob) {
+    const auto& members = communicators_.at(number).members;
+    return {members.begin(), members.end()};
+  }
+  std::vector<uint32_t> all(names_->size());
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
+}
+
+std::optional<Status> CommunicatorFailures::earlier_cause(uint32_t rank, uint64_t ancestor) const {
+  const Communicator* first = nullptr;
+  for (const auto& [number, communicator] : communicators_) {
+    if (!communicator.members.contains(rank) || !is_below(number, ancestor)) {
+      continue;
+    }
+    if (communicator.cause.has_value() &&
+        (first == nullptr || communicator.decided < first->decided)) {
+      first = &communicator;
+    }
+  }
+  if (first != nullptr) {
+    return first->cause;
+  }
+  for (const auto& [number, communicator] : communicators_) {
+    if (communicator.desk != nullptr && is_below(number, ancestor)) {
+      if (const FailureReport* told = communicator.desk->cause_told_by(rank)) {
+        return Status(told->code, told->text);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// An abort may follow from a failure below that is still being looked into.
+bool CommunicatorFailures::waits_for_below(uint64_t number) const {
+  const Communicator& above = communicators_.at(number);
+  if (above.desk->deciding_abort() == nullptr) {
+    return false;
+  }
+  return std::any_of(communicators_.begin(), communicators_.end(), [&](const auto& each) {
+    const FailureDesk* desk = each.second.desk.get();
+    return desk != nullptr && desk->began().has_value() && desk->began() < above.desk->began() &&
+           is_below(each.first, number);
+  });
+}
+
+void CommunicatorFailures::settle(uint64_t number,
+                                  const Status& cause,
+                                  bool splits_too,
+                                  std::vector<Decision>& decisions) {
+  ++decisions_;
+  const auto before = static_cast<std::ptrdiff_t>(decisions.size());
+  std::vector<uint64_t> left;
+  for (auto& [each, communicator] : communicators_) {
+    if (communicator.cause.has_value() ||
+        (each != number && !(splits_too && is_below(each, number)))) {
+      continue;
+    }
+    communicator.cause = cause;
+    communicator.ends_splits = splits_too;
+    communicator.decided = decisions_;
+    communicator.desk.reset();
+    decisions.push_back({each, ranks_of(each), cause});
+    if (each != kWholeJob && communicator.left_count >= communicator.member_count) {
+      left.push_back(each);
+    }
+  }
+  std::stable_sort(
+      decisions.begin() + before, decisions.end(), [this](const Decision& a, const Decision& b) {
+        return depth_of(a.communicator) > depth_of(b.communicator);
+      });
+  for (const uint64_t each : left) {
+    if (knows(each)) {
+      erase(each);
+    }
+  }
+}
+
+void CommunicatorFailures::decide_one(uint64_t number, std::vector<Decision>& decisions) {
+  FailureDesk& desk = *communicators_.at(number).desk;
+  const FailureReport* abort = desk.deciding_abort();
+  const auto earlier =
+      abort == nullptr ? std::nullopt : earlier_cause(abort->reporter.value(), number);
+  std::optional<Verdict> verdict = desk.decide_now();
+  if (!verdict.has_value()) {
+    return;
+  }
+  if (earlier.has_value()) {
+    const std::string& text = verdict->cause.message();
+    const bool told = text.find(earlier->message()) != std::string::npos;
+    verdict->cause = Status(earlier->code(), told ? text : earlier->message() + "; then " + text);
+  }
+  settle(number, verdict->cause, desk.ends_splits(), decisions);
+}
+
+std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide(Deadline now) {
+  std::vector<Decision> decisions;
+  std::vector<std::pair<Deadline, uint64_t>> due;
+  for (const auto& [number, communicator] : communicators_) {
+    if (communicator.desk != nullptr && communicator.desk->next_deadline() <= now &&
+        !waits_for_below(number)) {
+      due.emplace_back(*communicator.desk->began(), number);
+    }
+  }
+  std::sort(due.begin(), due.end());
+  for (const auto& [began, number] : due) {
+    // Another decision may have ended it, or all of its ranks may have left.
+    if (knows(number) && communicators_.at(number).desk != nullptr) {
+      decide_one(number, decisions);
+    }
+  }
+  return decisions;
+}
+
+std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide_now() {
+  std::vector<Decision> decisions;
+  std::vector<std::pair<Deadline, uint64_t>> open;
+  for (const auto& [number, communicator] : communicators_) {
+    if (communicator.desk != nullptr && communicator.desk->began().has_value()) {
+      open.emplace_back(*communicator.desk->began(), number);
+    }
+  }
+  std::sort(open.begin(), open.end());
+  for (const auto& [began, number] : open) {
+    if (knows(number) && communicators_.at(number).desk != nullptr) {
+      decide_one(number, decisions);
+    }
+  }
+  return decisions;
+}
+
+bool CommunicatorFailures::has_cause(uint64_t communicator) const {
+  const auto place = communicators_.find(communicator);
+  if (place != communicators_.end() && place->second.cause.has_value()) {
+    return true;
+  }
+  return std::any_of(communicators_.begin(), communicators_.end(), [&](const auto& each) {
+    const FailureDesk* desk = each.second.desk.get();
+    if (desk == nullptr || !desk->began().has_value()) {
+      return false;
+    }
+    return each.first == communicator || (desk->ends_splits() && place != communicators_.end() &&
+                                          is_below(communicator, each.first));
+  });
+}
+
+bool CommunicatorFailures::knows(uint64_t communicator) const {
+  return communicators_.contains(communicator);
+}
+
+bool CommunicatorFailures::deciding() const {
+  return std::any_of(communicators_.begin(), communicators_.end(), [](const auto& each) {
+    return each.second.desk != nullptr && each.second.desk->began().has_value();
+  });
+}
+
+bool CommunicatorFailures::waits_for_answers() const {
+  return std::any_of(communicators_.begin(), communicators_.end(), [](const auto& each) {
+    return each.second.desk != nullptr && each.second.desk->waits_for_answers();
+  });
+}
+
+Deadline CommunicatorFailures::next_deadline() const {
+  Deadline next = Deadline::max();
+  for (const auto& [number, communicator] : communicators_) {
+    if (communicator.desk != nullptr && !waits_for_below(number)) {
+      next = std::min(next, communicator.desk->next_deadline());
+    }
+  }
+  return next;
+}
+
+}  // namespace ho

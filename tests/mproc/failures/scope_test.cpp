@@ -1,0 +1,233 @@
+// What a failure in one communicator ends: that one and what was split from it, on every rank.
+// Others go on. Deadlines are far away unless said otherwise: what ends, ends because it is told.
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "horing.h"
+#include "process_job.hpp"
+
+using namespace ho::test;
+
+namespace {
+
+constexpr uint64_t kFarMs = 100'000;
+
+ho_status all_reduce(ho_comm* comm, uint64_t timeout_ms = 0) {
+  float value = 1;
+  ho_call_options options = HO_CALL_OPTIONS_INIT;
+  options.timeout_ms = timeout_ms;
+  return ho_all_reduce(comm, &value, &value, 1, HO_FLOAT32, HO_SUM, &options, nullptr, nullptr);
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Even and odd ranks of the job apart, and once more all of each: a grandchild.
+struct Halves {
+  ho_comm* half = nullptr;
+  ho_comm* below = nullptr;
+  explicit Halves(ho_comm* comm) {
+    if (ho_comm_split(comm, ho_comm_rank(comm) % 2, 0, &half) == HO_OK) {
+      (void)ho_comm_split(half, 0, 0, &below);
+    }
+  }
+  Halves(const Halves&) = delete;
+  Halves& operator=(const Halves&) = delete;
+  ~Halves() {
+    ho_comm_destroy(below);
+    ho_comm_destroy(half);
+  }
+};
+
+// HO_OK where the status and the last message are what they should be.
+ho_status expect(ho_status status, ho_status wanted, const std::string& part) {
+  return status == wanted && contains(ho_last_error_message(), part) ? HO_OK : HO_INTERNAL;
+}
+
+void check_all_end_well(ProcessJob& job) {
+  for (size_t rank = 0; rank < job.size(); ++rank) {
+    const RankOutcome outcome = job.outcome(rank);
+    INFO("rank " << rank << ": " << outcome.message);
+    CHECK(outcome.exited);
+    CHECK(outcome.status == HO_OK);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an abort of a split ends what was split from it, not its sibling and parent") {
+  for (const char* groups : {"2x2", "1x4", "4x1"}) {
+    INFO(groups);
+    ProcessJob job({groups, kFarMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+      const Halves halves(rank.comm);
+      const int32_t self = ho_comm_rank(rank.comm);
+      ho_status status = HO_OK;
+      if (self % 2 == 0) {
+        status = all_reduce(halves.half);
+        status = status == HO_OK ? all_reduce(halves.below) : status;
+      } else if (self == 1) {
+        (void)ho_comm_abort(halves.half, "the test says so");
+        status = expect(all_reduce(halves.below), HO_ABORTED, "the test says so");
+      } else {
+        status = expect(all_reduce(halves.half), HO_ABORTED, "the test says so");
+        status = status == HO_OK ? expect(all_reduce(halves.below), HO_ABORTED, "the test says so")
+                                 : status;
+      }
+      return status == HO_OK ? all_reduce(rank.comm) : status;
+    });
+    check_all_end_well(job);
+  }
+}
+
+TEST_CASE("a timeout in a split has one text for its ranks, and its sibling and parent go on") {
+  ProcessJob job({"2x2", kFarMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+    const Halves halves(rank.comm);
+    const int32_t self = ho_comm_rank(rank.comm);
+    const std::string late = "rank 3 has not entered all_reduce #1 of communicator";
+    ho_status status = HO_OK;
+    if (self == 1) {
+      status = expect(all_reduce(halves.half, 200), HO_TIMEOUT, late);
+    } else if (self == 3) {
+      // It waits for rank 1 in vain, until the failure is told.
+      status = expect(all_reduce(halves.below), HO_TIMEOUT, late);
+    } else {
+      status = all_reduce(halves.below);
+    }
+    return status == HO_OK ? all_reduce(rank.comm) : status;
+  });
+  check_all_end_well(job);
+}
+
+TEST_CASE("a killed rank ends what it is in, and what it is not in goes on") {
+  ProcessJob job({"2x2", kFarMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+    const Halves halves(rank.comm);
+    rank.say("ready");
+    if (ho_comm_rank(rank.comm) == 3) {
+      ::pause();
+    }
+    ho_status status = expect(all_reduce(rank.comm), HO_PEER_LOST, "rank 3 (");
+    if (ho_comm_rank(rank.comm) % 2 == 1) {
+      return status == HO_OK ? expect(all_reduce(halves.below), HO_PEER_LOST, "rank 3 (") : status;
+    }
+    status = status == HO_OK ? all_reduce(halves.half) : status;
+    return status == HO_OK ? all_reduce(halves.below) : status;
+  });
+  job.wait_for_line("ready");
+  job.send_signal(3, SIGKILL);
+  for (const size_t rank : {size_t{0}, size_t{1}, size_t{2}}) {
+    const RankOutcome outcome = job.outcome(rank);
+    INFO("rank " << rank << ": " << outcome.message);
+    CHECK(outcome.status == HO_OK);
+  }
+}
+
+TEST_CASE("a split that one rank cannot make is told to the others, and the parent goes on") {
+  ProcessJob job({"2x2", kFarMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+    const bool poor = ho_comm_rank(rank.comm) == 3;
+    rlimit before{};
+    if (::getrlimit(RLIMIT_NOFILE, &before) != 0) {
+      return HO_SYSTEM;
+    }
+    ho_status status = all_reduce(rank.comm);  // its connections are there
+    rlimit none = before;
+    none.rlim_cur = 3;
+    if (poor) {
+      (void)::setrlimit(RLIMIT_NOFILE, &none);
+    }
+    ho_comm* split = nullptr;
+    const ho_status refused = ho_comm_split(rank.comm, 0, 0, &split);
+    const std::string text = ho_last_error_message();
+    (void)::setrlimit(RLIMIT_NOFILE, &before);
+    rank.say(text);
+    const bool named = poor || (contains(text, "rank 3 could not make it") &&
+                                contains(text, "Too many open files"));
+    if (refused != HO_SYSTEM || !named || split != nullptr) {
+      status = HO_INTERNAL;
+    }
+    return status == HO_OK ? all_reduce(rank.comm) : status;
+  });
+  check_all_end_well(job);
+}
+
+TEST_CASE("a hang is blamed on the rank at the end of the waits, not on a victim of it") {
+  // Ranks 2 and 3 wait for rank 0 in one communicator, rank 0 for rank 1 in another. Rank 1 does
+  // nothing until the first two have their errors: it counts to 2, after rank 0's 1.
+  auto* const events = static_cast<std::atomic<int>*>(::mmap(nullptr,
+                                                             sizeof(std::atomic<int>),
+                                                             PROT_READ | PROT_WRITE,
+                                                             MAP_SHARED | MAP_ANONYMOUS,
+                                                             -1,
+                                                             0));
+  REQUIRE(events != MAP_FAILED);
+  const auto wait_for_events = [events](int count) {
+    for (int i = 0; i < 6000 && *events < count; ++i) {
+      ::usleep(10000);
+    }
+  };
+  ProcessJob job({"2x2", kFarMs}, [&](const ProcessJob::Rank& rank) -> ho_status {
+    const int32_t self = ho_comm_rank(rank.comm);
+    ho_comm* pair = nullptr;
+    ho_comm* three = nullptr;
+    ho_status status = ho_comm_split(rank.comm, self / 2, 0, &pair);
+    status = status == HO_OK ? ho_comm_split(rank.comm, self == 1 ? -1 : 0, 0, &three) : status;
+    if (status == HO_OK && self == 0) {
+      float value = 1;
+      ho_request* request = nullptr;
+      status =
+          ho_all_reduce(pair, &value, &value, 1, HO_FLOAT32, HO_SUM, nullptr, nullptr, &request);
+      ++*events;
+      status = status == HO_OK ? ho_request_wait(request, 0) : status;
+    } else if (status == HO_OK && self == 1) {
+      wait_for_events(3);
+      status = all_reduce(pair);
+    } else if (status == HO_OK) {
+      wait_for_events(1);
+      const ho_status late = all_reduce(three, 300);
+      const std::string text = ho_last_error_message();
+      ++*events;
+      const bool named = contains(text, ": rank 1 has not entered all_reduce #1 of communicator") &&
+                         contains(text, "because of that, rank 0 has not entered all_reduce #1");
+      rank.say(text);
+      status = late == HO_TIMEOUT && named ? HO_OK : HO_INTERNAL;
+    }
+    ho_comm_destroy(three);
+    ho_comm_destroy(pair);
+    return status;
+  });
+  check_all_end_well(job);
+  ::munmap(events, sizeof(std::atomic<int>));
+}
+
+TEST_CASE("ranks that exit because of an error do not become its cause") {
+  // Rank 0, who tells the others, hears the verdict too and exits at once.
+  ProcessJob job({"2x2", kFarMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+    const int32_t self = ho_comm_rank(rank.comm);
+    ho_status status = all_reduce(rank.comm);
+    if (status == HO_OK && self == 1) {
+      float never = 0;  // nobody sends it
+      status = ho_recv(rank.comm, &never, 1, HO_FLOAT32, 2, nullptr, nullptr);
+    } else if (status == HO_OK) {
+      status = all_reduce(rank.comm, self == 2 ? 300 : kFarMs);
+    }
+    if (self != 1) {
+      rank.say("outcome " + std::to_string(status) + " " + ho_last_error_message());
+      ::_exit(0);
+    }
+    return status;
+  });
+  for (size_t rank = 0; rank < job.size(); ++rank) {
+    const RankOutcome outcome = job.outcome(rank);
+    INFO("rank " << rank << ": " << outcome.message);
+    CHECK(outcome.status == HO_TIMEOUT);
+    CHECK(contains(outcome.message, "rank 1 has not entered all_reduce #2"));
+    CHECK_FALSE(contains(outcome.message, "is gone"));
+  }
+}

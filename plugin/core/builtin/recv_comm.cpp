@@ -96,20 +96,26 @@ Status RecvComm::advance() {
   return look_for_ends();
 }
 
+// true: a piece of a message is due on this connection.
+Result<bool> RecvComm::find_segment(Input& input) {
+  while (input.request == nullptr) {
+    if (!input.lane->fetch(kSegmentBytes)) {
+      return false;
+    }
+    HORING_TRY(start_segment(input));
+    if (input.early) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Status RecvComm::read_input(Input& input) {
   size_t budget = kTurnBytes;
   while (true) {
-    if (input.request == nullptr) {
-      if (!input.lane->fetch(kSegmentBytes)) {
-        return {};
-      }
-      HORING_TRY(start_segment(input));
-      if (input.request == nullptr) {
-        if (input.early) {
-          return {};
-        }
-        continue;  // the sender closes
-      }
+    HORING_ASSIGN(const bool under_way, find_segment(input));
+    if (!under_way) {
+      return {};
     }
     const uint64_t left = input.segment.length - input.got;
     if (left > 0) {

@@ -53,7 +53,8 @@ class RecvComm final : public Comm {
   void announce(const RecvRequest& request);
   void write_rooms();
   [[nodiscard]] Status read_input(Input& input);
-  // The request stays null where the segment is early.
+  [[nodiscard]] Result<bool> find_segment(Input& input);
+  // The request stays null where the segment is early, or says that the sender closes.
   [[nodiscard]] Status start_segment(Input& input);
   [[nodiscard]] bool is_early(const NetSegment& segment) const;
   void end_segment(Input& input);

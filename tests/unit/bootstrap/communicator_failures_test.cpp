@@ -166,7 +166,8 @@ TEST_CASE("a rank that goes because of an error does not become the cause") {
   tree.report(1, 2, StatusCode::kTimeout, "all_reduce #1 is late");
   REQUIRE(tree.decided().size() == 2);
   tree.failures.rank_gone(0, {}, kBegin + 500ms);
-  const Status& cause = on(tree.decided(), kWorld).cause;
+  const auto last = tree.decided();
+  const Status& cause = on(last, kWorld).cause;
   INFO(cause.message());
   CHECK(cause.code() == StatusCode::kTimeout);
   CHECK(has(cause.message(), "all_reduce #1 is late"));

@@ -177,8 +177,9 @@ HO_API void ho_comm_destroy(ho_comm* comm);
 HO_API ho_status ho_comm_split(ho_comm* comm, int32_t color, int32_t key, ho_comm** split);
 /* Ends every wait of this communicator, and of all that were split from it, on every rank within
  * about a second, with HO_ABORTED and the reason (may be NULL); after a failure of what was split
- * from it, with that failure's status and text. Any thread. Afterwards all operations return the
- * error; destroy works. */
+ * from it, with that failure's status and text. Any thread. Returns when all of this rank's waits
+ * have ended, usually after 0.2 s, at most after 3 s where rank 0 of the job does not answer.
+ * Afterwards all operations return the error; destroy works. */
 HO_API ho_status ho_comm_abort(ho_comm* comm, const char* reason);
 
 HO_API int32_t ho_comm_rank(const ho_comm* comm);

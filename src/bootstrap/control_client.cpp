@@ -307,8 +307,9 @@ bool ControlClient::settled(uint64_t communicator) const {
   return job_verdict_.has_value() || (place != joined_.end() && place->second.cause.has_value());
 }
 
-void ControlClient::settle(uint64_t communicator, Status cause) {
+void ControlClient::settle(uint64_t communicator, Status cause, bool unanswered) {
   const Lock lock(mutex_);
+  reported_.erase(communicator);
   const auto place = joined_.find(communicator);
   if (settled(communicator) || (communicator != kWholeJob && place == joined_.end())) {
     return;  // or this rank has left it meanwhile
@@ -320,10 +321,9 @@ void ControlClient::settle(uint64_t communicator, Status cause) {
   } else {
     place->second.cause = cause;
     end_gathers_now(place->second.tag_end, cause);
-    reported_.erase(communicator);
   }
   verdicts_.push_back(
-      {.cause = std::move(cause), .communicator = communicator, .coordinator_gone = false});
+      {.cause = std::move(cause), .communicator = communicator, .unanswered = unanswered});
 }
 
 void ControlClient::check_reports_answered(Deadline looked) {
@@ -341,11 +341,11 @@ void ControlClient::check_reports_answered(Deadline looked) {
                     ", so no other rank could be asked";
       own.push_back({.cause = Status(reported.failure.code, reported.failure.text + why),
                      .communicator = communicator,
-                     .coordinator_gone = false});
+                     .unanswered = true});
     }
   }
   for (Verdict& verdict : own) {
-    settle(verdict.communicator, std::move(verdict.cause));
+    settle(verdict.communicator, std::move(verdict.cause), true);
   }
 }
 

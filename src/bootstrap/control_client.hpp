@@ -88,7 +88,7 @@ class ControlClient final : public ControlPlane {
   void end_gathers_now(std::string_view tag_end, const Status& why);
   // looked: when the socket was last looked at; what is due by then has not come.
   void end_overdue_gathers(Deadline looked);
-  void settle(uint64_t communicator, Status cause);
+  void settle(uint64_t communicator, Status cause, bool unanswered = false);
   [[nodiscard]] bool settled(uint64_t communicator) const;
   void check_reports_answered(Deadline looked);
   void deliver();

@@ -95,6 +95,9 @@ struct Verdict {
   // Nothing more can be told to anybody: the coordinator's process is gone. It ends the
   // communicators that rank 0 is in.
   bool coordinator_gone = false;
+  // This rank's own failure: the coordinator has not answered, and tells nobody what was split from
+  // the communicator.
+  bool unanswered = false;
 };
 
 class ControlPlane {

@@ -3,7 +3,11 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
+
+#include "os/clock.hpp"
 
 namespace ho {
 
@@ -26,7 +30,11 @@ void JobControl::expect(Identity identity) {
                               .member_count = static_cast<uint32_t>(identity.ranks.size())};
   {
     const std::lock_guard lock(mutex_);
-    members_.push_back({std::move(identity), nullptr, {}, 0, job_cause_});
+    std::vector<uint64_t> above{identity.parent};
+    if (const Member* parent = find(identity.parent)) {
+      above.insert(above.end(), parent->above.begin(), parent->above.end());
+    }
+    members_.push_back({std::move(identity), std::move(above), nullptr, {}, 0, job_cause_});
   }
   plane_->join(membership, tag_end);
 }
@@ -122,6 +130,35 @@ void JobControl::fail(uint64_t lineage, FailureReport report) {
   plane_->report(report);
 }
 
+Status JobControl::await_end(uint64_t lineage, const Status& own) {
+  constexpr std::chrono::seconds kLongest{3};  // the control plane answers earlier
+  constexpr std::chrono::milliseconds kPause{5};
+  const Deadline deadline = deadline_after(kLongest);
+  const bool alone = plane_->rendezvous().world_size == 1;
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      const Member* const member = find(lineage);
+      if (member != nullptr && member->cause) {
+        return *member->cause;
+      }
+      if (alone || member == nullptr || passed(deadline)) {
+        end_below(lineage, own);
+        return own;
+      }
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+void JobControl::end_below(uint64_t lineage, const Status& why) {
+  for (Member& member : members_) {
+    if (std::find(member.above.begin(), member.above.end(), lineage) != member.above.end()) {
+      end(member, why);
+    }
+  }
+}
+
 void JobControl::end(Member& member, const Status& why) {
   if (!member.cause) {
     member.cause = why;
@@ -154,6 +191,10 @@ void JobControl::on_verdict(const Verdict& verdict) {
   }
   const bool all = verdict.communicator == kWholeJob;
   job_cause_ = all ? verdict.cause : job_cause_;
+  // The coordinator tells splits by themselves, and first.
+  if (verdict.unanswered) {
+    end_below(verdict.communicator, verdict.cause);
+  }
   for (Member& member : members_) {
     if (all || member.identity.lineage == verdict.communicator) {
       end(member, verdict.cause);

@@ -45,8 +45,11 @@ class JobControl {
   // The rank is in a split of the communicator, its number-th, until ended_split().
   void began_split(uint64_t lineage, uint32_t number);
   void ended_split(uint64_t lineage);
-  // Ends the communicator, and what was split from it, on all ranks.
+  // Ends the communicator, and what was split from it, on all ranks. Does not wait.
   void fail(uint64_t lineage, FailureReport report);
+  // After fail(): waits until this rank has been told, which is when all that was split from it has
+  // been told here too. Where nobody answers, it ends here with `own`. Returns the cause.
+  Status await_end(uint64_t lineage, const Status& own);
   // Tells the other members how far this rank has come: it is about to end the communicator.
   void leave(uint64_t lineage);
   void remove(uint64_t lineage);
@@ -60,12 +63,14 @@ class JobControl {
  private:
   struct Member {
     Identity identity;
+    std::vector<uint64_t> above;  // lineages of what it was split from, and so on
     Engine* engine = nullptr;
     std::vector<PeerDeparture> early;  // before there was an engine
     uint32_t split = 0;                // which one it is in; 0: none
     std::optional<Status> cause = {};  // why it has ended
   };
   [[nodiscard]] Member* find(uint64_t lineage);
+  void end_below(uint64_t lineage, const Status& why);
   void on_verdict(const Verdict& verdict);
   void on_departure(const Departure& departure);
   [[nodiscard]] std::vector<RankState> states();

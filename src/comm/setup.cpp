@@ -412,6 +412,8 @@ Status Communicator::abort(const std::string& reason) {
                                reason.empty() ? "no reason given" : reason));
   engine_->fail(why);
   control_->fail(lineage_, {StatusCode::kAborted, world, std::nullopt, why.message()});
+  // What was split from it has ended on this rank too when this returns.
+  (void)control_->await_end(lineage_, why);
   return {};
 }
 
@@ -479,7 +481,9 @@ Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int
     const Status told = status.with_context(
         fmt::format("communicator {}: rank {} could not make it", id, reporter.value()));
     control_->fail(made->lineage_, {told.code(), reporter, {}, told.message()});
-    return status;
+    // A rank that ends because of this error must not replace it as the cause.
+    const Status said = control_->await_end(made->lineage_, status);
+    return said.code() == StatusCode::kTimeout ? status : said;
   }
   control_->add(made->lineage_, made->engine_.get());
   return made;

@@ -87,6 +87,37 @@ TEST_CASE("an abort of a split ends what was split from it, not its sibling and 
   }
 }
 
+// Rank 1 of two aborts its world; in what it split from it nobody else is needed.
+ho_status abort_and_use_split(ho_comm* comm, ho_comm* alone) {
+  (void)ho_comm_abort(comm, "the test says so");
+  return expect(all_reduce(alone), HO_ABORTED, "the test says so");
+}
+
+TEST_CASE("when abort returns, what was split off has ended on that rank too") {
+  const bool stopped = GENERATE(false, true);  // rank 0, who tells the others
+  ProcessJob job({"2x1", kFarMs}, [stopped](const ProcessJob::Rank& rank) -> ho_status {
+    const int32_t self = ho_comm_rank(rank.comm);
+    ho_comm* alone = nullptr;
+    ho_status status = ho_comm_split(rank.comm, self, 0, &alone);
+    status = status == HO_OK ? all_reduce(alone) : status;
+    status = status == HO_OK ? all_reduce(rank.comm) : status;
+    if (self == 0 && stopped) {
+      rank.say("ready");
+      ::raise(SIGSTOP);
+    } else if (self == 1) {
+      status = status == HO_OK ? abort_and_use_split(rank.comm, alone) : status;
+    }
+    ho_comm_destroy(alone);
+    return status;
+  });
+  const RankOutcome outcome = job.outcome(1);
+  INFO(outcome.message);
+  CHECK(outcome.status == HO_OK);
+  if (stopped) {
+    job.send_signal(0, SIGKILL);
+  }
+}
+
 TEST_CASE("a timeout in a split has one text for its ranks, and its sibling and parent go on") {
   ProcessJob job({"2x2", kFarMs}, [](const ProcessJob::Rank& rank) -> ho_status {
     const Halves halves(rank.comm);
@@ -155,6 +186,29 @@ TEST_CASE("a split that one rank cannot make is told to the others, and the pare
     return status == HO_OK ? all_reduce(rank.comm) : status;
   });
   check_all_end_well(job);
+}
+
+TEST_CASE("ranks that exit because a split could not be made do not become its cause") {
+  ProcessJob job({"2x2", kFarMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+    const int32_t self = ho_comm_rank(rank.comm);
+    ho_status status = all_reduce(rank.comm);  // its connections are there
+    rlimit limit{};
+    if (self == 0 && ::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+      limit.rlim_cur = 3;
+      (void)::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    ho_comm* split = nullptr;
+    status = status == HO_OK ? ho_comm_split(rank.comm, 0, 0, &split) : status;
+    rank.say("outcome " + std::to_string(status) + " " + ho_last_error_message());
+    ::_exit(0);
+  });
+  for (size_t rank = 0; rank < job.size(); ++rank) {
+    const RankOutcome outcome = job.outcome(rank);
+    INFO("rank " << rank << ": " << outcome.message);
+    CHECK(outcome.status == HO_SYSTEM);
+    CHECK(contains(outcome.message, "Too many open files"));
+    CHECK_FALSE(contains(outcome.message, "is gone"));
+  }
 }
 
 TEST_CASE("a hang is blamed on the rank at the end of the waits, not on a victim of it") {

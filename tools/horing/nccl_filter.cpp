@@ -16,14 +16,18 @@ constexpr nccl_abi::Version kFirstPerFunction{2, 24, 0};
 struct Function {
   const char* shown;
   const char* in_settings;
-  std::vector<std::string_view> algorithms;  // that go through CollNet
+  std::vector<std::string_view> algorithms;        // that go through CollNet
+  std::vector<std::string_view> without_nvswitch;  // that NCCL can take on such nodes
 };
 
 const std::array<Function, 3>& functions() {
   static const std::array<Function, 3> all{
-      Function{"all_reduce", "allreduce", {"collnetdirect", "collnetchain", "nvls"}},
-      Function{"all_gather", "allgather", {"collnetdirect", "nvls"}},
-      Function{"reduce_scatter", "reducescatter", {"collnetdirect", "nvls"}}};
+      Function{"all_reduce",
+               "allreduce",
+               {"collnetdirect", "collnetchain", "nvls"},
+               {"tree", "ring", "collnetchain"}},
+      Function{"all_gather", "allgather", {"collnetdirect", "nvls"}, {"ring", "pat"}},
+      Function{"reduce_scatter", "reducescatter", {"collnetdirect", "nvls"}, {"ring", "pat"}}};
   return all;
 }
 
@@ -130,9 +134,9 @@ NcclFilter nccl_filter(const nccl_abi::Release& release, const NcclVariables& va
     const auto leaves = [&](std::string_view algorithm) {
       return setting_leaves(algorithms, per_function, function.in_settings, algorithm);
     };
-    if (leaves("collnetdirect") &&
-        std::count_if(kAlgorithms.begin(), kAlgorithms.end(), leaves) == 1) {
-      append(filter.only_direct, function.shown, ", ");
+    if (any &&
+        std::none_of(function.without_nvswitch.begin(), function.without_nvswitch.end(), leaves)) {
+      append(filter.need_nvswitch, function.shown, ", ");
     }
     if (any && setting_leaves(protocols, per_function, function.in_settings, "simple")) {
       append(filter.with_coll_net, function.shown, ", ");

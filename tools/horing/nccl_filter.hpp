@@ -13,8 +13,9 @@ struct NcclFilter {
   // The collectives for which an algorithm through CollNet is left with the protocol that it needs:
   // "all_reduce, all_gather".
   std::string with_coll_net;
-  // The collectives for which NCCL_ALGO leaves COLLNET_DIRECT and nothing else.
-  std::string only_direct;
+  // The collectives for which NCCL_ALGO leaves algorithms through CollNet, and none that NCCL takes
+  // on nodes without an NVSwitch.
+  std::string need_nvswitch;
   // Words that name nothing of NCCL's: "'rings' in NCCL_ALGO"; "" for none.
   std::string unknown;
 };

@@ -214,11 +214,11 @@ class Problems {
               ", or leave collnetdirect, collnetchain or nvls in NCCL_ALGO and simple in "
               "NCCL_PROTO");
     }
-    if (!filter.only_direct.empty() && !findings_.nvswitch) {
-      add(filter.text + ": leaves only COLLNET_DIRECT for " + filter.only_direct +
-              ", which NCCL rules out on nodes without an NVSwitch, and none is seen here",
-          "unset NCCL_ALGO, so that the tuner may allow it with one rank per node; or add "
-          "collnetchain or ring");
+    if (!filter.need_nvswitch.empty() && !findings_.nvswitch) {
+      add(filter.text + ": leaves nothing for " + filter.need_nvswitch +
+              " that NCCL takes on nodes without an NVSwitch, and none is seen here",
+          "unset NCCL_ALGO, so that the tuner may allow COLLNET_DIRECT with one rank per node; or "
+          "add ring");
     }
   }
 

@@ -84,6 +84,8 @@ bool Comm::is_open() {
 
 void Comm::progress() {
   if (failed()) {
+    // Edges that nobody takes in would keep the descriptor readable, and its sleeper awake.
+    static_cast<void>(wires_.poller->poll());
     return;
   }
   const Result<bool> timer = wires_.poller->poll();

@@ -152,7 +152,13 @@ Status Connector::greet(Dial& dial, int64_t now) {
   // There is no epoll yet that would say so: each call tries.
   dial.socket->readable = true;
   dial.socket->writable = true;
-  HORING_ASSIGN(const tcp::Greeted greeted, tcp::advance_handshake(*dial.socket, *dial.handshake));
+  const Result<tcp::Greeted> advanced = tcp::advance_handshake(*dial.socket, *dial.handshake);
+  if (!advanced.ok()) {
+    // The listener says why nobody connected.
+    tcp::flush_refusal(*dial.socket, *dial.handshake);
+    return advanced.status();
+  }
+  const tcp::Greeted greeted = *advanced;
   if (greeted == tcp::Greeted::kLost) {
     retry(dial, now, "the peer closed the connection during the handshake");
   } else if (greeted == tcp::Greeted::kDone) {

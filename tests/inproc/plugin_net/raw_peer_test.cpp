@@ -32,9 +32,8 @@ constexpr int32_t kTag = 7;
 class Door {
  public:
   explicit Door(const BuiltinCase& options) : net_(make_builtin(options)) {
-    std::array<std::byte, kHandleBytes> bytes{};
-    REQUIRE(net_->listen(nullptr, 0, bytes.data(), &listener_) == Reply::kSuccess);
-    const auto decoded = decode_handle(bytes);
+    REQUIRE(net_->listen(nullptr, 0, handle_bytes_.data(), &listener_) == Reply::kSuccess);
+    const auto decoded = decode_handle(handle_bytes_);
     REQUIRE(decoded.ok());
     handle_ = *decoded;
   }
@@ -47,6 +46,8 @@ class Door {
     CHECK(net_->close_listen(listener_) == Reply::kSuccess);
   }
 
+  // As NCCL hands it over.
+  [[nodiscard]] std::array<std::byte, kHandleBytes> handle() const { return handle_bytes_; }
   [[nodiscard]] NetDriver& net() { return *net_; }
   [[nodiscard]] void* comm() { return comm_; }
   // One call; what it answers.
@@ -93,6 +94,7 @@ class Door {
   std::unique_ptr<NetDriver> net_;
   void* listener_ = nullptr;
   void* comm_ = nullptr;
+  std::array<std::byte, kHandleBytes> handle_bytes_{};
   Handle handle_;
 };
 
@@ -200,6 +202,26 @@ TEST_CASE(
     }
     CHECK(last->text().find("nobody connected to ") != std::string::npos);
     CHECK(last->text().find("nobody came at all") != std::string::npos);
+  }
+  SECTION("a connector of this network with a wrong key") {
+    BuiltinCase other;
+    other.secret = "the secret of another job";
+    const auto net = make_builtin(other);
+    void* context = nullptr;
+    REQUIRE(net->open({}, &context) == Reply::kSuccess);
+    auto handle = door.handle();
+    void* comm = nullptr;
+    Reply answer = Reply::kSuccess;
+    bool waits = true;
+    while (waits || answer == Reply::kSuccess) {
+      waits = waits && door.accept() == Reply::kSuccess;
+      answer = answer == Reply::kSuccess
+                   ? net->connect(context, 0, kNoTrafficClass, handle.data(), &comm, nullptr)
+                   : answer;
+    }
+    CHECK(comm == nullptr);
+    CHECK(last->text().find("nobody connected to ") != std::string::npos);
+    CHECK(last->text().find("the job keys differ") != std::string::npos);
   }
   SECTION("no greeting, and one with a wrong key") {
     strangers.push_back(door.knock());

@@ -57,6 +57,10 @@ class Job {
     if (connected.ok()) {
       comm = std::make_unique<CollComm>(*std::move(connected), 0);
       member.comm = comm.get();
+      member.close = [&] {
+        member.comm = nullptr;
+        comm.reset();
+      };
     }
     body(member);
   }

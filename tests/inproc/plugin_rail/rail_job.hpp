@@ -32,6 +32,7 @@ struct Member {
   uint32_t members = 0;
   CollComm* comm = nullptr;
   Status connected;
+  std::function<void()> close = {};  // before the body ends
 };
 
 // Runs body on each member that comes; returns what each threw ("" for nothing).

@@ -304,6 +304,17 @@ RailJobOptions polled_members(uint32_t count, int version) {
   return options;
 }
 
+// In 200 ms, once all that can move has moved. A thread that spins takes thousands.
+uint64_t fewest_turns(const CollComm& comm) {
+  uint64_t turns = 100;
+  for (int looks = 0; looks < 100 && turns >= 100; ++looks) {
+    const uint64_t before = comm.turns();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    turns = comm.turns() - before;
+  }
+  return turns;
+}
+
 // Two members have posted all their receives and wait for one that has made no call: messages and
 // news of rooms reach threads that have nothing to do with them.
 void require_sleep(const RailJobOptions& options) {
@@ -319,13 +330,7 @@ void require_sleep(const RailJobOptions& options) {
     reduce_all(member, 1000, 5, false);
     Registered data(*member.comm, 64 << 10U);
     CollRequest* const early = member.self == 1 ? nullptr : start(data);
-    // Once all that can move has moved. One that spins takes thousands.
-    uint64_t turns = 100;
-    for (int looks = 0; looks < 100 && turns >= 100; ++looks) {
-      const uint64_t before = member.comm->turns();
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
-      turns = member.comm->turns() - before;
-    }
+    const uint64_t turns = fewest_turns(*member.comm);
     ++waited;
     wait_until("all members have waited", [&] { return waited == options.members; });
     wait_for(*member.comm, early != nullptr ? *early : *start(data));
@@ -335,6 +340,20 @@ void require_sleep(const RailJobOptions& options) {
 
 TEST_CASE("a thread that can only wait sleeps") {
   require_sleep(members(3));
+}
+
+TEST_CASE("a thread whose neighbours have closed sleeps") {
+  std::atomic<uint32_t> closed = 0;
+  require_rail(members(2), [&](Member& member) {
+    reduce_all(member, 1000, 5, false);
+    if (member.self == 1) {
+      member.close();
+      closed = 1;
+      return;
+    }
+    wait_until("the other member has closed", [&] { return closed == 1; });
+    expect(fewest_turns(*member.comm) < 100, "a ring without neighbours takes turns all the time");
+  });
 }
 
 TEST_CASE("calls of all kinds over a network that must be polled") {

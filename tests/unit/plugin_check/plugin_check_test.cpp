@@ -199,8 +199,11 @@ TEST_CASE("NCCL_NET names another network, and the plugin is not found either") 
 }
 
 TEST_CASE("NCCL_ALGO that leaves COLLNET_DIRECT alone is a problem without an NVSwitch") {
-  for (const char* const algorithms :
-       {"CollNetDirect", "allreduce:ring;reducescatter:collnetdirect"}) {
+  for (const char* const algorithms : {"CollNetDirect",
+                                       "allreduce:ring;reducescatter:collnetdirect",
+                                       "collnetdirect,collnetchain",
+                                       "allgather:collnetdirect,tree",
+                                       "collnetdirect,nvls"}) {
     Machine machine = named();
     machine.variables["NCCL_ALGO"] = algorithms;
     CHECK(has(problem(machine, "2.28.9").what, "without an NVSwitch, and none is seen here"));

@@ -170,15 +170,20 @@ Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
   }
   const bool ours = of_network.has_value();
   // Of several ranks on a node those that are no heads do not know whether rails are connected.
-  shape.collnet_connected =
-      ours && comm_id && shape.ranks == shape.nodes && coll_net_->is_connected(*comm_id);
+  const bool all_are_heads = shape.ranks == shape.nodes;
+  shape.collnet_connected = ours && comm_id && all_are_heads && coll_net_->is_connected(*comm_id);
   HORING_ASSIGN(TunerBasis basis,
                 ours ? *std::move(of_network) : TunerBasis::from_environment({}, false));
   if (ours && comm_id && coll_net_->members_differ(*comm_id)) {
-    log_warn(
-        "horing plugin: the tuner leaves all choices of this communicator to NCCL: its ranks would "
-        "choose differently, and hang (see why CollNet is not used)");
-    basis = TunerBasis::silent();
+    // Only what every rank knows may change what it chooses.
+    log_warn("horing plugin: the members of a rail differ (see why CollNet is not used): {}",
+             all_are_heads
+                 ? "the tuner leaves all choices of this communicator to NCCL"
+                 : "ranks beside this rail cannot know it, so a tuning file still counts; "
+                   "where it is not the same on all ranks, NCCL hangs");
+    if (all_are_heads) {
+      basis = TunerBasis::silent();
+    }
   }
   auto tuner = basis.tuner_for(shape);
   if (tuner.ok()) {

@@ -1,5 +1,6 @@
 #include "checkpoint/load.hpp"
 
+#include <array>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -19,6 +20,23 @@ ho::Status differs(const Reader& reader, const std::string& what) {
 std::string text_of(const UnitShape& unit) {
   return shown(unit.name) + " with " + std::to_string(unit.trained) + " trained and " +
          std::to_string(unit.frozen) + " frozen elements";
+}
+
+// The checkpoint, and by which tensors it is read: ranks must have both alike.
+std::array<uint64_t, 2> source_of(const Reader& reader, const std::vector<NamedTensor>& tensors) {
+  const std::array<uint64_t, 2> checkpoint = reader.identity().words;
+  if (tensors.empty()) {
+    return checkpoint;
+  }
+  std::string all = std::to_string(checkpoint[0]) + " " + std::to_string(checkpoint[1]);
+  for (const NamedTensor& tensor : tensors) {
+    all += "\n" + std::to_string(tensor.name.size()) + " " + tensor.name;
+    for (const uint64_t number :
+         {uint64_t{tensor.unit}, uint64_t{tensor.frozen}, tensor.first_element, tensor.count()}) {
+      all += " " + std::to_string(number);
+    }
+  }
+  return checksum_of(all.data(), all.size()).words;
 }
 
 ho::Status check_units(const Reader& reader, const std::vector<UnitShape>& units) {
@@ -164,7 +182,7 @@ ho::Result<Snapshot> load(const Reader& reader,
                     saved.called_steps,
                     own_states ? saved.optimizer_steps : 0,
                     saved.loss_scale,
-                    reader.identity().words,
+                    source_of(reader, options.tensors),
                     {}};
   for (uint32_t u = 0; u < config.units.size(); ++u) {
     const UnitLayout& layout = runner.layouts()[u];

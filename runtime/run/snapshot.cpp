@@ -163,8 +163,10 @@ ho::Status StepRunner::agree_on_snapshot(const ho::Result<Snapshot>& given,
   HORING_ASSIGN(const auto all, everybodys(domains_->world(), place, config_.timeout_ms));
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i] != all[i % place.size()]) {
-      return {ho::StatusCode::kMismatch,
-              "restore: ranks have snapshots of different steps, loss scales or checkpoints"};
+      return {
+          ho::StatusCode::kMismatch,
+          "restore: ranks differ in the checkpoint, or in reset_optimizer or tensors of the load "
+          "options; give all ranks the same"};
     }
   }
   return {};

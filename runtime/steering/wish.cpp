@@ -80,9 +80,10 @@ ho::Result<Wish> parse_wish(std::string_view text) {
   Wish wish;
   for (size_t number = 1; !text.empty(); ++number) {
     const size_t end = text.find('\n');
-    const std::string_view line = trimmed(text.substr(0, end));
+    const std::string_view written = text.substr(0, end);
+    const std::string_view line = trimmed(written.substr(0, written.find('#')));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (line.empty() || line.front() == '#') {
+    if (line.empty()) {
       continue;
     }
     if (const ho::Status status = read_line(line, wish); !status.ok()) {

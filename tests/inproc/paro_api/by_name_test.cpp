@@ -121,6 +121,13 @@ TEST_CASE("a model that is cut otherwise, and frozen elsewhere, finds its tensor
       expect(refusal(runner, checkpoint, other).find("frozen element 0 of unit 1") !=
                  std::string::npos,
              "wants all elements");
+      other = tensors;
+      if (ho_comm_rank(comm) == 0) {
+        other[0].first_element = 3;
+        other[1].first_element = 0;
+      }
+      expect(refusal(runner, checkpoint, other).find("ranks differ in") != std::string::npos,
+             "wants the same tensors on all ranks");
       expect(refusal(runner, checkpoint, {}).find("unit 0 is") != std::string::npos,
              "without names the units must be the same");
       expect(masters(runner, 0, 9)[6] == 19.5F, "nothing has changed");

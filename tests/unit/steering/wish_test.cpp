@@ -12,7 +12,7 @@ using namespace paro::steering;
 TEST_CASE("a strategy, a budget, or both") {
   CHECK(letters(*parse_wish("IIG")->strategy) == "IIG");
   CHECK(!parse_wish("IIG\n")->budget_bytes);
-  const auto both = parse_wish("# tonight\r\n\n  strategy = zero2 \t\nbudget=64000000\n");
+  const auto both = parse_wish("# tonight\r\n\n  strategy = zero2 \t# or hpz\nbudget=64000000\n");
   REQUIRE(both.ok());
   CHECK(letters(*both->strategy) == "NGG");
   CHECK(both->budget_bytes == 64000000U);

@@ -392,8 +392,8 @@ PARO_API ho_status paro_runner_step(paro_runner* runner, paro_step_report* repor
 /* Collective, instead of paro_runner_step, after fewer micro-batches than there are (at least one):
  * the step is of those, gradients are divided by their number. All ranks after as many: where they
  * are not, the runner breaks on all of them, with HO_MISMATCH, or with HO_TIMEOUT where some wait
- * for data that never comes. What was gathered ahead was gathered in vain, and gradients leave after
- * the last micro-batch instead of in it; where the number is known before, set it. */
+ * for data that never comes. What was gathered ahead was gathered in vain, and gradients leave
+ * after the last micro-batch instead of in it; where the number is known before, set it. */
 PARO_API ho_status paro_runner_step_early(paro_runner* runner, paro_step_report* report);
 /* Collective, after any number of whole micro-batches, all of them included: drops what they have
  * added up, without an error; masters, states, loss scale and steps are as they were. Continue with

@@ -472,7 +472,7 @@ PARO_API ho_status paro_runner_strategy(const paro_runner* runner, char* letters
 
 /* A tensor of the framework's in a unit: for checkpoints, which then know it by name. */
 typedef struct paro_tensor {
-  const char* name;
+  const char* name; /* no other of the array has it */
   uint32_t unit;
   int32_t frozen;         /* 1: among the unit's frozen elements, 0: among the trained */
   uint64_t first_element; /* of that array */

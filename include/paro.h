@@ -142,8 +142,8 @@ typedef struct paro_custom_optimizer {
   double learning_rate;
   /* What it keeps of each element: as many fp32 arrays as names here, at most 15, of letters,
    * digits and _. They are zeros at first, split as masters are, and counted as memory; a change of
-   * strategy moves them, checkpoints keep them by name. What the function keeps elsewhere does
-   * neither. The same on all ranks. NULL where state_count is 0. */
+   * strategy moves them, checkpoints keep them by name, in whatever order. What the function keeps
+   * elsewhere does neither. The same on all ranks. NULL where state_count is 0. */
   const char* const* states;
   uint32_t state_count;
 } paro_custom_optimizer;

@@ -79,10 +79,10 @@ typedef enum paro_scope {
 
 /* One unit. The runner's number for it is its place in the array. */
 typedef struct paro_unit {
-  const char* name; /* for messages; may be NULL */
+  const char* name; /* for messages, and where others share it; may be NULL */
   uint64_t trained; /* elements */
   uint64_t frozen;  /* elements */
-  /* The name of a unit before this one (not of one that shares itself), whose parameters this one
+  /* The name of one unit before this one (not of one that shares itself), whose parameters this one
    * computes with too, as a head does with the embedding's: its views are of that unit's arrays,
    * and the gradients of both are added up. They are gathered for it as for any unit, held once,
    * and loaded, read and saved there; this unit has no elements of its own (0 and 0). Give a tied

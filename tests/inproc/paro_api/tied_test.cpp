@@ -243,9 +243,20 @@ TEST_CASE("what cannot be is refused") {
       expect(text.find(wanted) != std::string::npos, std::string(wanted) + " in " + text);
     };
     const RunnerOptions options = options_for("IIG", 0);
-    expect_in(refusal(options, {{"head", 0, 0, "table"}, {"table", 4, 0}}), "paro_unit 0.shares");
+    expect_in(refusal(options, {{"head", 0, 0, "table"}, {"table", 4, 0}}), "paro_unit 0 (head).shares");
     expect_in(refusal(options, {{"table", 4, 0}, {"head", 4, 0, "table"}}), "set both to 0");
-    expect_in(refusal(options, {{"a", 4, 0}, {"b", 0, 0, "a"}, {"c", 0, 0, "b"}}), "paro_unit 2");
+    expect_in(refusal(options, {{"a", 4, 0}, {"b", 0, 0, "a"}, {"c", 0, 0, "b"}}),
+              "paro_unit 2 (c).shares is \"b\": paro_unit 1 (b) shares those of \"a\" itself");
+    expect_in(refusal(options, {{"a", 4, 0}, {"a", 5, 0}, {"b", 0, 0, "a"}}),
+              "paro_unit 2 (b).shares is \"a\": paro_unit 0 and paro_unit 1 are both called so");
+    // What messages call a unit without a name is not its name.
+    const std::array<paro_unit, 3> unnamed{
+        {{nullptr, 4, 0, nullptr}, {"named", 4, 0, nullptr}, {nullptr, 0, 0, "unnamed"}}};
+    paro_runner* runner = nullptr;
+    expect_refusal(paro_runner_create(comm, nullptr, unnamed.data(), unnamed.size(), &runner),
+                   HO_INVALID_ARGUMENT,
+                   "paro_unit 2 (whose name is NULL).shares is \"unnamed\": takes the name of a unit "
+                   "before it; a unit whose name is NULL cannot be shared");
     const std::vector<std::pair<paro_parameter_group, const char*>> bad{
         {{5, 0, 0, 1, 1, 0}, "of unit 5"},
         {{0, 0, 3, 2, 1, 0}, "elements 3 to 5"},

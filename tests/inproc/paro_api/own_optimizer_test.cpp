@@ -134,8 +134,9 @@ TEST_CASE("states need names of their own") {
     const std::array<const char*, 2> names{"first_moment",
                                            ho_comm_rank(comm) == 0 ? "one" : "another"};
     options.custom.states = names.data();
-    expect_refusal(
-        paro_runner_create(comm, &options, &unit, 1, &runner), HO_MISMATCH, "custom.states");
+    expect_refusal(paro_runner_create(comm, &options, &unit, 1, &runner),
+                   HO_MISMATCH,
+                   "custom.states[1]: one and another;");
   });
 }
 

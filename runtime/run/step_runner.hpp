@@ -360,6 +360,7 @@ class StepRunner {
     const Partition& partition;
     const Routes& routes;
   };
+  [[nodiscard]] ho::Status shares_another(const char* what, uint32_t unit) const;
   [[nodiscard]] ho::Status may_read(const char* what,
                                     uint32_t unit,
                                     uint64_t room,

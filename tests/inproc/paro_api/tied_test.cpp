@@ -321,3 +321,34 @@ TEST_CASE("ranks that end a step after different numbers of micro-batches are to
     expect(runner.step_early().applied == 1, "goes on");
   });
 }
+
+TEST_CASE("what a unit shares is loaded and read at the unit that has it") {
+  require_job({"2x1"}, [](ho_comm* comm) {
+    Runner runner = loaded(comm, options_for("IIG", 0));
+    std::vector<float> values(13, 1);
+    const auto refusal = [&](const std::function<void()>& call) {
+      try {
+        call();
+      } catch (const Error& error) {
+        return std::string(error.what());
+      }
+      return std::string();
+    };
+    const auto expect_told = [](const std::string& text, const std::string& call) {
+      expect(text.find(call + ": unit 4 (head) shares the parameters of unit 0 (table) and has no "
+                              "elements of its own: call it for that unit") != std::string::npos,
+             text);
+    };
+    expect_told(refusal([&] { runner.load(4, values); }), "load");
+    expect_told(refusal([&] { runner.read_masters(4, values); }), "read_masters");
+    // With no values nothing is loaded, so ranks need not do it alike.
+    if (ho_comm_rank(comm) == 0) {
+      runner.load(4, {});
+    }
+    const Weights expected = initial();
+    for (uint32_t k = 0; k < kMost; ++k) {
+      micro_batch(runner, static_cast<uint32_t>(ho_comm_rank(comm)), k, expected);
+    }
+    expect(runner.step().applied == 1, "the step compares what was loaded");
+  });
+}

@@ -37,7 +37,8 @@
  * it must keep (an optimizer's `user`) it says.
  *
  * Structs with `size`: set it to sizeof the struct (PARO_*_INIT does). Fields that an older caller
- * does not know take their defaults, or are not written. Structs without never change.
+ * does not know take their defaults, or are not written. Structs without never change. A reserved
+ * field of what a caller gives must be 0, or the call is HO_INVALID_ARGUMENT and names it.
  */
 #ifndef PARO_H_
 #define PARO_H_
@@ -158,7 +159,7 @@ typedef enum paro_optimizer {
  * rate of their own: norms and biases without decay, a head that learns slower. */
 typedef struct paro_parameter_group {
   uint32_t unit;
-  uint32_t reserved; /* 0 */
+  uint32_t reserved; /* must be 0 */
   uint64_t first_element;
   uint64_t count;
   double learning_rate_factor; /* times the optimizer's rate, whatever that is set to */
@@ -252,7 +253,7 @@ typedef struct paro_runner_options {
   /* 1: ranks give paro_runner_load only what they keep, and anything elsewhere: it is not compared.
    * 0: the next step compares what they were given. */
   uint32_t unchecked_loads;
-  uint32_t reserved; /* 0 */
+  uint32_t reserved; /* must be 0 */
   /* Where the optimizer's weight decay and learning rate do not hold; no two have an element in
    * common. The same on all ranks. Not in checkpoints: each run gives its own. NULL: none. */
   const paro_parameter_group* parameter_groups;
@@ -541,7 +542,7 @@ PARO_API ho_status paro_checkpoint_rank_state(const paro_checkpoint* checkpoint,
 typedef struct paro_load_options {
   size_t size;
   int32_t reset_optimizer; /* 1: masters only; the optimizer begins anew, at its first step */
-  int32_t reserved;        /* 0 */
+  int32_t reserved;        /* must be 0 */
   /* This model's: every element of its units is in one. Each is looked for in the checkpoint by its
    * name, among those that paro_save_options.tensors gave, and must have as many elements there; in
    * which unit, where in it, and whether it was frozen does not matter, nor what else the

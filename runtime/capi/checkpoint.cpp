@@ -239,6 +239,7 @@ ho_status paro_runner_restore(paro_runner* runner,
       HORING_ASSIGN(
           const paro_load_options given,
           read_options(options, paro_load_options(PARO_LOAD_OPTIONS_INIT), "paro_load_options"));
+      HORING_TRY(check_reserved(given.reserved, "paro_load_options.reserved"));
       try {
         HORING_ASSIGN(std::vector<NamedTensor> tensors,
                       tensors_of(given.tensors, given.tensor_count, "paro_load_options"));

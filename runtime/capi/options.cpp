@@ -132,6 +132,9 @@ ho::Status read_parameter_groups(const paro_runner_options& options, RunnerConfi
   }
   for (uint64_t i = 0; i < options.parameter_group_count; ++i) {
     const paro_parameter_group& given = options.parameter_groups[i];
+    HORING_TRY(
+        check_reserved(given.reserved,
+                       "paro_runner_options.parameter_groups[" + std::to_string(i) + "].reserved"));
     uint64_t end = 0;
     if (__builtin_add_overflow(given.first_element, given.count, &end)) {
       end = UINT64_MAX;
@@ -304,6 +307,7 @@ ho::Result<Prepared> prepare(const ho_comm* comm,
   HORING_ASSIGN(
       const paro_runner_options given,
       read_options(options, paro_runner_options(PARO_RUNNER_OPTIONS_INIT), "paro_runner_options"));
+  HORING_TRY(check_reserved(given.reserved, "paro_runner_options.reserved"));
   HORING_ASSIGN(RunnerConfig config, config_of(given));
   HORING_TRY(read_units(units, unit_count, config));
   if (given.prefetch == PARO_PREFETCH_AUTO) {

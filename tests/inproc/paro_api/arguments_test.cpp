@@ -59,6 +59,9 @@ struct BadOption {
   void (*spoil)(paro_runner_options& options);
 };
 
+constexpr std::array<paro_parameter_group, 2> kReserved{
+    {{0, 0, 0, 1, 1, 0}, {0, UINT32_MAX, 1, 1, 1, 0}}};
+
 const BadOption kBadOptions[] = {
     {"paro_runner_options.size is 0", [](auto& o) { o.size = 0; }},
     {"paro_runner_options.size is 8;", [](auto& o) { o.size = 8; }},
@@ -81,6 +84,12 @@ const BadOption kBadOptions[] = {
     {"optimizer is 3; see paro_optimizer",
      [](auto& o) { o.optimizer = enumerator<paro_optimizer>(3); }},
     {"narrow_sums is 2", [](auto& o) { o.narrow_sums = 2; }},
+    {"paro_runner_options.reserved is 1; it must be 0", [](auto& o) { o.reserved = 1; }},
+    {"paro_runner_options.parameter_groups[1].reserved is 4294967295; it must be 0",
+     [](auto& o) {
+       o.parameter_groups = kReserved.data();
+       o.parameter_group_count = kReserved.size();
+     }},
     {"a learning rate that is not a number",
      [](auto& o) {
        o.optimizer = PARO_OPTIMIZER_CUSTOM;

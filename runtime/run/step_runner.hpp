@@ -118,6 +118,9 @@ struct RunnerConfig {
   Mistake mistake = Mistake::kNone;
 };
 
+// What gradients are summed in.
+[[nodiscard]] ho::DType sum_dtype(const RunnerConfig& config);
+
 // Whole parameters of a unit, padding not counted; nullptr for none. Valid until the hook's
 // counterpart. Read only.
 struct UnitView {

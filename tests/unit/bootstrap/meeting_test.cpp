@@ -148,9 +148,6 @@ TEST_CASE("without rank 0 the others say where they looked") {
 
 namespace {
 
-// Far away: an answer that waited for it would be kTimeout.
-constexpr std::chrono::milliseconds kFar = 60s;
-
 struct Keys {
   std::shared_ptr<const JobKey> first;  // rank 0's
   std::shared_ptr<const JobKey> others;
@@ -166,20 +163,6 @@ std::vector<Keys> keys_that_differ() {
 
 bool shows_a_secret(const std::string& text) {
   return has(text, kSecret) || has(text, "quite another");
-}
-
-}  // namespace
-
-namespace {
-
-// The last rank of a world of 4 comes again and again with little time, until rank 0 ends for that.
-Status end_by_impatience(const std::string& place,
-                         const std::shared_ptr<const JobKey>& key,
-                         std::future<Created>& first) {
-  while (first.wait_for(0s) != std::future_status::ready) {
-    (void)ControlPlane::create(at(place, 3, 4), key, deadline_after(200ms));
-  }
-  return first.get().status();
 }
 
 }  // namespace

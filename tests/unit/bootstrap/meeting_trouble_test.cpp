@@ -18,6 +18,79 @@ using namespace ho;
 using namespace ho::test;
 using namespace std::chrono_literals;
 
+namespace {
+
+// Comes as whoever that is said to be, and returns the connection and how its handshake ended.
+std::pair<Fd, Status> come_as(uint16_t port,
+                              const std::shared_ptr<const JobKey>& key,
+                              const wire::Introduction& who) {
+  Fd fd = raw_connection(port);
+  const auto handshake = Handshake::client(key, "control", wire::encode(who));
+  Status status;
+  while (status.ok() && !handshake->done()) {
+    const auto output = handshake->output();
+    std::array<std::byte, 1024> chunk{};
+    if (!output.empty()) {
+      const ssize_t sent = ::send(fd.get(), output.data(), output.size(), MSG_NOSIGNAL);
+      REQUIRE(sent > 0);
+      handshake->sent(static_cast<size_t>(sent));
+      continue;
+    }
+    const ssize_t got = ::recv(fd.get(), chunk.data(), handshake->wanted(), 0);
+    status = got > 0 ? handshake->consume(std::span(chunk).first(static_cast<size_t>(got)))
+                     : Status(StatusCode::kConnection, "closed");
+  }
+  const auto refusal = handshake->output();
+  if (!refusal.empty()) {
+    (void)::send(fd.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL);
+  }
+  return {std::move(fd), status};
+}
+
+}  // namespace
+
+TEST_CASE("a rank that came to the meeting and is gone is named as such") {
+  const ReservedPlace reserved;
+  auto first = std::async(std::launch::async, [&] {
+    return ControlPlane::create(at(reserved.text(), 0, 4), key_of(), deadline_after(kFar));
+  });
+  const auto [connection, status] =
+      come_as(reserved.port(),
+              key_of(),
+              {.rank = 2, .world_size = 4, .pid = 4711, .timeout_ms = 60000, .host = "elsewhere"});
+  REQUIRE(status.ok());
+  ::shutdown(connection.get(), SHUT_RDWR);
+  const Status at_deadline = end_by_impatience(reserved.text(), key_of(), first);
+  CHECK(at_deadline.code() == StatusCode::kTimeout);
+  CHECK(has(at_deadline, "missing: ranks 1, 2"));
+  CHECK(has(at_deadline, "; rank 2 (elsewhere, pid 4711) had come and is gone: "));
+  CHECK_FALSE(has(at_deadline.message(), "rank 3 (elsewhere"));
+}
+
+TEST_CASE("strangers that come under ever new names hide no refused rank") {
+  const ReservedPlace reserved;
+  const auto another = key_of("quite another secret of some length");
+  auto first = std::async(std::launch::async, [&] {
+    return ControlPlane::create(at(reserved.text(), 0, 4), key_of(), deadline_after(kFar));
+  });
+  for (uint32_t pid = 1; pid <= 60; ++pid) {
+    const auto [connection, status] =
+        come_as(reserved.port(),
+                another,
+                {.rank = 1, .world_size = 4, .pid = pid, .timeout_ms = 60000, .host = "stranger"});
+    CHECK(status.code() == StatusCode::kUnauthenticated);
+  }
+  const auto refused =
+      ControlPlane::create(at(reserved.text(), 2, 4), another, deadline_after(kFar));
+  CHECK(refused.status().code() == StatusCode::kUnauthenticated);
+  const Status at_deadline = end_by_impatience(reserved.text(), key_of(), first);
+  CHECK(at_deadline.code() == StatusCode::kUnauthenticated);
+  CHECK(has(at_deadline, "; rank 1 (stranger, pid 1) from 127.0.0.1 was refused"));
+  CHECK(has(at_deadline, "; rank 2 ("));
+  CHECK(has(at_deadline, "; 56 more came as these ranks and were refused"));
+  CHECK_FALSE(has(at_deadline, "pid 60)"));
+}
+
 TEST_CASE("of two jobs that meet at one file the second is refused, and the first goes on") {
   const ho::test::TemporaryFolder folder;
   const std::string path = folder.path("meet");

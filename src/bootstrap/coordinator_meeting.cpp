@@ -166,6 +166,12 @@ void Coordinator::fail_meeting(Deadline now) {
     const auto rank = own_over ? std::nullopt : std::optional(impatient->who.rank);
     call_off({missing_for_keys() ? StatusCode::kUnauthenticated : StatusCode::kTimeout,
               missing_text(rank)});
+  } else if (!admission_.stuck().ok()) {
+    const Status& stuck = admission_.stuck();
+    call_off({stuck.code(),
+              name_of(setup_.own) + ": " + stuck.message() + "; " + std::to_string(present_count_) +
+                  " of " + std::to_string(setup_.world_size) + " ranks arrived at " +
+                  setup_.address + "; missing: " + rank_list(missing_ranks())});
   } else if (!nobody_left_to_come()) {
     all_refused_due_ = Deadline::max();
   } else if (all_refused_due_ <= now) {

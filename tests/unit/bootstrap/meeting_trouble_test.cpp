@@ -142,3 +142,68 @@ TEST_CASE("a file whose job was killed is a place to meet") {
   REQUIRE(std::filesystem::exists(path));
   CHECK(world(2, "file://" + path).size() == 2);
 }
+
+namespace {
+
+// A rank 0 of four that may open so many files more than it has, in a process of its own. Returns
+// what it wrote to stderr, its error last.
+std::string end_of_rank_0(const std::string& place,
+                          rlim_t files,
+                          const std::function<void()>& meanwhile) {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe(ends.data()) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(ends[1], STDERR_FILENO);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    const int next = ::dup(STDERR_FILENO);
+    ::close(next);
+    const rlimit limit{static_cast<rlim_t>(next) + files, static_cast<rlim_t>(next) + files};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    const auto created = ControlPlane::create(at(place, 0, 4), key_of(), deadline_after(kFar));
+    const std::string text = created.status().to_string();
+    (void)!::write(STDERR_FILENO, text.data(), text.size());
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  meanwhile();
+  std::string said;
+  std::array<char, 4096> chunk{};
+  for (ssize_t got = 1; got > 0;) {
+    got = ::read(ends[0], chunk.data(), chunk.size());
+    said.append(chunk.data(), got > 0 ? static_cast<size_t>(got) : 0);
+  }
+  ::close(ends[0]);
+  ::waitpid(child, nullptr, 0);
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("a rank 0 that has no descriptor for a rank warns at once, and ends the meeting") {
+  const ReservedPlace reserved;
+  std::vector<Created> others;
+  // What it needs for itself, and for one rank.
+  const std::string said = end_of_rank_0(reserved.text(), 8, [&] {
+    others = create_all({{at(reserved.text(), 1, 4), key_of(), 10s},
+                         {at(reserved.text(), 2, 4), key_of(), 10s},
+                         {at(reserved.text(), 3, 4), key_of(), 10s}});
+  });
+  CHECK(has(said, "[warning] rendezvous: a rank has come and cannot be let in: accept: Too many"));
+  CHECK(has(said, "ulimit -n"));
+  CHECK(has(said, "system error: rank 0 ("));
+  size_t told = 0;
+  for (const Created& other : others) {
+    const Status& status = other.status();
+    INFO(status.message());
+    CHECK_FALSE(other.ok());
+    if (status.code() == StatusCode::kSystem) {
+      ++told;
+      CHECK(has(status, "rank 0 ("));
+      CHECK(has(status, "cannot be let in: accept: Too many open files"));
+      CHECK(has(status, "; 2 of 4 ranks arrived"));
+    }
+  }
+  CHECK(told == 1);
+}

@@ -44,6 +44,7 @@ Result<BuiltinConfig> BuiltinConfig::from_environment() {
   HORING_ASSIGN(BuiltinDevices devices, discover_devices());
   config.devices = std::move(devices.taken);
   config.left_out = std::move(devices.left_out);
+  config.emulated = !env::text(env::kEmulatedRails).empty();
   return config;
 }
 

@@ -22,7 +22,8 @@ namespace ho::plugin {
 
 struct BuiltinConfig {
   std::vector<BuiltinDevice> devices;
-  std::string left_out;  // which interfaces are no devices, and why
+  std::string left_out;   // which interfaces are no devices, and why
+  bool emulated = false;  // the devices are addresses only, on whatever interface has them
   std::shared_ptr<const JobKey> key;
   NetOptions options;
   // This host's devices, job key, HORING_CONNECT_TIMEOUT_MS, HORING_TCP_STREAMS, and the pace that

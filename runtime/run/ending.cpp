@@ -11,7 +11,6 @@
 #include "run/agreement.hpp"
 #include "run/step_runner.hpp"
 #include "step/participants.hpp"
-#include "step/verify.hpp"
 
 namespace paro {
 
@@ -153,9 +152,7 @@ ho::Status StepRunner::use_micro_batches(uint32_t count) {
   StepShape shape = plan_.shape;
   shape.micro_batches = count;
   HORING_ASSIGN(StepPlan plan, build_step_plan(shape));
-  if (is_quickly_verified(plan, domains_->groups())) {
-    HORING_TRY(verify(plan, layouts_, domains_->groups()));
-  }
+  HORING_TRY(prove(plan, domains_->groups()));
   plan_ = std::move(plan);
   queue_actions();
   begin_step_anew();

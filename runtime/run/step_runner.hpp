@@ -27,6 +27,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -248,6 +249,8 @@ class StepRunner {
     return {sent_, loaded_, loads_, plan_.shape.micro_batches};
   }
   [[nodiscard]] ho::Status carry_over(const History& history);
+  // Plans that were proved right since creation: those of one number of micro-batches once.
+  [[nodiscard]] uint64_t proofs() const { return proofs_; }
   // Steps that have changed masters.
   [[nodiscard]] uint64_t applied_steps() const { return applied_; }
   // The error that broke the runner, or ok.
@@ -271,7 +274,8 @@ class StepRunner {
   [[nodiscard]] ho::Status set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_t patience_ms);
   // What follows from the plan's actions.
   void queue_actions();
-  static bool is_quickly_verified(const StepPlan& plan, const ho::GroupMap& groups);
+  // The config's plan of some number of micro-batches, unless that was proved before.
+  [[nodiscard]] ho::Status prove(const StepPlan& plan, const ho::GroupMap& groups);
   void make_routes();
 
   // budget.cpp
@@ -388,6 +392,8 @@ class StepRunner {
   StepPlan plan_;
   Ledger ledger_;
   std::vector<UnitLayout> layouts_;
+  std::set<uint32_t> proved_;  // numbers of micro-batches
+  uint64_t proofs_ = 0;
   BucketPlaces bucket_places_;
   std::unique_ptr<Domains> domains_;
   std::vector<Routes> trained_routes_;

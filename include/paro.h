@@ -400,8 +400,8 @@ PARO_API ho_status paro_runner_step_early(paro_runner* runner, paro_step_report*
  * a first micro-batch. All ranks after as many, as above. */
 PARO_API ho_status paro_runner_discard(paro_runner* runner);
 /* Collective, between steps: the steps that follow have so many micro-batches, 1 to
- * paro_runner_options.micro_batches, for which memory is counted. HO_MISMATCH, and nothing has
- * changed, where ranks give different numbers. */
+ * paro_runner_options.micro_batches, for which memory is counted. Where ranks give different
+ * numbers, also where one is out of range, HO_MISMATCH on all of them, and nothing has changed. */
 PARO_API ho_status paro_runner_set_micro_batches(paro_runner* runner, uint32_t micro_batches);
 /* Waits for what the last step still moves; load, read_masters, read_frozen and check_drift do so
  * themselves. */
@@ -416,8 +416,8 @@ PARO_API uint64_t paro_runner_applied_steps(const paro_runner* runner);
 PARO_API ho_status paro_runner_set_learning_rate(paro_runner* runner, double rate);
 
 /* Collective, between steps: a unit's whole masters, `count` as the unit's trained elements.
- * HO_MISMATCH on all ranks where they ask for different units, here and in read_frozen; nothing has
- * changed then. */
+ * HO_MISMATCH on all ranks where they ask for different units or have room for different numbers of
+ * elements, here and in read_frozen; nothing has changed then. */
 PARO_API ho_status paro_runner_read_masters(paro_runner* runner,
                                             uint32_t unit,
                                             float* trained,

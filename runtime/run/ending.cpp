@@ -135,13 +135,14 @@ ho::Status StepRunner::discard() {
 
 ho::Status StepRunner::set_micro_batches(uint32_t count) {
   HORING_TRY(between_steps("set_micro_batches"));
+  HORING_TRY(synchronize());
+  // Before this rank's own number is looked at: the others may have given a right one.
+  HORING_TRY(agree_on_end("set_micro_batches", count));
   if (count == 0 || count > config_.micro_batches) {
     return {ho::StatusCode::kInvalidArgument,
             "set_micro_batches: " + std::to_string(count) + "; takes 1 to " +
                 std::to_string(config_.micro_batches) + ", what the runner was made for"};
   }
-  HORING_TRY(synchronize());
-  HORING_TRY(agree_on_end("set_micro_batches", count));
   return use_micro_batches(count);
 }
 

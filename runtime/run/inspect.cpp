@@ -163,8 +163,11 @@ ho::Status StepRunner::read_frozen(uint32_t unit, std::span<float> frozen) {
 ho::Status StepRunner::may_read(const char* what,
                                 uint32_t unit,
                                 uint64_t room,
-                                uint64_t UnitShape::*count) const {
+                                uint64_t UnitShape::*count) {
   HORING_TRY(between_steps(what));
+  HORING_TRY(synchronize());
+  // Before this rank's own arguments are looked at: the others may have given right ones.
+  HORING_TRY(agree_on_read(what, unit, room));
   if (unit < units_.size() && room == config_.units[unit].*count) {
     return {};
   }
@@ -179,8 +182,6 @@ ho::Status StepRunner::read_whole(const char* what,
                                   uint32_t unit,
                                   const WholeOf& of,
                                   std::span<float> values) {
-  HORING_TRY(synchronize());
-  HORING_TRY(agree_on_read(what, unit));
   const ho::DType dtype = of.storage.dtype();
   const uint64_t bytes = of.partition.padded_count() * ho::size_bytes(dtype);
   if (bytes == 0) {

@@ -353,8 +353,8 @@ class StepRunner {
   void forget_loads();
   // Collective: an error of all ranks where they were given different values.
   [[nodiscard]] ho::Status compare_loads();
-  // Collective: that all ranks read the same.
-  [[nodiscard]] ho::Status agree_on_read(const char* what, uint32_t unit);
+  // Collective: that all ranks read the same, into as much room.
+  [[nodiscard]] ho::Status agree_on_read(const char* what, uint32_t unit, uint64_t room);
 
   // inspect.cpp
   // A state of which this rank holds some.
@@ -364,10 +364,11 @@ class StepRunner {
     const Partition& partition;
     const Routes& routes;
   };
+  // Collective: an error of all ranks where one cannot read.
   [[nodiscard]] ho::Status may_read(const char* what,
                                     uint32_t unit,
                                     uint64_t room,
-                                    uint64_t UnitShape::*count) const;
+                                    uint64_t UnitShape::*count);
   [[nodiscard]] ho::Status read_whole(const char* what,
                                       uint32_t unit,
                                       const WholeOf& of,

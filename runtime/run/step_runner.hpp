@@ -129,7 +129,8 @@ struct UnitView {
 };
 
 struct StepReport {
-  uint64_t step = 0;       // of this runner's life, from 1
+  uint64_t step = 0;  // of this runner's life, from 1
+  uint32_t micro_batches = 0;
   bool applied = false;    // false: something was not finite, and every rank left the step out
   double norm = 0;         // of the averaged, unscaled gradient, before clipping; inf, nan if it is
   double loss_scale = 1;   // that the step was run with

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "optim/gradients.hpp"
 #include "run/step_runner.hpp"
@@ -234,7 +235,7 @@ ho::Result<StepReport> StepRunner::step() {
   report.step_ns = ns(end - step_since_);
   step_since_ = end;
   report.step = ++steps_;
-  step_micro_batches_ = plan_.shape.micro_batches;
+  report.micro_batches = std::exchange(step_micro_batches_, plan_.shape.micro_batches);
   report.applied = applies;
   report.norm = norm;
   report.loss_scale = scale;

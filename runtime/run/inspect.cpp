@@ -252,6 +252,7 @@ void StepRunner::go_on_from(uint64_t step) {
   in_step_ = false;
   step_micro_batches_ = plan_.shape.micro_batches;
   computing_ = false;
+  own_not_finite_ = {};
   counted_ = {};
   step_since_ = std::chrono::steady_clock::now();
 }

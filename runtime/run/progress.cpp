@@ -111,6 +111,9 @@ ho::Status StepRunner::start_reduction(const Action& action, uint64_t node, Tran
   for (const uint32_t unit : units_of(action)) {
     places.push_back(accumulates ? output_place(node, unit) : Place(units_[unit].sums));
   }
+  if (action.from == Scope::kReplicated) {
+    look_at_own(action, places);
+  }
   if (config_.mistake == Mistake::kSkipGroupsOfOne && action.domain == Domain::kInter &&
       domains_->intra() == nullptr) {
     return {};

@@ -344,7 +344,9 @@ class StepRunner {
   [[nodiscard]] bool is_left_out(uint64_t node) const;
 
   // not_finite.cpp
-  // Of a unit's gradient from element `begin` on, in which something is not finite.
+  // Before a reduction of what this rank computed, at `places`: one for each of the action's units.
+  void look_at_own(const Action& action, std::span<const Place> places);
+  // Of a unit's sum from element `begin` on, in which something is not finite.
   void note_not_finite(uint64_t unit, uint64_t begin, std::span<const float> gradient);
   // Collective: a line in rank 0's log; what the norm is, infinite or no number.
   [[nodiscard]] ho::Result<double> tell_left_out();
@@ -429,13 +431,14 @@ class StepRunner {
   std::chrono::steady_clock::time_point step_since_ = std::chrono::steady_clock::now();
   bool reorders_ = false;  // groups are unequal
   bool torn_ = false;      // an optimizer failed when some masters had changed
-  // The first of this rank's gradients that is not finite.
-  struct NotFinite {
+  struct NotFiniteAt {
     uint64_t unit = UINT64_MAX;
     uint64_t element = 0;
-    bool nan = false;  // any is
+    bool nan = false;
+    uint64_t micro_batch = 0;
   };
-  NotFinite not_finite_;
+  NotFiniteAt own_not_finite_;  // the first in time of what this rank computed
+  NotFiniteAt not_finite_;      // the first of the sums that it holds; nan: any is
   StepSums agreed_;
   std::array<SentBytes, 5> sent_{};
   StepReport counted_;

@@ -241,6 +241,7 @@ ho::Result<StepReport> StepRunner::step() {
   report.loss_scale = scale;
   report.signalled = agreed_.any_signals();
   in_step_ = false;
+  own_not_finite_ = {};
   if (config_.drift_interval > 0 && steps_ % config_.drift_interval == 0) {
     HORING_TRY(check_drift());
   }

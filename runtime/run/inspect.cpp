@@ -261,6 +261,7 @@ ho::Status StepRunner::rejoin(ho_comm* comm) {
   for (auto& channel : running_) {
     channel.clear();
   }
+  ends_.reset();  // before its communicator
   // Until it ends well: what was under way is gone.
   if (broken_.ok()) {
     broken_ = {ho::StatusCode::kAborted, "this runner's rejoin() failed"};
@@ -269,6 +270,7 @@ ho::Status StepRunner::rejoin(ho_comm* comm) {
   HORING_TRY(agree_on_progress(comm));
   HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
   domains_ = std::make_unique<Domains>(std::move(domains));
+  ends_ = std::make_unique<StepEnds>(domains_->parent(), config_.timeout_ms);
   make_routes();
   go_on_from(applied_);
   broken_ = {};

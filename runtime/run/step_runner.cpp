@@ -238,6 +238,7 @@ ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_
   HORING_TRY(enforce_budget(comm, groups, patience_ms));
   HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
   domains_ = std::make_unique<Domains>(std::move(domains));
+  ends_ = std::make_unique<StepEnds>(domains_->parent(), config_.timeout_ms);
   const StateShape shape = state_shape();
   make_routes();
   for (const UnitLayout& layout : layouts_) {

@@ -36,6 +36,7 @@
 #include "optim/optimizer.hpp"
 #include "run/domains.hpp"
 #include "run/routes.hpp"
+#include "run/step_ends.hpp"
 #include "run/step_sums.hpp"
 #include "run/transfer.hpp"
 #include "state/snapshot.hpp"
@@ -180,7 +181,7 @@ class StepRunner {
   // more. All ranks after as many.
   [[nodiscard]] ho::Result<StepReport> step_early();
   // Collective, after any number of micro-batches: their gradients are dropped, and the step begins
-  // anew with its first. All ranks after as many.
+  // anew with its first. All ranks after as many. After none it does nothing.
   [[nodiscard]] ho::Status discard();
   // Collective, between steps: steps have so many micro-batches, at most the config's.
   [[nodiscard]] ho::Status set_micro_batches(uint32_t count);
@@ -294,6 +295,10 @@ class StepRunner {
   [[nodiscard]] bool may_pack(uint64_t node) const;
   void mark_ended(uint64_t node, std::chrono::steady_clock::time_point since);
   [[nodiscard]] ho::Status pump();
+  // Breaks the runner, on all ranks, where they end the step differently.
+  [[nodiscard]] ho::Status look_at_ends();
+  // Blocks until it is over, and looks at ends meanwhile.
+  [[nodiscard]] ho::Status wait_for(Transfer& transfer);
   [[nodiscard]] ho::Status start_what_can(Channel channel);
   [[nodiscard]] ho::Status complete_what_is_over(Channel channel);
   [[nodiscard]] ho::Status start(uint64_t node);
@@ -328,6 +333,9 @@ class StepRunner {
                                        const ParameterGroup* group,
                                        double factor);
   [[nodiscard]] ho::Status update_all(uint64_t first_slot, bool applies, double factor);
+  // Collective, after the step's last micro-batch: ends the agreement, in which all ranks end the
+  // step or all discard it.
+  [[nodiscard]] ho::Status decide(bool discards);
   [[nodiscard]] double averaging_factor() const;
   [[nodiscard]] double learning_rate() const;
   [[nodiscard]] ho::Status between_steps(const char* what) const;
@@ -337,7 +345,10 @@ class StepRunner {
   [[nodiscard]] ho::Result<uint32_t> micro_batches_over(const char* what) const;
   // Ends what the micro-batches so far have set free, the same on every rank.
   [[nodiscard]] ho::Status settle();
-  [[nodiscard]] ho::Status agree_on_end(const char* what, uint32_t micro_batches);
+  // Collective: that all ranks end the present step so, after as many micro-batches.
+  [[nodiscard]] ho::Status agree_on_end(StepEnds::Next end, uint32_t micro_batches);
+  // Collective: that all ranks give set_micro_batches the same number.
+  [[nodiscard]] ho::Status agree_on_count(uint32_t count);
   [[nodiscard]] ho::Status use_micro_batches(uint32_t count);
   void begin_step_anew();
   // Of a micro-batch that the present step does not have.
@@ -400,6 +411,7 @@ class StepRunner {
   uint64_t proofs_ = 0;
   BucketPlaces bucket_places_;
   std::unique_ptr<Domains> domains_;
+  std::unique_ptr<StepEnds> ends_;
   std::vector<Routes> trained_routes_;
   std::vector<Routes> frozen_routes_;
   std::map<uint32_t, Routes> merged_routes_;  // by a bucket's first unit
@@ -425,7 +437,8 @@ class StepRunner {
   bool signals_ = false;
   bool loaded_ = false;          // since loads were last compared
   std::vector<uint64_t> loads_;  // by unit: a hash of what load() was last given; 0: nothing
-  bool deciding_ = false;        // in step(): until then the framework may set the rate
+  bool discards_ = false;        // in decide()
+  bool deciding_ = false;        // in decide(): until then the framework may set the rate
   bool computing_ = false;       // between a before_ and its after_
   std::chrono::steady_clock::time_point computing_since_;
   std::chrono::steady_clock::time_point step_since_ = std::chrono::steady_clock::now();

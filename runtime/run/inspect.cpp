@@ -171,6 +171,9 @@ ho::Status StepRunner::may_read(const char* what,
   if (unit < units_.size() && room == config_.units[unit].*count) {
     return {};
   }
+  if (unit < units_.size() && config_.units[unit].shares) {
+    return shares_another(what, unit);
+  }
   return {ho::StatusCode::kInvalidArgument,
           std::string(what) + ": room for " + std::to_string(room) + " elements of unit " +
               std::to_string(unit) +

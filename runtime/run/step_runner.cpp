@@ -278,6 +278,10 @@ ho::Status StepRunner::load(uint32_t unit,
                             std::span<const float> trained,
                             std::span<const float> frozen) {
   HORING_TRY(between_steps("load"));
+  if (unit < units_.size() && config_.units[unit].shares) {
+    // Nothing of it is kept or compared: it has no values.
+    return trained.empty() && frozen.empty() ? ho::Status() : shares_another("load", unit);
+  }
   if (unit >= units_.size() || trained.size() != config_.units[unit].trained ||
       frozen.size() != config_.units[unit].frozen) {
     return {ho::StatusCode::kInvalidArgument,
@@ -305,6 +309,14 @@ ho::Status StepRunner::load(uint32_t unit,
   put(units_[unit].master(), trained);
   note_load(unit, trained, frozen);
   return {};
+}
+
+ho::Status StepRunner::shares_another(const char* what, uint32_t unit) const {
+  const uint32_t home = home_of(config_.units, unit);
+  return {ho::StatusCode::kInvalidArgument,
+          std::string(what) + ": unit " + std::to_string(unit) + " (" + config_.units[unit].name +
+              ") shares the parameters of unit " + std::to_string(home) + " (" +
+              config_.units[home].name + ") and has no elements of its own: call it for that unit"};
 }
 
 void StepRunner::abort(const char* reason) {

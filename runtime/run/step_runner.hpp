@@ -120,6 +120,9 @@ struct RunnerConfig {
   Mistake mistake = Mistake::kNone;
 };
 
+// What gradients are summed in.
+[[nodiscard]] ho::DType sum_dtype(const RunnerConfig& config);
+
 // Whole parameters of a unit, padding not counted; nullptr for none. Valid until the hook's
 // counterpart. Read only.
 struct UnitView {
@@ -378,6 +381,7 @@ class StepRunner {
     const Partition& partition;
     const Routes& routes;
   };
+  [[nodiscard]] ho::Status shares_another(const char* what, uint32_t unit) const;
   // Collective: an error of all ranks where one cannot read.
   [[nodiscard]] ho::Status may_read(const char* what,
                                     uint32_t unit,

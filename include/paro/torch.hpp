@@ -15,11 +15,13 @@
 // part by then. So of the first pass only the inputs of parts stay, and a step takes a third more
 // arithmetic (what activation checkpointing costs, and the memory it saves).
 //
-// Tied parameters: a parameter (one tensor object) that several parts have registered belongs to
-// the first one's unit; names and checkpoints know it there. The later parts compute with a copy,
-// made in the first one's forward pass and gone with its backward pass, and their gradients of it
-// are added up beside and join its own there. So each rank holds such a matrix, and its gradient,
-// once more than the memory account says, for the time of a micro-batch.
+// Tied parameters: parts that have registered the same parameter (one tensor object) compute with
+// one unit's parameters, those of the first of them; the later parts share that unit
+// (paro_unit.shares). So it is held once, gathered for each of them, and their gradients are added
+// up; nothing is copied. Names and checkpoints know it in the first part. Whatever else these parts
+// register is of that unit too, and gathered for all of them: where that is much, make what is tied
+// a part of its own. Those parts that share a unit have none of their own to read (read_masters: 0
+// elements).
 //
 // Buffers (running statistics of batch norm) are not the runner's: each rank keeps its own, they
 // are in no checkpoint, and a statistic that a forward pass moves is moved by both of its passes.
@@ -58,7 +60,7 @@ class PARO_API Model {
   // Collective. Takes the modules' values, which must be the same on all ranks (the same seed, or
   // the same file): the first step compares them. options.parameter_dtype is
   // what parts compute in, and gradients too: gradient_dtype follows it. Throws where a part has
-  // registered a parameter twice.
+  // registered a parameter twice, or has no name of its own.
   Model(horing::Communicator& comm, RunnerOptions options, std::vector<Part> parts);
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
@@ -86,7 +88,7 @@ class PARO_API Model {
   void evaluate(const std::function<void(const Forward&)>& body);
 
   [[nodiscard]] Runner& runner() noexcept;
-  // The parameters' names and places, for SaveOptions: "part.weight".
+  // The parameters' names and places, for SaveOptions and Runner::restore: "part.weight".
   [[nodiscard]] const std::vector<Tensor>& tensors() const noexcept;
 
   class State;  // the library's own

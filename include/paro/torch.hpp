@@ -3,7 +3,7 @@
 //
 //   paro::torch_model::Model model(comm, options, parts);
 //   loop: for each micro-batch: loss = f(model.forward(tokens)); model.backward(loss);
-//         model.step();
+//         model.step();           or step_early() after fewer micro-batches, or zero_grad()
 //
 // A part is a unit: a module, and how a tensor goes through it. Parameters that require a gradient
 // are trained, the others frozen. While a part computes, its parameters and their gradients are
@@ -74,8 +74,22 @@ class PARO_API Model {
   // Of a loss that came of the last forward(): multiplied by the loss scale, gradients are added to
   // the runner's. Exactly one for each forward().
   void backward(const torch::Tensor& loss);
-  // Collective.
+  // Collective, after as many forward() and backward() as a step has micro-batches.
   paro_step_report step();
+
+  // How paro_runner_step_early, _discard and _set_micro_batches are called here. They fail as those
+  // do: HO_INVALID_ARGUMENT (a call between forward() and its backward(), a count that is out of
+  // range) changes nothing, HO_MISMATCH is that of ranks that differ in call or number.
+  //
+  // Collective, where the data ends: the step after fewer micro-batches than it has, at least one.
+  // Gradients are averaged over those that there were.
+  paro_step_report step_early();
+  // Collective, after any number of micro-batches, also none: drops the gradients that they have
+  // added up. As an optimizer's; but step() leaves none behind, so that no call is needed after it.
+  void zero_grad();
+  // Collective, between steps: how many micro-batches each step has from now on, 1 to
+  // options.micro_batches, for which memory is counted.
+  void set_gradient_accumulation_steps(uint32_t count);
 
   // Through all parts, without gradients. Modules stay in the mode that they are in: call their
   // eval() before, where dropout is to be off, and train() after.

@@ -341,6 +341,20 @@ torch::Tensor Model::State::forward(const torch::Tensor& input) {
   return output;
 }
 
+namespace {
+
+// Errors of what the runner calls otherwise begin with the name that was called here.
+template <typename Call>
+void with_name(const char* name, const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    throw Error(error.status(), std::string(name) + ": " + error.what());
+  }
+}
+
+}  // namespace
+
 void Model::State::evaluate(const std::function<void(const Forward&)>& body) {
   struct Released {
     State& state;
@@ -393,6 +407,18 @@ void Model::evaluate(const std::function<void(const Forward&)>& body) {
 
 paro_step_report Model::step() {
   return state_->runner().step();
+}
+
+paro_step_report Model::step_early() {
+  return state_->runner().step_early();
+}
+
+void Model::zero_grad() {
+  with_name("zero_grad", [&] { state_->runner().discard(); });
+}
+
+void Model::set_gradient_accumulation_steps(uint32_t count) {
+  with_name("set_gradient_accumulation_steps", [&] { state_->runner().set_micro_batches(count); });
 }
 
 Runner& Model::runner() noexcept {

@@ -141,8 +141,11 @@ std::vector<std::pair<std::string, torch::Tensor>> trained_parameters(
   return named;
 }
 
+// The micro-batches of each step.
+using Course = std::vector<uint32_t>;
+
 // torch alone, on the global batch.
-Reference train_alone(const Shape& shape) {
+Reference train_alone(const Shape& shape, const Course& course = Course(kSteps, kMicroBatches)) {
   const std::vector<Part> parts = parts_of(shape);
   const auto named = trained_parameters(parts);
   std::vector<torch::Tensor> parameters;
@@ -155,14 +158,14 @@ Reference train_alone(const Shape& shape) {
   for (uint64_t step = 0; step < kSteps; ++step) {
     optimizer.zero_grad();
     double loss = 0;
-    for (uint32_t k = 0; k < kMicroBatches; ++k) {
+    for (uint32_t k = 0; k < course[step]; ++k) {
       for (uint32_t rank = 0; rank < kRanks; ++rank) {
         const torch::Tensor tokens = tokens_of(step, k, rank);
         torch::Tensor x = inputs_of(tokens);
         for (const Part& part : parts) {
           x = part.forward(x);
         }
-        const torch::Tensor one = loss_of(x, tokens) / double{kMicroBatches * kRanks};
+        const torch::Tensor one = loss_of(x, tokens) / double(course[step] * kRanks);
         one.backward();
         loss += one.item<double>();
       }
@@ -202,18 +205,29 @@ uint64_t count_of(const Tensor& tensor) {
       tensor.shape.begin(), tensor.shape.end(), uint64_t{1}, std::multiplies<>());
 }
 
-// One step; the mean loss of all ranks.
-double train_step(Model& model, horing::Communicator& comm, uint64_t step) {
+// The mean loss of all ranks.
+double accumulate(Model& model, horing::Communicator& comm, uint64_t step, uint32_t count) {
   double loss = 0;
-  for (uint32_t k = 0; k < kMicroBatches; ++k) {
+  for (uint32_t k = 0; k < count; ++k) {
     const torch::Tensor tokens = tokens_of(step, k, static_cast<uint32_t>(comm.rank()));
     const torch::Tensor one = loss_of(model.forward(inputs_of(tokens)), tokens);
     model.backward(one);
-    loss += one.item<double>() / kMicroBatches;
+    loss += one.item<double>() / count;
   }
-  expect(model.step().applied == 1, "applies the step");
   comm.all_reduce(std::span<double>(&loss, 1), HO_AVG);
   return loss;
+}
+
+double train_step(Model& model, horing::Communicator& comm, uint64_t step) {
+  const double loss = accumulate(model, comm, step, kMicroBatches);
+  expect(model.step().applied == 1, "applies the step");
+  return loss;
+}
+
+void expect_loss(double loss, const Reference& reference, uint64_t step, double tolerance) {
+  expect(std::abs(loss - reference.losses[step]) <= tolerance,
+         "step " + std::to_string(step) + ": loss " + std::to_string(loss) + ", alone " +
+             std::to_string(reference.losses[step]));
 }
 
 // Collective: the trained parameters' masters, by name.
@@ -260,12 +274,42 @@ void train_and_compare(ho_comm* raw,
   Model model(comm, options, parts_of(shape));
   for (uint64_t step = 0; step < kSteps; ++step) {
     const double loss = train_step(model, comm, step);
-    expect(std::abs(loss - reference.losses[step]) <= tolerance,
-           options.strategy + ", step " + std::to_string(step) + ": loss " + std::to_string(loss) +
-               ", alone " + std::to_string(reference.losses[step]));
+    expect_loss(loss, reference, step, tolerance);
   }
   model.runner().check_drift();
   expect_like(model, reference, static_cast<float>(tolerance));
+}
+
+// Steps of fewer micro-batches than the model was made for, by every way to have them.
+double train_step_of(Model& model, horing::Communicator& comm, uint64_t step, uint32_t count) {
+  constexpr uint64_t kOtherData = 17;
+  if (step == 2) {
+    static_cast<void>(accumulate(model, comm, kOtherData, 2));
+    model.zero_grad();
+  } else if (step == 3 || step == 4) {
+    model.set_gradient_accumulation_steps(count);
+  } else if (step == 5) {
+    model.set_gradient_accumulation_steps(3);
+    model.zero_grad();  // of nothing, as a loop may begin
+  }
+  const double loss = accumulate(model, comm, step, count);
+  const bool early = step == 1 || step == 5;
+  expect((early ? model.step_early() : model.step()).applied == 1, "applies the step");
+  return loss;
+}
+
+template <typename Call>
+void expect_status(ho_status wanted, const std::string& text, const Call& call) {
+  ho_status status = HO_OK;
+  std::string what;
+  try {
+    call();
+  } catch (const Error& error) {
+    status = error.status();
+    what = error.what();
+  }
+  expect(status == wanted && what.find(text) != std::string::npos,
+         text + ": status " + std::to_string(status) + ", " + what);
 }
 
 // What a model of these parts is refused for.
@@ -301,6 +345,52 @@ TEST_CASE("a torch model trains on sharded states as in one process") {
       }
     });
   }
+}
+
+TEST_CASE("a torch model's steps may have fewer micro-batches, or none") {
+  const Course course{3, 1, 3, 2, 1, 2};
+  for (const Shape& shape : {Shape{}, Shape{false, Tie::kHeadWithNorm}}) {
+    const Reference reference = train_alone(shape, course);
+    require_job({"2x2"}, [&](ho_comm* raw) {
+      for (const char* strategy : {"NNN", "NNG", "NIG", "NGG", "IIG", "GGG"}) {
+        horing::Communicator comm = copy_of(raw);
+        RunnerOptions options = options_for(strategy);
+        options.micro_batches = 3;
+        Model model(comm, options, parts_of(shape));
+        for (uint64_t step = 0; step < course.size(); ++step) {
+          expect_loss(train_step_of(model, comm, step, course[step]), reference, step, 2e-5);
+        }
+        expect_like(model, reference, 2e-5F);
+      }
+    });
+  }
+}
+
+TEST_CASE("a call for another number of micro-batches that cannot be changes nothing") {
+  require_job({"2x1"}, [](ho_comm* raw) {
+    horing::Communicator comm = copy_of(raw);
+    RunnerOptions options = options_for("NIG");
+    options.micro_batches = 3;
+    Model model(comm, options, parts_of({}));
+    const auto accumulate_steps = [&](uint32_t count) {
+      return [&model, count] { model.set_gradient_accumulation_steps(count); };
+    };
+    expect_status(HO_INVALID_ARGUMENT, "step_early", [&] { model.step_early(); });
+    for (const uint32_t count : {0U, 4U}) {
+      expect_status(
+          HO_INVALID_ARGUMENT, "set_gradient_accumulation_steps: ", accumulate_steps(count));
+    }
+    expect_status(HO_MISMATCH,
+                  "set_gradient_accumulation_steps: ",
+                  accumulate_steps(static_cast<uint32_t>(comm.rank()) + 1));
+    const torch::Tensor loss = model.forward(inputs_of(tokens_of(0, 0, 0))).sum();
+    expect_status(HO_INVALID_ARGUMENT, "zero_grad: ", [&] { model.zero_grad(); });
+    expect_status(HO_INVALID_ARGUMENT, "step_early", [&] { model.step_early(); });
+    model.backward(loss);
+    expect_status(HO_INVALID_ARGUMENT, "step", [&] { model.step(); });
+    expect_status(HO_INVALID_ARGUMENT, "set_gradient_accumulation_steps: ", accumulate_steps(1));
+    expect(model.step_early().applied == 1, "goes on");
+  });
 }
 
 TEST_CASE("a torch model trains in 16 bits") {

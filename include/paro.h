@@ -393,17 +393,19 @@ PARO_API ho_status paro_runner_poll(paro_runner* runner);
 PARO_API ho_status paro_runner_step(paro_runner* runner, paro_step_report* report);
 /* Collective, instead of paro_runner_step, after fewer micro-batches than there are (at least one):
  * the step is of those, gradients are divided by their number. All ranks after as many: where they
- * are not, the runner breaks on all of them, with HO_MISMATCH, or with HO_TIMEOUT where some wait
- * for data that never comes. What was gathered ahead was gathered in vain, and gradients leave
- * after the last micro-batch instead of in it; where the number is known before, set it. */
+ * are not, the runner breaks on all of them with HO_MISMATCH, which names two ranks and what each
+ * did, as soon as all ranks have had as many micro-batches as the first to end. What was gathered
+ * ahead was gathered in vain, and gradients leave after the last micro-batch instead of in it;
+ * where the number is known before, set it. */
 PARO_API ho_status paro_runner_step_early(paro_runner* runner, paro_step_report* report);
 /* Collective, after any number of whole micro-batches, all of them included: drops what they have
  * added up, without an error; masters, states, loss scale and steps are as they were. Continue with
- * a first micro-batch. All ranks after as many, as above. */
+ * a first micro-batch. All ranks after as many, as above; after none it does nothing, and needs no
+ * other rank. */
 PARO_API ho_status paro_runner_discard(paro_runner* runner);
 /* Collective, between steps: the steps that follow have so many micro-batches, 1 to
- * paro_runner_options.micro_batches, for which memory is counted. HO_MISMATCH, and nothing has
- * changed, where ranks give different numbers. */
+ * paro_runner_options.micro_batches, for which memory is counted. Where ranks give different
+ * numbers, also where one is out of range, HO_MISMATCH on all of them, and nothing has changed. */
 PARO_API ho_status paro_runner_set_micro_batches(paro_runner* runner, uint32_t micro_batches);
 /* Waits for what the last step still moves; load, read_masters, read_frozen and check_drift do so
  * themselves. */
@@ -418,8 +420,9 @@ PARO_API uint64_t paro_runner_applied_steps(const paro_runner* runner);
 PARO_API ho_status paro_runner_set_learning_rate(paro_runner* runner, double rate);
 
 /* Collective, between steps: a unit's whole masters, `count` as the unit's trained elements.
- * HO_MISMATCH on all ranks where they ask for different units, here and in read_frozen; nothing has
- * changed then. A unit that shares another's parameters has no elements: read the other one. */
+ * HO_MISMATCH on all ranks where they ask for different units or have room for different numbers of
+ * elements, here and in read_frozen; nothing has changed then. A unit that shares another's
+ * parameters has no elements: read the other one. */
 PARO_API ho_status paro_runner_read_masters(paro_runner* runner,
                                             uint32_t unit,
                                             float* trained,

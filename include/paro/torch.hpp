@@ -3,7 +3,7 @@
 //
 //   paro::torch_model::Model model(comm, options, parts);
 //   loop: for each micro-batch: loss = f(model.forward(tokens)); model.backward(loss);
-//         model.step();
+//         model.step();           or step_early() after fewer micro-batches, or zero_grad()
 //
 // A part is a unit: a module, and how a tensor goes through it. Parameters that require a gradient
 // are trained, the others frozen. While a part computes, its parameters and their gradients are
@@ -15,11 +15,13 @@
 // part by then. So of the first pass only the inputs of parts stay, and a step takes a third more
 // arithmetic (what activation checkpointing costs, and the memory it saves).
 //
-// Tied parameters: a parameter (one tensor object) that several parts have registered belongs to
-// the first one's unit; names and checkpoints know it there. The later parts compute with a copy,
-// made in the first one's forward pass and gone with its backward pass, and their gradients of it
-// are added up beside and join its own there. So each rank holds such a matrix, and its gradient,
-// once more than the memory account says, for the time of a micro-batch.
+// Tied parameters: parts that have registered the same parameter (one tensor object) compute with
+// one unit's parameters, those of the first of them; the later parts share that unit
+// (paro_unit.shares). So it is held once, gathered for each of them, and their gradients are added
+// up; nothing is copied. Names and checkpoints know it in the first part. Whatever else these parts
+// register is of that unit too, and gathered for all of them: where that is much, make what is tied
+// a part of its own. Those parts that share a unit have none of their own to read (read_masters: 0
+// elements).
 //
 // Buffers (running statistics of batch norm) are not the runner's: each rank keeps its own, they
 // are in no checkpoint, and a statistic that a forward pass moves is moved by both of its passes.
@@ -58,7 +60,7 @@ class PARO_API Model {
   // Collective. Takes the modules' values, which must be the same on all ranks (the same seed, or
   // the same file): the first step compares them. options.parameter_dtype is
   // what parts compute in, and gradients too: gradient_dtype follows it. Throws where a part has
-  // registered a parameter twice.
+  // registered a parameter twice, or has no name of its own.
   Model(horing::Communicator& comm, RunnerOptions options, std::vector<Part> parts);
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
@@ -72,8 +74,22 @@ class PARO_API Model {
   // Of a loss that came of the last forward(): multiplied by the loss scale, gradients are added to
   // the runner's. Exactly one for each forward().
   void backward(const torch::Tensor& loss);
-  // Collective.
+  // Collective, after as many forward() and backward() as a step has micro-batches.
   paro_step_report step();
+
+  // How paro_runner_step_early, _discard and _set_micro_batches are called here. They fail as those
+  // do: HO_INVALID_ARGUMENT (a call between forward() and its backward(), a count that is out of
+  // range) changes nothing, HO_MISMATCH is that of ranks that differ in call or number.
+  //
+  // Collective, where the data ends: the step after fewer micro-batches than it has, at least one.
+  // Gradients are averaged over those that there were.
+  paro_step_report step_early();
+  // Collective, after any number of micro-batches, also none: drops the gradients that they have
+  // added up. As an optimizer's; but step() leaves none behind, so that no call is needed after it.
+  void zero_grad();
+  // Collective, between steps: how many micro-batches each step has from now on, 1 to
+  // options.micro_batches, for which memory is counted.
+  void set_gradient_accumulation_steps(uint32_t count);
 
   // Through all parts, without gradients. Modules stay in the mode that they are in: call their
   // eval() before, where dropout is to be off, and train() after.
@@ -86,7 +102,7 @@ class PARO_API Model {
   void evaluate(const std::function<void(const Forward&)>& body);
 
   [[nodiscard]] Runner& runner() noexcept;
-  // The parameters' names and places, for SaveOptions: "part.weight".
+  // The parameters' names and places, for SaveOptions and Runner::restore: "part.weight".
   [[nodiscard]] const std::vector<Tensor>& tensors() const noexcept;
 
   class State;  // the library's own

@@ -5,6 +5,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -15,18 +16,10 @@ namespace paro::torch_model {
 // A parameter's place in its unit's trained or frozen array.
 struct Slot {
   torch::Tensor parameter;
+  std::string name;
   std::vector<int64_t> shape;
   int64_t first = 0;
   int64_t count = 0;
-};
-
-// A parameter that several parts use. It is of the first one's unit, and while that computes it
-// lies in the runner's buffer as any other; the later parts borrow it. So it is one parameter to
-// the runner, whatever the strategy, and its gradients are one gradient.
-struct Tied {
-  torch::Tensor parameter;
-  torch::Tensor value;     // a copy, from the owner's first pass to its second
-  torch::Tensor gradient;  // that borrowers have added up since; none: undefined
 };
 
 namespace {
@@ -63,49 +56,60 @@ void set_random_state(const torch::Tensor& state) {
   generator.set_state(state);
 }
 
+[[noreturn]] void refuse(const std::string& what) {
+  throw std::invalid_argument(what);
+}
+
+// Parts are units. Those that have a parameter in common compute with one unit's parameters: the
+// first of them has them all, in libparo's sense, the others share that unit. So a tied parameter
+// is held once and gathered for every part that uses it, as any other.
+//
+// The index of that first part, for each part.
+std::vector<uint32_t> homes_of(const std::vector<Part>& parts) {
+  std::vector<uint32_t> homes;
+  std::map<const void*, uint32_t> first_user;
+  for (uint32_t p = 0; p < parts.size(); ++p) {
+    homes.push_back(p);
+    for (const torch::Tensor& parameter : parts[p].module->parameters()) {
+      const uint32_t other =
+          homes[first_user.try_emplace(parameter.unsafeGetTensorImpl(), p).first->second];
+      const uint32_t joined = std::max(homes[p], other);
+      std::replace(homes.begin(), homes.end(), joined, std::min(homes[p], other));
+    }
+  }
+  return homes;
+}
+
+void check_names(const std::vector<Part>& parts) {
+  std::set<std::string> names;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    if (parts[p].name.empty() || !names.insert(parts[p].name).second) {
+      refuse("part " + std::to_string(p) + " is called \"" + parts[p].name +
+             "\": give every part a name of its own");
+    }
+  }
+}
+
 }  // namespace
 
-// One part with its parameters' places.
-class PartState {
+// The parameters of one unit: a part's, and those of later parts that share them.
+class UnitParameters {
  public:
-  PartState(Part part, torch::ScalarType type) : part_(std::move(part)), type_(type) {
-    part_.module->to(type);
-  }
+  explicit UnitParameters(torch::ScalarType type) : type_(type) {}
 
-  [[nodiscard]] auto named_parameters() const { return part_.module->named_parameters(); }
-  [[nodiscard]] const std::string& name() const { return part_.name; }
-
-  void own(const std::string& name, const torch::Tensor& parameter) {
-    auto& slots = parameter.requires_grad() ? trained_ : frozen_;
-    int64_t& count = parameter.requires_grad() ? trained_count_ : frozen_count_;
-    slots.push_back({parameter, parameter.sizes().vec(), count, parameter.numel()});
-    names_.push_back({name, parameter.requires_grad(), slots.size() - 1});
+  const Slot& add(const std::string& name, const torch::Tensor& parameter) {
+    const bool trained = parameter.requires_grad();
+    int64_t& count = trained ? trained_count_ : frozen_count_;
+    std::vector<Slot>& slots = trained ? trained_ : frozen_;
+    slots.push_back({parameter, name, parameter.sizes().vec(), count, parameter.numel()});
     count += parameter.numel();
-  }
-  void lend(std::shared_ptr<Tied> tied) { lent_.push_back(std::move(tied)); }
-  void borrow(std::shared_ptr<Tied> tied) { borrowed_.push_back(std::move(tied)); }
-
-  [[nodiscard]] Unit unit() const {
-    return {
-        part_.name, static_cast<uint64_t>(trained_count_), static_cast<uint64_t>(frozen_count_)};
+    return slots.back();
   }
   [[nodiscard]] int64_t count(bool trained) const {
     return trained ? trained_count_ : frozen_count_;
   }
   [[nodiscard]] const std::vector<Slot>& slots(bool trained) const {
     return trained ? trained_ : frozen_;
-  }
-  [[nodiscard]] std::vector<Tensor> tensors(uint32_t unit) const {
-    std::vector<Tensor> all;
-    for (const Name& name : names_) {
-      const Slot& slot = slots(name.trained)[name.slot];
-      all.push_back({part_.name + "." + name.text,
-                     unit,
-                     !name.trained,
-                     static_cast<uint64_t>(slot.first),
-                     {slot.shape.begin(), slot.shape.end()}});
-    }
-    return all;
   }
 
   // All values of one array, in fp32.
@@ -132,11 +136,8 @@ class PartState {
         slot.parameter.mutable_grad() = view_in(gradients, slot);
       }
     }
-    for (const auto& tied : borrowed_) {
-      tied->parameter.set_data(tied->value);
-    }
   }
-  // The part's own parameters, in memory of their own.
+  // In memory of their own.
   void bind_values(const torch::Tensor& trained, const torch::Tensor& frozen) {
     bind(trained_, trained.to(type_));
     bind(frozen_, frozen.to(type_));
@@ -149,84 +150,94 @@ class PartState {
         slot.parameter.set_data(none);
       }
     }
-    for (const auto& tied : borrowed_) {
-      tied->parameter.mutable_grad() = torch::Tensor();
-      tied->parameter.set_data(none);
-    }
-  }
-
-  // The rest is of tied parameters, while they are bound.
-  // After the first pass: for the parts that follow.
-  void give_copies() {
-    for (const auto& tied : lent_) {
-      tied->value = tied->parameter.detach().clone();
-      tied->gradient = torch::Tensor();
-    }
-  }
-  // Before the second pass: where this part's gradients of what it has borrowed go.
-  void bind_borrowed_gradients() {
-    for (const auto& tied : borrowed_) {
-      if (!tied->parameter.requires_grad()) {
-        continue;
-      }
-      if (!tied->gradient.defined()) {
-        tied->gradient = torch::zeros_like(tied->value);
-      }
-      tied->parameter.mutable_grad() = tied->gradient;
-    }
-  }
-  // After the second pass: backward goes from the last part to the first, so no borrower follows.
-  void take_gradients() {
-    const torch::NoGradGuard no_grad;
-    for (const auto& tied : lent_) {
-      if (tied->gradient.defined()) {
-        tied->parameter.mutable_grad().add_(tied->gradient);
-      }
-      tied->value = torch::Tensor();
-      tied->gradient = torch::Tensor();
-    }
-  }
-
-  [[nodiscard]] torch::Tensor forward(const torch::Tensor& input) const {
-    return part_.forward(input);
   }
 
  private:
-  struct Name {
-    std::string text;
-    bool trained = true;
-    size_t slot = 0;
-  };
   static void bind(std::vector<Slot>& slots, const torch::Tensor& all) {
     for (Slot& slot : slots) {
       slot.parameter.set_data(view_in(all, slot));
     }
   }
 
-  Part part_;
   torch::ScalarType type_;
   std::vector<Slot> trained_;
   std::vector<Slot> frozen_;
-  std::vector<Name> names_;
-  std::vector<std::shared_ptr<Tied>> lent_;
-  std::vector<std::shared_ptr<Tied>> borrowed_;
   int64_t trained_count_ = 0;
   int64_t frozen_count_ = 0;
+};
+
+// A row of parts as libparo's units, of the same numbers, with the places of their parameters.
+class Units {
+ public:
+  Units(const std::vector<Part>& parts, torch::ScalarType type)
+      : homes_(homes_of(parts)), parameters_(parts.size(), UnitParameters(type)) {
+    check_names(parts);
+    std::set<const void*> placed;
+    for (uint32_t p = 0; p < parts.size(); ++p) {
+      parts[p].module->to(type);
+      add(parts[p], p, placed);
+      names_.push_back(parts[p].name);
+    }
+  }
+
+  [[nodiscard]] bool has_own(uint32_t part) const { return homes_[part] == part; }
+  // That a part computes with.
+  [[nodiscard]] UnitParameters& of(uint32_t part) { return parameters_[homes_[part]]; }
+  [[nodiscard]] const std::vector<Tensor>& tensors() const { return tensors_; }
+  [[nodiscard]] std::vector<Unit> units() const {
+    std::vector<Unit> units;
+    for (uint32_t p = 0; p < homes_.size(); ++p) {
+      units.push_back({names_[p],
+                       static_cast<uint64_t>(parameters_[p].count(true)),
+                       static_cast<uint64_t>(parameters_[p].count(false)),
+                       has_own(p) ? "" : names_[homes_[p]]});
+    }
+    return units;
+  }
+
+ private:
+  void add(const Part& part, uint32_t unit, std::set<const void*>& placed) {
+    std::set<const void*> seen;
+    for (const auto& named : part.module->named_parameters()) {
+      const torch::Tensor& parameter = named.value();
+      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) {
+        refuse("parameter " + named.key() + " of part " + part.name +
+               " is in another place of that part too: register it once");
+      }
+      if (!placed.insert(parameter.unsafeGetTensorImpl()).second) {
+        continue;  // an earlier part's, which this one shares
+      }
+      const uint32_t home = homes_[unit];
+      const Slot& slot = parameters_[home].add(part.name + "." + named.key(), parameter);
+      tensors_.push_back({slot.name,
+                          home,
+                          !parameter.requires_grad(),
+                          static_cast<uint64_t>(slot.first),
+                          {slot.shape.begin(), slot.shape.end()}});
+    }
+  }
+
+  std::vector<std::string> names_;
+  std::vector<uint32_t> homes_;
+  std::vector<UnitParameters> parameters_;  // by part; none where it shares another's
+  std::vector<Tensor> tensors_;
 };
 
 class Model::State {
  public:
   State(horing::Communicator& comm, RunnerOptions options, std::vector<Part> parts)
       : type_(type_of(options.parameter_dtype)),
-        parts_(states_of(std::move(parts), type_)),
-        runner_(made(comm, std::move(options), parts_)) {
+        parts_(std::move(parts)),
+        units_(parts_, type_),
+        runner_(made(comm, std::move(options), units_)) {
     for (uint32_t u = 0; u < parts_.size(); ++u) {
-      const torch::Tensor trained = parts_[u].values(true);
-      const torch::Tensor frozen = parts_[u].values(false);
+      if (!units_.has_own(u)) {
+        continue;
+      }
+      const torch::Tensor trained = units_.of(u).values(true);
+      const torch::Tensor frozen = units_.of(u).values(false);
       runner_.load(u, span_of(trained), span_of(frozen));
-      parts_[u].release();
-      const std::vector<Tensor> named = parts_[u].tensors(u);
-      tensors_.insert(tensors_.end(), named.begin(), named.end());
+      units_.of(u).release();
     }
   }
 
@@ -236,31 +247,28 @@ class Model::State {
 
   // Around the first and the second time that a part computes.
   [[nodiscard]] torch::Tensor first_pass(uint32_t unit, const torch::Tensor& input) {
-    PartState& part = parts_[unit];
-    part.bind(runner_.before_forward(unit));
-    const torch::Tensor output = part.forward(input);
-    part.give_copies();
-    part.release();
+    UnitParameters& parameters = units_.of(unit);
+    parameters.bind(runner_.before_forward(unit));
+    const torch::Tensor output = parts_[unit].forward(input);
+    parameters.release();
     runner_.after_forward(unit);
     return output;
   }
   [[nodiscard]] torch::Tensor second_pass(uint32_t unit,
                                           const torch::Tensor& input,
                                           const torch::Tensor& gradient) {
-    PartState& part = parts_[unit];
-    part.bind(runner_.before_backward(unit));
-    part.bind_borrowed_gradients();
+    UnitParameters& parameters = units_.of(unit);
+    parameters.bind(runner_.before_backward(unit));
     torch::Tensor again = input.detach();
     again.set_requires_grad(input.is_floating_point());
     {
       const torch::AutoGradMode with_grad(true);
-      const torch::Tensor output = part.forward(again);
+      const torch::Tensor output = parts_[unit].forward(again);
       if (output.requires_grad()) {  // else all of the part is frozen, and before all others
         torch::autograd::backward({output}, {gradient});
       }
     }
-    part.take_gradients();
-    part.release();
+    parameters.release();
     runner_.after_backward(unit);
     return again.grad();
   }
@@ -268,69 +276,26 @@ class Model::State {
   void evaluate(const std::function<void(const Forward&)>& body);
 
   [[nodiscard]] Runner& runner() { return runner_; }
-  [[nodiscard]] const std::vector<Tensor>& tensors() const { return tensors_; }
+  [[nodiscard]] const std::vector<Tensor>& tensors() const { return units_.tensors(); }
 
  private:
   static std::span<float> span_of(const torch::Tensor& values) {
     return {values.data_ptr<float>(), static_cast<size_t>(values.numel())};
   }
   void release_all() {
-    for (PartState& part : parts_) {
-      part.release();
+    for (uint32_t u = 0; u < parts_.size(); ++u) {
+      units_.of(u).release();
     }
   }
-  // Where a parameter was first seen; `tied` once it has been seen again.
-  struct Owner {
-    size_t part = 0;
-    std::shared_ptr<Tied> tied;
-  };
-  static std::vector<PartState> states_of(std::vector<Part> parts, torch::ScalarType type) {
-    std::map<const void*, Owner> owners;
-    std::vector<PartState> states;
-    for (Part& part : parts) {
-      states.emplace_back(std::move(part), type);
-      share_out(states, owners);
-    }
-    return states;
-  }
-  // The last part's parameters.
-  static void share_out(std::vector<PartState>& states, std::map<const void*, Owner>& owners) {
-    PartState& part = states.back();
-    std::set<const void*> seen;
-    for (const auto& named : part.named_parameters()) {
-      const torch::Tensor& parameter = named.value();
-      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) {
-        throw std::invalid_argument("parameter " + named.key() + " of part " + part.name() +
-                                    " is in another place of that part too: register it once");
-      }
-      const auto [owner, first] =
-          owners.try_emplace(parameter.unsafeGetTensorImpl(), Owner{states.size() - 1, nullptr});
-      if (first) {
-        part.own(named.key(), parameter);
-        continue;
-      }
-      if (owner->second.tied == nullptr) {
-        owner->second.tied = std::make_shared<Tied>(Tied{parameter, {}, {}});
-        states[owner->second.part].lend(owner->second.tied);
-      }
-      part.borrow(owner->second.tied);
-    }
-  }
-  static Runner made(horing::Communicator& comm,
-                     RunnerOptions options,
-                     const std::vector<PartState>& parts) {
+  static Runner made(horing::Communicator& comm, RunnerOptions options, const Units& units) {
     options.gradient_dtype = options.parameter_dtype;
-    std::vector<Unit> units;
-    for (const PartState& part : parts) {
-      units.push_back(part.unit());
-    }
-    return Runner::create(comm, options, units);
+    return Runner::create(comm, options, units.units());
   }
 
   torch::ScalarType type_;
-  std::vector<PartState> parts_;
+  std::vector<Part> parts_;
+  Units units_;
   Runner runner_;
-  std::vector<Tensor> tensors_;
   // So that what comes out of a part has a gradient function, also where tokens go in.
   torch::Tensor anchor_ = torch::zeros({1}).set_requires_grad(true);
 };
@@ -376,6 +341,20 @@ torch::Tensor Model::State::forward(const torch::Tensor& input) {
   return output;
 }
 
+namespace {
+
+// Errors of what the runner calls otherwise begin with the name that was called here.
+template <typename Call>
+void with_name(const char* name, const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    throw Error(error.status(), std::string(name) + ": " + error.what());
+  }
+}
+
+}  // namespace
+
 void Model::State::evaluate(const std::function<void(const Forward&)>& body) {
   struct Released {
     State& state;
@@ -384,19 +363,23 @@ void Model::State::evaluate(const std::function<void(const Forward&)>& body) {
   const Released released{*this};
   const torch::NoGradGuard no_grad;
   for (uint32_t u = 0; u < parts_.size(); ++u) {
-    const torch::Tensor trained = torch::empty({parts_[u].count(true)}, torch::kFloat32);
-    const torch::Tensor frozen = torch::empty({parts_[u].count(false)}, torch::kFloat32);
+    if (!units_.has_own(u)) {
+      continue;
+    }
+    UnitParameters& parameters = units_.of(u);
+    const torch::Tensor trained = torch::empty({parameters.count(true)}, torch::kFloat32);
+    const torch::Tensor frozen = torch::empty({parameters.count(false)}, torch::kFloat32);
     runner_.read_masters(u, span_of(trained));
     runner_.read_frozen(u, span_of(frozen));
     if (body) {
-      parts_[u].bind_values(trained, frozen);
+      parameters.bind_values(trained, frozen);
     }
   }
   if (body) {
     body([this](const torch::Tensor& input) {
       const torch::NoGradGuard without_grad;
       torch::Tensor output = input;
-      for (const PartState& part : parts_) {
+      for (const Part& part : parts_) {
         output = part.forward(output);
       }
       return output;
@@ -424,6 +407,18 @@ void Model::evaluate(const std::function<void(const Forward&)>& body) {
 
 paro_step_report Model::step() {
   return state_->runner().step();
+}
+
+paro_step_report Model::step_early() {
+  return state_->runner().step_early();
+}
+
+void Model::zero_grad() {
+  with_name("zero_grad", [&] { state_->runner().discard(); });
+}
+
+void Model::set_gradient_accumulation_steps(uint32_t count) {
+  with_name("set_gradient_accumulation_steps", [&] { state_->runner().set_micro_batches(count); });
 }
 
 Runner& Model::runner() noexcept {

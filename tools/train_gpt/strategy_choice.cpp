@@ -16,9 +16,10 @@ ho::Result<Recommendation> recommend_for(const Load& load, const tool::MeasuredJ
   HORING_TRY(tool::apply(facts, request));
   request.model = {load.parameters, load.trained};
   request.layers = load.units;
-  // AdamW has a master and two moments; sums over micro-batches are fp32.
+  // AdamW has a master and two moments; sums are fp32 even of one micro-batch, since the head is
+  // tied.
   const double element = load.sixteen_bits ? 2 : 4;
-  request.bytes = {element, element, 12, load.accumulation > 1 ? 4.0 : element};
+  request.bytes = {element, element, 12, 4.0};
   request.memory_bytes = load.memory_bytes;
   request.micro_batches = load.accumulation;
   request.compute_s = load.micro_batch_s * load.accumulation;

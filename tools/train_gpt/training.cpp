@@ -291,7 +291,8 @@ class Training {
   }
 
   void go_on(Gpt& gpt, const Resumed& from) {
-    gpt.runner().restore(from.checkpoint);
+    // By names: in which units the tensors lie is the adapter's affair, and has changed before.
+    gpt.runner().restore(from.checkpoint, false, gpt.tensors());
     read_ = from.state.windows;
     saved_ = gpt.runner().applied_steps();
     if (job_.rank() != 0) {

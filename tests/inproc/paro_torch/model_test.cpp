@@ -1,4 +1,6 @@
 // A libtorch model on sharded states trains as torch's own optimizer trains it in one process.
+#include <map>
+#include <numeric>
 #include <paro/torch.hpp>
 
 #include "catch.hpp"
@@ -33,17 +35,39 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-// A head whose weight is the embedding's.
+// A head whose weight is the embedding's, with a norm of its own if wanted.
 struct TiedHeadImpl : torch::nn::Module {
-  explicit TiedHeadImpl(const torch::Tensor& of) : weight(register_parameter("weight", of)) {}
-  torch::Tensor forward(const torch::Tensor& x) { return torch::linear(x, weight); }
+  TiedHeadImpl(const torch::Tensor& of, bool with_norm) : weight(register_parameter("weight", of)) {
+    if (with_norm) {
+      norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth})));
+    }
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    return torch::linear(norm.is_empty() ? x : norm(x), weight);
+  }
   torch::Tensor weight;
+  torch::nn::LayerNorm norm{nullptr};
 };
 TORCH_MODULE(TiedHead);
 
+// What the embedding's weight says of its own scores.
+struct MixerImpl : torch::nn::Module {
+  explicit MixerImpl(const torch::Tensor& of)
+      : scale(register_parameter("scale", torch::ones({kWidth}))),
+        weight(register_parameter("weight", of)) {}
+  torch::Tensor forward(const torch::Tensor& x) {
+    return x + torch::matmul(torch::linear(x * scale, weight), weight);
+  }
+  torch::Tensor scale;
+  torch::Tensor weight;
+};
+TORCH_MODULE(Mixer);
+
+enum class Tie { kNone, kHead, kHeadWithNorm, kMixerAndHead };
+
 struct Shape {
   bool frozen_embedding = false;
-  bool tied_head = false;
+  Tie tie = Tie::kNone;
 };
 
 // The same values wherever it is made.
@@ -57,9 +81,13 @@ std::vector<Part> parts_of(const Shape& shape) {
       {"first", first.ptr(), [first](const auto& x) mutable { return first(x); }},
       {"second", second.ptr(), [second](const auto& x) mutable { return second(x); }},
       {"head", head.ptr(), [head](const auto& x) mutable { return head(x); }}};
-  if (shape.tied_head) {
-    TiedHead tied(embedding->weight);
+  if (shape.tie != Tie::kNone) {
+    TiedHead tied(embedding->weight, shape.tie == Tie::kHeadWithNorm);
     parts.back() = {"head", tied.ptr(), [tied](const auto& x) mutable { return tied(x); }};
+  }
+  if (shape.tie == Tie::kMixerAndHead) {
+    Mixer mixer(embedding->weight);
+    parts[2] = {"mixer", mixer.ptr(), [mixer](const auto& x) mutable { return mixer(x); }};
   }
   const torch::NoGradGuard no_grad;
   double next = 0;
@@ -93,40 +121,51 @@ torch::Tensor inputs_of(const torch::Tensor& tokens) {
 
 struct Reference {
   std::vector<double> losses;
-  std::vector<std::vector<float>> values;  // by part, trained parameters one after the other
+  std::map<std::string, std::vector<float>> values;  // of trained parameters, by name
 };
 
-// torch alone, on the global batch.
-Reference train_alone(const Shape& shape) {
-  const std::vector<Part> parts = parts_of(shape);
-  std::vector<torch::Tensor> parameters;
-  std::vector<size_t> count_of_part;
+// By the name that it has in the first part that uses it.
+std::vector<std::pair<std::string, torch::Tensor>> trained_parameters(
+    const std::vector<Part>& parts) {
+  std::vector<std::pair<std::string, torch::Tensor>> named;
   for (const Part& part : parts) {
-    const size_t before = parameters.size();
-    for (const torch::Tensor& parameter : part.module->parameters()) {
-      const bool tied = std::any_of(parameters.begin(), parameters.end(), [&](const auto& other) {
-        return other.is_same(parameter);
+    for (const auto& item : part.module->named_parameters()) {
+      const bool tied = std::any_of(named.begin(), named.end(), [&](const auto& other) {
+        return other.second.is_same(item.value());
       });
-      if (parameter.requires_grad() && !tied) {
-        parameters.push_back(parameter);
+      if (item.value().requires_grad() && !tied) {
+        named.emplace_back(part.name + "." + item.key(), item.value());
       }
     }
-    count_of_part.push_back(parameters.size() - before);
   }
+  return named;
+}
+
+// The micro-batches of each step.
+using Course = std::vector<uint32_t>;
+
+// torch alone, on the global batch.
+Reference train_alone(const Shape& shape, const Course& course = Course(kSteps, kMicroBatches)) {
+  const std::vector<Part> parts = parts_of(shape);
+  const auto named = trained_parameters(parts);
+  std::vector<torch::Tensor> parameters;
+  std::transform(named.begin(), named.end(), std::back_inserter(parameters), [](const auto& item) {
+    return item.second;
+  });
   torch::optim::AdamW optimizer(
       parameters, torch::optim::AdamWOptions(0.01).betas({0.9, 0.95}).eps(1e-6).weight_decay(0.01));
   Reference reference;
   for (uint64_t step = 0; step < kSteps; ++step) {
     optimizer.zero_grad();
     double loss = 0;
-    for (uint32_t k = 0; k < kMicroBatches; ++k) {
+    for (uint32_t k = 0; k < course[step]; ++k) {
       for (uint32_t rank = 0; rank < kRanks; ++rank) {
         const torch::Tensor tokens = tokens_of(step, k, rank);
         torch::Tensor x = inputs_of(tokens);
         for (const Part& part : parts) {
           x = part.forward(x);
         }
-        const torch::Tensor one = loss_of(x, tokens) / double{kMicroBatches * kRanks};
+        const torch::Tensor one = loss_of(x, tokens) / double(course[step] * kRanks);
         one.backward();
         loss += one.item<double>();
       }
@@ -134,13 +173,9 @@ Reference train_alone(const Shape& shape) {
     optimizer.step();
     reference.losses.push_back(loss);
   }
-  auto next = parameters.begin();
-  for (const size_t count : count_of_part) {
-    std::vector<float>& values = reference.values.emplace_back();
-    for (const auto end = next + static_cast<ptrdiff_t>(count); next != end; ++next) {
-      const torch::Tensor flat = next->detach().contiguous().view({-1});
-      values.insert(values.end(), flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
-    }
+  for (const auto& [name, parameter] : named) {
+    const torch::Tensor flat = parameter.detach().contiguous().view({-1});
+    reference.values[name].assign(flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
   }
   return reference;
 }
@@ -153,35 +188,79 @@ RunnerOptions options_for(const std::string& strategy) {
   return options;
 }
 
+horing::Communicator copy_of(ho_comm* raw) {
+  ho_comm* copy = nullptr;
+  ho::test::must(ho_comm_split(raw, 0, ho_comm_rank(raw), &copy));
+  return horing::Communicator(copy);
+}
+
 void expect(bool kept, const std::string& promise) {
   if (!kept) {
     throw std::runtime_error(promise);
   }
 }
 
-// One step; the mean loss of all ranks.
-double train_step(Model& model, horing::Communicator& comm, uint64_t step) {
+uint64_t count_of(const Tensor& tensor) {
+  return std::accumulate(
+      tensor.shape.begin(), tensor.shape.end(), uint64_t{1}, std::multiplies<>());
+}
+
+// The mean loss of all ranks.
+double accumulate(Model& model, horing::Communicator& comm, uint64_t step, uint32_t count) {
   double loss = 0;
-  for (uint32_t k = 0; k < kMicroBatches; ++k) {
+  for (uint32_t k = 0; k < count; ++k) {
     const torch::Tensor tokens = tokens_of(step, k, static_cast<uint32_t>(comm.rank()));
     const torch::Tensor one = loss_of(model.forward(inputs_of(tokens)), tokens);
     model.backward(one);
-    loss += one.item<double>() / kMicroBatches;
+    loss += one.item<double>() / count;
   }
-  expect(model.step().applied == 1, "applies the step");
   comm.all_reduce(std::span<double>(&loss, 1), HO_AVG);
   return loss;
 }
 
+double train_step(Model& model, horing::Communicator& comm, uint64_t step) {
+  const double loss = accumulate(model, comm, step, kMicroBatches);
+  expect(model.step().applied == 1, "applies the step");
+  return loss;
+}
+
+void expect_loss(double loss, const Reference& reference, uint64_t step, double tolerance) {
+  expect(std::abs(loss - reference.losses[step]) <= tolerance,
+         "step " + std::to_string(step) + ": loss " + std::to_string(loss) + ", alone " +
+             std::to_string(reference.losses[step]));
+}
+
+// Collective: the trained parameters' masters, by name.
+std::map<std::string, std::vector<float>> masters_of(Model& model) {
+  std::map<std::string, std::vector<float>> masters;
+  for (const Tensor& tensor : model.tensors()) {
+    if (tensor.frozen) {
+      continue;
+    }
+    uint64_t end = 0;
+    for (const Tensor& other : model.tensors()) {
+      if (other.unit == tensor.unit && !other.frozen) {
+        end = std::max(end, other.first_element + count_of(other));
+      }
+    }
+    std::vector<float> unit(end);
+    model.runner().read_masters(tensor.unit, unit);
+    const auto first = unit.begin() + static_cast<ptrdiff_t>(tensor.first_element);
+    masters[tensor.name].assign(first, first + static_cast<ptrdiff_t>(count_of(tensor)));
+  }
+  return masters;
+}
+
 void expect_like(Model& model, const Reference& reference, float tolerance) {
-  for (uint32_t unit = 0; unit < reference.values.size(); ++unit) {
-    std::vector<float> masters(reference.values[unit].size());
-    model.runner().read_masters(unit, masters);
-    for (size_t i = 0; i < masters.size(); ++i) {
-      expect(std::abs(masters[i] - reference.values[unit][i]) <= tolerance,
-             "part " + std::to_string(unit) + ", element " + std::to_string(i) + ": " +
-                 std::to_string(masters[i]) + ", alone " +
-                 std::to_string(reference.values[unit][i]));
+  const auto masters = masters_of(model);
+  expect(masters.size() == reference.values.size(), "has each trained parameter once");
+  for (const auto& [name, theirs] : reference.values) {
+    const auto ours = masters.find(name);
+    expect(ours != masters.end() && ours->second.size() == theirs.size(), "has " + name);
+    for (size_t i = 0; i < theirs.size(); ++i) {
+      expect(std::abs(ours->second[i] - theirs[i]) <= tolerance,
+             name + ", element " + std::to_string(i) + ": " + std::to_string(ours->second[i]) +
+                 ", alone " + std::to_string(theirs[i]));
     }
   }
 }
@@ -191,25 +270,73 @@ void train_and_compare(ho_comm* raw,
                        const Reference& reference,
                        const Shape& shape,
                        double tolerance) {
-  ho_comm* copy = nullptr;
-  ho::test::must(ho_comm_split(raw, 0, ho_comm_rank(raw), &copy));
-  horing::Communicator comm(copy);
+  horing::Communicator comm = copy_of(raw);
   Model model(comm, options, parts_of(shape));
   for (uint64_t step = 0; step < kSteps; ++step) {
     const double loss = train_step(model, comm, step);
-    expect(std::abs(loss - reference.losses[step]) <= tolerance,
-           options.strategy + ", step " + std::to_string(step) + ": loss " + std::to_string(loss) +
-               ", alone " + std::to_string(reference.losses[step]));
+    expect_loss(loss, reference, step, tolerance);
   }
   model.runner().check_drift();
   expect_like(model, reference, static_cast<float>(tolerance));
+}
+
+// Steps of fewer micro-batches than the model was made for, by every way to have them.
+double train_step_of(Model& model, horing::Communicator& comm, uint64_t step, uint32_t count) {
+  constexpr uint64_t kOtherData = 17;
+  if (step == 2) {
+    static_cast<void>(accumulate(model, comm, kOtherData, 2));
+    model.zero_grad();
+  } else if (step == 3 || step == 4) {
+    model.set_gradient_accumulation_steps(count);
+  } else if (step == 5) {
+    model.set_gradient_accumulation_steps(3);
+    model.zero_grad();  // of nothing, as a loop may begin
+  }
+  const double loss = accumulate(model, comm, step, count);
+  const bool early = step == 1 || step == 5;
+  expect((early ? model.step_early() : model.step()).applied == 1, "applies the step");
+  return loss;
+}
+
+template <typename Call>
+void expect_status(ho_status wanted, const std::string& text, const Call& call) {
+  ho_status status = HO_OK;
+  std::string what;
+  try {
+    call();
+  } catch (const Error& error) {
+    status = error.status();
+    what = error.what();
+  }
+  expect(status == wanted && what.find(text) != std::string::npos,
+         text + ": status " + std::to_string(status) + ", " + what);
+}
+
+// What a model of these parts is refused for.
+std::string refusal_of(const std::vector<Part>& parts) {
+  std::string refused;
+  require_job({"1x1"}, [&](ho_comm* raw) {
+    horing::Communicator comm = copy_of(raw);
+    try {
+      const Model model(comm, {}, parts);
+    } catch (const std::invalid_argument& error) {
+      refused = error.what();
+    }
+  });
+  return refused;
 }
 
 }  // namespace
 
 TEST_CASE("a torch model trains on sharded states as in one process") {
   torch::set_num_threads(1);
-  for (const Shape& shape : {Shape{}, Shape{true, false}, Shape{false, true}, Shape{true, true}}) {
+  for (const Shape& shape : {Shape{},
+                             Shape{true, Tie::kNone},
+                             Shape{false, Tie::kHead},
+                             Shape{true, Tie::kHead},
+                             Shape{false, Tie::kHeadWithNorm},
+                             Shape{true, Tie::kHeadWithNorm},
+                             Shape{false, Tie::kMixerAndHead}}) {
     const Reference reference = train_alone(shape);
     CHECK(reference.losses.back() < reference.losses.front());
     require_job({"2x2"}, [&](ho_comm* comm) {
@@ -220,8 +347,54 @@ TEST_CASE("a torch model trains on sharded states as in one process") {
   }
 }
 
+TEST_CASE("a torch model's steps may have fewer micro-batches, or none") {
+  const Course course{3, 1, 3, 2, 1, 2};
+  for (const Shape& shape : {Shape{}, Shape{false, Tie::kHeadWithNorm}}) {
+    const Reference reference = train_alone(shape, course);
+    require_job({"2x2"}, [&](ho_comm* raw) {
+      for (const char* strategy : {"NNN", "NNG", "NIG", "NGG", "IIG", "GGG"}) {
+        horing::Communicator comm = copy_of(raw);
+        RunnerOptions options = options_for(strategy);
+        options.micro_batches = 3;
+        Model model(comm, options, parts_of(shape));
+        for (uint64_t step = 0; step < course.size(); ++step) {
+          expect_loss(train_step_of(model, comm, step, course[step]), reference, step, 2e-5);
+        }
+        expect_like(model, reference, 2e-5F);
+      }
+    });
+  }
+}
+
+TEST_CASE("a call for another number of micro-batches that cannot be changes nothing") {
+  require_job({"2x1"}, [](ho_comm* raw) {
+    horing::Communicator comm = copy_of(raw);
+    RunnerOptions options = options_for("NIG");
+    options.micro_batches = 3;
+    Model model(comm, options, parts_of({}));
+    const auto accumulate_steps = [&](uint32_t count) {
+      return [&model, count] { model.set_gradient_accumulation_steps(count); };
+    };
+    expect_status(HO_INVALID_ARGUMENT, "step_early", [&] { model.step_early(); });
+    for (const uint32_t count : {0U, 4U}) {
+      expect_status(
+          HO_INVALID_ARGUMENT, "set_gradient_accumulation_steps: ", accumulate_steps(count));
+    }
+    expect_status(HO_MISMATCH,
+                  "set_gradient_accumulation_steps: ",
+                  accumulate_steps(static_cast<uint32_t>(comm.rank()) + 1));
+    const torch::Tensor loss = model.forward(inputs_of(tokens_of(0, 0, 0))).sum();
+    expect_status(HO_INVALID_ARGUMENT, "zero_grad: ", [&] { model.zero_grad(); });
+    expect_status(HO_INVALID_ARGUMENT, "step_early", [&] { model.step_early(); });
+    model.backward(loss);
+    expect_status(HO_INVALID_ARGUMENT, "step", [&] { model.step(); });
+    expect_status(HO_INVALID_ARGUMENT, "set_gradient_accumulation_steps: ", accumulate_steps(1));
+    expect(model.step_early().applied == 1, "goes on");
+  });
+}
+
 TEST_CASE("a torch model trains in 16 bits") {
-  for (const Shape& shape : {Shape{}, Shape{false, true}}) {
+  for (const Shape& shape : {Shape{}, Shape{false, Tie::kHeadWithNorm}}) {
     const Reference reference = train_alone(shape);
     require_job({"2x2"}, [&](ho_comm* comm) {
       RunnerOptions options = options_for("IIG");
@@ -233,9 +406,7 @@ TEST_CASE("a torch model trains in 16 bits") {
 
 TEST_CASE("random numbers are the same when a part computes again") {
   require_job({"1x1"}, [](ho_comm* raw) {
-    ho_comm* copy = nullptr;
-    ho::test::must(ho_comm_split(raw, 0, 0, &copy));
-    horing::Communicator comm(copy);
+    horing::Communicator comm = copy_of(raw);
     const torch::nn::Linear line(1, 1);
     std::vector<torch::Tensor> drawn;
     const Part part{"line", line.ptr(), [&](const torch::Tensor& x) {
@@ -255,12 +426,10 @@ TEST_CASE("random numbers are the same when a part computes again") {
 }
 
 TEST_CASE("a model computes with whole parameters between steps") {
-  const Shape shape{true, true};
+  const Shape shape{true, Tie::kHeadWithNorm};
   require_job({"2x2"}, [&](ho_comm* raw) {
     for (const char* strategy : {"NNN", "IIG", "GGG"}) {
-      ho_comm* copy = nullptr;
-      ho::test::must(ho_comm_split(raw, 0, ho_comm_rank(raw), &copy));
-      horing::Communicator comm(copy);
+      horing::Communicator comm = copy_of(raw);
       Model model(comm, options_for(strategy), parts_of(shape));
       static_cast<void>(train_step(model, comm, 0));
       const torch::Tensor input = inputs_of(tokens_of(1, 0, 0));
@@ -283,39 +452,90 @@ TEST_CASE("a model computes with whole parameters between steps") {
 TEST_CASE("a model's tensors have names in a checkpoint") {
   const ho::test::TemporaryFolder folder;
   require_job({"2x1"}, [&](ho_comm* raw) {
-    ho_comm* copy = nullptr;
-    ho::test::must(ho_comm_split(raw, 0, ho_comm_rank(raw), &copy));
-    horing::Communicator comm(copy);
+    horing::Communicator comm = copy_of(raw);
     RunnerOptions options;
     options.strategy = "IIG";
-    Model model(comm, options, parts_of({true, true}));
+    Model model(comm, options, parts_of({true, Tie::kHeadWithNorm}));
     SaveOptions save;
     save.tensors = model.tensors();
-    expect(save.tensors.size() == 1 + 2 * 6, "has all parameters");
+    expect(save.tensors.size() == 1 + 2 * 6 + 2, "has all parameters");
     expect(save.tensors[0].name == "embedding.weight" && save.tensors[0].frozen, "knows frozen");
     expect(save.tensors[3].name == "first.up.weight", "has torch's names");
     expect(save.tensors[3].shape == std::vector<uint64_t>{4 * kWidth, kWidth}, "has shapes");
+    expect(save.tensors[13].name == "head.norm.weight", "calls each after the part that has it");
     model.runner().save(folder.root(), save);
   });
 }
 
-TEST_CASE("a parameter twice in a part is refused") {
-  require_job({"1x1"}, [](ho_comm* raw) {
-    ho_comm* copy = nullptr;
-    ho::test::must(ho_comm_split(raw, 0, 0, &copy));
-    horing::Communicator comm(copy);
-    const torch::nn::Linear line(2, 2);
-    torch::nn::Module both;
-    both.register_module("a", line.ptr());
-    both.register_parameter("b", line->weight);
-    const Part part{
-        "both", std::make_shared<torch::nn::Module>(both), [](const auto& x) { return x; }};
-    std::string refused;
-    try {
-      const Model model(comm, {}, {part});
-    } catch (const std::invalid_argument& error) {
-      refused = error.what();
+TEST_CASE("a tied parameter is one array, for every part that uses it") {
+  require_job({"2x2"}, [](ho_comm* raw) {
+    horing::Communicator comm = copy_of(raw);
+    std::vector<Part> parts = parts_of({false, Tie::kMixerAndHead});
+    const torch::Tensor weight = parts[0].module->parameters()[0];
+    std::set<const void*> places;
+    for (Part& part : parts) {
+      if (part.name != "first") {
+        part.forward = [&, forward = part.forward](const torch::Tensor& x) {
+          places.insert(weight.data_ptr());
+          return forward(x);
+        };
+      }
     }
-    expect(refused.find("register it once") != std::string::npos, "refuses: " + refused);
+    // Replicated parameters lie in one place: what is elsewhere would be a copy.
+    Model model(comm, options_for("NNN"), parts);
+    static_cast<void>(train_step(model, comm, 0));
+    expect(places.size() == 1, "computes without copies");
+    // Its units 2 and 3 have nothing of their own.
+    model.runner().read_masters(2, {});
+    model.runner().read_masters(3, {});
   });
+}
+
+TEST_CASE("a checkpoint's tensors are found by their names, wherever a model has them") {
+  const ho::test::TemporaryFolder folder;
+  require_job({"2x1"}, [&](ho_comm* raw) {
+    horing::Communicator comm = copy_of(raw);
+    RunnerOptions options = options_for("IIG");
+    Model model(comm, options, parts_of({false, Tie::kHeadWithNorm}));
+    // The same model, untied to look at: every tensor a unit of its own.
+    SaveOptions save;
+    std::vector<Unit> units;
+    for (Tensor tensor : model.tensors()) {
+      tensor.unit = static_cast<uint32_t>(units.size());
+      tensor.first_element = 0;
+      units.push_back({tensor.name, count_of(tensor)});
+      save.tensors.push_back(tensor);
+    }
+    Runner saved = Runner::create(comm, options, units);
+    for (uint32_t unit = 0; unit < units.size(); ++unit) {
+      saved.load(unit, std::vector<float>(units[unit].trained, static_cast<float>(unit)));
+    }
+    saved.save(folder.root(), save);
+    model.runner().restore(Checkpoint::open(folder.root()), false, model.tensors());
+    const auto masters = masters_of(model);
+    for (uint32_t unit = 0; unit < units.size(); ++unit) {
+      const std::vector<float>& values = masters.at(units[unit].name);
+      expect(values == std::vector<float>(values.size(), static_cast<float>(unit)),
+             "finds " + units[unit].name);
+    }
+  });
+}
+
+TEST_CASE("parts need names of their own") {
+  const auto same = [](const torch::Tensor& x) { return x; };
+  const torch::nn::Linear line(2, 2);
+  CHECK(refusal_of({{"a", line.ptr(), same}, {"a", line.ptr(), same}}) ==
+        "part 1 is called \"a\": give every part a name of its own");
+  CHECK(refusal_of({{"", line.ptr(), same}}) ==
+        "part 0 is called \"\": give every part a name of its own");
+}
+
+TEST_CASE("a parameter twice in a part is refused") {
+  const torch::nn::Linear line(2, 2);
+  torch::nn::Module both;
+  both.register_module("a", line.ptr());
+  both.register_parameter("b", line->weight);
+  const Part part{
+      "both", std::make_shared<torch::nn::Module>(both), [](const auto& x) { return x; }};
+  CHECK(refusal_of({part}).find("register it once") != std::string::npos);
 }

@@ -364,9 +364,9 @@ PARO_API void paro_runner_destroy(paro_runner* runner);
 /* Between steps: a unit's initial values, the same on all ranks, of which this rank keeps its
  * shards. Not collective, but all ranks must do it. The counts are those of the unit; an array
  * without elements may be NULL. Of a unit that shares another's parameters nothing is loaded, and a
- * count above 0 is HO_INVALID_ARGUMENT: load the other one. The next paro_runner_step compares, by a hash, what the ranks were
- * given, frozen parameters too: HO_MISMATCH on all of them, with unit and ranks, before anything is
- * updated. Load anew after paro_runner_rejoin. */
+ * count above 0 is HO_INVALID_ARGUMENT: load the other one. The next paro_runner_step compares, by
+ * a hash, what the ranks were given, frozen parameters too: HO_MISMATCH on all of them, with unit
+ * and ranks, before anything is updated. Load anew after paro_runner_rejoin. */
 PARO_API ho_status paro_runner_load(paro_runner* runner,
                                     uint32_t unit,
                                     const float* trained,

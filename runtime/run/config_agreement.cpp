@@ -217,6 +217,7 @@ ho::Result<std::vector<std::string>> everybodys_text(ho_comm* comm,
   std::memcpy(words.data(), text.data(), bytes);
   HORING_ASSIGN(const auto all, everybodys(comm, words, timeout_ms));
   std::vector<std::string> texts;
+  texts.reserve(counts.size());
   for (const uint64_t count : counts) {
     texts.emplace_back(reinterpret_cast<const char*>(&all[texts.size() * words.size()]), count);
   }

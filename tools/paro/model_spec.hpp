@@ -15,7 +15,7 @@ struct ModelSpec {
   ModelSize size;
   uint32_t layers = 0;
   uint32_t sharing_units = 0;  // beside the layers and the unit that they share
-  uint32_t sequence = 0;  // tokens of a sample; 0: not known
+  uint32_t sequence = 0;       // tokens of a sample; 0: not known
 };
 
 // "llama-7b", "llama-65b", or a list of params=, trainable= (all of them unless given), layers=,

@@ -16,9 +16,9 @@
  * all that were split from it (their own splits too), on all of their ranks and with one text: the
  * first cause. Its siblings and what it was split from go on. A rank whose process is gone ends the
  * communicators that it is in, no others; without rank 0 of the job, the ranks of the others cannot
- * be told of failures any more, and find out by their own deadlines. To end many communicators
- * together, split them from one that you abort: if one of them has failed on the rank that calls
- * ho_comm_abort, the others get that failure's status and text.
+ * be told of failures any more, and find out by their own deadlines; nor can they be split. To end
+ * many communicators together, split them from one that you abort: if one of them has failed on the
+ * rank that calls ho_comm_abort, the others get that failure's status and text.
  *
  * fork: a communicator belongs to the process that made it. A child forked afterwards may call
  * nothing but exec (the library's descriptors close then) or _exit, and should do so soon: while it
@@ -173,13 +173,17 @@ HO_API ho_status ho_comm_create(const ho_comm_options* options, ho_comm** comm);
 HO_API void ho_comm_destroy(ho_comm* comm);
 /* Collective. Ranks with the same color form a communicator, ordered by key, then by rank. A color
  * below 0 takes part and gets NULL. Where one rank cannot make its part, all ranks of that color
- * are told why, and `comm` goes on. */
+ * are told why, and `comm` goes on. The ranks meet through the process of the job's rank 0, also
+ * where that is no member: once it has ended, or has destroyed its last communicator, a split fails
+ * at once with HO_PEER_LOST. */
 HO_API ho_status ho_comm_split(ho_comm* comm, int32_t color, int32_t key, ho_comm** split);
 /* Ends every wait of this communicator, and of all that were split from it, on every rank within
  * about a second, with HO_ABORTED and the reason (may be NULL); after a failure of what was split
  * from it, with that failure's status and text. Any thread. Returns when all of this rank's waits
  * have ended, usually after 0.2 s, at most after 3 s where rank 0 of the job does not answer.
- * Afterwards all operations return the error; destroy works. */
+ * Afterwards all operations return the error; destroy works. The rank that calls does not wait for
+ * the others' text: its own operations end at once with HO_ABORTED, its rank and the reason. The
+ * others' text adds by which process it was first reported. */
 HO_API ho_status ho_comm_abort(ho_comm* comm, const char* reason);
 
 HO_API int32_t ho_comm_rank(const ho_comm* comm);

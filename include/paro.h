@@ -37,7 +37,8 @@
  * it must keep (an optimizer's `user`) it says.
  *
  * Structs with `size`: set it to sizeof the struct (PARO_*_INIT does). Fields that an older caller
- * does not know take their defaults, or are not written. Structs without never change.
+ * does not know take their defaults, or are not written. Structs without never change. A reserved
+ * field of what a caller gives must be 0, or the call is HO_INVALID_ARGUMENT and names it.
  */
 #ifndef PARO_H_
 #define PARO_H_
@@ -79,10 +80,10 @@ typedef enum paro_scope {
 
 /* One unit. The runner's number for it is its place in the array. */
 typedef struct paro_unit {
-  const char* name; /* for messages; may be NULL */
+  const char* name; /* for messages, and where others share it; may be NULL */
   uint64_t trained; /* elements */
   uint64_t frozen;  /* elements */
-  /* The name of a unit before this one (not of one that shares itself), whose parameters this one
+  /* The name of one unit before this one (not of one that shares itself), whose parameters this one
    * computes with too, as a head does with the embedding's: its views are of that unit's arrays,
    * and the gradients of both are added up. They are gathered for it as for any unit, held once,
    * and loaded, read and saved there; this unit has no elements of its own (0 and 0). Give a tied
@@ -142,8 +143,8 @@ typedef struct paro_custom_optimizer {
   double learning_rate;
   /* What it keeps of each element: as many fp32 arrays as names here, at most 15, of letters,
    * digits and _. They are zeros at first, split as masters are, and counted as memory; a change of
-   * strategy moves them, checkpoints keep them by name. What the function keeps elsewhere does
-   * neither. The same on all ranks. NULL where state_count is 0. */
+   * strategy moves them, checkpoints keep them by name, in whatever order. What the function keeps
+   * elsewhere does neither. The same on all ranks. NULL where state_count is 0. */
   const char* const* states;
   uint32_t state_count;
 } paro_custom_optimizer;
@@ -158,7 +159,7 @@ typedef enum paro_optimizer {
  * rate of their own: norms and biases without decay, a head that learns slower. */
 typedef struct paro_parameter_group {
   uint32_t unit;
-  uint32_t reserved; /* 0 */
+  uint32_t reserved; /* must be 0 */
   uint64_t first_element;
   uint64_t count;
   double learning_rate_factor; /* times the optimizer's rate, whatever that is set to */
@@ -252,7 +253,7 @@ typedef struct paro_runner_options {
   /* 1: ranks give paro_runner_load only what they keep, and anything elsewhere: it is not compared.
    * 0: the next step compares what they were given. */
   uint32_t unchecked_loads;
-  uint32_t reserved; /* 0 */
+  uint32_t reserved; /* must be 0 */
   /* Where the optimizer's weight decay and learning rate do not hold; no two have an element in
    * common. The same on all ranks. Not in checkpoints: each run gives its own. NULL: none. */
   const paro_parameter_group* parameter_groups;
@@ -362,7 +363,8 @@ PARO_API void paro_runner_destroy(paro_runner* runner);
 
 /* Between steps: a unit's initial values, the same on all ranks, of which this rank keeps its
  * shards. Not collective, but all ranks must do it. The counts are those of the unit; an array
- * without elements may be NULL. The next paro_runner_step compares, by a hash, what the ranks were
+ * without elements may be NULL. Of a unit that shares another's parameters nothing is loaded, and a
+ * count above 0 is HO_INVALID_ARGUMENT: load the other one. The next paro_runner_step compares, by a hash, what the ranks were
  * given, frozen parameters too: HO_MISMATCH on all of them, with unit and ranks, before anything is
  * updated. Load anew after paro_runner_rejoin. */
 PARO_API ho_status paro_runner_load(paro_runner* runner,
@@ -391,17 +393,19 @@ PARO_API ho_status paro_runner_poll(paro_runner* runner);
 PARO_API ho_status paro_runner_step(paro_runner* runner, paro_step_report* report);
 /* Collective, instead of paro_runner_step, after fewer micro-batches than there are (at least one):
  * the step is of those, gradients are divided by their number. All ranks after as many: where they
- * are not, the runner breaks on all of them, with HO_MISMATCH, or with HO_TIMEOUT where some wait
- * for data that never comes. What was gathered ahead was gathered in vain, and gradients leave
- * after the last micro-batch instead of in it; where the number is known before, set it. */
+ * are not, the runner breaks on all of them with HO_MISMATCH, which names two ranks and what each
+ * did, as soon as all ranks have had as many micro-batches as the first to end. What was gathered
+ * ahead was gathered in vain, and gradients leave after the last micro-batch instead of in it;
+ * where the number is known before, set it. */
 PARO_API ho_status paro_runner_step_early(paro_runner* runner, paro_step_report* report);
 /* Collective, after any number of whole micro-batches, all of them included: drops what they have
  * added up, without an error; masters, states, loss scale and steps are as they were. Continue with
- * a first micro-batch. All ranks after as many, as above. */
+ * a first micro-batch. All ranks after as many, as above; after none it does nothing, and needs no
+ * other rank. */
 PARO_API ho_status paro_runner_discard(paro_runner* runner);
 /* Collective, between steps: the steps that follow have so many micro-batches, 1 to
- * paro_runner_options.micro_batches, for which memory is counted. HO_MISMATCH, and nothing has
- * changed, where ranks give different numbers. */
+ * paro_runner_options.micro_batches, for which memory is counted. Where ranks give different
+ * numbers, also where one is out of range, HO_MISMATCH on all of them, and nothing has changed. */
 PARO_API ho_status paro_runner_set_micro_batches(paro_runner* runner, uint32_t micro_batches);
 /* Waits for what the last step still moves; load, read_masters, read_frozen and check_drift do so
  * themselves. */
@@ -416,8 +420,9 @@ PARO_API uint64_t paro_runner_applied_steps(const paro_runner* runner);
 PARO_API ho_status paro_runner_set_learning_rate(paro_runner* runner, double rate);
 
 /* Collective, between steps: a unit's whole masters, `count` as the unit's trained elements.
- * HO_MISMATCH on all ranks where they ask for different units, here and in read_frozen; nothing has
- * changed then. */
+ * HO_MISMATCH on all ranks where they ask for different units or have room for different numbers of
+ * elements, here and in read_frozen; nothing has changed then. A unit that shares another's
+ * parameters has no elements: read the other one. */
 PARO_API ho_status paro_runner_read_masters(paro_runner* runner,
                                             uint32_t unit,
                                             float* trained,
@@ -472,7 +477,7 @@ PARO_API ho_status paro_runner_strategy(const paro_runner* runner, char* letters
 
 /* A tensor of the framework's in a unit: for checkpoints, which then know it by name. */
 typedef struct paro_tensor {
-  const char* name;
+  const char* name; /* no other of the array has it */
   uint32_t unit;
   int32_t frozen;         /* 1: among the unit's frozen elements, 0: among the trained */
   uint64_t first_element; /* of that array */
@@ -540,7 +545,7 @@ PARO_API ho_status paro_checkpoint_rank_state(const paro_checkpoint* checkpoint,
 typedef struct paro_load_options {
   size_t size;
   int32_t reset_optimizer; /* 1: masters only; the optimizer begins anew, at its first step */
-  int32_t reserved;        /* 0 */
+  int32_t reserved;        /* must be 0 */
   /* This model's: every element of its units is in one. Each is looked for in the checkpoint by its
    * name, among those that paro_save_options.tensors gave, and must have as many elements there; in
    * which unit, where in it, and whether it was frozen does not matter, nor what else the

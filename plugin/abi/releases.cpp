@@ -24,6 +24,11 @@ constexpr bool in_order() {
 }
 static_assert(in_order());
 
+std::string version_text(const Version& version) {
+  return std::to_string(version.major) + "." + std::to_string(version.minor) + "." +
+         std::to_string(version.patch);
+}
+
 // Takes digits off the front.
 std::optional<int> take_number(std::string_view& text) {
   if (text.starts_with('-')) {
@@ -78,6 +83,22 @@ std::optional<FoundRelease> find_release(Version version) {
 std::optional<FoundRelease> find_release(std::string_view version) {
   const std::optional<Version> parsed = parse_version(version);
   return parsed ? find_release(*parsed) : std::nullopt;
+}
+
+std::string release_text(const Release& release) {
+  return release.first == release.last
+             ? version_text(release.first)
+             : version_text(release.first) + " to " + version_text(release.last);
+}
+
+std::string releases_text(int least_net) {
+  std::string text;
+  for (const Release& row : kReleases) {
+    if (row.net.front() >= least_net) {
+      text += (text.empty() ? "" : ", ") + release_text(row);
+    }
+  }
+  return text;
 }
 
 }  // namespace nccl_abi

@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 
@@ -110,5 +111,10 @@ struct FoundRelease {
 // Nothing for versions below 2.19, and for texts that are no version of three numbers.
 [[nodiscard]] std::optional<FoundRelease> find_release(Version version);
 [[nodiscard]] std::optional<FoundRelease> find_release(std::string_view version);
+
+// For messages: "2.28.7 to 2.28.9", and the rows that look up a net of that version or a later one,
+// "2.20.0 to 2.20.5, 2.21.5, ...".
+[[nodiscard]] std::string release_text(const Release& release);
+[[nodiscard]] std::string releases_text(int least_net);
 
 }  // namespace nccl_abi

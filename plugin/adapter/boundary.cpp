@@ -1,6 +1,10 @@
 #include "adapter/boundary.hpp"
 
+#include <optional>
+#include <string>
+
 #include "adapter/host_log.hpp"
+#include "adapter/tuner_search.hpp"
 #include "base/log.hpp"
 
 namespace ho::plugin {
@@ -25,7 +29,13 @@ Plugin::Log log_of(nccl_abi::DebugLogger logger) {
 }
 
 Reply start(const char* interface, nccl_abi::DebugLogger logger) {
-  return reply_of(Plugin::instance().start(interface, log_of(logger)).code());
+  // The logger is NCCL's own code.
+  const auto* const code = reinterpret_cast<const void*>(logger);
+  const auto search = [code,
+                       taken = std::string(interface)](const std::optional<std::string>& setting) {
+    return tuner_search(release_of(code, taken), setting);
+  };
+  return reply_of(Plugin::instance().start(interface, log_of(logger), search).code());
 }
 
 }  // namespace ho::plugin

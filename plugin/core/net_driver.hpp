@@ -179,11 +179,22 @@ class NetDriver {
   // Takes in what happened: the descriptor is readable again when something else has.
   virtual void look(void* comm) const { (void)comm; }
 
-  // An error names a process whose connections of the same communicator (Opening::comm_id, where it
-  // is known), opened in other contexts than this one, have broken without having been closed. NCCL
-  // asks nothing of connections that are idle, so nobody else finds that. Any thread.
-  [[nodiscard]] virtual Status lost_peer(void* context) const {
+  // Which context of which communicator (Opening::comm_id, 0: it is not known), told apart for as
+  // long as the driver lives: a later context may have the address of one that was closed.
+  struct Owner {
+    uint64_t comm_id = 0;
+    uint64_t context = 0;  // numbered from 1; 0: of none
+  };
+  // Of a context that is open.
+  [[nodiscard]] virtual Owner owner_of(void* context) const {
     (void)context;
+    return {};
+  }
+  // An error names a process whose connections of the same communicator, opened in other contexts
+  // than this one, have broken without having been closed. NCCL asks nothing of connections that
+  // are idle, so nobody else finds that. Any thread, also when the context has been closed.
+  [[nodiscard]] virtual Status lost_peer(const Owner& self) const {
+    (void)self;
     return {};
   }
 };

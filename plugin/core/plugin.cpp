@@ -14,7 +14,6 @@
 #include "base/log.hpp"
 #include "base/logger.hpp"
 #include "core/network.hpp"
-#include "core/settings.hpp"
 
 namespace ho::plugin {
 namespace {
@@ -93,12 +92,13 @@ void Plugin::log_through(Log log) {
   }
 }
 
-Status Plugin::start(const std::string& interface, Log log) {
+Status Plugin::start(const std::string& interface, Log log, SearchTuner search_tuner) {
   const std::lock_guard lock(mutex_);
   if (!started_) {
     started_ = true;
     log_through(std::move(log));
     interface_ = interface;
+    search_tuner_ = std::move(search_tuner);
     made_ = make();
     if (!made_.ok()) {
       log_warn("horing plugin: not usable: {}", made_.message());
@@ -127,12 +127,11 @@ const std::string& Plugin::tuner_in_use() {
   std::call_once(tuner_searched_, [this] {
     const char* const set = std::getenv("NCCL_TUNER_PLUGIN");
     const std::string own = own_library_path();
-    tuner_in_use_ =
-        set == nullptr && env_plugin_
-            ? "ours"
-            : tuner_taken(set == nullptr ? std::nullopt : std::optional<std::string>(set),
-                          file_opened_by,
-                          own);
+    std::optional<std::string> setting;
+    if (set != nullptr || env_plugin_) {
+      setting = set == nullptr ? own : set;  // our env plugin names this file
+    }
+    tuner_in_use_ = tuner_taken(search_tuner_(setting), open_tuner, own);
   });
   return tuner_in_use_;
 }

@@ -17,6 +17,7 @@
 #include "base/status.hpp"
 #include "core/collnet/coll_net.hpp"
 #include "core/net_driver.hpp"
+#include "core/settings.hpp"
 #include "core/traffic_classes.hpp"
 #include "core/tuner/basis.hpp"
 
@@ -27,6 +28,8 @@ class Plugin {
   enum class Level : uint8_t { kWarn, kInfo, kTrace };
   // NCCL's log, which goes where NCCL_DEBUG_FILE says.
   using Log = std::function<void(Level, const char* text)>;
+  // How this NCCL looks for a tuner, by NCCL_TUNER_PLUGIN as it sees it.
+  using SearchTuner = std::function<TunerSearch(const std::optional<std::string>& setting)>;
 
   static Plugin& instance();
   Plugin(const Plugin&) = delete;
@@ -35,7 +38,7 @@ class Plugin {
 
   // Makes the network at the first call. interface: "net v11", for the log. The same error again
   // where it could not be made. One line of the log says what was made, once it is open.
-  [[nodiscard]] Status start(const std::string& interface, Log log);
+  [[nodiscard]] Status start(const std::string& interface, Log log, SearchTuner search_tuner);
   // Throw std::logic_error before a start() that went well.
   [[nodiscard]] NetDriver& net();
   [[nodiscard]] CollNet& coll_net();
@@ -80,6 +83,7 @@ class Plugin {
   std::unique_ptr<NetDriver> net_;
   std::unique_ptr<CollNet> coll_net_;
   std::atomic<bool> env_plugin_{false};
+  SearchTuner search_tuner_;
   std::once_flag tuner_searched_;
   std::string tuner_in_use_;
   std::mutex basis_mutex_;

@@ -1,14 +1,11 @@
 #include "core/settings.hpp"
 
 #include <dlfcn.h>
-#include <link.h>
-#include <strings.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 namespace ho::plugin {
 
@@ -38,38 +35,38 @@ std::string absolute_file(const char* loaded_as) {
   return error ? file : full.lexically_normal().string();
 }
 
-std::string tuner_taken(const std::optional<std::string>& setting,
-                        const std::function<std::string(const std::string&)>& file_of,
-                        const std::string& own) {
-  const std::string name = setting.value_or("");
-  if (strcasecmp(name.c_str(), "none") == 0) {
+std::string tuner_taken(const TunerSearch& search, const OpenTuner& open, const std::string& own) {
+  std::optional<std::string> found;
+  for (auto file = search.files.begin(); !found && file != search.files.end(); ++file) {
+    found = open(*file, search.symbols);
+  }
+  if (!found && search.then_network) {
+    found = open(own, search.symbols);
+  }
+  if (!found || found->empty()) {
     return "none";
   }
-  std::vector<std::string> tried{name.empty() ? "libnccl-tuner.so" : name};
-  if (!name.empty()) {
-    tried.push_back("libnccl-tuner-" + name + ".so");
-  }
-  for (const std::string& each : tried) {
-    const std::string file = file_of(each);
-    std::error_code error;
-    if (!file.empty() && !std::filesystem::equivalent(file, own, error)) {
-      return "another (" + std::filesystem::path(file).filename().string() + ")";
-    }
-    if (!file.empty()) {
-      break;
-    }
-  }
-  return "ours";
+  std::error_code error;
+  return std::filesystem::equivalent(*found, own, error)
+             ? "ours"
+             : "another (" + std::filesystem::path(*found).filename().string() + ")";
 }
 
-std::string file_opened_by(const std::string& name) {
+std::optional<std::string> open_tuner(const std::string& file,
+                                      const std::vector<std::string>& symbols) {
   // Stays open, as NCCL keeps it.
-  void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  link_map* map = nullptr;
-  if (library == nullptr || ::dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr) {
-    return "";
+  void* const library = ::dlopen(file.empty() ? nullptr : file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return std::nullopt;
   }
-  return map->l_name;
+  for (const std::string& symbol : symbols) {
+    Dl_info where{};
+    const void* const tuner = ::dlsym(library, symbol.c_str());
+    if (tuner != nullptr && ::dladdr(tuner, &where) != 0) {
+      return absolute_file(where.dli_fname);
+    }
+  }
+  return "";
 }
 
 std::string own_library_path() {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ho::plugin {
 
@@ -25,14 +26,25 @@ class NcclSettings {
 // null stay "".
 [[nodiscard]] std::string absolute_file(const char* loaded_as);
 
-// The tuner that NCCL takes in this process: "ours", "none" or "another (libother.so)". setting: of
-// NCCL_TUNER_PLUGIN, as NCCL sees it. file_of: the file that the loader opens by that name, "" for
-// none. own: this plugin's file, where NCCL looks when it finds no other.
-[[nodiscard]] std::string tuner_taken(const std::optional<std::string>& setting,
-                                      const std::function<std::string(const std::string&)>& file_of,
+// How the NCCL of this process looks for a tuner.
+struct TunerSearch {
+  std::vector<std::string> files;    // the first that opens is taken; "": the program itself
+  std::vector<std::string> symbols;  // of a tuner; a file that has none of them leaves NCCL without
+  bool then_network = false;         // where no file opens: the network's library, which is ours
+};
+// Of the loader: the file that has one of the symbols where `file` is opened, "" where none has.
+// Nothing: it does not open.
+using OpenTuner = std::function<std::optional<std::string>(
+    const std::string& file, const std::vector<std::string>& symbols)>;
+
+// The tuner that NCCL takes in this process: "ours", "none" or "another (libother.so)". own: this
+// plugin's file.
+[[nodiscard]] std::string tuner_taken(const TunerSearch& search,
+                                      const OpenTuner& open,
                                       const std::string& own);
-// file_of() of the real loader. Opens the library, as NCCL is about to.
-[[nodiscard]] std::string file_opened_by(const std::string& name);
+// OpenTuner of the real loader. Opens the library, as NCCL is about to.
+[[nodiscard]] std::optional<std::string> open_tuner(const std::string& file,
+                                                    const std::vector<std::string>& symbols);
 
 // The file that the calling code was loaded from, as an absolute path: NCCL looks a plugin up when
 // the program may be in another folder. "" where the loader does not know.

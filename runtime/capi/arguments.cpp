@@ -43,6 +43,12 @@ ho::Status check_size(size_t size, const char* name) {
                  name + ") or use its _INIT macro");
 }
 
+ho::Status check_reserved(int64_t value, const std::string& field) {
+  return value == 0 ? ho::Status()
+                    : invalid(field + " is " + std::to_string(value) +
+                              "; it must be 0: this version gives it no meaning");
+}
+
 }  // namespace paro::capi
 
 extern "C" const char* paro_last_error_message(void) {

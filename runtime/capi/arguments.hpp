@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -43,6 +44,9 @@ inline constexpr size_t kLargestStructBytes = 4096;
 // Every field of a struct with `size` ends on a multiple of it or shares one with its neighbour, so
 // a size that is none would cut a field in two.
 [[nodiscard]] ho::Status check_size(size_t size, const char* name);
+
+// Room for later fields: a caller that sets it asks for what this version does not have.
+[[nodiscard]] ho::Status check_reserved(int64_t value, const std::string& field);
 
 // What a caller's enumerator is as a number. It may be none of the enumeration's, so it must not be
 // read as one.

@@ -75,8 +75,11 @@ ho::Result<SaveRequest> request_of(const paro_runner& runner,
   request.manifest.job_state = options.job_state == nullptr ? "" : options.job_state;
   HORING_ASSIGN(request.manifest.tensors,
                 tensors_of(options.tensors, options.tensor_count, "paro_save_options"));
-  if (const ho::Status status = checkpoint::check(request.manifest); !status.ok()) {
-    return invalid("paro_runner_save: " + status.message());
+  for (const ho::Status& status :
+       {checkpoint::check(request.manifest), checkpoint::check_names(request.manifest)}) {
+    if (!status.ok()) {
+      return invalid("paro_runner_save: " + status.message());
+    }
   }
   const auto* const bytes = static_cast<const std::byte*>(options.rank_state);
   request.rank_state.assign(bytes, bytes + options.rank_state_bytes);
@@ -236,6 +239,7 @@ ho_status paro_runner_restore(paro_runner* runner,
       HORING_ASSIGN(
           const paro_load_options given,
           read_options(options, paro_load_options(PARO_LOAD_OPTIONS_INIT), "paro_load_options"));
+      HORING_TRY(check_reserved(given.reserved, "paro_load_options.reserved"));
       try {
         HORING_ASSIGN(std::vector<NamedTensor> tensors,
                       tensors_of(given.tensors, given.tensor_count, "paro_load_options"));

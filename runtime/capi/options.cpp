@@ -132,6 +132,9 @@ ho::Status read_parameter_groups(const paro_runner_options& options, RunnerConfi
   }
   for (uint64_t i = 0; i < options.parameter_group_count; ++i) {
     const paro_parameter_group& given = options.parameter_groups[i];
+    HORING_TRY(
+        check_reserved(given.reserved,
+                       "paro_runner_options.parameter_groups[" + std::to_string(i) + "].reserved"));
     uint64_t end = 0;
     if (__builtin_add_overflow(given.first_element, given.count, &end)) {
       end = UINT64_MAX;
@@ -156,26 +159,56 @@ ho::Status read_loss_scale(const paro_loss_scale& given, RunnerConfig& config) {
   return {};
 }
 
+// "paro_unit 2 (head)"
+std::string text_of(const paro_unit* units, size_t index) {
+  return "paro_unit " + std::to_string(index) + " (" +
+         (units[index].name == nullptr ? "whose name is NULL" : units[index].name) + ")";
+}
+
+// The units before `index` that are called `name`. A unit without a name is called nothing, also
+// where messages call it something.
+std::vector<uint32_t> called(const paro_unit* units, size_t index, const std::string& name) {
+  std::vector<uint32_t> found;
+  for (uint32_t before = 0; before < index; ++before) {
+    if (units[before].name != nullptr && units[before].name == name) {
+      found.push_back(before);
+    }
+  }
+  return found;
+}
+
 // The unit before it whose parameters a unit shares.
-ho::Result<std::optional<uint32_t>> shared_by(const paro_unit& unit,
-                                              size_t index,
-                                              const std::vector<UnitShape>& before) {
+ho::Result<std::optional<uint32_t>> shared_by(const paro_unit* units, size_t index) {
+  const paro_unit& unit = units[index];
   if (unit.shares == nullptr) {
     return std::optional<uint32_t>();
   }
-  const std::string where = "paro_unit " + std::to_string(index);
-  const auto found = std::find_if(
-      before.begin(), before.end(), [&](const UnitShape& one) { return one.name == unit.shares; });
-  if (found == before.end() || found->shares) {
-    return invalid(where + ".shares is \"" + unit.shares +
-                   "\": takes the name of a unit before it that has parameters of its own");
+  const std::string where = text_of(units, index);
+  const auto refused = [&](const std::string& why) {
+    return invalid(where + ".shares is \"" + unit.shares + "\": " + why);
+  };
+  const std::vector<uint32_t> found = called(units, index, unit.shares);
+  if (found.empty()) {
+    const bool unnamed =
+        std::any_of(units, units + index, [](const paro_unit& one) { return one.name == nullptr; });
+    return refused(std::string("takes the name of a unit before it") +
+                   (unnamed ? "; a unit whose name is NULL cannot be shared, give it one" : ""));
+  }
+  if (found.size() > 1) {
+    return refused("paro_unit " + std::to_string(found[0]) + " and paro_unit " +
+                   std::to_string(found[1]) +
+                   " are both called so; give a unit that is shared a name of its own");
+  }
+  if (units[found[0]].shares != nullptr) {
+    return refused(text_of(units, found[0]) + " shares those of \"" + units[found[0]].shares +
+                   "\" itself; name the unit that has them");
   }
   if (unit.trained > 0 || unit.frozen > 0) {
-    return invalid(where + " shares those of \"" + unit.shares + "\" and has " +
+    return invalid(where + " shares those of " + text_of(units, found[0]) + " and has " +
                    std::to_string(unit.trained) + " trained and " + std::to_string(unit.frozen) +
                    " frozen elements of its own: set both to 0, or make two units of it");
   }
-  return std::optional<uint32_t>(static_cast<uint32_t>(found - before.begin()));
+  return std::optional<uint32_t>(found[0]);
 }
 
 ho::Status read_units(const paro_unit* units, size_t unit_count, RunnerConfig& config) {
@@ -189,7 +222,7 @@ ho::Status read_units(const paro_unit* units, size_t unit_count, RunnerConfig& c
   config.units.reserve(unit_count);
   for (size_t i = 0; i < unit_count; ++i) {
     const char* const name = units[i].name == nullptr ? "unnamed" : units[i].name;
-    HORING_ASSIGN(const auto shares, shared_by(units[i], i, config.units));
+    HORING_ASSIGN(const auto shares, shared_by(units, i));
     config.units.push_back({name, units[i].trained, units[i].frozen, shares});
   }
   return {};
@@ -274,6 +307,7 @@ ho::Result<Prepared> prepare(const ho_comm* comm,
   HORING_ASSIGN(
       const paro_runner_options given,
       read_options(options, paro_runner_options(PARO_RUNNER_OPTIONS_INIT), "paro_runner_options"));
+  HORING_TRY(check_reserved(given.reserved, "paro_runner_options.reserved"));
   HORING_ASSIGN(RunnerConfig config, config_of(given));
   HORING_TRY(read_units(units, unit_count, config));
   if (given.prefetch == PARO_PREFETCH_AUTO) {

@@ -106,6 +106,22 @@ ho::Result<std::span<const float>> values_of(const float* values, size_t count, 
   return std::span<const float>(values, count);
 }
 
+// A read of a whole state. A null array is taken along as no room at all, so that the other ranks
+// are told instead of left waiting.
+template <typename Read>
+ho_status read_into(
+    paro_runner* runner, float* values, size_t count, const char* what, const Read& read) {
+  return call_on(runner, what, [&](StepRunner& of) -> ho::Status {
+    const bool null = values == nullptr && count > 0;
+    const ho::Status status = read(of, std::span<float>(values, null ? 0 : count));
+    if (null && of.broken().ok()) {
+      return invalid(std::string(what) + ": a null array for " + std::to_string(count) +
+                     " elements");
+    }
+    return status;
+  });
+}
+
 ho::Status check_rate(const RunnerConfig& config, double rate) {
   if (config.optimizer) {
     return rate == rate ? ho::Status() : invalid("a learning rate that is not a number");
@@ -242,23 +258,21 @@ ho_status paro_runner_read_masters(paro_runner* runner,
                                    uint32_t unit,
                                    float* trained,
                                    size_t count) {
-  return call_on(runner, "paro_runner_read_masters", [&](StepRunner& of) -> ho::Status {
-    if (trained == nullptr && count > 0) {
-      return invalid("paro_runner_read_masters: a null array for " + std::to_string(count) +
-                     " elements");
-    }
-    return of.read_masters(unit, {trained, count});
-  });
+  return read_into(
+      runner,
+      trained,
+      count,
+      "paro_runner_read_masters",
+      [unit](StepRunner& of, std::span<float> values) { return of.read_masters(unit, values); });
 }
 
 ho_status paro_runner_read_frozen(paro_runner* runner, uint32_t unit, float* frozen, size_t count) {
-  return call_on(runner, "paro_runner_read_frozen", [&](StepRunner& of) -> ho::Status {
-    if (frozen == nullptr && count > 0) {
-      return invalid("paro_runner_read_frozen: a null array for " + std::to_string(count) +
-                     " elements");
-    }
-    return of.read_frozen(unit, {frozen, count});
-  });
+  return read_into(
+      runner,
+      frozen,
+      count,
+      "paro_runner_read_frozen",
+      [unit](StepRunner& of, std::span<float> values) { return of.read_frozen(unit, values); });
 }
 
 ho_status paro_runner_check_drift(paro_runner* runner) {

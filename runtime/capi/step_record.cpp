@@ -20,6 +20,7 @@ observe::StepRecord record_of(const StepRunner& runner, const StepReport& report
   record.rank = runner.self().value();
   record.strategy = letters(runner.config().strategy);
   record.step = report.step;
+  record.micro_batches = report.micro_batches;
   record.applied = report.applied;
   record.norm = report.norm;
   record.loss_scale = report.loss_scale;

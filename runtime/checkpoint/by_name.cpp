@@ -20,8 +20,10 @@ ho::Result<ByName> ByName::make(const Reader& reader,
   Manifest model;
   model.units = units;
   model.tensors = tensors;
-  if (const ho::Status status = check(model); !status.ok()) {
-    return ho::Status(ho::StatusCode::kInvalidArgument, "paro_load_options: " + status.message());
+  for (const ho::Status& status : {check(model), check_names(model)}) {
+    if (!status.ok()) {
+      return ho::Status(ho::StatusCode::kInvalidArgument, "paro_load_options: " + status.message());
+    }
   }
   std::map<std::string, const NamedTensor*> saved;
   for (const NamedTensor& tensor : reader.manifest().tensors) {

@@ -1,5 +1,6 @@
 #include "checkpoint/load.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -112,6 +113,13 @@ ho::Result<PartValues> read_named(const ByName& by_name,
       std::move(ranges), ho::DType::kFloat32, {bytes, bytes + numbers.size() * sizeof(float)}};
 }
 
+// Arrays are found by their names, so their order does not matter.
+bool same_names(std::vector<std::string> some, std::vector<std::string> others) {
+  std::sort(some.begin(), some.end());
+  std::sort(others.begin(), others.end());
+  return some == others;
+}
+
 PartValues zeros(const PartValues& like) {
   return {like.ranges, like.dtype, std::vector<std::byte>(like.bytes.size())};
 }
@@ -170,7 +178,7 @@ ho::Result<Snapshot> load(const Reader& reader,
                    : read_part(reader, unit, state, std::move(ranges));
   };
   const std::vector<std::string> states = state_names(config);
-  if (!options.reset_optimizer && states != reader.manifest().states) {
+  if (!options.reset_optimizer && !same_names(states, reader.manifest().states)) {
     return differs(reader,
                    "it has states " + joined(reader.manifest().states) + " of " +
                        shown(reader.manifest().optimizer) + ", where this job's optimizer keeps " +

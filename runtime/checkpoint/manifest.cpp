@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "checkpoint/json.hpp"
 #include "checkpoint/safetensors.hpp"
@@ -268,6 +269,26 @@ ho::Status check(const Manifest& manifest) {
   }
   return {};
 }
+
+ho::Status check_names(const Manifest& manifest) {
+  const auto place = [&](const NamedTensor& tensor) {
+    return std::string(tensor.frozen ? "frozen" : "trained") + " elements from " +
+           std::to_string(tensor.first_element) + " of unit " + std::to_string(tensor.unit) +
+           (tensor.unit < manifest.units.size() ? " " + shown(manifest.units[tensor.unit].name)
+                                                : "");
+  };
+  std::map<std::string_view, const NamedTensor*> seen;
+  for (const NamedTensor& tensor : manifest.tensors) {
+    const auto [first, added] = seen.emplace(tensor.name, &tensor);
+    if (!added) {
+      return malformed("two tensors are called " + shown(tensor.name) + ": " +
+                       place(*first->second) + ", and " + place(tensor) +
+                       "; give each a name of its own");
+    }
+  }
+  return {};
+}
+
 ho::Result<Manifest> parse_manifest(std::string_view text) {
   HORING_ASSIGN(const Json json, parse_json(text));
   HORING_TRY(check_format(json));

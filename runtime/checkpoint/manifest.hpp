@@ -66,5 +66,8 @@ inline constexpr const char* kManifestName = "manifest.json";
 [[nodiscard]] ho::Result<Manifest> parse_manifest(std::string_view text);
 // That names and the job's state are UTF-8, which JSON takes only, and tensors lie in their units.
 [[nodiscard]] ho::Status check(const Manifest& manifest);
+// That no two tensors have one name. Asked of what a caller gives, not of what is read: a checkpoint
+// whose names are not unique can still be loaded by its units.
+[[nodiscard]] ho::Status check_names(const Manifest& manifest);
 
 }  // namespace paro::checkpoint

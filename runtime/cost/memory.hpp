@@ -15,6 +15,10 @@ namespace paro {
 struct ModelSize {
   double parameters = 0;  // P
   double trainable = 0;   // P'
+  // What units compute with that is another unit's (a head with the embedding's), counted once for
+  // each of them: held once, gathered and reduced once more.
+  double shared = 0;            // S
+  double shared_trainable = 0;  // S', of them
 };
 
 struct BytesPerParameter {

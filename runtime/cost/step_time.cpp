@@ -65,11 +65,12 @@ StepSeconds step_seconds(const Strategy& strategy,
                          const WorldShape& world,
                          const Links& links) {
   const Terms terms(world, links);
-  const double parameters = bytes.parameter * model.parameters;
+  const double gathered = bytes.parameter * (model.parameters + model.shared);
+  const double reduced = bytes.gradient * (model.trainable + model.shared_trainable);
   const double gradients = bytes.gradient * model.trainable;
   StepSeconds seconds;
-  seconds.parameters = 2 * terms.at_scope(strategy.parameters, parameters);
-  seconds.gradients = terms.at_scope(strategy.gradients, gradients);
+  seconds.parameters = 2 * terms.at_scope(strategy.parameters, gathered);
+  seconds.gradients = terms.at_scope(strategy.gradients, reduced);
   seconds.sync_g = terms.sync_g(strategy.gradients, strategy.optimizer, gradients);
   seconds.sync_p =
       terms.sync_p(strategy.optimizer, strategy.parameters, bytes.parameter * model.trainable);

@@ -6,7 +6,8 @@
 //
 //   t_comm = s (t_param + t_gradient) + t_sync_g + t_sync_p,  T = max(t_comm, t_comp)
 //
-// for s micro-batches, after arXiv 2310.06003. T assumes that all communication can hide behind
+// for s micro-batches, after arXiv 2310.06003. What a unit shares of another is gathered for it too,
+// and its gradients are reduced too; the sums of both are synchronized once. T assumes that all communication can hide behind
 // computation; what really can is the step plan's to say.
 #pragma once
 

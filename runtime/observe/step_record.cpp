@@ -66,6 +66,7 @@ double overlap_ratio(const StepRecord& record) {
 
 void StepTotals::add(const StepRecord& record) {
   ++steps;
+  micro_batches += record.micro_batches;
   skipped += record.applied ? 0 : 1;
   drift_checks += record.drift_checked ? 1 : 0;
   compute_s += record.compute_s;
@@ -82,6 +83,7 @@ std::string json_line(const StepRecord& record) {
                   {"rank", record.rank},
                   {"strategy", record.strategy},
                   {"step", record.step},
+                  {"micro_batches", record.micro_batches},
                   {"applied", record.applied},
                   {"norm", record.norm},
                   {"loss_scale", record.loss_scale},
@@ -111,6 +113,10 @@ std::string prometheus_text(const StepRecord& last, const StepTotals& totals) {
   metrics.metric("paro_strategy_info", "gauge", "1 for the strategy of the last step.");
   metrics.sample(uint64_t{1}, "strategy=\"" + last.strategy + "\"");
   metrics.one("paro_steps_total", "counter", "Training steps.", totals.steps);
+  metrics.one("paro_micro_batches_total",
+              "counter",
+              "Micro-batches that training steps were made of.",
+              totals.micro_batches);
   metrics.one("paro_skipped_steps_total",
               "counter",
               "Steps left out because a gradient was not finite.",

@@ -12,6 +12,7 @@ struct StepRecord {
   uint32_t rank = 0;
   std::string strategy;
   uint64_t step = 0;
+  uint32_t micro_batches = 0;
   bool applied = true;
   double norm = 0;
   double loss_scale = 1;
@@ -40,6 +41,7 @@ struct StepRecord {
 // Since the log began.
 struct StepTotals {
   uint64_t steps = 0;
+  uint64_t micro_batches = 0;
   uint64_t skipped = 0;
   uint64_t drift_checks = 0;
   double compute_s = 0;

@@ -1,8 +1,11 @@
 #include "optim/gradients.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "reduce/reduce.hpp"
 
@@ -27,7 +30,45 @@ void add_squares(const float* values, size_t count, double* sums, uint64_t* not_
   }
 }
 
+// Without its sign an infinity is larger than every finite number, and a NaN larger than that.
+template <typename Word>
+std::optional<NotFinite> first_from(Word infinity, const void* data, size_t count) {
+  constexpr size_t kBlock = 2048;  // without a branch inside
+  const auto* const bytes = static_cast<const std::byte*>(data);
+  const auto magnitude = [&](size_t i) {
+    Word word = 0;
+    std::memcpy(&word, bytes + i * sizeof word, sizeof word);
+    constexpr Word kAllButSign = std::numeric_limits<Word>::max() / 2;
+    return static_cast<std::make_signed_t<Word>>(word & kAllButSign);
+  };
+  const auto limit = static_cast<std::make_signed_t<Word>>(infinity);
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t end = std::min(count, begin + kBlock);
+    Word any = 0;
+    for (size_t i = begin; i < end; ++i) {
+      any = static_cast<Word>(any | (magnitude(i) >= limit ? 1U : 0U));
+    }
+    for (size_t i = begin; any != 0 && i < end; ++i) {
+      if (magnitude(i) >= limit) {
+        return NotFinite{i, magnitude(i) > limit};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<NotFinite> first_not_finite(ho::DType dtype, const void* data, size_t count) {
+  switch (dtype) {
+    case ho::DType::kFloat16:
+      return first_from<uint16_t>(0x7c00, data, count);
+    case ho::DType::kBfloat16:
+      return first_from<uint16_t>(0x7f80, data, count);
+    default:
+      return first_from<uint32_t>(0x7f800000, data, count);
+  }
+}
 
 bool is_compute_type(ho::DType dtype) {
   return dtype == ho::DType::kFloat32 || dtype == ho::DType::kFloat16 ||

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/dtype.hpp"
@@ -34,6 +35,15 @@ struct Norm {
 
 // The order of the additions depends on nothing but the span's length.
 [[nodiscard]] Norm norm_of(std::span<const float> values);
+
+// The first of `count` numbers of the compute type that is not finite.
+struct NotFinite {
+  size_t index = 0;
+  bool nan = false;  // no infinity
+};
+[[nodiscard]] std::optional<NotFinite> first_not_finite(ho::DType dtype,
+                                                        const void* data,
+                                                        size_t count);
 
 // What to multiply gradients of length `norm` by so that they are not longer than `max_norm`: 1 or
 // less; 1 where max_norm is 0 or less (no limit).

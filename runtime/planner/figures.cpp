@@ -11,7 +11,7 @@ namespace {
 using Link = ActionCost::Link;
 
 // More would take long to run in virtual time. kMostLayers layers have at least eight micro-batches
-// in it.
+// in it, with as many units that share another's parameters three.
 constexpr uint64_t kMostActions = uint64_t{1} << 16U;
 constexpr uint64_t kActionsPerUnit = 7;  // at most, in a micro-batch; fewer than that in the end
 
@@ -28,7 +28,41 @@ Links usable(const PlanRequest& request) {
   return links;
 }
 
-// Seconds of each action of a plan whose units are the request's layers.
+// The request's model as units: one that others share, where there is one, the layers, and those
+// that share it.
+class Units {
+ public:
+  struct Size {
+    double parameters = 0;
+    double trainable = 0;
+  };
+
+  explicit Units(const PlanRequest& request)
+      : shared_(request.sharing_units == 0 ? 0U : 1U), layers_(request.layers) {
+    const ModelSize& model = request.model;
+    if (shared_ > 0) {
+      of_shared_ = {model.shared / request.sharing_units,
+                    model.shared_trainable / request.sharing_units};
+    }
+    of_layer_ = {std::max(model.parameters - of_shared_.parameters, 0.0) / layers_,
+                 std::max(model.trainable - of_shared_.trainable, 0.0) / layers_};
+  }
+
+  [[nodiscard]] const Size& layer() const { return of_layer_; }
+  [[nodiscard]] const Size& shared() const { return of_shared_; }
+  // What the unit computes with.
+  [[nodiscard]] const Size& operator[](uint32_t unit) const {
+    return unit >= shared_ && unit < shared_ + layers_ ? of_layer_ : of_shared_;
+  }
+
+ private:
+  uint32_t shared_;  // units before the layers
+  uint32_t layers_;
+  Size of_shared_;
+  Size of_layer_;
+};
+
+// Seconds of each action of a plan of these units.
 class ActionCosts {
  public:
   // Collectives on links of the kind `free` take no time.
@@ -36,14 +70,16 @@ class ActionCosts {
       : request_(request),
         links_(usable(request)),
         free_(free),
-        unit_s_(request.compute_s / request.micro_batches / request.layers) {}
+        units_(request),
+        parameter_s_(request.compute_s / request.micro_batches /
+                     (request.model.parameters + request.model.shared)) {}
 
   [[nodiscard]] ActionCost of(const Action& action) const {
     switch (action.act) {
       case Act::kForward:
-        return {unit_s_ * request_.forward_share, Link::kNone};
+        return {unit_s(action.unit) * request_.forward_share, Link::kNone};
       case Act::kBackward:
-        return {unit_s_ * (1 - request_.forward_share), Link::kNone};
+        return {unit_s(action.unit) * (1 - request_.forward_share), Link::kNone};
       case Act::kUpdate:
       case Act::kAgree:  // a few bytes
         return {};
@@ -59,20 +95,33 @@ class ActionCosts {
   }
 
  private:
+  // A unit computes for as long as it has parameters.
+  [[nodiscard]] double unit_s(uint32_t unit) const {
+    return parameter_s_ * units_[unit].parameters;
+  }
+
   [[nodiscard]] double bytes_of(const Action& action) const {
-    const ModelSize& model = request_.model;
-    const auto units = static_cast<double>(1 + action.merged.size());
+    const Units::Size& size = units_[action.unit];
     switch (action.content) {
       case Content::kParameters:
-        return request_.bytes.parameter * model.trainable / request_.layers;
+        return request_.bytes.parameter * size.trainable;
       case Content::kFrozen:
-        return request_.bytes.parameter * (model.parameters - model.trainable) / request_.layers;
+        return request_.bytes.parameter * (size.parameters - size.trainable);
       case Content::kGradients:
-        return request_.bytes.gradient * model.trainable / request_.layers * units;
+        return request_.bytes.gradient * trained_of(action);
       case Content::kNorm:
         break;
     }
     return 0;
+  }
+
+  // Of all units of a bucket.
+  [[nodiscard]] double trained_of(const Action& action) const {
+    double trained = units_[action.unit].trainable;
+    for (const uint32_t unit : action.merged) {
+      trained += units_[unit].trainable;
+    }
+    return trained;
   }
 
   [[nodiscard]] ActionCost collective(Domain domain, double bytes) const {
@@ -109,7 +158,8 @@ class ActionCosts {
   const PlanRequest& request_;
   Links links_;
   Link free_;
-  double unit_s_;  // forward and backward pass of a layer
+  Units units_;
+  double parameter_s_;  // forward and backward pass of a parameter
 };
 
 // A step with some number of micro-batches.
@@ -124,24 +174,44 @@ uint64_t bucket_layers(const PlanRequest& request) {
   if (request.bucket_bytes == 0) {
     return 0;
   }
-  const double layer = request.bytes.gradient * request.model.trainable / request.layers;
+  const double layer = request.bytes.gradient * Units(request).layer().trainable;
   const double together = static_cast<double>(request.bucket_bytes) / layer;
   return together < request.layers ? static_cast<uint64_t>(together) : request.layers;
 }
 
+// A layer's elements in the step plan's shape. Only whether there are any matters there, and how
+// many are a bucket: bytes are counted from the request.
+constexpr uint64_t kLayerElements = 1024;
+
+// Of what is `share` of a layer.
+uint64_t elements(double share) {
+  const double most = 1e15;  // where layers have next to nothing
+  return static_cast<uint64_t>(std::clamp(share, 0.0, most) * kLayerElements + (share > 0 ? 1 : 0));
+}
+
+UnitShape shape_of(const Units::Size& unit, const Units::Size& layer) {
+  UnitShape shape;
+  shape.trained = unit.trainable == layer.trainable ? kLayerElements * (layer.trainable > 0 ? 1 : 0)
+                                                    : elements(unit.trainable / layer.trainable);
+  shape.frozen = unit.parameters > unit.trainable ? 1 : 0;
+  return shape;
+}
+
 StepShape shape_of(const Strategy& strategy, const PlanRequest& request, uint32_t micro_batches) {
-  const ModelSize& model = request.model;
-  UnitShape unit;
-  // Only whether there are any matters here, the bytes are counted from the request.
-  unit.trained = 1;
-  unit.frozen = model.parameters > model.trainable ? 1 : 0;
+  const Units units(request);
   StepShape shape;
   shape.strategy = strategy;
   shape.frozen = strategy.parameters;
-  shape.units.assign(request.layers, unit);
+  if (request.sharing_units > 0) {
+    shape.units.push_back(shape_of(units.shared(), units.layer()));
+  }
+  shape.units.insert(shape.units.end(), request.layers, shape_of(units.layer(), units.layer()));
+  UnitShape sharing;
+  sharing.shares = 0;
+  shape.units.insert(shape.units.end(), request.sharing_units, sharing);
   shape.micro_batches = micro_batches;
   shape.prefetch = request.prefetch;
-  shape.bucket_elements = bucket_layers(request);  // of one element each
+  shape.bucket_elements = bucket_layers(request) * kLayerElements;
   return shape;
 }
 
@@ -180,7 +250,7 @@ LinkTime carried_on(const LinkTime& before, const LinkTime& value, double times)
 // A step of very many micro-batches repeats itself in its middle, so that each further one adds
 // what the one before it added.
 ho::Result<Simulated> simulate_step(const Strategy& strategy, const PlanRequest& request) {
-  const uint64_t most_that_fit = kMostActions / (kActionsPerUnit * request.layers) - 1;
+  const uint64_t most_that_fit = kMostActions / (kActionsPerUnit * unit_count(request)) - 1;
   if (request.micro_batches <= most_that_fit) {
     return simulate(strategy, request, request.micro_batches);
   }
@@ -195,17 +265,18 @@ ho::Result<Simulated> simulate_step(const Strategy& strategy, const PlanRequest&
 }
 
 MemoryNeed memory_of(const Strategy& strategy, const PlanRequest& request) {
-  const ModelSize& model = request.model;
+  const Units units(request);
   MemoryNeed need;
-  need.states = state_bytes(strategy, model, request.bytes, request.world);
+  need.states = state_bytes(strategy, request.model, request.bytes, request.world);
   if (strategy.parameters != Scope::kReplicated) {
-    const double layer = request.bytes.parameter * model.parameters / request.layers;
-    need.gathered = layer * (double{1} + request.prefetch);
+    const double largest = std::max(units.layer().parameters, units.shared().parameters);
+    need.gathered = request.bytes.parameter * largest * (double{1} + request.prefetch);
   }
-  const double layer = request.bytes.gradient * model.trainable / request.layers;
+  const double layer = request.bytes.gradient * units.layer().trainable;
+  const double shared = request.bytes.gradient * units.shared().trainable;
   const auto together = static_cast<double>(std::max<uint64_t>(bucket_layers(request), 1));
   if (strategy.gradients != Scope::kReplicated) {
-    need.gradient_buffers = layer * together * kGradientBuffers;
+    need.gradient_buffers = std::max(layer * together, shared) * kGradientBuffers;
   }
   if (together > 1) {
     need.gradient_buffers += layer * together * kPackBuffers;

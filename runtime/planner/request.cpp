@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -34,16 +35,31 @@ ho::Status within(const Quantity& quantity) {
 
 }  // namespace
 
+uint32_t unit_count(const PlanRequest& request) {
+  return request.layers + (request.sharing_units == 0 ? 0 : 1 + request.sharing_units);
+}
+
 ho::Status check(const PlanRequest& request) {
   const WorldShape& world = request.world;
   const Links& links = request.links;
   // Links that no collective uses may have any rate.
   const double least_intra = world.group_size > 1 ? 1 : 0;
   const double least_inter = world.group_count > 1 ? 1 : 0;
+  const ModelSize& model = request.model;
+  const double sharing = request.sharing_units;
   const std::array quantities{
-      Quantity{"parameters", request.model.parameters, 1, kMostParameters},
-      Quantity{"trained parameters", request.model.trainable, 1, request.model.parameters},
+      Quantity{"parameters", model.parameters, 1, kMostParameters},
+      Quantity{"trained parameters", model.trainable, 1, model.parameters},
       Quantity{"layers", double{1} * request.layers, 1, kMostLayers},
+      Quantity{"units that share another's parameters", sharing, 0, kMostLayers},
+      Quantity{"parameters that they share",
+               model.shared,
+               std::min(sharing, 1.0),
+               model.parameters * sharing},
+      Quantity{"trained parameters that they share",
+               model.shared_trainable,
+               0,
+               std::min(model.shared, model.trainable * sharing)},
       Quantity{"bytes of a parameter", request.bytes.parameter, 0, kMostBytes},
       Quantity{"bytes of a gradient", request.bytes.gradient, 0, kMostBytes},
       Quantity{"bytes of optimizer state", request.bytes.optimizer, 0, kMostBytes},
@@ -58,8 +74,10 @@ ho::Status check(const PlanRequest& request) {
       Quantity{"micro-batches", double{1} * request.micro_batches, 1, kMostMicroBatches},
       Quantity{"seconds of computation", request.compute_s, 0, kMostSeconds},
       Quantity{"the forward pass's share of it", request.forward_share, 0, 1},
-      Quantity{
-          "layers gathered ahead", double{1} * request.prefetch, 0, double{1} * request.layers},
+      Quantity{"layers gathered ahead",
+               double{1} * request.prefetch,
+               0,
+               double{1} * unit_count(request)},
   };
   for (const Quantity& quantity : quantities) {
     HORING_TRY(within(quantity));

@@ -17,6 +17,9 @@ inline constexpr uint32_t kMostLayers = 1024;
 struct PlanRequest {
   ModelSize model;
   uint32_t layers = 1;  // of equal size; each is gathered and reduced as one piece
+  // Units after them that share the parameters of one more unit before them (model.shared are those
+  // of all). 0: there is no such unit.
+  uint32_t sharing_units = 0;
   BytesPerParameter bytes;
   WorldShape world;
   Links links;
@@ -31,6 +34,9 @@ struct PlanRequest {
   // no layer's are.
   uint64_t bucket_bytes = 0;
 };
+
+// Layers, a unit that others share, and those.
+[[nodiscard]] uint32_t unit_count(const PlanRequest& request);
 
 // Ok, or which number cannot be, and what it may be.
 [[nodiscard]] ho::Status check(const PlanRequest& request);

@@ -16,13 +16,7 @@ StateShape shape_of(const RunnerConfig& config, uint64_t merged_elements) {
   shape.frozen = config.frozen;
   shape.parameter_dtype = config.parameter_dtype;
   shape.gradient_dtype = config.gradient_dtype;
-  // A single micro-batch's gradients are their own sum, unless two units share parameters.
-  const bool several = config.micro_batches > 1 ||
-                       std::any_of(config.units.begin(),
-                                   config.units.end(),
-                                   [](const UnitShape& unit) { return unit.shares.has_value(); });
-  const bool wide = several && !config.narrow_sums;
-  shape.sum_dtype = wide ? ho::DType::kFloat32 : config.gradient_dtype;
+  shape.sum_dtype = sum_dtype(config);
   const auto own = static_cast<uint32_t>(config.optimizer_states.size());
   shape.optimizer_arrays = 1 + (config.optimizer ? own : state_count(config.rule));
   shape.gathered_buffers = config.prefetch + 1;
@@ -133,6 +127,15 @@ uint64_t reordering_bytes(const StepPlan& plan,
 }
 
 }  // namespace
+
+ho::DType sum_dtype(const RunnerConfig& config) {
+  // A single micro-batch's gradients are their own sum, unless two units share parameters.
+  const bool several = config.micro_batches > 1 ||
+                       std::any_of(config.units.begin(),
+                                   config.units.end(),
+                                   [](const UnitShape& unit) { return unit.shares.has_value(); });
+  return several && !config.narrow_sums ? ho::DType::kFloat32 : config.gradient_dtype;
+}
 
 StateShape StepRunner::state_shape() const {
   return shape_of(config_, bucket_places_.most_elements);

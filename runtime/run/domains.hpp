@@ -35,6 +35,8 @@ class Domains {
   [[nodiscard]] const ho::GroupMap& groups() const { return groups_; }
   // nullptr for a set of one rank. Never for a set that this rank is not in.
   [[nodiscard]] ho_comm* world() const { return world_.get(); }
+  // Of the same ranks, by global rank: for what must not wait for a step's data.
+  [[nodiscard]] ho_comm* parent() const { return world_ == nullptr ? nullptr : parent_.get(); }
   [[nodiscard]] ho_comm* intra() const { return intra_.get(); }
   [[nodiscard]] ho_comm* inter(const std::vector<ho::GlobalRank>& owners) const;
   // Collective: a communicator more of all ranks, numbered by global rank.
@@ -50,7 +52,7 @@ class Domains {
 
   ho::GlobalRank self_;
   ho::GroupMap groups_;
-  OwnedComm parent_;  // of all ranks, by global rank: moves nothing itself
+  OwnedComm parent_;  // of all ranks, by global rank: moves nothing of a step's
   OwnedComm world_;
   OwnedComm intra_;
   std::map<std::vector<ho::GlobalRank>, OwnedComm> inter_;

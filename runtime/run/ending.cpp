@@ -2,16 +2,16 @@
 //
 // A plan has a fixed number of micro-batches. Where a step ends before, what the others would have
 // gathered ahead by then is still gathered, since some ranks may have begun with it: which gathers
-// those are follows from the computations that are over, which all ranks have in common. Then the
-// ranks compare where they are, the actions of the micro-batches that do not come count as ended,
-// and the step goes on to its sync-g.
+// those are follows from the computations that are over, which all ranks have in common. Ranks that
+// end a step differently find out meanwhile (step_ends.hpp). Then the actions of the micro-batches
+// that do not come count as ended, and the step goes on to its sync-g. After a step's last
+// micro-batch the agreement that ends it tells whether all ranks drop it instead.
 #include <array>
 #include <utility>
 
 #include "run/agreement.hpp"
 #include "run/step_runner.hpp"
 #include "step/participants.hpp"
-#include "step/verify.hpp"
 
 namespace paro {
 
@@ -52,26 +52,30 @@ ho::Status StepRunner::settle() {
   return {};
 }
 
-ho::Status StepRunner::agree_on_end(const char* what, uint32_t micro_batches) {
+// The others are told first: some may go on, and find out while they wait for this rank.
+ho::Status StepRunner::agree_on_end(StepEnds::Next end, uint32_t micro_batches) {
+  const std::string step = "step " + std::to_string(steps_ + 1);
+  HORING_TRY(break_unless_ok(ends_->tell(micro_batches, end), step));
+  HORING_TRY(settle());
+  return break_unless_ok(ends_->finish(), step);
+}
+
+ho::Status StepRunner::agree_on_count(uint32_t count) {
   if (domains_->world() == nullptr) {
     return {};
   }
-  const std::string name = what;
-  const std::array<uint64_t, 2> mine{hash_bytes(kHashStart, name.data(), name.size()),
-                                     micro_batches};
-  const auto all = everybodys(domains_->world(), mine, config_.timeout_ms);
-  HORING_TRY(break_unless_ok(all.status(), name + " of step " + std::to_string(steps_ + 1)));
+  const uint64_t mine = count;
+  const auto all = everybodys(domains_->world(), {&mine, 1}, config_.timeout_ms);
+  HORING_TRY(
+      break_unless_ok(all.status(), "set_micro_batches after step " + std::to_string(steps_)));
   const std::vector<ho::GlobalRank> ranks = world_order(domains_->groups());
   for (size_t rank = 1; rank < ranks.size(); ++rank) {
-    const uint64_t* const theirs = &all.value()[rank * mine.size()];
-    const uint64_t* const first = all->data();
-    if (theirs[0] != first[0] || theirs[1] != first[1]) {
+    if (all.value()[rank] != all.value()[0]) {
       return {ho::StatusCode::kMismatch,
-              name + " of step " + std::to_string(steps_ + 1) + ": rank " +
-                  std::to_string(ranks[0].value()) + " has " + std::to_string(first[1]) +
+              "set_micro_batches after step " + std::to_string(steps_) + ": rank " +
+                  std::to_string(ranks[0].value()) + " has " + std::to_string(all.value()[0]) +
                   " micro-batches, rank " + std::to_string(ranks[rank].value()) + " " +
-                  std::to_string(theirs[1]) + (theirs[0] == first[0] ? "" : ", in another call") +
-                  "; all ranks must make the same call after as many"};
+                  std::to_string(all.value()[rank]) + "; all ranks must give the same number"};
     }
   }
   return {};
@@ -88,12 +92,10 @@ ho::Result<StepReport> StepRunner::step_early() {
   if (over == 0) {
     return ho::Status(ho::StatusCode::kInvalidArgument, "step_early before any micro-batch");
   }
-  HORING_TRY(settle());
-  const ho::Status agreed = agree_on_end("step_early", over);
-  if (!agreed.ok()) {  // all ranks know
-    broken_ = broken_.ok() ? agreed : broken_;
-    return broken_;
+  if (over == plan_.shape.micro_batches) {
+    return step();
   }
+  HORING_TRY(agree_on_end(StepEnds::Next::kStepEarly, over));
   step_micro_batches_ = over;
   const auto& computations = queues_[static_cast<size_t>(Channel::kCompute)];
   uint64_t& next = next_[static_cast<size_t>(Channel::kCompute)];
@@ -117,16 +119,11 @@ void StepRunner::begin_step_anew() {
 
 ho::Status StepRunner::discard() {
   HORING_ASSIGN(const uint32_t over, micro_batches_over("discard"));
-  if (over > 0) {
-    HORING_TRY(settle());
-  } else {
-    HORING_TRY(synchronize());
+  if (over == 0) {
+    return {};  // the others cannot see it
   }
-  const ho::Status agreed = agree_on_end("discard", over);
-  if (!agreed.ok()) {
-    broken_ = broken_.ok() ? agreed : broken_;
-    return broken_;
-  }
+  HORING_TRY(over < plan_.shape.micro_batches ? agree_on_end(StepEnds::Next::kDiscard, over)
+                                              : decide(true));
   for (UnitState& unit : units_) {
     unit.sums.zero();
   }
@@ -136,13 +133,14 @@ ho::Status StepRunner::discard() {
 
 ho::Status StepRunner::set_micro_batches(uint32_t count) {
   HORING_TRY(between_steps("set_micro_batches"));
+  HORING_TRY(synchronize());
+  // Before this rank's own number is looked at: the others may have given a right one.
+  HORING_TRY(agree_on_count(count));
   if (count == 0 || count > config_.micro_batches) {
     return {ho::StatusCode::kInvalidArgument,
             "set_micro_batches: " + std::to_string(count) + "; takes 1 to " +
                 std::to_string(config_.micro_batches) + ", what the runner was made for"};
   }
-  HORING_TRY(synchronize());
-  HORING_TRY(agree_on_end("set_micro_batches", count));
   return use_micro_batches(count);
 }
 
@@ -153,9 +151,7 @@ ho::Status StepRunner::use_micro_batches(uint32_t count) {
   StepShape shape = plan_.shape;
   shape.micro_batches = count;
   HORING_ASSIGN(StepPlan plan, build_step_plan(shape));
-  if (is_quickly_verified(plan, domains_->groups())) {
-    HORING_TRY(verify(plan, layouts_, domains_->groups()));
-  }
+  HORING_TRY(prove(plan, domains_->groups()));
   plan_ = std::move(plan);
   queue_actions();
   begin_step_anew();

@@ -99,6 +99,10 @@ ho::Result<UnitView> StepRunner::begin(Act act, uint32_t unit) {
   const uint64_t node = step * count + queues_[c][next_[c] % queues_[c].size()];
   const Action& action = action_of(node);
   in_step_ = true;
+  if (action.act == Act::kForward && unit == 0 && action.micro_batch > 0) {
+    HORING_TRY(break_unless_ok(ends_->tell(action.micro_batch, StepEnds::Next::kMicroBatch),
+                               "step " + std::to_string(step + 1)));
+  }
   HORING_TRY(pump());
   for (const ActionId id : action.after) {
     HORING_TRY(finish(step * count + id));

@@ -163,10 +163,16 @@ ho::Status StepRunner::read_frozen(uint32_t unit, std::span<float> frozen) {
 ho::Status StepRunner::may_read(const char* what,
                                 uint32_t unit,
                                 uint64_t room,
-                                uint64_t UnitShape::*count) const {
+                                uint64_t UnitShape::*count) {
   HORING_TRY(between_steps(what));
+  HORING_TRY(synchronize());
+  // Before this rank's own arguments are looked at: the others may have given right ones.
+  HORING_TRY(agree_on_read(what, unit, room));
   if (unit < units_.size() && room == config_.units[unit].*count) {
     return {};
+  }
+  if (unit < units_.size() && config_.units[unit].shares) {
+    return shares_another(what, unit);
   }
   return {ho::StatusCode::kInvalidArgument,
           std::string(what) + ": room for " + std::to_string(room) + " elements of unit " +
@@ -179,8 +185,6 @@ ho::Status StepRunner::read_whole(const char* what,
                                   uint32_t unit,
                                   const WholeOf& of,
                                   std::span<float> values) {
-  HORING_TRY(synchronize());
-  HORING_TRY(agree_on_read(what, unit));
   const ho::DType dtype = of.storage.dtype();
   const uint64_t bytes = of.partition.padded_count() * ho::size_bytes(dtype);
   if (bytes == 0) {
@@ -251,6 +255,7 @@ void StepRunner::go_on_from(uint64_t step) {
   in_step_ = false;
   step_micro_batches_ = plan_.shape.micro_batches;
   computing_ = false;
+  own_not_finite_ = {};
   counted_ = {};
   step_since_ = std::chrono::steady_clock::now();
 }
@@ -259,6 +264,7 @@ ho::Status StepRunner::rejoin(ho_comm* comm) {
   for (auto& channel : running_) {
     channel.clear();
   }
+  ends_.reset();  // before its communicator
   // Until it ends well: what was under way is gone.
   if (broken_.ok()) {
     broken_ = {ho::StatusCode::kAborted, "this runner's rejoin() failed"};
@@ -267,6 +273,7 @@ ho::Status StepRunner::rejoin(ho_comm* comm) {
   HORING_TRY(agree_on_progress(comm));
   HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
   domains_ = std::make_unique<Domains>(std::move(domains));
+  ends_ = std::make_unique<StepEnds>(domains_->parent(), config_.timeout_ms);
   make_routes();
   go_on_from(applied_);
   broken_ = {};

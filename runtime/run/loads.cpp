@@ -1,5 +1,6 @@
 // What ranks must give and take alike, although each looks at its own part only: initial values,
 // and which unit is read.
+#include <algorithm>
 #include <array>
 
 #include "run/agreement.hpp"
@@ -50,26 +51,32 @@ ho::Status StepRunner::compare_loads() {
   return {};
 }
 
-ho::Status StepRunner::agree_on_read(const char* what, uint32_t unit) {
+ho::Status StepRunner::agree_on_read(const char* what, uint32_t unit, uint64_t room) {
   if (domains_->world() == nullptr) {
     return {};
   }
   const std::string name = what;
-  const std::array<uint64_t, 2> mine{hash_bytes(kHashStart, name.data(), name.size()), unit};
+  const std::array<uint64_t, 3> mine{hash_bytes(kHashStart, name.data(), name.size()), unit, room};
   const auto all = everybodys(domains_->world(), mine, config_.timeout_ms);
   HORING_TRY(break_unless_ok(all.status(), name + " of unit " + std::to_string(unit)));
+  const uint64_t* const first = all->data();
   for (size_t rank = 1; rank * mine.size() < all->size(); ++rank) {
-    const uint64_t* const theirs = &all.value()[rank * mine.size()];
-    if (theirs[0] != all.value()[0] || theirs[1] != all.value()[1]) {
-      const std::vector<ho::GlobalRank> ranks = world_order(domains_->groups());
-      return {ho::StatusCode::kMismatch,
-              name + " of unit " + std::to_string(unit) + ": rank " +
-                  std::to_string(ranks[0].value()) + " reads unit " +
-                  std::to_string(all.value()[1]) + ", rank " + std::to_string(ranks[rank].value()) +
-                  " unit " + std::to_string(theirs[1]) +
-                  (theirs[0] == all.value()[0] ? "" : " of another state") +
-                  "; all ranks must read the same, in the same order"};
+    const uint64_t* const theirs = first + rank * mine.size();
+    if (std::equal(first, first + mine.size(), theirs)) {
+      continue;
     }
+    const std::vector<ho::GlobalRank> ranks = world_order(domains_->groups());
+    const std::string one = "rank " + std::to_string(ranks[0].value());
+    const std::string other = ", rank " + std::to_string(ranks[rank].value());
+    const std::string differ = theirs[0] == first[0] && theirs[1] == first[1]
+                                   ? one + " has room for " + std::to_string(first[2]) +
+                                         " elements" + other + " for " + std::to_string(theirs[2])
+                                   : one + " reads unit " + std::to_string(first[1]) + other +
+                                         " unit " + std::to_string(theirs[1]) +
+                                         (theirs[0] == first[0] ? "" : " of another state");
+    return {ho::StatusCode::kMismatch,
+            name + " of unit " + std::to_string(unit) + ": " + differ +
+                "; all ranks must read the same, in the same order"};
   }
   return {};
 }

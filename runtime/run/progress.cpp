@@ -111,6 +111,9 @@ ho::Status StepRunner::start_reduction(const Action& action, uint64_t node, Tran
   for (const uint32_t unit : units_of(action)) {
     places.push_back(accumulates ? output_place(node, unit) : Place(units_[unit].sums));
   }
+  if (action.from == Scope::kReplicated) {
+    look_at_own(action, places);
+  }
   if (config_.mistake == Mistake::kSkipGroupsOfOne && action.domain == Domain::kInter &&
       domains_->intra() == nullptr) {
     return {};
@@ -207,8 +210,21 @@ ho::Status StepRunner::start_what_can(Channel channel) {
   return {};
 }
 
+ho::Status StepRunner::look_at_ends() {
+  return break_unless_ok(ends_->look(), "step " + std::to_string(steps_ + 1));
+}
+
+ho::Status StepRunner::wait_for(Transfer& transfer) {
+  constexpr uint64_t kGlanceMs = 20;
+  while (ends_->waits() && !transfer.over_within(kGlanceMs)) {
+    HORING_TRY(look_at_ends());
+  }
+  return {};
+}
+
 ho::Status StepRunner::pump() {
   HORING_TRY(broken_);
+  HORING_TRY(look_at_ends());
   for (const Channel channel : kCollectives) {
     HORING_TRY(complete_what_is_over(channel));
   }
@@ -225,6 +241,7 @@ ho::Status StepRunner::finish(uint64_t node) {
   while (!ended(node)) {
     if (!running_[c].empty()) {
       const auto start = Clock::now();
+      HORING_TRY(wait_for(*running_[c].front().transfer));
       HORING_TRY(complete(running_[c].front()));
       counted_.wait_ns += ns_since(start);
       running_[c].pop_front();

@@ -17,6 +17,14 @@ namespace {
 // builder looks at how many ranks or units there are.
 constexpr double kMostVerifyingWork = 1U << 28U;
 constexpr size_t kMostVerifiedActions = 4096;
+
+bool is_quickly_verified(const StepPlan& plan, const ho::GroupMap& groups) {
+  const double ranks = groups.world_size();
+  const auto actions = static_cast<double>(plan.actions.size());
+  return plan.actions.size() <= kMostVerifiedActions &&
+         actions * ranks * ranks * ranks * plan.shape.micro_batches <= kMostVerifyingWork;
+}
+
 // Each unit's groups, ascending.
 ho::Result<std::vector<std::vector<ParameterGroup>>> by_unit(const RunnerConfig& config) {
   std::vector<std::vector<ParameterGroup>> groups(config.units.size());
@@ -96,11 +104,15 @@ ho::Status check_config(const RunnerConfig& config) {
 
 }  // namespace
 
-bool StepRunner::is_quickly_verified(const StepPlan& plan, const ho::GroupMap& groups) {
-  const double ranks = groups.world_size();
-  const auto actions = static_cast<double>(plan.actions.size());
-  return plan.actions.size() <= kMostVerifiedActions &&
-         actions * ranks * ranks * ranks * plan.shape.micro_batches <= kMostVerifyingWork;
+// Plans of one config differ in nothing but their number of micro-batches.
+ho::Status StepRunner::prove(const StepPlan& plan, const ho::GroupMap& groups) {
+  if (proved_.contains(plan.shape.micro_batches) || !is_quickly_verified(plan, groups)) {
+    return {};
+  }
+  ++proofs_;
+  HORING_TRY(verify(plan, layouts_, groups));
+  proved_.insert(plan.shape.micro_batches);
+  return {};
 }
 
 StepRunner::StepRunner(RunnerConfig config, StepPlan plan, Memory& memory)
@@ -217,9 +229,7 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::prepare(const ho::GroupMap& 
   const StepShape& shape = runner->plan_.shape;
   runner->bucket_places_ =
       places_of(buckets_of(shape.units, shape.bucket_elements), runner->layouts_);
-  if (is_quickly_verified(runner->plan_, groups)) {
-    HORING_TRY(verify(runner->plan_, runner->layouts_, groups));
-  }
+  HORING_TRY(runner->prove(runner->plan_, groups));
   return runner;
 }
 
@@ -228,6 +238,7 @@ ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_
   HORING_TRY(enforce_budget(comm, groups, patience_ms));
   HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
   domains_ = std::make_unique<Domains>(std::move(domains));
+  ends_ = std::make_unique<StepEnds>(domains_->parent(), config_.timeout_ms);
   const StateShape shape = state_shape();
   make_routes();
   for (const UnitLayout& layout : layouts_) {
@@ -267,6 +278,10 @@ ho::Status StepRunner::load(uint32_t unit,
                             std::span<const float> trained,
                             std::span<const float> frozen) {
   HORING_TRY(between_steps("load"));
+  if (unit < units_.size() && config_.units[unit].shares) {
+    // Nothing of it is kept or compared: it has no values.
+    return trained.empty() && frozen.empty() ? ho::Status() : shares_another("load", unit);
+  }
   if (unit >= units_.size() || trained.size() != config_.units[unit].trained ||
       frozen.size() != config_.units[unit].frozen) {
     return {ho::StatusCode::kInvalidArgument,
@@ -294,6 +309,14 @@ ho::Status StepRunner::load(uint32_t unit,
   put(units_[unit].master(), trained);
   note_load(unit, trained, frozen);
   return {};
+}
+
+ho::Status StepRunner::shares_another(const char* what, uint32_t unit) const {
+  const uint32_t home = home_of(config_.units, unit);
+  return {ho::StatusCode::kInvalidArgument,
+          std::string(what) + ": unit " + std::to_string(unit) + " (" + config_.units[unit].name +
+              ") shares the parameters of unit " + std::to_string(home) + " (" +
+              config_.units[home].name + ") and has no elements of its own: call it for that unit"};
 }
 
 void StepRunner::abort(const char* reason) {

@@ -27,6 +27,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@
 #include "optim/optimizer.hpp"
 #include "run/domains.hpp"
 #include "run/routes.hpp"
+#include "run/step_ends.hpp"
 #include "run/step_sums.hpp"
 #include "run/transfer.hpp"
 #include "state/snapshot.hpp"
@@ -118,6 +120,9 @@ struct RunnerConfig {
   Mistake mistake = Mistake::kNone;
 };
 
+// What gradients are summed in.
+[[nodiscard]] ho::DType sum_dtype(const RunnerConfig& config);
+
 // Whole parameters of a unit, padding not counted; nullptr for none. Valid until the hook's
 // counterpart. Read only.
 struct UnitView {
@@ -128,7 +133,8 @@ struct UnitView {
 };
 
 struct StepReport {
-  uint64_t step = 0;       // of this runner's life, from 1
+  uint64_t step = 0;  // of this runner's life, from 1
+  uint32_t micro_batches = 0;
   bool applied = false;    // false: something was not finite, and every rank left the step out
   double norm = 0;         // of the averaged, unscaled gradient, before clipping; inf, nan if it is
   double loss_scale = 1;   // that the step was run with
@@ -178,7 +184,7 @@ class StepRunner {
   // more. All ranks after as many.
   [[nodiscard]] ho::Result<StepReport> step_early();
   // Collective, after any number of micro-batches: their gradients are dropped, and the step begins
-  // anew with its first. All ranks after as many.
+  // anew with its first. All ranks after as many. After none it does nothing.
   [[nodiscard]] ho::Status discard();
   // Collective, between steps: steps have so many micro-batches, at most the config's.
   [[nodiscard]] ho::Status set_micro_batches(uint32_t count);
@@ -248,6 +254,8 @@ class StepRunner {
     return {sent_, loaded_, loads_, plan_.shape.micro_batches};
   }
   [[nodiscard]] ho::Status carry_over(const History& history);
+  // Plans that were proved right since creation: those of one number of micro-batches once.
+  [[nodiscard]] uint64_t proofs() const { return proofs_; }
   // Steps that have changed masters.
   [[nodiscard]] uint64_t applied_steps() const { return applied_; }
   // The error that broke the runner, or ok.
@@ -271,7 +279,8 @@ class StepRunner {
   [[nodiscard]] ho::Status set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_t patience_ms);
   // What follows from the plan's actions.
   void queue_actions();
-  static bool is_quickly_verified(const StepPlan& plan, const ho::GroupMap& groups);
+  // The config's plan of some number of micro-batches, unless that was proved before.
+  [[nodiscard]] ho::Status prove(const StepPlan& plan, const ho::GroupMap& groups);
   void make_routes();
 
   // budget.cpp
@@ -289,6 +298,10 @@ class StepRunner {
   [[nodiscard]] bool may_pack(uint64_t node) const;
   void mark_ended(uint64_t node, std::chrono::steady_clock::time_point since);
   [[nodiscard]] ho::Status pump();
+  // Breaks the runner, on all ranks, where they end the step differently.
+  [[nodiscard]] ho::Status look_at_ends();
+  // Blocks until it is over, and looks at ends meanwhile.
+  [[nodiscard]] ho::Status wait_for(Transfer& transfer);
   [[nodiscard]] ho::Status start_what_can(Channel channel);
   [[nodiscard]] ho::Status complete_what_is_over(Channel channel);
   [[nodiscard]] ho::Status start(uint64_t node);
@@ -323,6 +336,9 @@ class StepRunner {
                                        const ParameterGroup* group,
                                        double factor);
   [[nodiscard]] ho::Status update_all(uint64_t first_slot, bool applies, double factor);
+  // Collective, after the step's last micro-batch: ends the agreement, in which all ranks end the
+  // step or all discard it.
+  [[nodiscard]] ho::Status decide(bool discards);
   [[nodiscard]] double averaging_factor() const;
   [[nodiscard]] double learning_rate() const;
   [[nodiscard]] ho::Status between_steps(const char* what) const;
@@ -332,14 +348,19 @@ class StepRunner {
   [[nodiscard]] ho::Result<uint32_t> micro_batches_over(const char* what) const;
   // Ends what the micro-batches so far have set free, the same on every rank.
   [[nodiscard]] ho::Status settle();
-  [[nodiscard]] ho::Status agree_on_end(const char* what, uint32_t micro_batches);
+  // Collective: that all ranks end the present step so, after as many micro-batches.
+  [[nodiscard]] ho::Status agree_on_end(StepEnds::Next end, uint32_t micro_batches);
+  // Collective: that all ranks give set_micro_batches the same number.
+  [[nodiscard]] ho::Status agree_on_count(uint32_t count);
   [[nodiscard]] ho::Status use_micro_batches(uint32_t count);
   void begin_step_anew();
   // Of a micro-batch that the present step does not have.
   [[nodiscard]] bool is_left_out(uint64_t node) const;
 
   // not_finite.cpp
-  // Of a unit's gradient from element `begin` on, in which something is not finite.
+  // Before a reduction of what this rank computed, at `places`: one for each of the action's units.
+  void look_at_own(const Action& action, std::span<const Place> places);
+  // Of a unit's sum from element `begin` on, in which something is not finite.
   void note_not_finite(uint64_t unit, uint64_t begin, std::span<const float> gradient);
   // Collective: a line in rank 0's log; what the norm is, infinite or no number.
   [[nodiscard]] ho::Result<double> tell_left_out();
@@ -349,8 +370,8 @@ class StepRunner {
   void forget_loads();
   // Collective: an error of all ranks where they were given different values.
   [[nodiscard]] ho::Status compare_loads();
-  // Collective: that all ranks read the same.
-  [[nodiscard]] ho::Status agree_on_read(const char* what, uint32_t unit);
+  // Collective: that all ranks read the same, into as much room.
+  [[nodiscard]] ho::Status agree_on_read(const char* what, uint32_t unit, uint64_t room);
 
   // inspect.cpp
   // A state of which this rank holds some.
@@ -360,10 +381,12 @@ class StepRunner {
     const Partition& partition;
     const Routes& routes;
   };
+  [[nodiscard]] ho::Status shares_another(const char* what, uint32_t unit) const;
+  // Collective: an error of all ranks where one cannot read.
   [[nodiscard]] ho::Status may_read(const char* what,
                                     uint32_t unit,
                                     uint64_t room,
-                                    uint64_t UnitShape::*count) const;
+                                    uint64_t UnitShape::*count);
   [[nodiscard]] ho::Status read_whole(const char* what,
                                       uint32_t unit,
                                       const WholeOf& of,
@@ -388,8 +411,11 @@ class StepRunner {
   StepPlan plan_;
   Ledger ledger_;
   std::vector<UnitLayout> layouts_;
+  std::set<uint32_t> proved_;  // numbers of micro-batches
+  uint64_t proofs_ = 0;
   BucketPlaces bucket_places_;
   std::unique_ptr<Domains> domains_;
+  std::unique_ptr<StepEnds> ends_;
   std::vector<Routes> trained_routes_;
   std::vector<Routes> frozen_routes_;
   std::map<uint32_t, Routes> merged_routes_;  // by a bucket's first unit
@@ -415,19 +441,21 @@ class StepRunner {
   bool signals_ = false;
   bool loaded_ = false;          // since loads were last compared
   std::vector<uint64_t> loads_;  // by unit: a hash of what load() was last given; 0: nothing
-  bool deciding_ = false;        // in step(): until then the framework may set the rate
+  bool discards_ = false;        // in decide()
+  bool deciding_ = false;        // in decide(): until then the framework may set the rate
   bool computing_ = false;       // between a before_ and its after_
   std::chrono::steady_clock::time_point computing_since_;
   std::chrono::steady_clock::time_point step_since_ = std::chrono::steady_clock::now();
   bool reorders_ = false;  // groups are unequal
   bool torn_ = false;      // an optimizer failed when some masters had changed
-  // The first of this rank's gradients that is not finite.
-  struct NotFinite {
+  struct NotFiniteAt {
     uint64_t unit = UINT64_MAX;
     uint64_t element = 0;
-    bool nan = false;  // any is
+    bool nan = false;
+    uint64_t micro_batch = 0;
   };
-  NotFinite not_finite_;
+  NotFiniteAt own_not_finite_;  // the first in time of what this rank computed
+  NotFiniteAt not_finite_;      // the first of the sums that it holds; nan: any is
   StepSums agreed_;
   std::array<SentBytes, 5> sent_{};
   StepReport counted_;

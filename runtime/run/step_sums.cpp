@@ -17,11 +17,16 @@ double part_of(double rate, size_t part) {
 
 }  // namespace
 
-StepSums::StepSums(
-    double squared_norm, uint64_t not_finite, double learning_rate, bool signals, bool loaded)
+StepSums::StepSums(double squared_norm,
+                   uint64_t not_finite,
+                   double learning_rate,
+                   bool signals,
+                   bool loaded,
+                   bool discards)
     : values_{squared_norm, static_cast<double>(not_finite)} {
   values_[kSignals] = signals ? 1 : 0;
   values_[kLoaded] = loaded ? 1 : 0;
+  values_[kDiscards] = discards ? 1 : 0;
   for (size_t part = 0; part < kParts; ++part) {
     const double number = part_of(learning_rate, part);
     values_[kRate + part] = number;

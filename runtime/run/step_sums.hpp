@@ -16,7 +16,8 @@ class StepSums {
            uint64_t not_finite,
            double learning_rate,
            bool signals = false,
-           bool loaded = false);
+           bool loaded = false,
+           bool discards = false);
 
   // Sent as they are; each is summed over the world.
   [[nodiscard]] double* data() { return values_.data(); }
@@ -25,13 +26,16 @@ class StepSums {
   static constexpr size_t kRate = 2;
   static constexpr size_t kSignals = 10;
   static constexpr size_t kLoaded = 11;
-  static constexpr size_t kCount = 12;
+  static constexpr size_t kDiscards = 12;
+  static constexpr size_t kCount = 13;
 
   // Of the sums. squared norm of all gradients:
   [[nodiscard]] double squared_norm() const { return values_[kNorm]; }
   [[nodiscard]] bool all_finite() const { return values_[kNotFinite] == 0; }
   [[nodiscard]] bool any_signals() const { return values_[kSignals] != 0; }
   [[nodiscard]] bool any_loaded() const { return values_[kLoaded] != 0; }
+  // Ranks that drop the step instead of ending it.
+  [[nodiscard]] double discards() const { return values_[kDiscards]; }
   // Whether all `ranks` had this rate, bit for bit: where one had not, no rank gets true.
   [[nodiscard]] bool all_have_rate(double learning_rate, uint32_t ranks) const;
 

@@ -172,17 +172,35 @@ bool Transfer::over() {
   return true;
 }
 
+void Transfer::end(Leg& leg, ho_status status) {
+  leg.outcome = checked(status);
+  leg.request = nullptr;
+  sent_.intra += leg.report.intra_sent_bytes;
+  sent_.inter += leg.report.inter_sent_bytes;
+  took_ns_ += leg.report.total_ns;
+}
+
+bool Transfer::over_within(uint64_t timeout_ms) {
+  for (const auto& leg : legs_) {
+    if (leg->request != nullptr) {
+      const ho_status status = ho_request_wait(leg->request, timeout_ms);
+      if (status == HO_IN_PROGRESS) {
+        return false;
+      }
+      end(*leg, status);
+    }
+  }
+  return true;
+}
+
 ho::Status Transfer::finish() {
   ho::Status first;
   for (const auto& leg : legs_) {
     if (leg->request != nullptr) {
-      const ho::Status status = checked(ho_request_wait(std::exchange(leg->request, nullptr), 0));
-      if (first.ok()) {
-        first = status;
-      }
-      sent_.intra += leg->report.intra_sent_bytes;
-      sent_.inter += leg->report.inter_sent_bytes;
-      took_ns_ += leg->report.total_ns;
+      end(*leg, ho_request_wait(leg->request, 0));
+    }
+    if (first.ok()) {
+      first = leg->outcome;
     }
     if (first.ok() && leg->packed != nullptr) {
       unpack(*leg);

@@ -68,6 +68,8 @@ class Transfer {
 
   // True when it is over, well or not.
   [[nodiscard]] bool over();
+  // Blocks, at most so long: whether it is over.
+  [[nodiscard]] bool over_within(uint64_t timeout_ms);
   // Blocks; the first error.
   [[nodiscard]] ho::Status finish();
   // After finish().
@@ -79,6 +81,7 @@ class Transfer {
   struct Leg {
     const Route* route = nullptr;
     ho_request* request = nullptr;
+    ho::Status outcome;  // once it has no request any more
     ho_op_report report = HO_OP_REPORT_INIT;
     Buffer reordered;             // what `packed` is in, if it is not in pack_
     std::byte* packed = nullptr;  // the message; nullptr: it is the target itself
@@ -94,6 +97,8 @@ class Transfer {
                                                 std::span<const Place> sources,
                                                 bool all_parts);
   void unpack(const Leg& leg);
+  // `status` is what its request's wait returned.
+  void end(Leg& leg, ho_status status);
 
   Ledger& ledger_;
   TransferOptions options_;

@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "optim/gradients.hpp"
+#include "run/agreement.hpp"
 #include "run/step_runner.hpp"
+#include "step/participants.hpp"
 
 namespace paro {
 namespace {
@@ -55,7 +58,7 @@ ho::Status StepRunner::start_agree(Transfer& transfer) {
       return {};
     }));
   }
-  agreed_ = StepSums(norm.squared, norm.not_finite, learning_rate(), signals_, loaded_);
+  agreed_ = StepSums(norm.squared, norm.not_finite, learning_rate(), signals_, loaded_, discards_);
   double* const rate = agreed_.data() + StepSums::kRate;
   constexpr size_t kRateCount = StepSums::kCount - StepSums::kRate;
   if (config_.mistake == Mistake::kNormOverGroup) {
@@ -180,6 +183,37 @@ ho::Status StepRunner::update_all(uint64_t first_slot, bool applies, double fact
   return sent;
 }
 
+ho::Status StepRunner::decide(bool discards) {
+  const auto agree = std::find_if(plan_.actions.begin(), plan_.actions.end(), [](const Action& a) {
+    return a.act == Act::kAgree;
+  });
+  discards_ = discards;
+  deciding_ = true;
+  const ho::Status agreed =
+      finish(steps_ * plan_.actions.size() + static_cast<uint64_t>(agree - plan_.actions.begin()));
+  deciding_ = false;
+  HORING_TRY(agreed);
+  const std::string step = "step " + std::to_string(steps_ + 1);
+  HORING_TRY(break_unless_ok(ends_->finish(), step));
+  if (agreed_.discards() == (discards ? domains_->groups().world_size() : 0)) {
+    return {};
+  }
+  // All ranks know it by now, so all of them come here, and nobody needs to be told by an abort.
+  const uint64_t mine = discards ? 1 : 0;
+  const auto all = everybodys(domains_->world(), {&mine, 1}, config_.timeout_ms);
+  HORING_TRY(break_unless_ok(all.status(), step));
+  const auto first = [&](uint64_t wanted) {
+    const auto found = std::find(all->begin(), all->end(), wanted);
+    const auto place = static_cast<size_t>(found - all->begin());
+    return "rank " + std::to_string(world_order(domains_->groups())[place].value());
+  };
+  broken_ = {ho::StatusCode::kMismatch,
+             "rank " + std::to_string(self().value()) + ", " + step + ": " + first(1) +
+                 " calls discard after its last micro-batch, " + first(0) +
+                 " ends the step; all ranks must end a step by the same call"};
+  return broken_;
+}
+
 ho::Result<StepReport> StepRunner::step() {
   HORING_TRY(broken_);
   const auto start = Clock::now();
@@ -191,14 +225,7 @@ ho::Result<StepReport> StepRunner::step() {
     HORING_TRY(expect(Act::kUpdate, 0, true));
     return ho::Status(ho::StatusCode::kInvalidArgument, "step() before any micro-batch");
   }
-  const uint64_t first = steps_ * plan_.actions.size();
-  const auto agree = std::find_if(plan_.actions.begin(), plan_.actions.end(), [](const Action& a) {
-    return a.act == Act::kAgree;
-  });
-  deciding_ = true;
-  const ho::Status agreed = finish(first + static_cast<uint64_t>(agree - plan_.actions.begin()));
-  deciding_ = false;
-  HORING_TRY(agreed);
+  HORING_TRY(decide(false));
   if (!agreed_.all_have_rate(learning_rate(), domains_->groups().world_size())) {
     // All ranks have the sums that say so. An abort would reach some of them before they do.
     broken_ = {ho::StatusCode::kMismatch,
@@ -234,12 +261,13 @@ ho::Result<StepReport> StepRunner::step() {
   report.step_ns = ns(end - step_since_);
   step_since_ = end;
   report.step = ++steps_;
-  step_micro_batches_ = plan_.shape.micro_batches;
+  report.micro_batches = std::exchange(step_micro_batches_, plan_.shape.micro_batches);
   report.applied = applies;
   report.norm = norm;
   report.loss_scale = scale;
   report.signalled = agreed_.any_signals();
   in_step_ = false;
+  own_not_finite_ = {};
   if (config_.drift_interval > 0 && steps_ % config_.drift_interval == 0) {
     HORING_TRY(check_drift());
   }

@@ -68,31 +68,54 @@ ho::Result<std::vector<uint64_t>> rates_of_all(ho_comm* comm, bool between_nodes
   return all;
 }
 
+// What the request says of the model: layers of equal size, and one unit that others share, as
+// large as what is shared is on average.
+void set_model(const std::vector<UnitShape>& units, PlanRequest& request) {
+  size_t sharing = 0;
+  for (const UnitShape& unit : units) {
+    request.model.parameters += static_cast<double>(unit.trained + unit.frozen);
+    request.model.trainable += static_cast<double>(unit.trained);
+    if (unit.shares) {
+      const UnitShape& home = units[*unit.shares];
+      request.model.shared += static_cast<double>(home.trained + home.frozen);
+      request.model.shared_trainable += static_cast<double>(home.trained);
+      ++sharing;
+    }
+  }
+  if (request.model.shared == 0) {  // of units without elements
+    sharing = 0;
+  }
+  const size_t own = units.size() - sharing - (sharing == 0 ? 0 : 1);
+  request.layers = static_cast<uint32_t>(std::clamp<size_t>(own, 1, kMostLayers));
+  request.sharing_units = static_cast<uint32_t>(std::min<size_t>(sharing, kMostLayers));
+  if (sharing > kMostLayers) {
+    request.model.shared *= double{kMostLayers} / static_cast<double>(sharing);
+    request.model.shared_trainable *= double{kMostLayers} / static_cast<double>(sharing);
+  }
+}
+
+}  // namespace
+
 PlanRequest request_of(const RunnerConfig& config,
                        const MeasuredLinks& measured,
                        double compute_s) {
   PlanRequest request;
-  for (const UnitShape& unit : config.units) {
-    request.model.parameters += static_cast<double>(unit.trained + unit.frozen);
-    request.model.trainable += static_cast<double>(unit.trained);
-  }
-  request.layers = static_cast<uint32_t>(std::min<size_t>(config.units.size(), kMostLayers));
+  set_model(config.units, request);
   constexpr double kFloatBytes = 4;
   const auto own_states = config.optimizer ? static_cast<double>(config.optimizer_states.size())
                                            : static_cast<double>(state_count(config.rule));
   request.bytes = {static_cast<double>(ho::size_bytes(config.parameter_dtype)),
                    static_cast<double>(ho::size_bytes(config.gradient_dtype)),
-                   kFloatBytes * (1 + own_states)};
+                   kFloatBytes * (1 + own_states),
+                   static_cast<double>(ho::size_bytes(sum_dtype(config)))};
   request.world = measured.world;
   request.links = measured.links;
   request.micro_batches = config.micro_batches;
-  request.prefetch = config.prefetch;
+  request.prefetch = std::min(config.prefetch, unit_count(request));
   request.bucket_bytes = config.bucket_bytes;
   request.compute_s = compute_s;
   return request;
 }
-
-}  // namespace
 
 ho::Result<MeasuredLinks> measure_links(ho_comm* comm, const ho::GroupMap& groups) {
   HORING_ASSIGN(const WorldShape world, shape_of(comm, groups));  // alike on all ranks

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cost/links.hpp"
+#include "planner/request.hpp"
 #include "run/step_runner.hpp"
 
 namespace paro::steering {
@@ -17,6 +18,11 @@ struct MeasuredLinks {
 // Collective, while nothing else moves: takes as long as `horing doctor`. Fails where groups are
 // not the nodes, or not all of one size, which the planner's formulas need.
 [[nodiscard]] ho::Result<MeasuredLinks> measure_links(ho_comm* comm, const ho::GroupMap& groups);
+
+// What the planner is asked about a running job. Pure. `compute_s` is of a step.
+[[nodiscard]] PlanRequest request_of(const RunnerConfig& config,
+                                     const MeasuredLinks& measured,
+                                     double compute_s);
 
 // A strategy, and where parameters that are not trained are with it.
 struct Candidate {

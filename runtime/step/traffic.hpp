@@ -23,8 +23,8 @@ struct Traffic {
 };
 
 // Bytes of kAgree: squared norm, count of elements that are not finite, the learning rate in four
-// parts and their squares, a rank's signal, each a double.
-inline constexpr uint64_t kAgreeBytes = 96;
+// parts and their squares, three flags of a rank, each a double.
+inline constexpr uint64_t kAgreeBytes = 104;
 
 struct ElementBytes {
   uint64_t parameter = 2;

@@ -75,20 +75,37 @@ void Admission::accept_all(int listener, Deadline now) {
   for (int i = 0; i < kAtOnce; ++i) {
     auto accepted = accept_from(listener);
     if (!accepted.ok()) {
-      // Out of descriptors or memory: the connection stays in the backlog, so asking again at once
-      // would spin.
-      remark(accepted.status().message() + "; rank 0 needs a file descriptor per rank");
-      for (const Fd& fd : listeners_) {
-        ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd.get(), nullptr);
-      }
-      accept_again_ = now + std::chrono::milliseconds(100);
+      accept_failed(accepted.status(), now);
       return;
     }
     if (!accepted->has_value()) {
       return;
     }
+    stuck_due_ = Deadline::max();
     add(std::move(**accepted), now);
   }
+}
+
+// Out of descriptors or memory: the connection stays in the backlog, so asking again at once would
+// spin. Handshakes that are under way end within seconds and may give their descriptors back;
+// without any, only this process can help itself.
+void Admission::accept_failed(const Status& why, Deadline now) {
+  const Status full(why.code(),
+                    "a rank has come and cannot be let in: " + why.message() +
+                        "; rank 0 needs a file descriptor per rank beside its own");
+  if (stuck_due_ == Deadline::max()) {
+    stuck_due_ = now + kStuckTime;
+    if (const auto left_out = stuck_said_.take(now_ns())) {
+      log_warn("rendezvous: {}{}", full.message(), LogQuota::note(*left_out));
+    }
+  } else if (stuck_due_ <= now && pending_.empty()) {
+    stuck_ = full;
+  }
+  remark(full.message());
+  for (const Fd& fd : listeners_) {
+    ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd.get(), nullptr);
+  }
+  accept_again_ = now + std::chrono::milliseconds(100);
 }
 
 void Admission::add(Accepted accepted, Deadline now) {

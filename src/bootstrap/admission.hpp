@@ -25,6 +25,8 @@ class Admission {
  public:
   static constexpr std::chrono::seconds kHandshakeTime{5};
   static constexpr size_t kMostPending = 256;
+  // So long nobody can be let in for want of descriptors before that is an error.
+  static constexpr std::chrono::seconds kStuckTime{3};
   // Distinct epoll user data: listeners and pending connections count up from kFirstToken.
   static constexpr uint64_t kFirstToken = uint64_t{1} << 32;
 
@@ -53,6 +55,8 @@ class Admission {
   void close();
   // The last few refusals, for the message about missing ranks.
   [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
+  // Not ok: nobody can be let in any more, and why.
+  [[nodiscard]] const Status& stuck() const { return stuck_; }
 
  private:
   struct Pending {
@@ -67,6 +71,7 @@ class Admission {
   enum class Progress : uint8_t { kWaits, kEnters, kEnds };
 
   void accept_all(int listener, Deadline now);
+  void accept_failed(const Status& why, Deadline now);
   void add(Accepted accepted, Deadline now);
   [[nodiscard]] Progress advance(Pending& pending, const Decisions& decisions);
   [[nodiscard]] Progress read(Pending& pending, const Decisions& decisions);
@@ -82,6 +87,9 @@ class Admission {
   std::map<uint64_t, Pending> pending_;  // ascending token: oldest first
   uint64_t next_token_;
   Deadline accept_again_ = Deadline::max();
+  Deadline stuck_due_ = Deadline::max();  // while nobody can be let in
+  Status stuck_;
+  LogQuota stuck_said_;
   std::vector<std::string> remarks_;
   LogQuota said_;
 };

@@ -36,14 +36,16 @@ ControlClient::ControlClient(const Rendezvous& rendezvous, Fd fd, std::string lo
 Result<std::unique_ptr<ControlClient>> ControlClient::create(
     const Rendezvous& rendezvous,
     Fd fd,
-    std::unique_ptr<Coordinator> coordinator,
+    const StartCoordinator& start_coordinator,
     std::string local_address,
     Deadline deadline,
     std::chrono::nanoseconds rank_0_later) {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::unique_ptr<ControlClient> client(
       new ControlClient(rendezvous, std::move(fd), std::move(local_address)));
-  client->coordinator_ = std::move(coordinator);
+  if (start_coordinator) {
+    HORING_ASSIGN(client->coordinator_, start_coordinator());
+  }
   if (!client->wake_.valid()) {
     const Status why = system_error("eventfd for the control plane", errno);
     client->report({why.code(), GlobalRank(rendezvous.rank), std::nullopt, why.message()});

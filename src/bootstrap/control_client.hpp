@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,11 +25,13 @@ class ControlClient final : public ControlPlane {
   // How long a coordinator may take to answer before it is taken for stopped.
   static constexpr std::chrono::milliseconds kAnswerTime{900};
 
-  // `fd` is connected and proven. `coordinator` lives in rank 0's process only.
+  using StartCoordinator = std::function<Result<std::unique_ptr<Coordinator>>()>;
+  // `fd` is connected and proven. `start_coordinator` is rank 0's only, and is called when this
+  // rank has what it needs itself: the ranks that are let in may take all other descriptors.
   [[nodiscard]] static Result<std::unique_ptr<ControlClient>> create(
       const Rendezvous& rendezvous,
       Fd fd,
-      std::unique_ptr<Coordinator> coordinator,
+      const StartCoordinator& start_coordinator,
       std::string local_address,
       Deadline deadline,
       std::chrono::nanoseconds rank_0_later = {});

@@ -87,17 +87,16 @@ Result<std::unique_ptr<ControlPlane>> create_first(const Rendezvous& rendezvous,
                            .job_id = random_job_id(),
                            .deadline = deadline,
                            .on_ended = door.take_down};
-  auto coordinator = Coordinator::start(std::move(setup));
-  if (!coordinator.ok()) {
-    if (door.take_down) {
+  const auto start = [&]() -> Result<std::unique_ptr<Coordinator>> {
+    auto coordinator = Coordinator::start(std::move(setup));
+    if (!coordinator.ok() && door.take_down) {
       door.take_down();
     }
-    return coordinator.status();
-  }
+    return coordinator;
+  };
   HORING_ASSIGN(
       auto client,
-      ControlClient::create(
-          rendezvous, std::move(own), std::move(*coordinator), std::move(local), deadline));
+      ControlClient::create(rendezvous, std::move(own), start, std::move(local), deadline));
   return std::unique_ptr<ControlPlane>(std::move(client));
 }
 

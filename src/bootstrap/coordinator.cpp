@@ -20,6 +20,12 @@
 #include "bootstrap/rank_names.hpp"
 
 namespace ho {
+namespace {
+
+// One by one; then one a minute.
+constexpr uint32_t kMostRefusalsTold = 32;
+
+}  // namespace
 
 Status Coordinator::watch(int epoll, int operation, int fd, uint64_t token, bool output) {
   epoll_event event{};
@@ -66,6 +72,8 @@ Coordinator::Coordinator(Setup setup, Fd epoll, Fd wake)
                    note_key_refused(who, from, why);
                  }},
       peers_(setup_.world_size),
+      key_refusals_(setup_.world_size),
+      key_refusals_told_(kMostRefusalsTold),
       gathers_(setup_.world_size) {}
 
 Coordinator::~Coordinator() {
@@ -247,10 +255,15 @@ void Coordinator::drop(uint32_t rank, Presence presence) {
 
 void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
   drop(rank, meeting_ ? Presence::kAbsent : Presence::kGone);
-  if (failures_ == nullptr || closing_) {
-    return;  // it may come again, or all is over
-  }
   const std::string name = name_of(peers_[rank].who);
+  if (meeting_ && how.empty() && peers_[rank].gave_up.ok()) {
+    peers_[rank].lost = true;  // it may come again
+    log_warn("rendezvous: {} had come and is gone: its control connection closed without a goodbye",
+             name);
+  }
+  if (failures_ == nullptr || closing_) {
+    return;
+  }
   failures_->rank_gone(
       rank, how.empty() ? how : name + " sent a malformed control message: " + how, Clock::now());
   forget_departures();

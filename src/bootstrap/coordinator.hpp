@@ -19,6 +19,7 @@
 #include "bootstrap/channel.hpp"
 #include "bootstrap/communicator_failures.hpp"
 #include "bootstrap/gather_table.hpp"
+#include "bootstrap/key_refusals.hpp"
 #include "bootstrap/wire.hpp"
 #include "os/clock.hpp"
 #include "os/fd.hpp"
@@ -56,6 +57,7 @@ class Coordinator {
     Deadline deadline = Deadline::max();
     bool watches_output = false;
     bool farewell_heard = false;  // it reports nothing any more
+    bool lost = false;            // it had come to the meeting, and its connection has closed
     Status refused;               // why a rank of this job's key may not enter
     Status gave_up;               // why it cannot take part, though it had come
   };
@@ -76,6 +78,7 @@ class Coordinator {
   void fail_meeting(Deadline now);
   void note_key_refused(const wire::Introduction& who, const std::string& from, const Status& why);
   [[nodiscard]] bool nobody_left_to_come() const;
+  [[nodiscard]] std::vector<uint32_t> missing_ranks() const;
   [[nodiscard]] bool missing_for_keys() const;
   void call_off(const Status& why);
   void note_gave_up(uint32_t rank, const wire::Message& report);
@@ -120,13 +123,9 @@ class Coordinator {
   bool closing_ = false;   // what is sent now is the last
   // Processes that came as a rank that was here already, by name, and what they were told.
   std::map<std::string, Status> doubles_;
-  // Who came without the job's key, and which rank he said he was. Nothing is proven.
-  struct KeyRefusal {
-    uint32_t rank = 0;
-    std::string text;
-  };
-  std::vector<KeyRefusal> key_refusals_;
+  KeyRefusals key_refusals_;
   LogQuota key_refusals_told_;
+  LogQuota strangers_told_;
   // When to give up because every rank that is missing was refused.
   Deadline all_refused_due_ = Deadline::max();
   Deadline departures_due_ = Deadline::max();

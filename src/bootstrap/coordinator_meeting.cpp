@@ -11,8 +11,6 @@ namespace ho {
 namespace {
 
 constexpr std::chrono::milliseconds kSecondThought{500};
-// More than a message can show: whoever sends ever new names costs no more memory.
-constexpr size_t kMostKeyRefusals = 16;
 
 }  // namespace
 
@@ -68,6 +66,7 @@ void Coordinator::enter(Fd fd, const wire::Introduction& who) {
   peer.presence = Presence::kHere;
   peer.refused = Status();
   peer.gave_up = Status();
+  peer.lost = false;
   peer.deadline = Clock::now() + std::chrono::milliseconds(who.timeout_ms);
   ++present_count_;
   if (Status status = watch(epoll_.get(), EPOLL_CTL_ADD, peer.channel->fd(), who.rank, false);
@@ -115,13 +114,18 @@ void Coordinator::finish_meeting() {
                                                          .coordinator_address = address_})));
 }
 
-std::string Coordinator::missing_text(std::optional<uint32_t> impatient) const {
+std::vector<uint32_t> Coordinator::missing_ranks() const {
   std::vector<uint32_t> missing;
   for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
     if (peers_[rank].presence != Presence::kHere) {
       missing.push_back(rank);
     }
   }
+  return missing;
+}
+
+std::string Coordinator::missing_text(std::optional<uint32_t> impatient) const {
+  const std::vector<uint32_t> missing = missing_ranks();
   std::string text = std::to_string(present_count_) + " of " + std::to_string(setup_.world_size) +
                      " ranks arrived at " + setup_.address;
   text += impatient.has_value()
@@ -134,8 +138,17 @@ std::string Coordinator::missing_text(std::optional<uint32_t> impatient) const {
   for (const Peer& peer : peers_) {
     text += peer.gave_up.ok() ? "" : "; " + peer.gave_up.message();
   }
-  for (const KeyRefusal& refusal : key_refusals_) {
-    text += "; " + refusal.text;
+  size_t lost = 0;
+  for (const Peer& peer : peers_) {
+    constexpr size_t kMostNames = 8;
+    if (peer.lost && peer.presence != Presence::kHere && lost++ < kMostNames) {
+      text += "; " + name_of(peer.who) +
+              " had come and is gone: its control connection closed without a goodbye (killed or "
+              "crashed)";
+    }
+  }
+  for (const std::string& refusal : key_refusals_.texts(missing)) {
+    text += "; " + refusal;
   }
   return text + "; see the output of the missing ranks, or give more time with " +
          "HORING_CONNECT_TIMEOUT_MS";
@@ -153,6 +166,12 @@ void Coordinator::fail_meeting(Deadline now) {
     const auto rank = own_over ? std::nullopt : std::optional(impatient->who.rank);
     call_off({missing_for_keys() ? StatusCode::kUnauthenticated : StatusCode::kTimeout,
               missing_text(rank)});
+  } else if (!admission_.stuck().ok()) {
+    const Status& stuck = admission_.stuck();
+    call_off({stuck.code(),
+              name_of(setup_.own) + ": " + stuck.message() + "; " + std::to_string(present_count_) +
+                  " of " + std::to_string(setup_.world_size) + " ranks arrived at " +
+                  setup_.address + "; missing: " + rank_list(missing_ranks())});
   } else if (!nobody_left_to_come()) {
     all_refused_due_ = Deadline::max();
   } else if (all_refused_due_ <= now) {
@@ -187,17 +206,13 @@ void Coordinator::note_key_refused(const wire::Introduction& who,
   }
   const std::string text =
       name_of(who) + " from " + from + " was refused for the job key: " + why.message();
-  const auto known =
-      std::find_if(key_refusals_.begin(), key_refusals_.end(), [&](const KeyRefusal& refusal) {
-        return refusal.text == text;  // it tries again
-      });
-  if (known != key_refusals_.end()) {
+  const KeyRefusals::Kind kind = key_refusals_.note(who, text);
+  if (kind == KeyRefusals::Kind::kAgain) {
     return;
   }
-  if (key_refusals_.size() < kMostKeyRefusals) {
-    key_refusals_.push_back({who.rank, text});
-  }
-  if (const auto left_out = key_refusals_told_.take(now_ns())) {
+  // Who floods rank 0 with names that are nobody's shall not silence what is told of the others.
+  LogQuota& told = kind == KeyRefusals::Kind::kNew ? key_refusals_told_ : strangers_told_;
+  if (const auto left_out = told.take(now_ns())) {
     log_warn(
         "rendezvous: {}; the meeting of the others goes on{}", text, LogQuota::note(*left_out));
   }
@@ -205,16 +220,10 @@ void Coordinator::note_key_refused(const wire::Introduction& who,
 
 // Whether somebody was refused as each of the ranks that are missing: the likeliest cause then.
 bool Coordinator::missing_for_keys() const {
-  std::set<uint32_t> refused;
-  for (const KeyRefusal& refusal : key_refusals_) {
-    refused.insert(refusal.rank);
-  }
-  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
-    if (peers_[rank].presence != Presence::kHere && refused.count(rank) == 0) {
-      return false;
-    }
-  }
-  return true;
+  const std::vector<uint32_t> missing = missing_ranks();
+  return std::all_of(missing.begin(), missing.end(), [this](uint32_t rank) {
+    return key_refusals_.was_refused(rank);
+  });
 }
 
 // A process that came as a rank that is here was meant to be one of those that are missing.

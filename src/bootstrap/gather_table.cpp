@@ -2,6 +2,10 @@
 // from several threads, so another tag is not wrong by itself: another thread of that rank may be
 // about to bring the right one. Only at the deadline is it said that a missing rank sits in another
 // call, and then it is named with that call's tag.
+//
+// A rank that is missing because it waits in another gather is a victim. At the deadline its wait
+// is followed: to ranks that have given nothing to any gather that is open, which all others wait
+// for, or round a circle, which no waiting ends and which is therefore a mismatch.
 #include "bootstrap/gather_table.hpp"
 
 #include <algorithm>
@@ -38,7 +42,8 @@ std::vector<std::shared_ptr<const wire::Buffer>> pack(
 
 }  // namespace
 
-GatherTable::GatherTable(uint32_t world_size) : world_size_(world_size), ended_(world_size) {}
+GatherTable::GatherTable(uint32_t world_size)
+    : world_size_(world_size), ended_(world_size), last_(world_size) {}
 
 Status GatherTable::check(const wire::Contribution& contribution, uint32_t rank) const {
   std::vector<bool> seen(world_size_, false);
@@ -96,6 +101,7 @@ std::optional<GatherTable::Outcome> GatherTable::add(Waiter waiter,
       std::find(place->members.begin(), place->members.end(), waiter.rank) - place->members.begin();
   place->blobs[static_cast<size_t>(member)] = std::move(contribution.blob);
   place->waiters.push_back(waiter);
+  last_[waiter.rank] = {.tag = place->tag, .at = now};
   const Deadline deadline = now + std::chrono::milliseconds(contribution.timeout_ms);
   if (deadline < place->deadline) {
     place->deadline = deadline;
@@ -109,39 +115,105 @@ std::optional<GatherTable::Outcome> GatherTable::add(Waiter waiter,
   return outcome;
 }
 
-std::string GatherTable::where_is(uint32_t rank, const Gather& gather) const {
-  for (const Gather& other : gathers_) {
-    const bool waits = std::any_of(other.waiters.begin(),
-                                   other.waiters.end(),
-                                   [rank](const Waiter& waiter) { return waiter.rank == rank; });
-    if (&other == &gather || !waits) {
-      continue;
+GatherTable::Waits GatherTable::all_waits() const {
+  Waits waits;
+  for (const Gather& gather : gathers_) {
+    for (const Waiter& waiter : gather.waiters) {
+      waits[waiter.rank].push_back(&gather);
     }
-    std::string text = "rank " + std::to_string(rank) + " is in all_gather \"" + other.tag + "\"";
-    return other.members == gather.members ? text : text + " with other members";
   }
-  return {};
+  return waits;
 }
 
-Status GatherTable::missing_error(const Gather& gather) const {
+void GatherTable::follow(const Gather& gather,
+                         const Waits& waits,
+                         Visits& visits,
+                         Roots& roots) const {
+  const auto [place, is_new] = visits.emplace(&gather, Visit::kOpen);
+  if (!is_new) {
+    roots.circle = roots.circle || place->second == Visit::kOpen;
+    return;
+  }
+  for (size_t i = 0; i < gather.members.size(); ++i) {
+    if (!gather.blobs[i].has_value()) {
+      follow_rank(gather.members[i], waits, visits, roots);
+    }
+  }
+  visits[&gather] = Visit::kDone;
+}
+
+void GatherTable::follow_rank(uint32_t rank,
+                              const Waits& waits,
+                              Visits& visits,
+                              Roots& roots) const {
+  if (const auto place = waits.find(rank); place != waits.end()) {
+    for (const Gather* other : place->second) {
+      follow(*other, waits, visits, roots);
+    }
+    return;
+  }
+  // It may wait in nothing because its last gather has failed a moment ago, as this one does now.
+  bool is_victim = false;
+  if (const auto& failed_for = last_[rank].failed_for) {
+    for (const uint32_t root : *failed_for) {
+      if (!waits.contains(root)) {
+        is_victim = true;
+        roots.ranks.insert(root);
+      }
+    }
+  }
+  if (!is_victim) {
+    roots.ranks.insert(rank);
+  }
+}
+
+// "rank 1 has not answered since all_gather "rank cards", 1480 ms ago; ..."
+std::string GatherTable::silence_of(const std::set<uint32_t>& ranks, Deadline now) const {
+  const auto longest = std::min_element(ranks.begin(), ranks.end(), [this](uint32_t a, uint32_t b) {
+    return last_[a].at < last_[b].at;
+  });
+  const Last& last = last_[*longest];
+  const bool single = ranks.size() == 1;
+  std::string text = rank_list(std::vector<uint32_t>(ranks.begin(), ranks.end()));
+  text += single ? " has not answered since " : " have not answered; the longest, rank ";
+  text += single ? "" : std::to_string(*longest) + ", since ";
+  if (last.tag.empty()) {
+    text += "the ranks met";
+  } else {
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now - last.at).count();
+    text += "all_gather \"" + last.tag + "\", " + std::to_string(ms) + " ms ago";
+  }
+  return text + (single ? ": it is stopped, still computing, or in another call"
+                        : ": they are stopped, still computing, or in another call");
+}
+
+Status GatherTable::missing_error(const Gather& gather,
+                                  const Waits& waits,
+                                  const Roots& roots,
+                                  Deadline now) const {
   std::vector<uint32_t> missing;
   std::string elsewhere;
   for (size_t i = 0; i < gather.members.size(); ++i) {
     if (gather.blobs[i].has_value()) {
       continue;
     }
-    missing.push_back(gather.members[i]);
-    if (elsewhere.size() < 512) {
-      const std::string where = where_is(gather.members[i], gather);
-      elsewhere += where.empty() ? where : "; " + where;
+    const uint32_t rank = gather.members[i];
+    missing.push_back(rank);
+    const auto place = waits.find(rank);
+    if (place != waits.end() && elsewhere.size() < 512) {
+      const Gather& other = *place->second.front();
+      elsewhere += "; rank " + std::to_string(rank) + " is in all_gather \"" + other.tag + "\"" +
+                   (other.members == gather.members ? "" : " with other members");
     }
   }
   std::sort(missing.begin(), missing.end());
-  return {elsewhere.empty() ? StatusCode::kTimeout : StatusCode::kMismatch,
+  const bool stalled = !roots.circle && !roots.ranks.empty();
+  return {stalled ? StatusCode::kTimeout : StatusCode::kMismatch,
           "all_gather \"" + gather.tag + "\": " + std::to_string(gather.waiters.size()) + " of " +
               std::to_string(gather.members.size()) + " ranks came within " +
-              std::to_string(gather.timeout_ms) + " ms; missing: " + rank_list(missing) +
-              elsewhere};
+              std::to_string(gather.timeout_ms) + " ms; " +
+              (stalled ? silence_of(roots.ranks, now) + "; " : "") +
+              "missing: " + rank_list(missing) + elsewhere};
 }
 
 GatherTable::Outcome GatherTable::fail(Place place, Status why) {
@@ -151,11 +223,25 @@ GatherTable::Outcome GatherTable::fail(Place place, Status why) {
 }
 
 std::vector<GatherTable::Outcome> GatherTable::expire(Deadline now) {
+  if (next_deadline() > now) {
+    return {};
+  }
   // All texts first: each may name a rank that waits in another gather that expires now.
+  const Waits waits = all_waits();
   std::vector<std::pair<Place, Status>> expired;
   for (Place place = gathers_.begin(); place != gathers_.end(); ++place) {
-    if (place->deadline <= now) {
-      expired.emplace_back(place, missing_error(*place));
+    if (place->deadline > now) {
+      continue;
+    }
+    Visits visits;
+    Roots roots;
+    follow(*place, waits, visits, roots);
+    expired.emplace_back(place, missing_error(*place, waits, roots, now));
+    if (!roots.circle) {
+      const auto failed_for = std::make_shared<const std::set<uint32_t>>(std::move(roots.ranks));
+      for (const Waiter& waiter : place->waiters) {
+        last_[waiter.rank].failed_for = failed_for;
+      }
     }
   }
   std::vector<Outcome> outcomes;

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,8 +35,9 @@ class GatherTable {
   [[nodiscard]] std::optional<Outcome> add(Waiter waiter,
                                            wire::Contribution contribution,
                                            Deadline now);
-  // Gathers whose earliest deadline has passed; the error names the missing ranks and what else
-  // they are doing.
+  // Gathers whose earliest deadline has passed. The error is kTimeout and names the ranks that all
+  // others wait for, followed through whatever gathers they wait in; kMismatch where ranks wait for
+  // each other in a circle.
   [[nodiscard]] std::vector<Outcome> expire(Deadline now);
   // A rank will not come any more; `why` says so.
   [[nodiscard]] std::vector<Outcome> rank_ended(uint32_t rank, const Status& why);
@@ -51,16 +54,39 @@ class GatherTable {
     uint32_t timeout_ms = 0;
   };
   using Place = std::list<Gather>::iterator;
+  // By rank, the gathers that it waits in.
+  using Waits = std::map<uint32_t, std::vector<const Gather*>>;
+  // Where the waits of a gather lead.
+  struct Roots {
+    bool circle = false;
+    std::set<uint32_t> ranks;  // that are missing and wait in nothing
+  };
+  // What a rank has done last.
+  struct Last {
+    std::string tag;  // of its last contribution; "": none yet
+    Deadline at{};
+    // That gather has failed for want of these.
+    std::shared_ptr<const std::set<uint32_t>> failed_for = {};
+  };
+  enum class Visit : uint8_t { kOpen, kDone };
+  using Visits = std::map<const Gather*, Visit>;
 
   [[nodiscard]] Place find(const wire::Contribution& contribution, uint32_t rank);
   [[nodiscard]] Status check(const wire::Contribution& contribution, uint32_t rank) const;
-  [[nodiscard]] Status missing_error(const Gather& gather) const;
-  [[nodiscard]] std::string where_is(uint32_t rank, const Gather& gather) const;
+  [[nodiscard]] Waits all_waits() const;
+  void follow(const Gather& gather, const Waits& waits, Visits& visits, Roots& roots) const;
+  void follow_rank(uint32_t rank, const Waits& waits, Visits& visits, Roots& roots) const;
+  [[nodiscard]] Status missing_error(const Gather& gather,
+                                     const Waits& waits,
+                                     const Roots& roots,
+                                     Deadline now) const;
+  [[nodiscard]] std::string silence_of(const std::set<uint32_t>& ranks, Deadline now) const;
   [[nodiscard]] Outcome fail(Place place, Status why);
 
   uint32_t world_size_;
   std::list<Gather> gathers_;
   std::vector<std::optional<Status>> ended_;  // by rank
+  std::vector<Last> last_;                    // by rank
 };
 
 }  // namespace ho

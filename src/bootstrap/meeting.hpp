@@ -19,9 +19,10 @@ namespace ho {
 // Rank 0's door. Nothing to listen on in a world of 1.
 struct Door {
   std::vector<Fd> listeners;
-  std::string text;                 // where it is, for messages
-  std::string likely_address;       // numeric, where others are likely to reach this rank
-  std::function<void()> take_down;  // removes the rendezvous file, if it is still ours
+  std::string text;            // where it is, for messages
+  std::string likely_address;  // numeric, where others are likely to reach this rank
+  // Removes the rendezvous file, if it is still ours. Until then no other rank 0 can take it.
+  std::function<void()> take_down;
 };
 [[nodiscard]] Result<Door> open_door(const MeetingPlace& place, const JobKey& key);
 

@@ -1,5 +1,6 @@
 // Rank 0's side of the first contact: where it listens, and the file that says so.
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,8 +8,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <thread>
 
 #include "bootstrap/meeting.hpp"
+#include "os/clock.hpp"
 #include "os/socket.hpp"
 
 namespace ho {
@@ -37,24 +41,95 @@ Status not_ours(const std::string& path, const std::string& what) {
               "folder that all hosts share), or remove that one"};
 }
 
-// Readers see the old file or the whole new one.
-Status replace_file(const std::string& path, std::string_view text) {
-  std::string temporary = path + ".XXXXXX";
-  const Fd fd(::mkostemp(temporary.data(), O_CLOEXEC));  // mode 0600
-  if (!fd.valid()) {
-    return {StatusCode::kSystem,
-            system_error("rank 0 cannot create the rendezvous file " + path, errno).message() +
-                kFileRemedy};
+Status in_use(const std::string& path) {
+  const auto contents = read_rendezvous_file(path);
+  const auto listed = contents.ok() ? parse_rendezvous_file(*contents)
+                                    : Result<std::vector<HostPort>>(contents.status());
+  const std::string where = listed.ok() && !listed->empty()
+                                ? " (its rank 0 is at " + listed->front().to_string() + ")"
+                                : "";
+  return {StatusCode::kInvalidArgument,
+          "HORING_RENDEZVOUS names " + path + ", where another job is meeting now" + where +
+              "; give each job a file of its own, or wait until that one has begun or ended"};
+}
+
+bool is_at(const Fd& fd, const std::string& path) {
+  struct stat open_file {};
+  struct stat named {};
+  return ::fstat(fd.get(), &open_file) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
+}
+
+struct LeftFile {
+  bool is_there = false;
+  Fd lock;
+};
+
+// A rank 0 that waits behind a file holds a lock on it, which ends with its process at the latest:
+// so a file whose lock is free was left by a job that is dead. Of two that find such a file one
+// gets the lock. Where a file cannot be locked, or its file system knows no locks, it is free.
+Result<LeftFile> lock_left_file(const std::string& path) {
+  // The rank 0 of an earlier try may be ending just now.
+  const Deadline patience = deadline_after(std::chrono::milliseconds(500));
+  while (true) {
+    Fd left(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW));
+    if (!left.valid()) {
+      return LeftFile{errno != ENOENT, Fd()};  // who creates the file is told what is wrong
+    }
+    const bool taken = ::flock(left.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!taken && is_at(left, path)) {
+      return LeftFile{true, std::move(left)};
+    }
+    if (taken && passed(patience)) {
+      return in_use(path);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  Status status = write_all(fd.get(), text, temporary);
-  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = {StatusCode::kSystem,
-              system_error("rename " + temporary + " to " + path, errno).message() + kFileRemedy};
-  }
-  if (!status.ok()) {
+}
+
+// Under its name at once and whole: readers see the old file or the new one. False: another rank 0
+// was first to make one.
+Result<bool> put_in_place(const std::string& temporary, const std::string& path, bool replaces) {
+  if (!replaces && ::link(temporary.c_str(), path.c_str()) == 0) {
     ::unlink(temporary.c_str());
+    return true;
   }
-  return status;
+  if (!replaces && errno == EEXIST) {
+    return false;
+  }
+  // Not every file system knows links.
+  if (::rename(temporary.c_str(), path.c_str()) == 0) {
+    return true;
+  }
+  return Status(StatusCode::kSystem,
+                system_error("rename " + temporary + " to " + path, errno).message() + kFileRemedy);
+}
+
+// The file, written and locked.
+Result<Fd> make_file(const std::string& path, std::string_view text) {
+  while (true) {
+    HORING_ASSIGN(const LeftFile left, lock_left_file(path));
+    HORING_TRY(check_rendezvous_file(path));
+    std::string temporary = path + ".XXXXXX";
+    Fd fd(::mkostemp(temporary.data(), O_CLOEXEC));  // mode 0600
+    if (!fd.valid()) {
+      return Status(
+          StatusCode::kSystem,
+          system_error("rank 0 cannot create the rendezvous file " + path, errno).message() +
+              kFileRemedy);
+    }
+    (void)::flock(fd.get(), LOCK_EX | LOCK_NB);  // nobody else knows the name yet
+    Status status = write_all(fd.get(), text, temporary);
+    Result<bool> placed = status.ok() ? put_in_place(temporary, path, left.is_there)
+                                      : Result<bool>(std::move(status));
+    if (placed.ok() && *placed) {
+      return fd;
+    }
+    ::unlink(temporary.c_str());
+    if (!placed.ok()) {
+      return placed.status();
+    }
+  }
 }
 
 Result<Fd> listen_anywhere(uint16_t port) {
@@ -91,16 +166,20 @@ Result<Door> open_file_door(const std::string& path, const JobKey& key) {
   }
   const std::string text = rendezvous_file_text(listed);
   HORING_TRY(check_rendezvous_file(path));
-  HORING_TRY(replace_file(path, text));
+  HORING_ASSIGN(Fd made, make_file(path, text));
+  const auto lock = std::make_shared<Fd>(std::move(made));
   Door door;
   door.listeners.push_back(std::move(listener));
   door.text = "file://" + path + " (" + listed.front().to_string() + ")";
   door.likely_address = likely_address.empty() ? listed.front().host : likely_address;
-  door.take_down = [path, text] {
+  door.take_down = [path, text, lock] {
     const auto now_there = read_rendezvous_file(path);
     if (now_there.ok() && *now_there == text) {
       ::unlink(path.c_str());
     }
+    // A child that was forked meanwhile holds the lock too, but for this.
+    (void)::flock(lock->get(), LOCK_UN);
+    lock->reset();
   };
   return door;
 }

@@ -57,21 +57,27 @@ std::optional<Lane> stalled_lane(std::span<const RankAnswer> answers, const Fail
 }
 
 struct Member {
-  uint32_t rank = 0;
-  const RankState* state = nullptr;
+  const RankAnswer* answer = nullptr;  // of the rank, with where else it is
+  const RankState* state = nullptr;    // in this lane
+
+  [[nodiscard]] uint32_t rank() const { return answer->rank; }
 };
 
-std::vector<Member> members_of(Lane lane, std::span<const RankAnswer> answers) {
-  std::vector<Member> members;
+// Who is in each lane. Made once, so that following the waits of thousands of ranks takes one look
+// at each state.
+using Lanes = std::map<Lane, std::vector<Member>>;
+
+Lanes all_lanes(std::span<const RankAnswer> answers) {
+  Lanes lanes;
   for (const RankAnswer& answer : answers) {
     for (const RankState& state : answer.states) {
-      if (lane_of(state) == lane) {
-        members.push_back({answer.rank, &state});
-        break;
+      std::vector<Member>& members = lanes[lane_of(state)];
+      if (members.empty() || members.back().answer != &answer) {
+        members.push_back({&answer, &state});
       }
     }
   }
-  return members;
+  return lanes;
 }
 
 const RankState& furthest(const std::vector<Member>& members) {
@@ -86,14 +92,11 @@ const RankState& furthest(const std::vector<Member>& members) {
 
 // Where else the rank is inside an operation, each channel having its own numbers. First in this
 // communicator.
-std::vector<const RankState*> waits_elsewhere(const Member& member,
-                                              std::span<const RankAnswer> answers) {
+std::vector<const RankState*> waits_elsewhere(const Member& member) {
   std::vector<const RankState*> waits;
-  for (const RankAnswer& answer : answers) {
-    for (const RankState& state : answer.states) {
-      if (answer.rank == member.rank && lane_of(state) != lane_of(*member.state) && inside(state)) {
-        waits.push_back(&state);
-      }
+  for (const RankState& state : member.answer->states) {
+    if (lane_of(state) != lane_of(*member.state) && inside(state)) {
+      waits.push_back(&state);
     }
   }
   std::stable_partition(waits.begin(), waits.end(), [&](const RankState* state) {
@@ -103,8 +106,8 @@ std::vector<const RankState*> waits_elsewhere(const Member& member,
 }
 
 // "all_gather #1", or "".
-std::string elsewhere(const Member& member, std::span<const RankAnswer> answers) {
-  const auto waits = waits_elsewhere(member, answers);
+std::string elsewhere(const Member& member) {
+  const auto waits = waits_elsewhere(member);
   if (waits.empty()) {
     return {};
   }
@@ -121,20 +124,20 @@ bool counts_alike(const RankState& state) {
 // which a rank is behind that waits nowhere (or, loosely, where nobody can be followed). Nothing
 // where there is none: ranks that wait for each other in a circle, or for data that does not come.
 std::optional<Lane> lane_of_root(Lane lane,
-                                 std::span<const RankAnswer> answers,
+                                 const Lanes& lanes,
                                  bool loosely,
                                  std::set<Lane>& seen) {
   if (!seen.insert(lane).second) {
     return std::nullopt;
   }
-  const std::vector<Member> members = members_of(lane, answers);
+  const std::vector<Member>& members = lanes.at(lane);
   const uint32_t top = furthest(members).entered;
   std::vector<Lane> onward;
   for (const Member& member : members) {
     if (member.state->entered >= top || inside(*member.state)) {
       continue;
     }
-    const auto waits = waits_elsewhere(member, answers);
+    const auto waits = waits_elsewhere(member);
     const auto followed = onward.size();
     for (const RankState* state : waits) {
       if (counts_alike(*state)) {
@@ -146,17 +149,17 @@ std::optional<Lane> lane_of_root(Lane lane,
     }
   }
   for (const Lane& next : onward) {
-    if (const auto root = lane_of_root(next, answers, loosely, seen)) {
+    if (const auto root = lane_of_root(next, lanes, loosely, seen)) {
       return root;
     }
   }
   return std::nullopt;
 }
 
-std::optional<Lane> lane_of_root(Lane lane, std::span<const RankAnswer> answers) {
+std::optional<Lane> lane_of_root(Lane lane, const Lanes& lanes) {
   for (const bool loosely : {false, true}) {
     std::set<Lane> seen;
-    if (const auto root = lane_of_root(lane, answers, loosely, seen)) {
+    if (const auto root = lane_of_root(lane, lanes, loosely, seen)) {
       return root;
     }
   }
@@ -181,7 +184,6 @@ std::string last_of(const Member& one, bool single, const std::string& other) {
 
 // "rank 5 has not entered all_reduce #12 (its last is #11)", one part per place that ranks are at.
 void add_behind(std::vector<std::string>& parts,
-                std::span<const RankAnswer> answers,
                 const std::vector<Member>& members,
                 uint32_t top,
                 const std::string& operation) {
@@ -189,7 +191,7 @@ void add_behind(std::vector<std::string>& parts,
   std::map<std::tuple<bool, uint32_t, std::string>, std::vector<const Member*>> behind;
   for (const Member& member : members) {
     if (member.state->entered < top) {
-      std::string other = elsewhere(member, answers);
+      std::string other = elsewhere(member);
       const bool waits = !other.empty();
       behind[{waits, member.state->entered, std::move(other)}].push_back(&member);
     }
@@ -197,7 +199,7 @@ void add_behind(std::vector<std::string>& parts,
   for (const auto& [place, at_it] : behind) {
     std::vector<uint32_t> ranks;
     for (const Member* member : at_it) {
-      ranks.push_back(member->rank);
+      ranks.push_back(member->rank());
     }
     const bool single = ranks.size() == 1;
     parts.push_back(rank_list(ranks) + (single ? " has" : " have") + " not entered " + operation +
@@ -230,7 +232,7 @@ void add_waiting(std::vector<std::string>& parts,
   for (const Member& member : members) {
     if (member.state->entered == top && inside(*member.state)) {
       const std::string& where = member.state->waiting;
-      waits[where.empty() ? "busy, waiting for no peer" : where].push_back(member.rank);
+      waits[where.empty() ? "busy, waiting for no peer" : where].push_back(member.rank());
       ++waiting_count;
     }
     completed_count += member.state->completed >= top ? 1 : 0;
@@ -242,11 +244,13 @@ void add_waiting(std::vector<std::string>& parts,
   if (waiting_count == 0) {
     return;
   }
-  const bool all = waiting_count == members.size();
-  std::string text = all ? "all " + std::to_string(waiting_count) + " ranks have entered " +
-                               operation + " and wait: "
-                         : std::to_string(waiting_count) +
-                               (waiting_count == 1 ? " rank waits in it: " : " ranks wait in it: ");
+  std::string text = std::to_string(waiting_count) +
+                     (waiting_count == 1 ? " rank waits in it: " : " ranks wait in it: ");
+  if (waiting_count == members.size()) {
+    text = (waiting_count == 1 ? "the one rank that answers has"
+                               : "all " + std::to_string(waiting_count) + " ranks have") +
+           " entered " + operation + (waiting_count == 1 ? " and waits: " : " and wait: ");
+  }
   text += places_text(waits);
   parts.push_back(std::move(text));
 }
@@ -275,10 +279,9 @@ void add_silent(std::vector<std::string>& parts,
   }
 }
 
-void add_lane(std::vector<std::string>& parts, std::span<const RankAnswer> answers, Lane lane) {
-  const std::vector<Member> members = members_of(lane, answers);
+void add_lane(std::vector<std::string>& parts, const std::vector<Member>& members) {
   const RankState& top = furthest(members);
-  add_behind(parts, answers, members, top.entered, operation_name_at(top));
+  add_behind(parts, members, top.entered, operation_name_at(top));
   add_waiting(parts, members, top.entered, operation_name_at(top));
 }
 
@@ -290,13 +293,14 @@ std::string describe_stall(std::span<const RankAnswer> answers,
   std::vector<std::string> parts;
   add_silent(parts, answers, rank_names);
   if (const std::optional<Lane> lane = stalled_lane(answers, first)) {
-    const Lane root = lane_of_root(*lane, answers).value_or(*lane);
-    add_lane(parts, answers, root);
+    const Lanes lanes = all_lanes(answers);
+    const Lane root = lane_of_root(*lane, lanes).value_or(*lane);
+    add_lane(parts, lanes.at(root));
     if (root != *lane) {
-      const std::vector<Member> members = members_of(*lane, answers);
+      const std::vector<Member>& members = lanes.at(*lane);
       const RankState& top = furthest(members);
       std::vector<std::string> victims;
-      add_behind(victims, answers, members, top.entered, operation_name_at(top));
+      add_behind(victims, members, top.entered, operation_name_at(top));
       for (const std::string& victim : victims) {
         parts.push_back("because of that, " + victim);
       }
@@ -320,9 +324,10 @@ std::optional<std::string> describe_different_calls(std::span<const RankAnswer> 
     return std::nullopt;
   }
   std::map<uint32_t, std::map<std::string, std::vector<uint32_t>>> by_number;
-  for (const Member& member : members_of(*lane, answers)) {
+  const Lanes lanes = all_lanes(answers);
+  for (const Member& member : lanes.at(*lane)) {
     if (inside(*member.state) && !member.state->operation.empty()) {
-      by_number[member.state->completed + 1][member.state->operation].push_back(member.rank);
+      by_number[member.state->completed + 1][member.state->operation].push_back(member.rank());
     }
   }
   const auto differing = std::find_if(

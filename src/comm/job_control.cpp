@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "os/clock.hpp"
@@ -108,6 +107,7 @@ void JobControl::remove(uint64_t lineage) {
   }
   std::erase_if(members_,
                 [lineage](const Member& member) { return member.identity.lineage == lineage; });
+  ended_.notify_all();
 }
 
 Result<uint16_t> JobControl::next_id() {
@@ -132,23 +132,20 @@ void JobControl::fail(uint64_t lineage, FailureReport report) {
 
 Status JobControl::await_end(uint64_t lineage, const Status& own) {
   constexpr std::chrono::seconds kLongest{3};  // the control plane answers earlier
-  constexpr std::chrono::milliseconds kPause{5};
-  const Deadline deadline = deadline_after(kLongest);
-  const bool alone = plane_->rendezvous().world_size == 1;
-  while (true) {
-    {
-      const std::lock_guard lock(mutex_);
-      const Member* const member = find(lineage);
-      if (member != nullptr && member->cause) {
-        return *member->cause;
-      }
-      if (alone || member == nullptr || passed(deadline)) {
-        end_below(lineage, own);
-        return own;
-      }
-    }
-    std::this_thread::sleep_for(kPause);
+  std::unique_lock lock(mutex_);
+  const auto is_over = [this, lineage] {
+    const Member* const member = find(lineage);
+    return member == nullptr || member->cause.has_value();
+  };
+  if (plane_->rendezvous().world_size > 1) {
+    ended_.wait_until(lock, deadline_after(kLongest), is_over);
   }
+  const Member* const member = find(lineage);
+  if (member != nullptr && member->cause) {
+    return *member->cause;
+  }
+  end_below(lineage, own);
+  return own;
 }
 
 void JobControl::end_below(uint64_t lineage, const Status& why) {
@@ -163,6 +160,7 @@ void JobControl::end(Member& member, const Status& why) {
   if (!member.cause) {
     member.cause = why;
   }
+  ended_.notify_all();
   if (member.engine != nullptr) {
     member.engine->fail(*member.cause);
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -76,7 +77,8 @@ class JobControl {
   [[nodiscard]] std::vector<RankState> states();
 
   std::mutex mutex_;
-  static void end(Member& member, const Status& why);
+  std::condition_variable ended_;  // a member has its cause, or is gone
+  void end(Member& member, const Status& why);
   [[nodiscard]] Status coordinator_gone_cause(const Status& gone) const;
   std::vector<Member> members_;
   std::optional<Status> job_cause_;

@@ -110,15 +110,27 @@ std::vector<GlobalRank> all_ranks(uint32_t world_size) {
   return ranks;
 }
 
+// Why this rank could not go on, as the others are told. That it waited in vain, or that a peer is
+// gone, is not its own trouble: such a text names who is to blame first.
+Status told_as(const Status& why, const std::string& own_trouble) {
+  const bool of_others = why.code() == StatusCode::kTimeout || why.code() == StatusCode::kPeerLost;
+  return of_others ? why : why.with_context(own_trouble);
+}
+
 // A rank cannot take part. The others wait for it, and would see no more than that it goes.
 void tell_others(ControlPlane& plane, const Status& why) {
   const uint32_t self = plane.rendezvous().rank;
-  const Status told = why.with_context(fmt::format("rank {} created no communicator", self));
+  const Status told = told_as(why, fmt::format("rank {} created no communicator", self));
   plane.report({told.code(), GlobalRank(self), {}, told.message()});
 }
 
-// What all ranks are told: this one's own error may only be a consequence of it. That a rank waited
-// in vain is no cause, unless nobody knows a better one.
+// Of this rank's own error and what all ranks are told: its own may only be a consequence. That a
+// rank waited in vain explains nothing but other waits.
+Status first_of(const Status& own, const Status& said) {
+  const bool explains = said.code() != StatusCode::kTimeout || own.code() == StatusCode::kTimeout;
+  return said.ok() || !explains ? own : said;
+}
+
 Status first_cause(ControlPlane& plane, Status own) {
   if (plane.rendezvous().world_size == 1) {
     return own;
@@ -131,7 +143,7 @@ Status first_cause(ControlPlane& plane, Status own) {
     std::this_thread::sleep_for(kPause);
     said = plane.why_over({});
   }
-  return said.ok() || said.code() == StatusCode::kTimeout ? own : said;
+  return first_of(own, said);
 }
 
 Status meet_to_refuse(const CommunicatorConfig& config, Status why) {
@@ -478,12 +490,12 @@ Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int
   if (Status status = made->connect(key_, deadline); !status.ok()) {
     // The other members wait for this rank.
     const GlobalRank reporter = world_ranks_[self_.at()];
-    const Status told = status.with_context(
-        fmt::format("communicator {}: rank {} could not make it", id, reporter.value()));
+    const Status told = told_as(
+        status, fmt::format("communicator {}: rank {} could not make it", id, reporter.value()));
     control_->fail(made->lineage_, {told.code(), reporter, {}, told.message()});
     // A rank that ends because of this error must not replace it as the cause.
     const Status said = control_->await_end(made->lineage_, status);
-    return said.code() == StatusCode::kTimeout ? status : said;
+    return first_of(status, said);
   }
   control_->add(made->lineage_, made->engine_.get());
   return made;

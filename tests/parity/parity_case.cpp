@@ -80,7 +80,7 @@ std::string name_of(const Training& training) {
   return letters(runner.strategy) + ", " + std::to_string(runner.micro_batches) +
          " micro-batches, parameters " + std::string(ho::to_string(runner.parameter_dtype)) +
          ", buckets of " + std::to_string(runner.bucket_bytes) + " bytes, frozen parameters " +
-         letter(runner.frozen);
+         letter(runner.frozen) + (training.model.tie_head ? ", a tied head" : "");
 }
 
 std::string difference(const Outcome& sharded, const Outcome& alone, const Tolerance& tolerance) {
@@ -169,6 +169,13 @@ Training bucketed_training(const Strategy& strategy, uint32_t micro_batches) {
   training.runner.frozen = static_cast<Scope>((static_cast<int>(strategy.parameters) + 2) % 3);
   // Head, gain and a block; two blocks; the embedding, if it is trained.
   training.runner.bucket_bytes = micro_batches == 1 ? 2400 : 3200;
+  return training;
+}
+
+Training tied_training(const Strategy& strategy, uint32_t micro_batches) {
+  Training training = bucketed_training(strategy, micro_batches);
+  training.model.tie_head = true;
+  training.model.freeze_embedding = false;
   return training;
 }
 

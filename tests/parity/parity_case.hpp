@@ -39,6 +39,9 @@ inline constexpr Tolerance kBfloat16Tolerance{2e-2, 1e-1, 4e-2};
 // steps, of which the eighth overflows.
 [[nodiscard]] toy::Training bucketed_training(const Strategy& strategy, uint32_t micro_batches);
 
+// As above, and the head shares the embedding's parameters, which are trained.
+[[nodiscard]] toy::Training tied_training(const Strategy& strategy, uint32_t micro_batches);
+
 // Runs each training on the ranks of a job on `nodes`, states split over `groups` (the nodes where
 // null); the first rank's complaint, by training.
 [[nodiscard]] std::vector<std::string> complaints(const char* nodes,

@@ -31,6 +31,8 @@ std::vector<toy::Training> hard_trainings() {
     trainings.push_back(hard_training(strategy, 4));
     trainings.push_back(bucketed_training(strategy, 1));
     trainings.push_back(bucketed_training(strategy, 4));
+    trainings.push_back(tied_training(strategy, 1));
+    trainings.push_back(tied_training(strategy, 3));
   }
   return trainings;
 }
@@ -98,6 +100,8 @@ TEST_CASE("16-bit states, and frozen parameters over micro-batches, on every sha
       frozen.back().model.freeze_up = true;
       frozen.back().model.freeze_embedding = true;
       frozen.back().runner.frozen = scope;
+      frozen.push_back(frozen.back());
+      frozen.back().model.tie_head = true;
     }
   }
   for (const char* nodes : {"1x4", "4x1", "2x2", "4x2", "3+1", "1+1+2"}) {

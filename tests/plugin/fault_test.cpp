@@ -10,9 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "abi/tuner_v5.hpp"
@@ -48,11 +46,6 @@ std::string log_text() {
     text += line + "\n";
   }
   return text;
-}
-
-size_t thread_count() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
 // Whether our tuner changes NCCL's table for an all-reduce of that communicator.
@@ -384,27 +377,6 @@ TEST_CASE("where a rank's NCCL takes no tuner of ours, or has another file, all 
     require_clean(job, {0, 1});
     (void)std::remove(path.c_str());
   }
-}
-
-TEST_CASE("a communicator that was destroyed leaves no thread", "[quick]") {
-  HostJob job(with_rings(2, 1), [](HostRank& self) {
-    (void)self.library();
-    const size_t before = thread_count();
-    for (uint64_t round = 0; round < 3; ++round) {
-      {
-        CollNetComm comm(self.library(), self.memory(), round + 1, small_steps());
-        expect(comm.connect() == CollNetState::kUsed, "CollNet connects");
-        expect(thread_count() > before, "a rail has a thread");
-        run_all_kinds(comm, 300);
-        comm.close();
-      }
-      go_on_without(self, 1);
-      expect(thread_count() == before,
-             std::to_string(before) + " threads before, " + std::to_string(thread_count()) +
-                 " after round " + std::to_string(round));
-    }
-  });
-  require_clean(job, {0, 1});
 }
 
 TEST_CASE("ranks of different releases load different tables and work together") {

@@ -183,6 +183,19 @@ Result<GroupMap> place_by_list(const GroupMap& sizes, std::string_view node_list
   return GroupMap::from_members(std::move(members));
 }
 
+std::vector<uint32_t> cpus_of_node(const std::vector<uint32_t>& cpus,
+                                   uint32_t node,
+                                   uint32_t nodes) {
+  const size_t count = cpus.size();
+  if (count < nodes) {
+    return count == 0 ? cpus : std::vector<uint32_t>{cpus[node % count]};
+  }
+  const auto edge = [&](size_t of) {
+    return cpus.begin() + static_cast<ptrdiff_t>(of * count / nodes);
+  };
+  return {edge(node), edge(size_t{node} + 1)};
+}
+
 Environment node_environment(const Cluster& cluster, uint32_t node, uint32_t rails) {
   Environment result{{name_of(env::kEmulation), std::string(to_string(cluster.emulation))},
                      {name_of(env::kRailRateMbit), std::to_string(cluster.shape.rail_rate_mbit)}};

@@ -69,6 +69,12 @@ inline constexpr std::string_view kOutsideAddress = "10.0.0.254";
 [[nodiscard]] Result<GroupMap> place_block_or_round_robin(const GroupMap& sizes, bool round_robin);
 [[nodiscard]] Result<GroupMap> place_by_list(const GroupMap& sizes, std::string_view node_list);
 
+// Of these CPUs those that a node keeps to, so that nodes share none: equal parts in order. Where
+// there are more nodes than CPUs, one for each, taken in turns.
+[[nodiscard]] std::vector<uint32_t> cpus_of_node(const std::vector<uint32_t>& cpus,
+                                                 uint32_t node,
+                                                 uint32_t nodes);
+
 struct JobFacts {
   std::string master_address;
   uint16_t master_port = 0;

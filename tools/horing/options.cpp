@@ -27,6 +27,7 @@ struct Texts {
   std::string emulate = "auto";
   uint32_t rails = 0;
   double timeout_s = 0;
+  std::string bind_to = "none";
   bool no_prefix = false;
   bool cluster_around = false;  // which knows what -n would say
 };
@@ -168,11 +169,18 @@ Parsed<RunOptions> parse_run_options(int argc, const char* const* argv) {
   app.add_flag("--keep-going",
                options.job.keep_going,
                "Let the other ranks go on when one fails; the status is still the first failure's");
+  app.add_option("--bind-to",
+                 texts.bind_to,
+                 "node: the ranks of each node keep to CPUs of their own, as on a cluster (more "
+                 "nodes than CPUs: nodes take turns); none: all use all")
+      ->check(CLI::IsMember(std::vector<std::string>{"node", "none"}))
+      ->capture_default_str();
   parsed.exit_status = parse_words(app, argc, argv);
   if (parsed.exit_status.has_value()) {
     return parsed;
   }
   options.job.prefix = !texts.no_prefix;
+  options.job.own_cpus = texts.bind_to == "node";
   if (app.count("--timeout") > 0) {
     constexpr double kMostSeconds = 1e9;
     if (!(texts.timeout_s > 0)) {

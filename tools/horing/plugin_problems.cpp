@@ -16,11 +16,6 @@ using nccl_abi::Release;
 constexpr int kFirstNetVersion = 8;
 constexpr int64_t kUsualNodeThreshold = 2;
 
-std::string version_text(const nccl_abi::Version& version) {
-  return std::to_string(version.major) + "." + std::to_string(version.minor) + "." +
-         std::to_string(version.patch);
-}
-
 std::string list_text(std::span<const int> versions) {
   std::string text;
   for (const int version : versions) {
@@ -270,12 +265,6 @@ class Problems {
 };
 
 }  // namespace
-
-std::string release_text(const Release& release) {
-  return release.first == release.last
-             ? version_text(release.first)
-             : version_text(release.first) + " to " + version_text(release.last);
-}
 
 std::vector<PluginProblem> plugin_problems(const Findings& findings, const std::string& own_file) {
   return Problems(findings, own_file).all();

@@ -21,7 +21,4 @@ struct PluginProblem {
 // Why a release does not find all of ours, in a few words; "" where it does.
 [[nodiscard]] std::string plugin_shortfall(const Findings& findings);
 
-// "2.28.7 to 2.28.9"
-[[nodiscard]] std::string release_text(const nccl_abi::Release& release);
-
 }  // namespace ho

@@ -15,6 +15,7 @@
 #include "horing/output.hpp"
 #include "horing/process.hpp"
 #include "horing/signals.hpp"
+#include "os/affinity.hpp"
 
 namespace ho {
 namespace {
@@ -37,6 +38,13 @@ struct Rank {
   bool running = true;
 };
 
+// What a rank's process begins with.
+struct RankStart {
+  Environment environment;
+  int pace_fd = -1;
+  std::vector<uint32_t> cpus;  // none: all
+};
+
 class Supervisor {
  public:
   Supervisor(SignalQueue signals, const JobOptions& options)
@@ -53,10 +61,7 @@ class Supervisor {
   [[nodiscard]] int stay();
 
  private:
-  [[nodiscard]] Status start_rank(const ClusterNode& node,
-                                  GlobalRank rank,
-                                  const Environment& environment,
-                                  int pace_fd);
+  [[nodiscard]] Status start_rank(const ClusterNode& node, GlobalRank rank, const RankStart& start);
   void step();
   [[nodiscard]] int poll_timeout_ms() const;
   void forward(Stream& stream);
@@ -82,7 +87,7 @@ class Supervisor {
 };
 
 // In the rank's process. Exec or bust.
-int become_rank(const JobOptions& options, const Environment& environment, int pace_fd, Pipe& go) {
+int become_rank(const JobOptions& options, const RankStart& start, Pipe& go) {
   die_with_parent();
   (void)::setpgid(0, 0);
   go.write.reset();
@@ -94,20 +99,21 @@ int become_rank(const JobOptions& options, const Environment& environment, int p
   ::unsetenv(std::string(env::kCluster.name).c_str());
   ::unsetenv(std::string(env::kJobKey.name).c_str());
   ::unsetenv(std::string(env::kJobKeyFile.name).c_str());
-  for (const auto& [name, value] : environment) {
+  for (const auto& [name, value] : start.environment) {
     // An interface filter that the user set stays.
     ::setenv(name.c_str(), value.c_str(), name == env::kSocketIfname.name ? 0 : 1);
   }
-  if (pace_fd >= 0) {
-    (void)::fcntl(pace_fd, F_SETFD, 0);  // only this node's memory goes on to the program
+  if (start.pace_fd >= 0) {
+    (void)::fcntl(start.pace_fd, F_SETFD, 0);  // only this node's memory goes on to the program
+  }
+  if (const Status bound = bind_current_thread(start.cpus); !bound.ok()) {
+    (void)write_all(STDERR_FILENO, "--bind-to node: " + bound.message() + "\n");
+    return 1;
   }
   return replace_process(options.command);
 }
 
-Status Supervisor::start_rank(const ClusterNode& node,
-                              GlobalRank rank,
-                              const Environment& environment,
-                              int pace_fd) {
+Status Supervisor::start_rank(const ClusterNode& node, GlobalRank rank, const RankStart& start) {
   HORING_ASSIGN(Pipe out, make_pipe());
   HORING_ASSIGN(Pipe err, make_pipe());
   const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -115,7 +121,7 @@ Status Supervisor::start_rank(const ClusterNode& node,
                   ::dup2(nothing.get(), STDIN_FILENO);
                   ::dup2(out.write.get(), STDOUT_FILENO);
                   ::dup2(err.write.get(), STDERR_FILENO);
-                  return become_rank(options_, environment, pace_fd, go_);
+                  return become_rank(options_, start, go_);
                 }));
   (void)::setpgid(pid, pid);
   ranks_.push_back({rank, node.name, pid});
@@ -135,13 +141,17 @@ Status Supervisor::start(const Cluster& cluster,
                          JobFacts facts,
                          const std::vector<int>& pace_fds) {
   HORING_ASSIGN(go_, make_pipe());
+  HORING_ASSIGN(const std::vector<uint32_t> cpus, allowed_cpus());
   for (uint32_t i = 0; i < placement.world_size(); ++i) {
     const GlobalRank rank(i);
     const size_t node = placement.group_of(rank).at();
     facts.pace_fd = pace_fds.empty() ? -1 : pace_fds[node];
-    const Environment environment = rank_environment(cluster, placement, rank, facts);
-    HORING_TRY(start_rank(cluster.nodes[node], rank, environment, facts.pace_fd)
-                   .with_context("rank " + std::to_string(i)));
+    RankStart start{rank_environment(cluster, placement, rank, facts), facts.pace_fd, {}};
+    if (options_.own_cpus) {
+      start.cpus = cpus_of_node(cpus, static_cast<uint32_t>(node), placement.group_count());
+    }
+    HORING_TRY(
+        start_rank(cluster.nodes[node], rank, start).with_context("rank " + std::to_string(i)));
   }
   if (!write_all(go_.write.get(), std::string(ranks_.size(), 'g'))) {
     return {StatusCode::kSystem, "the ranks ended before they could start"};

@@ -19,6 +19,7 @@ struct JobOptions {
   std::optional<std::chrono::milliseconds> timeout;
   bool prefix = true;
   bool rank0_raw = false;
+  bool own_cpus = false;    // the ranks of each node keep to CPUs that no other node has
   bool keep_going = false;  // the other ranks go on when one fails
 };
 

@@ -124,6 +124,7 @@ void CollRun::run_kernel() {
   Backoff backoff = waits_for("kernel", plan_.work(), memory_);
   uint32_t open = plan_.channels();
   while (open > 0 && !stop_.load(std::memory_order_relaxed)) {
+    const uint32_t seen = for_kernel_.events();
     bool moved = false;
     open = plan_.channels();
     for (uint32_t c = 0; c < plan_.channels(); ++c) {
@@ -145,8 +146,8 @@ void CollRun::run_kernel() {
     }
     if (moved) {
       backoff.reset();
-    } else {
-      backoff.pause();
+    } else if (open > 0) {
+      backoff.pause(for_kernel_, seen);
     }
   }
 }
@@ -220,6 +221,12 @@ void CollRun::complete(uint32_t group) {
   for (uint32_t c = plan_.group_begin(group); c < plan_.group_end(group); ++c) {
     channels_[c].received.store(done, std::memory_order_release);
   }
+  for_kernel_.notify();
+}
+
+void CollRun::stop() {
+  stop_.store(true);
+  for_kernel_.notify();
 }
 
 bool CollRun::test_oldest(uint32_t group) {

@@ -13,6 +13,7 @@
 #include "nccl_host/coll_plan.hpp"
 #include "nccl_host/job_memory.hpp"
 #include "nccl_host/tables.hpp"
+#include "nccl_host/worker.hpp"
 
 namespace ho::nccl_host {
 
@@ -43,7 +44,7 @@ class CollRun {
   void run_kernel();
   // On the progress thread. Throws PluginError where the plugin refuses a call.
   void run_proxy();
-  void stop() { stop_.store(true); }
+  void stop();
   [[nodiscard]] uint64_t calls() const { return calls_; }
   // Times that the plugin said "again".
   [[nodiscard]] uint64_t again() const { return again_; }
@@ -81,6 +82,7 @@ class CollRun {
   uint64_t calls_ = 0;
   uint64_t again_ = 0;
   std::atomic<bool> stop_{false};
+  EventCount for_kernel_;  // what the proxy has done
 };
 
 }  // namespace ho::nccl_host

@@ -162,10 +162,20 @@ bool RingComm::move(Channel& channel, const RingPlan& plan, const Work& work) {
   return true;
 }
 
+// Neighbours in this node are other processes, which count nothing here.
+void RingComm::wait_for_links(Backoff& backoff, uint32_t seen) {
+  if (memory_.shape().ranks_per_node == 1) {
+    backoff.pause(for_kernel_, seen);
+  } else {
+    backoff.pause();
+  }
+}
+
 void RingComm::run_kernel(const Work& work, const std::vector<RingPlan>& plans) {
   Backoff backoff = waits_for("kernel", work, memory_);
   bool open = true;
   while (open && !stop_.load(std::memory_order_relaxed)) {
+    const uint32_t seen = for_kernel_.events();
     bool moved = false;
     open = false;
     for (size_t i = 0; i < channels_.size(); ++i) {
@@ -175,7 +185,7 @@ void RingComm::run_kernel(const Work& work, const std::vector<RingPlan>& plans) 
     if (moved) {
       backoff.reset();
     } else if (open) {
-      backoff.pause();
+      wait_for_links(backoff, seen);
     }
   }
 }
@@ -212,6 +222,7 @@ void RingComm::run_proxy(const Work& work, const std::vector<RingPlan>& plans) {
       open = open || of_channel.open;
     }
     if (moved) {
+      for_kernel_.notify();
       backoff.reset();
     } else if (open) {
       expect(!memory_.failed(), "no other rank of this communicator has failed");
@@ -233,6 +244,7 @@ void RingComm::run(const Work& work) {
       run_proxy(work, plans);
     } catch (...) {
       stop_.store(true);
+      for_kernel_.notify();
       throw;
     }
   });

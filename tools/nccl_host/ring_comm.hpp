@@ -75,6 +75,7 @@ class RingComm {
   [[nodiscard]] bool move(Channel& channel, const RingPlan& plan, const Work& work);
   void move_chunk(Channel& channel, const RingStep& step, const Work& work);
   void run_kernel(const Work& work, const std::vector<RingPlan>& plans);
+  void wait_for_links(Backoff& backoff, uint32_t seen);
   [[nodiscard]] static Moved move_ends(Channel& channel, const Target& target);
   void run_proxy(const Work& work, const std::vector<RingPlan>& plans);
   void close_channel(Channel& channel);
@@ -85,6 +86,7 @@ class RingComm {
   PluginLibrary::Contexts contexts_;
   std::vector<Channel> channels_;
   std::atomic<bool> stop_{false};
+  EventCount for_kernel_;  // what the proxy has done
   bool closed_ = false;
   Worker service_;
   Worker progress_;

@@ -7,6 +7,8 @@
 #include <exception>
 
 #include "nccl_host/error.hpp"
+#include "os/clock.hpp"
+#include "os/futex.hpp"
 
 namespace ho::nccl_host {
 
@@ -64,13 +66,21 @@ void wait_for_all(std::initializer_list<std::future<void>*> tasks) {
   }
 }
 
-// Few yields: where others compute, each may cost a whole turn of theirs, while a sleeper is woken
-// into its own. The pauses double: with many ranks on few cores short ones alone fill the cores.
-void Backoff::pause() {
-  using std::chrono::microseconds;
-  constexpr unsigned kYields = 3;
-  constexpr unsigned kDoublings = 4;
-  constexpr unsigned kLongPauses = 500;
+// Either the waiter sees the event, or the notifier sees the waiter: all four are one order.
+void EventCount::notify() {
+  events_.fetch_add(1, std::memory_order_seq_cst);
+  if (waiting_.load(std::memory_order_seq_cst) > 0) {
+    futex_wake(events_, 1);
+  }
+}
+
+void EventCount::wait(uint32_t seen, std::chrono::milliseconds most) {
+  waiting_.fetch_add(1, std::memory_order_seq_cst);
+  static_cast<void>(futex_wait(events_, seen, deadline_after(most)));
+  waiting_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void Backoff::count_turn() {
   const auto now = std::chrono::steady_clock::now();
   if (turns_++ == 0) {
     since_ = now;
@@ -79,6 +89,22 @@ void Backoff::pause() {
     throw HostError(what_ + ": nothing for " +
                     std::to_string(std::chrono::duration<double>(patience_).count()) + " s");
   }
+}
+
+void Backoff::pause(EventCount& counted, uint32_t seen) {
+  constexpr std::chrono::milliseconds kLook{10};  // whether patience is over
+  count_turn();
+  counted.wait(seen, kLook);
+}
+
+// Few yields: where others compute, each may cost a whole turn of theirs, while a sleeper is woken
+// into its own. The pauses double: with many ranks on few cores short ones alone fill the cores.
+void Backoff::pause() {
+  using std::chrono::microseconds;
+  constexpr unsigned kYields = 3;
+  constexpr unsigned kDoublings = 4;
+  constexpr unsigned kLongPauses = 500;
+  count_turn();
   if (turns_ <= kYields) {
     std::this_thread::yield();
   } else if (turns_ < kLongPauses) {

@@ -1,8 +1,10 @@
 // A thread of NCCL's that does what it is given, one thing after another.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <future>
@@ -40,6 +42,19 @@ class Worker {
 // Waits for all of them, then throws what the first that failed threw.
 void wait_for_all(std::initializer_list<std::future<void>*> tasks);
 
+// What one thread counts and another thread of this process sleeps on.
+class EventCount {
+ public:
+  [[nodiscard]] uint32_t events() const { return events_.load(std::memory_order_acquire); }
+  void notify();
+  // Until there have been more than `seen` events, at most `most`.
+  void wait(uint32_t seen, std::chrono::milliseconds most);
+
+ private:
+  std::atomic<uint32_t> events_{0};
+  std::atomic<uint32_t> waiting_{0};
+};
+
 // Between looks at something that another thread or process changes: the core is given away at
 // once, and for longer the longer nothing happens.
 class Backoff {
@@ -49,8 +64,13 @@ class Backoff {
       : what_(std::move(what)), patience_(patience) {}
   void reset() { turns_ = 0; }
   void pause();
+  // The same where `counted` tells of all that is waited for: sleeps until something happens after
+  // the `seen` events that the last look knew of. Waiting then costs no turns.
+  void pause(EventCount& counted, uint32_t seen);
 
  private:
+  void count_turn();
+
   std::string what_;
   std::chrono::milliseconds patience_;
   std::chrono::steady_clock::time_point since_;

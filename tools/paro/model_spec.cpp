@@ -31,7 +31,7 @@ ho::Status refused(std::string_view text, std::string_view problem) {
   }
   return {ho::StatusCode::kInvalidArgument,
           fmt::format("--model {}: {}; takes {}or a list as "
-                      "params=7e9,trainable=4e8,layers=32,sequence=2048",
+                      "params=7e9,trainable=4e8,layers=32,sequence=2048,shared=1e8,sharing=1",
                       text,
                       problem,
                       names)};
@@ -45,6 +45,10 @@ ho::Status set(ModelSpec& spec, std::string_view key, std::string_view value) {
     HORING_ASSIGN(spec.size.trainable, parse_count(what, value));
   } else if (key == "layers") {
     HORING_ASSIGN(spec.layers, parse_whole(what, value, 1));
+  } else if (key == "shared") {
+    HORING_ASSIGN(spec.size.shared, parse_count(what, value));
+  } else if (key == "sharing") {
+    HORING_ASSIGN(spec.sharing_units, parse_whole(what, value, 1));
   } else if (key == "sequence") {
     HORING_ASSIGN(spec.sequence, parse_whole(what, value, 1));
   } else {
@@ -75,6 +79,22 @@ ho::Status take(ModelSpec& spec, std::string_view piece, std::set<std::string_vi
   return {};
 }
 
+// Of one unit, as it was given, it becomes that of all units that share it. Trained like the rest.
+ho::Status complete_shared(ModelSpec& spec) {
+  ModelSize& size = spec.size;
+  if (size.shared == 0) {
+    return spec.sharing_units == 0 ? ho::Status()
+                                   : refused(spec.text, "sharing takes shared= beside it");
+  }
+  if (size.shared > size.parameters) {
+    return refused(spec.text, "more parameters are shared than there are");
+  }
+  spec.sharing_units = std::max(spec.sharing_units, 1U);
+  size.shared *= spec.sharing_units;
+  size.shared_trainable = size.shared * (size.trainable / size.parameters);
+  return {};
+}
+
 }  // namespace
 
 ho::Result<ModelSpec> parse_model(std::string_view text) {
@@ -95,6 +115,7 @@ ho::Result<ModelSpec> parse_model(std::string_view text) {
   if (spec.size.trainable == 0) {
     spec.size.trainable = spec.size.parameters;
   }
+  HORING_TRY(complete_shared(spec));
   return spec;
 }
 

@@ -69,7 +69,10 @@ void declare_model(CLI::App& app, PlanTexts& texts) {
         texts.model,
         "llama-7b, llama-65b, or params=7e9,trainable=4e8,layers=32,sequence=2048 (trainable: "
         "all of them unless given; the rest is frozen, and split like the strategy's "
-        "parameters); llama-7b,trainable=4e8 changes a known one"},
+        "parameters); llama-7b,trainable=4e8 changes a known one; shared=131e6: so many of them "
+        "are "
+        "a unit beside the layers that another one computes with too, as a head with the "
+        "embedding's (sharing=2: that two do)"},
        {"--micro-batch", "N", texts.micro_batch, "samples of a rank in one micro-batch [1]"},
        {"--accumulation", "N", texts.accumulation, "micro-batches of a step [1]"},
        {"--compute-time",
@@ -170,6 +173,7 @@ ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
   PlanRequest& request = options.request;
   request.model = options.model.size;
   request.layers = options.model.layers;
+  request.sharing_units = options.model.sharing_units;
   HORING_TRY(take_bytes(texts.bytes, request.bytes));
   HORING_TRY(take(texts.accumulation, "--accumulation", request.micro_batches, parse_whole, 1U));
   HORING_TRY(take(texts.compute_time, "--compute-time", request.compute_s, parse_time));

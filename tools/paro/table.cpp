@@ -35,17 +35,28 @@ std::string rate_text(double bytes_per_s) {
   return fmt::format("{:.4g} Gbit/s", bytes_per_s * 8 / 1e9);
 }
 
+// "; 131 million in a unit that 1 more shares"; nothing where none does.
+std::string sharing_text(const PlanRequest& request) {
+  return request.sharing_units == 0
+             ? ""
+             : fmt::format("; {} in a unit that {} more share{}",
+                           count_text(request.model.shared / request.sharing_units),
+                           request.sharing_units,
+                           request.sharing_units == 1 ? "s" : "");
+}
+
 // What the figures are for.
 std::string head_text(const Report& report) {
   const PlanOptions& options = report.options;
   const PlanRequest& request = options.request;
   const WorldShape& world = request.world;
   std::string text =
-      fmt::format("model    {}: {} parameters, {} of them trained, {} layers; bytes {},{},{}\n",
+      fmt::format("model    {}: {} parameters, {} of them trained, {} layers{}; bytes {},{},{}\n",
                   options.model.text,
                   count_text(request.model.parameters),
                   count_text(request.model.trainable),
                   request.layers,
+                  sharing_text(request),
                   request.bytes.parameter,
                   request.bytes.gradient,
                   request.bytes.optimizer);

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "paro/invalid.hpp"
 #include "paro/units.hpp"
 #include "subcommands/option_error.hpp"
 
@@ -125,6 +126,11 @@ ho::Status understand(const Texts& texts, BenchOptions& options) {
   constexpr double kMostBytes = 1e18;
   WorkloadSpec& load = options.workload;
   HORING_ASSIGN(load.model, tool::parse_model(texts.model));
+  if (load.model.sharing_units > 0) {
+    return tool::invalid(
+        "--model " + texts.model +
+        ": shared= is for paro plan; no unit of the measured model shares another's");
+  }
   HORING_ASSIGN(load.scale, parse_fraction("--scale", texts.scale));
   HORING_ASSIGN(load.flops, parse_number_up_to("--flops", texts.flops, kMostFlops));
   HORING_ASSIGN(load.utilisation, parse_number_up_to("--utilisation", texts.utilisation, 1));

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "abi/releases.hpp"
 #include "subcommands/option_error.hpp"
 
 namespace ho::plugin_perf {
@@ -29,7 +30,24 @@ uint64_t bytes_of(const std::string& option, const std::string& text, uint64_t f
   return *bytes;
 }
 
+// Oldest tables that the plugin has.
+constexpr int kFirstNetVersion = 8;
+
+void check_release(const std::string& release) {
+  const auto found = nccl_abi::find_release(release);
+  if (!found || found->release->net.front() < kFirstNetVersion) {
+    throw CLI::ValidationError(
+        "--release",
+        release +
+            (nccl_abi::parse_version(release) ? " loads nothing of this plugin"
+                                              : " is no release of NCCL") +
+            "; takes " + nccl_abi::releases_text(kFirstNetVersion) +
+            ", one between these as the one before it, and a later one as the last");
+  }
+}
+
 void understand(const Text& text, Options& options) {
+  check_release(options.release);
   for (const Collective each :
        {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {
     if (text.collectives == "all" || text.collectives == perf::to_string(each)) {

@@ -89,18 +89,20 @@ class Alone {
                        Batch batch,
                        std::vector<std::vector<double>>& sums) const {
     Pass pass = model_.begin(std::move(batch));
-    for (size_t u = 0; u < parameters.size(); ++u) {
-      model_.forward(u, {ho::DType::kFloat32, parameters[u].data(), frozen_[u].data()}, pass);
+    const auto seen = [&](uint32_t unit) {
+      const uint32_t home = model_.home(unit);
+      return Parameters{ho::DType::kFloat32, parameters[home].data(), frozen_[home].data()};
+    };
+    const auto units = static_cast<uint32_t>(parameters.size());
+    for (uint32_t u = 0; u < units; ++u) {
+      model_.forward(u, seen(u), pass);
     }
-    for (size_t u = parameters.size(); u-- > 0;) {
-      std::vector<float> gradient(parameters[u].size(), 0);
-      model_.backward(u,
-                      {ho::DType::kFloat32, parameters[u].data(), frozen_[u].data()},
-                      {ho::DType::kFloat32, gradient.data()},
-                      pass,
-                      1);
+    for (uint32_t u = units; u-- > 0;) {
+      const uint32_t home = model_.home(u);
+      std::vector<float> gradient(parameters[home].size(), 0);
+      model_.backward(u, seen(u), {ho::DType::kFloat32, gradient.data()}, pass, 1);
       for (size_t i = 0; i < gradient.size(); ++i) {
-        sums[u][i] += static_cast<double>(gradient[i]);
+        sums[home][i] += static_cast<double>(gradient[i]);
       }
     }
     return pass.loss;

@@ -128,7 +128,8 @@ ho::Status check(const Configuration& c) {
     return refuse("the poison is for unit " + std::to_string(c.poison->unit) + ", of " +
                   std::to_string(unit_count(c)));
   }
-  if (c.poison && c.poison->unit == 0 && c.freeze_embedding) {
+  const bool head = c.poison && c.poison->unit + 1 == unit_count(c);
+  if (c.poison && c.freeze_embedding && (c.poison->unit == 0 || (head && c.tie_head))) {
     return refuse("the poison is for the embedding, which is frozen and has no gradient");
   }
   return {};
@@ -150,7 +151,19 @@ Model::Model(const Configuration& configuration) : configuration_(configuration)
   if (c.gain) {
     add_unit("gain", Kind::kGain, {{.count = 1, .middle = 1}});
   }
-  add_unit("head", Kind::kHead, {{.count = table, .reach = reach_for(c.dim)}});
+  add_head();
+}
+
+void Model::add_head() {
+  const Configuration& c = configuration_;
+  const size_t table = size_t{c.vocabulary} * c.dim;
+  add_unit(
+      "head",
+      Kind::kHead,
+      {{.count = table, .reach = reach_for(c.dim), .frozen = c.tie_head && c.freeze_embedding}});
+  if (c.tie_head) {
+    counts_.back() = {"head", 0, 0, 0};
+  }
 }
 
 std::vector<Model::Array> Model::block_arrays() const {
@@ -181,6 +194,9 @@ void Model::add_unit(std::string name, Kind kind, std::vector<Array> arrays) {
 }
 
 void Model::initial(size_t unit, std::span<float> trained, std::span<float> frozen) const {
+  if (counts_[unit].shares) {
+    return;
+  }
   size_t next_trained = 0;
   size_t next_frozen = 0;
   for (const Array& array : units_[unit].arrays) {

@@ -41,6 +41,7 @@ struct Configuration {
   uint32_t sequence = 6;  // tokens per sample
   bool attention = true;
   bool gain = true;
+  bool tie_head = false;  // the head has the embedding's array, and none of its own
   bool freeze_embedding = false;
   bool freeze_up = false;  // of each block: the first linear map of the two-layer network
   double noise = 0.1;      // share of tokens that do not follow the rule
@@ -55,16 +56,17 @@ struct UnitCounts {
   std::string name;
   uint64_t trained = 0;
   uint64_t frozen = 0;
+  std::optional<uint32_t> shares{};  // a unit before it, whose parameters it computes with
 };
 
-// One unit's parameters: units()[u].trained and .frozen elements. A pointer to no elements may be
-// null. Types: kFloat32, kFloat16, kBfloat16.
+// One unit's parameters: units()[home(u)].trained and .frozen elements. A pointer to no elements
+// may be null. Types: kFloat32, kFloat16, kBfloat16.
 struct Parameters {
   ho::DType dtype = ho::DType::kFloat32;
   const void* trained = nullptr;
   const void* frozen = nullptr;
 };
-// units()[u].trained elements; its type may be another one than the parameters'.
+// units()[home(u)].trained elements; its type may be another one than the parameters'.
 struct Gradients {
   ho::DType dtype = ho::DType::kFloat32;
   void* trained = nullptr;
@@ -95,6 +97,8 @@ class Model {
 
   [[nodiscard]] const Configuration& configuration() const { return configuration_; }
   [[nodiscard]] const std::vector<UnitCounts>& units() const { return counts_; }
+  // Whose parameters a unit computes with, and whose gradients it adds to.
+  [[nodiscard]] uint32_t home(uint32_t unit) const { return counts_[unit].shares.value_or(unit); }
   // A weight begins the same whether it is frozen or not.
   void initial(size_t unit, std::span<float> trained, std::span<float> frozen) const;
 
@@ -130,6 +134,7 @@ class Model {
 
   explicit Model(const Configuration& configuration);
   void add_unit(std::string name, Kind kind, std::vector<Array> arrays);
+  void add_head();
   [[nodiscard]] std::vector<Array> block_arrays() const;
   [[nodiscard]] std::vector<float> widened(const Unit& unit, const Parameters& parameters) const;
   static void spoil_first(const Unit& unit, std::span<float> dweights);

@@ -20,7 +20,8 @@ ho::Result<double> mean_over(ho_comm* comm, double value) {
 std::vector<UnitShape> unit_shapes(const Model& model, uint64_t unit_elements) {
   std::vector<UnitShape> shapes;
   for (const UnitCounts& unit : model.units()) {
-    shapes.push_back({unit.name, std::max(unit.trained, unit_elements), unit.frozen});
+    const uint64_t trained = unit.shares ? 0 : std::max(unit.trained, unit_elements);
+    shapes.push_back({unit.name, trained, unit.frozen, unit.shares});
   }
   return shapes;
 }

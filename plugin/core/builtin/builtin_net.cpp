@@ -44,6 +44,7 @@ Result<BuiltinConfig> BuiltinConfig::from_environment() {
   HORING_ASSIGN(BuiltinDevices devices, discover_devices());
   config.devices = std::move(devices.taken);
   config.left_out = std::move(devices.left_out);
+  config.emulated = !env::text(env::kEmulatedRails).empty();
   return config;
 }
 
@@ -84,9 +85,14 @@ std::optional<BuiltinDevice> BuiltinNet::device_for(void* context,
   return chosen;
 }
 
-BuiltinNet::Owner BuiltinNet::owner_of(const void* context) const {
+NetDriver::Owner BuiltinNet::known_owner(const void* context) const {
   const auto found = contexts_.find(context);
-  return {context, found == contexts_.end() ? 0 : found->second->comm_id};
+  return found == contexts_.end() ? Owner{} : found->second->owner;
+}
+
+NetDriver::Owner BuiltinNet::owner_of(void* context) const {
+  const std::lock_guard lock(mutex_);
+  return known_owner(context);
 }
 
 void* BuiltinNet::keep(std::unique_ptr<Comm> comm, const Owner& owner) {
@@ -107,10 +113,11 @@ Reply BuiltinNet::open(const Opening& opening, void** context) {
     return Reply::kInvalidArgument;
   }
   auto made = std::make_unique<Context>();
-  made->comm_id = opening.comm_id;
+  made->owner.comm_id = opening.comm_id;
   made->traffic_class = opening.traffic_class;
   *context = made.get();
   const std::lock_guard lock(mutex_);
+  made->owner.context = ++contexts_opened_;
   contexts_[*context] = std::move(made);
   return Reply::kSuccess;
 }
@@ -149,7 +156,7 @@ Reply BuiltinNet::listen(void* context, int32_t device, void* handle, void** lis
   encode((*made)->handle(), handle_bytes(handle));
   *listener = made->get();
   const std::lock_guard lock(mutex_);
-  listeners_[*listener] = {*std::move(made), owner_of(context)};
+  listeners_[*listener] = {*std::move(made), known_owner(context)};
   return Reply::kSuccess;
 }
 
@@ -205,7 +212,7 @@ Reply BuiltinNet::connect(void* context,
     return answer(made.status());
   }
   const std::lock_guard lock(mutex_);
-  *comm = keep(*std::move(made), owner_of(context));
+  *comm = keep(*std::move(made), known_owner(context));
   return Reply::kSuccess;
 }
 
@@ -349,14 +356,13 @@ void BuiltinNet::look(void* comm) const {
   static_cast<Comm*>(comm)->look();
 }
 
-Status BuiltinNet::lost_peer(void* context) const {
-  const std::lock_guard lock(mutex_);
-  const uint64_t comm_id = owner_of(context).comm_id;
-  if (comm_id == 0) {
+Status BuiltinNet::lost_peer(const Owner& self) const {
+  if (self.comm_id == 0) {
     return {};
   }
+  const std::lock_guard lock(mutex_);
   for (const auto& [key, comm] : comms_) {
-    if (comm.owner.comm_id == comm_id && comm.owner.context != context &&
+    if (comm.owner.comm_id == self.comm_id && comm.owner.context != self.context &&
         comm.object->peer_is_lost()) {
       return {StatusCode::kPeerLost,
               "the process at " + comm.object->peer() +

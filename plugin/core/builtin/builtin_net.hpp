@@ -22,7 +22,8 @@ namespace ho::plugin {
 
 struct BuiltinConfig {
   std::vector<BuiltinDevice> devices;
-  std::string left_out;  // which interfaces are no devices, and why
+  std::string left_out;   // which interfaces are no devices, and why
+  bool emulated = false;  // the devices are addresses only, on whatever interface has them
   std::shared_ptr<const JobKey> key;
   NetOptions options;
   // This host's devices, job key, HORING_CONNECT_TIMEOUT_MS, HORING_TCP_STREAMS, and the pace that
@@ -95,7 +96,8 @@ class BuiltinNet final : public NetDriver {
   [[nodiscard]] int progress_fd(void* comm) const override;
   [[nodiscard]] bool worth_a_look(void* comm) const override;
   void look(void* comm) const override;
-  [[nodiscard]] Status lost_peer(void* context) const override;
+  [[nodiscard]] Owner owner_of(void* context) const override;
+  [[nodiscard]] Status lost_peer(const Owner& self) const override;
   // false: the peer has closed, or the connection is broken. Says nothing where no request is under
   // way. On the thread that calls the comm.
   [[nodiscard]] bool is_open(void* comm) const;
@@ -108,12 +110,7 @@ class BuiltinNet final : public NetDriver {
                                                         int32_t device,
                                                         int32_t traffic_class);
   [[nodiscard]] std::unique_ptr<Comm> take(void* comm);
-  // Whose a listener or comm is. The context may go before what was made in it.
-  struct Owner {
-    const void* context = nullptr;
-    uint64_t comm_id = 0;
-  };
-  [[nodiscard]] Owner owner_of(const void* context) const;  // with the mutex held
+  [[nodiscard]] Owner known_owner(const void* context) const;  // with the mutex held
   void* keep(std::unique_ptr<Comm> comm, const Owner& owner);
   [[nodiscard]] Result<std::shared_ptr<Connector>> begin_connect(
       const PendingKey& key,
@@ -126,15 +123,16 @@ class BuiltinNet final : public NetDriver {
   char memory_token_ = 0;
 
   struct Context {
-    uint64_t comm_id = 0;
+    Owner owner;
     int32_t traffic_class = kNoTrafficClass;
   };
   template <typename T>
   struct Owned {
     std::unique_ptr<T> object;
-    Owner owner;
+    Owner owner;  // the context may go before what was made in it
   };
   mutable std::mutex mutex_;
+  uint64_t contexts_opened_ = 0;
   std::unordered_map<const void*, std::unique_ptr<Context>> contexts_;
   std::unordered_map<const void*, Owned<Listener>> listeners_;
   std::unordered_map<const void*, Owned<Comm>> comms_;

@@ -378,8 +378,9 @@ Status RailMember::start_ring(const Setup& setup, RailLinks links, RailRing::Sha
     plane_->report(
         {why.code(), GlobalRank(plane_->rendezvous().rank), std::nullopt, why.message()});
   };
-  const auto look_around = [driver = setup.driver, context = setup.context] {
-    return driver->lost_peer(context);
+  // Not the context itself: NCCL may close it first, and open another communicator's in its place.
+  const auto look_around = [driver = setup.driver, self = setup.driver->owner_of(setup.context)] {
+    return driver->lost_peer(self);
   };
   HORING_ASSIGN(ring_, RailRing::start(std::move(links), shape, on_failure, look_around));
   return {};

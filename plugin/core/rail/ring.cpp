@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "base/log.hpp"
@@ -104,8 +105,9 @@ Status RailRing::make_lanes() {
     return {};
   }
   const size_t lane_bytes = Lane::kSlots * Lane::most_piece_bytes(shape_.wanted_piece_bytes);
-  scratch_.resize(kOwnerLanes * lane_bytes);
-  HORING_ASSIGN(scratch_memory_, register_memory(scratch_.data(), scratch_.size(), kHostMemory));
+  HORING_ASSIGN(scratch_, PrivateMemory::create(kOwnerLanes * lane_bytes));
+  const std::span<std::byte> scratch = scratch_.bytes();
+  HORING_ASSIGN(scratch_memory_, register_memory(scratch.data(), scratch.size(), kHostMemory));
   lanes_.reserve(kLaneCount);
   for (size_t i = 0; i < kLaneCount; ++i) {
     const bool reduces = i < kOwnerLanes;
@@ -118,7 +120,7 @@ Status RailRing::make_lanes() {
     setup.self = shape_.self;
     setup.members = shape_.members;
     setup.wanted_piece_bytes = shape_.wanted_piece_bytes;
-    setup.scratch = reduces ? scratch_.data() + i * lane_bytes : nullptr;
+    setup.scratch = reduces ? scratch.data() + i * lane_bytes : nullptr;
     setup.scratch_memory = scratch_memory_.get();
     // A lane's messages go in one order on all links.
     setup.driver->promise_order(setup.link.to_next);

@@ -18,6 +18,7 @@
 #include "core/rail/lane.hpp"
 #include "os/event_fd.hpp"
 #include "os/fd.hpp"
+#include "os/private_memory.hpp"
 
 namespace ho::plugin::rail {
 
@@ -114,11 +115,13 @@ class RailRing {
   LookAround look_around_;
   int64_t next_look_ns_ = 0;
   bool suspects_ = false;
+  // Longer than the connections, which may have been receiving into it. Not of malloc, which would
+  // keep it for good in the arena of whichever of NCCL's threads destroys the ring.
+  PrivateMemory scratch_;
   RailLinks links_;
   EventFd wake_;
   Fd epoll_;
   bool can_sleep_ = false;  // every lane's connections have a descriptor to sleep on
-  std::vector<std::byte> scratch_;
   std::unique_ptr<Registration> scratch_memory_;
   std::vector<Lane> lanes_;
   Calls calls_;

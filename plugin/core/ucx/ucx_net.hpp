@@ -94,7 +94,8 @@ class UcxNet final : public NetDriver {
   [[nodiscard]] bool worth_a_look(void* comm) const override;
   void look(void* comm) const override;
   // By the TCP connections on which the two ends met, which stay open.
-  [[nodiscard]] Status lost_peer(void* context) const override { return tcp_->lost_peer(context); }
+  [[nodiscard]] Owner owner_of(void* context) const override { return tcp_->owner_of(context); }
+  [[nodiscard]] Status lost_peer(const Owner& self) const override { return tcp_->lost_peer(self); }
 
  private:
   struct Listener {

@@ -204,7 +204,12 @@ Result<std::unique_ptr<ShmTransport>> ShmTransport::create(const ShmOptions& opt
   auto transport =
       std::make_unique<ShmTransportImpl>(options, geometry, std::move(segment), std::move(event));
   if (const Status met = transport->meet(exchange, deadline); !met.ok()) {
-    return met.with_context("shared memory of rank " + std::to_string(options.self.value()));
+    // What befell another rank, or that this one waited in vain, names others, and them first.
+    const bool of_others =
+        met.code() == StatusCode::kPeerLost || met.code() == StatusCode::kTimeout;
+    return of_others
+               ? met
+               : met.with_context("shared memory of rank " + std::to_string(options.self.value()));
   }
   return std::unique_ptr<ShmTransport>(std::move(transport));
 }

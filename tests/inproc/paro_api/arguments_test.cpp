@@ -2,8 +2,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <string>
 
 #include "catch.hpp"
 #include "job.hpp"
@@ -57,6 +59,9 @@ struct BadOption {
   void (*spoil)(paro_runner_options& options);
 };
 
+constexpr std::array<paro_parameter_group, 2> kReserved{
+    {{0, 0, 0, 1, 1, 0}, {0, UINT32_MAX, 1, 1, 1, 0}}};
+
 const BadOption kBadOptions[] = {
     {"paro_runner_options.size is 0", [](auto& o) { o.size = 0; }},
     {"paro_runner_options.size is 8;", [](auto& o) { o.size = 8; }},
@@ -79,6 +84,12 @@ const BadOption kBadOptions[] = {
     {"optimizer is 3; see paro_optimizer",
      [](auto& o) { o.optimizer = enumerator<paro_optimizer>(3); }},
     {"narrow_sums is 2", [](auto& o) { o.narrow_sums = 2; }},
+    {"paro_runner_options.reserved is 1; it must be 0", [](auto& o) { o.reserved = 1; }},
+    {"paro_runner_options.parameter_groups[1].reserved is 4294967295; it must be 0",
+     [](auto& o) {
+       o.parameter_groups = kReserved.data();
+       o.parameter_group_count = kReserved.size();
+     }},
     {"a learning rate that is not a number",
      [](auto& o) {
        o.optimizer = PARO_OPTIMIZER_CUSTOM;
@@ -187,7 +198,8 @@ TEST_CASE("ranks that differ are refused on every rank") {
   const BadOption differences[] = {
       {"strategy: NIG and NNG", [](auto& o) { o.strategy = "NNG"; }},
       {"frozen: N and I", [](auto& o) { o.frozen = PARO_GROUP; }},
-      {"groups (group_size, group_file)", [](auto& o) { o.group_size = 4; }},
+      {"groups (group_size, group_file), rank 2: place 0 of group 1 and place 2 of group 0;",
+       [](auto& o) { o.group_size = 4; }},
       {"micro_batches: 1 and 2", [](auto& o) { o.micro_batches = 2; }},
       {"prefetch: 1 and 2", [](auto& o) { o.prefetch = 2; }},
       {"bucket_bytes: 1048576 and 0", [](auto& o) { o.bucket_bytes = 0; }},
@@ -197,9 +209,13 @@ TEST_CASE("ranks that differ are refused on every rank") {
       {"narrow_sums: 0 and 1", [](auto& o) { o.narrow_sums = 1; }},
       {"sgd.learning_rate: ", [](auto& o) { o.sgd.learning_rate = 1; }},
       {"optimizer: SGD and AdamW", [](auto& o) { o.optimizer = PARO_OPTIMIZER_ADAMW; }},
-      {"loss_scale.scaling: 0 and 2", [](auto& o) { o.loss_scale.scaling = PARO_SCALING_DYNAMIC; }},
+      {"loss_scale.scaling: PARO_SCALING_NONE and PARO_SCALING_DYNAMIC;",
+       [](auto& o) { o.loss_scale.scaling = PARO_SCALING_DYNAMIC; }},
       {"max_norm: 0 and 1;", [](auto& o) { o.max_norm = 1; }},
-      {"algorithm: ", [](auto& o) { o.algorithm = HO_ALGORITHM_RING; }},
+      {"algorithm: HO_ALGORITHM_HO_RING and HO_ALGORITHM_RING;",
+       [](auto& o) { o.algorithm = HO_ALGORITHM_RING; }},
+      {"algorithm: HO_ALGORITHM_HO_RING and HO_ALGORITHM_AUTO;",
+       [](auto& o) { o.algorithm = HO_ALGORITHM_AUTO; }},
       {"drift_interval: 0 and 1", [](auto& o) { o.drift_interval = 1; }},
   };
   require_job({"2x2"}, [&](ho_comm* comm) {
@@ -219,9 +235,50 @@ TEST_CASE("ranks that differ are refused on every rank") {
         paro_runner_create(
             comm, &options, ho_comm_rank(comm) == 1 ? longer : kUnits, kUnitCount, &runner),
         HO_MISMATCH,
-        "ranks 0 and 1 differ in: unit 0: \"first\" with 40 trained and 8 frozen elements and "
-        "\"first\" "
-        "with 41 trained and 8 frozen elements;");
+        "ranks 0 and 1 differ in: unit 0: 40 trained and 8 frozen elements, called \"first\" and "
+        "41 trained and 8 frozen elements, called \"first\";");
+  });
+}
+
+TEST_CASE("lists that differ are told by their first entry that does, and both values") {
+  require_job({"2x2"}, [&](ho_comm* comm) {
+    paro_runner* runner = nullptr;
+    const bool other = ho_comm_rank(comm) == 2;
+    const auto refused =
+        [&](const paro_runner_options& options, const paro_unit* units, const std::string& text) {
+          expect_refusal(paro_runner_create(comm, &options, units, kUnitCount, &runner),
+                         HO_MISMATCH,
+                         "ranks 0 and 2 differ in: " + text);
+        };
+    paro_runner_options options = sgd_options("NIG");
+    std::array<paro_parameter_group, 2> groups{{{0, 0, 0, 4, 1, 0}, {1, 0, 8, 4, 1, 0.25}}};
+    options.parameter_groups = groups.data();
+    options.parameter_group_count = other ? 1 : 2;
+    refused(options, kUnits, "parameter_group_count: 2 and 1;");
+    options.parameter_group_count = 2;
+    groups[1].weight_decay = other ? 0.5 : 0.25;
+    refused(options,
+            kUnits,
+            "parameter_groups[1]: unit 1, first_element 8, count 4, learning_rate_factor 1, "
+            "weight_decay 0.25 and unit 1, first_element 8, count 4, learning_rate_factor 1, "
+            "weight_decay 0.5;");
+    // Names of any length hide neither the sizes nor where they differ.
+    const std::string same(3000, 'n');
+    const std::string name = same + (other ? "tail" : "end") + same;
+    options = sgd_options("NIG");
+    const paro_unit named[] = {{name.c_str(), 40, 8, nullptr}, {nullptr, 24, 0, nullptr}};
+    const std::string before(24, 'n');
+    refused(options, named, "unit 0: 40 trained and 8 frozen elements, called \"nnn");
+    const std::string message = paro_last_error_message();
+    expect(message.find("..." + before + "endnnn") != std::string::npos, message);
+    expect(message.find("..." + before + "tailnnn") != std::string::npos, message);
+    expect(message.size() < 700, message);
+    const paro_unit sized[] = {{same.c_str(), 40, other ? 7U : 8U, nullptr},
+                               {nullptr, 24, 0, nullptr}};
+    refused(options, sized, "unit 0: 40 trained and 8 frozen elements, called");
+    expect(
+        std::strstr(paro_last_error_message(), " and 40 trained and 7 frozen elements") != nullptr,
+        paro_last_error_message());
   });
 }
 

@@ -117,6 +117,12 @@ TEST_CASE("a model that is cut otherwise, and frozen elsewhere, finds its tensor
       expect(refusal(runner, checkpoint, other).find("\"d\" has 6 elements") != std::string::npos,
              "compares sizes");
       other = tensors;
+      other[1].name = "d";
+      expect(refusal(runner, checkpoint, other)
+                     .find("two tensors are called \"d\": trained elements from 0 of unit 0 "
+                           "\"one\", and trained elements from 6 of unit 0") != std::string::npos,
+             "wants names of their own");
+      other = tensors;
       other.pop_back();
       expect(refusal(runner, checkpoint, other).find("frozen element 0 of unit 1") !=
                  std::string::npos,
@@ -132,5 +138,27 @@ TEST_CASE("a model that is cut otherwise, and frozen elsewhere, finds its tensor
              "without names the units must be the same");
       expect(masters(runner, 0, 9)[6] == 19.5F, "nothing has changed");
     }
+  });
+}
+
+TEST_CASE("a save is refused where two tensors have one name") {
+  const ho::test::TemporaryFolder folder;
+  require_job({"2x1"}, [&](ho_comm* comm) {
+    Runner runner = Runner::create(comm, options_for("NIG"), {{"first", 12, 3}, {"second", 6, 0}});
+    SaveOptions options;
+    options.tensors = {{"a", 0, false, 0, {5}}, {"a", 1, false, 0, {6}}};
+    std::string refused;
+    try {
+      runner.save(folder.root(), options);
+    } catch (const Error& error) {
+      refused = error.what();
+    }
+    expect(
+        refused.find("paro_runner_save: two tensors are called \"a\": trained elements from 0 of "
+                     "unit 0 \"first\", and trained elements from 0 of unit 1 \"second\"") !=
+            std::string::npos,
+        "names both: " + refused);
+    options.tensors[1].name = "b";
+    runner.save(folder.root(), options);
   });
 }

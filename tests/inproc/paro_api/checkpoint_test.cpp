@@ -330,8 +330,13 @@ TEST_CASE("a checkpoint of something else is refused on all ranks") {
             trainer.runner(), ho_comm_rank(comm) == 1 ? nullptr : checkpoint.get(), nullptr),
         HO_INVALID_ARGUMENT,
         "");
-    expect(trainer.masters() == before, "changes nothing");
     paro_load_options options = PARO_LOAD_OPTIONS_INIT;
+    options.reserved = 7;
+    expect_refusal(paro_runner_restore(trainer.runner(), checkpoint.get(), &options),
+                   HO_INVALID_ARGUMENT,
+                   "paro_load_options.reserved is 7; it must be 0");
+    expect(trainer.masters() == before, "changes nothing");
+    options = PARO_LOAD_OPTIONS_INIT;
     options.reset_optimizer = 1;
     must(paro_runner_restore(trainer.runner(), checkpoint.get(), &options));
     expect(trainer.masters() != before, "loads masters");

@@ -17,8 +17,10 @@ using ho::test::require_job;
 namespace {
 
 constexpr std::array<const char*, 2> kStates{"first_moment", "second_moment"};
+constexpr std::array<const char*, 2> kOtherOrder{"second_moment", "first_moment"};
 
-// AdamW as hard_training() has it, with its state where the library keeps it.
+// AdamW as hard_training() has it, with its moments where the library keeps them.
+template <size_t kFirst, size_t kSecond>
 int32_t adamw(const paro_shard* shard, void* elements) {
   const double t = static_cast<double>(shard->step);
   const double m_scale = 1 - std::pow(0.9, t);
@@ -26,10 +28,10 @@ int32_t adamw(const paro_shard* shard, void* elements) {
   for (uint64_t i = 0; i < shard->count; ++i) {
     const double g = static_cast<double>(shard->gradient[i]);
     const double w = static_cast<double>(shard->master[i]);
-    const double m = 0.9 * static_cast<double>(shard->states[0][i]) + 0.1 * g;
-    const double v = 0.95 * static_cast<double>(shard->states[1][i]) + 0.05 * g * g;
-    shard->states[0][i] = static_cast<float>(m);
-    shard->states[1][i] = static_cast<float>(v);
+    const double m = 0.9 * static_cast<double>(shard->states[kFirst][i]) + 0.1 * g;
+    const double v = 0.95 * static_cast<double>(shard->states[kSecond][i]) + 0.05 * g * g;
+    shard->states[kFirst][i] = static_cast<float>(m);
+    shard->states[kSecond][i] = static_cast<float>(v);
     shard->master[i] = static_cast<float>(
         w - shard->learning_rate * (0.01 * w + m / m_scale / (std::sqrt(v / v_scale) + 1e-6)));
   }
@@ -45,7 +47,7 @@ toy::Training training_of(const char* triple) {
 
 void use_adamw(paro_runner_options& options, uint64_t& elements) {
   options.optimizer = PARO_OPTIMIZER_CUSTOM;
-  options.custom = {adamw, &elements, 0.01, kStates.data(), kStates.size()};
+  options.custom = {adamw<0, 1>, &elements, 0.01, kStates.data(), kStates.size()};
 }
 
 }  // namespace
@@ -86,6 +88,9 @@ TEST_CASE("declared state goes through changes of strategy and checkpoints") {
       const toy::Training other = training_of("IIG");
       options = options_of(other, letters);
       use_adamw(options, elements);
+      // By their names, in whatever order this run declares them.
+      options.custom.function = adamw<1, 0>;
+      options.custom.states = kOtherOrder.data();
       Trainer resumed(comm, other, options);
       paro_checkpoint* checkpoint = nullptr;
       must(paro_checkpoint_open(folder.root().c_str(), &checkpoint));
@@ -129,8 +134,9 @@ TEST_CASE("states need names of their own") {
     const std::array<const char*, 2> names{"first_moment",
                                            ho_comm_rank(comm) == 0 ? "one" : "another"};
     options.custom.states = names.data();
-    expect_refusal(
-        paro_runner_create(comm, &options, &unit, 1, &runner), HO_MISMATCH, "custom.states");
+    expect_refusal(paro_runner_create(comm, &options, &unit, 1, &runner),
+                   HO_MISMATCH,
+                   "custom.states[1]: one and another;");
   });
 }
 

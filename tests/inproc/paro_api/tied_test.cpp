@@ -243,9 +243,22 @@ TEST_CASE("what cannot be is refused") {
       expect(text.find(wanted) != std::string::npos, std::string(wanted) + " in " + text);
     };
     const RunnerOptions options = options_for("IIG", 0);
-    expect_in(refusal(options, {{"head", 0, 0, "table"}, {"table", 4, 0}}), "paro_unit 0.shares");
+    expect_in(refusal(options, {{"head", 0, 0, "table"}, {"table", 4, 0}}),
+              "paro_unit 0 (head).shares");
     expect_in(refusal(options, {{"table", 4, 0}, {"head", 4, 0, "table"}}), "set both to 0");
-    expect_in(refusal(options, {{"a", 4, 0}, {"b", 0, 0, "a"}, {"c", 0, 0, "b"}}), "paro_unit 2");
+    expect_in(refusal(options, {{"a", 4, 0}, {"b", 0, 0, "a"}, {"c", 0, 0, "b"}}),
+              "paro_unit 2 (c).shares is \"b\": paro_unit 1 (b) shares those of \"a\" itself");
+    expect_in(refusal(options, {{"a", 4, 0}, {"a", 5, 0}, {"b", 0, 0, "a"}}),
+              "paro_unit 2 (b).shares is \"a\": paro_unit 0 and paro_unit 1 are both called so");
+    // What messages call a unit without a name is not its name.
+    const std::array<paro_unit, 3> unnamed{
+        {{nullptr, 4, 0, nullptr}, {"named", 4, 0, nullptr}, {nullptr, 0, 0, "unnamed"}}};
+    paro_runner* runner = nullptr;
+    expect_refusal(
+        paro_runner_create(comm, nullptr, unnamed.data(), unnamed.size(), &runner),
+        HO_INVALID_ARGUMENT,
+        "paro_unit 2 (whose name is NULL).shares is \"unnamed\": takes the name of a unit "
+        "before it; a unit whose name is NULL cannot be shared");
     const std::vector<std::pair<paro_parameter_group, const char*>> bad{
         {{5, 0, 0, 1, 1, 0}, "of unit 5"},
         {{0, 0, 3, 2, 1, 0}, "elements 3 to 5"},
@@ -263,15 +276,16 @@ TEST_CASE("what cannot be is refused") {
     expect_in(refusal(twice, {{"table", 4, 0}}), "two have element 2");
     RunnerOptions other = options;
     other.parameter_groups = {{0, 0, 0, ho_comm_rank(comm) == 0 ? 3U : 2U, 1, 0}};
-    expect_in(refusal(other, {{"table", 4, 0}}), "differ in: parameter_groups");
+    expect_in(refusal(other, {{"table", 4, 0}}),
+              "differ in: parameter_groups[0]: unit 0, first_element 0, count 3, "
+              "learning_rate_factor 1, weight_decay 0 and unit 0, first_element 0, count 2,");
   });
 }
 
-TEST_CASE("ranks that end a step after different numbers of micro-batches are told") {
+TEST_CASE("ends of steps that cannot be are refused") {
   require_job({"2x2"}, [](ho_comm* comm) {
     const auto rank = static_cast<uint32_t>(ho_comm_rank(comm));
     Runner runner = loaded(comm, options_for("NIG", 0));
-    const Weights weights = initial();
     expect_refusal(paro_runner_step_early(runner.get(), nullptr),
                    HO_INVALID_ARGUMENT,
                    "before any micro-batch");
@@ -291,18 +305,35 @@ TEST_CASE("ranks that end a step after different numbers of micro-batches are to
                    HO_INVALID_ARGUMENT,
                    "in the middle of micro-batch 0");
   });
-  require_job({"2x2"}, [](ho_comm* comm) {
-    const auto rank = static_cast<uint32_t>(ho_comm_rank(comm));
-    Runner runner = loaded(comm, options_for("NNN", 0));
-    const Weights weights = initial();
-    for (uint32_t k = 0; k < (rank == 1 ? 2U : 1U); ++k) {
-      micro_batch(runner, rank, k, weights);
+}
+
+TEST_CASE("what a unit shares is loaded and read at the unit that has it") {
+  require_job({"2x1"}, [](ho_comm* comm) {
+    Runner runner = loaded(comm, options_for("IIG", 0));
+    std::vector<float> values(13, 1);
+    const auto refusal = [&](const std::function<void()>& call) {
+      try {
+        call();
+      } catch (const Error& error) {
+        return std::string(error.what());
+      }
+      return std::string();
+    };
+    const auto expect_told = [](const std::string& text, const std::string& call) {
+      expect(text.find(call + ": unit 4 (head) shares the parameters of unit 0 (table) and has no "
+                              "elements of its own: call it for that unit") != std::string::npos,
+             text);
+    };
+    expect_told(refusal([&] { runner.load(4, values); }), "load");
+    expect_told(refusal([&] { runner.read_masters(4, values); }), "read_masters");
+    // With no values nothing is loaded, so ranks need not do it alike.
+    if (ho_comm_rank(comm) == 0) {
+      runner.load(4, {});
     }
-    expect_refusal(paro_runner_step_early(runner.get(), nullptr),
-                   HO_MISMATCH,
-                   "rank 0 has 1 micro-batches, rank 1 2");
-    must(paro_runner_rejoin(runner.get(), comm));
-    micro_batch(runner, rank, 0, weights);
-    expect(runner.step_early().applied == 1, "goes on");
+    const Weights expected = initial();
+    for (uint32_t k = 0; k < kMost; ++k) {
+      micro_batch(runner, static_cast<uint32_t>(ho_comm_rank(comm)), k, expected);
+    }
+    expect(runner.step().applied == 1, "the step compares what was loaded");
   });
 }

@@ -63,7 +63,8 @@ Trainer::Trainer(ho_comm* comm, const toy::Training& training, const paro_runner
       world_(static_cast<uint32_t>(ho_comm_world_size(comm))) {
   std::vector<paro_unit> units;
   for (const toy::UnitCounts& unit : model_.units()) {
-    units.push_back({unit.name.c_str(), unit.trained, unit.frozen, nullptr});
+    const char* const shares = unit.shares ? model_.units()[*unit.shares].name.c_str() : nullptr;
+    units.push_back({unit.name.c_str(), unit.trained, unit.frozen, shares});
   }
   paro_runner* made = nullptr;
   must(paro_runner_create(comm, &options, units.data(), units.size(), &made));
@@ -92,7 +93,8 @@ double Trainer::compute(uint64_t step) {
     paro_unit_view view = PARO_UNIT_VIEW_INIT;
     for (uint32_t u = 0; u < units; ++u) {
       must(paro_runner_before_forward(runner(), u, &view));
-      expect(view.trained_count == model_.units()[u].trained, "tells how many elements there are");
+      expect(view.trained_count == model_.units()[model_.home(u)].trained,
+             "tells how many elements there are");
       model_.forward(u, {config.parameter_dtype, view.trained, view.frozen}, pass);
       must(paro_runner_after_forward(runner(), u));
     }

@@ -97,11 +97,9 @@ TEST_CASE("a step that is left out says where a gradient was not finite") {
   });
   const std::string log = caught.end();
   INFO(log);
-  const std::string wanted = "step 2 is left out on all ranks: the gradient has a";
+  const std::string wanted = "step 2 is left out on all ranks: rank ";
   REQUIRE(log.find(wanted) != std::string::npos);
-  CHECK(log.find("in unit 2 (") != std::string::npos);
-  CHECK(log.find(", which rank ") != std::string::npos);
-  CHECK(log.find("dynamic loss scaling") != std::string::npos);
+  CHECK(log.find(" computed an infinity in the gradient of unit 2 (") != std::string::npos);
   CHECK(log.find(wanted, log.find(wanted) + 1) == std::string::npos);  // one rank says it
 }
 

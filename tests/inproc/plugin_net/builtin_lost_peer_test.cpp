@@ -1,6 +1,7 @@
 // What the builtin network knows of peers on connections that nobody uses: who has closed, and who
 // has broken off.
 #include <array>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,19 +38,19 @@ void exchange(Pair& pair) {
 }
 
 // What is found within a time that no working machine needs.
-Status found_lost(const NetDriver& net, void* context) {
+Status found_lost(const NetDriver& net, const NetDriver::Owner& self) {
   const Deadline limit = deadline_after(std::chrono::seconds(20));
   Status found;
   while (found.ok() && !passed(limit)) {
-    found = net.lost_peer(context);
+    found = net.lost_peer(self);
   }
   return found;
 }
 
-bool stays_well(const NetDriver& net, void* context) {
+bool stays_well(const NetDriver& net, const NetDriver::Owner& self) {
   bool well = true;
   for (int look = 0; look < 1000; ++look) {
-    well = well && net.lost_peer(context).ok();
+    well = well && net.lost_peer(self).ok();
   }
   return well;
 }
@@ -62,7 +63,7 @@ BuiltinCase with_streams(uint32_t streams) {
 
 TEST_CASE("builtin net: a peer that closes is not lost") {
   const auto net = make_builtin(with_streams(GENERATE(1U, 3U)));
-  void* const other = open_context(*net, 7);
+  const NetDriver::Owner other = net->owner_of(open_context(*net, 7));
   Pair pair(*net);
   pair.opening.comm_id = 7;
   REQUIRE(pair.connect().message() == "");
@@ -89,9 +90,9 @@ TEST_CASE("builtin net: a peer that closes is not lost") {
 
 TEST_CASE("builtin net: a peer that breaks off is lost, for its own communicator") {
   const auto net = make_builtin(with_streams(GENERATE(1U, 3U)));
-  void* const other = open_context(*net, 7);
-  void* const stranger = open_context(*net, 8);
-  void* const nameless = open_context(*net, 0);
+  const NetDriver::Owner other = net->owner_of(open_context(*net, 7));
+  const NetDriver::Owner stranger = net->owner_of(open_context(*net, 8));
+  const NetDriver::Owner nameless = net->owner_of(open_context(*net, 0));
   Pair pair(*net);
   pair.opening.comm_id = 7;
   REQUIRE(pair.connect().message() == "");
@@ -116,12 +117,60 @@ TEST_CASE("builtin net: a peer that breaks off is lost, for its own communicator
   CHECK(has(found, "has ended or given up"));
   CHECK(stays_well(*net, stranger));
   CHECK(stays_well(*net, nameless));
-  CHECK(stays_well(*net, nullptr));
+  CHECK(stays_well(*net, net->owner_of(nullptr)));
   // A ring sees its own connections by itself.
-  CHECK(stays_well(*net, pair.context));
+  CHECK(stays_well(*net, net->owner_of(pair.context)));
   // What is closed here concerns nobody any more.
   pair.close();
   CHECK(stays_well(*net, other));
+}
+
+void break_off(Pair& pair) {
+  std::array<std::byte, 8> bytes{};
+  REQUIRE(End(*pair.net, pair.receive).try_receive({{bytes.data(), bytes.size(), 0}}).ok());
+  REQUIRE(pair.net->close_recv(std::exchange(pair.receive, nullptr)) == Reply::kSuccess);
+}
+
+// Malloc gives a later context the address of one that was closed.
+TEST_CASE("builtin net: a context is never taken for an earlier one") {
+  constexpr size_t kContexts = 100;
+  const auto net = make_builtin({});
+  std::set<uint64_t> seen{net->owner_of(nullptr).context};
+  for (size_t i = 0; i < kContexts; ++i) {
+    void* const context = open_context(*net, 7);
+    CHECK(net->owner_of(context).comm_id == 7);
+    seen.insert(net->owner_of(context).context);
+    REQUIRE(net->close(context) == Reply::kSuccess);
+  }
+  CHECK(seen.size() == kContexts + 1);
+}
+
+TEST_CASE("builtin net: connections are known by their context, also when it has been closed") {
+  const auto net = make_builtin({});
+  Pair pair(*net);
+  pair.opening.comm_id = 7;
+  REQUIRE(pair.connect().message() == "");
+  exchange(pair);
+  const NetDriver::Owner before = net->owner_of(pair.context);
+  REQUIRE(net->close(std::exchange(pair.context, nullptr)) == Reply::kSuccess);
+  const NetDriver::Owner later = net->owner_of(open_context(*net, 7));
+  const NetDriver::Owner stranger = net->owner_of(open_context(*net, 8));
+  SECTION("its own") {
+    break_off(pair);
+    CHECK(found_lost(*net, later).code() == StatusCode::kPeerLost);
+    CHECK(stays_well(*net, before));
+    CHECK(stays_well(*net, stranger));
+  }
+  SECTION("another's of its communicator, and of another one") {
+    Pair other(*net);
+    other.opening.comm_id = GENERATE(7U, 8U);
+    REQUIRE(other.connect().message() == "");
+    exchange(other);
+    break_off(other);
+    const bool same = other.opening.comm_id == 7;
+    CHECK(found_lost(*net, same ? later : stranger).code() == StatusCode::kPeerLost);
+    CHECK(net->lost_peer(before).ok() != same);
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "builtin_net_for_test.hpp"
 #include "catch.hpp"
 #include "core/ucx/hello.hpp"
+#include "has.hpp"
 #include "temporary_folder.hpp"
 
 namespace ho::plugin::conformance {
@@ -57,6 +58,15 @@ TEST_CASE("ucx net: what cannot be paced is refused") {
   options.pace_mbit = 100;
   const auto made = UcxNet::create(builtin_config(options));
   REQUIRE(made.status().code() == StatusCode::kUnsupported);
+}
+
+TEST_CASE("ucx net: rails that are addresses only are refused, with what to do") {
+  auto config = builtin_config({});
+  config.emulated = true;
+  const Status refused = UcxNet::create(std::move(config)).status();
+  CHECK(refused.code() == StatusCode::kUnsupported);
+  CHECK(has(refused, "the rails are emulated (HORING_EMULATED_RAILS"));
+  CHECK(has(refused, "run without --rails"));
 }
 
 TEST_CASE("ucx net: greetings, whole, cut and altered") {

@@ -17,6 +17,7 @@
 #include "base/logger.hpp"
 #include "catch.hpp"
 #include "conformance.hpp"
+#include "reserved_place.hpp"
 #include "tcp_ranks.hpp"
 #include "transport/tcp/address.hpp"
 #include "transport/tcp/greeting.hpp"
@@ -166,10 +167,8 @@ TEST_CASE("tcp: nobody listening is an error that names the way there") {
   config.connect_timeout = std::chrono::milliseconds(200);
   auto transport = TcpTransport::listen(options_of(config, GlobalRank(0), 2));
   REQUIRE(transport.ok());
-  auto gone = tcp::open_listener(AF_INET, 0);
-  REQUIRE(gone.ok());
-  const uint16_t port = tcp::port_of(*tcp::local_address(gone->get()));
-  gone->reset();
+  const test::ReservedPlace silent;  // nor does a stranger listen there meanwhile
+  const uint16_t port = silent.port();
   (*transport)->set_peers({(*transport)->endpoint(), TcpEndpoint{{"127.0.0.1"}, port}});
   Rank rank;
   rank.world_size = 2;

@@ -163,6 +163,29 @@ TEST_CASE("a stall waits for answers, but not for long") {
       has(decided.cause.message(), "first reported by rank 0 (n, pid 100): all_gather #4 is late"));
 }
 
+TEST_CASE("where one rank alone answers, it is not called all ranks") {
+  const std::vector<RankAnswer> answers{{0, true, {state_of(4, 3, "barrier", "recv from rank 1")}},
+                                        {1, false, {}}};
+  CHECK(describe_stall(answers, names(2), report_of(0, StatusCode::kTimeout, "barrier #4")) ==
+        "rank 1 (n, pid 101) does not answer: stopped, or its host is gone; the one rank that "
+        "answers has entered barrier #4 and waits: recv from rank 1 (rank 0)");
+}
+
+TEST_CASE("a chain of waits over thousands of ranks is followed to its end") {
+  // Rank r waits in communicator r + 1 for the next one, which is not in it yet.
+  constexpr uint16_t kRanks = 4096;
+  std::vector<RankAnswer> answers;
+  for (uint16_t rank = 0; rank < kRanks; ++rank) {
+    answers.push_back({rank, true, {state_of(0, 0, "", "", rank)}});
+    if (rank + 1 < kRanks) {
+      answers.back().states.push_back(state_of(1, 0, "barrier", "recv", rank + 1));
+    }
+  }
+  const std::string text =
+      describe_stall(answers, names(kRanks), report_of(0, StatusCode::kTimeout, "barrier #1"));
+  CHECK(text.starts_with("rank 4095 has not entered barrier #1 of communicator 4095 ("));
+}
+
 TEST_CASE("a stall names who has not entered, and where the others wait") {
   std::vector<RankAnswer> answers;
   for (uint32_t rank = 0; rank < 16; ++rank) {

@@ -115,6 +115,17 @@ TEST_CASE("what JSON cannot hold is refused before it is written") {
   CHECK(has(check(manifest).message(), "ends beyond"));
 }
 
+TEST_CASE("two tensors of one name are refused where they are given, and can be read") {
+  Manifest manifest = small();
+  CHECK(check_names(manifest).ok());
+  manifest.tensors.push_back({"block.weight", 0, false, 3, {2}});
+  CHECK(has(check_names(manifest).message(), "two tensors are called \"block.weight\""));
+  CHECK(has(check_names(manifest).message(),
+            "trained elements from 10 of unit 1 \"block\", and trained elements from 3 of unit 0 "
+            "\"embedding\""));
+  CHECK(parse_manifest(to_json(manifest)).ok());
+}
+
 TEST_CASE("checksums as text") {
   const Checksum checksum = checksum_of("abc", 3);
   CHECK(to_text(checksum).size() == 32);

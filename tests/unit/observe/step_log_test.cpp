@@ -22,6 +22,7 @@ StepRecord record_of(uint64_t step) {
   record.rank = 3;
   record.strategy = "IIG";
   record.step = step;
+  record.micro_batches = 2;
   record.norm = 0.25;
   record.step_s = 2;
   record.compute_s = 1.5;
@@ -61,6 +62,7 @@ TEST_CASE("a step is a line of JSON") {
   CHECK(line.find('\n') == line.size() - 1);
   const auto json = nlohmann::json::parse(line);
   CHECK(json["step"] == 7);
+  CHECK(json["micro_batches"] == 2);
   CHECK(json["applied"] == false);
   CHECK(json["norm"].is_null());
   CHECK(json["seconds"]["exposed"] == 0.25);
@@ -81,6 +83,7 @@ TEST_CASE("metrics are in Prometheus' format") {
   const std::string labels = "{rank=\"3\"";
   CHECK(has(text, "paro_strategy_info{rank=\"3\",strategy=\"IIG\"} 1\n"));
   CHECK(has(text, "# TYPE paro_steps_total counter\nparo_steps_total" + labels + "} 2\n"));
+  CHECK(has(text, "paro_micro_batches_total" + labels + "} 4\n"));
   CHECK(has(text, "paro_skipped_steps_total" + labels + "} 1\n"));
   CHECK(has(text, "paro_drift_checks_total" + labels + "} 1\n"));
   CHECK(has(text, "paro_step_seconds_total" + labels + ",part=\"compute\"} 3.0\n"));

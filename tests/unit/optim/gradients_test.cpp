@@ -114,6 +114,30 @@ TEST_CASE("a norm is the sum of the squares of what is finite") {
   }
 }
 
+TEST_CASE("the first number that is not finite is found, whatever its sign") {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBfloat16}) {
+    for (const size_t size : {size_t{1}, size_t{17}, size_t{2048}, size_t{2049}, size_t{5000}}) {
+      const float most = dtype == DType::kFloat16 ? 65504.0F : 3e38F;
+      for (const size_t bad : {size_t{0}, size / 2, size - 1, size}) {
+        for (const float value : {kInfinity, -kInfinity, kNan, -kNan}) {
+          std::vector<float> values(size, -most);
+          for (size_t i = bad; i < size; ++i) {
+            values[i] = i == bad ? value : kNan;
+          }
+          std::vector<float> data(size);
+          paro::round_to(dtype, values, data.data());
+          const auto found = paro::first_not_finite(dtype, data.data(), size);
+          REQUIRE(found.has_value() == (bad < size));
+          if (found) {
+            CHECK(found->index == bad);
+            CHECK(found->nan == std::isnan(value));
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("squares beyond fp32 add up, and parts of a norm add up") {
   const std::vector<float> large(20, 3e38F);
   const Norm norm = paro::norm_of(large);

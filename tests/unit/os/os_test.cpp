@@ -15,6 +15,7 @@
 #include "os/fd_passing.hpp"
 #include "os/futex.hpp"
 #include "os/peer_memory.hpp"
+#include "os/private_memory.hpp"
 #include "os/random_bytes.hpp"
 #include "os/shared_memory.hpp"
 #include "os/socket.hpp"
@@ -253,6 +254,31 @@ TEST_CASE("a reserved port is nobody else's, but a listener may come to it by it
   CHECK_FALSE(connects());
   reserved.reset();
   CHECK(taken());
+}
+
+TEST_CASE("private memory is zeros, moves with its owner and goes back to the kernel") {
+  constexpr size_t kBytes = size_t{3} << 20U;
+  CHECK(ho::PrivateMemory().bytes().empty());
+  CHECK_FALSE(ho::PrivateMemory::create(0).ok());
+  auto made = ho::PrivateMemory::create(kBytes);
+  REQUIRE(made.ok());
+  const std::span<std::byte> bytes = made->bytes();
+  REQUIRE(bytes.size() == kBytes);
+  CHECK(
+      std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{}; }));
+  const auto is_mapped = [bytes] {
+    unsigned char in_memory = 0;
+    return ::mincore(bytes.data(), 1, &in_memory) == 0;
+  };
+  {
+    ho::PrivateMemory other;
+    other = *std::move(made);
+    CHECK(other.bytes().data() == bytes.data());
+    const ho::PrivateMemory last(std::move(other));
+    CHECK(last.bytes().size() == kBytes);
+    CHECK(is_mapped());
+  }
+  CHECK_FALSE(is_mapped());
 }
 
 TEST_CASE("an interface's state is known by its name") {

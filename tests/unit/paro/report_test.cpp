@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "catch.hpp"
+#include "has.hpp"
 #include "paro/columns.hpp"
 
 namespace paro::tool {
@@ -11,9 +12,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-Report report_for(const char* memory, bool with_price) {
+Report report_for(const char* memory, bool with_price, const char* model = "llama-65b") {
   PlanTexts texts;
-  texts.model = "llama-65b";
+  texts.model = model;
   texts.nodes = "4";
   texts.ranks_per_node = "8";
   texts.memory = memory;
@@ -93,6 +94,23 @@ TEST_CASE("JSON where nothing fits") {
   CHECK(json["why"].get<std::string>().find("nothing fits") == 0);
   CHECK(json["strategies"][13]["fits"] == false);
   CHECK(json["strategies"][13]["missing_bytes"].get<double>() == Approx(23e9));
+}
+
+TEST_CASE("what units share is told, and gathered once more") {
+  const Report tied = report_for("80GB", false, "llama-65b,shared=262M");
+  CHECK(has(line_with(table_text(tied), "model "),
+            "80 layers; 262 million in a unit that 1 more shares; bytes 2,2,12"));
+  const Json with = Json::parse(json_text(tied));
+  const Json without = Json::parse(json_text(report_for("80GB", false)));
+  CHECK(with["request"]["sharing_units"] == 1);
+  CHECK(with["request"]["shared_parameters"] == 262e6);
+  CHECK(without["request"]["sharing_units"] == 0);
+  const auto gathers = [](const Json& json) {
+    return json["strategies"][13]["time_s"]["param"].get<double>();
+  };
+  CHECK(gathers(with) == Approx(gathers(without) * (65e9 + 262e6) / 65e9));
+  CHECK(has(table_text(report_for("80GB", false, "llama-65b,shared=262M,sharing=2")),
+            "in a unit that 2 more share; bytes"));
 }
 
 TEST_CASE("JSON where T is zero") {

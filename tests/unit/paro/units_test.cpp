@@ -125,6 +125,22 @@ TEST_CASE("models by their numbers") {
   CHECK(model->sequence == 0);
 }
 
+TEST_CASE("a model of which units share parameters") {
+  const auto tied = parse_model("llama-7b,shared=131M");
+  REQUIRE(tied.ok());
+  CHECK(tied->size.parameters == 7e9);
+  CHECK(tied->layers == 32);
+  CHECK(tied->sharing_units == 1);
+  CHECK(tied->size.shared == 131e6);
+  CHECK(tied->size.shared_trainable == 131e6);
+  const auto tuned = parse_model("params=1e9,trainable=25e7,layers=8,shared=1e8,sharing=3");
+  REQUIRE(tuned.ok());
+  CHECK(tuned->sharing_units == 3);
+  CHECK(tuned->size.shared == 3e8);
+  CHECK(tuned->size.shared_trainable == 75e6);
+  CHECK(parse_model("llama-7b")->sharing_units == 0);
+}
+
 TEST_CASE("models that cannot be") {
   const std::vector<std::pair<const char*, const char*>> cases{
       {"", "'' is not known"},
@@ -134,6 +150,9 @@ TEST_CASE("models that cannot be") {
       {"params=7e9,layers=32,width=3", "'width' is not known"},
       {"params=7e9,params=8e9,layers=32", "'params' is given twice"},
       {"params=7e9,layers=32,llama-7b", "'llama-7b' is not known here"},
+      {"params=7e9,layers=32,shared=8e9", "more parameters are shared than there are"},
+      {"params=7e9,layers=32,sharing=2", "sharing takes shared= beside it"},
+      {"params=7e9,layers=32,shared=1e9,sharing=0", "--model sharing '0': takes"},
       {"params=lots,layers=32", "--model params 'lots': takes"},
       {"params=7e9,layers=0", "--model layers '0': takes a whole number from 1"}};
   for (const auto& [text, message] : cases) {

@@ -80,6 +80,7 @@ TEST_CASE("a benchmark that cannot be") {
                            "--rail-rate=0",
                            "--model=gpt",
                            "--model=params=1e9,trainable=2e9,layers=4",
+                           "--model=llama-7b,shared=131e6",
                            "--rounds=0",
                            "--dtype=int8",
                            "--compute-factors=1,,2"}) {

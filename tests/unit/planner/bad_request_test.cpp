@@ -43,6 +43,15 @@ TEST_CASE("numbers that cannot be are named, with what they may be") {
       {[](PlanRequest& r) { r.activation_bytes = kNan; }, "bytes of activations nan: takes 0 to"},
       {[](PlanRequest& r) { r.micro_batches = 0; }, "micro-batches 0: takes 1 to 1000000"},
       {[](PlanRequest& r) { r.compute_s = -0.5; }, "seconds of computation -0.5: takes 0 to"},
+      {[](PlanRequest& r) { r.sharing_units = 1025; },
+       "units that share another's parameters 1025: takes 0 to 1024"},
+      {[](PlanRequest& r) { r.sharing_units = 1, r.model.shared = 8e9; },
+       "parameters that they share 8000000000: takes 1 to 7000000000"},
+      {[](PlanRequest& r) { r.model.shared = 1; }, "parameters that they share 1: takes 0 to 0"},
+      {[](PlanRequest& r) {
+         r.sharing_units = 1, r.model.shared = 5, r.model.shared_trainable = 6;
+       },
+       "trained parameters that they share 6: takes 0 to 5"},
       {[](PlanRequest& r) { r.prefetch = r.layers + 1; },
        "layers gathered ahead 33: takes 0 to 32"}};
   for (const Spoiled& spoiled : cases) {
@@ -58,6 +67,9 @@ TEST_CASE("numbers that cannot be are named, with what they may be") {
 
 TEST_CASE("the largest request is worked out") {
   PlanRequest request = request_for(1e15, 1e15, kMostLayers);
+  request.sharing_units = kMostLayers;
+  request.model.shared = 1e15 * kMostLayers;
+  request.model.shared_trainable = request.model.shared;
   request.micro_batches = 1'000'000;
   request.world = {1U << 10U, 1U << 10U};
   request.compute_s = 1e9;

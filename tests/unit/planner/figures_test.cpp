@@ -228,6 +228,38 @@ TEST_CASE("links that are not there need no rate") {
   }
 }
 
+TEST_CASE("what a unit shares is gathered and reduced once more, and held once") {
+  const PlanRequest alone = seven_billion();
+  PlanRequest request = alone;
+  // A table of 700 million parameters, which two units share.
+  request.sharing_units = 2;
+  request.model.shared = 2 * 7e8;
+  request.model.shared_trainable = 2 * 7e8;
+  for (const Strategy& strategy : all_strategies()) {
+    INFO(letters(strategy));
+    const StrategyFigures with = figures_of(strategy, request).value();
+    const StrategyFigures without = figures_of(strategy, alone).value();
+    CHECK(with.memory.states.total() == without.memory.states.total());
+    const StepSeconds& terms = with.time.terms;
+    CHECK(terms.parameters == Approx(without.time.terms.parameters * 1.2));
+    CHECK(terms.gradients == Approx(without.time.terms.gradients * 1.2));
+    CHECK(terms.sync_g == without.time.terms.sync_g);
+    CHECK(terms.sync_p == without.time.terms.sync_p);
+    // The step plan moves as much.
+    CHECK(with.time.intra.busy_s + with.time.inter.busy_s ==
+          Approx(with.time.communication_s).margin(1e-9));
+    CHECK(with.time.step_s >= request.compute_s);
+    // The table is larger than a layer of (7e9 - 7e8) / 32, and each buffer holds one unit.
+    const bool splits_parameters = strategy.parameters != Scope::kReplicated;
+    const bool splits_gradients = strategy.gradients != Scope::kReplicated;
+    CHECK(with.memory.gathered == Approx(splits_parameters ? 2 * 2 * 7e8 : 0));
+    CHECK(with.memory.gradient_buffers == Approx(splits_gradients ? 2 * 2 * 7e8 : 0));
+  }
+  // Of a step without communication nothing but the shares of computation has changed.
+  request.world = {1, 1};
+  CHECK(figures_of(parse_strategy("GGG").value(), request)->time.step_s == Approx(5.7));
+}
+
 TEST_CASE("buckets of layers leave later, and take room") {
   PlanRequest request = seven_billion();
   const double layer = request.bytes.gradient * 7e9 / 32;

@@ -93,6 +93,15 @@ TEST_CASE("what is older than the first row has none, what is newer than the las
   CHECK(row_of("3.0.0") == "2.30.7?");
 }
 
+TEST_CASE("releases in words, for messages") {
+  CHECK(release_text(release("2.28.8")) == "2.28.7 to 2.28.9");
+  CHECK(release_text(release("2.21.5")) == "2.21.5");
+  CHECK(nccl_abi::releases_text(11) ==
+        "2.28.3, 2.28.7 to 2.28.9, 2.29.0 to 2.29.7, 2.30.3 to 2.30.4, 2.30.7");
+  CHECK(nccl_abi::releases_text(8).starts_with("2.20.0 to 2.20.5, 2.21.5, "));
+  CHECK(nccl_abi::releases_text(13).empty());
+}
+
 TEST_CASE("versions looked up, newest first") {
   CHECK(list(release("2.19.4").net) == std::vector{7, 6, 5});
   CHECK(list(release("2.20.5").net) == std::vector{8, 7, 6, 5});

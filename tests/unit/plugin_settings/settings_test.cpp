@@ -11,7 +11,6 @@
 using ho::plugin::absolute_file;
 using ho::plugin::NcclSettings;
 using ho::plugin::own_library_path;
-using ho::plugin::tuner_taken;
 
 namespace {
 
@@ -56,29 +55,4 @@ TEST_CASE("code knows the file that it is in") {
   CHECK(absolute_file("/opt/libx.so") == "/opt/libx.so");
   CHECK(absolute_file("").empty());
   CHECK(absolute_file(nullptr).empty());
-}
-
-TEST_CASE("the tuner that NCCL takes, by its setting and by what the loader finds") {
-  const std::string own = own_library_path();
-  const std::string other = "/etc/hostname";  // any other file
-  std::string found_name;
-  std::string found_file;
-  const auto file_of = [&](const std::string& name) {
-    return name == found_name ? found_file : std::string();
-  };
-  CHECK(tuner_taken("none", file_of, own) == "none");
-  CHECK(tuner_taken("None", file_of, own) == "none");
-  // NCCL goes on to the network's library where it finds nothing.
-  CHECK(tuner_taken(std::nullopt, file_of, own) == "ours");
-  CHECK(tuner_taken("/nowhere.so", file_of, own) == "ours");
-  found_name = "libnccl-tuner.so";
-  found_file = other;
-  CHECK(tuner_taken(std::nullopt, file_of, own) == "another (hostname)");
-  CHECK(tuner_taken("", file_of, own) == "another (hostname)");
-  found_name = "libnccl-tuner-horing.so";
-  found_file = own;
-  CHECK(tuner_taken("horing", file_of, own) == "ours");
-  found_file = other;
-  CHECK(tuner_taken("horing", file_of, own) == "another (hostname)");
-  CHECK(ho::plugin::file_opened_by("libsurely-nothing.so").empty());
 }

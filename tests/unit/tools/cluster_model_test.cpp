@@ -82,6 +82,17 @@ TEST_CASE("an order file is checked against -n") {
   }
 }
 
+TEST_CASE("nodes share no CPU while there are enough, and take turns where not") {
+  using Cpus = std::vector<uint32_t>;
+  const Cpus five{1, 3, 4, 8, 9};
+  CHECK(cpus_of_node(five, 0, 2) == Cpus{1, 3});
+  CHECK(cpus_of_node(five, 1, 2) == Cpus{4, 8, 9});
+  CHECK(cpus_of_node(five, 4, 5) == Cpus{9});
+  CHECK(cpus_of_node({6, 7}, 0, 3) == Cpus{6});
+  CHECK(cpus_of_node({6, 7}, 2, 3) == Cpus{6});
+  CHECK(cpus_of_node(five, 0, 1) == five);
+}
+
 TEST_CASE("a rank's environment follows from its place") {
   const Cluster cluster = plain_cluster(Emulation::kPaced, {2, 2, 200});
   const GroupMap placed = place_block_or_round_robin(sizes("2x3"), true).value();

@@ -40,8 +40,8 @@ class WholeModel {
 
   [[nodiscard]] Pass forward(const Batch& batch) const {
     Pass pass = model_.begin(batch);
-    for (size_t u = 0; u < stores_.size(); ++u) {
-      model_.forward(u, stores_[u].parameters(), pass);
+    for (uint32_t u = 0; u < stores_.size(); ++u) {
+      model_.forward(u, stores_[model_.home(u)].parameters(), pass);
     }
     return pass;
   }
@@ -50,8 +50,9 @@ class WholeModel {
   // Adds the batch's gradients to those there; returns the loss.
   double forward_backward(const Batch& batch, double loss_scale = 1) {
     Pass pass = forward(batch);
-    for (size_t u = stores_.size(); u-- > 0;) {
-      model_.backward(u, stores_[u].parameters(), stores_[u].gradients(), pass, loss_scale);
+    for (auto u = static_cast<uint32_t>(stores_.size()); u-- > 0;) {
+      UnitStore& store = stores_[model_.home(u)];
+      model_.backward(u, store.parameters(), store.gradients(), pass, loss_scale);
     }
     return pass.loss;
   }
@@ -68,7 +69,7 @@ class WholeModel {
 
 // Every way to freeze, to leave parts out, and uneven sizes.
 inline std::vector<Configuration> configurations() {
-  std::vector<Configuration> all(9);
+  std::vector<Configuration> all(10);
   all[1].freeze_embedding = true;
   all[2].freeze_up = true;
   all[3].freeze_embedding = true;
@@ -79,6 +80,7 @@ inline std::vector<Configuration> configurations() {
   all[6] = {.vocabulary = 5, .dim = 3, .hidden = 5, .blocks = 3, .sequence = 1};
   all[7].blocks = 0;
   all[8].blocks = 6;  // of which each has less than its whole say
+  all[9].tie_head = true;
   return all;
 }
 

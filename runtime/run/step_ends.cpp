@@ -1,0 +1,104 @@
+#include "run/step_ends.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "run/domains.hpp"
+
+namespace paro {
+namespace {
+
+constexpr size_t kToldWords = 2;  // micro-batches and what comes next
+
+std::string text_of(size_t rank, const uint64_t* told) {
+  const std::string who = "rank " + std::to_string(rank);
+  switch (static_cast<StepEnds::Next>(told[1])) {
+    case StepEnds::Next::kStepEarly:
+      return who + " calls step_early after " + std::to_string(told[0]) + " micro-batches";
+    case StepEnds::Next::kDiscard:
+      return who + " calls discard after " + std::to_string(told[0]) + " micro-batches";
+    case StepEnds::Next::kMicroBatch:
+      break;
+  }
+  return who + " has begun micro-batch " + std::to_string(told[0] + 1);
+}
+
+}  // namespace
+
+StepEnds::~StepEnds() {
+  for (const Told& told : told_) {
+    static_cast<void>(ho_request_wait(told.request, 0));
+  }
+}
+
+ho::Status StepEnds::tell(uint32_t micro_batches, Next next) {
+  if (comm_ == nullptr) {
+    return {};
+  }
+  Told& told = told_.emplace_back();
+  told.mine = {micro_batches, static_cast<uint64_t>(next)};
+  told.all.resize(kToldWords * static_cast<size_t>(ho_comm_world_size(comm_)));
+  ho_call_options options = HO_CALL_OPTIONS_INIT;
+  options.timeout_ms = timeout_ms_;
+  const ho::Status started = checked(ho_all_gather(comm_,
+                                                   told.mine.data(),
+                                                   told.all.data(),
+                                                   kToldWords,
+                                                   HO_UINT64,
+                                                   &options,
+                                                   nullptr,
+                                                   &told.request));
+  if (!started.ok()) {
+    told_.pop_back();
+  }
+  return started;
+}
+
+ho::Status StepEnds::compare(const std::vector<uint64_t>& all) const {
+  for (size_t rank = 1; rank * kToldWords < all.size(); ++rank) {
+    const uint64_t* const theirs = &all[rank * kToldWords];
+    if (!std::equal(theirs, theirs + kToldWords, all.begin())) {
+      // Until all have found out: then whoever gives up takes nobody's answer away.
+      ho_call_options options = HO_CALL_OPTIONS_INIT;
+      options.timeout_ms = timeout_ms_;
+      static_cast<void>(ho_barrier(comm_, &options));
+      return {ho::StatusCode::kMismatch,
+              text_of(0, all.data()) + ", " + text_of(rank, theirs) +
+                  "; all ranks must end a step by the same call after as many micro-batches"};
+    }
+  }
+  return {};
+}
+
+ho::Status StepEnds::take_first() {
+  const ho::Status ended =
+      checked(ho_request_wait(std::exchange(told_.front().request, nullptr), 0));
+  const std::vector<uint64_t> all = std::move(told_.front().all);
+  told_.pop_front();
+  HORING_TRY(ended);
+  return compare(all);
+}
+
+ho::Status StepEnds::look() {
+  while (!told_.empty()) {
+    int32_t done = 0;
+    if (ho_request_test(told_.front().request, &done) != HO_OK || done == 0) {
+      return {};
+    }
+    // Another error ends the communicators of the step too, where it says what it kept from coming.
+    if (const ho::Status found = take_first(); found.code() == ho::StatusCode::kMismatch) {
+      return found;
+    }
+  }
+  return {};
+}
+
+ho::Status StepEnds::finish() {
+  while (!told_.empty()) {
+    HORING_TRY(take_first());
+  }
+  return {};
+}
+
+}  // namespace paro

@@ -42,6 +42,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <paro/runner.hpp>
 #include <string>
 #include <vector>
@@ -55,13 +56,26 @@ struct Part {
   std::function<torch::Tensor(const torch::Tensor&)> forward;
 };
 
+// Parameters with a weight decay or a learning rate of their own, as a torch optimizer's
+// param_groups.
+struct ParamGroup {
+  std::vector<torch::Tensor> params;     // of the parts, each in one group; frozen ones count not
+  std::optional<double> weight_decay{};  // none: the optimizer's
+  double learning_rate_factor = 1;       // times the optimizer's, also where that is set anew
+};
+
 class PARO_API Model {
  public:
   // Collective. Takes the modules' values, which must be the same on all ranks (the same seed, or
   // the same file): the first step compares them. options.parameter_dtype is
   // what parts compute in, and gradients too: gradient_dtype follows it. Throws where a part has
-  // registered a parameter twice, or has no name of its own.
-  Model(horing::Communicator& comm, RunnerOptions options, std::vector<Part> parts);
+  // registered a parameter twice, or has no name of its own, and where a group has a parameter of
+  // no part or of another group. Groups are added to options.parameter_groups; parameters in none
+  // have the optimizer's values. They are in no checkpoint: each run gives its own.
+  Model(horing::Communicator& comm,
+        RunnerOptions options,
+        std::vector<Part> parts,
+        const std::vector<ParamGroup>& groups = {});
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
   Model(const Model&) = delete;

@@ -9,6 +9,7 @@
 
 #include "base/env.hpp"
 #include "core/builtin/builtin_net.hpp"
+#include "core/builtin/off_net.hpp"
 #include "core/forward/forward.hpp"
 #ifdef HORING_HAVE_UCX
 #include "core/ucx/ucx_net.hpp"
@@ -92,6 +93,20 @@ Result<Network> forwarded_network(const std::string& name) {
 Result<Network> network_from_environment() {
   const std::string forwarded = env::text(env::kNetForward);
   return forwarded.empty() ? builtin_network() : forwarded_network(forwarded);
+}
+
+// The settings that cannot be read may be those of this network too: it does without all of them.
+Result<Network> network_turned_off(const TurnedOff& off) {
+  HORING_ASSIGN(BuiltinDevices devices, discover_devices());
+  BuiltinConfig config;
+  config.devices = std::move(devices.taken);
+  config.left_out = std::move(devices.left_out);
+  auto key = JobKey::from_environment();
+  config.key = key.ok() ? *std::move(key) : JobKey::none(false);
+  Network network;
+  network.job_key = config.key;
+  HORING_ASSIGN(network.driver, OffNet::create(std::move(config), off));
+  return network;
 }
 
 }  // namespace ho::plugin

@@ -8,6 +8,7 @@
 #include "auth/job_key.hpp"
 #include "base/status.hpp"
 #include "core/net_driver.hpp"
+#include "core/turned_off.hpp"
 #include "os/socket.hpp"
 
 namespace ho::plugin {
@@ -18,6 +19,10 @@ struct Network {
   // This host's TCP address where a rail's members meet that use the device.
   std::function<Result<SocketAddress>(int32_t device)> meeting_address;
 };
+
+// In place of one that cannot be made for that reason: it tells whoever is to be connected. An
+// error where it can tell nobody, since this host has no interface to be reached at.
+[[nodiscard]] Result<Network> network_turned_off(const TurnedOff& off);
 
 // HORING_NET_FORWARD and what the builtin network reads.
 [[nodiscard]] Result<Network> network_from_environment();

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "base/env.hpp"
@@ -101,7 +102,13 @@ Status Plugin::start(const std::string& interface, Log log, SearchTuner search_t
     search_tuner_ = std::move(search_tuner);
     made_ = make();
     if (!made_.ok()) {
-      log_warn("horing plugin: not usable: {}", made_.message());
+      const bool tells = make_off(made_).ok();
+      log_warn("horing plugin: not usable: {}{}",
+               made_.message(),
+               tells ? "; connections to and from this rank fail, and its peers are told why "
+                       "(NCCL_NET_PLUGIN=none on all ranks goes on without the plugin)"
+                     : "");
+      made_ = tells ? Status() : made_;
     }
   }
   return made_;
@@ -118,6 +125,22 @@ Status Plugin::make() {
   settings.timeout = std::chrono::milliseconds(timeout_ms);
   settings.meeting_address = std::move(network.meeting_address);
   settings.alike = [this] { return alike(); };
+  net_ = std::move(network.driver);
+  coll_net_ = std::make_unique<CollNet>(*net_, std::move(settings));
+  return {};
+}
+
+// NCCL goes on with the next network of the user's list where there is one.
+Status Plugin::make_off(const Status& why) {
+  const char* const named = std::getenv("NCCL_NET_PLUGIN");
+  if (named != nullptr && std::string_view(named).find(',') != std::string_view::npos) {
+    return why;
+  }
+  const TurnedOff off = turned_off_here(why);
+  HORING_ASSIGN(Network network, network_turned_off(off));
+  CollNet::Settings settings;
+  settings.off = off;
+  off_ = true;
   net_ = std::move(network.driver);
   coll_net_ = std::make_unique<CollNet>(*net_, std::move(settings));
   return {};
@@ -172,7 +195,9 @@ Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
   const bool all_are_heads = shape.ranks == shape.nodes;
   shape.collnet_connected = ours && comm_id && all_are_heads && coll_net_->is_connected(*comm_id);
   HORING_ASSIGN(TunerBasis basis,
-                ours ? *std::move(of_network) : TunerBasis::from_environment({}, false));
+                ours   ? *std::move(of_network)
+                : off_ ? Result<TunerBasis>(TunerBasis::silent())
+                       : TunerBasis::from_environment({}, false));
   if (ours && comm_id && coll_net_->members_differ(*comm_id)) {
     // Only what every rank knows may change what it chooses.
     log_warn("horing plugin: the members of a rail differ (see why CollNet is not used): {}",
@@ -190,9 +215,10 @@ Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
              interface,
              shape.ranks,
              shape.nodes,
-             ours ? ""
-                  : "; its network is not in use, so only the tuning file counts, and nothing "
-                    "compares it: NCCL hangs where a rank has another file or no tuner of ours");
+             ours || off_
+                 ? ""
+                 : "; its network is not in use, so only the tuning file counts, and nothing "
+                   "compares it: NCCL hangs where a rank has another file or no tuner of ours");
   } else {
     log_warn("horing plugin: no tuner: {}", tuner.status().message());
   }
@@ -217,6 +243,9 @@ Reply Plugin::open_net(const NetDriver::Opening& opening, void** context) {
   const Reply reply = net_->open(opening, context);
   if (reply == Reply::kSuccess) {
     std::call_once(opened_, [this] {
+      if (off_) {
+        return;
+      }
       say_what_is_used();
       auto basis = make_basis();
       const std::lock_guard lock(basis_mutex_);

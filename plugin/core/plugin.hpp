@@ -36,8 +36,9 @@ class Plugin {
   Plugin& operator=(const Plugin&) = delete;
   ~Plugin() = default;
 
-  // Makes the network at the first call. interface: "net v11", for the log. The same error again
-  // where it could not be made. One line of the log says what was made, once it is open.
+  // Makes the network at the first call. interface: "net v11", for the log. One line of the log
+  // says what was made, once it is open. Where it could not be made for a setting's sake, there is
+  // one that only tells peers why; where that cannot be either, the same error again.
   [[nodiscard]] Status start(const std::string& interface, Log log, SearchTuner search_tuner);
   // Throw std::logic_error before a start() that went well.
   [[nodiscard]] NetDriver& net();
@@ -67,6 +68,8 @@ class Plugin {
   Plugin() = default;
   void log_through(Log log);
   [[nodiscard]] Status make();
+  // After make() has failed for that reason.
+  [[nodiscard]] Status make_off(const Status& why);
   [[nodiscard]] Result<TunerBasis> make_basis();
   void say_what_is_used();
   // Which tuner NCCL takes here: "ours", "none" or "another (libother.so)".
@@ -77,6 +80,7 @@ class Plugin {
   bool has_log_ = false;
   bool started_ = false;
   Status made_;
+  bool off_ = false;       // the network only tells peers why
   std::string interface_;  // that NCCL took first
   std::once_flag opened_;  // the network: only then some say what devices they have
   TrafficClasses traffic_classes_;

@@ -1,6 +1,8 @@
 #include "net/common.hpp"
 
+#include "base/log.hpp"
 #include "core/plugin.hpp"
+#include "core/turned_off.hpp"
 
 namespace ho::plugin {
 
@@ -88,6 +90,12 @@ Reply connect_in(void* context,
                  void* handle,
                  void** sender,
                  DeviceHandle** device_handle) {
+  // Whatever network is below: the handle is of none.
+  if (const Status off = check_not_off({static_cast<std::byte*>(handle), kHandleBytes});
+      !off.ok()) {
+    log_error("connect: {}", off.message());
+    return reply_of(off.code());
+  }
   void* of_device = nullptr;
   const Reply reply = net().connect(context, device, traffic_class, handle, sender, &of_device);
   if (device_handle != nullptr) {

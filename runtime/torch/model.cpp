@@ -172,10 +172,9 @@ class Units {
   Units(const std::vector<Part>& parts, torch::ScalarType type)
       : homes_(homes_of(parts)), parameters_(parts.size(), UnitParameters(type)) {
     check_names(parts);
-    std::set<const void*> placed;
     for (uint32_t p = 0; p < parts.size(); ++p) {
       parts[p].module->to(type);
-      add(parts[p], p, placed);
+      add(parts[p], p);
       names_.push_back(parts[p].name);
     }
   }
@@ -194,9 +193,31 @@ class Units {
     }
     return units;
   }
+  // `weight_decay`: of groups that say nothing of it.
+  [[nodiscard]] std::vector<paro_parameter_group> ranges_of(const std::vector<ParamGroup>& groups,
+                                                            double weight_decay) const {
+    const auto group_of = groups_of_parameters(groups);
+    std::vector<paro_parameter_group> ranges;
+    for (uint32_t unit = 0; unit < parameters_.size(); ++unit) {
+      for (const Slot& slot : parameters_[unit].slots(true)) {
+        const auto found = group_of.find(slot.parameter.unsafeGetTensorImpl());
+        if (found == group_of.end() || slot.count == 0) {
+          continue;
+        }
+        const ParamGroup& group = groups[found->second];
+        ranges.push_back({unit,
+                          0,
+                          static_cast<uint64_t>(slot.first),
+                          static_cast<uint64_t>(slot.count),
+                          group.learning_rate_factor,
+                          group.weight_decay.value_or(weight_decay)});
+      }
+    }
+    return ranges;
+  }
 
  private:
-  void add(const Part& part, uint32_t unit, std::set<const void*>& placed) {
+  void add(const Part& part, uint32_t unit) {
     std::set<const void*> seen;
     for (const auto& named : part.module->named_parameters()) {
       const torch::Tensor& parameter = named.value();
@@ -204,11 +225,12 @@ class Units {
         refuse("parameter " + named.key() + " of part " + part.name +
                " is in another place of that part too: register it once");
       }
-      if (!placed.insert(parameter.unsafeGetTensorImpl()).second) {
+      const std::string name = part.name + "." + named.key();
+      if (!names_of_parameters_.try_emplace(parameter.unsafeGetTensorImpl(), name).second) {
         continue;  // an earlier part's, which this one shares
       }
       const uint32_t home = homes_[unit];
-      const Slot& slot = parameters_[home].add(part.name + "." + named.key(), parameter);
+      const Slot& slot = parameters_[home].add(name, parameter);
       tensors_.push_back({slot.name,
                           home,
                           !parameter.requires_grad(),
@@ -217,7 +239,31 @@ class Units {
     }
   }
 
+  // Which group each parameter is in that is in one.
+  [[nodiscard]] std::map<const void*, size_t> groups_of_parameters(
+      const std::vector<ParamGroup>& groups) const {
+    std::map<const void*, size_t> group_of;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      for (size_t i = 0; i < groups[g].params.size(); ++i) {
+        const void* const parameter = groups[g].params[i].unsafeGetTensorImpl();
+        const auto name = names_of_parameters_.find(parameter);
+        if (name == names_of_parameters_.end()) {
+          refuse("params[" + std::to_string(i) + "] of parameter group " + std::to_string(g) +
+                 " is no parameter of any part: take it from a part's module");
+        }
+        const auto [other, first] = group_of.try_emplace(parameter, g);
+        if (!first) {
+          refuse("parameter " + name->second + " is in parameter group " +
+                 std::to_string(other->second) + ", and again in group " + std::to_string(g) +
+                 ": put it in one");
+        }
+      }
+    }
+    return group_of;
+  }
+
   std::vector<std::string> names_;
+  std::map<const void*, std::string> names_of_parameters_;
   std::vector<uint32_t> homes_;
   std::vector<UnitParameters> parameters_;  // by part; none where it shares another's
   std::vector<Tensor> tensors_;
@@ -225,11 +271,14 @@ class Units {
 
 class Model::State {
  public:
-  State(horing::Communicator& comm, RunnerOptions options, std::vector<Part> parts)
+  State(horing::Communicator& comm,
+        RunnerOptions options,
+        std::vector<Part> parts,
+        const std::vector<ParamGroup>& groups)
       : type_(type_of(options.parameter_dtype)),
         parts_(std::move(parts)),
         units_(parts_, type_),
-        runner_(made(comm, std::move(options), units_)) {
+        runner_(made(comm, std::move(options), units_, groups)) {
     for (uint32_t u = 0; u < parts_.size(); ++u) {
       if (!units_.has_own(u)) {
         continue;
@@ -287,8 +336,20 @@ class Model::State {
       units_.of(u).release();
     }
   }
-  static Runner made(horing::Communicator& comm, RunnerOptions options, const Units& units) {
+  static double weight_decay_of(const RunnerOptions& options) {
+    if (options.custom) {
+      return 0;
+    }
+    return options.optimizer == PARO_OPTIMIZER_SGD ? options.sgd.weight_decay
+                                                   : options.adamw.weight_decay;
+  }
+  static Runner made(horing::Communicator& comm,
+                     RunnerOptions options,
+                     const Units& units,
+                     const std::vector<ParamGroup>& groups) {
     options.gradient_dtype = options.parameter_dtype;
+    const auto ranges = units.ranges_of(groups, weight_decay_of(options));
+    options.parameter_groups.insert(options.parameter_groups.end(), ranges.begin(), ranges.end());
     return Runner::create(comm, options, units.units());
   }
 
@@ -387,8 +448,11 @@ void Model::State::evaluate(const std::function<void(const Forward&)>& body) {
   }
 }
 
-Model::Model(horing::Communicator& comm, RunnerOptions options, std::vector<Part> parts)
-    : state_(std::make_unique<State>(comm, std::move(options), std::move(parts))) {}
+Model::Model(horing::Communicator& comm,
+             RunnerOptions options,
+             std::vector<Part> parts,
+             const std::vector<ParamGroup>& groups)
+    : state_(std::make_unique<State>(comm, std::move(options), std::move(parts), groups)) {}
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 Model::~Model() = default;

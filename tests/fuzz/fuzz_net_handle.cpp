@@ -1,9 +1,11 @@
 // The handle that NCCL carries from a listener to a connecting rank, and a connection's claim.
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "core/builtin/handle.hpp"
 #include "core/builtin/records.hpp"
+#include "core/turned_off.hpp"
 #include "fuzz.hpp"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -21,5 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     fuzz::require(claim->stream_count <= ho::plugin::kMostStreams);
     fuzz::require(ho::plugin::decode_stream_claim(ho::plugin::encode(*claim)).ok());
   }
+  const std::string off = ho::plugin::check_not_off(bytes).message();
+  fuzz::require(std::all_of(off.begin(), off.end(), [](char c) { return c >= ' ' && c <= '~'; }));
   return 0;
 }

@@ -130,6 +130,10 @@ inline void require_equal(const std::vector<std::byte>& got,
                           const std::vector<std::byte>& want,
                           size_t element_bytes,
                           const std::string& what) {
+  // Many times as fast under sanitizers as what follows.
+  if (want.empty() || std::memcmp(got.data(), want.data(), want.size()) == 0) {
+    return;
+  }
   for (size_t at = 0; at < want.size(); ++at) {
     if (got[at] != want[at]) {
       throw std::runtime_error(what + ": wrong from element " + std::to_string(at / element_bytes) +

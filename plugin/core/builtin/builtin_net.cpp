@@ -163,7 +163,7 @@ Reply BuiltinNet::listen(void* context, int32_t device, void* handle, void** lis
 Result<std::shared_ptr<Connector>> BuiltinNet::begin_connect(
     const PendingKey& key, const BuiltinDevice& device, std::span<std::byte, kHandleBytes> handle) {
   HORING_ASSIGN(const Handle checked, decode_handle(handle));
-  if (checked.carrier != config_.options.carrier) {
+  if (checked.carrier != config_.options.carrier && !config_.options.off) {
     return Status(StatusCode::kMismatch,
                   "the rank that listens at " + checked.to_string() + " moves data over " +
                       std::string(to_string(checked.carrier)) + ", this one over " +

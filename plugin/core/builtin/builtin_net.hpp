@@ -31,7 +31,7 @@ struct BuiltinConfig {
   [[nodiscard]] static Result<BuiltinConfig> from_environment();
 };
 
-class BuiltinNet final : public NetDriver {
+class BuiltinNet : public NetDriver {
  public:
   [[nodiscard]] static Result<std::unique_ptr<BuiltinNet>> create(BuiltinConfig config);
   BuiltinNet(const BuiltinNet&) = delete;
@@ -102,8 +102,10 @@ class BuiltinNet final : public NetDriver {
   // way. On the thread that calls the comm.
   [[nodiscard]] bool is_open(void* comm) const;
 
- private:
+ protected:
   explicit BuiltinNet(BuiltinConfig config);
+
+ private:
   [[nodiscard]] bool has_device(int32_t device) const;
   // Nothing: there is no such context or device.
   [[nodiscard]] std::optional<BuiltinDevice> device_for(void* context,

@@ -138,14 +138,22 @@ Status Connector::finish_connect(Dial& dial, int64_t now) {
     retry(dial, now, system_error("connect", error).message());
     return {};
   }
+  dial.handshake = Handshake::client(key_, kHandshakePurpose, claim_of(dial));
+  dial.state = State::kGreeting;
+  return {};
+}
+
+std::vector<std::byte> Connector::claim_of(const Dial& dial) const {
+  if (options_.off) {
+    return plugin::claim_of(*options_.off);
+  }
   StreamClaim claim;
   claim.listener_id = handle_.listener_id;
   claim.connection_id = connection_id_;
   claim.stream = dial.stream;
   claim.stream_count = static_cast<uint32_t>(dials_.size());
-  dial.handshake = Handshake::client(key_, kHandshakePurpose, encode(claim));
-  dial.state = State::kGreeting;
-  return {};
+  const auto bytes = encode(claim);
+  return {bytes.begin(), bytes.end()};
 }
 
 Status Connector::greet(Dial& dial, int64_t now) {

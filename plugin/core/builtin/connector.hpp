@@ -45,6 +45,7 @@ class Connector {
   [[nodiscard]] Status open(Dial& dial, int64_t now);
   [[nodiscard]] Status finish_connect(Dial& dial, int64_t now);
   [[nodiscard]] Status greet(Dial& dial, int64_t now);
+  [[nodiscard]] std::vector<std::byte> claim_of(const Dial& dial) const;
   void retry(Dial& dial, int64_t now, const std::string& reason);
   [[nodiscard]] Status failed(const Status& why) const;
 

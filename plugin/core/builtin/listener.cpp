@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "auth/printable.hpp"
 #include "base/log.hpp"
@@ -58,6 +59,7 @@ Result<std::unique_ptr<RecvComm>> Listener::accept() {
   }
   std::erase_if(halves_,
                 [&](const Half& half) { return now >= half.deadline_ns && !whole(half.sockets); });
+  HORING_TRY(std::exchange(off_, {}));
   HORING_ASSIGN(auto comm, take_whole());
   if (comm != nullptr) {
     deadline_ns_ = 0;
@@ -188,7 +190,12 @@ std::string Listener::refusals_text() const {
                      reasons);
 }
 
-Status Listener::check(const Greeting& greeting) const {
+Status Listener::check(const Greeting& greeting) {
+  // Proven: whoever says it has this listener's handle.
+  if (Status off = check_not_off(greeting.handshake->claim()); !off.ok()) {
+    off_ = off;
+    return off;
+  }
   HORING_ASSIGN(const StreamClaim claim, decode_stream_claim(greeting.handshake->claim()));
   if (claim.listener_id != handle_.listener_id) {
     return {StatusCode::kMismatch, "the connection is for a listener that was here before"};

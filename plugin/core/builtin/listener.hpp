@@ -36,7 +36,8 @@ class Listener {
                                                               const JobKey& job,
                                                               const NetOptions& options);
   [[nodiscard]] const Handle& handle() const { return handle_; }
-  // Null: nobody yet. An error: nobody within the timeout, or this host is at its limits.
+  // Null: nobody yet. An error: nobody within the timeout, the rank that was to come cannot, or
+  // this host is at its limits.
   [[nodiscard]] Result<std::unique_ptr<RecvComm>> accept();
 
  private:
@@ -60,7 +61,7 @@ class Listener {
   void forgive_pause(int64_t now);
   // true: dealt with, well or not.
   [[nodiscard]] bool advance(Greeting& greeting, int64_t now);
-  [[nodiscard]] Status check(const Greeting& greeting) const;
+  [[nodiscard]] Status check(const Greeting& greeting);
   void deliver(Greeting& greeting, int64_t now);
   [[nodiscard]] Result<std::unique_ptr<RecvComm>> take_whole();
   [[nodiscard]] Status nobody_came() const;
@@ -76,6 +77,7 @@ class Listener {
   std::list<Half> halves_;
   int64_t deadline_ns_ = 0;  // 0: accept() has not been called since the last comm
   int64_t last_call_ns_ = 0;
+  Status off_;  // what the end that was to connect has said, where its plugin cannot work
   // Whoever came for the next comm and was sent away, by reason.
   struct Refusal {
     std::string why;

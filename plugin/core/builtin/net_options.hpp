@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
+#include "core/turned_off.hpp"
 #include "transport/tcp/pacer.hpp"
 
 namespace ho::plugin {
@@ -24,6 +26,8 @@ struct NetOptions {
   Carrier carrier = Carrier::kTcp;    // both ends must have the same
   uint32_t streams = 1;               // connections of a comm that this end opens
   std::shared_ptr<tcp::Pacer> pacer;  // null: nothing is paced
+  // This end cannot work: it connects only to tell the other end why.
+  std::optional<TurnedOff> off;
 };
 
 }  // namespace ho::plugin

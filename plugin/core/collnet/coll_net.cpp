@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include "base/log.hpp"
 
@@ -129,20 +130,34 @@ Reply CollNet::make_virtual_device(const int32_t* parts, int32_t count, int32_t*
   return driver_.make_virtual_device(parts, count, device);
 }
 
+Result<std::unique_ptr<rail::RailListener>> CollNet::open_rail(int32_t device) const {
+  if (settings_.off) {
+    return Status(StatusCode::kUnsupported, settings_.off->why);
+  }
+  HORING_ASSIGN(const SocketAddress address, settings_.meeting_address(device));
+  return rail::RailListener::open(device, address);
+}
+
+// An error would end the communicator, or leave its other members waiting. So a member that cannot
+// listen says why in the handle's place, and all of them refuse CollNet for that reason.
 Reply CollNet::listen(void* context, int32_t device, void* handle, void** listener) {
-  auto address = settings_.meeting_address(device);
-  if (!address.ok()) {
-    return answer(address.status(), "listen");
-  }
-  auto rail = rail::RailListener::open(device, *address);
-  if (!rail.ok()) {
-    return answer(rail.status(), "listen");
-  }
-  const rail::HandleBytes bytes = rail::encode((*rail)->handle);
-  std::memcpy(handle, bytes.data(), bytes.size());
   auto made = std::make_unique<Listener>();
   made->context = static_cast<Context*>(context);
-  made->rail = *std::move(rail);
+  auto rail = open_rail(device);
+  if (rail.ok()) {
+    const rail::HandleBytes bytes = rail::encode((*rail)->handle);
+    std::memcpy(handle, bytes.data(), bytes.size());
+    made->rail = *std::move(rail);
+  } else if (rail.status().code() == StatusCode::kInvalidArgument) {
+    return answer(rail.status(), "listen");  // no such device
+  } else {
+    if (!settings_.off) {  // else it has been said
+      log_warn("CollNet listen: {}", rail.status().message());
+    }
+    made->off = turned_off_here(rail.status());
+    encode(made->off,
+           std::span<std::byte, kHandleBytes>(static_cast<std::byte*>(handle), kHandleBytes));
+  }
   *listener = made.get();
   const std::lock_guard lock(mutex_);
   listeners_[*listener] = std::move(made);
@@ -163,6 +178,9 @@ Result<std::unique_ptr<CollComm>> CollNet::connect_rail(void* const* handles,
   if (members < 1 || rank < 0 || rank >= members) {
     return Status(StatusCode::kInvalidArgument,
                   fmt::format("member {} of {} cannot be", rank, members));
+  }
+  if (listener.rail == nullptr) {
+    return Status(StatusCode::kConnection, listener.off.why);
   }
   std::vector<rail::HandleBytes> all(static_cast<size_t>(members));
   for (size_t i = 0; i < all.size(); ++i) {

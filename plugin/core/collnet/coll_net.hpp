@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -20,6 +21,7 @@
 #include "core/collnet/coll_comm.hpp"
 #include "core/net_driver.hpp"
 #include "core/reply.hpp"
+#include "core/turned_off.hpp"
 #include "os/socket.hpp"
 
 namespace ho::plugin {
@@ -32,6 +34,7 @@ class CollNet {
     uint64_t wanted_piece_bytes = 0;     // 0: by the size of what moves
     bool host_memory_wanted = false;     // HORING_COLLNET_HOST
     std::function<std::string()> alike;  // gives rail::RailMember::Setup::alike
+    std::optional<TurnedOff> off;        // the plugin cannot work: members are told why
     // Where a member that uses the device meets the others.
     std::function<Result<SocketAddress>(int32_t device)> meeting_address;
   };
@@ -110,8 +113,10 @@ class CollNet {
   };
   struct Listener {
     Context* context = nullptr;
-    std::unique_ptr<rail::RailListener> rail;
+    std::unique_ptr<rail::RailListener> rail;  // null: off
+    TurnedOff off;                             // what members have been told instead
   };
+  [[nodiscard]] Result<std::unique_ptr<rail::RailListener>> open_rail(int32_t device) const;
   [[nodiscard]] Result<std::unique_ptr<CollComm>> connect_rail(void* const* handles,
                                                                int32_t members,
                                                                int32_t rank,

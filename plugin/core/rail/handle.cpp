@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/turned_off.hpp"
+
 namespace ho::plugin::rail {
 namespace {
 
@@ -66,6 +68,7 @@ HandleBytes encode(const RailHandle& handle) {
 }
 
 Result<RailHandle> decode_handle(std::span<const std::byte, kHandleBytes> bytes) {
+  HORING_TRY(check_not_off(bytes));
   if (get<uint64_t>(bytes, 0) != kMagic) {
     return Status(
         StatusCode::kUnsupported,

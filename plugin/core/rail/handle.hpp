@@ -23,7 +23,8 @@ struct RailHandle {
 using HandleBytes = std::array<std::byte, kHandleBytes>;
 [[nodiscard]] HandleBytes encode(const RailHandle& handle);
 // kUnsupported: these are no handle of ours; the member has another plugin, or none.
-// kMismatch: of ours, but of another version. kProtocol: malformed.
+// kConnection: the member cannot take part, and says why. kMismatch: of ours, but of another
+// version. kProtocol: malformed.
 [[nodiscard]] Result<RailHandle> decode_handle(std::span<const std::byte, kHandleBytes> bytes);
 
 }  // namespace ho::plugin::rail

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "core/process_text.hpp"
 #include "core/rail/alike.hpp"
-#include "core/rail/process_text.hpp"
 #include "os/clock.hpp"
 #include "os/random_bytes.hpp"
 

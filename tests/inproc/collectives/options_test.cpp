@@ -14,31 +14,34 @@
 #include "reduce/reduce.hpp"
 #include "scoped_variable.hpp"
 #include "temporary_folder.hpp"
+#include "thread_sanitizer.hpp"
 
 using namespace ho;
 using namespace ho::test;
 
 namespace {
 
-// Everything that takes fp32_sums, with about `per_rank` elements in a chunk.
-void sweep_fp32_sums(ho_comm* comm, uint64_t per_rank) {
+// Everything that takes fp32_sums, with about `per_rank` elements in a chunk. Each type and each
+// operation is in place and out of place with every algorithm; another `turn` has them the other
+// way round.
+void sweep_fp32_sums(ho_comm* comm, uint64_t per_rank, size_t turn) {
   const uint64_t world = static_cast<uint64_t>(ho_comm_world_size(comm));
   for (const Algorithm algorithm : kAlgorithms) {
     if (algorithm == Algorithm::kDirect) {
       continue;  // refused: see below
     }
     for (const DType dtype : {DType::kFloat16, DType::kBfloat16}) {
+      ++turn;
       for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg}) {
-        for (const bool in_place : {false, true}) {
-          Case c{Collective::kAllReduce, algorithm, dtype, op, per_rank * world, in_place};
-          c.fp32_sums = true;
-          check_case(comm, c);
-          c.collective = Collective::kReduceScatter;
-          c.count = per_rank;
-          check_case(comm, c);
-          c.unequal = true;
-          check_case(comm, c);
-        }
+        const bool in_place = ++turn % 2 == 0;
+        Case c{Collective::kAllReduce, algorithm, dtype, op, per_rank * world, in_place};
+        c.fp32_sums = true;
+        check_case(comm, c);
+        c.collective = Collective::kReduceScatter;
+        c.count = per_rank;
+        check_case(comm, c);
+        c.unequal = true;
+        check_case(comm, c);
       }
     }
   }
@@ -66,13 +69,17 @@ uint16_t bfloat16(float value) {
 
 TEST_CASE("fp32_sums: all collectives, algorithms, types and places, in pieces of several tiles") {
   // Sums to the output go through a tile of 2,048 elements. A piece has 4,096 here.
-  for (const char* groups : {"1x2", "1x4", "2x1", "2x2", "1+3"}) {
-    require_job({groups}, [](ho_comm* comm) { sweep_fp32_sums(comm, 5003); });
+  const std::vector<const char*> shapes =
+      kThreadSanitizer ? std::vector{"2x2", "1+3"} : std::vector{"1x2", "1x4", "2x1", "2x2", "1+3"};
+  size_t turn = 0;
+  for (const char* groups : shapes) {
+    require_job({groups}, [turn](ho_comm* comm) { sweep_fp32_sums(comm, 5003, turn); });
+    ++turn;
   }
   // Three tiles and a part of a fourth in each piece, windows of scratch, and the last piece short.
   const ScopedVariable piece("HORING_PIECE_BYTES", "14336");
   const ScopedVariable scratch("HORING_SCRATCH_BYTES", "131072");
-  require_job({"2x2"}, [](ho_comm* comm) { sweep_fp32_sums(comm, 17501); });
+  require_job({"2x2"}, [](ho_comm* comm) { sweep_fp32_sums(comm, 17501, 0); });
 }
 
 TEST_CASE("fp32_sums: sums of a group are rounded once") {
@@ -123,19 +130,20 @@ TEST_CASE("fp32_sums: what has none says so") {
 TEST_CASE("unequal counts and requests, with every algorithm") {
   for (const char* groups : {"2x2", "1+3"}) {
     require_job({groups}, [](ho_comm* comm) {
+      size_t turn = 0;  // in place at one count, out of place at the other
       for (const uint64_t count : {uint64_t{1}, uint64_t{5000}}) {
+        ++turn;
         for (const Collective collective : kCollectives) {
           for (const Algorithm algorithm : kAlgorithms) {
-            for (const bool in_place : {false, true}) {
-              Case c{collective, algorithm, DType::kInt32, ReduceOp::kSum, count, in_place};
-              c.request = true;
-              check_case(comm, c);
-              c.unequal =
-                  collective == Collective::kAllGather || collective == Collective::kReduceScatter;
-              check_case(comm, c);
-              c.request = false;
-              check_case(comm, c);
-            }
+            const bool in_place = ++turn % 2 == 0;
+            Case c{collective, algorithm, DType::kInt32, ReduceOp::kSum, count, in_place};
+            c.request = true;
+            check_case(comm, c);
+            c.unequal =
+                collective == Collective::kAllGather || collective == Collective::kReduceScatter;
+            check_case(comm, c);
+            c.request = false;
+            check_case(comm, c);
           }
         }
       }
@@ -166,7 +174,11 @@ TEST_CASE("settings change the way of the data, not the result") {
     INFO(setting.name << "=" << setting.value);
     const ScopedVariable variable(setting.name, setting.value);
     require_job({"2x2"}, [](ho_comm* comm) {
-      sweep_all(comm, {std::nullopt, Algorithm::kHoRing, Algorithm::kDirect});
+      if (kThreadSanitizer) {
+        sweep_all(comm, {std::nullopt});  // direct when small, then HO-Ring
+      } else {
+        sweep_all(comm, {std::nullopt, Algorithm::kHoRing, Algorithm::kDirect});
+      }
     });
   }
   const TemporaryFolder folder;

@@ -1,7 +1,11 @@
+// Size: libtorch's headers take a minute to compile, so they are included in one file only.
 // A libtorch model on sharded states trains as torch's own optimizer trains it in one process.
+#include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <paro/torch.hpp>
+#include <set>
 
 #include "catch.hpp"
 #include "job.hpp"
@@ -11,6 +15,7 @@
 using namespace paro;
 using ho::test::require_job;
 using paro::torch_model::Model;
+using paro::torch_model::ParamGroup;
 using paro::torch_model::Part;
 
 namespace {
@@ -124,48 +129,88 @@ struct Reference {
   std::map<std::string, std::vector<float>> values;  // of trained parameters, by name
 };
 
+bool contains(const std::vector<torch::Tensor>& tensors, const torch::Tensor& tensor) {
+  return std::any_of(tensors.begin(), tensors.end(), [&](const torch::Tensor& other) {
+    return other.is_same(tensor);
+  });
+}
+
 // By the name that it has in the first part that uses it.
 std::vector<std::pair<std::string, torch::Tensor>> trained_parameters(
     const std::vector<Part>& parts) {
   std::vector<std::pair<std::string, torch::Tensor>> named;
+  std::vector<torch::Tensor> seen;
   for (const Part& part : parts) {
     for (const auto& item : part.module->named_parameters()) {
-      const bool tied = std::any_of(named.begin(), named.end(), [&](const auto& other) {
-        return other.second.is_same(item.value());
-      });
-      if (item.value().requires_grad() && !tied) {
+      if (item.value().requires_grad() && !contains(seen, item.value())) {
         named.emplace_back(part.name + "." + item.key(), item.value());
+        seen.push_back(item.value());
       }
     }
   }
   return named;
 }
 
-// The micro-batches of each step.
-using Course = std::vector<uint32_t>;
+// Matrices decay more, "down" learns faster, norms learn slower and do not decay; biases are in
+// none.
+std::vector<ParamGroup> groups_of(const std::vector<Part>& parts) {
+  std::vector<ParamGroup> groups{{{}, 0.3, 1}, {{}, std::nullopt, 2}, {{}, 0, 0.25}};
+  for (const auto& [name, parameter] : trained_parameters(parts)) {
+    if (name.find("norm") != std::string::npos) {
+      groups[2].params.push_back(parameter);
+    } else if (parameter.dim() > 1) {
+      groups[name.find("down") != std::string::npos ? 1 : 0].params.push_back(parameter);
+    }
+  }
+  return groups;
+}
+
+// From this step on the learning rate is half of it, where there are groups.
+constexpr uint64_t kSlowStep = 3;
+
+struct Course {
+  std::vector<uint32_t> micro_batches = std::vector<uint32_t>(kSteps, kMicroBatches);
+  bool groups = false;
+};
+
+torch::optim::AdamW optimizer_of(const std::vector<Part>& parts, bool with_groups) {
+  const auto defaults =
+      torch::optim::AdamWOptions(0.01).betas({0.9, 0.95}).eps(1e-6).weight_decay(0.01);
+  const auto groups = with_groups ? groups_of(parts) : std::vector<ParamGroup>();
+  std::vector<torch::optim::OptimizerParamGroup> all;
+  for (const auto& named : trained_parameters(parts)) {
+    auto options = std::make_unique<torch::optim::AdamWOptions>(defaults);
+    for (const ParamGroup& group : groups) {
+      if (contains(group.params, named.second)) {
+        options->lr(0.01 * group.learning_rate_factor);
+        options->weight_decay(group.weight_decay.value_or(0.01));
+      }
+    }
+    all.emplace_back(std::vector<torch::Tensor>{named.second}, std::move(options));
+  }
+  return torch::optim::AdamW(all, defaults);
+}
 
 // torch alone, on the global batch.
-Reference train_alone(const Shape& shape, const Course& course = Course(kSteps, kMicroBatches)) {
+Reference train_alone(const Shape& shape, const Course& course = {}) {
   const std::vector<Part> parts = parts_of(shape);
-  const auto named = trained_parameters(parts);
-  std::vector<torch::Tensor> parameters;
-  std::transform(named.begin(), named.end(), std::back_inserter(parameters), [](const auto& item) {
-    return item.second;
-  });
-  torch::optim::AdamW optimizer(
-      parameters, torch::optim::AdamWOptions(0.01).betas({0.9, 0.95}).eps(1e-6).weight_decay(0.01));
+  torch::optim::AdamW optimizer = optimizer_of(parts, course.groups);
   Reference reference;
   for (uint64_t step = 0; step < kSteps; ++step) {
     optimizer.zero_grad();
+    for (auto& group : optimizer.param_groups()) {
+      auto& options = static_cast<torch::optim::AdamWOptions&>(group.options());
+      options.lr(options.lr() * (course.groups && step == kSlowStep ? 0.5 : 1));
+    }
     double loss = 0;
-    for (uint32_t k = 0; k < course[step]; ++k) {
+    for (uint32_t k = 0; k < course.micro_batches[step]; ++k) {
       for (uint32_t rank = 0; rank < kRanks; ++rank) {
         const torch::Tensor tokens = tokens_of(step, k, rank);
         torch::Tensor x = inputs_of(tokens);
         for (const Part& part : parts) {
           x = part.forward(x);
         }
-        const torch::Tensor one = loss_of(x, tokens) / double(course[step] * kRanks);
+        const torch::Tensor one = loss_of(x, tokens) / double(course.micro_batches[step] * kRanks);
         one.backward();
         loss += one.item<double>();
       }
@@ -173,11 +218,23 @@ Reference train_alone(const Shape& shape, const Course& course = Course(kSteps, 
     optimizer.step();
     reference.losses.push_back(loss);
   }
-  for (const auto& [name, parameter] : named) {
+  for (const auto& [name, parameter] : trained_parameters(parts)) {
     const torch::Tensor flat = parameter.detach().contiguous().view({-1});
     reference.values[name].assign(flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
   }
   return reference;
+}
+
+// All for one kind of tie, some for the others.
+std::vector<std::string> strategies_for(const Shape& shape) {
+  if (shape.tie == Tie::kHeadWithNorm || shape.tie == Tie::kMixerAndHead) {
+    return {"NNN", "NIG", "IIG", "GGG"};
+  }
+  std::vector<std::string> all;
+  for (const Strategy& strategy : all_strategies()) {
+    all.push_back(letters(strategy));
+  }
+  return all;
 }
 
 RunnerOptions options_for(const std::string& strategy) {
@@ -313,12 +370,12 @@ void expect_status(ho_status wanted, const std::string& text, const Call& call) 
 }
 
 // What a model of these parts is refused for.
-std::string refusal_of(const std::vector<Part>& parts) {
+std::string refusal_of(const std::vector<Part>& parts, const std::vector<ParamGroup>& groups = {}) {
   std::string refused;
   require_job({"1x1"}, [&](ho_comm* raw) {
     horing::Communicator comm = copy_of(raw);
     try {
-      const Model model(comm, {}, parts);
+      const Model model(comm, {}, parts, groups);
     } catch (const std::invalid_argument& error) {
       refused = error.what();
     }
@@ -340,15 +397,15 @@ TEST_CASE("a torch model trains on sharded states as in one process") {
     const Reference reference = train_alone(shape);
     CHECK(reference.losses.back() < reference.losses.front());
     require_job({"2x2"}, [&](ho_comm* comm) {
-      for (const Strategy& strategy : all_strategies()) {
-        train_and_compare(comm, options_for(letters(strategy)), reference, shape, 2e-5);
+      for (const std::string& strategy : strategies_for(shape)) {
+        train_and_compare(comm, options_for(strategy), reference, shape, 2e-5);
       }
     });
   }
 }
 
 TEST_CASE("a torch model's steps may have fewer micro-batches, or none") {
-  const Course course{3, 1, 3, 2, 1, 2};
+  const Course course{{3, 1, 3, 2, 1, 2}};
   for (const Shape& shape : {Shape{}, Shape{false, Tie::kHeadWithNorm}}) {
     const Reference reference = train_alone(shape, course);
     require_job({"2x2"}, [&](ho_comm* raw) {
@@ -357,8 +414,9 @@ TEST_CASE("a torch model's steps may have fewer micro-batches, or none") {
         RunnerOptions options = options_for(strategy);
         options.micro_batches = 3;
         Model model(comm, options, parts_of(shape));
-        for (uint64_t step = 0; step < course.size(); ++step) {
-          expect_loss(train_step_of(model, comm, step, course[step]), reference, step, 2e-5);
+        for (uint64_t step = 0; step < kSteps; ++step) {
+          const uint32_t count = course.micro_batches[step];
+          expect_loss(train_step_of(model, comm, step, count), reference, step, 2e-5);
         }
         expect_like(model, reference, 2e-5F);
       }
@@ -391,6 +449,41 @@ TEST_CASE("a call for another number of micro-batches that cannot be changes not
     expect_status(HO_INVALID_ARGUMENT, "set_gradient_accumulation_steps: ", accumulate_steps(1));
     expect(model.step_early().applied == 1, "goes on");
   });
+}
+
+TEST_CASE("parameter groups are those of a torch optimizer") {
+  Course course;
+  course.groups = true;
+  for (const Shape& shape : {Shape{}, Shape{true, Tie::kHead}, Shape{false, Tie::kHeadWithNorm}}) {
+    const Reference reference = train_alone(shape, course);
+    require_job({"2x2"}, [&](ho_comm* raw) {
+      for (const char* strategy : {"NNN", "NIG", "IIG", "GGG"}) {
+        horing::Communicator comm = copy_of(raw);
+        const std::vector<Part> parts = parts_of(shape);
+        std::vector<ParamGroup> groups = groups_of(parts);
+        if (shape.frozen_embedding) {  // is passed over, as by an optimizer
+          groups[0].params.push_back(parts[0].module->parameters()[0]);
+        }
+        Model model(comm, options_for(strategy), parts, groups);
+        for (uint64_t step = 0; step < kSteps; ++step) {
+          if (step == kSlowStep) {
+            model.runner().set_learning_rate(0.005);
+          }
+          expect_loss(train_step(model, comm, step), reference, step, 2e-5);
+        }
+        expect_like(model, reference, 2e-5F);
+      }
+    });
+  }
+}
+
+TEST_CASE("a parameter group of what is no parameter, or another group's, is refused") {
+  const torch::nn::Linear line(2, 2);
+  const Part part{"line", line.ptr(), [](const torch::Tensor& x) { return x; }};
+  CHECK(refusal_of({part}, {{{line->weight}}, {{line->bias, line->weight}}}) ==
+        "parameter line.weight is in parameter group 0, and again in group 1: put it in one");
+  CHECK(refusal_of({part}, {{{line->weight, torch::ones({2})}}}) ==
+        "params[1] of parameter group 0 is no parameter of any part: take it from a part's module");
 }
 
 TEST_CASE("a torch model trains in 16 bits") {

@@ -18,4 +18,8 @@ Result<Network> network_from_environment() {
   return network;
 }
 
+Result<Network> network_turned_off(const TurnedOff& off) {
+  return Status(StatusCode::kUnsupported, off.why);
+}
+
 }  // namespace ho::plugin

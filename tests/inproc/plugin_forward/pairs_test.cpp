@@ -139,7 +139,8 @@ TEST_CASE("data moves through each version of ours to each version of another pl
   }
 }
 
-// What an init of our library answers, and what it says.
+// What an init of our library answers, and what it says: it succeeds where peers can be told why
+// not.
 std::string refusal_of(const std::string& forwarded) {
   ::setenv("HORING_NET_FORWARD", forwarded.c_str(), 1);
   ::setenv("HORING_SOCKET_IFNAME", "=lo", 1);
@@ -161,10 +162,10 @@ TEST_CASE("our library does not forward to itself, nor to what is not there") {
   };
   const std::string ours = our_library();
   REQUIRE(starts(in_a_process([&] { return refusal_of(ours); }),
-                 "4: horing plugin: not usable: HORING_NET_FORWARD=" + ours + ": " + ours +
+                 "0: horing plugin: not usable: HORING_NET_FORWARD=" + ours + ": " + ours +
                      " is this plugin itself"));
   REQUIRE(starts(in_a_process([] { return refusal_of("nowhere"); }),
-                 "4: horing plugin: not usable: HORING_NET_FORWARD=nowhere: no such plugin"));
+                 "0: horing plugin: not usable: HORING_NET_FORWARD=nowhere: no such plugin"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "core/rail/process_text.hpp"
+#include "core/process_text.hpp"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 
 #include "auth/printable.hpp"
 
-namespace ho::plugin::rail {
+namespace ho::plugin {
 namespace {
 
 constexpr size_t kHostBytes = 28;
@@ -42,4 +42,4 @@ std::string process_text() {
   return host_text() + ", pid " + std::to_string(::getpid());
 }
 
-}  // namespace ho::plugin::rail
+}  // namespace ho::plugin

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace ho::plugin::rail {
+namespace ho::plugin {
 
 // "node1"; with what the environment says besides, "node1, NCCL_HOSTID a, RANK 3": NCCL tells
 // plugins no rank, but launchers tell each process its own. At most 64 bytes, as the control plane
@@ -12,4 +12,4 @@ namespace ho::plugin::rail {
 // That and its number: "node1, pid 71".
 [[nodiscard]] std::string process_text();
 
-}  // namespace ho::plugin::rail
+}  // namespace ho::plugin

@@ -1,0 +1,132 @@
+// What the others learn of a rank whose plugin cannot work.
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "catch.hpp"
+#include "host_job.hpp"
+#include "nccl_host/coll_net_comm.hpp"
+#include "nccl_host/error.hpp"
+#include "net_line.hpp"
+#include "os/clock.hpp"
+#include "os/fd.hpp"
+#include "releases.hpp"
+
+using namespace ho;
+using namespace ho::nccl_host;
+using namespace ho::plugin_host_test;
+
+namespace {
+
+// A rank that is told nothing waits for longer.
+constexpr std::chrono::seconds kTold{30};
+
+HostJobOptions with_setting(uint32_t nodes,
+                            uint32_t wrong_rank,
+                            const std::string& name,
+                            const std::string& value) {
+  HostJobOptions options = host_job(nodes, 1, 12);
+  options.connect_timeout = 4 * kTold;
+  options.timeout = 4 * kTold;
+  options.prepare = [=](uint32_t rank) {
+    ::setenv("RANK", std::to_string(rank).c_str(), 1);
+    if (rank == wrong_rank) {
+      ::setenv(name.c_str(), value.c_str(), 1);
+    }
+  };
+  return options;
+}
+
+void expect_logged(const std::string& words) {
+  std::string log;
+  for (const std::string& line : PluginLibrary::log_lines()) {
+    log += "\n  " + line;
+  }
+  expect(log.find(words) != std::string::npos, "'" + words + "' is in the log:" + log);
+}
+
+// The error of whoever cannot be connected.
+void expect_no_line(HostRank& self) {
+  const Deadline deadline = deadline_after(kTold);
+  try {
+    NetLine line(self);
+  } catch (const PluginError&) {
+    expect(!passed(deadline), "in time");
+    return;
+  }
+  throw HostError("a rank that is turned off was connected");
+}
+
+}  // namespace
+
+TEST_CASE("a rank that is turned off says why to whoever connects to it or waits for it",
+          "[quick]") {
+  for (const uint32_t off : {0U, 1U}) {  // rank 0 connects, rank 1 accepts
+    require_job(with_setting(2, off, "HORING_TRANSPORT", "pigeon"), [off](HostRank& self) {
+      expect_no_line(self);
+      const std::string why = "HORING_TRANSPORT=pigeon: takes tcp or ucx";
+      if (self.rank() == off) {
+        expect_logged("horing plugin: not usable: " + why);
+      } else {
+        expect_logged(", RANK " + std::to_string(off) + " has turned itself off: " + why);
+      }
+    });
+  }
+}
+
+TEST_CASE("the members of a rail learn why one of them is turned off", "[quick]") {
+  require_job(with_setting(3, 1, "HORING_TCP_STREAMS", "many"), [](HostRank& self) {
+    const Deadline deadline = deadline_after(kTold);
+    CollNetComm comm(self.library(), self.memory(), 1, {});
+    expect(comm.connect() == CollNetState::kRefused, "all refuse");
+    expect(!passed(deadline), "in time");
+    expect_logged("CollNet is not used: ");
+    expect_logged(self.rank() == 1 ? "HORING_TCP_STREAMS"
+                                   : ", RANK 1 has turned itself off: HORING_TCP_STREAMS");
+    comm.close();
+  });
+}
+
+TEST_CASE("a member that cannot even listen tells all why", "[quick]") {
+  require_job(with_setting(3, 2, "NCCL_HOSTID", "two"), [](HostRank& self) {
+    CollNetComm comm(self.library(), self.memory(), 1, {});
+    rlimit usual{};
+    ::getrlimit(RLIMIT_NOFILE, &usual);
+    if (self.rank() == 2) {
+      const Fd next(::dup(0));
+      const rlimit none{static_cast<rlim_t>(next.get()), usual.rlim_max};
+      ::setrlimit(RLIMIT_NOFILE, &none);
+    }
+    const CollNetState state = comm.connect();
+    ::setrlimit(RLIMIT_NOFILE, &usual);
+    expect(state == CollNetState::kRefused, "all refuse");
+    expect_logged("Too many open files");
+    if (self.rank() != 2) {
+      expect_logged(", NCCL_HOSTID two, RANK 2");
+    }
+    comm.close();
+  });
+}
+
+// NCCL then takes its own network, or the next of the list, and asks us nothing any more.
+TEST_CASE("where nobody can be told, or another plugin is named, init fails as ever", "[quick]") {
+  const auto fails = [](HostRank& self) {
+    try {
+      (void)self.library().open(1);
+    } catch (const PluginError&) {
+      expect_logged("horing plugin: not usable: ");
+      return;
+    }
+    throw HostError("init went well");
+  };
+  HostJobOptions no_interface = with_setting(1, 0, "HORING_SOCKET_IFNAME", "=nosuch");
+  require_job(no_interface, fails);
+  HostJobOptions listed = with_setting(1, 0, "HORING_TRANSPORT", "pigeon");
+  listed.prepare = [](uint32_t /*rank*/) {
+    ::setenv("HORING_TRANSPORT", "pigeon", 1);
+    ::setenv("NCCL_NET_PLUGIN", "horing,other", 1);
+  };
+  require_job(listed, fails);
+}

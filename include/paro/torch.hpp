@@ -98,8 +98,8 @@ class PARO_API Model {
   // Collective, where the data ends: the step after fewer micro-batches than it has, at least one.
   // Gradients are averaged over those that there were.
   paro_step_report step_early();
-  // Collective, after any number of micro-batches, also none: drops the gradients that they have
-  // added up. As an optimizer's; but step() leaves none behind, so that no call is needed after it.
+  // Collective, after any number of micro-batches: drops the gradients that they have added up. As
+  // an optimizer's; but step() leaves none behind, and where there are none it does nothing.
   void zero_grad();
   // Collective, between steps: how many micro-batches each step has from now on, 1 to
   // options.micro_batches, for which memory is counted.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "step/buckets.hpp"
 #include "step/critical_path.hpp"
 #include "step/step_plan.hpp"
 
@@ -169,24 +170,16 @@ struct Simulated {
   LinkTime inter;
 };
 
-// Layers whose gradients are reduced together.
-uint64_t bucket_layers(const PlanRequest& request) {
-  if (request.bucket_bytes == 0) {
-    return 0;
-  }
-  const double layer = request.bytes.gradient * Units(request).layer().trainable;
-  const double together = static_cast<double>(request.bucket_bytes) / layer;
-  return together < request.layers ? static_cast<uint64_t>(together) : request.layers;
-}
-
 // A layer's elements in the step plan's shape. Only whether there are any matters there, and how
 // many are a bucket: bytes are counted from the request.
 constexpr uint64_t kLayerElements = 1024;
 
+constexpr double kMostShare = 1e15;  // where layers have next to nothing
+
 // Of what is `share` of a layer.
 uint64_t elements(double share) {
-  const double most = 1e15;  // where layers have next to nothing
-  return static_cast<uint64_t>(std::clamp(share, 0.0, most) * kLayerElements + (share > 0 ? 1 : 0));
+  return static_cast<uint64_t>(std::clamp(share, 0.0, kMostShare) * kLayerElements +
+                               (share > 0 ? 1 : 0));
 }
 
 UnitShape shape_of(const Units::Size& unit, const Units::Size& layer) {
@@ -195,6 +188,17 @@ UnitShape shape_of(const Units::Size& unit, const Units::Size& layer) {
                                                     : elements(unit.trainable / layer.trainable);
   shape.frozen = unit.parameters > unit.trainable ? 1 : 0;
   return shape;
+}
+
+// That a bucket may have.
+uint64_t bucket_elements(const PlanRequest& request) {
+  const Units units(request);
+  const double layer = request.bytes.gradient * units.layer().trainable;
+  if (request.bucket_bytes == 0 || layer == 0) {
+    return 0;
+  }
+  const double together = static_cast<double>(request.bucket_bytes) / layer;
+  return static_cast<uint64_t>(std::min(together, kMostShare) * kLayerElements);
 }
 
 StepShape shape_of(const Strategy& strategy, const PlanRequest& request, uint32_t micro_batches) {
@@ -211,7 +215,7 @@ StepShape shape_of(const Strategy& strategy, const PlanRequest& request, uint32_
   shape.units.insert(shape.units.end(), request.sharing_units, sharing);
   shape.micro_batches = micro_batches;
   shape.prefetch = request.prefetch;
-  shape.bucket_elements = bucket_layers(request) * kLayerElements;
+  shape.bucket_elements = bucket_elements(request);
   return shape;
 }
 
@@ -269,18 +273,24 @@ MemoryNeed memory_of(const Strategy& strategy, const PlanRequest& request) {
   MemoryNeed need;
   need.states = state_bytes(strategy, request.model, request.bytes, request.world);
   if (strategy.parameters != Scope::kReplicated) {
-    const double largest = std::max(units.layer().parameters, units.shared().parameters);
-    need.gathered = request.bytes.parameter * largest * (double{1} + request.prefetch);
+    const double unit = std::max(units.layer().parameters, units.shared().parameters);
+    need.gathered = request.bytes.parameter * unit * (double{1} + request.prefetch);
   }
-  const double layer = request.bytes.gradient * units.layer().trainable;
-  const double shared = request.bytes.gradient * units.shared().trainable;
-  const auto together = static_cast<double>(std::max<uint64_t>(bucket_layers(request), 1));
+  double largest = 0;  // of units and buckets
+  double packed = 0;   // of buckets of several units
+  const StepShape shape = shape_of(strategy, request, 1);
+  for (const Bucket& bucket : buckets_of(shape.units, shape.bucket_elements)) {
+    double bytes = 0;
+    for (const uint32_t unit : bucket) {
+      bytes += request.bytes.gradient * units[unit].trainable;
+    }
+    largest = std::max(largest, bytes);
+    packed = std::max(packed, bucket.size() > 1 ? bytes : 0);
+  }
   if (strategy.gradients != Scope::kReplicated) {
-    need.gradient_buffers = std::max(layer * together, shared) * kGradientBuffers;
+    need.gradient_buffers = largest * kGradientBuffers;
   }
-  if (together > 1) {
-    need.gradient_buffers += layer * together * kPackBuffers;
-  }
+  need.gradient_buffers += packed * kPackBuffers;
   need.activations = request.activation_bytes;
   return need;
 }

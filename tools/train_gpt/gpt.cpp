@@ -245,7 +245,12 @@ Cost measure_cost(const Shape& shape, bool bfloat16, const std::vector<int64_t>&
       }
       const auto count = static_cast<uint64_t>(named.value().numel());
       cost.parameters += count;
-      cost.trained += named.value().requires_grad() ? count : 0;
+      const uint64_t trained = named.value().requires_grad() ? count : 0;
+      cost.trained += trained;
+      if (part.name == "embedding" || part.name == "head") {
+        cost.shared += count;
+        cost.shared_trained += trained;
+      }
     }
     part.module->to(bfloat16 ? torch::kBFloat16 : torch::kFloat32);
   }

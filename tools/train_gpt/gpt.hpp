@@ -40,6 +40,9 @@ using Values = std::map<std::string, Value>;
 struct Cost {
   uint64_t parameters = 0;
   uint64_t trained = 0;
+  // Of them, of the unit that the head shares: the embedding's, and its own norm's.
+  uint64_t shared = 0;
+  uint64_t shared_trained = 0;
   double seconds = 0;  // its computation, forward and backward
 };
 // Of a model of its own, with these windows, which it computes twice.

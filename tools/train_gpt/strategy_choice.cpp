@@ -14,8 +14,9 @@ ho::Result<Recommendation> recommend_for(const Load& load, const tool::MeasuredJ
   HORING_ASSIGN(const tool::ClusterFacts facts, tool::facts_of(measured, notes));
   PlanRequest request;
   HORING_TRY(tool::apply(facts, request));
-  request.model = {load.parameters, load.trained};
-  request.layers = load.units;
+  request.model = {load.parameters, load.trained, load.shared, load.shared_trained};
+  request.layers = load.layers;
+  request.sharing_units = 1;
   // AdamW has a master and two moments; sums are fp32 even of one micro-batch, since the head is
   // tied.
   const double element = load.sixteen_bits ? 2 : 4;

@@ -12,7 +12,9 @@ namespace paro::gpt {
 struct Load {
   double parameters = 0;
   double trained = 0;
-  uint32_t units = 0;
+  double shared = 0;  // of them, in the unit that the head shares
+  double shared_trained = 0;
+  uint32_t layers = 0;  // units beside that one and the head
   uint32_t accumulation = 1;
   double micro_batch_s = 0;  // computation
   bool sixteen_bits = false;

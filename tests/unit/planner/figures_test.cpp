@@ -278,4 +278,20 @@ TEST_CASE("buckets of layers leave later, and take room") {
         Approx(apart.memory.total()));
 }
 
+TEST_CASE("a unit that others share is in a bucket with layers where it fits") {
+  PlanRequest request = request_for(3e6, 3e6, 2);
+  request.sharing_units = 1;
+  request.model.shared = 1e6;
+  request.model.shared_trainable = 1e6;
+  const double all = request.bytes.gradient * 3e6;
+  request.bucket_bytes = static_cast<uint64_t>(1.01 * all);
+  const StrategyFigures one = figures_of(parse_strategy("NIG").value(), request).value();
+  CHECK(one.memory.gradient_buffers == Approx(all * 4));
+  CHECK(figures_of(parse_strategy("NNG").value(), request)->memory.gradient_buffers ==
+        Approx(all * 2));
+  request.bucket_bytes = static_cast<uint64_t>(0.99 * all);  // for two layers
+  const StrategyFigures two = figures_of(parse_strategy("NIG").value(), request).value();
+  CHECK(two.memory.gradient_buffers == Approx(all / 3 * 2 * 4));
+}
+
 }  // namespace paro

@@ -25,7 +25,7 @@ OPTIONAL = {"src/transport/ucx": "ucx", "plugin/core/ucx": "ucx"}
 # that has it.
 COMPILED_BY = {"include/paro/torch.hpp": "runtime/torch/model.cpp"}
 # Folders whose sources the release parts of tools/test --full compile one by one.
-COMPILED_SINGLY = ("src", "plugin", "runtime", "tools")
+COMPILED_SINGLY = ("src", "plugin", "runtime", "tests", "tools")
 PACKAGES = ["spdlog", "hwloc", "libsodium", "libhwy", "catch2", "catch2-with-main", "ucx"]
 
 

@@ -141,6 +141,7 @@ TEST_CASE("a rank that stops or dies in its start or in a split is the one that 
   bool through = false;
   for (int sends = 0; !through && sends < 200; sends += kAtOnce * step) {
     std::vector<std::unique_ptr<ProcessJob>> jobs;
+    jobs.reserve(kAtOnce);
     for (int more = 0; more < kAtOnce; ++more) {
       jobs.push_back(job_that_fails(fate, sends + more * step));
     }

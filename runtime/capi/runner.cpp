@@ -113,7 +113,7 @@ ho_status read_into(
     paro_runner* runner, float* values, size_t count, const char* what, const Read& read) {
   return call_on(runner, what, [&](StepRunner& of) -> ho::Status {
     const bool null = values == nullptr && count > 0;
-    const ho::Status status = read(of, std::span<float>(values, null ? 0 : count));
+    ho::Status status = read(of, std::span<float>(values, null ? 0 : count));
     if (null && of.broken().ok()) {
       return invalid(std::string(what) + ": a null array for " + std::to_string(count) +
                      " elements");

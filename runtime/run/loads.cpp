@@ -66,17 +66,17 @@ ho::Status StepRunner::agree_on_read(const char* what, uint32_t unit, uint64_t r
       continue;
     }
     const std::vector<ho::GlobalRank> ranks = world_order(domains_->groups());
-    const std::string one = "rank " + std::to_string(ranks[0].value());
-    const std::string other = ", rank " + std::to_string(ranks[rank].value());
-    const std::string differ = theirs[0] == first[0] && theirs[1] == first[1]
-                                   ? one + " has room for " + std::to_string(first[2]) +
-                                         " elements" + other + " for " + std::to_string(theirs[2])
-                                   : one + " reads unit " + std::to_string(first[1]) + other +
-                                         " unit " + std::to_string(theirs[1]) +
-                                         (theirs[0] == first[0] ? "" : " of another state");
-    return {ho::StatusCode::kMismatch,
-            name + " of unit " + std::to_string(unit) + ": " + differ +
-                "; all ranks must read the same, in the same order"};
+    const bool room_alone = theirs[0] == first[0] && theirs[1] == first[1];
+    std::string differ = name + " of unit " + std::to_string(unit) + ": rank ";
+    differ += std::to_string(ranks[0].value());
+    differ += room_alone ? " has room for " + std::to_string(first[2]) + " elements"
+                         : " reads unit " + std::to_string(first[1]);
+    differ += ", rank " + std::to_string(ranks[rank].value());
+    differ +=
+        room_alone ? " for " + std::to_string(theirs[2]) : " unit " + std::to_string(theirs[1]);
+    differ += theirs[0] == first[0] ? "" : " of another state";
+    differ += "; all ranks must read the same, in the same order";
+    return {ho::StatusCode::kMismatch, differ};
   }
   return {};
 }

@@ -70,6 +70,24 @@ std::string cause_of(const RunnerConfig& config,
              : "";
 }
 
+void log_left_out(const RunnerConfig& config,
+                  uint64_t step,
+                  const std::string& cause,
+                  bool shrinks) {
+  const std::string text = "step " + std::to_string(step) + " is left out on all ranks: " + cause;
+  if (shrinks) {
+    ho::log_info("{}; the loss scale shrinks", text);
+    return;
+  }
+  const char* advice = "";
+  if (is_float16(config)) {
+    advice = config.loss_scale.scaling == Scaling::kDynamic
+                 ? "; the loss scale is at its least"
+                 : "; with float16 take dynamic loss scaling";
+  }
+  ho::log_warn("{}{}", text, advice);
+}
+
 }  // namespace
 
 void StepRunner::look_at_own(const Action& action, std::span<const Place> places) {
@@ -130,18 +148,7 @@ ho::Result<double> StepRunner::tell_left_out() {
   }
   const std::string cause = cause_of(config_, all, ranks);
   if (domains_->self().value() == 0 && !cause.empty()) {
-    const std::string text =
-        "step " + std::to_string(steps_ + 1) + " is left out on all ranks: " + cause;
-    if (scale_.shrinks()) {
-      ho::log_info("{}; the loss scale shrinks", text);
-    } else {
-      ho::log_warn("{}{}",
-                   text,
-                   !is_float16(config_) ? ""
-                   : config_.loss_scale.scaling == Scaling::kDynamic
-                       ? "; the loss scale is at its least"
-                       : "; with float16 take dynamic loss scaling");
-    }
+    log_left_out(config_, steps_ + 1, cause, scale_.shrinks());
   }
   const bool nan =
       std::any_of(all.begin(), all.end(), [](const Found& one) { return one.sum_nan != 0; });

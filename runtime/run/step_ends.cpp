@@ -41,14 +41,14 @@ ho::Status StepEnds::tell(uint32_t micro_batches, Next next) {
   told.all.resize(kToldWords * static_cast<size_t>(ho_comm_world_size(comm_)));
   ho_call_options options = HO_CALL_OPTIONS_INIT;
   options.timeout_ms = timeout_ms_;
-  const ho::Status started = checked(ho_all_gather(comm_,
-                                                   told.mine.data(),
-                                                   told.all.data(),
-                                                   kToldWords,
-                                                   HO_UINT64,
-                                                   &options,
-                                                   nullptr,
-                                                   &told.request));
+  ho::Status started = checked(ho_all_gather(comm_,
+                                             told.mine.data(),
+                                             told.all.data(),
+                                             kToldWords,
+                                             HO_UINT64,
+                                             &options,
+                                             nullptr,
+                                             &told.request));
   if (!started.ok()) {
     told_.pop_back();
   }
@@ -87,7 +87,7 @@ ho::Status StepEnds::look() {
       return {};
     }
     // Another error ends the communicators of the step too, where it says what it kept from coming.
-    if (const ho::Status found = take_first(); found.code() == ho::StatusCode::kMismatch) {
+    if (ho::Status found = take_first(); found.code() == ho::StatusCode::kMismatch) {
       return found;
     }
   }

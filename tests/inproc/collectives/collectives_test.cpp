@@ -57,22 +57,31 @@ TEST_CASE("all collectives and algorithms on many shapes") {
 }
 
 TEST_CASE("fewer rails than ranks, as on nodes that share a NIC") {
-  const std::vector<const char*> shapes =
-      kThreadSanitizer ? std::vector{"2x3", "2+4"} : std::vector{"2x2", "2x3", "3x4", "3+2", "2+4"};
-  for (const char* groups : shapes) {
-    for (const uint32_t rails : {0U, 1U, 2U}) {
-      JobOptions options;
-      options.groups = groups;
-      options.rails = rails;
-      require_job(options, [rails](ho_comm* comm) {
-        // Everybody is on one loopback interface.
-        const int32_t expected = rails == 0 ? 1 : static_cast<int32_t>(rails);
-        if (ho_comm_rail_count(comm) != expected) {
-          throw std::runtime_error("not as many rails as expected");
-        }
-        sweep(comm, {1, 1000, 20000}, rails);
-      });
-    }
+  // Most of a case's time goes into its communicators. On loopback 0 rails (as NICs allow) are one.
+  struct Shape {
+    const char* groups;
+    uint32_t rails;
+  };
+  constexpr std::array kShapes{Shape{"2x2", 0},
+                               Shape{"2x3", 2},
+                               Shape{"2+4", 1},
+                               Shape{"2x3", 1},
+                               Shape{"3x4", 2},
+                               Shape{"3+2", 1},
+                               Shape{"3+2", 2},
+                               Shape{"2+4", 2}};
+  for (size_t i = 0; i < (kThreadSanitizer ? 3 : kShapes.size()); ++i) {
+    JobOptions options;
+    options.groups = kShapes[i].groups;
+    options.rails = kShapes[i].rails;
+    require_job(options, [rails = options.rails](ho_comm* comm) {
+      // Everybody is on one loopback interface.
+      const int32_t expected = rails == 0 ? 1 : static_cast<int32_t>(rails);
+      if (ho_comm_rail_count(comm) != expected) {
+        throw std::runtime_error("not as many rails as expected");
+      }
+      sweep(comm, {1, 1000, 20000}, rails);
+    });
   }
 }
 

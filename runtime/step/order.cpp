@@ -28,6 +28,7 @@ class Orders {
  public:
   explicit Orders(const StepPlan& plan)
       : plan_(plan), count_(plan.actions.size()), words_((2 * count_ + 63) / 64) {
+    last_.fill(kNone);
     before_.assign(2 * count_, std::vector<uint64_t>(words_, 0));
     for (size_t step = 0; step < 2; ++step) {
       for (size_t id = 0; id < count_; ++id) {
@@ -182,7 +183,7 @@ class Orders {
   size_t count_;
   size_t words_;
   std::vector<std::vector<uint64_t>> before_;  // by node: the nodes that end before it starts
-  std::array<size_t, kChannelCount> last_{kNone, kNone, kNone};
+  std::array<size_t, kChannelCount> last_{};   // by channel: its last node, or kNone
   std::map<Buffer, std::vector<Access>> accesses_;
 };
 

@@ -194,10 +194,12 @@ Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
   // Of several ranks on a node those that are no heads do not know whether rails are connected.
   const bool all_are_heads = shape.ranks == shape.nodes;
   shape.collnet_connected = ours && comm_id && all_are_heads && coll_net_->is_connected(*comm_id);
-  HORING_ASSIGN(TunerBasis basis,
-                ours   ? *std::move(of_network)
-                : off_ ? Result<TunerBasis>(TunerBasis::silent())
-                       : TunerBasis::from_environment({}, false));
+  Result<TunerBasis> found =
+      ours ? *std::move(of_network) : TunerBasis::from_environment({}, false);
+  if (!found.ok() && off_) {
+    found = TunerBasis::silent();  // the settings that cannot be followed may be the tuner's
+  }
+  HORING_ASSIGN(TunerBasis basis, std::move(found));
   if (ours && comm_id && coll_net_->members_differ(*comm_id)) {
     // Only what every rank knows may change what it chooses.
     log_warn("horing plugin: the members of a rail differ (see why CollNet is not used): {}",
@@ -215,10 +217,9 @@ Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
              interface,
              shape.ranks,
              shape.nodes,
-             ours || off_
-                 ? ""
-                 : "; its network is not in use, so only the tuning file counts, and nothing "
-                   "compares it: NCCL hangs where a rank has another file or no tuner of ours");
+             ours ? ""
+                  : "; its network is not in use, so only the tuning file counts, and nothing "
+                    "compares it: NCCL hangs where a rank has another file or no tuner of ours");
   } else {
     log_warn("horing plugin: no tuner: {}", tuner.status().message());
   }

@@ -20,26 +20,38 @@ std::string value_of(const char* name) {
   return value == nullptr ? "" : printable(value, kValueBytes);
 }
 
+// "node1, NCCL_HOSTID a"
+std::string place_text() {
+  std::array<char, 256> host{};
+  (void)::gethostname(host.data(), host.size() - 1);
+  const std::string id = value_of("NCCL_HOSTID");
+  return printable(host.data(), kHostBytes) + (id.empty() ? "" : ", NCCL_HOSTID " + id);
+}
+
+// "RANK 3", or "" where no launcher says it.
+std::string rank_text() {
+  for (const char* const name : kRankVariables) {
+    if (const std::string rank = value_of(name); !rank.empty()) {
+      return "RANK " + rank;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string host_text() {
-  std::array<char, 256> host{};
-  (void)::gethostname(host.data(), host.size() - 1);
-  std::string text = printable(host.data(), kHostBytes);
-  if (const std::string id = value_of("NCCL_HOSTID"); !id.empty()) {
-    text += ", NCCL_HOSTID " + id;
-  }
-  for (const char* const name : kRankVariables) {
-    if (const std::string rank = value_of(name); !rank.empty()) {
-      text += ", RANK " + rank;
-      break;
-    }
-  }
-  return text;
+  const std::string rank = rank_text();
+  return place_text() + (rank.empty() ? "" : ", " + rank);
 }
 
 std::string process_text() {
   return host_text() + ", pid " + std::to_string(::getpid());
+}
+
+std::string rank_on_host_text() {
+  const std::string rank = rank_text();
+  return (rank.empty() ? "the rank" : rank) + " on " + place_text();
 }
 
 }  // namespace ho::plugin

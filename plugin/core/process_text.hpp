@@ -11,5 +11,7 @@ namespace ho::plugin {
 [[nodiscard]] std::string host_text();
 // That and its number: "node1, pid 71".
 [[nodiscard]] std::string process_text();
+// The rank first, for texts that may be cut: "RANK 3 on node1", "the rank on node1".
+[[nodiscard]] std::string rank_on_host_text();
 
 }  // namespace ho::plugin

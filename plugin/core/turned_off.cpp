@@ -48,7 +48,7 @@ std::string text_at(std::span<const std::byte> bytes, size_t at, size_t count) {
 }  // namespace
 
 TurnedOff turned_off_here(const Status& why) {
-  return {host_text(), why.message()};
+  return {rank_on_host_text(), why.message()};
 }
 
 void encode(const TurnedOff& off, std::span<std::byte, kHandleBytes> handle) {
@@ -67,7 +67,7 @@ Status check_not_off(std::span<const std::byte> bytes) {
   const auto who = std::to_integer<size_t>(bytes[kWhoAt]);
   const auto why = std::to_integer<size_t>(bytes[kWhyAt]);
   return {StatusCode::kConnection,
-          "the plugin of the rank on " + text_at(bytes, kTextAt, who) + " has turned itself off: " +
+          "the plugin of " + text_at(bytes, kTextAt, who) + " has turned itself off: " +
               text_at(bytes, kTextAt + who, why) + "; mend that there (its log says it in full)"};
 }
 

@@ -76,7 +76,7 @@ ho::Status StepEnds::take_first() {
       checked(ho_request_wait(std::exchange(told_.front().request, nullptr), 0));
   const std::vector<uint64_t> all = std::move(told_.front().all);
   told_.pop_front();
-  HORING_TRY(ended);
+  HORING_TRY(ended.with_context("what each rank does after a micro-batch"));
   return compare(all);
 }
 

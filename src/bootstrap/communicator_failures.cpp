@@ -95,10 +95,18 @@ FailureDesk& CommunicatorFailures::desk_of(Communicator& communicator) {
 
 void CommunicatorFailures::report(const FailureReport& report, Deadline now) {
   const auto place = communicators_.find(report.communicator);
-  if (place == communicators_.end() || place->second.cause.has_value()) {
+  if (place == communicators_.end()) {
     return;
   }
   const uint32_t rank = report.reporter.value();
+  if (place->second.cause.has_value()) {
+    // A lost rank has ended it and left its splits alone: the abort ends these.
+    if (report.code == StatusCode::kAborted && !place->second.ends_splits &&
+        place->second.members.contains(rank)) {
+      late_aborts_.insert(report.communicator);
+    }
+    return;
+  }
   if (report.communicator == kWholeJob || place->second.members.contains(rank)) {
     desk_of(place->second).report(report, now);
   }
@@ -242,8 +250,11 @@ void CommunicatorFailures::settle(uint64_t number,
   const auto before = static_cast<std::ptrdiff_t>(decisions.size());
   std::vector<uint64_t> left;
   for (auto& [each, communicator] : communicators_) {
-    if (communicator.cause.has_value() ||
-        (each != number && !(splits_too && is_below(each, number)))) {
+    if (each != number && !(splits_too && is_below(each, number))) {
+      continue;
+    }
+    if (communicator.cause.has_value()) {
+      communicator.ends_splits = communicator.ends_splits || splits_too;
       continue;
     }
     communicator.cause = cause;
@@ -283,8 +294,19 @@ void CommunicatorFailures::decide_one(uint64_t number, std::vector<Decision>& de
   settle(number, verdict->cause, desk.ends_splits(), decisions);
 }
 
-std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide(Deadline now) {
+std::vector<CommunicatorFailures::Decision> CommunicatorFailures::take_late_aborts() {
   std::vector<Decision> decisions;
+  for (const uint64_t number : std::exchange(late_aborts_, {})) {
+    if (knows(number)) {
+      const Status cause = *communicators_.at(number).cause;
+      settle(number, cause, true, decisions);
+    }
+  }
+  return decisions;
+}
+
+std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide(Deadline now) {
+  std::vector<Decision> decisions = take_late_aborts();
   std::vector<std::pair<Deadline, uint64_t>> due;
   for (const auto& [number, communicator] : communicators_) {
     if (communicator.desk != nullptr && communicator.desk->next_deadline() <= now &&
@@ -303,7 +325,7 @@ std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide(Deadlin
 }
 
 std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide_now() {
-  std::vector<Decision> decisions;
+  std::vector<Decision> decisions = take_late_aborts();
   std::vector<std::pair<Deadline, uint64_t>> open;
   for (const auto& [number, communicator] : communicators_) {
     if (communicator.desk != nullptr && communicator.desk->began().has_value()) {
@@ -339,9 +361,10 @@ bool CommunicatorFailures::knows(uint64_t communicator) const {
 }
 
 bool CommunicatorFailures::deciding() const {
-  return std::any_of(communicators_.begin(), communicators_.end(), [](const auto& each) {
-    return each.second.desk != nullptr && each.second.desk->began().has_value();
-  });
+  return !late_aborts_.empty() ||
+         std::any_of(communicators_.begin(), communicators_.end(), [](const auto& each) {
+           return each.second.desk != nullptr && each.second.desk->began().has_value();
+         });
 }
 
 bool CommunicatorFailures::waits_for_answers() const {
@@ -351,7 +374,7 @@ bool CommunicatorFailures::waits_for_answers() const {
 }
 
 Deadline CommunicatorFailures::next_deadline() const {
-  Deadline next = Deadline::max();
+  Deadline next = late_aborts_.empty() ? Deadline::max() : Deadline::min();
   for (const auto& [number, communicator] : communicators_) {
     if (communicator.desk != nullptr && !waits_for_below(number)) {
       next = std::min(next, communicator.desk->next_deadline());

@@ -88,10 +88,12 @@ class CommunicatorFailures {
               bool splits_too,
               std::vector<Decision>& decisions);
   void decide_one(uint64_t number, std::vector<Decision>& decisions);
+  [[nodiscard]] std::vector<Decision> take_late_aborts();
 
   std::shared_ptr<const std::vector<std::string>> names_;
   std::vector<Presence> presence_;
   Table communicators_;
+  std::set<uint64_t> late_aborts_;  // of what had ended without its splits
   uint64_t decisions_ = 0;
 };
 

@@ -408,11 +408,15 @@ void ControlClient::release(uint64_t communicator) {
 void ControlClient::report(const FailureReport& failure) {
   {
     const Lock lock(mutex_);
-    if (settled(failure.communicator)) {
+    // An abort of what has ended still ends what was split from it.
+    const bool over = settled(failure.communicator);
+    if (over && failure.code != StatusCode::kAborted) {
       return;
     }
     const Deadline due = Clock::now() + (connected_ ? kAnswerTime : std::chrono::milliseconds(0));
-    reported_.emplace(failure.communicator, Reported{.failure = failure, .answer_due = due});
+    if (!over) {
+      reported_.emplace(failure.communicator, Reported{.failure = failure, .answer_due = due});
+    }
     if (connected_ && !coordinator_left_) {
       channel_.queue(wire::Type::kReport, 0, ControlChannel::body_of(wire::encode(failure)));
       (void)channel_.send_some();

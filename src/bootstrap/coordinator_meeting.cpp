@@ -138,15 +138,16 @@ std::string Coordinator::missing_text(std::optional<uint32_t> impatient) const {
   for (const Peer& peer : peers_) {
     text += peer.gave_up.ok() ? "" : "; " + peer.gave_up.message();
   }
+  constexpr size_t kMostNames = 8;
   size_t lost = 0;
   for (const Peer& peer : peers_) {
-    constexpr size_t kMostNames = 8;
     if (peer.lost && peer.presence != Presence::kHere && lost++ < kMostNames) {
       text += "; " + name_of(peer.who) +
               " had come and is gone: its control connection closed without a goodbye (killed or "
               "crashed)";
     }
   }
+  text += lost > kMostNames ? "; " + std::to_string(lost - kMostNames) + " more are gone" : "";
   for (const std::string& refusal : key_refusals_.texts(missing)) {
     text += "; " + refusal;
   }

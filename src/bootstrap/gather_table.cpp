@@ -94,6 +94,7 @@ std::optional<GatherTable::Outcome> GatherTable::add(Waiter waiter,
     gather.tag = contribution.tag;
     gather.members = contribution.members;
     gather.blobs.resize(gather.members.size());
+    gather.since = now;
     gather.deadline = Deadline::max();
     place = gathers_.insert(gathers_.end(), std::move(gather));
   }
@@ -136,25 +137,25 @@ void GatherTable::follow(const Gather& gather,
   }
   for (size_t i = 0; i < gather.members.size(); ++i) {
     if (!gather.blobs[i].has_value()) {
-      follow_rank(gather.members[i], waits, visits, roots);
+      follow_rank(gather.members[i], gather.since, waits, visits, roots);
     }
   }
   visits[&gather] = Visit::kDone;
 }
 
-void GatherTable::follow_rank(uint32_t rank,
-                              const Waits& waits,
-                              Visits& visits,
-                              Roots& roots) const {
+void GatherTable::follow_rank(
+    uint32_t rank, Deadline since, const Waits& waits, Visits& visits, Roots& roots) const {
   if (const auto place = waits.find(rank); place != waits.end()) {
     for (const Gather* other : place->second) {
       follow(*other, waits, visits, roots);
     }
     return;
   }
-  // It may wait in nothing because its last gather has failed a moment ago, as this one does now.
+  // It may wait in nothing because its last gather has failed meanwhile, as this one does now. One
+  // that failed before it was waited for here is its own affair.
   bool is_victim = false;
-  if (const auto& failed_for = last_[rank].failed_for) {
+  const Last& last = last_[rank];
+  if (const auto& failed_for = last.failed_for; failed_for && last.failed_at >= since) {
     for (const uint32_t root : *failed_for) {
       if (!waits.contains(root)) {
         is_victim = true;
@@ -241,6 +242,7 @@ std::vector<GatherTable::Outcome> GatherTable::expire(Deadline now) {
       const auto failed_for = std::make_shared<const std::set<uint32_t>>(std::move(roots.ranks));
       for (const Waiter& waiter : place->waiters) {
         last_[waiter.rank].failed_for = failed_for;
+        last_[waiter.rank].failed_at = now;
       }
     }
   }

@@ -50,6 +50,7 @@ class GatherTable {
     std::vector<uint32_t> members;
     std::vector<std::optional<wire::Buffer>> blobs;  // in the order of members
     std::vector<Waiter> waiters;
+    Deadline since;  // its first contribution
     Deadline deadline;
     uint32_t timeout_ms = 0;
   };
@@ -65,8 +66,9 @@ class GatherTable {
   struct Last {
     std::string tag;  // of its last contribution; "": none yet
     Deadline at{};
-    // That gather has failed for want of these.
+    // That gather has failed for want of these, at this time.
     std::shared_ptr<const std::set<uint32_t>> failed_for = {};
+    Deadline failed_at{};
   };
   enum class Visit : uint8_t { kOpen, kDone };
   using Visits = std::map<const Gather*, Visit>;
@@ -75,7 +77,9 @@ class GatherTable {
   [[nodiscard]] Status check(const wire::Contribution& contribution, uint32_t rank) const;
   [[nodiscard]] Waits all_waits() const;
   void follow(const Gather& gather, const Waits& waits, Visits& visits, Roots& roots) const;
-  void follow_rank(uint32_t rank, const Waits& waits, Visits& visits, Roots& roots) const;
+  // `since`: from when on it was waited for.
+  void follow_rank(
+      uint32_t rank, Deadline since, const Waits& waits, Visits& visits, Roots& roots) const;
   [[nodiscard]] Status missing_error(const Gather& gather,
                                      const Waits& waits,
                                      const Roots& roots,

@@ -22,12 +22,14 @@ KeyRefusals::Kind KeyRefusals::note(const wire::Introduction& who, const std::st
   if (again) {
     return Kind::kAgain;
   }
-  if (of_rank.callers.size() >= kMostCallersPerRank) {
+  const bool crowded = of_rank.callers.size() >= kMostCallersPerRank;
+  if (crowded) {
+    // The first and the last are kept: the rank itself may come before strangers, or after them.
+    of_rank.callers.erase(of_rank.callers.begin() + kMostCallersPerRank / 2);
     ++of_rank.left_out;
-    return Kind::kStranger;
   }
   of_rank.callers.push_back({who.host, who.pid, text});
-  return Kind::kNew;
+  return crowded ? Kind::kStranger : Kind::kNew;
 }
 
 bool KeyRefusals::was_refused(uint32_t rank) const {

@@ -16,8 +16,8 @@ namespace ho {
 
 class KeyRefusals {
  public:
-  static constexpr size_t kMostRanks = 256;  // whose callers are kept
-  static constexpr size_t kMostCallersPerRank = 4;
+  static constexpr size_t kMostRanks = 256;         // whose callers are kept
+  static constexpr size_t kMostCallersPerRank = 4;  // the first two and the last two
   static constexpr size_t kMostTexts = 8;
   enum class Kind : uint8_t {
     kNew,       // kept

@@ -141,11 +141,9 @@ Status JobControl::await_end(uint64_t lineage, const Status& own) {
     ended_.wait_until(lock, deadline_after(kLongest), is_over);
   }
   const Member* const member = find(lineage);
-  if (member != nullptr && member->cause) {
-    return *member->cause;
-  }
-  end_below(lineage, own);
-  return own;
+  const Status cause = member != nullptr && member->cause ? *member->cause : own;
+  end_below(lineage, cause);
+  return cause;
 }
 
 void JobControl::end_below(uint64_t lineage, const Status& why) {

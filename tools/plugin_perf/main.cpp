@@ -3,6 +3,8 @@
 // Both ways run in turns, round by round, on the same machine state; each size is checked once. As
 // in the other perf programs operations follow each other without a pause after warm-up operations
 // that empty the links' token buckets, and the slowest rank's time counts.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -14,6 +16,7 @@
 #include <optional>
 #include <string>
 
+#include "abi/releases.hpp"
 #include "nccl_host/coll_net_comm.hpp"
 #include "nccl_host/error.hpp"
 #include "nccl_host/ring_comm.hpp"
@@ -304,6 +307,21 @@ class Bench {
   std::optional<RingComm> ring_;
 };
 
+// Some releases take no path, only a name that the loader looks for.
+std::string name_for(const std::filesystem::path& path, const std::string& release) {
+  using enum nccl_abi::FileNaming;
+  const auto found = nccl_abi::find_release(release);
+  const auto naming = found ? found->release->net_naming : kVerbatim;
+  if (naming != kPrefixed && naming != kVerbatimIfLibrary) {
+    return path;
+  }
+  if (::dlopen(path.filename().c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    throw HostError("NCCL " + release + " takes no path of a plugin: put " +
+                    path.parent_path().string() + " into LD_LIBRARY_PATH");
+  }
+  return "horing";
+}
+
 // Where neither --plugin nor the environment says, the library that was built or installed with
 // this program.
 void choose_plugin(const Options& options) {
@@ -315,6 +333,7 @@ void choose_plugin(const Options& options) {
           "there is no libnccl-net-horing.so beside this program, built or installed; name it "
           "with --plugin");
     }
+    plugin = name_for(plugin, options.release);
   }
   if (!plugin.empty()) {
     ::setenv("NCCL_NET_PLUGIN", plugin.c_str(), 1);

@@ -160,6 +160,33 @@ TEST_CASE("a killed rank ends what it is in, and what it is not in goes on") {
   }
 }
 
+TEST_CASE("an abort of what a killed rank has ended ends its splits on ranks without that rank") {
+  ProcessJob job({"2x2", kFarMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+    const Halves halves(rank.comm);
+    rank.say("ready");
+    if (ho_comm_rank(rank.comm) == 3) {
+      ::pause();
+    }
+    if (ho_comm_rank(rank.comm) == 0) {  // in its half with rank 2, which does not come
+      return expect(all_reduce(halves.half), HO_PEER_LOST, "rank 3 (");
+    }
+    ho_status status = expect(all_reduce(rank.comm), HO_PEER_LOST, "rank 3 (");
+    if (ho_comm_rank(rank.comm) == 2) {
+      status = status == HO_OK ? ho_comm_abort(rank.comm, "a rank is gone") : status;
+      status =
+          status == HO_OK ? expect(all_reduce(halves.below), HO_PEER_LOST, "rank 3 (") : status;
+    }
+    return status;
+  });
+  job.wait_for_line("ready");
+  job.send_signal(3, SIGKILL);
+  for (const size_t rank : {size_t{0}, size_t{1}, size_t{2}}) {
+    const RankOutcome outcome = job.outcome(rank);
+    INFO("rank " << rank << ": " << outcome.message);
+    CHECK(outcome.status == HO_OK);
+  }
+}
+
 TEST_CASE("a split that one rank cannot make is told to the others, and the parent goes on") {
   ProcessJob job({"2x2", kFarMs}, [](const ProcessJob::Rank& rank) -> ho_status {
     const bool poor = ho_comm_rank(rank.comm) == 3;

@@ -114,6 +114,23 @@ TEST_CASE("a rank that is gone ends what it is in, and nothing else") {
   CHECK_FALSE(tree.failures.has_cause(2));
 }
 
+TEST_CASE("an abort of what a lost rank has ended ends its splits, with that rank as the cause") {
+  Tree tree;
+  tree.failures.rank_gone(3, {}, kBegin);
+  REQUIRE(tree.decided().size() == 2);
+  tree.report(2, 2, StatusCode::kAborted, "of a stranger");
+  CHECK(tree.decided().empty());
+  tree.report(2, kWorld, StatusCode::kAborted, "enough");
+  CHECK(tree.failures.deciding());
+  const auto decisions = tree.decided();
+  REQUIRE(decisions.size() == 2);
+  CHECK(decisions[0].communicator == 4);
+  CHECK(has(on(decisions, 2).cause.message(), "rank 3 (n, pid 103) is gone"));
+  CHECK_FALSE(tree.failures.deciding());
+  tree.report(2, kWorld, StatusCode::kAborted, "again");
+  CHECK(tree.decided().empty());
+}
+
 TEST_CASE("a rank that is gone before it is in any communicator ends the job") {
   CommunicatorFailures failures(named(2));
   failures.rank_gone(1, {}, kBegin);

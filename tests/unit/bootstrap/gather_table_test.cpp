@@ -107,6 +107,18 @@ TEST_CASE("a victim whose own gather has failed first is a victim still, until i
   CHECK(has(later[0].message(), "; rank 0 has not answered since all_gather \"shared memory\""));
 }
 
+TEST_CASE("a gather that failed before a rank was waited for excuses it no more") {
+  Job job;
+  CHECK_FALSE(job.give(0, "split of 0 and 1", {0, 1}, kBegin).has_value());
+  REQUIRE(job.fail(kBegin + 1000ms).size() == 1);
+  // Rank 0 computes.
+  CHECK_FALSE(job.give(2, "split of 0 and 2", {0, 2}, kBegin + 1001ms).has_value());
+  const auto errors = job.fail(kBegin + 2001ms);
+  REQUIRE(errors.size() == 1);
+  CHECK(
+      has(errors[0].message(), "; rank 0 has not answered since all_gather \"split of 0 and 1\""));
+}
+
 TEST_CASE("waits are followed through several gathers, over communicators") {
   Job job;
   CHECK_FALSE(job.give(2, "of 2, 3", {2, 3}, kBegin, 5000ms).has_value());

@@ -25,9 +25,9 @@ HandleBytes handle_of(const TurnedOff& off) {
 }  // namespace
 
 TEST_CASE("a rank that is turned off says who it is and why, in a handle and in a claim") {
-  const TurnedOff off{"node1, RANK 3", "HORING_TRANSPORT=pigeon: takes tcp or ucx"};
+  const TurnedOff off{"RANK 3 on node1", "HORING_TRANSPORT=pigeon: takes tcp or ucx"};
   const std::string words =
-      "the plugin of the rank on node1, RANK 3 has turned itself off: HORING_TRANSPORT=pigeon: "
+      "the plugin of RANK 3 on node1 has turned itself off: HORING_TRANSPORT=pigeon: "
       "takes tcp or ucx; mend";
   CHECK(has(check_not_off(handle_of(off)), words));
   CHECK(has(check_not_off(claim_of(off)), words));

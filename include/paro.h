@@ -209,7 +209,8 @@ typedef struct paro_runner_options {
   double max_norm; /* longer gradients are shortened to it; 0: none are */
   /* Of each collective; 0: the communicator's. Ranks wait for each other to come to create, rejoin,
    * restore and save as long as that one says in any case (files are read and written before), and
-   * connect within HORING_CONNECT_TIMEOUT_MS. */
+   * connect within HORING_CONNECT_TIMEOUT_MS. Also between the micro-batches of a step no rank may
+   * be later than that, whatever the strategy exchanges there. */
   uint64_t timeout_ms;
   uint64_t budget_bytes; /* of states, on the fullest rank: more is refused; 0: no limit. The
                           * smallest of any rank counts */
@@ -421,8 +422,9 @@ PARO_API ho_status paro_runner_set_learning_rate(paro_runner* runner, double rat
 
 /* Collective, between steps: a unit's whole masters, `count` as the unit's trained elements.
  * HO_MISMATCH on all ranks where they ask for different units or have room for different numbers of
- * elements, here and in read_frozen; nothing has changed then. A unit that shares another's
- * parameters has no elements: read the other one. */
+ * elements, here and in read_frozen; nothing has changed then (a NULL array: on the others, and
+ * HO_INVALID_ARGUMENT on its own). A unit that shares another's parameters has no elements: read
+ * the other one. */
 PARO_API ho_status paro_runner_read_masters(paro_runner* runner,
                                             uint32_t unit,
                                             float* trained,

@@ -60,12 +60,26 @@ void set_random_state(const torch::Tensor& state) {
   throw std::invalid_argument(what);
 }
 
+void check_parts(const std::vector<Part>& parts) {
+  std::set<std::string> names;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    if (parts[p].name.empty() || !names.insert(parts[p].name).second) {
+      refuse("part " + std::to_string(p) + " is called \"" + parts[p].name +
+             "\": give every part a name of its own");
+    }
+    if (parts[p].module == nullptr) {
+      refuse("part " + std::to_string(p) + " (" + parts[p].name + ") has no module");
+    }
+  }
+}
+
 // Parts are units. Those that have a parameter in common compute with one unit's parameters: the
 // first of them has them all, in libparo's sense, the others share that unit. So a tied parameter
 // is held once and gathered for every part that uses it, as any other.
 //
 // The index of that first part, for each part.
 std::vector<uint32_t> homes_of(const std::vector<Part>& parts) {
+  check_parts(parts);
   std::vector<uint32_t> homes;
   std::map<const void*, uint32_t> first_user;
   for (uint32_t p = 0; p < parts.size(); ++p) {
@@ -78,16 +92,6 @@ std::vector<uint32_t> homes_of(const std::vector<Part>& parts) {
     }
   }
   return homes;
-}
-
-void check_names(const std::vector<Part>& parts) {
-  std::set<std::string> names;
-  for (size_t p = 0; p < parts.size(); ++p) {
-    if (parts[p].name.empty() || !names.insert(parts[p].name).second) {
-      refuse("part " + std::to_string(p) + " is called \"" + parts[p].name +
-             "\": give every part a name of its own");
-    }
-  }
 }
 
 }  // namespace
@@ -171,7 +175,6 @@ class Units {
  public:
   Units(const std::vector<Part>& parts, torch::ScalarType type)
       : homes_(homes_of(parts)), parameters_(parts.size(), UnitParameters(type)) {
-    check_names(parts);
     for (uint32_t p = 0; p < parts.size(); ++p) {
       parts[p].module->to(type);
       add(parts[p], p);

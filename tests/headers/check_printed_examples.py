@@ -42,8 +42,8 @@ class Example:
 
     def printed_now(self, programs):
         run = subprocess.run([programs[self.program], *self.words[1:]], stdin=subprocess.DEVNULL,
-                             stdout=subprocess.PIPE, text=True, timeout=120, check=True)
-        return [(INDENT + line).rstrip() for line in run.stdout.rstrip("\n").split("\n")]
+                             stdout=subprocess.PIPE, text=True, timeout=120, check=False)
+        return run.returncode, [(INDENT + line).rstrip() for line in run.stdout.rstrip("\n").split("\n")]
 
 
 class Block:
@@ -114,8 +114,10 @@ class Page:
                 self.mark_wanted(block, f"has what {example.program} prints, which is not compared")
                 continue
             shown = [line.rstrip() for line in self.lines[example.begin:example.end]]
-            now = example.printed_now(self.programs)
-            if shown != now:
+            status, now = example.printed_now(self.programs)
+            if status != 0:
+                self.problems.append(f"{self.path}:{example.begin}: this command ends with status {status}")
+            elif shown != now:
                 self.differing += 1
                 command = " ".join(example.words)
                 print("\n".join(difflib.unified_diff(shown, now, f"{self.path}, below $ {command}",

@@ -65,6 +65,7 @@ Json request_json(const PlanOptions& options) {
            request.sharing_units == 0 ? 0.0 : request.model.shared / request.sharing_units},
           {"bytes_per_parameter",
            {request.bytes.parameter, request.bytes.gradient, request.bytes.optimizer}},
+          {"gradient_sum_bytes", request.bytes.gradient_sum},
           {"nodes", request.world.group_count},
           {"ranks_per_node", request.world.group_size},
           {"memory_bytes", request.memory_bytes},

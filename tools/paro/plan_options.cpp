@@ -86,7 +86,8 @@ void declare_model(CLI::App& app, PlanTexts& texts) {
         "P,G,O",
         texts.bytes,
         "bytes per parameter of parameters, gradients and optimizer state [2,2,12: mixed "
-        "precision with Adam]"},
+        "precision with Adam]; a fourth number: of what a rank holds where gradients are added, "
+        "over micro-batches or for a shared unit [4, or the gradients' where that is more]"},
        {"--prefetch", "N", texts.prefetch, "layers whose parameters are gathered ahead [1]"}});
 }
 
@@ -131,22 +132,31 @@ ho::Status take_bytes(const PlanTexts::Text& text, BytesPerParameter& bytes) {
     return {};
   }
   constexpr size_t kStates = 3;
-  std::array<double, kStates> values{};
-  size_t begin = 0;
-  for (size_t state = 0; state < kStates; ++state) {
+  std::array<double, kStates + 1> values{};  // the last one may be left out
+  size_t count = 0;
+  for (size_t begin = 0; begin != std::string::npos; ++count) {
     const size_t comma = text->find(',', begin);
-    if ((comma == std::string::npos) != (state + 1 == kStates)) {
-      return invalid(fmt::format("--bytes {}: takes three numbers, as 2,2,12", *text));
+    if (count > kStates || (comma == std::string::npos && count + 1 < kStates)) {
+      return invalid(fmt::format("--bytes {}: takes three or four numbers, as 2,2,12", *text));
     }
-    HORING_ASSIGN(values.at(state),
+    HORING_ASSIGN(values.at(count),
                   parse_number("--bytes", std::string_view(*text).substr(begin, comma - begin)));
-    begin = comma + 1;
+    begin = comma == std::string::npos ? comma : comma + 1;
   }
-  if (values == std::array<double, kStates>{}) {
+  if (values[0] + values[1] + values[2] <= 0) {
     return invalid(fmt::format("--bytes {}: takes at least one number above 0, as 2,2,12", *text));
   }
-  bytes = {values[0], values[1], values[2]};
+  bytes = {values[0], values[1], values[2], values[kStates]};
   return {};
+}
+
+// As libparo's runner: sums of several gradients are in fp32, where none are said to be narrow.
+double bytes_of_sum(const PlanRequest& request) {
+  constexpr double kFp32 = 4;
+  const bool sums = request.micro_batches > 1 || request.sharing_units > 0;
+  const BytesPerParameter& bytes = request.bytes;
+  const double usual = bytes.gradient > 0 ? std::max(bytes.gradient, kFp32) : 0;
+  return !sums ? 0 : bytes.gradient_sum > 0 ? bytes.gradient_sum : usual;
 }
 
 ho::Status take_algorithm(const PlanTexts::Text& text, WorldAlgorithm& algorithm) {
@@ -176,6 +186,7 @@ ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
   request.sharing_units = options.model.sharing_units;
   HORING_TRY(take_bytes(texts.bytes, request.bytes));
   HORING_TRY(take(texts.accumulation, "--accumulation", request.micro_batches, parse_whole, 1U));
+  request.bytes.gradient_sum = bytes_of_sum(request);
   HORING_TRY(take(texts.compute_time, "--compute-time", request.compute_s, parse_time));
   HORING_TRY(take(texts.activations, "--activations", request.activation_bytes, parse_size));
   return take(texts.prefetch, "--prefetch", request.prefetch, parse_whole, 0U);

@@ -51,7 +51,7 @@ std::string head_text(const Report& report) {
   const PlanRequest& request = options.request;
   const WorldShape& world = request.world;
   std::string text =
-      fmt::format("model    {}: {} parameters, {} of them trained, {} layers{}; bytes {},{},{}\n",
+      fmt::format("model    {}: {} parameters, {} of them trained, {} layers{}; bytes {},{},{}{}\n",
                   options.model.text,
                   count_text(request.model.parameters),
                   count_text(request.model.trainable),
@@ -59,7 +59,10 @@ std::string head_text(const Report& report) {
                   sharing_text(request),
                   request.bytes.parameter,
                   request.bytes.gradient,
-                  request.bytes.optimizer);
+                  request.bytes.optimizer,
+                  request.bytes.gradient_sum > 0
+                      ? fmt::format(", sums of gradients {}", request.bytes.gradient_sum)
+                      : "");
   text += fmt::format("cluster  {} nodes of {} ranks", world.group_count, world.group_size);
   if (world.group_size > 1) {
     text += fmt::format("; inside {} per rank", rate_text(request.links.intra_bytes_per_s));

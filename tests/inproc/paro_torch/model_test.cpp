@@ -614,13 +614,14 @@ TEST_CASE("a checkpoint's tensors are found by their names, wherever a model has
   });
 }
 
-TEST_CASE("parts need names of their own") {
+TEST_CASE("parts need names of their own, and modules") {
   const auto same = [](const torch::Tensor& x) { return x; };
   const torch::nn::Linear line(2, 2);
   CHECK(refusal_of({{"a", line.ptr(), same}, {"a", line.ptr(), same}}) ==
         "part 1 is called \"a\": give every part a name of its own");
   CHECK(refusal_of({{"", line.ptr(), same}}) ==
         "part 0 is called \"\": give every part a name of its own");
+  CHECK(refusal_of({{"a", nullptr, same}}) == "part 0 (a) has no module");
 }
 
 TEST_CASE("a parameter twice in a part is refused") {

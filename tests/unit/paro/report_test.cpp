@@ -12,8 +12,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-Report report_for(const char* memory, bool with_price, const char* model = "llama-65b") {
+Report report_for(const char* memory,
+                  bool with_price,
+                  const char* model = "llama-65b",
+                  const char* bytes = "2,2,12,2") {
   PlanTexts texts;
+  texts.bytes = bytes;
   texts.model = model;
   texts.nodes = "4";
   texts.ranks_per_node = "8";
@@ -98,8 +102,9 @@ TEST_CASE("JSON where nothing fits") {
 
 TEST_CASE("what units share is told, and gathered once more") {
   const Report tied = report_for("80GB", false, "llama-65b,shared=262M");
-  CHECK(has(line_with(table_text(tied), "model "),
-            "80 layers; 262 million in a unit that 1 more shares; bytes 2,2,12"));
+  CHECK(has(
+      line_with(table_text(tied), "model "),
+      "80 layers; 262 million in a unit that 1 more shares; bytes 2,2,12, sums of gradients 2"));
   const Json with = Json::parse(json_text(tied));
   const Json without = Json::parse(json_text(report_for("80GB", false)));
   CHECK(with["request"]["sharing_units"] == 1);
@@ -111,6 +116,17 @@ TEST_CASE("what units share is told, and gathered once more") {
   CHECK(gathers(with) == Approx(gathers(without) * (65e9 + 262e6) / 65e9));
   CHECK(has(table_text(report_for("80GB", false, "llama-65b,shared=262M,sharing=2")),
             "in a unit that 2 more share; bytes"));
+}
+
+TEST_CASE("sums of gradients are in fp32, where none are said to be narrow") {
+  const auto gradients_of_nnn = [](const char* bytes) {
+    const Json json = Json::parse(json_text(report_for("80GB", false, "llama-65b", bytes)));
+    return json["strategies"][0]["memory_bytes"]["gradients"].get<double>();
+  };
+  CHECK(gradients_of_nnn("2,2,12") == Approx(4 * 65e9));
+  CHECK(gradients_of_nnn("2,2,12,2") == Approx(2 * 65e9));
+  CHECK(gradients_of_nnn("2,8,12") == Approx(8 * 65e9));
+  CHECK(gradients_of_nnn("2,0,12") == 0);
 }
 
 TEST_CASE("JSON where T is zero") {

@@ -141,7 +141,7 @@ Status JobControl::await_end(uint64_t lineage, const Status& own) {
     ended_.wait_until(lock, deadline_after(kLongest), is_over);
   }
   const Member* const member = find(lineage);
-  const Status cause = member != nullptr && member->cause ? *member->cause : own;
+  Status cause = member != nullptr && member->cause ? *member->cause : own;
   end_below(lineage, cause);
   return cause;
 }

@@ -66,7 +66,8 @@ uint64_t piece_bytes_of(const Window& window, uint64_t flow_bytes, uint64_t want
     return wanted != 0 ? wanted : kLeastPieceBytes;
   }
   const uint64_t flows = (window.byte_count - 1) / flow_bytes + 1;
-  const uint64_t pieces = std::max<uint64_t>(1, window.members / flows);
+  const uint64_t least_pieces = flow_bytes > 2 * kLeastPieceBytes ? 2 : 1;
+  const uint64_t pieces = std::max<uint64_t>(least_pieces, window.members / flows);
   uint64_t piece = kLeastPieceBytes;
   while (piece < kMostPieceBytes && flow_bytes / pieces >= 2 * piece) {
     piece *= 2;

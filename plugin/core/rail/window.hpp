@@ -57,8 +57,9 @@ struct Window {
 };
 
 // `wanted` where it is not 0 (HORING_PIECE_BYTES). Else a window's flows together have at least as
-// many pieces as there are members, so that all links can be busy at once; fewer where pieces would
-// be smaller than kLeastPieceBytes, more where they would be larger than kMostPieceBytes.
+// many pieces as there are members, so that all links can be busy at once, and each at least two
+// where it is longer than two of kLeastPieceBytes; fewer where pieces would be smaller than
+// kLeastPieceBytes.
 [[nodiscard]] uint64_t piece_bytes_of(const Window& window, uint64_t flow_bytes, uint64_t wanted);
 
 // Where a message comes in a lane's order.

@@ -183,13 +183,15 @@ TEST_CASE("pieces: as wanted, or small ones for short flows") {
   CHECK(piece_bytes_of(window, UINT64_MAX, 0) == kMostPieceBytes);
 }
 
-TEST_CASE("pieces: one of a flow among many, one for each member of a flow alone") {
+TEST_CASE("pieces: one or two of a flow among many, one for each member of a flow alone") {
   const auto piece = [](uint64_t flow_bytes, uint32_t members, uint64_t flows) {
     const uint64_t bytes = flow_bytes * flows;
     return piece_bytes_of(part(WindowKind::kAllGather, members, bytes, 0, bytes), flow_bytes, 0);
   };
   CHECK(piece(2 * kLeastPieceBytes - 1, 4, 4) == kLeastPieceBytes);
   CHECK(piece(2 * kLeastPieceBytes, 4, 4) == 2 * kLeastPieceBytes);
+  CHECK(piece(2 * kLeastPieceBytes + 8, 4, 4) == kLeastPieceBytes);
+  CHECK(piece(4 * kLeastPieceBytes, 4, 4) == 2 * kLeastPieceBytes);
   CHECK(piece(2 * kMostPieceBytes, 4, 4) == kMostPieceBytes);
   CHECK(piece(2 * kMostPieceBytes, 4, 2) == kMostPieceBytes);
   CHECK(piece(2 * kMostPieceBytes, 4, 1) == kMostPieceBytes / 2);

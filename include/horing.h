@@ -175,7 +175,7 @@ HO_API void ho_comm_destroy(ho_comm* comm);
  * below 0 takes part and gets NULL. Where one rank cannot make its part, all ranks of that color
  * are told why, and `comm` goes on. The ranks meet through the process of the job's rank 0, also
  * where that is no member: once it has ended, or has destroyed its last communicator, a split fails
- * at once with HO_PEER_LOST, also one that has begun and that its own part of is over. */
+ * at once with HO_PEER_LOST. So does a split that the other ranks have begun and not ended. */
 HO_API ho_status ho_comm_split(ho_comm* comm, int32_t color, int32_t key, ho_comm** split);
 /* Ends every wait of this communicator, and of all that were split from it, on every rank within
  * about a second, with HO_ABORTED and the reason (may be NULL); after a failure of what was split

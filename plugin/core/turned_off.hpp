@@ -12,7 +12,7 @@
 
 namespace ho::plugin {
 
-// Who: "node1, RANK 3".
+// Who: "RANK 3 on node1".
 struct TurnedOff {
   std::string who;
   std::string why;

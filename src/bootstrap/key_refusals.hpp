@@ -22,7 +22,7 @@ class KeyRefusals {
   enum class Kind : uint8_t {
     kNew,       // kept
     kAgain,     // has been refused before: the same rank, host and process
-    kStranger,  // not kept: no rank of this job, or one of too many
+    kStranger,  // one of too many, kept only while it is among the last; or no rank of this job
   };
 
   explicit KeyRefusals(uint32_t world_size) : refused_(world_size, false) {}

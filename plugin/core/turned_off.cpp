@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
 #include "auth/printable.hpp"
+#include "base/bytes.hpp"
 #include "core/process_text.hpp"
 
 namespace ho::plugin {
@@ -29,20 +29,20 @@ std::string cut(const std::string& text, size_t most) {
 std::vector<std::byte> bytes_of(const TurnedOff& off, size_t most_text) {
   const std::string who = cut(off.who, kMostWho);
   const std::string why = cut(off.why, most_text - who.size());
-  std::vector<std::byte> bytes(kTextAt + who.size() + why.size());
-  std::memcpy(bytes.data(), &kMagic, sizeof kMagic);
-  bytes[kWhoAt] = static_cast<std::byte>(who.size());
-  bytes[kWhyAt] = static_cast<std::byte>(why.size());
-  std::memcpy(bytes.data() + kTextAt, who.data(), who.size());
-  std::memcpy(bytes.data() + kTextAt + who.size(), why.data(), why.size());
-  return bytes;
+  ByteWriter writer;
+  writer.number(kMagic, sizeof kMagic);
+  writer.number(who.size(), 1);
+  writer.number(why.size(), 1);
+  writer.append(who);
+  writer.append(why);
+  return writer.take();
 }
 
 // Of a peer's bytes: what is not there is left out.
 std::string text_at(std::span<const std::byte> bytes, size_t at, size_t count) {
   at = std::min(at, bytes.size());
   const auto part = bytes.subspan(at, std::min(count, bytes.size() - at));
-  return printable({reinterpret_cast<const char*>(part.data()), part.size()}, part.size());
+  return printable(as_text(part), part.size());
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ std::vector<std::byte> claim_of(const TurnedOff& off) {
 }
 
 Status check_not_off(std::span<const std::byte> bytes) {
-  if (bytes.size() < kTextAt || std::memcmp(bytes.data(), &kMagic, sizeof kMagic) != 0) {
+  if (bytes.size() < kTextAt || load_le<uint64_t>(bytes, 0) != kMagic) {
     return {};
   }
   const auto who = std::to_integer<size_t>(bytes[kWhoAt]);

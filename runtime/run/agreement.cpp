@@ -1,19 +1,14 @@
 #include "run/agreement.hpp"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
 
+#include "base/hash.hpp"
 #include "run/domains.hpp"
 
 namespace paro {
-
-uint64_t hash_bytes(uint64_t hash, const void* data, size_t bytes) {
-  return XXH3_64bits_withSeed(data, bytes, hash);
-}
 
 ho::Result<std::vector<uint64_t>> everybodys(ho_comm* comm,
                                              std::span<const uint64_t> values,
@@ -56,7 +51,7 @@ ho::Result<std::optional<Difference>> first_difference(ho_comm* comm,
                                                        std::span<const uint64_t> values,
                                                        uint64_t timeout_ms) {
   const auto before = [&](size_t count) {
-    const uint64_t hash = hash_bytes(kHashStart, values.data(), count * sizeof(uint64_t));
+    const uint64_t hash = ho::Hash().add(std::as_bytes(values.first(count))).value();
     return everybodys(comm, {&hash, 1}, timeout_ms);
   };
   HORING_ASSIGN(const auto whole, before(values.size()));

@@ -48,8 +48,4 @@ struct Difference {
 [[nodiscard]] ho::Result<std::optional<Difference>> first_difference(
     ho_comm* comm, std::span<const uint64_t> values, uint64_t timeout_ms = 0);
 
-// XXH3 over bytes; goes on from `hash`.
-inline constexpr uint64_t kHashStart = 14695981039346656037U;
-[[nodiscard]] uint64_t hash_bytes(uint64_t hash, const void* data, size_t bytes);
-
 }  // namespace paro

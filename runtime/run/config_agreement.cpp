@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "run/agreement.hpp"
 #include "run/step_runner.hpp"
 
@@ -266,8 +267,7 @@ ho::Status agree_on_entries(ho_comm* comm, const Entries& entries, uint64_t time
   std::vector<uint64_t> hashes;
   hashes.reserve(entries.count());
   for (size_t i = 0; i < entries.count(); ++i) {
-    const std::string value = entries[i].value;
-    hashes.push_back(hash_bytes(kHashStart, value.data(), value.size()));
+    hashes.push_back(ho::Hash().add(entries[i].value).value());
   }
   HORING_ASSIGN(const auto different, first_difference(comm, hashes, timeout_ms));
   if (!different) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 
+#include "base/hash.hpp"
 #include "optim/gradients.hpp"
 #include "run/agreement.hpp"
 #include "run/step_runner.hpp"
@@ -63,8 +64,9 @@ class Copies {
                      const Partition& partition,
                      const Range& range,
                      const std::string& name) {
-    common.hashes.push_back(hash_bytes(
-        kHashStart, storage.at(range.begin), range.count() * ho::size_bytes(storage.dtype())));
+    const std::span elements(static_cast<const std::byte*>(storage.at(range.begin)),
+                             range.count() * ho::size_bytes(storage.dtype()));
+    common.hashes.push_back(ho::Hash().add(elements).value());
     // Whoever reads it knows of no padding.
     const uint64_t end = std::min(range.end, partition.element_count());
     common.names.push_back(name + ", elements " + std::to_string(range.begin) + " to " +

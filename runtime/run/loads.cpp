@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/hash.hpp"
 #include "run/agreement.hpp"
 #include "run/step_runner.hpp"
 #include "step/participants.hpp"
@@ -16,8 +17,7 @@ void StepRunner::note_load(uint32_t unit,
     return;
   }
   loads_.resize(units_.size(), 0);
-  const uint64_t hash = hash_bytes(kHashStart, trained.data(), trained.size_bytes());
-  loads_[unit] = hash_bytes(hash, frozen.data(), frozen.size_bytes());
+  loads_[unit] = ho::Hash().add(std::as_bytes(trained)).add(std::as_bytes(frozen)).value();
   loaded_ = true;
 }
 
@@ -56,7 +56,7 @@ ho::Status StepRunner::agree_on_read(const char* what, uint32_t unit, uint64_t r
     return {};
   }
   const std::string name = what;
-  const std::array<uint64_t, 3> mine{hash_bytes(kHashStart, name.data(), name.size()), unit, room};
+  const std::array<uint64_t, 3> mine{ho::Hash().add(name).value(), unit, room};
   const auto all = everybodys(domains_->world(), mine, config_.timeout_ms);
   HORING_TRY(break_unless_ok(all.status(), name + " of unit " + std::to_string(unit)));
   const uint64_t* const first = all->data();

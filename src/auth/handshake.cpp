@@ -15,6 +15,7 @@
 
 #include "auth/job_key.hpp"
 #include "auth/printable.hpp"
+#include "base/bytes.hpp"
 #include "base/version.hpp"
 
 namespace ho {
@@ -39,37 +40,6 @@ constexpr size_t kRefuseBytes = kProofBytes + 2 + kMaxReasonBytes;
 
 using Buffer = std::vector<std::byte>;
 using View = std::span<const std::byte>;
-
-// Padded with zeros to `width`.
-void put_text(Buffer& out, std::string_view text, size_t width) {
-  const auto bytes = std::as_bytes(std::span(text.substr(0, width)));
-  out.insert(out.end(), bytes.begin(), bytes.end());
-  out.resize(out.size() + width - bytes.size());
-}
-
-void put_number(Buffer& out, uint64_t value, size_t width) {
-  for (size_t i = 0; i < width; ++i) {
-    out.push_back(static_cast<std::byte>(value >> (8 * i)));
-  }
-}
-
-uint32_t number_at(View bytes, size_t offset, size_t width) {
-  uint32_t value = 0;
-  for (size_t i = 0; i < width; ++i) {
-    value |= std::to_integer<uint32_t>(bytes[offset + i]) << (8 * i);
-  }
-  return value;
-}
-
-std::string_view text_of(View bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-void put_prefix(Buffer& out, Kind kind) {
-  put_text(out, kMagic, kMagic.size());
-  put_number(out, kWireVersion, 4);
-  put_number(out, static_cast<uint64_t>(kind), 1);
-}
 
 bool equal(View a, View b) {
   return a.size() == b.size() && sodium_memcmp(a.data(), b.data(), a.size()) == 0;
@@ -152,18 +122,22 @@ class HandshakeBase : public Handshake {
   }
 
   void send_frame(Kind kind, View body) {
-    Buffer frame;
-    put_prefix(frame, kind);
-    frame.insert(frame.end(), body.begin(), body.end());
+    ByteWriter writer;
+    writer.append(kMagic);
+    writer.number(kWireVersion, 4);
+    writer.number(static_cast<uint64_t>(kind), 1);
+    writer.append(body);
+    const Buffer frame = writer.take();
     output_.insert(output_.end(), frame.begin(), frame.end());
     transcript_.insert(transcript_.end(), frame.begin(), frame.end());
   }
 
   void send_refusal(std::string_view reason, const std::array<std::byte, kProofBytes>& proof) {
-    Buffer body(proof.begin(), proof.end());
-    put_number(body, std::min(reason.size(), kMaxReasonBytes), 2);
-    put_text(body, reason, kMaxReasonBytes);
-    send_frame(Kind::kRefuse, body);
+    ByteWriter body;
+    body.append(proof);
+    body.number(std::min(reason.size(), kMaxReasonBytes), 2);
+    body.padded_text(reason, kMaxReasonBytes);
+    send_frame(Kind::kRefuse, body.take());
   }
 
   void remember_frame() { transcript_.insert(transcript_.end(), frame_.begin(), frame_.end()); }
@@ -186,13 +160,13 @@ class HandshakeBase : public Handshake {
 
  private:
   Status check_prefix() {
-    if (text_of(View(frame_).first(kMagic.size())) != kMagic) {
+    if (as_text(View(frame_).first(kMagic.size())) != kMagic) {
       return {
           StatusCode::kProtocol,
           "the peer does not speak this library's handshake: another program uses this address"};
     }
-    const uint32_t version = number_at(frame_, kMagic.size(), 4);
-    kind_ = static_cast<Kind>(number_at(frame_, kMagic.size() + 4, 1));
+    const uint32_t version = load_le<uint32_t>(frame_, kMagic.size());
+    kind_ = static_cast<Kind>(load_le<uint8_t>(frame_, kMagic.size() + 4));
     // A refusal may come from any version.
     if (version != kWireVersion && kind_ != Kind::kRefuse) {
       return on_other_version(version);
@@ -225,16 +199,15 @@ class ClientHandshake final : public HandshakeBase {
     if (failure_.has_value()) {
       return;
     }
-    Buffer hello;
-    hello.reserve(kHelloBytes);
-    put_number(hello, key_->authenticated() ? 1 : 0, 1);
-    put_text(hello, purpose, kPurposeBytes);
-    put_number(hello, claim.size(), 2);
-    put_text(hello, text_of(claim), kMaxClaimBytes);
     std::array<std::byte, kNonceBytes> nonce{};
     randombytes_buf(nonce.data(), nonce.size());
-    hello.insert(hello.end(), nonce.begin(), nonce.end());
-    send_frame(Kind::kHello, hello);
+    ByteWriter hello;
+    hello.number(key_->authenticated() ? 1 : 0, 1);
+    hello.padded_text(purpose, kPurposeBytes);
+    hello.number(claim.size(), 2);
+    hello.padded_text(as_text(claim), kMaxClaimBytes);
+    hello.append(nonce);
+    send_frame(Kind::kHello, hello.take());
     expect_frame();
   }
 
@@ -299,9 +272,9 @@ class ClientHandshake final : public HandshakeBase {
   }
 
   Status refused(View body) {
-    const size_t length = std::min<size_t>(number_at(body, kProofBytes, 2), kMaxReasonBytes);
+    const size_t length = std::min<size_t>(load_le<uint16_t>(body, kProofBytes), kMaxReasonBytes);
     const View reason = body.subspan(kProofBytes + 2, length);
-    const std::string text = printable(text_of(reason), kMaxReasonBytes);
+    const std::string text = printable(as_text(reason), kMaxReasonBytes);
     if (stage_ == Stage::kProofSent &&
         equal(body.first(kProofBytes), prove("handshake refuse", reason))) {
       return {StatusCode::kMismatch, "refused by the peer: " + text};
@@ -378,7 +351,7 @@ class ServerHandshake final : public HandshakeBase {
   enum class Stage : uint8_t { kHello, kChallenged, kDeciding, kAccepted, kRefused };
 
   Status answer_hello(View body) {
-    const size_t claim_bytes = number_at(body, 1 + kPurposeBytes, 2);
+    const size_t claim_bytes = load_le<uint16_t>(body, 1 + kPurposeBytes);
     const View claim =
         body.subspan(1 + kPurposeBytes + 2, std::min<size_t>(claim_bytes, kMaxClaimBytes));
     claim_.assign(claim.begin(), claim.end());
@@ -386,7 +359,7 @@ class ServerHandshake final : public HandshakeBase {
     if (client_has_key != key_->authenticated()) {
       return refuse_unproven(StatusCode::kUnauthenticated, one_sided_key(key_->authenticated()));
     }
-    const std::string_view padded = text_of(body.subspan(1, kPurposeBytes));
+    const std::string_view padded = as_text(body.subspan(1, kPurposeBytes));
     const std::string_view purpose = padded.substr(0, padded.find('\0'));
     if (purpose != purpose_) {
       return refuse_unproven(StatusCode::kProtocol,

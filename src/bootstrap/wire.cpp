@@ -1,86 +1,22 @@
-// Little endian throughout. A list is a count and its elements, a text or a blob a length and its
-// bytes. A reader remembers its first fault and then answers zeros, so that a decoder reads all its
-// fields in order and checks once, in finish(), that all of the body and nothing else was read.
+// Control messages are read with a ByteReader, which checks lengths, counts and the end; what lies
+// outside a range that only this file knows is a fault as well.
 #include "bootstrap/wire.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "auth/printable.hpp"
+#include "base/bytes.hpp"
 
 namespace ho::wire {
 namespace {
 
 constexpr uint16_t kMagic = 0x4843;  // "CH"
 
-class Writer {
+class Reader : public ByteReader {
  public:
-  void number(uint64_t value, size_t width) {
-    for (size_t i = 0; i < width; ++i) {
-      buffer_.push_back(static_cast<std::byte>(value >> (8 * i)));
-    }
-  }
-  void bytes(View value) {
-    number(value.size(), 4);
-    buffer_.insert(buffer_.end(), value.begin(), value.end());
-  }
-  void text(std::string_view value, size_t max_bytes) {
-    bytes(std::as_bytes(std::span(value.substr(0, max_bytes))));
-  }
-  [[nodiscard]] Buffer take() { return std::move(buffer_); }
+  Reader(View body, std::string_view what) : ByteReader(body), what_(what) {}
 
- private:
-  Buffer buffer_;
-};
-
-class Reader {
- public:
-  Reader(View body, std::string_view what) : rest_(body), what_(what) {}
-
-  template <typename Number>
-  Number number() {
-    if (rest_.size() < sizeof(Number)) {
-      fail("ends early");
-      return 0;
-    }
-    uint64_t value = 0;
-    for (size_t i = 0; i < sizeof(Number); ++i) {
-      value |= std::to_integer<uint64_t>(rest_[i]) << (8 * i);
-    }
-    rest_ = rest_.subspan(sizeof(Number));
-    return static_cast<Number>(value);
-  }
-
-  View bytes(size_t max_bytes) {
-    const size_t length = number<uint32_t>();
-    if (length > max_bytes) {
-      fail("holds " + std::to_string(length) + " bytes where at most " + std::to_string(max_bytes) +
-           " may be");
-      return {};
-    }
-    if (length > rest_.size()) {
-      fail("ends early");
-      return {};
-    }
-    const View result = rest_.first(length);
-    rest_ = rest_.subspan(length);
-    return result;
-  }
-
-  std::string text(size_t max_bytes) {
-    const View raw = bytes(max_bytes);
-    return printable({reinterpret_cast<const char*>(raw.data()), raw.size()}, max_bytes);
-  }
-
-  // A count of elements that take at least `element_bytes` each: never more than can be there.
-  size_t count(size_t max_count, size_t element_bytes) {
-    const size_t value = number<uint32_t>();
-    if (value > max_count || value > rest_.size() / element_bytes) {
-      fail("claims " + std::to_string(value) + " elements, more than it can hold");
-      return 0;
-    }
-    return value;
-  }
+  std::string text(size_t max_bytes) { return printable(as_text(blob(max_bytes)), max_bytes); }
 
   StatusCode status_code() {
     const auto value = number<uint32_t>();
@@ -100,28 +36,17 @@ class Reader {
     return value;
   }
 
-  void fail(const std::string& how) {
-    if (fault_.empty()) {
-      fault_ = how;
-    }
-    rest_ = {};
-  }
-
   template <typename T>
   Result<T> finish(T value) {
-    if (fault_.empty() && !rest_.empty()) {
-      fail("has " + std::to_string(rest_.size()) + " bytes too many");
-    }
-    if (!fault_.empty()) {
-      return Status(StatusCode::kProtocol, "control message: " + what_ + " " + fault_);
+    ByteReader::finish();
+    if (!ok()) {
+      return Status(StatusCode::kProtocol, "control message: " + what_ + " " + fault());
     }
     return value;
   }
 
  private:
-  View rest_;
   std::string what_;
-  std::string fault_;
 };
 
 Buffer copy(View bytes) {
@@ -143,7 +68,7 @@ constexpr size_t kLeastStateBytes = 2 + 1 + 4 + 4 + 4 + 4;
 }  // namespace
 
 HeaderBytes encode(const Header& header) {
-  Writer writer;
+  ByteWriter writer;
   writer.number(kMagic, 2);
   writer.number(static_cast<uint64_t>(header.type), 1);
   writer.number(0, 1);
@@ -205,7 +130,7 @@ Result<std::optional<Message>> Splitter::next() {
 }
 
 Buffer encode(const Introduction& introduction) {
-  Writer writer;
+  ByteWriter writer;
   writer.number(introduction.rank, 4);
   writer.number(introduction.world_size, 4);
   writer.number(introduction.pid, 4);
@@ -232,7 +157,7 @@ Result<Introduction> decode_introduction(View body) {
 }
 
 Buffer encode(const Welcome& welcome) {
-  Writer writer;
+  ByteWriter writer;
   writer.number(welcome.job_id, 8);
   writer.text(welcome.coordinator, kMaxTagBytes);
   writer.text(welcome.coordinator_address, kMaxTagBytes);
@@ -249,14 +174,14 @@ Result<Welcome> decode_welcome(View body) {
 }
 
 Buffer encode(const Contribution& contribution) {
-  Writer writer;
+  ByteWriter writer;
   writer.text(contribution.tag, kMaxTagBytes);
   writer.number(contribution.timeout_ms, 4);
   writer.number(contribution.members.size(), 4);
   for (const uint32_t member : contribution.members) {
     writer.number(member, 4);
   }
-  writer.bytes(contribution.blob);
+  writer.blob(contribution.blob);
   return writer.take();
 }
 
@@ -270,16 +195,16 @@ Result<Contribution> decode_contribution(View body) {
   for (size_t i = 0; i < members; ++i) {
     contribution.members.push_back(reader.rank());
   }
-  contribution.blob = copy(reader.bytes(kMaxBlobBytes));
+  contribution.blob = copy(reader.blob(kMaxBlobBytes));
   return reader.finish(std::move(contribution));
 }
 
 Buffer encode(const GatheredPart& part) {
-  Writer writer;
+  ByteWriter writer;
   writer.number(part.first, 4);
   writer.number(part.blobs.size(), 4);
   for (const Buffer& blob : part.blobs) {
-    writer.bytes(blob);
+    writer.blob(blob);
   }
   return writer.take();
 }
@@ -291,13 +216,13 @@ Result<GatheredPart> decode_gathered(View body) {
   const size_t blobs = reader.count(kMaxWorldSize, 4);
   part.blobs.reserve(blobs);
   for (size_t i = 0; i < blobs; ++i) {
-    part.blobs.push_back(copy(reader.bytes(kMaxBlobBytes)));
+    part.blobs.push_back(copy(reader.blob(kMaxBlobBytes)));
   }
   return reader.finish(std::move(part));
 }
 
 Buffer encode(const Outcome& outcome) {
-  Writer writer;
+  ByteWriter writer;
   writer.number(static_cast<uint32_t>(outcome.code), 4);
   writer.text(outcome.text, kMaxTextBytes);
   return writer.take();
@@ -312,7 +237,7 @@ Result<Outcome> decode_outcome(View body) {
 }
 
 Buffer encode(const FailureReport& report) {
-  Writer writer;
+  ByteWriter writer;
   writer.number(static_cast<uint32_t>(report.code), 4);
   writer.number(report.reporter.value(), 4);
   writer.number(report.peer.has_value() ? 1 : 0, 1);
@@ -339,7 +264,7 @@ Result<FailureReport> decode_report(View body) {
 
 Buffer encode(std::span<const RankState> states) {
   const size_t count = std::min(states.size(), kMaxStates);
-  Writer writer;
+  ByteWriter writer;
   writer.number(count, 4);
   for (const RankState& state : states.first(count)) {
     writer.number(state.communicator, 2);
@@ -365,7 +290,7 @@ Result<std::vector<RankState>> decode_states(View body) {
 }
 
 Buffer encode(const Departure& departure) {
-  Writer writer;
+  ByteWriter writer;
   writer.number(departure.communicator, 8);
   writer.number(departure.rank.value(), 4);
   writer.text(departure.name, kMaxTagBytes);
@@ -389,7 +314,7 @@ Buffer encode(const Departure& departure) {
 }
 
 Buffer encode(const Membership& membership) {
-  Writer writer;
+  ByteWriter writer;
   writer.number(membership.communicator, 8);
   writer.number(membership.parent, 8);
   writer.number(membership.member_count, 4);

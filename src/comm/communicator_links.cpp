@@ -9,9 +9,10 @@
 // supply, and one stream may wait for whatever else they do.
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <bit>
 #include <vector>
 
+#include "base/bytes.hpp"
 #include "comm/communicator.hpp"
 #include "comm/link_stream.hpp"
 
@@ -108,13 +109,11 @@ class LinkProbe {
   [[nodiscard]] Result<double> swap_figures(GlobalRank to, GlobalRank from, double received) {
     std::array<std::byte, sizeof(double)> figure{};
     std::array<std::byte, sizeof(double)> answer{};
-    std::memcpy(figure.data(), &received, sizeof(received));
+    store_le(figure, 0, std::bit_cast<uint64_t>(received));
     HORING_ASSIGN(const auto send, begin(true, from, figure));
     HORING_TRY(transfer(false, to, answer));
     HORING_TRY(communicator_.finish(send));
-    double sent = 0;
-    std::memcpy(&sent, answer.data(), sizeof(sent));
-    return sent;
+    return std::bit_cast<double>(load_le<uint64_t>(answer, 0));
   }
 
   Communicator& communicator_;

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "base/bytes.hpp"
+
 namespace ho {
 namespace {
 
@@ -14,43 +16,25 @@ Status malformed(const std::string& what) {
 
 }  // namespace
 
-// port (2 bytes, little endian), then per rail: length (1 byte), address
+// port (2 bytes), then per rail: length (1 byte), address
 std::vector<std::byte> encode(const TcpEndpoint& endpoint) {
-  std::vector<std::byte> blob;
-  blob.push_back(static_cast<std::byte>(endpoint.port & 0xff));
-  blob.push_back(static_cast<std::byte>(endpoint.port >> 8));
+  ByteWriter writer;
+  writer.number(endpoint.port, 2);
   for (const std::string& address : endpoint.rail_addresses) {
-    const std::string_view text = std::string_view(address).substr(0, kLongestAddress);
-    blob.push_back(static_cast<std::byte>(text.size()));
-    for (const char character : text) {
-      blob.push_back(static_cast<std::byte>(character));
-    }
+    writer.text(address, kLongestAddress, 1);
   }
-  return blob;
+  return writer.take();
 }
 
 Result<TcpEndpoint> parse_endpoint(std::span<const std::byte> blob, size_t rail_count) {
-  if (blob.size() < 2) {
-    return malformed("too short");
-  }
+  ByteReader reader(blob);
   TcpEndpoint endpoint;
-  endpoint.port = static_cast<uint16_t>(std::to_integer<unsigned>(blob[0]) |
-                                        std::to_integer<unsigned>(blob[1]) << 8);
-  blob = blob.subspan(2);
-  while (!blob.empty()) {
-    const auto length = std::to_integer<size_t>(blob[0]);
-    if (length > kLongestAddress || length + 1 > blob.size()) {
-      return malformed("an address that is longer than the rest");
-    }
-    std::string address;
-    for (const std::byte byte : blob.subspan(1, length)) {
-      address.push_back(static_cast<char>(byte));
-    }
-    endpoint.rail_addresses.push_back(std::move(address));
-    blob = blob.subspan(1 + length);
-    if (endpoint.rail_addresses.size() > rail_count) {
-      break;
-    }
+  endpoint.port = reader.number<uint16_t>("the port");
+  while (reader.left() != 0 && endpoint.rail_addresses.size() <= rail_count) {
+    endpoint.rail_addresses.emplace_back(as_text(reader.blob(kLongestAddress, 1, "an address")));
+  }
+  if (!reader.ok()) {
+    return malformed(reader.fault());
   }
   if (endpoint.rail_addresses.size() != rail_count) {
     return malformed("has " + std::to_string(endpoint.rail_addresses.size()) + " rails where " +

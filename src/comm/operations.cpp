@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/hash.hpp"
 #include "comm/communicator.hpp"
 #include "plan/verify.hpp"
 
@@ -41,19 +42,14 @@ Status invalid(const CollectiveCall& call, std::string_view what) {
           std::string(to_string(call.collective)) + ": " + std::string(what)};
 }
 
-// FNV-1a over what is not in a message header as it is, folded to 16 bits.
+// Of what is not in a message header as it is.
 uint16_t digest_of(const CollectiveCall& call) {
-  uint64_t hash = 0xcbf29ce484222325U;
-  const auto mix = [&hash](uint64_t value) {
-    for (int byte = 0; byte < 8; ++byte) {
-      hash = (hash ^ ((value >> (8 * byte)) & 0xffU)) * 0x100000001b3U;
-    }
-  };
-  mix(call.collective == Collective::kBroadcast ? call.root.value() : 0);
+  Hash hash;
+  hash.add(call.collective == Collective::kBroadcast ? call.root.value() : 0);
   for (const size_t count : call.counts) {
-    mix(count);
+    hash.add(count);
   }
-  return static_cast<uint16_t>(hash ^ (hash >> 16) ^ (hash >> 32) ^ (hash >> 48));
+  return static_cast<uint16_t>(hash.value());
 }
 
 struct Range {

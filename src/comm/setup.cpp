@@ -3,13 +3,14 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <set>
 #include <thread>
 #include <utility>
 
+#include "base/bytes.hpp"
 #include "base/env.hpp"
+#include "base/hash.hpp"
 #include "base/log.hpp"
 #include "comm/communicator.hpp"
 #include "comm/endpoint_blob.hpp"
@@ -54,23 +55,24 @@ struct ColorKey {
 };
 
 Result<ColorKey> parse_color_key(std::span<const std::byte> blob) {
+  ByteReader reader(blob);
   ColorKey parsed;
-  if (blob.size() != sizeof(parsed.color) + sizeof(parsed.key) + sizeof(parsed.id)) {
-    return Status(StatusCode::kProtocol,
-                  fmt::format("split: {} bytes where a color and key belong", blob.size()));
+  parsed.color = static_cast<int32_t>(reader.number<uint32_t>());
+  parsed.key = static_cast<int32_t>(reader.number<uint32_t>());
+  parsed.id = reader.number<uint16_t>();
+  reader.finish();
+  if (!reader.ok()) {
+    return Status(StatusCode::kProtocol, "split: a color and key that " + reader.fault());
   }
-  std::memcpy(&parsed.color, blob.data(), 4);
-  std::memcpy(&parsed.key, blob.data() + 4, 4);
-  std::memcpy(&parsed.id, blob.data() + 8, 2);
   return parsed;
 }
 
 std::vector<std::byte> encode(const ColorKey& value) {
-  std::vector<std::byte> blob(10);
-  std::memcpy(blob.data(), &value.color, 4);
-  std::memcpy(blob.data() + 4, &value.key, 4);
-  std::memcpy(blob.data() + 8, &value.id, 2);
-  return blob;
+  ByteWriter writer;
+  writer.number(static_cast<uint32_t>(value.color), 4);
+  writer.number(static_cast<uint32_t>(value.key), 4);
+  writer.number(value.id, 2);
+  return writer.take();
 }
 
 // Emulated rails are loopback addresses without a device to bind to; their order numbers the slots
@@ -91,15 +93,9 @@ std::vector<RailInterface> socket_interfaces(std::vector<RailInterface> rails) {
 
 constexpr uint64_t kWorldLineage = 0xcbf29ce484222325U;
 
-// FNV-1a over what makes a split different from all others that its members have been through.
+// Differs from the number of every other split that its members have been through.
 uint64_t lineage_of_split(uint64_t parent, uint32_t split, int32_t color) {
-  uint64_t hash = parent;
-  for (const uint64_t value : {uint64_t{split}, static_cast<uint64_t>(color)}) {
-    for (int byte = 0; byte < 8; ++byte) {
-      hash = (hash ^ ((value >> (8 * byte)) & 0xffU)) * 0x100000001b3U;
-    }
-  }
-  return hash;
+  return Hash(parent).add(split).add(static_cast<uint32_t>(color)).value();
 }
 
 std::vector<GlobalRank> all_ranks(uint32_t world_size) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/env.hpp"
+#include "base/hash.hpp"
 #include "base/text_file.hpp"
 
 namespace ho {
@@ -67,19 +68,12 @@ Result<uint32_t> GroupFile::group_of(const std::string& host_name) const {
 }
 
 std::string GroupFile::digest() const {
-  // FNV-1a: this guards against stale copies, not against malice.
-  uint64_t hash = 0xcbf29ce484222325U;
-  const auto add = [&hash](std::string_view text) {
-    for (const char c : text) {
-      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-    }
-  };
+  Hash hash;
   for (const auto& [host, group] : group_of_host_) {
-    add(host);
-    add("," + std::to_string(group) + ";");
+    hash.add(host).add(group);
   }
   std::array<char, 20> text{};
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(hash));
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(hash.value()));
   return text.data();
 }
 

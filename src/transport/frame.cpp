@@ -1,8 +1,6 @@
 #include "transport/frame.hpp"
 
-#include <bit>
-#include <type_traits>
-
+#include "base/bytes.hpp"
 #include "base/dtype.hpp"
 
 namespace ho {
@@ -10,22 +8,6 @@ namespace {
 
 constexpr uint8_t kMagic = 0xA7;
 constexpr uint8_t kPointToPoint = 0xff;
-
-template <typename Integer>
-void put(FrameBytes& bytes, size_t offset, Integer value) {
-  for (size_t i = 0; i < sizeof(Integer); ++i) {
-    bytes.at(offset + i) = static_cast<std::byte>((static_cast<uint64_t>(value) >> (8 * i)) & 0xff);
-  }
-}
-
-template <typename Integer>
-Integer get(std::span<const std::byte, kFrameBytes> bytes, size_t offset) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < sizeof(Integer); ++i) {
-    value |= std::to_integer<uint64_t>(bytes[offset + i]) << (8 * i);
-  }
-  return static_cast<Integer>(value);
-}
 
 std::string name_of(uint8_t collective) {
   switch (collective) {
@@ -71,20 +53,20 @@ std::string call_text(const Frame& frame) {
 
 FrameBytes encode(const Frame& frame) {
   FrameBytes bytes{};
-  put(bytes, 0, kMagic);
-  put(bytes, 1, static_cast<uint8_t>(frame.type));
-  put(bytes, 2, frame.collective);
-  put(bytes, 3, frame.algorithm);
-  put(bytes, 4, frame.dtype);
-  put(bytes, 5, frame.op);
-  put(bytes, 6, frame.phase);
-  put(bytes, 7, frame.flags);
-  put(bytes, 8, frame.communicator);
-  put(bytes, 10, frame.digest);
-  put(bytes, 12, frame.sequence);
-  put(bytes, 16, frame.op_index);
-  put(bytes, 20, frame.payload_bytes);
-  put(bytes, 24, frame.count);
+  store_le(bytes, 0, kMagic);
+  store_le(bytes, 1, static_cast<uint8_t>(frame.type));
+  store_le(bytes, 2, frame.collective);
+  store_le(bytes, 3, frame.algorithm);
+  store_le(bytes, 4, frame.dtype);
+  store_le(bytes, 5, frame.op);
+  store_le(bytes, 6, frame.phase);
+  store_le(bytes, 7, frame.flags);
+  store_le(bytes, 8, frame.communicator);
+  store_le(bytes, 10, frame.digest);
+  store_le(bytes, 12, frame.sequence);
+  store_le(bytes, 16, frame.op_index);
+  store_le(bytes, 20, frame.payload_bytes);
+  store_le(bytes, 24, frame.count);
   return bytes;
 }
 
@@ -92,31 +74,31 @@ Result<Frame> decode(std::span<const std::byte, kFrameBytes> bytes) {
   const auto bad = [](std::string text) {
     return Status(StatusCode::kProtocol, "message header: " + std::move(text));
   };
-  if (get<uint8_t>(bytes, 0) != kMagic) {
+  if (load_le<uint8_t>(bytes, 0) != kMagic) {
     return bad("does not start with the magic number; the peer is not HO-Ring or lost its place");
   }
-  const auto type = get<uint8_t>(bytes, 1);
+  const auto type = load_le<uint8_t>(bytes, 1);
   if (type < static_cast<uint8_t>(Frame::Type::kData) ||
       type > static_cast<uint8_t>(Frame::Type::kCloseRefuse)) {
     return bad("unknown type " + std::to_string(type));
   }
-  if (get<uint8_t>(bytes, 7) > kFp32Sums) {
+  if (load_le<uint8_t>(bytes, 7) > kFp32Sums) {
     return bad("unknown flags");
   }
   Frame frame;
   frame.type = static_cast<Frame::Type>(type);
-  frame.collective = get<uint8_t>(bytes, 2);
-  frame.algorithm = get<uint8_t>(bytes, 3);
-  frame.dtype = get<uint8_t>(bytes, 4);
-  frame.op = get<uint8_t>(bytes, 5);
-  frame.phase = get<uint8_t>(bytes, 6);
-  frame.flags = get<uint8_t>(bytes, 7);
-  frame.communicator = get<uint16_t>(bytes, 8);
-  frame.digest = get<uint16_t>(bytes, 10);
-  frame.sequence = get<uint32_t>(bytes, 12);
-  frame.op_index = get<uint32_t>(bytes, 16);
-  frame.payload_bytes = get<uint32_t>(bytes, 20);
-  frame.count = get<uint64_t>(bytes, 24);
+  frame.collective = load_le<uint8_t>(bytes, 2);
+  frame.algorithm = load_le<uint8_t>(bytes, 3);
+  frame.dtype = load_le<uint8_t>(bytes, 4);
+  frame.op = load_le<uint8_t>(bytes, 5);
+  frame.phase = load_le<uint8_t>(bytes, 6);
+  frame.flags = load_le<uint8_t>(bytes, 7);
+  frame.communicator = load_le<uint16_t>(bytes, 8);
+  frame.digest = load_le<uint16_t>(bytes, 10);
+  frame.sequence = load_le<uint32_t>(bytes, 12);
+  frame.op_index = load_le<uint32_t>(bytes, 16);
+  frame.payload_bytes = load_le<uint32_t>(bytes, 20);
+  frame.count = load_le<uint64_t>(bytes, 24);
   if (frame.payload_bytes > kMaxPayloadBytes) {
     return bad("payload of " + std::to_string(frame.payload_bytes) + " bytes; at most " +
                std::to_string(kMaxPayloadBytes) + " are possible");

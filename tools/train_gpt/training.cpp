@@ -11,6 +11,7 @@
 #include <span>
 #include <sstream>
 
+#include "base/hash.hpp"
 #include "checkpoint/store.hpp"
 #include "run/agreement.hpp"
 #include "train_gpt/job_state.hpp"
@@ -78,7 +79,7 @@ Settings settings_of(const Options& options) {
 void agree_on_options(horing::Communicator& job, const Options& options) {
   std::string error;
   for (const Setting& mine : settings_of(options)) {
-    const uint64_t hash = hash_bytes(kHashStart, mine.value.data(), mine.value.size());
+    const uint64_t hash = ho::Hash().add(mine.value).value();
     uint64_t first = hash;
     job.broadcast(std::span<uint64_t>(&first, 1), 0);
     if (first != hash && error.empty()) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/env.hpp"
+#include "base/hash.hpp"
 #include "core/builtin/records.hpp"
 #include "topo/address.hpp"
 #include "topo/discover.hpp"
@@ -22,16 +23,9 @@ constexpr uint64_t kUnknownMbit = 10000;
 constexpr uint64_t kMostMbit = 4'000'000;
 constexpr int32_t kMostComms = 65536;
 
-// FNV-1a: NCCL needs the same number in all processes of a host and another one for each device.
+// NCCL needs the same number in all processes of a host and another one for each device.
 uint64_t guid_of(const std::string& host_id, const std::string& name) {
-  uint64_t hash = 0xcbf29ce484222325U;
-  for (const std::string_view text : {std::string_view(host_id), std::string_view(name)}) {
-    for (const char character : text) {
-      hash = (hash ^ static_cast<unsigned char>(character)) * 0x100000001b3U;
-    }
-    hash *= 0x100000001b3U;  // as of a zero byte: where one text ends counts
-  }
-  return hash;
+  return Hash().add(host_id).add(name).value();
 }
 
 // Its scope is this host's own number of an interface: other hosts cannot use it.

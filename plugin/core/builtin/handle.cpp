@@ -6,7 +6,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "core/builtin/little_endian.hpp"
+#include "base/bytes.hpp"
+#include "base/hash.hpp"
 
 namespace ho::plugin {
 namespace {
@@ -28,14 +29,10 @@ constexpr size_t kZerosAt = kSumAt + 8;
 constexpr std::byte kFour{4};
 constexpr std::byte kSix{6};
 
-// FNV-1a: tells a handle that was cut off or overwritten in part, not one that was forged. The
-// handshake is what proves the secret.
+// Tells a handle that was cut off or overwritten in part, not one that was forged. The handshake is
+// what proves the secret.
 uint64_t sum_of(std::span<const std::byte> bytes) {
-  uint64_t hash = 0xcbf29ce484222325U;
-  for (const std::byte byte : bytes) {
-    hash = (hash ^ std::to_integer<uint64_t>(byte)) * 0x100000001b3U;
-  }
-  return hash;
+  return Hash().add(bytes).value();
 }
 
 bool all_zero(std::span<const std::byte> bytes) {
@@ -113,25 +110,25 @@ Result<Handle> handle_of(const SocketAddress& bound) {
 
 void encode(const Handle& handle, std::span<std::byte, kHandleBytes> bytes) {
   std::fill(bytes.begin(), bytes.end(), std::byte{});
-  put_number(bytes, 0, kMagic);
-  put_number(bytes, kVersionAt, kVersion);
+  store_le(bytes, 0, kMagic);
+  store_le(bytes, kVersionAt, kVersion);
   bytes[kFamilyAt] = handle.family == AF_INET6 ? kSix : kFour;
   bytes[kCarrierAt] = static_cast<std::byte>(handle.carrier);
-  put_number(bytes, kPortAt, handle.port);
+  store_le(bytes, kPortAt, handle.port);
   std::copy(handle.address.begin(), handle.address.end(), bytes.begin() + kAddressAt);
-  put_number(bytes, kListenerAt, handle.listener_id);
+  store_le(bytes, kListenerAt, handle.listener_id);
   std::copy(handle.secret.begin(), handle.secret.end(), bytes.begin() + kSecretAt);
-  put_number(bytes, kSumAt, sum_of(bytes.first(kSumAt)));
+  store_le(bytes, kSumAt, sum_of(bytes.first(kSumAt)));
 }
 
 Result<Handle> decode_handle(std::span<const std::byte> bytes) {
-  if (bytes.size() != kHandleBytes || get_number<uint64_t>(bytes, 0) != kMagic) {
+  if (bytes.size() != kHandleBytes || load_le<uint64_t>(bytes, 0) != kMagic) {
     return bad("it does not begin as one");
   }
-  if (get_number<uint16_t>(bytes, kVersionAt) != kVersion) {
+  if (load_le<uint16_t>(bytes, kVersionAt) != kVersion) {
     return bad("it is of another version");
   }
-  if (get_number<uint64_t>(bytes, kSumAt) != sum_of(bytes.first(kSumAt))) {
+  if (load_le<uint64_t>(bytes, kSumAt) != sum_of(bytes.first(kSumAt))) {
     return bad("it is damaged or cut off");
   }
   const std::byte family = bytes[kFamilyAt];
@@ -147,9 +144,9 @@ Result<Handle> decode_handle(std::span<const std::byte> bytes) {
   Handle handle;
   handle.family = family == kSix ? AF_INET6 : AF_INET;
   handle.carrier = static_cast<Carrier>(carrier);
-  handle.port = get_number<uint16_t>(bytes, kPortAt);
+  handle.port = load_le<uint16_t>(bytes, kPortAt);
   std::copy_n(bytes.begin() + kAddressAt, handle.address.size(), handle.address.begin());
-  handle.listener_id = get_number<uint64_t>(bytes, kListenerAt);
+  handle.listener_id = load_le<uint64_t>(bytes, kListenerAt);
   std::copy_n(bytes.begin() + kSecretAt, kSecretBytes, handle.secret.begin());
   if (handle.port == 0) {
     return bad("it has no port");
@@ -159,11 +156,11 @@ Result<Handle> decode_handle(std::span<const std::byte> bytes) {
 }
 
 uint64_t local_id(std::span<const std::byte, kHandleBytes> bytes) {
-  return get_number<uint64_t>(bytes, kWireHandleBytes);
+  return load_le<uint64_t>(bytes, kWireHandleBytes);
 }
 
 void set_local_id(std::span<std::byte, kHandleBytes> bytes, uint64_t id) {
-  put_number(bytes, kWireHandleBytes, id);
+  store_le(bytes, kWireHandleBytes, id);
 }
 
 }  // namespace ho::plugin

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/builtin/little_endian.hpp"
+#include "base/bytes.hpp"
 
 namespace ho::plugin {
 namespace {
@@ -19,13 +19,13 @@ Status malformed(const std::string& what) {
 }  // namespace
 
 size_t encode(const RoomRecord& record, std::span<std::byte, kMostRoomBytes> bytes) {
-  put_number(bytes, 0, kRoomMagic);
-  put_number(bytes, 2, static_cast<uint16_t>(record.count));
-  put_number(bytes, 4, record.sequence);
+  store_le(bytes, 0, kRoomMagic);
+  store_le(bytes, 2, static_cast<uint16_t>(record.count));
+  store_le(bytes, 4, record.sequence);
   size_t at = kRoomHeadBytes;
   for (uint32_t slot = 0; slot < record.count; ++slot) {
-    put_number(bytes, at, record.tags.at(slot));
-    put_number(bytes, at + 4, record.rooms.at(slot));
+    store_le(bytes, at, record.tags.at(slot));
+    store_le(bytes, at + 4, record.rooms.at(slot));
     at += kRoomSlotBytes;
   }
   return at;
@@ -35,23 +35,23 @@ Result<size_t> decode_room(std::span<const std::byte> bytes, RoomRecord& record)
   if (bytes.size() < kRoomHeadBytes) {
     return size_t{0};
   }
-  const uint32_t count = get_number<uint16_t>(bytes, 2);
-  if (get_number<uint16_t>(bytes, 0) != kRoomMagic || count > kMostReceives) {
+  const uint32_t count = load_le<uint16_t>(bytes, 2);
+  if (load_le<uint16_t>(bytes, 0) != kRoomMagic || count > kMostReceives) {
     return malformed("what is no record of a receive");
   }
   const size_t size = kRoomHeadBytes + count * kRoomSlotBytes;
   if (bytes.size() < size) {
     return size_t{0};
   }
-  record.sequence = get_number<uint64_t>(bytes, 4);
+  record.sequence = load_le<uint64_t>(bytes, 4);
   if (count == 0 && record.sequence != 0) {
     return malformed("a receive without places");
   }
   record.count = count;
   size_t at = kRoomHeadBytes;
   for (uint32_t slot = 0; slot < count; ++slot) {
-    record.tags.at(slot) = get_number<int32_t>(bytes, at);
-    record.rooms.at(slot) = get_number<uint64_t>(bytes, at + 4);
+    record.tags.at(slot) = load_le<int32_t>(bytes, at);
+    record.rooms.at(slot) = load_le<uint64_t>(bytes, at + 4);
     at += kRoomSlotBytes;
   }
   return size;
@@ -59,22 +59,22 @@ Result<size_t> decode_room(std::span<const std::byte> bytes, RoomRecord& record)
 
 SegmentBytes encode(const NetSegment& segment) {
   SegmentBytes bytes{};
-  put_number(std::span(bytes), 0, kSegmentMagic);
-  put_number(std::span(bytes), 2, static_cast<uint8_t>(segment.kind));
-  put_number(std::span(bytes), 3, static_cast<uint8_t>(segment.slot));
-  put_number(std::span(bytes), 4, segment.tag);
-  put_number(std::span(bytes), 8, segment.sequence);
-  put_number(std::span(bytes), 16, segment.bytes);
-  put_number(std::span(bytes), 24, segment.offset);
-  put_number(std::span(bytes), 32, segment.length);
+  store_le(std::span(bytes), 0, kSegmentMagic);
+  store_le(std::span(bytes), 2, static_cast<uint8_t>(segment.kind));
+  store_le(std::span(bytes), 3, static_cast<uint8_t>(segment.slot));
+  store_le(std::span(bytes), 4, segment.tag);
+  store_le(std::span(bytes), 8, segment.sequence);
+  store_le(std::span(bytes), 16, segment.bytes);
+  store_le(std::span(bytes), 24, segment.offset);
+  store_le(std::span(bytes), 32, segment.length);
   return bytes;
 }
 
 Result<NetSegment> decode_segment(std::span<const std::byte> bytes) {
-  if (bytes.size() != kSegmentBytes || get_number<uint16_t>(bytes, 0) != kSegmentMagic) {
+  if (bytes.size() != kSegmentBytes || load_le<uint16_t>(bytes, 0) != kSegmentMagic) {
     return malformed("what is no segment of a message");
   }
-  const auto kind = get_number<uint8_t>(bytes, 2);
+  const auto kind = load_le<uint8_t>(bytes, 2);
   if (kind != static_cast<uint8_t>(NetSegment::Kind::kPiece) &&
       kind != static_cast<uint8_t>(NetSegment::Kind::kTooLong) &&
       kind != static_cast<uint8_t>(NetSegment::Kind::kLeaving)) {
@@ -82,12 +82,12 @@ Result<NetSegment> decode_segment(std::span<const std::byte> bytes) {
   }
   NetSegment segment;
   segment.kind = static_cast<NetSegment::Kind>(kind);
-  segment.slot = get_number<uint8_t>(bytes, 3);
-  segment.tag = get_number<int32_t>(bytes, 4);
-  segment.sequence = get_number<uint64_t>(bytes, 8);
-  segment.bytes = get_number<uint64_t>(bytes, 16);
-  segment.offset = get_number<uint64_t>(bytes, 24);
-  segment.length = get_number<uint64_t>(bytes, 32);
+  segment.slot = load_le<uint8_t>(bytes, 3);
+  segment.tag = load_le<int32_t>(bytes, 4);
+  segment.sequence = load_le<uint64_t>(bytes, 8);
+  segment.bytes = load_le<uint64_t>(bytes, 16);
+  segment.offset = load_le<uint64_t>(bytes, 24);
+  segment.length = load_le<uint64_t>(bytes, 32);
   if (segment.kind != NetSegment::Kind::kPiece) {
     if (segment.offset != 0 || segment.length != 0) {
       return malformed("a notice that claims to carry data");
@@ -105,25 +105,25 @@ Result<NetSegment> decode_segment(std::span<const std::byte> bytes) {
 
 std::array<std::byte, kStreamClaimBytes> encode(const StreamClaim& claim) {
   std::array<std::byte, kStreamClaimBytes> bytes{};
-  put_number(std::span(bytes), 0, kClaimMagic);
-  put_number(std::span(bytes), 2, kClaimVersion);
-  put_number(std::span(bytes), 4, static_cast<uint8_t>(claim.stream));
-  put_number(std::span(bytes), 5, static_cast<uint8_t>(claim.stream_count));
-  put_number(std::span(bytes), 8, claim.listener_id);
-  put_number(std::span(bytes), 16, claim.connection_id);
+  store_le(std::span(bytes), 0, kClaimMagic);
+  store_le(std::span(bytes), 2, kClaimVersion);
+  store_le(std::span(bytes), 4, static_cast<uint8_t>(claim.stream));
+  store_le(std::span(bytes), 5, static_cast<uint8_t>(claim.stream_count));
+  store_le(std::span(bytes), 8, claim.listener_id);
+  store_le(std::span(bytes), 16, claim.connection_id);
   return bytes;
 }
 
 Result<StreamClaim> decode_stream_claim(std::span<const std::byte> bytes) {
-  if (bytes.size() != kStreamClaimBytes || get_number<uint16_t>(bytes, 0) != kClaimMagic ||
-      get_number<uint8_t>(bytes, 2) != kClaimVersion) {
+  if (bytes.size() != kStreamClaimBytes || load_le<uint16_t>(bytes, 0) != kClaimMagic ||
+      load_le<uint8_t>(bytes, 2) != kClaimVersion) {
     return malformed("a claim that is none of this network's");
   }
   StreamClaim claim;
-  claim.stream = get_number<uint8_t>(bytes, 4);
-  claim.stream_count = get_number<uint8_t>(bytes, 5);
-  claim.listener_id = get_number<uint64_t>(bytes, 8);
-  claim.connection_id = get_number<uint64_t>(bytes, 16);
+  claim.stream = load_le<uint8_t>(bytes, 4);
+  claim.stream_count = load_le<uint8_t>(bytes, 5);
+  claim.listener_id = load_le<uint64_t>(bytes, 8);
+  claim.connection_id = load_le<uint64_t>(bytes, 16);
   if (claim.stream_count == 0 || claim.stream_count > kMostStreams ||
       claim.stream >= claim.stream_count) {
     return malformed("a claim of stream " + std::to_string(claim.stream) + " of " +

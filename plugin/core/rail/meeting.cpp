@@ -3,10 +3,11 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 #include <utility>
 
+#include "auth/printable.hpp"
+#include "base/bytes.hpp"
 #include "base/log.hpp"
 #include "core/process_text.hpp"
 #include "core/rail/alike.hpp"
@@ -20,24 +21,18 @@ using Blob = std::vector<std::byte>;
 constexpr std::chrono::microseconds kConnectPause{500};
 constexpr std::chrono::seconds kTimeToAgree{5};
 
-// What a member says of itself when all have met. Fixed size, then where its lanes listen, then
-// what all must have alike; where it cannot listen, why.
+// What a member says of itself when all have met.
 struct Introduction {
   uint32_t rank = 0;
-  uint32_t lanes = 0;
   uint64_t piece_bytes = 0;
-  std::array<char, 32> driver{};    // its kind
-  std::array<char, 160> process{};  // process_text()
-};
-
-struct Introduced {
-  Introduction who;
-  std::vector<HandleBytes> lanes;
-  std::string alike;  // or why there are no lanes
+  std::string driver;              // its kind
+  std::string process;             // process_text()
+  std::vector<HandleBytes> lanes;  // where they listen; none: it cannot take part
+  std::string alike;               // what all must have alike; without lanes, why there are none
 
   // "rail member 2 (node1, pid 71)"
   [[nodiscard]] std::string name() const {
-    return fmt::format("rail member {} ({})", who.rank, who.process.data());
+    return fmt::format("rail member {} ({})", rank, process);
   }
 };
 
@@ -79,56 +74,40 @@ class Doors {
   std::vector<HandleBytes> handles_;
 };
 
-Blob encode(const Introduction& who,
-            const std::vector<HandleBytes>& lanes,
-            const std::string& alike) {
-  Blob blob(sizeof(who) + lanes.size() * kHandleBytes);
-  std::memcpy(blob.data(), &who, sizeof(who));
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    std::memcpy(blob.data() + sizeof(who) + i * kHandleBytes, lanes[i].data(), kHandleBytes);
+constexpr size_t kMostDriverBytes = 32;
+constexpr size_t kMostProcessBytes = 160;
+
+Blob encode(const Introduction& one) {
+  ByteWriter writer;
+  writer.number(one.rank, 4);
+  writer.number(one.piece_bytes, 8);
+  writer.text(one.driver, kMostDriverBytes);
+  writer.text(one.process, kMostProcessBytes);
+  writer.number(one.lanes.size(), 4);
+  for (const HandleBytes& handle : one.lanes) {
+    writer.append(handle);
   }
-  const auto text = std::as_bytes(std::span(alike));
-  blob.insert(blob.end(), text.begin(), text.end());
-  return blob;
+  writer.text(one.alike, kMostAlikeBytes);
+  return writer.take();
 }
 
-Result<Introduced> decode(const Blob& blob) {
-  Introduced decoded;
-  if (blob.size() < sizeof(Introduction)) {
-    return Status(StatusCode::kProtocol, "its introduction is cut short");
+Result<Introduction> decode(const Blob& blob) {
+  ByteReader reader(blob);
+  Introduction decoded;
+  decoded.rank = reader.number<uint32_t>();
+  decoded.piece_bytes = reader.number<uint64_t>();
+  decoded.driver = printable(as_text(reader.blob(kMostDriverBytes)), kMostDriverBytes);
+  decoded.process = printable(as_text(reader.blob(kMostProcessBytes)), kMostProcessBytes);
+  decoded.lanes.resize(reader.count(kLaneCount, kHandleBytes));
+  for (HandleBytes& handle : decoded.lanes) {
+    std::ranges::copy(reader.bytes(handle.size()), handle.begin());
   }
-  std::memcpy(&decoded.who, blob.data(), sizeof(Introduction));
-  decoded.who.driver.back() = '\0';
-  decoded.who.process.back() = '\0';
-  const size_t rest = blob.size() - sizeof(Introduction);
-  const size_t handles = decoded.who.lanes * kHandleBytes;
-  if (decoded.who.lanes > kLaneCount || rest < handles || rest - handles > kMostAlikeBytes) {
-    return Status(
-        StatusCode::kProtocol,
-        fmt::format("its introduction has {} bytes for {} lanes", rest, decoded.who.lanes));
+  decoded.alike = as_text(reader.blob(kMostAlikeBytes));
+  reader.finish();
+  if (!reader.ok()) {
+    return Status(StatusCode::kProtocol, "its introduction " + reader.fault());
   }
-  decoded.lanes.resize(decoded.who.lanes);
-  for (size_t i = 0; i < decoded.lanes.size(); ++i) {
-    std::memcpy(decoded.lanes[i].data(),
-                blob.data() + sizeof(Introduction) + i * kHandleBytes,
-                kHandleBytes);
-  }
-  const auto* const text = reinterpret_cast<const char*>(blob.data() + blob.size());
-  decoded.alike.assign(text - (rest - handles), text);
   return decoded;
-}
-
-Introduction introduction(const RailMember::Setup& setup, uint32_t rank, const Doors& doors) {
-  Introduction self;
-  self.rank = rank;
-  self.lanes = static_cast<uint32_t>(doors.handles().size());
-  self.piece_bytes = setup.wanted_piece_bytes;
-  const std::string kind = setup.driver->kind();
-  std::copy_n(kind.begin(), std::min(kind.size(), self.driver.size() - 1), self.driver.begin());
-  const std::string process = process_text();
-  std::copy_n(
-      process.begin(), std::min(process.size(), self.process.size() - 1), self.process.begin());
-  return self;
 }
 
 struct Unlike {
@@ -137,7 +116,7 @@ struct Unlike {
   std::string_view second;
 };
 
-Status differ(const Introduced& first, const Introduced& second, const Unlike& unlike) {
+Status differ(const Introduction& first, const Introduction& second, const Unlike& unlike) {
   return {StatusCode::kMismatch,
           fmt::format("{} of {} and {} differ: {} and {}; set them alike on all nodes",
                       unlike.what,
@@ -148,19 +127,18 @@ Status differ(const Introduced& first, const Introduced& second, const Unlike& u
 }
 
 // What all members must have as the first has it.
-Status check_like_first(const Introduced& one, const Introduced& first) {
-  if (std::strcmp(one.who.driver.data(), first.who.driver.data()) != 0) {
-    return differ(first, one, {"networks", first.who.driver.data(), one.who.driver.data()});
+Status check_like_first(const Introduction& one, const Introduction& first) {
+  if (one.driver != first.driver) {
+    return differ(first, one, {"networks", first.driver, one.driver});
   }
-  if (one.who.lanes != kLaneCount) {
+  if (one.lanes.size() != kLaneCount) {
     return {StatusCode::kConnection, one.name() + ": " + one.alike};
   }
-  if (one.who.piece_bytes != first.who.piece_bytes) {
-    return differ(first,
-                  one,
-                  {"piece sizes",
-                   std::to_string(first.who.piece_bytes),
-                   std::to_string(one.who.piece_bytes)});
+  if (one.piece_bytes != first.piece_bytes) {
+    return differ(
+        first,
+        one,
+        {"piece sizes", std::to_string(first.piece_bytes), std::to_string(one.piece_bytes)});
   }
   if (const auto other = first_difference(first.alike, one.alike)) {
     return differ(first, one, {other->what, other->first, other->second});
@@ -169,8 +147,8 @@ Status check_like_first(const Introduced& one, const Introduced& first) {
 }
 
 // Members by their place in the ring. Every member comes to the same result.
-Result<std::vector<Introduced>> in_ring_order(const std::vector<Blob>& blobs) {
-  std::vector<Introduced> members;
+Result<std::vector<Introduction>> in_ring_order(const std::vector<Blob>& blobs) {
+  std::vector<Introduction> members;
   members.reserve(blobs.size());
   for (const Blob& blob : blobs) {
     auto one = decode(blob);
@@ -179,10 +157,10 @@ Result<std::vector<Introduced>> in_ring_order(const std::vector<Blob>& blobs) {
     }
     members.push_back(*std::move(one));
   }
-  std::vector<Introduced> ring(members.size());
+  std::vector<Introduction> ring(members.size());
   std::vector<bool> taken(members.size(), false);
   for (size_t i = 0; i < members.size(); ++i) {
-    const uint32_t place = members[i].who.rank;
+    const uint32_t place = members[i].rank;
     if (place >= ring.size() || taken[place]) {
       return Status(StatusCode::kMismatch,
                     fmt::format("{} of {} {}",
@@ -220,7 +198,7 @@ Reply connect_lane(const RailMember::Setup& setup,
 Result<RailLinks> connect_lanes(const RailMember::Setup& setup,
                                 int32_t device,
                                 const Doors& doors,
-                                const std::vector<Introduced>& members,
+                                const std::vector<Introduction>& members,
                                 uint32_t rank,
                                 Deadline deadline) {
   if (members.size() == 1) {
@@ -347,12 +325,13 @@ Result<std::unique_ptr<RailMember>> RailMember::connect(const Setup& setup,
   std::unique_ptr<ControlPlane> plane = *std::move(met);
   Doors doors(*setup.driver);
   const Status opened = doors.open(setup.context, listener.device);
-  const auto said = opened.ok()
-                        ? encode(introduction(setup, rank, doors), doors.handles(), setup.alike)
-                        : encode(introduction(setup, rank, Doors(*setup.driver)),
-                                 {},
-                                 opened.message().substr(0, kMostAlikeBytes));
-  HORING_ASSIGN(const auto blobs, plane->all_gather("rail members", said, {}, deadline));
+  const Introduction self{.rank = rank,
+                          .piece_bytes = setup.wanted_piece_bytes,
+                          .driver = setup.driver->kind(),
+                          .process = process_text(),
+                          .lanes = opened.ok() ? doors.handles() : std::vector<HandleBytes>(),
+                          .alike = opened.ok() ? setup.alike : opened.message()};
+  HORING_ASSIGN(const auto blobs, plane->all_gather("rail members", encode(self), {}, deadline));
   // All members see the same blobs, so they refuse alike.
   HORING_ASSIGN(const auto members, in_ring_order(blobs));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private

@@ -6,6 +6,7 @@
 
 #include "auth/printable.hpp"
 #include "base/env.hpp"
+#include "base/hash.hpp"
 #include "base/text_file.hpp"
 
 namespace ho::plugin {
@@ -231,22 +232,16 @@ uint64_t TuningFile::digest() const {
   if (rules_.empty()) {
     return 0;
   }
-  // FNV-1a: this guards against stale copies, not against malice.
-  uint64_t hash = 0xcbf29ce484222325U;
-  const auto add = [&hash](uint64_t value) {
-    for (uint32_t shift = 0; shift < 64; shift += 8) {
-      hash = (hash ^ ((value >> shift) & 0xffU)) * 0x100000001b3U;
-    }
-  };
+  Hash hash;
   for (const TuningRule& rule : rules_) {
-    add(rule.collective ? static_cast<uint64_t>(*rule.collective) : kTunedCollectiveCount);
-    add(rule.min_bytes);
-    add(rule.max_bytes);
-    add(rule.nodes.value_or(0));
-    add(rule.ranks_per_node.value_or(0));
-    add(static_cast<uint64_t>(rule.choice));
+    hash.add(rule.collective ? static_cast<uint64_t>(*rule.collective) : kTunedCollectiveCount);
+    hash.add(rule.min_bytes);
+    hash.add(rule.max_bytes);
+    hash.add(rule.nodes.value_or(0));
+    hash.add(rule.ranks_per_node.value_or(0));
+    hash.add(static_cast<uint64_t>(rule.choice));
   }
-  return hash;
+  return hash.value();
 }
 
 Result<TuningFile> tuning_file_from_environment() {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/builtin/little_endian.hpp"
+#include "base/bytes.hpp"
 
 namespace ho::plugin {
 namespace {
@@ -20,9 +20,9 @@ constexpr size_t kMostWhoBytes = 256;
 std::vector<std::byte> encode(const UcxHello& hello) {
   const std::string who = hello.who.substr(0, kMostWhoBytes);
   std::vector<std::byte> bytes(kWhoAt);
-  put_number(bytes, 0, kMagic);
-  put_number(bytes, kSecretAt, hello.secret);
-  put_number(bytes, kWhoBytesAt, static_cast<uint16_t>(who.size()));
+  store_le(bytes, 0, kMagic);
+  store_le(bytes, kSecretAt, hello.secret);
+  store_le(bytes, kWhoBytesAt, static_cast<uint16_t>(who.size()));
   std::copy(hello.nonce.begin(), hello.nonce.end(), bytes.begin() + kNonceAt);
   for (const char letter : who) {
     bytes.push_back(static_cast<std::byte>(letter));
@@ -37,12 +37,12 @@ Result<UcxHello> decode_hello(std::span<const std::byte> bytes) {
                   std::string("the other end's greeting ") + what +
                       "; all ranks must load the same release of the plugin");
   };
-  if (bytes.size() <= kWhoAt || get_number<uint64_t>(bytes, 0) != kMagic) {
+  if (bytes.size() <= kWhoAt || load_le<uint64_t>(bytes, 0) != kMagic) {
     return bad("does not begin as one");
   }
-  const size_t who_bytes = get_number<uint16_t>(bytes, kWhoBytesAt);
+  const size_t who_bytes = load_le<uint16_t>(bytes, kWhoBytesAt);
   UcxHello hello;
-  hello.secret = get_number<uint32_t>(bytes, kSecretAt);
+  hello.secret = load_le<uint32_t>(bytes, kSecretAt);
   if (who_bytes > kMostWhoBytes || bytes.size() <= kWhoAt + who_bytes ||
       hello.secret > kMostSecret) {
     return bad("is cut off or damaged");

@@ -5,26 +5,12 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/bytes.hpp"
+
 namespace ho::tcp {
 namespace {
 
 constexpr uint8_t kClaimVersion = 1;
-
-template <typename Integer>
-void put(std::array<std::byte, kClaimBytes>& bytes, size_t offset, Integer value) {
-  for (size_t i = 0; i < sizeof(Integer); ++i) {
-    bytes.at(offset + i) = static_cast<std::byte>((static_cast<uint64_t>(value) >> (8 * i)) & 0xff);
-  }
-}
-
-template <typename Integer>
-Integer get(std::span<const std::byte> bytes, size_t offset) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < sizeof(Integer); ++i) {
-    value |= std::to_integer<uint64_t>(bytes[offset + i]) << (8 * i);
-  }
-  return static_cast<Integer>(value);
-}
 
 Status refuse(std::string text) {
   return {StatusCode::kMismatch, std::move(text)};
@@ -74,31 +60,31 @@ Result<bool> read_input(Socket& socket, Handshake& handshake, bool& lost) {
 
 std::array<std::byte, kClaimBytes> encode(const LinkClaim& claim) {
   std::array<std::byte, kClaimBytes> bytes{};
-  put(bytes, 0, kClaimVersion);
-  put(bytes, 1, claim.channel);
-  put(bytes, 2, claim.communicator);
-  put(bytes, 4, claim.from.value());
-  put(bytes, 8, claim.to.value());
-  put(bytes, 12, claim.rail.value());
-  put(bytes, 16, claim.job_id);
-  put(bytes, 24, claim.stream);
-  put(bytes, 25, claim.stream_count);
+  store_le(bytes, 0, kClaimVersion);
+  store_le(bytes, 1, claim.channel);
+  store_le(bytes, 2, claim.communicator);
+  store_le(bytes, 4, claim.from.value());
+  store_le(bytes, 8, claim.to.value());
+  store_le(bytes, 12, claim.rail.value());
+  store_le(bytes, 16, claim.job_id);
+  store_le(bytes, 24, claim.stream);
+  store_le(bytes, 25, claim.stream_count);
   return bytes;
 }
 
 Result<LinkClaim> decode_claim(std::span<const std::byte> bytes) {
-  if (bytes.size() != kClaimBytes || get<uint8_t>(bytes, 0) != kClaimVersion) {
+  if (bytes.size() != kClaimBytes || load_le<uint8_t>(bytes, 0) != kClaimVersion) {
     return Status(StatusCode::kProtocol, "the claim is not one of a data connection");
   }
   LinkClaim claim;
-  claim.channel = get<uint8_t>(bytes, 1);
-  claim.communicator = get<uint16_t>(bytes, 2);
-  claim.from = GlobalRank(get<uint32_t>(bytes, 4));
-  claim.to = GlobalRank(get<uint32_t>(bytes, 8));
-  claim.rail = RailIndex(get<uint32_t>(bytes, 12));
-  claim.job_id = get<uint64_t>(bytes, 16);
-  claim.stream = get<uint8_t>(bytes, 24);
-  claim.stream_count = get<uint8_t>(bytes, 25);
+  claim.channel = load_le<uint8_t>(bytes, 1);
+  claim.communicator = load_le<uint16_t>(bytes, 2);
+  claim.from = GlobalRank(load_le<uint32_t>(bytes, 4));
+  claim.to = GlobalRank(load_le<uint32_t>(bytes, 8));
+  claim.rail = RailIndex(load_le<uint32_t>(bytes, 12));
+  claim.job_id = load_le<uint64_t>(bytes, 16);
+  claim.stream = load_le<uint8_t>(bytes, 24);
+  claim.stream_count = load_le<uint8_t>(bytes, 25);
   return claim;
 }
 

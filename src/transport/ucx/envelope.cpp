@@ -2,27 +2,13 @@
 
 #include <algorithm>
 
+#include "base/bytes.hpp"
+
 namespace ho::ucx {
 namespace {
 
 constexpr size_t kTokenOffset = kFrameBytes;
 constexpr size_t kNumbersOffset = kTokenOffset + kTokenBytes;
-
-template <typename Integer>
-void put(std::span<std::byte> bytes, size_t offset, Integer value) {
-  for (size_t i = 0; i < sizeof(Integer); ++i) {
-    bytes[offset + i] = static_cast<std::byte>((static_cast<uint64_t>(value) >> (8 * i)) & 0xff);
-  }
-}
-
-template <typename Integer>
-Integer get(std::span<const std::byte> bytes, size_t offset) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < sizeof(Integer); ++i) {
-    value |= std::to_integer<uint64_t>(bytes[offset + i]) << (8 * i);
-  }
-  return static_cast<Integer>(value);
-}
 
 }  // namespace
 
@@ -31,13 +17,13 @@ EnvelopeBytes encode(const Envelope& envelope) {
   std::copy(envelope.frame.begin(), envelope.frame.end(), bytes.begin());
   std::copy(envelope.token.begin(), envelope.token.end(), bytes.begin() + kTokenOffset);
   const std::span<std::byte> numbers = std::span(bytes).subspan(kNumbersOffset);
-  put(numbers, 0, envelope.index);
-  put(numbers, 4, envelope.consumed);
-  put(numbers, 8, envelope.from.value());
-  put(numbers, 12, envelope.rail.value());
-  put(numbers, 16, envelope.communicator);
-  put(numbers, 18, envelope.channel);
-  put(numbers, 19, static_cast<uint8_t>(envelope.kind));
+  store_le(numbers, 0, envelope.index);
+  store_le(numbers, 4, envelope.consumed);
+  store_le(numbers, 8, envelope.from.value());
+  store_le(numbers, 12, envelope.rail.value());
+  store_le(numbers, 16, envelope.communicator);
+  store_le(numbers, 18, envelope.channel);
+  store_le(numbers, 19, static_cast<uint8_t>(envelope.kind));
   return bytes;
 }
 
@@ -51,13 +37,13 @@ Result<Envelope> decode_envelope(std::span<const std::byte> bytes) {
   std::copy_n(bytes.begin(), kFrameBytes, envelope.frame.begin());
   std::copy_n(bytes.begin() + kTokenOffset, kTokenBytes, envelope.token.begin());
   const std::span<const std::byte> numbers = bytes.subspan(kNumbersOffset);
-  envelope.index = get<uint32_t>(numbers, 0);
-  envelope.consumed = get<uint32_t>(numbers, 4);
-  envelope.from = GlobalRank(get<uint32_t>(numbers, 8));
-  envelope.rail = RailIndex(get<uint32_t>(numbers, 12));
-  envelope.communicator = get<uint16_t>(numbers, 16);
-  envelope.channel = get<uint8_t>(numbers, 18);
-  const auto kind = get<uint8_t>(numbers, 19);
+  envelope.index = load_le<uint32_t>(numbers, 0);
+  envelope.consumed = load_le<uint32_t>(numbers, 4);
+  envelope.from = GlobalRank(load_le<uint32_t>(numbers, 8));
+  envelope.rail = RailIndex(load_le<uint32_t>(numbers, 12));
+  envelope.communicator = load_le<uint16_t>(numbers, 16);
+  envelope.channel = load_le<uint8_t>(numbers, 18);
+  const auto kind = load_le<uint8_t>(numbers, 19);
   if (kind > static_cast<uint8_t>(Envelope::Kind::kCredit)) {
     return Status(StatusCode::kProtocol, "ucx message of unknown kind " + std::to_string(kind));
   }
@@ -67,12 +53,12 @@ Result<Envelope> decode_envelope(std::span<const std::byte> bytes) {
 
 Token token_for(const JobKey& job_key, const LinkKey& key, const TokenScope& scope) {
   std::array<std::byte, 24> link{};
-  put(std::span(link), 0, scope.job_id);
-  put(std::span(link), 8, key.peer.value());
-  put(std::span(link), 12, scope.to.value());
-  put(std::span(link), 16, key.rail.value());
-  put(std::span(link), 20, key.communicator);
-  put(std::span(link), 22, key.channel);
+  store_le(std::span(link), 0, scope.job_id);
+  store_le(std::span(link), 8, key.peer.value());
+  store_le(std::span(link), 12, scope.to.value());
+  store_le(std::span(link), 16, key.rail.value());
+  store_le(std::span(link), 20, key.communicator);
+  store_le(std::span(link), 22, key.channel);
   const std::array<std::span<const std::byte>, 3> parts{
       link, scope.sender_nonce, scope.receiver_nonce};
   const auto hash = job_key.authenticate("ucx link", parts);

@@ -43,7 +43,7 @@ TEST_CASE("bytes behind a card are refused") {
   bytes.push_back(std::byte{0});
   const auto parsed = ho::parse_rank_card(bytes);
   REQUIRE_FALSE(parsed.ok());
-  CHECK(parsed.status().message().find("1 bytes follow its end") != std::string::npos);
+  CHECK(parsed.status().message().find("has 1 bytes too many") != std::string::npos);
 }
 
 TEST_CASE("damaged cards are refused or mean what they say") {

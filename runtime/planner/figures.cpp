@@ -289,6 +289,10 @@ MemoryNeed memory_of(const Strategy& strategy, const PlanRequest& request) {
   }
   if (strategy.gradients != Scope::kReplicated) {
     need.gradient_buffers = largest * kGradientBuffers;
+  } else if (request.bytes.gradient_sum > request.bytes.gradient) {
+    // A micro-batch's gradients of one unit, before they are added to the wider sums.
+    need.gradient_buffers =
+        request.bytes.gradient * std::max(units.layer().trainable, units.shared().trainable);
   }
   need.gradient_buffers += packed * kPackBuffers;
   need.activations = request.activation_bytes;

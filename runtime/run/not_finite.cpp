@@ -32,9 +32,19 @@ struct Found {
 constexpr uint64_t kInTheirSum = UINT64_MAX;  // for a micro-batch
 constexpr size_t kFoundWords = sizeof(Found) / sizeof(uint64_t);
 
+std::string unit_text(const RunnerConfig& config, uint64_t unit) {
+  return "unit " + std::to_string(unit) + " (" + config.units[unit].name + ")";
+}
+
+// Units that share parameters add their gradients up: it may be the sum that overflowed.
 std::string place_of(const RunnerConfig& config, uint64_t unit, uint64_t element) {
-  return "unit " + std::to_string(unit) + " (" + config.units[unit].name + "), element " +
-         std::to_string(element);
+  std::string text = unit_text(config, unit);
+  for (size_t other = 0; other < config.units.size(); ++other) {
+    if (config.units[other].shares == unit) {
+      text += " with those added of " + unit_text(config, other) + ", which shares its parameters";
+    }
+  }
+  return text + ", element " + std::to_string(element);
 }
 
 bool is_float16(const RunnerConfig& config) {

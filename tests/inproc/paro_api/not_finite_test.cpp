@@ -44,7 +44,10 @@ void add(const View& view, ho_dtype dtype, size_t element, float value) {
 }
 
 // The log of steps whose gradients are `gradient_at`; all of them are left out.
-std::string log_of(const RunnerOptions& given, uint64_t steps, const GradientAt& gradient_at) {
+std::string log_of(const RunnerOptions& given,
+                   uint64_t steps,
+                   const GradientAt& gradient_at,
+                   bool tied = false) {
   RunnerOptions options = given;
   options.alignment = 2;
   options.micro_batches = kMicroBatches;
@@ -52,7 +55,11 @@ std::string log_of(const RunnerOptions& given, uint64_t steps, const GradientAt&
   require_job({"2x2"}, [&](ho_comm* comm) {
     const auto rank = static_cast<uint32_t>(ho_comm_rank(comm));
     Runner runner = Runner::create(
-        comm, options, {{"first", kElements}, {"second", kElements}, {"third", kElements}});
+        comm,
+        options,
+        {{"first", kElements},
+         {"second", kElements},
+         {.name = "third", .trained = tied ? 0 : kElements, .shares = tied ? "first" : ""}});
     for (uint64_t step = 0; step < steps; ++step) {
       for (uint32_t k = 0; k < kMicroBatches; ++k) {
         for (uint32_t u = 0; u < kUnits; ++u) {
@@ -158,5 +165,21 @@ TEST_CASE("where all ranks' gradients are finite and their sum is not, that is s
               "overflowed in unit 2 (third), element 30;"));
     CHECK_FALSE(has(log, "computed"));
     CHECK_FALSE(has(log, "loss scaling"));
+  }
+}
+
+TEST_CASE("of units that share parameters both are named: it may be their sum that overflowed") {
+  for (const char* strategy : {"NNN", "IIG", "GGG"}) {
+    RunnerOptions options;
+    options.strategy = strategy;
+    const auto gradient_at = [](const At& at) {
+      const bool large = at.rank == 1 && at.unit != 1 && at.element == 5 && at.micro_batch == 0;
+      return large ? std::numeric_limits<float>::max() : 0.0F;
+    };
+    const std::string log = log_of(options, 1, gradient_at, true);
+    INFO(strategy << "\n" << log);
+    CHECK(has(log,
+              "unit 0 (first) with those added of unit 2 (third), which shares its parameters, "
+              "element 5"));
   }
 }

@@ -195,6 +195,11 @@ TEST_CASE("what is split is worked on in buffers") {
   request.prefetch = 3;
   all = recommendation_for(request);
   CHECK(row_of(all, "GGG").memory.gathered == Approx(4 * layer_bytes));
+  // Replicated gradients that are added up wider than they are computed: one unit's at a time.
+  request.bytes.gradient_sum = 4;
+  all = recommendation_for(request);
+  CHECK(row_of(all, "ING").memory.gradient_buffers == Approx(layer_bytes));
+  CHECK(row_of(all, "NIG").memory.gradient_buffers == Approx(2 * layer_bytes));
 }
 
 TEST_CASE("gathering ahead hides gathers") {

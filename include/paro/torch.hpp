@@ -68,10 +68,12 @@ class PARO_API Model {
  public:
   // Collective. Takes the modules' values, which must be the same on all ranks (the same seed, or
   // the same file): the first step compares them. options.parameter_dtype is
-  // what parts compute in, and gradients too: gradient_dtype follows it. Throws where a part has
-  // registered a parameter twice, or has no name of its own, and where a group has a parameter of
-  // no part or of another group. Groups are added to options.parameter_groups; parameters in none
-  // have the optimizer's values. They are in no checkpoint: each run gives its own.
+  // what parts compute in, and gradients too: gradient_dtype follows it. Throws
+  // std::invalid_argument, and on the other ranks horing::Error with the first such rank, where a
+  // part has registered a parameter twice, or has no name of its own, and where a group has a
+  // parameter of no part or of another group. Groups are added to options.parameter_groups;
+  // parameters in none have the optimizer's values. They are in no checkpoint: each run gives its
+  // own.
   Model(horing::Communicator& comm,
         RunnerOptions options,
         std::vector<Part> parts,

@@ -6,8 +6,13 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <exception>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -272,6 +277,47 @@ class Units {
   std::vector<Tensor> tensors_;
 };
 
+namespace {
+
+// What `make` returns, on all ranks or on none: a rank that it throws on tells the others why,
+// which would wait for it in the next collective.
+template <typename Make>
+auto on_all_ranks(horing::Communicator& comm, const Make& make) {
+  constexpr size_t kTextBytes = 512;
+  std::optional<decltype(make())> made;
+  std::array<uint8_t, kTextBytes> refusal{};  // begins with 0: none
+  std::exception_ptr thrown;
+  try {
+    made.emplace(make());
+  } catch (const std::exception& error) {
+    thrown = std::current_exception();
+    const std::string text = error.what();
+    std::copy_n(text.begin(), std::min(text.size(), kTextBytes), refusal.begin());
+  }
+  std::vector<uint8_t> all(kTextBytes * static_cast<size_t>(comm.world_size()));
+  try {
+    comm.all_gather(std::span<const uint8_t>(refusal), std::span(all));
+  } catch (const horing::Error&) {
+    if (!thrown) {
+      throw;
+    }
+  }
+  if (thrown) {
+    std::rethrow_exception(thrown);
+  }
+  for (size_t rank = 0; rank * kTextBytes < all.size(); ++rank) {
+    const auto* const text = reinterpret_cast<const char*>(&all[rank * kTextBytes]);
+    if (*text != 0) {
+      throw horing::Error(HO_INVALID_ARGUMENT,
+                          "rank " + std::to_string(rank) + " cannot take part: " +
+                              std::string(text, ::strnlen(text, kTextBytes)));
+    }
+  }
+  return *std::move(made);
+}
+
+}  // namespace
+
 class Model::State {
  public:
   State(horing::Communicator& comm,
@@ -280,8 +326,8 @@ class Model::State {
         const std::vector<ParamGroup>& groups)
       : type_(type_of(options.parameter_dtype)),
         parts_(std::move(parts)),
-        units_(parts_, type_),
-        runner_(made(comm, std::move(options), units_, groups)) {
+        units_(on_all_ranks(comm, [&] { return made(parts_, groups, options); })),
+        runner_(Runner::create(comm, options, units_.units())) {
     for (uint32_t u = 0; u < parts_.size(); ++u) {
       if (!units_.has_own(u)) {
         continue;
@@ -346,14 +392,15 @@ class Model::State {
     return options.optimizer == PARO_OPTIMIZER_SGD ? options.sgd.weight_decay
                                                    : options.adamw.weight_decay;
   }
-  static Runner made(horing::Communicator& comm,
-                     RunnerOptions options,
-                     const Units& units,
-                     const std::vector<ParamGroup>& groups) {
+  // Completes the options by what the units and groups say.
+  static Units made(const std::vector<Part>& parts,
+                    const std::vector<ParamGroup>& groups,
+                    RunnerOptions& options) {
+    Units units(parts, type_of(options.parameter_dtype));
     options.gradient_dtype = options.parameter_dtype;
     const auto ranges = units.ranges_of(groups, weight_decay_of(options));
     options.parameter_groups.insert(options.parameter_groups.end(), ranges.begin(), ranges.end());
-    return Runner::create(comm, options, units.units());
+    return units;
   }
 
   torch::ScalarType type_;

@@ -486,6 +486,28 @@ TEST_CASE("a parameter group of what is no parameter, or another group's, is ref
         "params[1] of parameter group 0 is no parameter of any part: take it from a part's module");
 }
 
+TEST_CASE("what one rank's model is refused for is told to all ranks") {
+  require_job({"2x2"}, [](ho_comm* raw) {
+    horing::Communicator comm = copy_of(raw);
+    const torch::nn::Linear line(2, 2);
+    const Part part{"line", line.ptr(), [](const torch::Tensor& x) { return x; }};
+    const bool wrong = comm.rank() == 2;
+    const std::vector<ParamGroup> groups{{{wrong ? torch::ones({2}) : line->weight}}};
+    std::string refused;
+    try {
+      const Model model(comm, {}, {part}, groups);
+    } catch (const std::exception& error) {
+      refused = error.what();
+    }
+    const std::string own =
+        "params[0] of parameter group 0 is no parameter of any part: take it from a part's module";
+    if (refused != (wrong ? own : "rank 2 cannot take part: " + own)) {
+      throw std::runtime_error("refused for: " + refused);
+    }
+    comm.barrier();
+  });
+}
+
 TEST_CASE("a torch model trains in 16 bits") {
   for (const Shape& shape : {Shape{}, Shape{false, Tie::kHeadWithNorm}}) {
     const Reference reference = train_alone(shape);

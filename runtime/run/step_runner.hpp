@@ -339,6 +339,7 @@ class StepRunner {
   // Collective, after the step's last micro-batch: ends the agreement, in which all ranks end the
   // step or all discard it.
   [[nodiscard]] ho::Status decide(bool discards);
+  [[nodiscard]] ho::Status refuse_rates(const std::string& step);
   [[nodiscard]] double averaging_factor() const;
   [[nodiscard]] double learning_rate() const;
   [[nodiscard]] ho::Status between_steps(const char* what) const;

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -214,6 +217,28 @@ ho::Status StepRunner::decide(bool discards) {
   return broken_;
 }
 
+// All ranks have the sums that say that rates differ, so all of them come here. An abort would
+// reach some of them before they do.
+ho::Status StepRunner::refuse_rates(const std::string& step) {
+  const auto mine = std::bit_cast<uint64_t>(learning_rate());
+  const auto all = everybodys(domains_->world(), {&mine, 1}, config_.timeout_ms);
+  HORING_TRY(break_unless_ok(all.status(), step + ", comparing learning rates"));
+  const std::vector<ho::GlobalRank> ranks = world_order(domains_->groups());
+  const auto text = [&](size_t place) {
+    std::array<char, 32> rate{};  // the shortest that tells it from all others
+    std::to_chars(rate.data(), rate.data() + rate.size(), std::bit_cast<double>((*all)[place]));
+    return "rank " + std::to_string(ranks[place].value()) + " has " + rate.data();
+  };
+  const auto other =
+      std::find_if(all->begin(), all->end(), [&](uint64_t rate) { return rate != all->front(); });
+  broken_ = {ho::StatusCode::kMismatch,
+             "rank " + std::to_string(self().value()) + ", " + step +
+                 ": the ranks do not have the same learning rate: " + text(0) + ", " +
+                 text(static_cast<size_t>(other - all->begin()) % all->size()) +
+                 "; set the same on all ranks"};
+  return broken_;
+}
+
 ho::Result<StepReport> StepRunner::step() {
   HORING_TRY(broken_);
   const auto start = Clock::now();
@@ -227,12 +252,7 @@ ho::Result<StepReport> StepRunner::step() {
   }
   HORING_TRY(decide(false));
   if (!agreed_.all_have_rate(learning_rate(), domains_->groups().world_size())) {
-    // All ranks have the sums that say so. An abort would reach some of them before they do.
-    broken_ = {ho::StatusCode::kMismatch,
-               "rank " + std::to_string(self().value()) + ", step " + std::to_string(steps_ + 1) +
-                   ": the ranks do not have the same learning rate (here it is " +
-                   std::to_string(learning_rate()) + "): set it alike on all ranks"};
-    return broken_;
+    return refuse_rates("step " + std::to_string(steps_ + 1));
   }
   if (agreed_.any_loaded()) {
     HORING_TRY(compare_loads());

@@ -135,9 +135,10 @@ TEST_CASE("learning rates that differ stop the step on every rank, before anythi
         const bool other = ho_comm_rank(comm) == 2;
         must(paro_runner_set_learning_rate(trainer.runner(), other ? 0.0100000001 : 0.01));
         static_cast<void>(trainer.compute(step));
-        const std::string place = "rank " + std::to_string(ho_comm_rank(comm)) + ", step " +
-                                  std::to_string(step + 1) +
-                                  ": the ranks do not have the same learning rate";
+        const std::string place =
+            "rank " + std::to_string(ho_comm_rank(comm)) + ", step " + std::to_string(step + 1) +
+            ": the ranks do not have the same learning rate: rank 0 has 0.01, "
+            "rank 2 has 0.0100000001; set the same on all ranks";
         expect_refusal(paro_runner_step(trainer.runner(), nullptr), HO_MISMATCH, place);
         expect_refusal(paro_runner_synchronize(trainer.runner()), HO_MISMATCH, place);
         expect(paro_runner_applied_steps(trainer.runner()) == step, "nothing was updated");

@@ -45,9 +45,12 @@ ho::Result<std::vector<std::vector<ParameterGroup>>> by_unit(const RunnerConfig&
     constexpr double kMost = 1e6;
     if (!(group.rate_factor >= 0 && group.rate_factor <= kMost) ||
         !(group.weight_decay >= 0 && group.weight_decay <= kMost)) {
-      return refused("learning_rate_factor " + std::to_string(group.rate_factor) +
+      return refused("elements " + std::to_string(group.range.begin) + " to " +
+                     std::to_string(group.range.end) + " (not included) of unit " +
+                     std::to_string(group.unit) + " (" + config.units[group.unit].name +
+                     "): learning_rate_factor " + std::to_string(group.rate_factor) +
                      ", weight_decay " + std::to_string(group.weight_decay) +
-                     ": both take 0 to 1e6");
+                     "; both take 0 to 1e6");
     }
     groups[group.unit].push_back(group);
   }

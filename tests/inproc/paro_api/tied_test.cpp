@@ -264,7 +264,7 @@ TEST_CASE("what cannot be is refused") {
         {{0, 0, 3, 2, 1, 0}, "elements 3 to 5"},
         {{0, 0, UINT64_MAX, 2, 1, 0}, "which has 4"},
         {{0, 0, 0, 0, 1, 0}, "elements 0 to 0"},
-        {{0, 0, 0, 1, -1, 0}, "learning_rate_factor -1"},
+        {{0, 0, 0, 1, -1, 0}, "of unit 0 (table): learning_rate_factor -1"},
         {{0, 0, 0, 1, 1, NAN}, "weight_decay"}};
     for (const auto& [group, text] : bad) {
       RunnerOptions wrong = options;

@@ -14,7 +14,7 @@ namespace {
 // Offsets: magic 0, version 8, family 12, port 14, id 16, secret 24, address 56, scope 72,
 // zeros 76.
 constexpr uint64_t kMagic = 0x6c69617267726f68U;  // "horgrail"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;                  // 2: two members exchange small windows
 constexpr size_t kEnd = 76;
 constexpr uint16_t kIpv4 = 4;
 constexpr uint16_t kIpv6 = 6;

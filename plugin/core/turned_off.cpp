@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "auth/printable.hpp"
+#include "core/little_endian.hpp"
 #include "core/process_text.hpp"
 
 namespace ho::plugin {
@@ -30,7 +31,7 @@ std::vector<std::byte> bytes_of(const TurnedOff& off, size_t most_text) {
   const std::string who = cut(off.who, kMostWho);
   const std::string why = cut(off.why, most_text - who.size());
   std::vector<std::byte> bytes(kTextAt + who.size() + why.size());
-  std::memcpy(bytes.data(), &kMagic, sizeof kMagic);
+  put_number(bytes, 0, kMagic);
   bytes[kWhoAt] = static_cast<std::byte>(who.size());
   bytes[kWhyAt] = static_cast<std::byte>(why.size());
   std::memcpy(bytes.data() + kTextAt, who.data(), who.size());
@@ -61,7 +62,7 @@ std::vector<std::byte> claim_of(const TurnedOff& off) {
 }
 
 Status check_not_off(std::span<const std::byte> bytes) {
-  if (bytes.size() < kTextAt || std::memcmp(bytes.data(), &kMagic, sizeof kMagic) != 0) {
+  if (bytes.size() < kTextAt || get_number<uint64_t>(bytes, 0) != kMagic) {
     return {};
   }
   const auto who = std::to_integer<size_t>(bytes[kWhoAt]);

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "core/builtin/little_endian.hpp"
+#include "core/little_endian.hpp"
 
 namespace ho::plugin {
 namespace {

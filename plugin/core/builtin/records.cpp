@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/builtin/little_endian.hpp"
+#include "core/little_endian.hpp"
 
 namespace ho::plugin {
 namespace {

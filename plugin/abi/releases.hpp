@@ -104,6 +104,10 @@ inline constexpr std::array kReleases = [] {
 }();
 // clang-format on
 
+// The oldest net tables that the plugin has, forwards to and is driven by. What looks up older ones
+// only loads nothing of it.
+inline constexpr int kOldestNet = 8;
+
 struct FoundRelease {
   const Release* release;
   bool newer_than_known;  // not looked at yet: it may look up more than the row says

@@ -355,6 +355,18 @@ Result<std::unique_ptr<Transport>> Communicator::make_network(
 
 Result<std::unique_ptr<Transport>> Communicator::make_ucx(
     [[maybe_unused]] const std::shared_ptr<const JobKey>& key, [[maybe_unused]] Deadline deadline) {
+  if (settings_.rail_pace_mbit > 0) {
+    return Status(
+        StatusCode::kUnsupported,
+        fmt::format(
+            "{}=ucx: the rails are to be paced by their senders ({}={}, which horing run sets "
+            "where nodes are no network namespaces), and what UCX sends cannot be paced; set "
+            "{}=tcp, or run with --emulate namespaces or --rail-rate none",
+            env::kTransport.name,
+            env::kRailPaceMbit.name,
+            settings_.rail_pace_mbit,
+            env::kTransport.name));
+  }
 #ifdef HORING_HAVE_UCX
   UcxOptions options;
   options.self = self_;

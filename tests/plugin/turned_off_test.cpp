@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <string>
 
 #include "catch.hpp"
@@ -75,6 +76,24 @@ TEST_CASE("a rank that is turned off says why to whoever connects to it or waits
       }
     });
   }
+}
+
+// What listens there speaks a protocol that this rank does not have: only its own log can say it.
+TEST_CASE("a rank that is turned off and is to connect to another network's handle says why",
+          "[quick]") {
+  require_job(with_setting(1, 0, "HORING_NET_FORWARD", "nosuch"), [](HostRank& self) {
+    const auto contexts = self.library().open(1);
+    std::array<std::byte, nccl_abi::kHandleBytes> handle{};
+    handle.fill(std::byte{0x5a});
+    void* comm = nullptr;
+    expect(self.library().net().connect(contexts.net, 0, handle.data(), &comm) !=
+                   nccl_abi::Result::kSuccess &&
+               comm == nullptr,
+           "there is no connection");
+    expect_logged("horing plugin: not usable: HORING_NET_FORWARD=nosuch: ");
+    expect_logged("cannot be told and waits for this one");
+    self.library().finalize(contexts);
+  });
 }
 
 TEST_CASE("the members of a rail learn why one of them is turned off", "[quick]") {

@@ -13,7 +13,6 @@ namespace {
 using nccl_abi::PluginKind;
 using nccl_abi::Release;
 
-constexpr int kFirstNetVersion = 8;
 constexpr int64_t kUsualNodeThreshold = 2;
 
 std::string list_text(std::span<const int> versions) {
@@ -60,9 +59,9 @@ class Problems {
         file_(file_to_name(findings, own_file)) {}
 
   std::vector<PluginProblem> all() && {
-    if (release_.net.front() < kFirstNetVersion) {
+    if (release_.net.front() < nccl_abi::kOldestNet) {
       add("NCCL " + release_text(release_) + " looks up network " + list_text(release_.net) +
-              ", and the plugin has v" + std::to_string(kFirstNetVersion) +
+              ", and the plugin has v" + std::to_string(nccl_abi::kOldestNet) +
               " and newer: this release is not supported",
           "use NCCL 2.20 or newer");
       return std::move(found_);

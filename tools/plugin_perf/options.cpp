@@ -30,18 +30,15 @@ uint64_t bytes_of(const std::string& option, const std::string& text, uint64_t f
   return *bytes;
 }
 
-// Oldest tables that the plugin has.
-constexpr int kFirstNetVersion = 8;
-
 void check_release(const std::string& release) {
   const auto found = nccl_abi::find_release(release);
-  if (!found || found->release->net.front() < kFirstNetVersion) {
+  if (!found || found->release->net.front() < nccl_abi::kOldestNet) {
     throw CLI::ValidationError(
         "--release",
         release +
             (nccl_abi::parse_version(release) ? " loads nothing of this plugin"
                                               : " is no release of NCCL") +
-            "; takes " + nccl_abi::releases_text(kFirstNetVersion) +
+            "; takes " + nccl_abi::releases_text(nccl_abi::kOldestNet) +
             ", one between these as the one before it, and a later one as the last");
   }
 }

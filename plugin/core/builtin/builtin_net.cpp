@@ -162,7 +162,16 @@ Reply BuiltinNet::listen(void* context, int32_t device, void* handle, void** lis
 
 Result<std::shared_ptr<Connector>> BuiltinNet::begin_connect(
     const PendingKey& key, const BuiltinDevice& device, std::span<std::byte, kHandleBytes> handle) {
-  HORING_ASSIGN(const Handle checked, decode_handle(handle));
+  Result<Handle> decoded = decode_handle(handle);
+  if (!decoded.ok() && config_.options.off) {
+    return Status(
+        StatusCode::kUnsupported,
+        "horing plugin: not usable: " + config_.options.off->why +
+            "; the rank that listens uses another network (HORING_NET_FORWARD?) or release, so it "
+            "cannot be told and waits for this one: mend that here, and start the job "
+            "again");
+  }
+  HORING_ASSIGN(const Handle checked, std::move(decoded));
   if (checked.carrier != config_.options.carrier && !config_.options.off) {
     return Status(StatusCode::kMismatch,
                   "the rank that listens at " + checked.to_string() + " moves data over " +

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "abi/releases.hpp"
 #include "base/env.hpp"
 
 namespace ho::plugin::forward {
@@ -21,18 +22,18 @@ std::string symbol_of(int version) {
 }
 
 std::string why_no_table(const NetLibrary& opened, int newest) {
-  for (int version = kOldestVersion - 1; version >= kOldestKnown; --version) {
+  for (int version = nccl_abi::kOldestNet - 1; version >= kOldestKnown; --version) {
     if (opened.library.find(symbol_of(version)) != nullptr) {
       return fmt::format(
           "has a net plugin of version {}, and version {} is the oldest that can be "
           "forwarded to; install a newer release of it",
           version,
-          kOldestVersion);
+          nccl_abi::kOldestNet);
     }
   }
   return fmt::format("has none of {} to {}, so it is no net plugin of NCCL's",
                      symbol_of(newest),
-                     symbol_of(kOldestVersion));
+                     symbol_of(nccl_abi::kOldestNet));
 }
 
 bool is_ourselves(const void* table) {
@@ -69,7 +70,8 @@ Result<NetLibrary> open_net_library(const std::string& name, int newest) {
                    "no such plugin can be opened: " + failures +
                        "; give its path, or put its folder into LD_LIBRARY_PATH");
   }
-  for (int version = newest; version >= kOldestVersion && opened.table == nullptr; --version) {
+  for (int version = newest; version >= nccl_abi::kOldestNet && opened.table == nullptr;
+       --version) {
     opened.table = opened.library.find(symbol_of(version));
     opened.version = version;
   }

@@ -9,7 +9,6 @@
 
 namespace ho::plugin::forward {
 
-inline constexpr int kOldestVersion = 8;
 inline constexpr int kNewestVersion = 12;
 
 struct NetLibrary {

@@ -12,13 +12,18 @@
 namespace ho::plugin::rail {
 namespace {
 
-// Offsets: magic 0, version 8, family 12, port 14, id 16, secret 24, address 56, scope 72,
-// zeros 76.
+// Bytes: magic 8, version 4, family 2, port 2, id 8, secret 32, address 16, scope 4, zeros.
 constexpr uint64_t kMagic = 0x6c69617267726f68U;  // "horgrail"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;                  // 2: two members exchange small windows
+constexpr size_t kVersionAt = 8;
+constexpr size_t kFamilyAt = 12;
+constexpr size_t kPortAt = 14;
+constexpr size_t kIdAt = 16;
 constexpr size_t kSecretAt = 24;
 constexpr size_t kAddressAt = 56;
+constexpr size_t kScopeAt = 72;
 constexpr size_t kEnd = 76;
+static_assert(kSecretAt + sizeof(HandleSecret) == kAddressAt);
 constexpr uint16_t kIpv4 = 4;
 constexpr uint16_t kIpv6 = 6;
 
@@ -33,7 +38,7 @@ SocketAddress ipv6(std::span<const std::byte, kHandleBytes> bytes) {
   sockaddr_in6 address{};
   address.sin6_family = AF_INET6;
   std::memcpy(&address.sin6_addr, bytes.data() + kAddressAt, sizeof(address.sin6_addr));
-  address.sin6_scope_id = load_le<uint32_t>(bytes, 72);
+  address.sin6_scope_id = load_le<uint32_t>(bytes, kScopeAt);
   return {reinterpret_cast<const sockaddr*>(&address), sizeof(address)};
 }
 
@@ -42,19 +47,19 @@ SocketAddress ipv6(std::span<const std::byte, kHandleBytes> bytes) {
 HandleBytes encode(const RailHandle& handle) {
   HandleBytes bytes{};
   store_le(bytes, 0, kMagic);
-  store_le(bytes, 8, kVersion);
-  store_le(bytes, 14, handle.address.port());
-  store_le(bytes, 16, handle.id);
-  std::ranges::copy(handle.secret, bytes.begin() + kSecretAt);
+  store_le(bytes, kVersionAt, kVersion);
+  store_le(bytes, kPortAt, handle.address.port());
+  store_le(bytes, kIdAt, handle.id);
+  std::copy(handle.secret.begin(), handle.secret.end(), bytes.begin() + kSecretAt);
   if (handle.address.family() == AF_INET) {
-    store_le(bytes, 12, kIpv4);
     const auto* const address = reinterpret_cast<const sockaddr_in*>(handle.address.get());
-    std::memcpy(bytes.data() + kAddressAt, &address->sin_addr, sizeof address->sin_addr);
+    store_le(bytes, kFamilyAt, kIpv4);
+    std::memcpy(bytes.data() + kAddressAt, &address->sin_addr, sizeof(address->sin_addr));
   } else {
     const auto* const address = reinterpret_cast<const sockaddr_in6*>(handle.address.get());
-    store_le(bytes, 12, kIpv6);
-    std::memcpy(bytes.data() + kAddressAt, &address->sin6_addr, sizeof address->sin6_addr);
-    store_le(bytes, 72, address->sin6_scope_id);
+    store_le(bytes, kFamilyAt, kIpv6);
+    std::memcpy(bytes.data() + kAddressAt, &address->sin6_addr, sizeof(address->sin6_addr));
+    store_le(bytes, kScopeAt, address->sin6_scope_id);
   }
   return bytes;
 }
@@ -67,7 +72,7 @@ Result<RailHandle> decode_handle(std::span<const std::byte, kHandleBytes> bytes)
         "it does not use this plugin; set NCCL_NET_PLUGIN and install the plugin alike "
         "on all nodes; where the log there says \"horing plugin: not usable\", it says why");
   }
-  const auto version = load_le<uint32_t>(bytes, 8);
+  const auto version = load_le<uint32_t>(bytes, kVersionAt);
   if (version != kVersion) {
     return Status(StatusCode::kMismatch,
                   fmt::format("its plugin's handles are of version {}, those of this one of {}; "
@@ -75,16 +80,16 @@ Result<RailHandle> decode_handle(std::span<const std::byte, kHandleBytes> bytes)
                               version,
                               kVersion));
   }
-  const auto family = load_le<uint16_t>(bytes, 12);
-  const auto port = load_le<uint16_t>(bytes, 14);
+  const auto family = load_le<uint16_t>(bytes, kFamilyAt);
+  const auto port = load_le<uint16_t>(bytes, kPortAt);
   const bool padded = std::all_of(
       bytes.begin() + kEnd, bytes.end(), [](std::byte byte) { return byte == std::byte{0}; });
   if ((family != kIpv4 && family != kIpv6) || port == 0 || !padded) {
     return Status(StatusCode::kProtocol, "its handle is damaged");
   }
   RailHandle handle;
-  handle.id = load_le<uint64_t>(bytes, 16);
-  std::ranges::copy(bytes.subspan<kSecretAt, sizeof handle.secret>(), handle.secret.begin());
+  handle.id = load_le<uint64_t>(bytes, kIdAt);
+  std::copy_n(bytes.begin() + kSecretAt, handle.secret.size(), handle.secret.begin());
   handle.address = family == kIpv4 ? ipv4(bytes) : ipv6(bytes);
   handle.address.set_port(port);
   return handle;

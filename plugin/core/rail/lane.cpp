@@ -56,11 +56,11 @@ Status Lane::failed(Reply reply, Walk::Side side, const char* what, const Messag
                   to_string(reply))};
 }
 
-Result<bool> Lane::progress(Calls& calls, const Lane* reductions) {
-  HORING_ASSIGN(const bool received, end_receives(calls));
+Result<bool> Lane::progress(Calls& calls, const Lane* other) {
+  HORING_ASSIGN(const bool received, end_receives(calls, other));
   HORING_ASSIGN(const bool sent, end_sends(calls));
   HORING_ASSIGN(const bool receiving, begin_receives(calls));
-  HORING_ASSIGN(const bool sending, begin_sends(calls, reductions));
+  HORING_ASSIGN(const bool sending, begin_sends(calls, other));
   return received || sent || receiving || sending;
 }
 
@@ -98,10 +98,22 @@ Result<bool> Lane::begin_receives(Calls& calls) {
   return any;
 }
 
-Result<bool> Lane::end_receives(Calls& calls) {
+bool Lane::must_wait(const RailCall& call, const Place& place, const Lane* other) const {
+  if (setup_.lane.kind != FlowKind::kReduction || !call.window.exchanges() ||
+      call.mine != call.result) {
+    return false;
+  }
+  const Place sent{place.operation, 1 - place.owner, place.piece};
+  return !other->sent_.has_value() || *other->sent_ < sent;
+}
+
+Result<bool> Lane::end_receives(Calls& calls, const Lane* other) {
   bool any = false;
   while (!incoming_.empty()) {
     Incoming& head = incoming_.front();
+    if (must_wait(calls.at(head.message.place.operation), head.message.place, other)) {
+      break;
+    }
     int32_t done = 0;
     int32_t bytes = 0;
     const Reply reply = setup_.driver->test(head.request, &done, &bytes);
@@ -141,11 +153,13 @@ void Lane::take(const RailCall& call, const Incoming& incoming) {
   const std::byte* const mine = call.contribution(message.bytes.offset);
   const size_t count = message.bytes.byte_count / call.window.element_bytes;
   if (message.place.owner == setup_.self) {
+    // Both members of an exchange reduce the same bytes: in the same order.
+    const bool mine_first = call.window.exchanges() && setup_.self == 0;
     reduce(call.dtype,
            call.op,
            call.reduced(message.bytes.offset, setup_.self),
-           incoming.slot,
-           mine,
+           mine_first ? mine : incoming.slot,
+           mine_first ? incoming.slot : mine,
            count);
     free_slots_.push_back(incoming.slot);
   } else {
@@ -232,6 +246,7 @@ Result<bool> Lane::end_sends(Calls& calls) {
     if (head.slot != nullptr) {
       free_slots_.push_back(head.slot);
     }
+    sent_ = head.message.place;
     calls.message_done(head.message.place.operation);
     outgoing_.pop();
     any = true;

@@ -65,9 +65,10 @@ class Lane {
 
   explicit Lane(const Setup& setup);
 
-  // Moves what can be moved. true: something did. `reductions`: of a lane of broadcasts, the lane
-  // whose results it spreads in all-reduces.
-  [[nodiscard]] Result<bool> progress(Calls& calls, const Lane* reductions);
+  // Moves what can be moved. true: something did. `other`: of a lane of broadcasts, the lane whose
+  // results it spreads in all-reduces; of a lane of reductions with two members, the lane of the
+  // other's, which sends what this lane's result is written over when an exchange is in place.
+  [[nodiscard]] Result<bool> progress(Calls& calls, const Lane* other);
 
  private:
   struct Incoming {
@@ -86,7 +87,7 @@ class Lane {
   };
 
   [[nodiscard]] Result<bool> begin_receives(Calls& calls);
-  [[nodiscard]] Result<bool> end_receives(Calls& calls);
+  [[nodiscard]] Result<bool> end_receives(Calls& calls, const Lane* other);
   [[nodiscard]] Result<bool> begin_sends(Calls& calls, const Lane* reductions);
   [[nodiscard]] Result<bool> end_sends(Calls& calls);
   // Where a message comes from on its way out; null: it is not there yet.
@@ -96,6 +97,8 @@ class Lane {
   [[nodiscard]] bool has_received(const Place& place) const {
     return received_.has_value() && !(*received_ < place);
   }
+  // The bytes that an exchange in place overwrites are still being sent.
+  [[nodiscard]] bool must_wait(const RailCall& call, const Place& place, const Lane* other) const;
   void take(const RailCall& call, const Incoming& incoming);
   [[nodiscard]] uint32_t neighbour(Walk::Side side) const;
   [[nodiscard]] Status failed(Reply reply,
@@ -111,6 +114,7 @@ class Lane {
   BoundedQueue<Reduced, kSlots> reduced_;  // to be sent on
   std::vector<std::byte*> free_slots_;
   std::optional<Place> received_;  // all messages up to this one
+  std::optional<Place> sent_;      // the same
 };
 
 }  // namespace ho::plugin::rail

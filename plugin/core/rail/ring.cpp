@@ -256,11 +256,18 @@ bool RailRing::do_local_work() {
   return any;
 }
 
+// See Lane::progress().
+const Lane* RailRing::other_lane(size_t number) const {
+  if (number >= kOwnerLanes) {
+    return &lanes_[number - kOwnerLanes];
+  }
+  return shape_.members == 2 && number < 2 ? &lanes_[1 - number] : nullptr;
+}
+
 Result<bool> RailRing::turn() {
   bool moved = do_local_work();
   for (size_t i = 0; i < lanes_.size(); ++i) {
-    const Lane* const reductions = i < kOwnerLanes ? nullptr : &lanes_[i - kOwnerLanes];
-    HORING_ASSIGN(const bool lane_moved, lanes_[i].progress(calls_, reductions));
+    HORING_ASSIGN(const bool lane_moved, lanes_[i].progress(calls_, other_lane(i)));
     moved = moved || lane_moved;
   }
   calls_.pass_complete();

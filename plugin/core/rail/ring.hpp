@@ -103,6 +103,7 @@ class RailRing {
   [[nodiscard]] Status watch_progress();
   void run();
   [[nodiscard]] Result<bool> turn();
+  [[nodiscard]] const Lane* other_lane(size_t number) const;
   [[nodiscard]] Status look_around();
   [[nodiscard]] bool do_local_work();
   void rest();

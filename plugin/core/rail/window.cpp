@@ -38,7 +38,7 @@ Window Window::all_reduce(uint32_t members, uint64_t count, uint64_t element_byt
 bool Window::has(FlowKind flow) const {
   switch (kind) {
     case WindowKind::kAllReduce:
-      return true;
+      return flow == FlowKind::kReduction || !exchanges();
     case WindowKind::kAllGather:
       return flow == FlowKind::kBroadcast;
     case WindowKind::kReduceScatter:
@@ -48,6 +48,9 @@ bool Window::has(FlowKind flow) const {
 }
 
 Segment Window::segment(uint32_t owner) const {
+  if (exchanges()) {
+    return {0, byte_count};
+  }
   if (kind == WindowKind::kAllReduce) {
     const uint64_t count = byte_count / element_bytes;
     const uint64_t each = count / members;
@@ -64,6 +67,9 @@ Segment Window::segment(uint32_t owner) const {
 uint64_t piece_bytes_of(const Window& window, uint64_t flow_bytes, uint64_t wanted) {
   if (wanted != 0 || flow_bytes == 0) {
     return wanted != 0 ? wanted : kLeastPieceBytes;
+  }
+  if (window.exchanges()) {
+    return kMostPieceBytes;
   }
   const uint64_t flows = (window.byte_count - 1) / flow_bytes + 1;
   const uint64_t least_pieces = flow_bytes > 2 * kLeastPieceBytes ? 2 : 1;

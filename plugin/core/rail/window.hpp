@@ -15,6 +15,11 @@
 // first message of all that are missing can always move, whatever the lanes do among themselves.
 // Flows of different owners do not wait for each other.
 //
+// An all-reduce of two members whose window is small is an exchange instead: each sends its whole
+// contribution to the other and reduces what it gets. That is one reduction of the whole window per
+// owner and no broadcast: the same bytes on each link, in one message and one latency rather than
+// two; what it costs is a reduction of twice the bytes on each member, so large windows do not.
+//
 // Bytes per link: for N members and S bytes per block (N - 1) S for a full all-gather or
 // reduce-scatter, twice that for an all-reduce; a window in one block crosses N - 1 of N links.
 #pragma once
@@ -31,6 +36,10 @@ inline constexpr uint32_t kOwnerLanes = 4;
 // enough that a message's system calls are few beside its bytes (docs/perf.md, plugin_perf).
 inline constexpr uint64_t kLeastPieceBytes = 32768;
 inline constexpr uint64_t kMostPieceBytes = 131072;
+
+// Of two members' all-reduces, windows up to this are exchanged. With four channels NCCL's windows
+// are that large for all-reduces up to 256 MiB; windows of 1 MiB gained nothing (docs/perf.md).
+inline constexpr uint64_t kMostExchangeBytes = 524288;
 
 enum class FlowKind : uint8_t { kReduction, kBroadcast };
 enum class WindowKind : uint8_t { kAllReduce, kAllGather, kReduceScatter };
@@ -52,14 +61,18 @@ struct Window {
   // An all-reduce has no blocks: its elements are dealt to the members as evenly as can be.
   [[nodiscard]] static Window all_reduce(uint32_t members, uint64_t count, uint64_t element_bytes);
   [[nodiscard]] bool has(FlowKind flow) const;
-  // What of an owner's block lies in the window.
+  // Each of two members sends all of it to the other. All members know what this depends on.
+  [[nodiscard]] bool exchanges() const {
+    return kind == WindowKind::kAllReduce && members == 2 && byte_count <= kMostExchangeBytes;
+  }
+  // What of an owner's block lies in the window; of an exchange all of it, for both.
   [[nodiscard]] Segment segment(uint32_t owner) const;
 };
 
 // `wanted` where it is not 0 (HORING_PIECE_BYTES). Else a window's flows together have at least as
 // many pieces as there are members, so that all links can be busy at once, and each at least two
 // where it is longer than two of kLeastPieceBytes; fewer where pieces would be smaller than
-// kLeastPieceBytes.
+// kLeastPieceBytes. An exchange has pieces of kMostPieceBytes.
 [[nodiscard]] uint64_t piece_bytes_of(const Window& window, uint64_t flow_bytes, uint64_t wanted);
 
 // Where a message comes in a lane's order.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "auth/printable.hpp"
 #include "base/bytes.hpp"
 
 namespace ho::plugin {
@@ -24,9 +25,8 @@ std::vector<std::byte> encode(const UcxHello& hello) {
   store_le(bytes, kSecretAt, hello.secret);
   store_le(bytes, kWhoBytesAt, static_cast<uint16_t>(who.size()));
   std::copy(hello.nonce.begin(), hello.nonce.end(), bytes.begin() + kNonceAt);
-  for (const char letter : who) {
-    bytes.push_back(static_cast<std::byte>(letter));
-  }
+  const auto letters = std::as_bytes(std::span(who));
+  bytes.insert(bytes.end(), letters.begin(), letters.end());
   bytes.insert(bytes.end(), hello.address.begin(), hello.address.end());
   return bytes;
 }
@@ -48,10 +48,8 @@ Result<UcxHello> decode_hello(std::span<const std::byte> bytes) {
     return bad("is cut off or damaged");
   }
   std::copy_n(bytes.begin() + kNonceAt, hello.nonce.size(), hello.nonce.begin());
-  for (const std::byte byte : bytes.subspan(kWhoAt, who_bytes)) {
-    const auto letter = std::to_integer<unsigned char>(byte);
-    hello.who += letter < ' ' || letter > '~' ? '?' : static_cast<char>(letter);
-  }
+  hello.who =
+      printable({reinterpret_cast<const char*>(bytes.data()) + kWhoAt, who_bytes}, who_bytes);
   const auto address = bytes.subspan(kWhoAt + who_bytes);
   hello.address.assign(address.begin(), address.end());
   return hello;

@@ -206,3 +206,17 @@ TEST_CASE("the algorithm of the environment takes every collective") {
     });
   }
 }
+
+TEST_CASE("UCX on rails that are paced is refused by all ranks, with what to do") {
+  const ScopedVariable transport("HORING_TRANSPORT", "ucx");
+  const ScopedVariable pace("HORING_RAIL_PACE_MBIT", "100");
+  const auto errors = run_job({"2x2"}, [](ho_comm*) {});
+  REQUIRE(errors.size() == 4);
+  for (const std::string& error : errors) {
+    CHECK_THAT(error, Catch::Matchers::Contains("HORING_TRANSPORT=ucx: the rails are to be paced"));
+    CHECK_THAT(error, Catch::Matchers::Contains("HORING_RAIL_PACE_MBIT=100"));
+    CHECK_THAT(error, Catch::Matchers::Contains("set HORING_TRANSPORT=tcp"));
+  }
+  // One group needs no network.
+  require_job({"1x2"}, [](ho_comm*) {});
+}

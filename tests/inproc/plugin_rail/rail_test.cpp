@@ -292,6 +292,60 @@ TEST_CASE("pieces by the size of what moves") {
   });
 }
 
+// Small ones are exchanged whole, large ones go around; what is sent is overwritten by the result.
+TEST_CASE("two members: small and large windows, one after the other, in place and not") {
+  for (const uint64_t piece_bytes : {uint64_t{0}, uint64_t{1024}}) {
+    RailJobOptions options = members(2);
+    options.wanted_piece_bytes = piece_bytes;
+    require_rail(options, [](Member& member) {
+      const uint64_t most = rail::kMostExchangeBytes / 4;
+      for (const uint64_t elements : {uint64_t{1}, most / 4, most, most + 1, most}) {
+        reduce_all(member, elements, 20, true);
+        reduce_all(member, elements, 4, false);
+      }
+    });
+  }
+}
+
+// Any bits, also those of NaNs, whose sum keeps the bits of one of them.
+std::vector<std::byte> reduce_any_bits(Member& member, DType dtype, ReduceOp op) {
+  constexpr size_t kCount = 1000;
+  const size_t bytes = kCount * size_bytes(dtype);
+  Registered data(*member.comm, bytes);
+  uint32_t state = 12345 + member.self;
+  for (std::byte& each : data.data) {
+    state = state * 1664525 + 1013904223;
+    // Every other element has all bits of an exponent, so is a NaN in the types that have one.
+    each = static_cast<std::byte>(state >> 24U) |
+           std::byte(static_cast<uint64_t>(&each - data.data.data()) / 8 % 2 == 0 ? 0x7c : 0);
+  }
+  wait_for(
+      *member.comm,
+      *must(member.comm->all_reduce(data.part(0, bytes), data.part(0, bytes), kCount, dtype, op)));
+  return data.data;
+}
+
+TEST_CASE("all members get the same bits, whatever the type and the operation") {
+  for (const uint32_t count : {2U, 3U}) {
+    std::vector<std::vector<std::vector<std::byte>>> results(count);
+    require_rail(members(count), [&](Member& member) {
+      for (uint8_t type = 0; type < kDTypeCount; ++type) {
+        for (uint8_t op = 0; op < static_cast<uint8_t>(ReduceOp::kAvg); ++op) {
+          results[member.self].push_back(
+              reduce_any_bits(member, static_cast<DType>(type), static_cast<ReduceOp>(op)));
+        }
+      }
+    });
+    for (uint32_t self = 1; self < count; ++self) {
+      REQUIRE(results[self].size() == results[0].size());
+      for (size_t i = 0; i < results[0].size(); ++i) {
+        INFO("members " << count << " type and operation " << i);
+        CHECK(results[self][i] == results[0][i]);
+      }
+    }
+  }
+}
+
 // A forwarded network has no descriptor to sleep on: the rail's thread polls it.
 RailJobOptions polled_members(uint32_t count, int version) {
   RailJobOptions options = members(count);

@@ -201,6 +201,34 @@ TEST_CASE("pieces: one or two of a flow among many, one for each member of a flo
   CHECK(piece(2 * kMostPieceBytes, 100, 1) == kLeastPieceBytes);
 }
 
+TEST_CASE("two members exchange small windows whole, in one hop") {
+  const uint64_t most = kMostExchangeBytes / 4;
+  for (const uint64_t count : {uint64_t{1}, uint64_t{kMostPieceBytes / 4}, most, most + 1}) {
+    const Window window = Window::all_reduce(2, count, 4);
+    const bool exchanged = count <= most;
+    INFO(count);
+    CHECK(window.exchanges() == exchanged);
+    CHECK(window.has(FlowKind::kReduction));
+    CHECK(window.has(FlowKind::kBroadcast) == !exchanged);
+    const Entered entered({window});
+    for (uint32_t self = 0; exchanged && self < 2; ++self) {
+      // To the other, on the lane of what it owns, all that it needs.
+      Walk sends({FlowKind::kReduction, 1 - self}, Walk::Side::kSends, self, 0);
+      uint64_t sent = 0;
+      for (auto message = sends.next(entered); message; message = sends.next(entered)) {
+        CHECK(message->bytes.offset == sent);
+        sent += message->bytes.byte_count;
+        sends.advance();
+      }
+      CHECK(sent == window.byte_count);
+      const uint64_t pieces = (window.byte_count - 1) / kMostPieceBytes + 1;
+      CHECK(message_count(window, self, 0) == 2 * pieces);
+    }
+  }
+  CHECK_FALSE(Window::all_reduce(3, 1, 4).exchanges());
+  CHECK_FALSE(part(WindowKind::kAllGather, 2, 8, 0, 16).exchanges());
+}
+
 TEST_CASE("a window whose blocks have other shares of it is cut into pieces block by block") {
   // The end of block 0, all of block 1.
   const uint64_t block = 3 * kMostPieceBytes;

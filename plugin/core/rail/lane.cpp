@@ -8,6 +8,7 @@
 
 #include <utility>
 
+#include "core/rail/operands.hpp"
 #include "reduce/reduce.hpp"
 
 namespace ho::plugin::rail {
@@ -35,7 +36,7 @@ Lane::Lane(const Setup& setup)
 }
 
 uint32_t Lane::neighbour(Walk::Side side) const {
-  return (setup_.self + (side == Walk::Side::kSends ? 1 : setup_.members - 1)) % setup_.members;
+  return neighbour_of(setup_.self, setup_.members, side);
 }
 
 Status Lane::failed(Reply reply, Walk::Side side, const char* what, const Message& message) const {
@@ -134,13 +135,14 @@ Result<bool> Lane::end_receives(Calls& calls) {
 
 // A piece of a reduction takes up this member's share; at its end it is the result.
 void Lane::take(const RailCall& call, const Incoming& incoming) {
-  if (setup_.lane.kind == FlowKind::kBroadcast) {
+  const Message& message = incoming.message;
+  const ReceiveOperand operand = receive_operand(setup_.lane.kind, message, setup_.self);
+  if (!operand.adds_input) {
     return;
   }
-  const Message& message = incoming.message;
   const std::byte* const mine = call.contribution(message.bytes.offset);
   const size_t count = message.bytes.byte_count / call.window.element_bytes;
-  if (message.place.owner == setup_.self) {
+  if (operand.destination == Memory::kResult) {
     reduce(call.dtype,
            call.op,
            call.reduced(message.bytes.offset, setup_.self),
@@ -157,19 +159,23 @@ void Lane::take(const RailCall& call, const Incoming& incoming) {
 const std::byte* Lane::source_of(const RailCall& call,
                                  const Message& message,
                                  const Lane* reductions) {
-  if (setup_.lane.kind == FlowKind::kReduction) {
-    if (message.hop == 0) {
-      return call.contribution(message.bytes.offset);
-    }
+  const SendOperand operand = send_operand(call.window, setup_.lane.kind, message);
+  if (operand.source == Memory::kScratch) {
     const bool here = !reduced_.empty() && reduced_.front().place == message.place;
     return here ? reduced_.front().slot : nullptr;
   }
-  if (message.hop > 0) {
-    return has_received(message.place) ? call.result + message.bytes.offset : nullptr;
+  if (operand.after) {
+    const Lane& receiving = *operand.after == setup_.lane.kind ? *this : *reductions;
+    if (!receiving.has_received(message.place)) {
+      return nullptr;
+    }
   }
-  const bool reduced =
-      call.window.kind != WindowKind::kAllReduce || reductions->has_received(message.place);
-  return reduced ? call.own_bytes(message.bytes.offset, setup_.self) : nullptr;
+  if (operand.source == Memory::kResult) {
+    return call.result + message.bytes.offset;
+  }
+  return setup_.lane.kind == FlowKind::kReduction
+             ? call.contribution(message.bytes.offset)
+             : call.own_input(message.bytes.offset, setup_.self);
 }
 
 Result<bool> Lane::begin_sends(Calls& calls, const Lane* reductions) {
@@ -184,7 +190,8 @@ Result<bool> Lane::begin_sends(Calls& calls, const Lane* reductions) {
     if (source == nullptr) {
       break;
     }
-    const bool from_slot = setup_.lane.kind == FlowKind::kReduction && message->hop > 0;
+    const bool from_slot =
+        send_operand(call.window, setup_.lane.kind, *message).source == Memory::kScratch;
     const Registration* const memory =
         from_slot ? setup_.scratch_memory
                   : (call.mine_memory != nullptr && call.mine_memory->covers(source, 1)

@@ -14,9 +14,10 @@ struct LinkEnd {
   uint32_t to = 0;
   Lane lane = Lane::kIntra;
   uint32_t rail = 0;
+  uint32_t connection = 0;
   OpId id = 0;
 
-  [[nodiscard]] auto key() const { return std::tuple(from, to, lane, rail); }
+  [[nodiscard]] auto key() const { return std::tuple(from, to, lane, rail, connection); }
   friend bool operator<(const LinkEnd& a, const LinkEnd& b) {
     return std::tuple(a.key(), a.id) < std::tuple(b.key(), b.id);
   }
@@ -90,9 +91,9 @@ Status Connector::pair() {
     const PlanOp& op = graph_.op(id);
     const uint32_t self = graph_.rank[id];
     if (op.kind == OpKind::kSend) {
-      sends.push_back({self, op.peer.value(), op.lane, op.rail.value(), id});
+      sends.push_back({self, op.peer.value(), op.lane, op.rail.value(), op.connection, id});
     } else if (op.kind != OpKind::kCopy) {
-      recvs.push_back({op.peer.value(), self, op.lane, op.rail.value(), id});
+      recvs.push_back({op.peer.value(), self, op.lane, op.rail.value(), op.connection, id});
     }
   }
   std::sort(sends.begin(), sends.end());

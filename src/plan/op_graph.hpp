@@ -45,6 +45,10 @@ struct OpGraph {
 // Rule 6.
 [[nodiscard]] Status check_bytes(const WholePlan& whole, const GroupMap& map);
 
+// The block's own role, or what it is in a plan of one collective. `block` is within bounds.
+[[nodiscard]] BlockRole role_of(const Plan& plan, uint32_t block);
+[[nodiscard]] bool has_sums(Collective collective);
+
 // "rank 3 op 17 (recv block 5 from rank 2, inter rail 1, phase 0 step 2)"
 [[nodiscard]] std::string describe_op(const WholePlan& whole, uint32_t rank, size_t index);
 [[nodiscard]] std::string describe_chunk(const Plan& plan, ChunkIndex chunk);

@@ -5,8 +5,8 @@
 // - A block is a unit of the caller's data: for all-gather and reduce-scatter block r belongs to
 //   global rank r; an all-reduce or broadcast has as many equal blocks as the builder wants.
 //   A chunk is part `part` of `parts` of one block.
-// - Each rank has a list of ops. Ops that use the same link, (peer, lane, rail), in the same
-//   direction run in list order (a FIFO); everything else is free but for `deps`.
+// - Each rank has a list of ops. Ops that use the same link, (peer, lane, rail, connection), in the
+//   same direction run in list order (a FIFO); everything else is free but for `deps`.
 // - An op with one chunk runs in pieces: piece p of an op waits only for piece p of its deps. Its
 //   deps are therefore ops of the same rank on the same chunk. A plan whose ops carry several
 //   chunks has `whole_ops` set: each op is one message and deps are between whole ops, any chunk.
@@ -70,9 +70,10 @@ struct PlanOp {
   Space dst = Space::kOutput;
   bool final_sum = false;  // a kRecvReduce that completes a sum (averages are scaled here, once)
   uint16_t phase = 0;
-  uint32_t step = 0;  // within the phase and lane, for messages to people
-  GlobalRank peer;    // not for kCopy
-  RailIndex rail;     // inter lane: whose NIC carries it; 0 on the intra lane
+  uint32_t step = 0;        // within the phase and lane, for messages to people
+  GlobalRank peer;          // not for kCopy
+  RailIndex rail;           // inter lane: whose NIC carries it; 0 on the intra lane
+  uint32_t connection = 0;  // of the plan's connection_count between the two ranks
   std::vector<ChunkIndex> chunks;
   std::vector<uint32_t> deps;  // indices of earlier ops in the same rank's list
 };
@@ -81,13 +82,26 @@ struct RankPlan {
   std::vector<PlanOp> ops;
 };
 
+// What is done with one block. An all-gather brings it from its owner to all ranks, a
+// reduce-scatter brings its sum to its owner; an all-reduce's has no owner.
+struct BlockRole {
+  Collective collective = Collective::kAllReduce;
+  GlobalRank owner;
+  friend bool operator==(const BlockRole&, const BlockRole&) = default;
+};
+
 struct Plan {
   Collective collective = Collective::kAllGather;
   Algorithm algorithm = Algorithm::kRing;
   GlobalRank root;  // broadcast only
   bool whole_ops = false;
   bool phase_barrier = false;
-  uint32_t block_count = 0;  // world size for all-gather and reduce-scatter
+  uint32_t block_count = 0;  // world size for all-gather and reduce-scatter without block_roles
+  uint32_t connection_count = 1;
+  // By block, where several operations run as one plan (windows of a rail under NCCL, which
+  // src/exec never runs). Empty: each block has the plan's collective; all-gather and
+  // reduce-scatter: block r belongs to rank r; broadcast: all belong to the root.
+  std::vector<BlockRole> block_roles;
   std::vector<Chunk> chunks;
   std::vector<std::string> phase_names;  // "reduce_scatter", "all_gather", ...
 };

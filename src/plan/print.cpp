@@ -141,9 +141,10 @@ std::string print_op(const Plan& plan, const RankPlan& ranks_ops, size_t index) 
     peer = (op.kind == OpKind::kSend ? "to rank " : "from rank ") + number(op.peer.value()) + " " +
            std::string(to_string(op.lane));
     peer += op.lane == Lane::kInter ? " rail " + number(op.rail.value()) : "";
+    peer += plan.connection_count > 1 ? " connection " + number(op.connection) : "";
   }
-  text += " " + padded(peer, 26) + " " + padded(places(op), 18) + " phase " + number(op.phase) +
-          " step " + number(op.step);
+  text += " " + padded(peer, plan.connection_count > 1 ? 38 : 26) + " " + padded(places(op), 18) +
+          " phase " + number(op.phase) + " step " + number(op.step);
   text += op.final_sum ? " final" : "";
   for (const uint32_t& dep : op.deps) {
     text += (&dep == &op.deps.front() ? " after " : ",") + number(dep);

@@ -12,6 +12,18 @@ Status verify(const WholePlan& whole, const GroupMap& map) {
   return check_bytes(whole, map);
 }
 
+BlockRole role_of(const Plan& plan, uint32_t block) {
+  if (!plan.block_roles.empty()) {
+    return plan.block_roles[block];
+  }
+  return {plan.collective,
+          plan.collective == Collective::kBroadcast ? plan.root : GlobalRank(block)};
+}
+
+bool has_sums(Collective collective) {
+  return collective == Collective::kReduceScatter || collective == Collective::kAllReduce;
+}
+
 Status broken_plan(const Plan& plan, std::string_view rule, std::string message) {
   return {StatusCode::kInternal,
           "plan " + std::string(to_string(plan.collective)) + " " +
@@ -46,6 +58,9 @@ std::string describe_op(const WholePlan& whole, uint32_t rank, size_t index) {
             std::to_string(op.peer.value()) + ", " + std::string(to_string(op.lane));
     if (op.lane == Lane::kInter) {
       text += " rail " + std::to_string(op.rail.value());
+    }
+    if (whole.plan.connection_count > 1) {
+      text += " connection " + std::to_string(op.connection);
     }
   }
   return text + ", phase " + std::to_string(op.phase) + " step " + std::to_string(op.step) + ")";

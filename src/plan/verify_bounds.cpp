@@ -56,11 +56,21 @@ Status BoundsCheck::shared_part() const {
   if (plan.root.at() >= world) {
     return broken("root " + std::to_string(plan.root.value()) + " is no rank");
   }
-  const bool by_rank =
-      plan.collective == Collective::kAllGather || plan.collective == Collective::kReduceScatter;
+  const bool by_rank = plan.block_roles.empty() && (plan.collective == Collective::kAllGather ||
+                                                    plan.collective == Collective::kReduceScatter);
   if (plan.block_count == 0 || (by_rank && plan.block_count != world)) {
     return broken(std::to_string(plan.block_count) + " blocks in a world of " +
                   std::to_string(world));
+  }
+  if (!plan.block_roles.empty() && plan.block_roles.size() != plan.block_count) {
+    return broken(std::to_string(plan.block_roles.size()) + " roles of " +
+                  std::to_string(plan.block_count) + " blocks");
+  }
+  for (const BlockRole& role : plan.block_roles) {
+    if (role.collective > Collective::kBroadcast || role.owner.at() >= world) {
+      return broken("a block with an unknown collective, or whose owner " +
+                    std::to_string(role.owner.value()) + " is no rank");
+    }
   }
   return {};
 }
@@ -153,17 +163,20 @@ std::optional<std::string> BoundsCheck::wrong_peer(uint32_t rank, const PlanOp& 
   if (op.rail.value() >= (leaves ? map_.rail_count() : 1)) {
     return "there is no such rail";
   }
+  if (op.connection >= whole_.plan.connection_count) {
+    return "there is no such connection";
+  }
   return std::nullopt;
 }
 
 bool BoundsCheck::has_space(uint32_t rank, Space space, uint32_t block) const {
-  switch (whole_.plan.collective) {
+  const BlockRole role = role_of(whole_.plan, block);
+  switch (role.collective) {
     case Collective::kAllGather:
-      return space != Space::kInput || block == rank;
-    case Collective::kReduceScatter:
-      return space != Space::kOutput || block == rank;
     case Collective::kBroadcast:
-      return space != Space::kInput || whole_.plan.root.value() == rank;
+      return space != Space::kInput || role.owner.value() == rank;
+    case Collective::kReduceScatter:
+      return space != Space::kOutput || role.owner.value() == rank;
     case Collective::kAllReduce:
       return true;
   }
@@ -173,11 +186,6 @@ bool BoundsCheck::has_space(uint32_t rank, Space space, uint32_t block) const {
 std::optional<std::string> BoundsCheck::wrong_spaces(uint32_t rank, const PlanOp& op) const {
   const bool reads = op.kind != OpKind::kRecv;
   const bool writes = op.kind != OpKind::kSend;
-  const bool sums = whole_.plan.collective == Collective::kReduceScatter ||
-                    whole_.plan.collective == Collective::kAllReduce;
-  if (op.kind == OpKind::kRecvReduce && !sums) {
-    return "this collective has no sums";
-  }
   if (op.final_sum && op.kind != OpKind::kRecvReduce) {
     return "only a recv_reduce completes a sum";
   }
@@ -189,6 +197,9 @@ std::optional<std::string> BoundsCheck::wrong_spaces(uint32_t rank, const PlanOp
   }
   for (const ChunkIndex chunk : op.chunks) {
     const uint32_t block = whole_.plan.chunks[chunk.at()].block;
+    if (op.kind == OpKind::kRecvReduce && !has_sums(role_of(whole_.plan, block).collective)) {
+      return "this collective has no sums";
+    }
     for (const auto& [used, space] : {std::pair(reads, op.src), std::pair(writes, op.dst)}) {
       if (used && !has_space(rank, space, block)) {
         return "this rank has no " + std::string(to_string(space)) + " for " +

@@ -78,15 +78,9 @@ class ChunkCheck {
   Status run_op(uint32_t local, OpId id);
   Status add_incoming(OpId id, const Held& incoming, Held& sum) const;
   [[nodiscard]] Status check_results() const;
-  [[nodiscard]] bool sums() const {
-    return plan_.collective == Collective::kReduceScatter ||
-           plan_.collective == Collective::kAllReduce;
-  }
+  [[nodiscard]] bool sums() const { return has_sums(role_.collective); }
   // The rank whose data the block is; not for all-reduce.
-  [[nodiscard]] uint32_t owner() const {
-    return plan_.collective == Collective::kBroadcast ? plan_.root.value()
-                                                      : plan_.chunks[chunk_.at()].block;
-  }
+  [[nodiscard]] uint32_t owner() const { return role_.owner.value(); }
   [[nodiscard]] Held& held(uint32_t rank, Space space) {
     return held_[rank * kSpaces + memory(space)];
   }
@@ -95,6 +89,7 @@ class ChunkCheck {
   const Plan& plan_;
   uint32_t world_;
   ChunkIndex chunk_;
+  BlockRole role_;  // of the chunk's block
   bool in_place_ = false;
   std::vector<uint32_t> local_of_;              // by op: its number among the chunk's ops
   std::vector<uint32_t> last_on_link_;          // by link: likewise
@@ -114,6 +109,7 @@ Status ChunkCheck::run() {
   }
   for (uint32_t c = 0; c < ids.size(); ++c) {
     chunk_ = ChunkIndex(c);
+    role_ = role_of(plan_, plan_.chunks[c].block);
     HORING_TRY(check_chunk(ids[c]));
   }
   return {};
@@ -294,7 +290,7 @@ Status ChunkCheck::add_incoming(OpId id, const Held& incoming, Held& sum) const 
 
 Status ChunkCheck::check_results() const {
   for (uint32_t rank = 0; rank < world_; ++rank) {
-    if (plan_.collective == Collective::kReduceScatter && rank != owner()) {
+    if (role_.collective == Collective::kReduceScatter && rank != owner()) {
       continue;
     }
     const Held& result = held_[rank * kSpaces + static_cast<size_t>(Space::kOutput)];

@@ -4,8 +4,10 @@
 //   golden_plans --update DIR   write them (tests/golden/update)
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <string>
 
+#include "core/rail/window_plan.hpp"
 #include "golden_file.hpp"
 #include "plan/plan.hpp"
 #include "plan/print.hpp"
@@ -73,17 +75,50 @@ Result<std::string> print(const Golden& golden) {
   return print_plan(whole, map, summary, rank);
 }
 
-}  // namespace
+// Windows of a rail under NCCL, four members. Blocks of 24 bytes, pieces of 16; `owner`: the window
+// lies in that member's block.
+struct GoldenWindow {
+  const char* name;
+  plugin::rail::WindowKind kind;
+  std::optional<uint32_t> owner;
+  uint32_t rank;
+};
 
-int main(int argc, char** argv) {
-  const bool update = argc == 3 && std::string(argv[1]) == "--update";
-  if (argc != 2 && !update) {
-    std::fprintf(stderr, "usage: golden_plans [--update] DIRECTORY\n");
-    return 2;
-  }
+constexpr std::array<GoldenWindow, 4> kWindows = {{
+    {"all_reduce", plugin::rail::WindowKind::kAllReduce, std::nullopt, 1},
+    {"all_gather", plugin::rail::WindowKind::kAllGather, std::nullopt, 2},
+    {"all_gather_of_2", plugin::rail::WindowKind::kAllGather, 2, 3},
+    {"reduce_scatter", plugin::rail::WindowKind::kReduceScatter, std::nullopt, 0},
+}};
+
+std::string file_name(const GoldenWindow& golden) {
+  return "window." + std::string(golden.name) + ".4.rank" + std::to_string(golden.rank) + ".txt";
+}
+
+Result<std::string> print(const GoldenWindow& golden) {
+  constexpr uint32_t kMembers = 4;
+  constexpr uint64_t kBlockBytes = 24;
+  constexpr uint64_t kPieceBytes = 16;
+  plugin::rail::Window window;
+  window.kind = golden.kind;
+  window.members = kMembers;
+  window.element_bytes = 4;
+  window.block_bytes = golden.kind == plugin::rail::WindowKind::kAllReduce ? 0 : kBlockBytes;
+  window.offset = golden.owner.value_or(0) * kBlockBytes;
+  window.byte_count = golden.owner ? kBlockBytes : kMembers * kBlockBytes;
+  HORING_ASSIGN(const plugin::rail::WindowPlan plan,
+                plugin::rail::window_plan({window}, kPieceBytes));
+  HORING_TRY(verify(plan.whole, plan.map));
+  const GlobalRank rank(golden.rank);
+  HORING_ASSIGN(const PlanSummary summary, summarize(plan.whole, plan.map, rank));
+  return print_plan(plan.whole, plan.map, summary, rank);
+}
+
+template <typename Goldens>
+int check(const Goldens& goldens, const std::string& folder, bool update) {
   int failures = 0;
-  for (const Golden& golden : kGoldens) {
-    const std::string path = std::string(argv[argc - 1]) + "/" + file_name(golden);
+  for (const auto& golden : goldens) {
+    const std::string path = folder + "/" + file_name(golden);
     const auto text = print(golden);
     if (!text.ok()) {
       std::fprintf(stderr, "%s: %s\n", path.c_str(), text.status().to_string().c_str());
@@ -92,6 +127,19 @@ int main(int argc, char** argv) {
       failures += test::keep_or_compare(update, path, *text) ? 0 : 1;
     }
   }
+  return failures;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool update = argc == 3 && std::string(argv[1]) == "--update";
+  if (argc != 2 && !update) {
+    std::fprintf(stderr, "usage: golden_plans [--update] DIRECTORY\n");
+    return 2;
+  }
+  const std::string folder = argv[argc - 1];
+  const int failures = check(kGoldens, folder, update) + check(kWindows, folder, update);
   if (failures > 0 && !update) {
     std::fprintf(stderr, "if the change is meant: tests/golden/update, then look at git diff\n");
   }

@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "core/rail/window_plan.hpp"
 #include "group/group_map.hpp"
+#include "horing/window_request.hpp"
 #include "plan/plan.hpp"
 #include "plan/print.hpp"
 #include "plan/summary.hpp"
@@ -30,6 +32,7 @@ struct PlanArguments {
   uint32_t rank = 0;
   bool json = false;
   bool verify = false;
+  WindowOptions window;
 };
 
 void declare(CLI::App& app, PlanArguments& arguments) {
@@ -54,15 +57,38 @@ void declare(CLI::App& app, PlanArguments& arguments) {
       ->capture_default_str();
   app.add_flag("--json", arguments.json, "print as JSON, the ops of all ranks included");
   app.add_flag("--verify", arguments.verify, "prove the plan correct first");
+  declare_window(app, arguments.window);
 }
 
-struct CheckedArguments {
+struct BuiltForShow {
   GroupMap map;
-  PlanRequest request;
+  WholePlan whole;
   GlobalRank rank;
+  std::string head;  // before the printed plan
 };
 
-Result<CheckedArguments> check(const PlanArguments& arguments) {
+Status bad_rank(const char* name, uint32_t value, uint32_t world, const std::string& of) {
+  return {StatusCode::kInvalidArgument,
+          std::string(name) + " " + std::to_string(value) + ": use 0 to " +
+              std::to_string(world - 1) + " with " + of};
+}
+
+Result<BuiltForShow> build_window(const PlanArguments& arguments) {
+  HORING_ASSIGN(const Collective collective, parse_collective(arguments.collective));
+  HORING_ASSIGN(const WindowRequest request, window_request(arguments.window, collective));
+  const uint32_t members = request.window.members;
+  if (arguments.rank >= members) {
+    return bad_rank("--rank", arguments.rank, members, "--members " + std::to_string(members));
+  }
+  HORING_ASSIGN(plugin::rail::WindowPlan plan,
+                plugin::rail::window_plan({request.window}, request.wanted_piece_bytes));
+  return BuiltForShow{std::move(plan.map),
+                      std::move(plan.whole),
+                      GlobalRank(arguments.rank),
+                      describe_window(request)};
+}
+
+Result<BuiltForShow> build(const PlanArguments& arguments) {
   HORING_ASSIGN(GroupMap map, GroupMap::parse(arguments.groups));
   HORING_ASSIGN(const Collective collective, parse_collective(arguments.collective));
   HORING_ASSIGN(const Algorithm algorithm, parse_algorithm(arguments.algorithm));
@@ -82,9 +108,7 @@ Result<CheckedArguments> check(const PlanArguments& arguments) {
   for (const auto& [name, value] :
        {std::pair("--rank", arguments.rank), std::pair("--root", arguments.root)}) {
     if (value >= world) {
-      return Status(StatusCode::kInvalidArgument,
-                    std::string(name) + " " + std::to_string(value) + ": use 0 to " +
-                        std::to_string(world - 1) + " with groups " + arguments.groups);
+      return bad_rank(name, value, world, "groups " + arguments.groups);
     }
   }
   if (collective != Collective::kBroadcast && arguments.root != 0) {
@@ -96,19 +120,23 @@ Result<CheckedArguments> check(const PlanArguments& arguments) {
   const uint32_t rings =
       algorithm == Algorithm::kMultiRing ? arguments.rings.value_or(map.rail_count()) : 1;
   const PlanRequest request = {collective, algorithm, rings, GlobalRank(arguments.root)};
-  return CheckedArguments{std::move(map), request, GlobalRank(arguments.rank)};
+  HORING_ASSIGN(WholePlan whole, build_whole_plan(map, request));
+  return BuiltForShow{std::move(map), std::move(whole), GlobalRank(arguments.rank), {}};
 }
 
 Json flow_json(const Flow& flow, uint64_t data) {
   return {{"in", fraction(flow.in, data)}, {"out", fraction(flow.out, data)}};
 }
 
-Json op_json(const PlanOp& op) {
+Json op_json(const Plan& plan, const PlanOp& op) {
   Json json = {{"kind", to_string(op.kind)}, {"phase", op.phase}, {"step", op.step}};
   if (op.kind != OpKind::kCopy) {
     json["peer"] = op.peer.value();
     json["lane"] = to_string(op.lane);
     json["rail"] = op.rail.value();
+    if (plan.connection_count > 1) {
+      json["connection"] = op.connection;
+    }
   }
   if (op.kind != OpKind::kRecv) {
     json["src"] = to_string(op.src);
@@ -168,16 +196,14 @@ Json overlap_json(const Plan& plan, const PlanSummary& summary) {
   return json;
 }
 
-Json plan_json(const WholePlan& whole,
-               const CheckedArguments& checked,
-               const PlanSummary& summary) {
-  const Plan& plan = whole.plan;
+Json plan_json(const BuiltForShow& built, const PlanSummary& summary) {
+  const Plan& plan = built.whole.plan;
   Json json = {{"collective", to_string(plan.collective)},
                {"algorithm", to_string(plan.algorithm)},
-               {"groups", checked.map.to_string()},
-               {"ranks", checked.map.world_size()},
-               {"rails", checked.map.rail_count()},
-               {"rank", checked.rank.value()},
+               {"groups", built.map.to_string()},
+               {"ranks", built.map.world_size()},
+               {"rails", built.map.rail_count()},
+               {"rank", built.rank.value()},
                {"root", plan.root.value()},
                {"whole_ops", plan.whole_ops},
                {"phase_barrier", plan.phase_barrier},
@@ -192,14 +218,18 @@ Json plan_json(const WholePlan& whole,
   }
   json["bytes"] = traffic_json(summary);
   json["overlap"] = overlap_json(plan, summary);
+  for (const BlockRole& role : plan.block_roles) {
+    json["block_roles"].push_back(
+        {{"collective", to_string(role.collective)}, {"owner", role.owner.value()}});
+  }
   for (const Chunk& chunk : plan.chunks) {
     json["chunks"].push_back(
         {{"block", chunk.block}, {"part", chunk.part}, {"parts", chunk.parts}});
   }
-  for (const RankPlan& rank : whole.ranks) {
+  for (const RankPlan& rank : built.whole.ranks) {
     Json ops = Json::array();
     for (const PlanOp& op : rank.ops) {
-      ops.push_back(op_json(op));
+      ops.push_back(op_json(plan, op));
     }
     json["ops"].push_back(std::move(ops));
   }
@@ -211,37 +241,34 @@ int fail(const Status& status) {
   return status.code() == StatusCode::kInvalidArgument ? 2 : 1;
 }
 
-int show(const CheckedArguments& checked, const PlanArguments& arguments) {
-  const auto whole = build_whole_plan(checked.map, checked.request);
-  if (!whole.ok()) {
-    return fail(whole.status());
-  }
+int show(const BuiltForShow& built, const PlanArguments& arguments) {
   if (arguments.verify) {
-    if (const Status status = verify(*whole, checked.map); !status.ok()) {
+    if (const Status status = verify(built.whole, built.map); !status.ok()) {
       return fail(status);
     }
   }
-  const auto summary = summarize(*whole, checked.map, checked.rank);
+  const auto summary = summarize(built.whole, built.map, built.rank);
   if (!summary.ok()) {
     return fail(summary.status());
   }
   if (arguments.json) {
-    Json json = plan_json(*whole, checked, *summary);
+    Json json = plan_json(built, *summary);
     json["verified"] = arguments.verify;
     std::puts(json.dump(1).c_str());
     return 0;
   }
-  std::fputs(print_plan(*whole, checked.map, *summary, checked.rank).c_str(), stdout);
+  std::fputs((built.head + print_plan(built.whole, built.map, *summary, built.rank)).c_str(),
+             stdout);
   if (arguments.verify) {
     size_t ops = 0;
-    for (const RankPlan& rank : whole->ranks) {
+    for (const RankPlan& rank : built.whole.ranks) {
       ops += rank.ops.size();
     }
     std::printf(
         "verified: %zu ops of %zu ranks pair up without a cycle or a race, in place and out of "
         "place; every contribution arrives exactly once\n",
         ops,
-        whole->ranks.size());
+        built.whole.ranks.size());
   }
   return 0;
 }
@@ -258,8 +285,8 @@ int plan_command(int argc, const char* const* argv) {
     const int status = app.exit(error);
     return status == 0 ? 0 : 2;
   }
-  const auto checked = check(arguments);
-  return checked.ok() ? show(*checked, arguments) : fail(checked.status());
+  const auto built = arguments.window.plugin_window ? build_window(arguments) : build(arguments);
+  return built.ok() ? show(*built, arguments) : fail(built.status());
 }
 
 }  // namespace ho

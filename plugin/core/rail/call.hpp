@@ -44,9 +44,9 @@ struct RailCall {
     return offset - window.segment(self).offset;
   }
   [[nodiscard]] const std::byte* contribution(uint64_t offset) const { return mine + offset; }
-  [[nodiscard]] const std::byte* own_bytes(uint64_t offset, uint32_t self) const {
-    return window.kind == WindowKind::kAllGather ? mine + in_own_block(offset, self)
-                                                 : result + offset;
+  // Of an all-gather.
+  [[nodiscard]] const std::byte* own_input(uint64_t offset, uint32_t self) const {
+    return mine + in_own_block(offset, self);
   }
   [[nodiscard]] std::byte* reduced(uint64_t offset, uint32_t self) const {
     return window.kind == WindowKind::kReduceScatter ? result + in_own_block(offset, self)

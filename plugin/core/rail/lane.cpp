@@ -8,6 +8,7 @@
 
 #include <utility>
 
+#include "core/rail/operands.hpp"
 #include "reduce/reduce.hpp"
 
 namespace ho::plugin::rail {
@@ -35,7 +36,7 @@ Lane::Lane(const Setup& setup)
 }
 
 uint32_t Lane::neighbour(Walk::Side side) const {
-  return (setup_.self + (side == Walk::Side::kSends ? 1 : setup_.members - 1)) % setup_.members;
+  return neighbour_of(setup_.self, setup_.members, side);
 }
 
 Status Lane::failed(Reply reply, Walk::Side side, const char* what, const Message& message) const {
@@ -98,20 +99,16 @@ Result<bool> Lane::begin_receives(Calls& calls) {
   return any;
 }
 
-bool Lane::must_wait(const RailCall& call, const Place& place, const Lane* other) const {
-  if (setup_.lane.kind != FlowKind::kReduction || !call.window.exchanges() ||
-      call.mine != call.result) {
-    return false;
-  }
-  const Place sent{place.operation, 1 - place.owner, place.piece};
-  return !other->sent_.has_value() || *other->sent_ < sent;
+bool Lane::must_wait(const RailCall& call, const Message& message, const Lane* other) const {
+  const auto sent = receive_operand(call.window, setup_.lane.kind, message, setup_.self).after_send;
+  return sent && call.mine == call.result && (!other->sent_.has_value() || *other->sent_ < *sent);
 }
 
 Result<bool> Lane::end_receives(Calls& calls, const Lane* other) {
   bool any = false;
   while (!incoming_.empty()) {
     Incoming& head = incoming_.front();
-    if (must_wait(calls.at(head.message.place.operation), head.message.place, other)) {
+    if (must_wait(calls.at(head.message.place.operation), head.message, other)) {
       break;
     }
     int32_t done = 0;
@@ -146,13 +143,15 @@ Result<bool> Lane::end_receives(Calls& calls, const Lane* other) {
 
 // A piece of a reduction takes up this member's share; at its end it is the result.
 void Lane::take(const RailCall& call, const Incoming& incoming) {
-  if (setup_.lane.kind == FlowKind::kBroadcast) {
+  const Message& message = incoming.message;
+  const ReceiveOperand operand =
+      receive_operand(call.window, setup_.lane.kind, message, setup_.self);
+  if (!operand.adds_input) {
     return;
   }
-  const Message& message = incoming.message;
   const std::byte* const mine = call.contribution(message.bytes.offset);
   const size_t count = message.bytes.byte_count / call.window.element_bytes;
-  if (message.place.owner == setup_.self) {
+  if (operand.destination == Memory::kResult) {
     // Both members of an exchange reduce the same bytes: in the same order.
     const bool mine_first = call.window.exchanges() && setup_.self == 0;
     reduce(call.dtype,
@@ -171,19 +170,23 @@ void Lane::take(const RailCall& call, const Incoming& incoming) {
 const std::byte* Lane::source_of(const RailCall& call,
                                  const Message& message,
                                  const Lane* reductions) {
-  if (setup_.lane.kind == FlowKind::kReduction) {
-    if (message.hop == 0) {
-      return call.contribution(message.bytes.offset);
-    }
+  const SendOperand operand = send_operand(call.window, setup_.lane.kind, message);
+  if (operand.source == Memory::kScratch) {
     const bool here = !reduced_.empty() && reduced_.front().place == message.place;
     return here ? reduced_.front().slot : nullptr;
   }
-  if (message.hop > 0) {
-    return has_received(message.place) ? call.result + message.bytes.offset : nullptr;
+  if (operand.after) {
+    const Lane& receiving = *operand.after == setup_.lane.kind ? *this : *reductions;
+    if (!receiving.has_received(message.place)) {
+      return nullptr;
+    }
   }
-  const bool reduced =
-      call.window.kind != WindowKind::kAllReduce || reductions->has_received(message.place);
-  return reduced ? call.own_bytes(message.bytes.offset, setup_.self) : nullptr;
+  if (operand.source == Memory::kResult) {
+    return call.result + message.bytes.offset;
+  }
+  return setup_.lane.kind == FlowKind::kReduction
+             ? call.contribution(message.bytes.offset)
+             : call.own_input(message.bytes.offset, setup_.self);
 }
 
 Result<bool> Lane::begin_sends(Calls& calls, const Lane* reductions) {
@@ -198,7 +201,8 @@ Result<bool> Lane::begin_sends(Calls& calls, const Lane* reductions) {
     if (source == nullptr) {
       break;
     }
-    const bool from_slot = setup_.lane.kind == FlowKind::kReduction && message->hop > 0;
+    const bool from_slot =
+        send_operand(call.window, setup_.lane.kind, *message).source == Memory::kScratch;
     const Registration* const memory =
         from_slot ? setup_.scratch_memory
                   : (call.mine_memory != nullptr && call.mine_memory->covers(source, 1)

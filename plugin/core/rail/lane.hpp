@@ -98,7 +98,9 @@ class Lane {
     return received_.has_value() && !(*received_ < place);
   }
   // The bytes that an exchange in place overwrites are still being sent.
-  [[nodiscard]] bool must_wait(const RailCall& call, const Place& place, const Lane* other) const;
+  [[nodiscard]] bool must_wait(const RailCall& call,
+                               const Message& message,
+                               const Lane* other) const;
   void take(const RailCall& call, const Incoming& incoming);
   [[nodiscard]] uint32_t neighbour(Walk::Side side) const;
   [[nodiscard]] Status failed(Reply reply,

@@ -110,12 +110,11 @@ Status RailRing::make_lanes() {
   HORING_ASSIGN(scratch_memory_, register_memory(scratch.data(), scratch.size(), kHostMemory));
   lanes_.reserve(kLaneCount);
   for (size_t i = 0; i < kLaneCount; ++i) {
-    const bool reduces = i < kOwnerLanes;
+    const bool reduces = lane_at(i).kind == FlowKind::kReduction;
     Lane::Setup setup;
     setup.driver = &links_.driver();
     setup.link = links_.lanes()[i];
-    setup.lane = {reduces ? FlowKind::kReduction : FlowKind::kBroadcast,
-                  static_cast<uint32_t>(i % kOwnerLanes)};
+    setup.lane = lane_at(i);
     setup.number = i;
     setup.self = shape_.self;
     setup.members = shape_.members;
@@ -246,9 +245,7 @@ bool RailRing::do_local_work() {
     const Segment own = call.window.segment(shape_.self);
     std::byte* const to =
         call.window.kind == WindowKind::kReduceScatter ? call.result : call.result + own.offset;
-    const bool alone = shape_.members == 1;
-    if ((alone || call.window.kind == WindowKind::kAllGather) && own.byte_count > 0 &&
-        to != call.mine) {
+    if (copies_own_segment(call.window) && own.byte_count > 0 && to != call.mine) {
       std::memmove(to, call.mine, own.byte_count);
     }
     calls_.message_done(local_work_done_);

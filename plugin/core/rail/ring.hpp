@@ -16,14 +16,12 @@
 #include "core/net_driver.hpp"
 #include "core/rail/call.hpp"
 #include "core/rail/lane.hpp"
+#include "core/rail/operands.hpp"
 #include "os/event_fd.hpp"
 #include "os/fd.hpp"
 #include "os/private_memory.hpp"
 
 namespace ho::plugin::rail {
-
-// Lanes of reductions first, then those of broadcasts.
-inline constexpr size_t kLaneCount = 2 * size_t{kOwnerLanes};
 
 // Connections of all lanes. Owns them: closed with it.
 class RailLinks {

@@ -5,11 +5,6 @@
 namespace ho::plugin::rail {
 namespace {
 
-uint64_t pieces_of(const Window& window, uint64_t flow_bytes, uint64_t wanted_piece_bytes) {
-  const uint64_t piece = piece_bytes_of(window, flow_bytes, wanted_piece_bytes);
-  return flow_bytes / piece + (flow_bytes % piece == 0 ? 0 : 1);
-}
-
 // Links between the first member of an owner's flow and `self`.
 uint32_t hop_of(FlowKind kind, uint32_t owner, uint32_t self, uint32_t members) {
   const uint32_t begin = kind == FlowKind::kReduction ? owner + 1 : owner;
@@ -81,6 +76,11 @@ uint64_t piece_bytes_of(const Window& window, uint64_t flow_bytes, uint64_t want
   return piece;
 }
 
+uint64_t piece_count(const Window& window, uint64_t flow_bytes, uint64_t wanted) {
+  const uint64_t piece = piece_bytes_of(window, flow_bytes, wanted);
+  return flow_bytes / piece + (flow_bytes % piece == 0 ? 0 : 1);
+}
+
 Walk::Walk(Lane lane, Side side, uint32_t self, uint64_t wanted_piece_bytes)
     : lane_(lane),
       side_(side),
@@ -125,7 +125,7 @@ uint64_t message_count(const Window& window, uint32_t self, uint64_t wanted_piec
     for (uint32_t owner = 0; window.has(kind) && owner < window.members; ++owner) {
       const uint32_t hop = hop_of(kind, owner, self, window.members);
       const uint64_t times = (sends(hop, window.members) ? 1U : 0U) + (receives(hop) ? 1U : 0U);
-      count += times * pieces_of(window, window.segment(owner).byte_count, wanted_piece_bytes);
+      count += times * piece_count(window, window.segment(owner).byte_count, wanted_piece_bytes);
     }
   }
   return count;

@@ -75,6 +75,9 @@ struct Window {
 // kLeastPieceBytes. An exchange has pieces of kMostPieceBytes.
 [[nodiscard]] uint64_t piece_bytes_of(const Window& window, uint64_t flow_bytes, uint64_t wanted);
 
+// How many such pieces a flow has; the last may be shorter.
+[[nodiscard]] uint64_t piece_count(const Window& window, uint64_t flow_bytes, uint64_t wanted);
+
 // Where a message comes in a lane's order.
 struct Place {
   uint64_t operation = 0;  // the rail's operations are numbered from 0

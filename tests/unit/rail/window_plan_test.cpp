@@ -86,7 +86,7 @@ std::vector<Window> mixed_windows(uint32_t members) {
     for (size_t which = 0; which < 3; ++which) {
       for (const WindowKind kind : kKinds) {
         const auto some = windows_of(kind, members, block);
-        windows.push_back(some[which % some.size()]);
+        windows.push_back(some[kind == WindowKind::kAllReduce ? which % 2 : which]);
       }
     }
     windows.push_back(Window::all_reduce(members, 0, kElementBytes));

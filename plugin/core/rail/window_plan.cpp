@@ -79,10 +79,11 @@ class WindowPlanner {
                             uint32_t self,
                             const Message& message,
                             const Ops& received) const;
-  [[nodiscard]] PlanOp receive(size_t number,
-                               uint32_t self,
-                               const Message& message,
-                               const Ops& sent) const;
+  [[nodiscard]] PlanOp receive(size_t number, uint32_t self, const Message& message) const;
+  // Of what a receive has left in scratch memory, once it may be written.
+  [[nodiscard]] PlanOp store(const PlanOp& received,
+                             uint32_t receive,
+                             const std::optional<uint32_t>& send) const;
   [[nodiscard]] uint16_t phase_of(FlowKind kind) const {
     return kind == FlowKind::kBroadcast && reduces_ ? 1 : 0;
   }
@@ -196,9 +197,19 @@ void WindowPlanner::write_lane(size_t number,
   const std::vector<Message> receives = walk(number, Walk::Side::kReceives, self);
   size_t next = 0;
   const auto write_receive = [&] {
-    written.receives[{kind, receives[next].place}] = static_cast<uint32_t>(mine.ops.size());
-    mine.ops.push_back(receive(number, self, receives[next], written.sends));
-    ++next;
+    const Message& message = receives[next++];
+    written.receives[{kind, message.place}] = static_cast<uint32_t>(mine.ops.size());
+    const ReceiveOperand operand =
+        receive_operand(windows_[message.place.operation], kind, message, self);
+    mine.ops.push_back(receive(number, self, message));
+    if (operand.after_send) {
+      const auto sent = written.sends.find({kind, *operand.after_send});
+      const auto at = static_cast<uint32_t>(mine.ops.size() - 1);
+      mine.ops.push_back(
+          store(mine.ops.back(),
+                at,
+                sent == written.sends.end() ? std::nullopt : std::optional(sent->second)));
+    }
   };
   for (const Message& message : walk(number, Walk::Side::kSends, self)) {
     const SendOperand operand = send_operand(windows_[message.place.operation], kind, message);
@@ -249,10 +260,7 @@ PlanOp WindowPlanner::send(size_t number,
   return op;
 }
 
-PlanOp WindowPlanner::receive(size_t number,
-                              uint32_t self,
-                              const Message& message,
-                              const Ops& sent) const {
+PlanOp WindowPlanner::receive(size_t number, uint32_t self, const Message& message) const {
   const FlowKind kind = lane_at(number).kind;
   const ReceiveOperand operand =
       receive_operand(windows_[message.place.operation], kind, message, self);
@@ -261,11 +269,23 @@ PlanOp WindowPlanner::receive(size_t number,
   op.dst = space_of(operand.destination);
   op.src = operand.adds_input ? Space::kInput : op.dst;
   op.final_sum = operand.final_sum;
-  if (operand.after_send) {
-    // None where the walk has none: verify() then finds that the input is overwritten too early.
-    if (const auto earlier = sent.find({kind, *operand.after_send}); earlier != sent.end()) {
-      op.deps = {earlier->second};
-    }
+  if (operand.after_send) {  // the message comes at once, its sum is stored later
+    op.dst = Space::kScratch;
+  }
+  return op;
+}
+
+PlanOp WindowPlanner::store(const PlanOp& received,
+                            uint32_t receive,
+                            const std::optional<uint32_t>& send) const {
+  PlanOp op = received;
+  op.kind = OpKind::kCopy;
+  op.src = Space::kScratch;
+  op.dst = Space::kOutput;
+  op.final_sum = false;
+  op.deps = {receive};
+  if (send) {  // none where the walk has none: verify() finds that the input is overwritten early
+    op.deps.insert(op.deps.begin(), *send);
   }
   return op;
 }

@@ -165,16 +165,18 @@ TEST_CASE("an exchange of two members: each sends its input, then adds what come
   CHECK(plan.whole.plan.block_count == 1);
   for (const RankPlan& rank : plan.whole.ranks) {
     const auto& ops = rank.ops;
-    REQUIRE(ops.size() == 2);
+    REQUIRE(ops.size() == 3);
     CHECK(ops[0].kind == OpKind::kSend);
     CHECK(ops[0].src == Space::kInput);
     CHECK(ops[1].kind == OpKind::kRecvReduce);
-    CHECK(ops[1].dst == Space::kOutput);
     CHECK(ops[1].final_sum);
-    CHECK(ops[1].deps == std::vector<uint32_t>{0});
+    CHECK(ops[1].deps.empty());
+    CHECK(ops[2].kind == OpKind::kCopy);
+    CHECK(ops[2].dst == Space::kOutput);
+    CHECK(ops[2].deps == std::vector<uint32_t>{0, 1});
   }
-  WindowPlan hasty = plan;
-  hasty.whole.ranks[0].ops[1].deps.clear();
+  WindowPlan hasty = plan;  // the result is stored while the input may still be sent
+  hasty.whole.ranks[0].ops[2].deps = {1};
   CHECK(rejected(hasty).find("in place") != std::string::npos);
 }
 

@@ -1,5 +1,6 @@
 #include "bootstrap/admission.hpp"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -16,6 +17,7 @@ Admission::Admission(int epoll, std::vector<Fd> listeners, std::shared_ptr<const
     : epoll_(epoll),
       listeners_(std::move(listeners)),
       key_(std::move(key)),
+      spare_(listeners_.empty() ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC)),
       next_token_(kFirstToken + listeners_.size()) {}
 
 Status Admission::open() {
@@ -51,7 +53,9 @@ void Admission::remark(const Pending& pending, std::string_view what) {
 void Admission::handle(uint64_t token, Deadline now, const Decisions& decisions) {
   const uint64_t index = token - kFirstToken;
   if (index < listeners_.size()) {
-    accept_all(listeners_[index].get(), now);
+    if (const auto accepted = accept_all(listeners_[index].get(), now); !accepted.ok()) {
+      accept_failed(accepted.status(), now);
+    }
     return;
   }
   const auto place = pending_.find(token);
@@ -70,20 +74,32 @@ void Admission::handle(uint64_t token, Deadline now, const Decisions& decisions)
   }
 }
 
-void Admission::accept_all(int listener, Deadline now) {
+// Whether somebody came.
+Result<bool> Admission::accept_all(int listener, Deadline now) {
   constexpr int kAtOnce = 64;
   for (int i = 0; i < kAtOnce; ++i) {
-    auto accepted = accept_from(listener);
-    if (!accepted.ok()) {
-      accept_failed(accepted.status(), now);
-      return;
-    }
-    if (!accepted->has_value()) {
-      return;
+    HORING_ASSIGN(auto accepted, accept_from(listener));
+    if (!accepted.has_value()) {
+      return i > 0;
     }
     stuck_due_ = Deadline::max();
-    add(std::move(**accepted), now);
+    add(std::move(*accepted), now);
   }
+  return true;
+}
+
+void Admission::begin_turning_away() {
+  spare_.reset();
+}
+
+bool Admission::accept_waiting(Deadline now) {
+  bool came = false;
+  for (const Fd& fd : listeners_) {
+    const Result<bool> accepted = accept_all(fd.get(), now);
+    // Out of descriptors: somebody waits.
+    came = came || !accepted.ok() || *accepted;
+  }
+  return came || !pending_.empty();
 }
 
 // Out of descriptors or memory: the connection stays in the backlog, so asking again at once would

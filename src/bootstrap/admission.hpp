@@ -51,6 +51,11 @@ class Admission {
   // Drops handshakes that take too long; accepts again after running out of descriptors.
   void expire(Deadline now);
   [[nodiscard]] Deadline next_deadline() const;
+  // From now on whoever waits at the listeners is let in to be told why not, with the descriptor
+  // that was kept for this.
+  void begin_turning_away();
+  // Lets in who waits at the listeners. True: somebody is there.
+  [[nodiscard]] bool accept_waiting(Deadline now);
   // Closes listeners and pending connections.
   void close();
   // The last few refusals, for the message about missing ranks.
@@ -70,7 +75,7 @@ class Admission {
   };
   enum class Progress : uint8_t { kWaits, kEnters, kEnds };
 
-  void accept_all(int listener, Deadline now);
+  [[nodiscard]] Result<bool> accept_all(int listener, Deadline now);
   void accept_failed(const Status& why, Deadline now);
   void add(Accepted accepted, Deadline now);
   [[nodiscard]] Progress advance(Pending& pending, const Decisions& decisions);
@@ -84,6 +89,7 @@ class Admission {
   int epoll_;
   std::vector<Fd> listeners_;
   std::shared_ptr<const JobKey> key_;
+  Fd spare_;  // given back when this process has no descriptors left
   std::map<uint64_t, Pending> pending_;  // ascending token: oldest first
   uint64_t next_token_;
   Deadline accept_again_ = Deadline::max();

@@ -292,6 +292,11 @@ void CommunicatorFailures::decide_one(uint64_t number, std::vector<Decision>& de
     verdict->cause = Status(earlier->code(), told ? text : earlier->message() + "; then " + text);
   }
   settle(number, verdict->cause, desk.ends_splits(), decisions);
+  for (const uint64_t other : verdict->also) {
+    if (other != kWholeJob && knows(other) && !communicators_.at(other).cause.has_value()) {
+      settle(other, verdict->cause, true, decisions);
+    }
+  }
 }
 
 std::vector<CommunicatorFailures::Decision> CommunicatorFailures::take_late_aborts() {

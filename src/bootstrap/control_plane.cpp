@@ -26,7 +26,8 @@ wire::Introduction introduce(const Rendezvous& rendezvous, Deadline deadline) {
           .pid = static_cast<uint32_t>(::getpid()),
           .timeout_ms = static_cast<uint32_t>(std::min<int64_t>(ms, UINT32_MAX)),
           .host = rendezvous.host.empty() ? host.data() : rendezvous.host,
-          .called = rendezvous.called};
+          .called = rendezvous.called,
+          .job = rendezvous.job};
 }
 
 Status check(const Rendezvous& rendezvous) {

@@ -32,6 +32,7 @@ struct Rendezvous {
   std::string called = {};  // what messages call this rank; empty: "rank 5"
   std::string host = {};    // how messages name this process's host; "": by its host name
   std::string remedy = {};  // what to do where rank 0 is not found; empty: see to its settings
+  std::string job = {};     // what is known of the job's identity (job_identity.hpp)
 };
 
 // Communicators are told apart by a number that only their members share. This one stands for the
@@ -64,6 +65,7 @@ struct RankState {
   uint32_t completed = 0;  // and completed
   std::string operation;   // "all_reduce" or "" when idle
   std::string waiting;     // "recv inter step 2 of rail 1 from rank 5", or ""
+  uint64_t lineage = 0;  // of the communicator: its number in FailureReport and Verdict; 0: unknown
 };
 
 // A rank that destroys a communicator in an orderly way, and how far it goes: what it has entered
@@ -98,6 +100,8 @@ struct Verdict {
   // This rank's own failure: the coordinator has not answered, and tells nobody what was split from
   // the communicator.
   bool unanswered = false;
+  // Others that end with it: no waiting ends them either.
+  std::vector<uint64_t> also = {};
 };
 
 class ControlPlane {

@@ -86,7 +86,7 @@ Coordinator::~Coordinator() {
 void Coordinator::run() {
   finish_meeting();  // a world of one is complete at once
   while (!stop_) {
-    turn();
+    turn(next_deadline());
     const Deadline now = Clock::now();
     admission_.expire(now);
     if (meeting_) {
@@ -101,7 +101,7 @@ void Coordinator::run() {
   say_farewell();
 }
 
-int Coordinator::wait_ms() const {
+Deadline Coordinator::next_deadline() const {
   Deadline next = std::min(admission_.next_deadline(), gathers_.next_deadline());
   if (meeting_) {
     next = std::min({next, setup_.deadline, all_refused_due_});
@@ -112,15 +112,15 @@ int Coordinator::wait_ms() const {
   if (failures_) {
     next = std::min(next, failures_->next_deadline());
   }
-  next = std::min(next, departures_due_);
-  constexpr int64_t kLongestMs = 10'000;
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(next)).count();
-  return static_cast<int>(std::min<int64_t>(ms, kLongestMs));
+  return std::min(next, departures_due_);
 }
 
-void Coordinator::turn() {
+void Coordinator::turn(Deadline end) {
+  constexpr int64_t kLongestMs = 10'000;
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(end)).count();
   std::array<epoll_event, 64> events{};
-  const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), wait_ms());
+  const int count = ::epoll_wait(
+      epoll_.get(), events.data(), events.size(), static_cast<int>(std::min(ms, kLongestMs)));
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<size_t>(i)];
     if (event.data.u64 == kWakeToken) {
@@ -256,7 +256,7 @@ void Coordinator::drop(uint32_t rank, Presence presence) {
 void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
   drop(rank, meeting_ ? Presence::kAbsent : Presence::kGone);
   const std::string name = name_of(peers_[rank].who);
-  if (meeting_ && how.empty() && peers_[rank].gave_up.ok()) {
+  if (meeting_ && !called_off_.has_value() && how.empty() && peers_[rank].gave_up.ok()) {
     peers_[rank].lost = true;  // it may come again
     log_warn("rendezvous: {} had come and is gone: its control connection closed without a goodbye",
              name);

@@ -69,11 +69,13 @@ class Coordinator {
   [[nodiscard]] static Status watch(int epoll, int operation, int fd, uint64_t token, bool output);
 
   void run();
-  void turn();
-  [[nodiscard]] int wait_ms() const;
+  void turn(Deadline end);
+  [[nodiscard]] Deadline next_deadline() const;
   void enter(Fd fd, const wire::Introduction& who);
   [[nodiscard]] Status judge(const wire::Introduction& who);
   [[nodiscard]] Status judge_rank(const wire::Introduction& who) const;
+  [[nodiscard]] bool may_be_of_another_job(const wire::Introduction& who) const;
+  void note_unsuited(const wire::Introduction& who, const Status& why);
   void finish_meeting();
   void fail_meeting(Deadline now);
   void note_key_refused(const wire::Introduction& who, const std::string& from, const Status& why);
@@ -81,6 +83,8 @@ class Coordinator {
   [[nodiscard]] std::vector<uint32_t> missing_ranks() const;
   [[nodiscard]] bool missing_for_keys() const;
   void call_off(const Status& why);
+  void turn_away(Fd fd, const Status& why) const;
+  void turn_away_waiting();
   void note_gave_up(uint32_t rank, const wire::Message& report);
   [[nodiscard]] Status all_refused_error() const;
   [[nodiscard]] std::string missing_text(std::optional<uint32_t> impatient) const;
@@ -118,9 +122,10 @@ class Coordinator {
   std::vector<Peer> peers_;
   uint32_t present_count_ = 0;
   bool meeting_ = true;
-  bool stop_ = false;      // the thread's own view of wake_
-  bool farewell_ = false;  // has been sent
-  bool closing_ = false;   // what is sent now is the last
+  std::optional<Status> called_off_;  // why, while whoever still comes is told
+  bool stop_ = false;                 // the thread's own view of wake_
+  bool farewell_ = false;             // has been sent
+  bool closing_ = false;              // what is sent now is the last
   // Processes that came as a rank that was here already, by name, and what they were told.
   std::map<std::string, Status> doubles_;
   KeyRefusals key_refusals_;

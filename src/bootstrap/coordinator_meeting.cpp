@@ -5,6 +5,7 @@
 
 #include "base/log.hpp"
 #include "bootstrap/coordinator.hpp"
+#include "bootstrap/job_identity.hpp"
 #include "bootstrap/rank_names.hpp"
 
 namespace ho {
@@ -14,39 +15,80 @@ constexpr std::chrono::milliseconds kSecondThought{500};
 
 }  // namespace
 
+// A file is where several jobs may meet by mistake, since each can reach it. Nothing is known of
+// the job of somebody who has the key and no identity, or another kind of it.
+bool Coordinator::may_be_of_another_job(const wire::Introduction& who) const {
+  const JobComparison jobs = compare_jobs(setup_.own.job, who.job);
+  const bool at_file = setup_.address.starts_with("file://");
+  return !jobs.difference.empty() || (at_file && !jobs.same);
+}
+
 Status Coordinator::judge(const wire::Introduction& who) {
+  if (called_off_.has_value()) {
+    return {};  // it is told why
+  }
   Status verdict = judge_rank(who);
-  if (verdict.ok()) {
-    return verdict;
-  }
-  // It is not expected again; what is missing now may be missing for ever.
-  if (who.world_size == setup_.world_size && doubles_.size() < setup_.world_size) {
-    doubles_.emplace(name_of(who), verdict);
-  }
-  if (who.world_size != setup_.world_size && who.rank < setup_.world_size &&
-      peers_[who.rank].presence == Presence::kAbsent) {
-    peers_[who.rank].refused = verdict;
+  if (!verdict.ok()) {
+    note_unsuited(who, verdict);
   }
   return verdict;
 }
 
+// Of this job it is not expected again, and what is missing now may be missing for ever. Who may be
+// of another job changes nothing for those who wait.
+void Coordinator::note_unsuited(const wire::Introduction& who, const Status& why) {
+  if (may_be_of_another_job(who)) {
+    if (const auto left_out = strangers_told_.take(now_ns())) {
+      log_warn("rendezvous: {}; the meeting of the others goes on{}",
+               why.message(),
+               LogQuota::note(*left_out));
+    }
+    return;
+  }
+  if (who.world_size == setup_.world_size && doubles_.size() < setup_.world_size) {
+    doubles_.emplace(name_of(who), why);
+  }
+  if (who.world_size != setup_.world_size && who.rank < setup_.world_size &&
+      peers_[who.rank].presence == Presence::kAbsent) {
+    peers_[who.rank].refused = why;
+  }
+}
+
 Status Coordinator::judge_rank(const wire::Introduction& who) const {
+  const JobComparison jobs = compare_jobs(setup_.own.job, who.job);
+  if (!jobs.difference.empty()) {
+    return {StatusCode::kMismatch,
+            "another job meets at " + setup_.address + ": of " + name_of(setup_.own) + " and " +
+                name_of(who) + ", " + jobs.difference +
+                "; give each job a place of its own (HORING_RENDEZVOUS, or MASTER_PORT), and all "
+                "ranks of a job the same HORING_JOB_ID where that is set"};
+  }
+  const std::string or_another =
+      may_be_of_another_job(who)
+          ? "; or another job uses this file: give each job a file of its own, or set "
+            "HORING_JOB_ID"
+          : "";
   if (who.world_size != setup_.world_size) {
     return {StatusCode::kMismatch,
             name_of(setup_.own) + " was started with a world size of " +
                 std::to_string(setup_.world_size) + ", " + name_of(who) + " with " +
-                std::to_string(who.world_size) + "; give all ranks the same (WORLD_SIZE)"};
+                std::to_string(who.world_size) + "; give all ranks the same (WORLD_SIZE)" +
+                or_another};
   }
   const Peer& peer = peers_[who.rank];
   if (peer.presence != Presence::kAbsent) {
     return {StatusCode::kMismatch,
             "rank " + std::to_string(who.rank) + " has come twice: " + name_of(peer.who) + " and " +
-                name_of(who) + "; give every process its own rank (RANK)"};
+                name_of(who) + "; give every process its own rank (RANK)" + or_another};
   }
   return {};
 }
 
 void Coordinator::enter(Fd fd, const wire::Introduction& who) {
+  if (called_off_.has_value()) {
+    turn_away(std::move(fd), *called_off_);
+    return;
+  }
   // Two connections may have been judged in the same turn.
   if (Status verdict = judge(who); !verdict.ok()) {
     log_warn("rendezvous: {}", verdict.message());
@@ -169,16 +211,48 @@ void Coordinator::fail_meeting(Deadline now) {
               missing_text(rank)});
   } else if (!admission_.stuck().ok()) {
     const Status& stuck = admission_.stuck();
-    call_off({stuck.code(),
-              name_of(setup_.own) + ": " + stuck.message() + "; " + std::to_string(present_count_) +
-                  " of " + std::to_string(setup_.world_size) + " ranks arrived at " +
-                  setup_.address + "; missing: " + rank_list(missing_ranks())});
+    called_off_.emplace(stuck.code(),
+                        name_of(setup_.own) + ": " + stuck.message() + "; " +
+                            std::to_string(present_count_) + " of " +
+                            std::to_string(setup_.world_size) + " ranks arrived at " +
+                            setup_.address + "; missing: " + rank_list(missing_ranks()));
+    turn_away_waiting();
+    call_off(*called_off_);
   } else if (!nobody_left_to_come()) {
     all_refused_due_ = Deadline::max();
   } else if (all_refused_due_ <= now) {
     call_off(all_refused_error());
   } else {
     all_refused_due_ = std::min(all_refused_due_, now + kSecondThought);
+  }
+}
+
+void Coordinator::turn_away(Fd fd, const Status& why) const {
+  ControlChannel channel(std::move(fd));
+  channel.queue(wire::Type::kRefusal, 0, outcome_body(why));
+  (void)channel.send_some();  // a fresh socket's buffer takes it
+}
+
+// Ranks that have connected and were not let in know nothing: they would wait, and then look for a
+// rank 0 that is no more. The others are told first, and their descriptors come free.
+void Coordinator::turn_away_waiting() {
+  constexpr std::chrono::seconds kLongest{2};
+  constexpr std::chrono::milliseconds kQuiet{300};  // who tries again does so earlier
+  constexpr std::chrono::milliseconds kPause{20};
+  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
+    if (rank != setup_.own.rank) {
+      send(rank, wire::Type::kRefusal, 0, outcome_body(*called_off_));
+    }
+  }
+  admission_.begin_turning_away();
+  const Deadline end = deadline_after(kLongest);
+  Deadline quiet = deadline_after(kQuiet);
+  while (!stop_ && !passed(std::min(end, quiet))) {
+    if (admission_.accept_waiting(Clock::now())) {
+      quiet = deadline_after(kQuiet);
+    }
+    turn(deadline_after(kPause));
+    admission_.expire(Clock::now());
   }
 }
 

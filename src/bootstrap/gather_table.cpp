@@ -88,6 +88,9 @@ std::optional<GatherTable::Outcome> GatherTable::add(Waiter waiter,
   if (Status status = check(contribution, waiter.rank); !status.ok()) {
     return Outcome{{waiter}, std::move(status), {}};
   }
+  if (auto why = failed_before(contribution, waiter.rank, now)) {
+    return Outcome{{waiter}, std::move(*why), {}};
+  }
   Place place = find(contribution, waiter.rank);
   if (place == gathers_.end()) {
     Gather gather;
@@ -223,6 +226,42 @@ GatherTable::Outcome GatherTable::fail(Place place, Status why) {
   return outcome;
 }
 
+// Of those who are late, the first call with this tag is the one that the others have failed in.
+void GatherTable::remember(const Gather& gather, const Status& why, Deadline now) {
+  Failed failed{.tag = gather.tag, .members = gather.members, .to_come = {}, .why = why, .at = now};
+  for (size_t i = 0; i < gather.members.size(); ++i) {
+    if (!gather.blobs[i].has_value()) {
+      failed.to_come.insert(gather.members[i]);
+    }
+  }
+  failed_.push_back(std::move(failed));
+  if (failed_.size() > kMostFailed) {
+    failed_.pop_front();
+  }
+}
+
+std::optional<Status> GatherTable::failed_before(const wire::Contribution& contribution,
+                                                 uint32_t rank,
+                                                 Deadline now) {
+  const auto place = std::find_if(failed_.begin(), failed_.end(), [&](const Failed& failed) {
+    return failed.to_come.contains(rank) && failed.tag == contribution.tag &&
+           failed.members == contribution.members;
+  });
+  if (place == failed_.end()) {
+    return std::nullopt;
+  }
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now - place->at).count();
+  Status why(place->why.code(),
+             place->why.message() + "; rank " + std::to_string(rank) + " came " +
+                 std::to_string(ms) + " ms after that");
+  last_[rank] = {.tag = place->tag, .at = now};
+  place->to_come.erase(rank);
+  if (place->to_come.empty()) {
+    failed_.erase(place);
+  }
+  return why;
+}
+
 std::vector<GatherTable::Outcome> GatherTable::expire(Deadline now) {
   if (next_deadline() > now) {
     return {};
@@ -249,6 +288,7 @@ std::vector<GatherTable::Outcome> GatherTable::expire(Deadline now) {
   std::vector<Outcome> outcomes;
   outcomes.reserve(expired.size());
   for (auto& [place, why] : expired) {
+    remember(*place, why, now);
     outcomes.push_back(fail(place, std::move(why)));
   }
   return outcomes;
@@ -256,6 +296,10 @@ std::vector<GatherTable::Outcome> GatherTable::expire(Deadline now) {
 
 std::vector<GatherTable::Outcome> GatherTable::rank_ended(uint32_t rank, const Status& why) {
   ended_[rank] = why;
+  std::erase_if(failed_, [rank](Failed& failed) {
+    failed.to_come.erase(rank);
+    return failed.to_come.empty();
+  });
   std::vector<Outcome> outcomes;
   for (Place place = gathers_.begin(); place != gathers_.end();) {
     const Place current = place++;

@@ -55,6 +55,16 @@ class GatherTable {
     uint32_t timeout_ms = 0;
   };
   using Place = std::list<Gather>::iterator;
+  // A gather that has failed at its deadline before all had come.
+  struct Failed {
+    std::string tag;
+    std::vector<uint32_t> members;
+    std::set<uint32_t> to_come;  // who has not heard of it yet
+    Status why;
+    Deadline at{};
+  };
+  // No member is so far behind the others, but one that never comes.
+  static constexpr size_t kMostFailed = 1024;
   // By rank, the gathers that it waits in.
   using Waits = std::map<uint32_t, std::vector<const Gather*>>;
   // Where the waits of a gather lead.
@@ -86,9 +96,15 @@ class GatherTable {
                                      Deadline now) const;
   [[nodiscard]] std::string silence_of(const std::set<uint32_t>& ranks, Deadline now) const;
   [[nodiscard]] Outcome fail(Place place, Status why);
+  void remember(const Gather& gather, const Status& why, Deadline now);
+  // What a rank is told that comes to a gather that has failed.
+  [[nodiscard]] std::optional<Status> failed_before(const wire::Contribution& contribution,
+                                                    uint32_t rank,
+                                                    Deadline now);
 
   uint32_t world_size_;
   std::list<Gather> gathers_;
+  std::list<Failed> failed_;                  // oldest first
   std::vector<std::optional<Status>> ended_;  // by rank
   std::vector<Last> last_;                    // by rank
 };

@@ -219,6 +219,7 @@ Result<Rendezvous> rendezvous_from(const EnvironmentLookup& lookup) {
   if (result.world_size == 1) {
     return result;
   }
+  result.job = job_identity_from(lookup);
   HORING_ASSIGN(result.address, find_place(lookup));
   if (result.address.empty()) {
     return Status(StatusCode::kInvalidArgument,
@@ -234,8 +235,8 @@ Result<Rendezvous> rendezvous_from(const EnvironmentLookup& lookup) {
 
 Result<Rendezvous> rendezvous_from_environment() {
   return rendezvous_from([](const std::string& name) -> std::optional<std::string> {
-    if (name == env::kRendezvous.name) {
-      return env::text_if_set(env::kRendezvous);
+    if (name == env::kRendezvous.name || name == env::kJobId.name) {
+      return env::text_if_set(name == env::kJobId.name ? env::kJobId : env::kRendezvous);
     }
     const char* value = std::getenv(name.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);

@@ -1,18 +1,14 @@
 // Who this rank is and where the ranks meet, from a launcher's environment.
 #pragma once
 
-#include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/status.hpp"
 #include "bootstrap/control_plane.hpp"
+#include "bootstrap/job_identity.hpp"
 
 namespace ho {
-
-// Answers the value of an environment variable, or nothing.
-using EnvironmentLookup = std::function<std::optional<std::string>(const std::string& name)>;
 
 // From this process's environment.
 [[nodiscard]] Result<Rendezvous> rendezvous_from_environment();

@@ -156,6 +156,63 @@ std::optional<Lane> lane_of_root(Lane lane,
   return std::nullopt;
 }
 
+// Ranks inside operations, each of which waits for the next, who has not entered that.
+using Chain = std::vector<Member>;
+using InOperation = std::pair<Lane, uint32_t>;  // and its number
+
+InOperation in_operation(const RankState& state) {
+  return {lane_of(state), state.entered};
+}
+
+// Follows the waits on from the chain's last, depth first. True: they have come back to a member of
+// the chain, and the chain is cut to that circle.
+bool close_circle(Chain& chain, const Lanes& lanes, std::set<InOperation>& seen) {
+  const RankState& awaited = *chain.back().state;
+  for (const Member& behind : lanes.at(lane_of(awaited))) {
+    if (behind.state->entered >= awaited.entered) {
+      continue;
+    }
+    for (const RankState& state : behind.answer->states) {
+      if (!inside(state) || !counts_alike(state)) {
+        continue;
+      }
+      const auto met = std::find_if(chain.begin(), chain.end(), [&](const Member& member) {
+        return in_operation(*member.state) == in_operation(state);
+      });
+      if (met != chain.end()) {
+        *met = {behind.answer, &state};  // who waits there as well, and closes the circle
+        chain.erase(chain.begin(), met);
+        return true;
+      }
+      if (!seen.insert(in_operation(state)).second) {
+        continue;
+      }
+      chain.push_back({behind.answer, &state});
+      if (close_circle(chain, lanes, seen)) {
+        return true;
+      }
+      chain.pop_back();
+    }
+  }
+  return false;
+}
+
+std::string text_of_circle(const Chain& chain) {
+  constexpr size_t kMostWaits = 8;
+  std::string text = "ranks wait for each other in a circle: ";
+  for (size_t i = 0; i < std::min(chain.size(), kMostWaits); ++i) {
+    const Member& awaited = chain[(i + 1) % chain.size()];
+    text += (i == 0 ? "rank " : "; rank ") + std::to_string(chain[i].rank()) + " is in " +
+            operation_name_at(*chain[i].state) + ", which rank " + std::to_string(awaited.rank()) +
+            " has not entered";
+  }
+  if (chain.size() > kMostWaits) {
+    text += "; and " + std::to_string(chain.size() - kMostWaits) + " more waits";
+  }
+  return text +
+         "; all ranks must call what waits for others in the same order, over all communicators";
+}
+
 std::optional<Lane> lane_of_root(Lane lane, const Lanes& lanes) {
   for (const bool loosely : {false, true}) {
     std::set<Lane> seen;
@@ -313,6 +370,36 @@ std::string describe_stall(std::span<const RankAnswer> answers,
     text += (text.empty() ? "" : "; ") + part;
   }
   return text;
+}
+
+std::optional<Circle> find_circle(std::span<const RankAnswer> answers, const FailureReport& first) {
+  const std::optional<Lane> lane = stalled_lane(answers, first);
+  if (!lane.has_value()) {
+    return std::nullopt;
+  }
+  const Lanes lanes = all_lanes(answers);
+  std::set<Lane> seen_lanes;
+  if (lane_of_root(*lane, lanes, false, seen_lanes).has_value()) {
+    return std::nullopt;
+  }
+  const std::vector<Member>& members = lanes.at(*lane);
+  const auto start =
+      std::max_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
+        return std::pair(inside(*a.state), a.state->entered) <
+               std::pair(inside(*b.state), b.state->entered);
+      });
+  Chain chain{*start};
+  std::set<InOperation> seen{in_operation(*start->state)};
+  if (!close_circle(chain, lanes, seen)) {
+    return std::nullopt;
+  }
+  Circle circle{.text = text_of_circle(chain), .communicators = {}};
+  for (const Member& member : chain) {
+    if (member.state->lineage != 0) {
+      circle.communicators.push_back(member.state->lineage);
+    }
+  }
+  return circle;
 }
 
 // What a rank is in is the one after those that it has completed: where two have completed equally

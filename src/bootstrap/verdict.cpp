@@ -167,11 +167,16 @@ Verdict FailureDesk::gone_verdict() const {
 
 Verdict FailureDesk::stall_verdict(const FailureReport& first) const {
   const std::vector<RankAnswer> answers = answers_of_present();
-  const std::optional<std::string> different = describe_different_calls(answers, first);
-  std::string text = different.has_value() ? *different : describe_stall(answers, *names_, first);
-  text += "; first reported by " + names_->at(first.reporter.at()) + ": " + first.text;
-  return {Status(different.has_value() ? StatusCode::kMismatch : StatusCode::kTimeout,
-                 std::move(text))};
+  const std::string reported =
+      "; first reported by " + names_->at(first.reporter.at()) + ": " + first.text;
+  if (const auto different = describe_different_calls(answers, first)) {
+    return {Status(StatusCode::kMismatch, *different + reported)};
+  }
+  if (auto circle = find_circle(answers, first)) {
+    return {.cause = Status(StatusCode::kMismatch, circle->text + reported),
+            .also = std::move(circle->communicators)};
+  }
+  return {Status(StatusCode::kTimeout, describe_stall(answers, *names_, first) + reported)};
 }
 
 std::optional<Verdict> FailureDesk::decide(Deadline now) {

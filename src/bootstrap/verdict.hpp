@@ -31,6 +31,16 @@ struct RankAnswer {
 [[nodiscard]] std::optional<std::string> describe_different_calls(
     std::span<const RankAnswer> answers, const FailureReport& first);
 
+// Ranks that wait for each other in a circle, which no waiting ends.
+struct Circle {
+  std::string text;                     // which rank waits in what for whom
+  std::vector<uint64_t> communicators;  // their lineages, as far as they are known
+};
+// Nothing where the waits that the report talks about lead to no circle, or to a rank that waits
+// for nobody, which is the likelier cause then.
+[[nodiscard]] std::optional<Circle> find_circle(std::span<const RankAnswer> answers,
+                                                const FailureReport& first);
+
 // Collects what is said about one communicator's failure for a short while after the first report,
 // and then decides, once.
 class FailureDesk {

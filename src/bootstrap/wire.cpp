@@ -61,9 +61,10 @@ RankState read_state(Reader& reader) {
   state.completed = reader.number<uint32_t>();
   state.operation = reader.text(kMaxTagBytes);
   state.waiting = reader.text(kMaxTagBytes);
+  state.lineage = reader.number<uint64_t>();
   return state;
 }
-constexpr size_t kLeastStateBytes = 2 + 1 + 4 + 4 + 4 + 4;
+constexpr size_t kLeastStateBytes = 2 + 1 + 4 + 4 + 4 + 4 + 8;
 
 }  // namespace
 
@@ -137,6 +138,7 @@ Buffer encode(const Introduction& introduction) {
   writer.number(introduction.timeout_ms, 4);
   writer.text(introduction.host, kMaxHostBytes);
   writer.text(introduction.called, kMaxCalledBytes);
+  writer.text(introduction.job, kMaxJobBytes);
   return writer.take();
 }
 
@@ -149,6 +151,7 @@ Result<Introduction> decode_introduction(View body) {
   introduction.timeout_ms = reader.number<uint32_t>();
   introduction.host = reader.text(kMaxHostBytes);
   introduction.called = reader.text(kMaxCalledBytes);
+  introduction.job = reader.text(kMaxJobBytes);
   if (introduction.world_size > kMaxWorldSize || introduction.rank >= introduction.world_size) {
     reader.fail("has rank " + std::to_string(introduction.rank) + " of " +
                 std::to_string(introduction.world_size));
@@ -274,6 +277,7 @@ Buffer encode(std::span<const RankState> states) {
     writer.text(state.operation, kMaxTagBytes);
     // So that the list fits into one message however many states there are.
     writer.text(state.waiting, kMaxTagBytes);
+    writer.number(state.lineage, 8);
   }
   return writer.take();
 }

@@ -25,6 +25,7 @@ inline constexpr size_t kMaxTagBytes = 256;
 inline constexpr size_t kMaxTextBytes = 4096;
 inline constexpr size_t kMaxHostBytes = 64;
 inline constexpr size_t kMaxCalledBytes = 64;
+inline constexpr size_t kMaxJobBytes = 96;
 inline constexpr size_t kMaxStates = 2048;
 inline constexpr size_t kMaxChannels = 16;
 // A blob with its tag and the largest list of members.
@@ -83,6 +84,7 @@ struct Introduction {
   uint32_t timeout_ms = 0;  // how long it is willing to wait for the others
   std::string host;
   std::string called = {};  // Rendezvous::called
+  std::string job = {};     // Rendezvous::job
 };
 struct Welcome {
   uint64_t job_id = 0;

@@ -17,6 +17,10 @@ Result<CommunicatorConfig> configure(const GivenConfiguration& given) {
     config.rendezvous.local_rank = given.local_rank;
     config.rendezvous.source = "arguments";
     config.rendezvous.address = env::text(env::kRendezvous);
+    // What a launcher has set need not be about ranks that are given.
+    config.rendezvous.job = job_identity_from([](const std::string& name) {
+      return name == env::kJobId.name ? env::text_if_set(env::kJobId) : std::nullopt;
+    });
     if (config.rendezvous.rank >= config.rendezvous.world_size) {
       return Status(
           StatusCode::kInvalidArgument,

@@ -251,11 +251,17 @@ std::vector<RankState> JobControl::states() {
                      state.entered,
                      state.completed,
                      std::move(state.operation),
-                     std::move(state.waiting)});
+                     std::move(state.waiting),
+                     member.identity.lineage});
     }
     if (member.split > 0) {
-      all.push_back(
-          {member.identity.id, kCallChannel, member.split, member.split - 1, "ho_comm_split", ""});
+      all.push_back({member.identity.id,
+                     kCallChannel,
+                     member.split,
+                     member.split - 1,
+                     "ho_comm_split",
+                     "",
+                     member.identity.lineage});
     }
   }
   return all;

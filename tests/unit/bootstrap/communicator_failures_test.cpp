@@ -226,3 +226,30 @@ TEST_CASE("reports on communicators of others are left out") {
   tree.report(0, 77, StatusCode::kAborted, "nobody's");
   CHECK(tree.failures.next_deadline() == Deadline::max());
 }
+
+TEST_CASE("all communicators in a circle of waits end with one cause, others go on") {
+  Tree tree;
+  const auto state = [](uint64_t lineage, uint16_t id, uint32_t entered) {
+    return RankState{.communicator = id,
+                     .channel = 0,
+                     .entered = entered,
+                     .completed = 0,
+                     .operation = entered > 0 ? "barrier" : "",
+                     .waiting = "",
+                     .lineage = lineage};
+  };
+  tree.report(0, 4, StatusCode::kTimeout, "barrier #1 is late");
+  CHECK(tree.failures.take_queries() == std::vector<uint64_t>{4});
+  tree.failures.answer(0, 4, {state(4, 14, 1), state(kWorld, 11, 0)});
+  tree.failures.answer(1, 4, {state(4, 14, 0), state(kWorld, 11, 1)});
+  tree.failures.answer(2, 4, {});
+  tree.failures.answer(3, 4, {});
+  const auto decisions = tree.decided();
+  // What was split from the world ends with it.
+  REQUIRE(decisions.size() == 4);
+  for (const Decision& decision : decisions) {
+    CHECK(decision.cause.code() == StatusCode::kMismatch);
+    CHECK(has(decision.cause.message(), "ranks wait for each other in a circle: rank 0 is in"));
+  }
+  CHECK(on(decisions, kWorld).ranks.size() == 4);
+}

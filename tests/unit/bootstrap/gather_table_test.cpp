@@ -99,9 +99,9 @@ TEST_CASE("a victim whose own gather has failed first is a victim still, until i
   CHECK(has(errors[0].message(), "; ranks 1, 3 have not answered;"));
 
   // Rank 1 goes on: rank 0 is not excused by it any more.
-  CHECK_FALSE(job.give(1, "endpoints", {}, kBegin + 2000ms).has_value());
-  CHECK_FALSE(job.give(2, "endpoints", {}, kBegin + 2000ms).has_value());
-  CHECK_FALSE(job.give(3, "endpoints", {}, kBegin + 2000ms).has_value());
+  CHECK_FALSE(job.give(1, "once more", {}, kBegin + 2000ms).has_value());
+  CHECK_FALSE(job.give(2, "once more", {}, kBegin + 2000ms).has_value());
+  CHECK_FALSE(job.give(3, "once more", {}, kBegin + 2000ms).has_value());
   const auto later = job.fail(kBegin + 3000ms);
   REQUIRE(later.size() == 1);
   CHECK(has(later[0].message(), "; rank 0 has not answered since all_gather \"shared memory\""));
@@ -142,4 +142,43 @@ TEST_CASE("ranks that wait for each other in a circle disagree") {
   }
   CHECK(has(errors[0].message(), "missing: ranks 1, 2; rank 1 is in all_gather \"shapes\""));
   CHECK(has(errors[1].message(), "missing: ranks 0, 2; rank 0 is in all_gather \"colours\""));
+}
+
+TEST_CASE("who comes late to a gather that has failed hears why at once, and only once") {
+  Job job;
+  CHECK_FALSE(job.give(0, "split", {}, kBegin).has_value());
+  CHECK_FALSE(job.give(2, "split", {}, kBegin).has_value());
+  const auto errors = job.fail(kBegin + 1000ms);
+  REQUIRE(errors.size() == 1);
+  for (const uint32_t late : {1U, 3U}) {
+    // Of other members, or another tag, it is another gather.
+    CHECK_FALSE(job.give(late, "another split", {}, kBegin + 1200ms).has_value());
+    const auto told = job.give(late, "split", {}, kBegin + 1250ms);
+    REQUIRE(told.has_value());
+    CHECK(told->waiters.size() == 1);
+    CHECK(told->waiters[0].rank == late);
+    CHECK(told->error.code() == errors[0].code());
+    CHECK(told->error.message() ==
+          errors[0].message() + "; rank " + std::to_string(late) + " came 250 ms after that");
+    // Once more is another try.
+    CHECK_FALSE(job.give(late, "split", {}, kBegin + 1260ms).has_value());
+  }
+  CHECK_FALSE(job.give(0, "split", {}, kBegin + 1270ms).has_value());
+  CHECK(job.give(2, "split", {}, kBegin + 1270ms)->error.ok());
+}
+
+TEST_CASE("a gather that failed long ago is forgotten, and one of ranks that have ended at once") {
+  GatherTable table(2);
+  const auto give = [&table](uint32_t rank, uint64_t number, Deadline now) {
+    return table.add({rank, number},
+                     {.tag = std::to_string(number), .timeout_ms = 5, .members = {}, .blob = {}},
+                     now);
+  };
+  constexpr uint64_t kMany = 2000;
+  for (uint64_t number = 0; number < kMany; ++number) {
+    CHECK_FALSE(give(0, number, kBegin + std::chrono::milliseconds(10 * number)).has_value());
+    CHECK(table.expire(kBegin + std::chrono::milliseconds(10 * number + 5)).size() == 1);
+  }
+  CHECK_FALSE(give(1, 0, kBegin + 60s).has_value());
+  CHECK_FALSE(give(1, kMany - 1, kBegin + 60s)->error.ok());
 }

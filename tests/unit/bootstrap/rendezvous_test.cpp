@@ -3,6 +3,7 @@
 #include <map>
 
 #include "bootstrap/meeting_place.hpp"
+#include "bootstrap/wire.hpp"
 #include "catch.hpp"
 
 using namespace ho;
@@ -110,6 +111,67 @@ TEST_CASE("launchers' variables say who and where") {
     CHECK(result->address == row.address);
     CHECK(result->source == row.source);
   }
+}
+
+TEST_CASE("what the environment says of the job's identity") {
+  const std::string uuid = "01234567-89ab-cdef-0123-456789abcdef";
+  const std::vector<std::pair<Environment, std::string>> rows{
+      {{}, ""},
+      {{{"HORING_JOB_ID", "a"}, {"SLURM_JOB_ID", "7"}}, "HORING_JOB_ID=a"},
+      {{{"RANK", "0"},
+        {"TORCHELASTIC_RUN_ID", uuid},
+        {"SLURM_JOB_ID", "7"},
+        {"SLURM_STEP_ID", "1"}},
+       "TORCHELASTIC_RUN_ID=" + uuid + " SLURM_JOB_ID=7"},
+      {{{"RANK", "0"}, {"TORCHELASTIC_RUN_ID", "none"}}, ""},
+      {{{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "1"}},
+       "SLURM_JOB_ID=7 SLURM_STEP_ID=1"},
+      {{{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}, {"SLURM_HET_SIZE", "2"}}, ""},
+      {{{"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_NAMESPACE", "n@1"}, {"OMPI_MCA_ess_base_jobid", "3"}},
+       "PMIX_NAMESPACE=n@1"},
+      {{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_MCA_ess_base_jobid", "3"}},
+       "OMPI_MCA_ess_base_jobid=3"},
+      {{{"PMI_RANK", "0"}, {"PMI_JOBID", "5"}}, "PMI_JOBID=5"},
+  };
+  for (const auto& [environment, identity] : rows) {
+    const auto said = job_identity_from([&](const std::string& name) -> std::optional<std::string> {
+      const auto place = environment.find(name);
+      return place == environment.end() ? std::nullopt : std::optional(place->second);
+    });
+    CHECK(said == identity);
+    CHECK(said.size() <= wire::kMaxJobBytes);
+  }
+  const auto of_id = [](const std::string& id) {
+    return job_identity_from([&](const std::string& name) {
+      return name == "HORING_JOB_ID" ? std::optional(id) : std::nullopt;
+    });
+  };
+  // Neither length nor odd characters make two the same, or forge another entry.
+  CHECK(of_id(std::string(200, 'x')) != of_id(std::string(201, 'x')));
+  CHECK(of_id(std::string(200, 'x')).size() <= wire::kMaxJobBytes);
+  CHECK(of_id("a SLURM_JOB_ID=3").find(' ') == std::string::npos);
+  CHECK(from({{"RANK", "0"},
+              {"WORLD_SIZE", "2"},
+              {"HORING_RENDEZVOUS", "tcp://h:1"},
+              {"HORING_JOB_ID", "a"}})
+            ->job == "HORING_JOB_ID=a");
+}
+
+TEST_CASE("two jobs differ where something that both have differs") {
+  CHECK(compare_jobs("SLURM_JOB_ID=7", "SLURM_JOB_ID=7").same);
+  CHECK(compare_jobs("SLURM_JOB_ID=7", "SLURM_JOB_ID=7").difference.empty());
+  CHECK(compare_jobs("SLURM_JOB_ID=7", "SLURM_JOB_ID=8").difference == "SLURM_JOB_ID is 7 and 8");
+  CHECK(compare_jobs("TORCHELASTIC_RUN_ID=a SLURM_JOB_ID=7", "TORCHELASTIC_RUN_ID=a SLURM_JOB_ID=8")
+            .difference == "SLURM_JOB_ID is 7 and 8");
+  for (const auto& [one, other] : {std::pair{"", ""},
+                                   std::pair{"SLURM_JOB_ID=7", ""},
+                                   std::pair{"PMI_JOBID=7", "SLURM_JOB_ID=8"}}) {
+    CHECK_FALSE(compare_jobs(one, other).same);
+    CHECK(compare_jobs(one, other).difference.empty());
+  }
+  CHECK(compare_jobs("HORING_JOB_ID=a", "").difference == "HORING_JOB_ID is a and not set");
+  CHECK(compare_jobs("SLURM_JOB_ID=7", "HORING_JOB_ID=a").difference ==
+        "HORING_JOB_ID is not set and a");
 }
 
 TEST_CASE("half-set and contradictory variables are named") {

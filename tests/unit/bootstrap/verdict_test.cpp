@@ -368,3 +368,65 @@ TEST_CASE("hostile reports are bounded") {
   }
   CHECK(decide(desk).cause.code() == StatusCode::kConnection);
 }
+
+namespace {
+
+RankState of_lineage(RankState state, uint64_t lineage) {
+  state.lineage = lineage;
+  return state;
+}
+
+}  // namespace
+
+TEST_CASE("ranks that wait for each other in a circle are a mismatch that names the circle") {
+  FailureDesk desk(shared_names(3));
+  desk.report(report_of(2, StatusCode::kTimeout, "barrier #4 is late"), kStart);
+  // Rank 2 waits for both; these wait for each other.
+  desk.answer(0,
+              {state_of(3, 3),
+               of_lineage(state_of(1, 0, "all_gather", "a", 1, 2), 71),
+               of_lineage(state_of(5, 5, "", "", 2, 2), 72)});
+  desk.answer(1,
+              {state_of(3, 3),
+               of_lineage(state_of(0, 0, "", "", 1, 2), 71),
+               of_lineage(state_of(6, 5, "broadcast", "b", 2, 2), 72)});
+  desk.answer(2, {state_of(4, 3, "barrier", "c")});
+  const auto verdict = desk.decide(kStart + 1s);
+  REQUIRE(verdict.has_value());
+  CHECK(verdict->cause.code() == StatusCode::kMismatch);
+  CHECK(
+      verdict->cause.message() ==
+      "ranks wait for each other in a circle: rank 0 is in all_gather #1 of communicator 1, which "
+      "rank 1 has not entered; rank 1 is in broadcast #6 of communicator 2, which rank 0 has not "
+      "entered; all ranks must call what waits for others in the same order, over all "
+      "communicators; first reported by rank 2 (n, pid 102): barrier #4 is late");
+  CHECK(verdict->also == std::vector<uint64_t>{71, 72});
+}
+
+TEST_CASE("a circle of three ranks and three communicators, closed by another rank than began it") {
+  // Ranks 0 and 3 are in one operation of communicator 1.
+  const std::vector<RankAnswer> answers{
+      {0, true, {state_of(1, 0, "all_gather", "a", 1)}},
+      {1, true, {state_of(0, 0, "", "", 1), state_of(2, 1, "broadcast", "b", 2)}},
+      {2, true, {state_of(1, 1, "", "", 2), state_of(3, 2, "all_reduce", "c", 3)}},
+      {3, true, {state_of(1, 0, "all_gather", "d", 1), state_of(2, 2, "", "", 3)}}};
+  const auto circle = find_circle(answers, report_of(0, StatusCode::kTimeout, "all_gather #1"));
+  REQUIRE(circle.has_value());
+  CHECK(circle->text.starts_with(
+      "ranks wait for each other in a circle: rank 3 is in all_gather #1 of communicator 1, which "
+      "rank 1 has not entered; rank 1 is in broadcast #2 of communicator 2, which rank 2 has not "
+      "entered; rank 2 is in all_reduce #3 of communicator 3, which rank 3 has not entered; "));
+  CHECK(circle->communicators.empty());  // their lineages are not known
+}
+
+TEST_CASE("waits that end at a rank which waits for nobody, or in a split, are no circle") {
+  const FailureReport first = report_of(0, StatusCode::kTimeout, "all_gather #1");
+  const RankAnswer zero{0, true, {state_of(1, 0, "all_gather", "a", 1), state_of(0, 0, "", "", 2)}};
+  const RankAnswer one{1, true, {state_of(0, 0, "", "", 1), state_of(1, 0, "broadcast", "b", 2)}};
+  CHECK(find_circle(std::vector<RankAnswer>{zero, one}, first).has_value());
+  const std::vector<RankAnswer> slow{zero, one, {2, true, {state_of(0, 0, "", "", 1)}}};
+  CHECK_FALSE(find_circle(slow, first).has_value());
+  const RankState split = state_of(2, 1, "ho_comm_split", "", 0, kCallChannel);
+  const std::vector<RankAnswer> splits{zero, {1, true, {state_of(0, 0, "", "", 1), split}}};
+  CHECK_FALSE(find_circle(splits, first).has_value());
+}

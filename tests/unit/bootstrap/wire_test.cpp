@@ -47,14 +47,20 @@ bool introduces(uint32_t rank, uint32_t world_size) {
 }  // namespace
 
 TEST_CASE("every message survives the way there and back, and nothing shorter or longer does") {
-  const Introduction introduction{
-      .rank = 3, .world_size = 16, .pid = 77, .timeout_ms = 60000, .host = "node1"};
+  const Introduction introduction{.rank = 3,
+                                  .world_size = 16,
+                                  .pid = 77,
+                                  .timeout_ms = 60000,
+                                  .host = "node1",
+                                  .called = "",
+                                  .job = "HORING_JOB_ID=7"};
   const auto introduced = decode_introduction(encode(introduction)).value();
   CHECK(introduced.rank == 3);
   CHECK(introduced.world_size == 16);
   CHECK(introduced.pid == 77);
   CHECK(introduced.timeout_ms == 60000);
   CHECK(introduced.host == "node1");
+  CHECK(introduced.job == "HORING_JOB_ID=7");
   decodes_strictly(encode(introduction), decode_introduction);
 
   const Welcome welcome{
@@ -99,7 +105,8 @@ TEST_CASE("every message survives the way there and back, and nothing shorter or
                                        .entered = 12,
                                        .completed = 11,
                                        .operation = "all_reduce",
-                                       .waiting = "recv from rank 5"},
+                                       .waiting = "recv from rank 5",
+                                       .lineage = ~uint64_t{6}},
                                       {}};
   const auto read = decode_states(encode(states)).value();
   REQUIRE(read.size() == 2);
@@ -109,6 +116,7 @@ TEST_CASE("every message survives the way there and back, and nothing shorter or
   CHECK(read[0].completed == 11);
   CHECK(read[0].operation == "all_reduce");
   CHECK(read[0].waiting == "recv from rank 5");
+  CHECK(read[0].lineage == ~uint64_t{6});
   decodes_strictly(encode(std::span(states)), decode_states);
 }
 
@@ -232,4 +240,15 @@ TEST_CASE("a stream that is none of ours ends") {
     INFO("byte " << at);
     CHECK(splitter.next().status().code() == StatusCode::kProtocol);
   }
+}
+
+TEST_CASE("an introduction fits the handshake's claim, however long its texts are") {
+  const Introduction longest{.rank = kMaxWorldSize - 1,
+                             .world_size = kMaxWorldSize,
+                             .pid = ~0U,
+                             .timeout_ms = ~0U,
+                             .host = std::string(1000, 'h'),
+                             .called = std::string(1000, 'c'),
+                             .job = std::string(1000, 'j')};
+  CHECK(encode(longest).size() <= 256);
 }

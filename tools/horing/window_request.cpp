@@ -155,7 +155,9 @@ std::string describe_window(const WindowRequest& request) {
         plugin::rail::piece_bytes_of(window, segment.byte_count, request.wanted_piece_bytes);
     const uint64_t pieces =
         plugin::rail::piece_count(window, segment.byte_count, request.wanted_piece_bytes);
-    text += "  block " + std::to_string(block) + ", of member " + std::to_string(owner) +
+    text += "  block " + std::to_string(block) +
+            (window.exchanges() ? ", sent by each of the two members to the other"
+                                : ", of member " + std::to_string(owner)) +
             ": bytes " + std::to_string(segment.offset) + " to " +
             std::to_string(segment.offset + segment.byte_count - 1) + ", in " +
             (pieces == 1 ? "1 piece\n"
@@ -164,6 +166,9 @@ std::string describe_window(const WindowRequest& request) {
             (pieces == 1 || segment.byte_count % piece == 0);
     length = segment.byte_count;
     ++block;
+    if (window.exchanges()) {
+      break;
+    }
   }
   return text + (equal ? ""
                        : "  fractions below count all blocks, and the pieces of a block, as "

@@ -118,13 +118,19 @@ TEST_CASE("options of windows need --plugin-window, those of other plans exclude
 }
 
 TEST_CASE("a window is described block by block") {
-  WindowOptions options = window_options(2, "20");
+  WindowOptions options = window_options(3, "28");
   options.pieces = 2;
-  const auto request = window_request(options, Collective::kAllReduce);
+  auto request = window_request(options, Collective::kAllReduce);
   REQUIRE(request.ok());
   CHECK(describe_window(*request) ==
-        "window of a rail under NCCL: 20 bytes, 2 members\n"
+        "window of a rail under NCCL: 28 bytes, 3 members\n"
         "  block 0, of member 0: bytes 0 to 11, in 2 pieces of 8\n"
         "  block 1, of member 1: bytes 12 to 19, in 1 piece\n"
+        "  block 2, of member 2: bytes 20 to 27, in 1 piece\n"
         "  fractions below count all blocks, and the pieces of a block, as equal\n");
+  request = window_request(window_options(2, "24"), Collective::kAllReduce);
+  REQUIRE(request.ok());
+  CHECK(describe_window(*request) ==
+        "window of a rail under NCCL: 24 bytes, 2 members\n"
+        "  block 0, sent by each of the two members to the other: bytes 0 to 23, in 1 piece\n");
 }

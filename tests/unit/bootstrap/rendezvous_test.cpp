@@ -133,12 +133,13 @@ TEST_CASE("what the environment says of the job's identity") {
        "OMPI_MCA_ess_base_jobid=3"},
       {{{"PMI_RANK", "0"}, {"PMI_JOBID", "5"}}, "PMI_JOBID=5"},
   };
-  for (const auto& [environment, identity] : rows) {
+  for (const auto& row : rows) {
+    const Environment& environment = row.first;
     const auto said = job_identity_from([&](const std::string& name) -> std::optional<std::string> {
       const auto place = environment.find(name);
       return place == environment.end() ? std::nullopt : std::optional(place->second);
     });
-    CHECK(said == identity);
+    CHECK(said == row.second);
     CHECK(said.size() <= wire::kMaxJobBytes);
   }
   const auto of_id = [](const std::string& id) {

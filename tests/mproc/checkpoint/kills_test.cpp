@@ -1,9 +1,7 @@
 // Ranks are killed at random moments of saving, and no checkpoint that was there is lost by it.
 #include <paro.h>
 #include <signal.h>
-#include <sys/mman.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <random>
@@ -16,6 +14,7 @@
 #include "checkpoint/reader.hpp"
 #include "checkpoint/store.hpp"
 #include "process_job.hpp"
+#include "shared_count.hpp"
 #include "temporary_folder.hpp"
 
 using namespace ho::test;
@@ -25,26 +24,6 @@ namespace {
 
 constexpr uint64_t kElements = 300'000;  // a few ms to save
 constexpr uint32_t kUnits = 2;
-
-// The last step that the ranks were told is saved.
-class SavedStep {
- public:
-  SavedStep()
-      : step_(new (::mmap(nullptr,
-                          sizeof(std::atomic<uint64_t>),
-                          PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS,
-                          -1,
-                          0)) std::atomic<uint64_t>(0)) {}
-  SavedStep(const SavedStep&) = delete;
-  SavedStep& operator=(const SavedStep&) = delete;
-  ~SavedStep() { ::munmap(static_cast<void*>(step_), sizeof(*step_)); }
-  [[nodiscard]] uint64_t value() const { return step_->load(); }
-  void set(uint64_t step) const { step_->store(step); }
-
- private:
-  std::atomic<uint64_t>* step_;
-};
 
 // A step in which every master loses 1.
 ho_status take_step(paro_runner* runner) {
@@ -100,7 +79,7 @@ ho_status restore(paro_runner* runner, const std::string& folder) {
 // Trains and saves until something fails, from the last checkpoint on where there is one.
 ho_status save_forever(const ProcessJob::Rank& rank,
                        const std::string& folder,
-                       const SavedStep& saved,
+                       const SharedCount& saved,
                        int32_t in_background) {
   const paro_unit units[kUnits] = {{"first", kElements, 0, nullptr},
                                    {"second", kElements, 0, nullptr}};
@@ -148,7 +127,7 @@ int rounds() {
 
 TEST_CASE("whoever is killed while a job saves, every checkpoint that was there stays") {
   const TemporaryFolder folder;
-  const SavedStep saved;
+  const SharedCount saved;  // the last step that the ranks were told is saved
   std::mt19937 random(20261122);
   for (int round = 0; round < rounds(); ++round) {
     {

@@ -1,20 +1,19 @@
 // Ranks destroy their communicators. In good order nobody may notice; too early, everybody who
 // still needs them must hear at once who left, and after what. Deadlines are a minute away: an
 // error that waited for one would have another code.
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
+#include "all_end_well.hpp"
 #include "catch.hpp"
 #include "horing.h"
 #include "process_job.hpp"
+#include "shared_count.hpp"
 
 using namespace ho::test;
 
@@ -52,32 +51,6 @@ ho_status broadcast(ho_comm* comm, std::vector<float>& data, int32_t root) {
       comm, data.data(), data.data(), data.size(), HO_FLOAT32, root, nullptr, nullptr, nullptr);
 }
 
-// Of so many processes that are forked after this was made, without a communicator.
-class Meeting {
- public:
-  explicit Meeting(int processes) : processes_(processes) {
-    void* memory =
-        ::mmap(nullptr, sizeof *come_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    REQUIRE(memory != MAP_FAILED);
-    come_ = new (memory) std::atomic<int>(0);
-  }
-  Meeting(const Meeting&) = delete;
-  Meeting& operator=(const Meeting&) = delete;
-  ~Meeting() { ::munmap(come_, sizeof *come_); }
-  // Whether all came within the far deadline.
-  [[nodiscard]] bool meet() {
-    come_->fetch_add(1);
-    for (uint64_t ms = 0; come_->load() < processes_ && ms < kFarDeadlineMs; ++ms) {
-      ::usleep(1000);
-    }
-    return come_->load() >= processes_;
-  }
-
- private:
-  int processes_;
-  std::atomic<int>* come_ = nullptr;
-};
-
 ho_status all_reduces(ho_comm* comm, std::vector<float>& data, int count) {
   ho_status status = HO_OK;
   for (int i = 0; i < count && status == HO_OK; ++i) {
@@ -92,15 +65,6 @@ void check_left(const RankOutcome& outcome, const std::string& operation, const 
   CHECK(contains(outcome.message, operation));
   CHECK(contains(outcome.message, who));
   CHECK(contains(outcome.message, "all ranks must make the same calls"));
-}
-
-void check_all_end_well(ProcessJob& job) {
-  for (size_t rank = 0; rank < job.size(); ++rank) {
-    const RankOutcome outcome = job.outcome(rank);
-    INFO("rank " << rank << ": " << outcome.message);
-    CHECK(outcome.exited);
-    CHECK(outcome.status == HO_OK);
-  }
 }
 
 }  // namespace
@@ -145,7 +109,7 @@ TEST_CASE("a rank that leaves early is named at once to whoever waits for it or 
 TEST_CASE("after a rank has left, every later call says so again") {
   const Setting setting = GENERATE(from_range(kSettings));
   INFO(setting.text);
-  Meeting asked(3);
+  const SharedCount asked;
   ProcessJob job(setting.with("2x2"), [&](const ProcessJob::Rank& rank) -> ho_status {
     std::vector<float> data(1000, 1.0F);
     if (ho_comm_rank(rank.comm) == 1) {
@@ -161,7 +125,8 @@ TEST_CASE("after a rank has left, every later call says so again") {
     ho_comm* half = nullptr;
     const ho_status split = ho_comm_split(rank.comm, 0, 0, &half);
     // Lest a slow rank find that rank 0, which answers, has left as well.
-    const bool all_asked = asked.meet();
+    asked.add();
+    const bool all_asked = asked.wait_for(3);
     const bool all_lost = all_asked && first == HO_PEER_LOST && second == HO_PEER_LOST &&
                           other == HO_PEER_LOST && split == HO_PEER_LOST &&
                           contains(gather_text, "before any such operation");

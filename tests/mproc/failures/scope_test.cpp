@@ -1,17 +1,17 @@
 // What a failure in one communicator ends: that one and what was split from it, on every rank.
 // Others go on. Deadlines are far away unless said otherwise: what ends, ends because it is told.
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <string>
 #include <vector>
 
+#include "all_end_well.hpp"
 #include "catch.hpp"
 #include "horing.h"
 #include "process_job.hpp"
+#include "shared_count.hpp"
 
 using namespace ho::test;
 
@@ -50,15 +50,6 @@ struct Halves {
 // HO_OK where the status and the last message are what they should be.
 ho_status expect(ho_status status, ho_status wanted, const std::string& part) {
   return status == wanted && contains(ho_last_error_message(), part) ? HO_OK : HO_INTERNAL;
-}
-
-void check_all_end_well(ProcessJob& job) {
-  for (size_t rank = 0; rank < job.size(); ++rank) {
-    const RankOutcome outcome = job.outcome(rank);
-    INFO("rank " << rank << ": " << outcome.message);
-    CHECK(outcome.exited);
-    CHECK(outcome.status == HO_OK);
-  }
 }
 
 }  // namespace
@@ -119,15 +110,18 @@ TEST_CASE("when abort returns, what was split off has ended on that rank too") {
 }
 
 TEST_CASE("a timeout in a split has one text for its ranks, and its sibling and parent go on") {
-  ProcessJob job({"2x2", kFarMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+  const SharedCount ended;
+  ProcessJob job({"2x2", kFarMs}, [&](const ProcessJob::Rank& rank) -> ho_status {
     const Halves halves(rank.comm);
     const int32_t self = ho_comm_rank(rank.comm);
     const std::string late = "rank 3 has not entered all_reduce #1 of communicator";
     ho_status status = HO_OK;
     if (self == 1) {
       status = expect(all_reduce(halves.half, 200), HO_TIMEOUT, late);
+      ended.add();
     } else if (self == 3) {
-      // It waits for rank 1 in vain, until the failure is told.
+      // Also in what is below the half, where nothing has been called yet.
+      (void)ended.wait_for(1);
       status = expect(all_reduce(halves.below), HO_TIMEOUT, late);
     } else {
       status = all_reduce(halves.below);
@@ -240,19 +234,8 @@ TEST_CASE("ranks that exit because a split could not be made do not become its c
 
 TEST_CASE("a hang is blamed on the rank at the end of the waits, not on a victim of it") {
   // Ranks 2 and 3 wait for rank 0 in one communicator, rank 0 for rank 1 in another. Rank 1 does
-  // nothing until the first two have their errors: it counts to 2, after rank 0's 1.
-  auto* const events = static_cast<std::atomic<int>*>(::mmap(nullptr,
-                                                             sizeof(std::atomic<int>),
-                                                             PROT_READ | PROT_WRITE,
-                                                             MAP_SHARED | MAP_ANONYMOUS,
-                                                             -1,
-                                                             0));
-  REQUIRE(events != MAP_FAILED);
-  const auto wait_for_events = [events](int count) {
-    for (int i = 0; i < 6000 && *events < count; ++i) {
-      ::usleep(10000);
-    }
-  };
+  // nothing until the first two have their errors: they count to 3, after rank 0's 1.
+  const SharedCount events;
   ProcessJob job({"2x2", kFarMs}, [&](const ProcessJob::Rank& rank) -> ho_status {
     const int32_t self = ho_comm_rank(rank.comm);
     ho_comm* pair = nullptr;
@@ -264,16 +247,15 @@ TEST_CASE("a hang is blamed on the rank at the end of the waits, not on a victim
       ho_request* request = nullptr;
       status =
           ho_all_reduce(pair, &value, &value, 1, HO_FLOAT32, HO_SUM, nullptr, nullptr, &request);
-      ++*events;
+      events.add();
       status = status == HO_OK ? ho_request_wait(request, 0) : status;
     } else if (status == HO_OK && self == 1) {
-      wait_for_events(3);
-      status = all_reduce(pair);
+      status = events.wait_for(3) ? all_reduce(pair) : HO_INTERNAL;
     } else if (status == HO_OK) {
-      wait_for_events(1);
+      (void)events.wait_for(1);
       const ho_status late = all_reduce(three, 300);
       const std::string text = ho_last_error_message();
-      ++*events;
+      events.add();
       const bool named = contains(text, ": rank 1 has not entered all_reduce #1 of communicator") &&
                          contains(text, "because of that, rank 0 has not entered all_reduce #1");
       rank.say(text);
@@ -284,7 +266,6 @@ TEST_CASE("a hang is blamed on the rank at the end of the waits, not on a victim
     return status;
   });
   check_all_end_well(job);
-  ::munmap(events, sizeof(std::atomic<int>));
 }
 
 TEST_CASE("ranks that exit because of an error do not become its cause") {

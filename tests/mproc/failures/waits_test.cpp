@@ -2,15 +2,14 @@
 // others have given up. Deadlines are far away unless said otherwise: what ends, ends because it is
 // told.
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <string>
 
+#include "all_end_well.hpp"
 #include "catch.hpp"
 #include "horing.h"
 #include "process_job.hpp"
+#include "shared_count.hpp"
 
 using namespace ho::test;
 
@@ -27,15 +26,6 @@ ho_status sum(ho_comm* comm, uint64_t timeout_ms = 0) {
 
 bool says(const std::string& part) {
   return std::string(ho_last_error_message()).find(part) != std::string::npos;
-}
-
-void check_all_ok(ProcessJob& job) {
-  for (size_t rank = 0; rank < job.size(); ++rank) {
-    const RankOutcome outcome = job.outcome(rank);
-    INFO("rank " << rank << ": " << outcome.message);
-    CHECK(outcome.exited);
-    CHECK(outcome.status == HO_OK);
-  }
 }
 
 }  // namespace
@@ -67,27 +57,21 @@ TEST_CASE("a circle of waits over two communicators is named to all, and ends bo
     ho_comm_destroy(one);
     return status;
   });
-  check_all_ok(job);
+  check_all_end_well(job);
 }
 
 TEST_CASE("a rank that comes late to a split that has failed hears why, and blames nobody else") {
-  auto* const given_up = static_cast<std::atomic<int>*>(::mmap(nullptr,
-                                                               sizeof(std::atomic<int>),
-                                                               PROT_READ | PROT_WRITE,
-                                                               MAP_SHARED | MAP_ANONYMOUS,
-                                                               -1,
-                                                               0));
-  REQUIRE(given_up != MAP_FAILED);
+  const SharedCount given_up;
   ProcessJobOptions options{"2x2", kFarMs};
   options.prepare = [](size_t /*rank*/) { ::setenv("HORING_CONNECT_TIMEOUT_MS", "4000", 1); };
-  ProcessJob job(options, [given_up](const ProcessJob::Rank& rank) -> ho_status {
+  ProcessJob job(options, [&](const ProcessJob::Rank& rank) -> ho_status {
     const bool late = ho_comm_rank(rank.comm) == 3;
-    for (int i = 0; late && i < 6000 && *given_up < 3; ++i) {
-      ::usleep(10000);
+    if (late && !given_up.wait_for(3)) {
+      return HO_INTERNAL;
     }
     ho_comm* split = nullptr;
     const ho_status refused = ho_comm_split(rank.comm, 0, 0, &split);
-    ++*given_up;
+    given_up.add();
     rank.say(ho_last_error_message());
     const bool named = says("rank 3 has not answered since") && says("; missing: rank 3");
     if (refused != HO_TIMEOUT || !named || says("rank 3 came ") != late) {
@@ -98,6 +82,5 @@ TEST_CASE("a rank that comes late to a split that has failed hears why, and blam
     ho_comm_destroy(split);
     return status;
   });
-  check_all_ok(job);
-  ::munmap(given_up, sizeof(std::atomic<int>));
+  check_all_end_well(job);
 }

@@ -240,7 +240,8 @@ std::string end_of_rank_0(const std::string& place,
     ::close(ends[0]);
     ::close(ends[1]);
     const int next = ::dup(STDERR_FILENO);
-    ::close(next);
+    // What whoever started the tests has open would count as well.
+    ::close_range(static_cast<unsigned>(next), ~0U, 0);
     const rlimit limit{static_cast<rlim_t>(next) + files, static_cast<rlim_t>(next) + files};
     ::setrlimit(RLIMIT_NOFILE, &limit);
     const auto created = ControlPlane::create(at(place, 0, 4), key_of(), deadline_after(kFar));
@@ -267,7 +268,7 @@ TEST_CASE("a rank 0 that has no descriptor for a rank warns at once, and ends th
   const ReservedPlace reserved;
   std::vector<Created> others;
   // What it needs for itself, with one to spare, and for one rank.
-  const std::string said = end_of_rank_0(reserved.text(), 9, [&] {
+  const std::string said = end_of_rank_0(reserved.text(), 8, [&] {
     others = create_all({{at(reserved.text(), 1, 4), key_of(), kFar},
                          {at(reserved.text(), 2, 4), key_of(), kFar},
                          {at(reserved.text(), 3, 4), key_of(), kFar}});

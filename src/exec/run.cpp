@@ -10,8 +10,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
+#include "base/copy.hpp"
 #include "exec/sums.hpp"
 
 namespace ho {
@@ -350,7 +350,7 @@ Result<bool> Run::recv_scattered(Queue& queue, const PlanOp& op, std::span<const
     return false;
   }
   for (const Bytes part : parts) {
-    std::memcpy(part.data(), incoming.data(), part.size());
+    copy_payload(part.data(), incoming.data(), part.size());
     incoming = incoming.subspan(part.size());
   }
   queue.layout->link->release_view();
@@ -386,8 +386,8 @@ void Run::copy_head(const Queue& queue, const PlanOp& op) {
     std::byte* to = binding_.address(op.dst, chunk, queue.piece);
     const std::byte* from = binding_.address(op.src, chunk, queue.piece);
     const uint64_t bytes = binding_.piece_elements(chunk, queue.piece) * binding_.element_bytes();
-    if (to != from && bytes > 0) {
-      std::memcpy(to, from, bytes);
+    if (to != from) {
+      copy_payload(to, from, bytes);
     }
   }
 }

@@ -151,21 +151,23 @@ bool CollNetComm::reduces(DType dtype, ReduceOp op) const {
 // Twice per channel the same region, as NCCL does.
 void CollNetComm::register_region() {
   const size_t bytes = CollPlan::region_bytes(options_.settings);
-  try {
-    region_.assign(bytes, kPoison);
-  } catch (const std::exception&) {
-    throw HostError("no memory for CollNet's buffers: " + std::to_string(bytes) + " bytes for " +
+  Result<PrivateMemory> mapped = PrivateMemory::create(bytes);
+  if (!mapped.ok()) {
+    throw HostError("no memory for CollNet's buffers: " + mapped.status().message() + " for " +
                     std::to_string(options_.settings.channels) + " channels with slots of " +
                     std::to_string(options_.settings.slot_bytes) +
                     " bytes; use fewer channels or smaller slots");
   }
-  rail_.region = region_.data();
+  region_ = std::move(*mapped);
+  const auto region = region_.bytes();
+  std::ranges::fill(region, kPoison);
+  rail_.region = region.data();
   service_.run([&] {
     for (uint32_t channel = 0; channel < options_.settings.channels; ++channel) {
       for (auto* const memories : {&rail_.recv_memory, &rail_.send_memory}) {
         void* memory = nullptr;
         require(rail_.table->register_memory(
-                    rail_.group, region_.data(), region_.size(), nccl_abi::kPointerHost, &memory),
+                    rail_.group, region.data(), region.size(), nccl_abi::kPointerHost, &memory),
                 "collnet regMr");
         memories->push_back(memory);
       }

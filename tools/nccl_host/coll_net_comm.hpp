@@ -13,6 +13,7 @@
 #include "nccl_host/job_memory.hpp"
 #include "nccl_host/plugin_library.hpp"
 #include "nccl_host/worker.hpp"
+#include "os/private_memory.hpp"
 
 namespace ho::nccl_host {
 
@@ -85,7 +86,7 @@ class CollNetComm {
   CollNetOptions options_;
   PluginLibrary::Contexts contexts_;
   RailEnd rail_;
-  std::vector<std::byte> region_;
+  PrivateMemory region_;  // of whole pages, as NCCL's
   uint64_t most_call_bytes_ = 0;
   std::vector<bool> supported_;  // by type, then operation
   uint64_t calls_ = 0;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/copy.hpp"
 #include "os/peer_memory.hpp"
 
 namespace ho {
@@ -48,13 +49,13 @@ void for_window(std::span<const Part> parts, uint64_t offset, uint64_t bytes, Co
 
 void gather(std::byte* to, std::span<const ConstBytes> parts, uint64_t offset, uint64_t bytes) {
   for_window(parts, offset, bytes, [to](ConstBytes range, uint64_t at) {
-    std::memcpy(to + at, range.data(), range.size());
+    copy_payload(to + at, range.data(), range.size());
   });
 }
 
 void scatter(std::span<const Bytes> parts, uint64_t offset, ConstBytes from) {
   for_window(parts, offset, from.size(), [from](Bytes range, uint64_t at) {
-    std::memcpy(range.data(), from.data() + at, range.size());
+    copy_payload(range.data(), from.data() + at, range.size());
   });
 }
 

@@ -89,7 +89,7 @@ class Admission {
   int epoll_;
   std::vector<Fd> listeners_;
   std::shared_ptr<const JobKey> key_;
-  Fd spare_;  // given back when this process has no descriptors left
+  Fd spare_;                             // given back when this process has no descriptors left
   std::map<uint64_t, Pending> pending_;  // ascending token: oldest first
   uint64_t next_token_;
   Deadline accept_again_ = Deadline::max();

@@ -78,6 +78,18 @@ std::string description(const DeviceProperties& device) {
   return text + ")";
 }
 
+const char* compared_text(bool network_is_ours, bool compared, bool has_tuning_file) {
+  if (!network_is_ours) {
+    return "; its network is not in use, so only the tuning file counts, and nothing "
+           "compares it: NCCL hangs where a rank has another file or no tuner of ours";
+  }
+  return compared || !has_tuning_file
+             ? ""
+             : "; this rank is on no rail of that communicator, so nothing compares its tuning "
+               "file "
+               "(HORING_TUNING_FILE): NCCL hangs where another rank has another one, or none";
+}
+
 }  // namespace
 
 Plugin& Plugin::instance() {
@@ -207,19 +219,22 @@ Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
                  ? "the tuner leaves all choices of this communicator to NCCL"
                  : "ranks beside this rail cannot know it, so a tuning file still counts; "
                    "where it is not the same on all ranks, NCCL hangs");
-    if (all_are_heads) {
+    // A file that cannot be followed stops this rank in any case: tuner_for() says why.
+    if (all_are_heads && basis.can_follow_tuning_file()) {
       basis = TunerBasis::silent();
     }
   }
+  // Only a rail's members compare their files. NCCL before 2.28 does not say whose tuner this is.
+  const bool compared = !comm_id || shape.nodes == 1 || !ours ||
+                        coll_net_->is_connected(*comm_id) || coll_net_->members_differ(*comm_id);
+  const bool has_file = basis.has_tuning_file();
   auto tuner = basis.tuner_for(shape);
   if (tuner.ok()) {
     log_info("horing plugin: loaded by NCCL as {} for {} ranks on {} nodes{}",
              interface,
              shape.ranks,
              shape.nodes,
-             ours ? ""
-                  : "; its network is not in use, so only the tuning file counts, and nothing "
-                    "compares it: NCCL hangs where a rank has another file or no tuner of ours");
+             compared_text(ours, compared, has_file));
   } else {
     log_warn("horing plugin: no tuner: {}", tuner.status().message());
   }

@@ -21,13 +21,14 @@ constexpr size_t kMostWho = 40;
 constexpr size_t kHandleText = kHandleBytes - 8 - kTextAt;
 constexpr size_t kClaimText = 256 - kTextAt;
 
+// A reason begins with what matters most.
 std::string cut(const std::string& text, size_t most) {
   constexpr std::string_view kCut = "...";
   return text.size() <= most ? text : text.substr(0, most - kCut.size()) + std::string(kCut);
 }
 
 std::vector<std::byte> bytes_of(const TurnedOff& off, size_t most_text) {
-  const std::string who = cut(off.who, kMostWho);
+  const std::string who = shortened(off.who, kMostWho);
   const std::string why = cut(off.why, most_text - who.size());
   ByteWriter writer;
   writer.number(kMagic, sizeof kMagic);

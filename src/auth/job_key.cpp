@@ -161,6 +161,10 @@ Result<std::shared_ptr<const JobKey>> JobKey::from_environment() {
     }
     return key;
   }
+  // A script whose secret was lost must not go on without one.
+  if (env::is_set_to_nothing(env::kJobKey)) {
+    return from_text("").status().with_context("HORING_JOB_KEY");
+  }
   if (const auto path = env::text_if_set(env::kJobKeyFile)) {
     return from_file(*path);
   }

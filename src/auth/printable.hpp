@@ -11,4 +11,8 @@ namespace ho {
 // can neither forge log lines nor drive a terminal.
 [[nodiscard]] std::string printable(std::string_view text, size_t max_bytes);
 
+// `text` where it has at most `max_bytes` (at least 8), else its beginning, "..." and more of its
+// end: what tells hosts and jobs of long names apart is mostly there.
+[[nodiscard]] std::string shortened(std::string_view text, size_t max_bytes);
+
 }  // namespace ho

@@ -87,9 +87,7 @@ Status check_number(const Variable& variable) {
     return {};
   }
   const std::string value = text(variable);
-  const bool unset = value.empty() && variable.default_value.empty();
-  const bool word = !value.empty() && value == variable.range->or_word;
-  return unset || word ? Status() : number(variable).status();
+  return value.empty() || value == variable.range->or_word ? Status() : number(variable).status();
 }
 
 }  // namespace
@@ -100,10 +98,15 @@ std::span<const Variable> all() {
 
 std::optional<std::string> text_if_set(const Variable& variable) {
   const char* value = std::getenv(std::string(variable.name).c_str());
-  if (value == nullptr) {
+  if (value == nullptr || *value == '\0') {
     return std::nullopt;
   }
   return std::string(value);
+}
+
+bool is_set_to_nothing(const Variable& variable) {
+  const char* value = std::getenv(std::string(variable.name).c_str());
+  return value != nullptr && *value == '\0';
 }
 
 std::string text(const Variable& variable) {

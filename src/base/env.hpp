@@ -86,9 +86,11 @@ inline constexpr Variable kCluster{"HORING_CLUSTER", "", "JSON file that describ
 // All variables, in the order in which the documentation lists them.
 [[nodiscard]] std::span<const Variable> all();
 
-// The value, or the variable's default.
+// The value, or the variable's default. A variable that is set to nothing counts as not set.
 [[nodiscard]] std::string text(const Variable& variable);
 [[nodiscard]] std::optional<std::string> text_if_set(const Variable& variable);
+// For those where that is a mistake.
+[[nodiscard]] bool is_set_to_nothing(const Variable& variable);
 // A whole number in the variable's range, or an error that names the variable, its value and what
 // it takes.
 [[nodiscard]] Result<uint64_t> number(const Variable& variable);

@@ -83,9 +83,7 @@ Status ControlClient::why_over_locked(std::string_view tag) const {
   if (job_verdict_.has_value()) {
     return *job_verdict_;
   }
-  if (!connected_) {
-    return {StatusCode::kPeerLost, coordinator_end_};
-  }
+  // Rank 0 may have left because of these.
   for (const auto& [communicator, joined] : joined_) {
     if (joined.cause.has_value() && tag.ends_with(joined.tag_end)) {
       return *joined.cause;
@@ -96,7 +94,7 @@ Status ControlClient::why_over_locked(std::string_view tag) const {
       return why;
     }
   }
-  return {};
+  return connected_ ? Status() : Status(StatusCode::kPeerLost, coordinator_end_);
 }
 
 Status ControlClient::why_over(std::string_view tag_end) {

@@ -35,7 +35,7 @@ Result<std::string> namespace_number(const std::string& proc_root, const std::st
 }  // namespace
 
 Result<std::string> host_identity(const std::string& proc_root) {
-  if (auto given = env::text_if_set(env::kHostId); given && !given->empty()) {
+  if (auto given = env::text_if_set(env::kHostId)) {
     if (given->size() > kMaxHostIdBytes) {
       return Status(StatusCode::kInvalidArgument,
                     "HORING_HOST_ID has " + std::to_string(given->size()) +

@@ -370,13 +370,48 @@ TEST_CASE("where a rank's NCCL takes no tuner of ours, or has another file, all 
              "and both values: " + log);
       // One tree and one NCCL's own choice would hang: the file has no say any more.
       expect(!tuner_chooses(1), "the tuner leaves the communicator that differs to NCCL");
+      const std::string uncompared = "nothing compares its tuning file (HORING_TUNING_FILE)";
+      expect(log_text().find(uncompared) == std::string::npos, "its file has been compared");
       expect(tuner_chooses(2), "and no other one");
+      // Nobody has met there: as for a rank that is no head of its node.
+      expect(self.rank() != 0 || log_text().find(uncompared) != std::string::npos, "which it says");
       comm.close();
       go_on_without(self, 1);
     });
     require_clean(job, {0, 1});
     (void)std::remove(path.c_str());
   }
+}
+
+TEST_CASE("a rank whose tuning file is malformed is stopped and says where, others hear of it",
+          "[quick]") {
+  HostJobOptions options = with_rings(2, 1);
+  const std::string path = "fault_test." + std::to_string(::getpid()) + ".bad.csv";
+  std::ofstream(path) << "all_reduce,*,*,*,*,oak\n";
+  options.prepare = [path](uint32_t rank) {
+    if (rank == 1) {
+      ::setenv("HORING_TUNING_FILE", path.c_str(), 1);
+    }
+  };
+  HostJob job(options, [path](HostRank& self) {
+    CollNetComm comm(self.library(), self.memory(), 1, small_steps());
+    expect(comm.connect() == CollNetState::kRefused, "both refuse");
+    expect(log_text().find("no rules and a file that cannot be followed") != std::string::npos,
+           "and say what differs: " + log_text());
+    bool stopped = false;
+    try {
+      expect(!tuner_chooses(1), "the tuner leaves the communicator to NCCL");
+    } catch (const PluginError&) {
+      stopped = true;
+    }
+    expect(stopped == (self.rank() == 1), "the rank with that file has no tuner");
+    const bool named = log_text().find("no tuner: " + path + ":1:") != std::string::npos;
+    expect(named == (self.rank() == 1), "and its log says where it is wrong: " + log_text());
+    comm.close();
+    go_on_without(self, 1);
+  });
+  require_clean(job, {0, 1});
+  (void)std::remove(path.c_str());
 }
 
 TEST_CASE("ranks of different releases load different tables and work together") {
@@ -396,7 +431,7 @@ TEST_CASE("a member that runs out of descriptors tells all why", "[quick]") {
   HostJobOptions job_options = with_rings(3, 1);
   job_options.prepare = [](uint32_t rank) {
     if (rank == 2) {
-      ::setenv("NCCL_HOSTID", "node two", 1);
+      ::setenv("NCCL_HOSTID", "my-long-training-job-2026-11-24-with-a-name-worker-2", 1);
       ::setenv("RANK", "2", 1);
     }
   };
@@ -421,7 +456,7 @@ TEST_CASE("a member that runs out of descriptors tells all why", "[quick]") {
     }
     expect(why.find("Too many open files") != std::string::npos, "all know the cause: " + why);
     const bool named = why.find("rail member 2 (") != std::string::npos &&
-                       why.find(", NCCL_HOSTID node two, RANK 2, pid ") != std::string::npos;
+                       why.find("-with-a-name-worker-2, RANK 2, pid ") != std::string::npos;
     expect(self.rank() == 2 || named, "and whose it is: " + why);
     comm.close();
     go_on_without(self, 1);

@@ -104,7 +104,7 @@ Result<Cluster> parse_cluster(std::string_view json) {
 
 Result<std::optional<Cluster>> surrounding_cluster() {
   const std::optional<std::string> path = env::text_if_set(env::kCluster);
-  if (!path.has_value() || path->empty()) {
+  if (!path.has_value()) {
     return std::optional<Cluster>();
   }
   std::ifstream file(*path);

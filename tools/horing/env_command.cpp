@@ -36,7 +36,9 @@ void print_markdown() {
       "(src/base/env.hpp); a test keeps this page equal to it. `horing env` prints the values in\n"
       "effect. \"All ranks\" means that a job refuses to start when ranks have different "
       "values.\nA number outside what its variable takes is an error when a communicator is "
-      "made.\n\n"
+      "made.\nA variable that is set to nothing counts as not set, but for HORING_JOB_KEY, where "
+      "it is an "
+      "error.\n\n"
       "The NCCL plugin's builtin network also honours a communicator's trafficClass "
       "(ncclConfig_t,\nNCCL 2.26 and later; 0 to 255): it becomes IP's TOS byte, or IPv6's traffic "
       "class, of that\ncommunicator's connections.\n");

@@ -57,29 +57,6 @@ bool list_leaves(std::string_view list, std::string_view name) {
   return listed != excludes;
 }
 
-// Where several lists are for the function the last one counts.
-bool setting_leaves(const std::optional<std::string>& setting,
-                    bool per_function,
-                    std::string_view function,
-                    std::string_view name) {
-  if (!setting || setting->empty()) {
-    return true;
-  }
-  const std::string text = lower(*setting);
-  if (!per_function) {
-    return list_leaves(text, name);
-  }
-  bool left = true;
-  for (const std::string_view part : split(text, ';')) {
-    const size_t colon = part.find(':');
-    const bool for_all = colon == std::string_view::npos;
-    if (for_all || part.substr(0, colon) == function) {
-      left = list_leaves(for_all ? part : part.substr(colon + 1), name);
-    }
-  }
-  return left;
-}
-
 // The words of all lists in the setting that are not among `known`.
 std::vector<std::string> unknown_words(const std::string& setting,
                                        std::span<const std::string_view> known) {
@@ -108,6 +85,29 @@ void append(std::string& list, const std::string& text, const char* separator) {
 }
 
 }  // namespace
+
+// Where several lists are for the function the last one counts.
+bool setting_leaves(const std::optional<std::string>& setting,
+                    bool per_function,
+                    std::string_view function,
+                    std::string_view name) {
+  if (!setting || setting->empty()) {
+    return true;
+  }
+  const std::string text = lower(*setting);
+  if (!per_function) {
+    return list_leaves(text, name);
+  }
+  bool left = true;
+  for (const std::string_view part : split(text, ';')) {
+    const size_t colon = part.find(':');
+    const bool for_all = colon == std::string_view::npos;
+    if (for_all || part.substr(0, colon) == function) {
+      left = list_leaves(for_all ? part : part.substr(colon + 1), name);
+    }
+  }
+  return left;
+}
 
 NcclFilter nccl_filter(const nccl_abi::Release& release, const NcclVariables& variables) {
   NcclFilter filter;

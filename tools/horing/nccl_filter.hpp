@@ -1,7 +1,9 @@
 // What NCCL_ALGO and NCCL_PROTO leave of CollNet.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "horing/plugin_search.hpp"
 
@@ -23,5 +25,12 @@ struct NcclFilter {
 // "allreduce:tree,ring;allgather:^nvls". NCCL minds no case.
 [[nodiscard]] NcclFilter nccl_filter(const nccl_abi::Release& release,
                                      const NcclVariables& variables);
+
+// Whether NCCL_ALGO's or NCCL_PROTO's value leaves the algorithm or protocol `name` for a function:
+// "collnetchain" for "allreduce". per_function: NCCL knows lists for single functions.
+[[nodiscard]] bool setting_leaves(const std::optional<std::string>& setting,
+                                  bool per_function,
+                                  std::string_view function,
+                                  std::string_view name);
 
 }  // namespace ho

@@ -153,7 +153,7 @@ Parsed<RunOptions> parse_run_options(int argc, const char* const* argv) {
       "Runs a program as ranks on the nodes of an emulated cluster on this machine.\n"
       "Inside `horing cluster` it uses that cluster; without -n all of it.",
       "horing run");
-  texts.cluster_around = !env::text_if_set(env::kCluster).value_or("").empty();
+  texts.cluster_around = env::text_if_set(env::kCluster).has_value();
   add_cluster_options(app, texts, options.cluster);
   app.add_option("--order",
                  options.order,

@@ -3,11 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 
 #include "base/env.hpp"
 #include "core/tuner/cost_table.hpp"
 #include "core/tuner/tuning_file.hpp"
+#include "horing/nccl_filter.hpp"
 #include "subcommands/exit_status.hpp"
 
 namespace ho {
@@ -20,6 +22,13 @@ constexpr uint32_t kMostNodes = 65536;
 constexpr uint32_t kMostLocalRanks = 1024;
 constexpr uint32_t kMostMbps = env::kMostMbit;
 constexpr uint64_t kMostBufferBytes = uint64_t{1} << 30U;
+
+// "allreduce", "collnetdirect": as NCCL's settings call what tuning files call with underscores.
+std::string nccl_word(std::string_view name) {
+  std::string word(name);
+  std::erase(word, '_');
+  return word;
+}
 
 struct Texts {
   std::string min = "8";
@@ -87,13 +96,13 @@ Status stand_in(const CLI::App& app,
                 const env::Variable& variable,
                 TuneOptions& options,
                 const std::function<void(uint32_t)>& take) {
-  const std::string set = env::text_if_set(variable).value_or("");
-  if (app.count(option) > 0 || set.empty()) {
+  const auto set = env::text_if_set(variable);
+  if (app.count(option) > 0 || !set) {
     return {};
   }
   HORING_ASSIGN(const uint64_t number, env::number(variable));
   take(static_cast<uint32_t>(number));
-  options.from_environment.push_back(std::string(variable.name) + "=" + set);
+  options.from_environment.push_back(std::string(variable.name) + "=" + *set);
   return {};
 }
 
@@ -130,6 +139,16 @@ Status take_environment(const CLI::App& app, TuneOptions& options) {
   return {};
 }
 
+void take_nccl_settings(TuneOptions& options) {
+  for (const auto& [name, value] : {std::pair("NCCL_ALGO", &options.nccl_algorithms),
+                                    std::pair("NCCL_PROTO", &options.nccl_protocols)}) {
+    if (const char* const set = std::getenv(name); set != nullptr && *set != '\0') {
+      *value = set;
+      options.from_environment.push_back(std::string(name) + "=" + set);
+    }
+  }
+}
+
 Status take_size(const char* name, const std::string& text, uint64_t& bytes) {
   const auto parsed = plugin::parse_bytes(text);
   if (!parsed) {
@@ -144,6 +163,7 @@ Status take_size(const char* name, const std::string& text, uint64_t& bytes) {
 Status finish(const CLI::App& app, const Texts& texts, TuneOptions& options) {
   options.intra_mbps = texts.intra_gbps * 1000;
   HORING_TRY(take_environment(app, options));
+  take_nccl_settings(options);
   HORING_TRY(take_size("--min", texts.min, options.min_bytes));
   HORING_TRY(take_size("--max", texts.max, options.max_bytes));
   HORING_TRY(take_size("--buffsize", texts.buffer, options.buffer_bytes));
@@ -172,7 +192,9 @@ Parsed<TuneOptions> parse_tune_options(int argc, const char* const* argv) {
   CLI::App app(
       "Prints what the NCCL tuner chooses for each collective and size on such nodes, and the "
       "modelled times. Sizes are NCCL's: of all ranks together, for all-reduce the buffer. What is "
-      "not given comes from HORING_TUNING_FILE and HORING_TUNER_*, as in the tuner itself.",
+      "not given comes from HORING_TUNING_FILE and HORING_TUNER_*, as in the tuner itself; "
+      "NCCL_ALGO "
+      "and NCCL_PROTO count too.",
       "horing tune");
   declare_topology(app, options);
   declare_rates(app, options, texts);
@@ -206,10 +228,26 @@ plugin::AgreedInputs inputs_of(const TuneOptions& options) {
   inputs.collnet_connected = 1;
   inputs.sets_chunk_size = options.chunk_sizes ? 1 : 0;
   inputs.reduces_all_types = 1;
+  inputs.algorithms_filtered = options.nccl_algorithms || options.nccl_protocols ? 1 : 0;
   return inputs;
 }
 
-Choices allowed_by_nccl(const TuneOptions& options, plugin::TunedCollective collective) {
+bool nccl_settings_leave(const TuneOptions& options,
+                         plugin::TunedCollective collective,
+                         Choice choice) {
+  const std::string function = nccl_word(to_string(collective));
+  const auto leaves = [&function](const std::optional<std::string>& setting,
+                                  std::string_view word) {
+    return setting_leaves(setting, true, function, word);
+  };
+  const bool any_protocol = choice == Choice::kRing || choice == Choice::kTree;
+  return leaves(options.nccl_algorithms, nccl_word(to_string(choice))) &&
+         (any_protocol || leaves(options.nccl_protocols, "simple"));
+}
+
+namespace {
+
+Choices before_settings(const TuneOptions& options, plugin::TunedCollective collective) {
   const plugin::AgreedInputs inputs = inputs_of(options);
   Choices allowed = Choices().with(Choice::kRing);
   if (options.nodes < 2) {
@@ -223,6 +261,19 @@ Choices allowed_by_nccl(const TuneOptions& options, plugin::TunedCollective coll
   }
   allowed = options.nvls ? allowed.with(Choice::kNvls) : allowed;
   return options.nvswitch ? allowed.with(Choice::kCollNetDirect) : allowed;
+}
+
+}  // namespace
+
+Choices allowed_by_nccl(const TuneOptions& options, plugin::TunedCollective collective) {
+  const Choices before = before_settings(options, collective);
+  Choices allowed;
+  for (const Choice choice : plugin::kAlgorithmChoices) {
+    if (before.has(choice) && nccl_settings_leave(options, collective, choice)) {
+      allowed = allowed.with(choice);
+    }
+  }
+  return allowed;
 }
 
 Choices allowed_by(const TuneOptions& options, plugin::TunedCollective collective) {

@@ -32,6 +32,9 @@ struct TuneOptions {
   uint64_t min_bytes = 8;
   uint64_t max_bytes = uint64_t{1} << 30U;
   std::string file;  // "": none
+  // NCCL_ALGO and NCCL_PROTO, which NCCL keeps to before it asks the tuner.
+  std::optional<std::string> nccl_algorithms;
+  std::optional<std::string> nccl_protocols;
   // The variables that stood in for options that were not given: "HORING_TUNER_NICS=4".
   std::vector<std::string> from_environment;
   bool json = false;
@@ -45,6 +48,10 @@ struct TuneOptions {
 // What NCCL would allow there: of every type, with all of NCCL's releases taken together.
 [[nodiscard]] plugin::Choices allowed_by_nccl(const TuneOptions& options,
                                               plugin::TunedCollective collective);
+// Whether NCCL_ALGO and NCCL_PROTO leave it.
+[[nodiscard]] bool nccl_settings_leave(const TuneOptions& options,
+                                       plugin::TunedCollective collective,
+                                       plugin::Choice choice);
 // That, or what our tuner can force.
 [[nodiscard]] plugin::Choices allowed_by(const TuneOptions& options,
                                          plugin::TunedCollective collective);

@@ -71,6 +71,9 @@ std::string why_impossible(const TuneOptions& options, TunedCollective collectiv
   if (options.nodes < 2) {
     return "one node";
   }
+  if (!nccl_settings_leave(options, collective, choice)) {
+    return "NCCL_ALGO or NCCL_PROTO leaves it out";
+  }
   switch (choice) {
     case Choice::kCollNetDirect:
       return "NCCL rules it out without an NVSwitch, and the tuner allows it again with one rank "
@@ -131,7 +134,9 @@ TuneRow row_of(const Asked& asked, const plugin::ChoiceRange& range, uint64_t en
     }
   }
   row.why = range.line != 0 ? rule_text(asked, range.line)
-                            : why(inputs, question, row.costs, decide(row.costs, asked.allowed));
+            : asked.allowed == Choices()
+                ? "NCCL_ALGO and NCCL_PROTO leave nothing: NCCL ends with an error"
+                : why(inputs, question, row.costs, decide(row.costs, asked.allowed));
   return row;
 }
 

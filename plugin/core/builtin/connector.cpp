@@ -10,6 +10,7 @@
 #include <chrono>
 
 #include "base/log.hpp"
+#include "core/process_text.hpp"
 #include "os/clock.hpp"
 #include "os/random_bytes.hpp"
 #include "transport/tcp/greeting.hpp"
@@ -152,8 +153,8 @@ std::vector<std::byte> Connector::claim_of(const Dial& dial) const {
   claim.connection_id = connection_id_;
   claim.stream = dial.stream;
   claim.stream_count = static_cast<uint32_t>(dials_.size());
-  const auto bytes = encode(claim);
-  return {bytes.begin(), bytes.end()};
+  claim.who = process_text();
+  return encode(claim);
 }
 
 Status Connector::greet(Dial& dial, int64_t now) {

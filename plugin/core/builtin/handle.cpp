@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "auth/printable.hpp"
 #include "base/bytes.hpp"
 #include "base/hash.hpp"
 
@@ -13,9 +14,10 @@ namespace ho::plugin {
 namespace {
 
 constexpr uint64_t kMagic = 0x0a0d54454e524f48;  // "HORNET\r\n"
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 
-// magic 8, version 2, family 1, carrier 1, port 2, zero 6, address 16, zero 4
+// magic 8, version 2, family 1, carrier 1, port 2, zero 6, address 16, zero 4, listener's number 8,
+// secret, who listens (zeros behind it), sum 8
 constexpr size_t kVersionAt = 8;
 constexpr size_t kFamilyAt = 10;
 constexpr size_t kCarrierAt = 11;
@@ -23,8 +25,9 @@ constexpr size_t kPortAt = 12;
 constexpr size_t kAddressAt = 20;
 constexpr size_t kListenerAt = 40;
 constexpr size_t kSecretAt = 48;
-constexpr size_t kSumAt = kSecretAt + kSecretBytes;
-constexpr size_t kZerosAt = kSumAt + 8;
+constexpr size_t kWhoAt = kSecretAt + kSecretBytes;
+constexpr size_t kWhoBytes = kWireHandleBytes - kWhoAt - 8;
+constexpr size_t kSumAt = kWhoAt + kWhoBytes;
 
 constexpr std::byte kFour{4};
 constexpr std::byte kSix{6};
@@ -87,7 +90,8 @@ tcp::Address Handle::socket_address() const {
 }
 
 std::string Handle::to_string() const {
-  return tcp::host_and_port(tcp::to_text(socket_address()), port);
+  return tcp::host_and_port(tcp::to_text(socket_address()), port) +
+         (who.empty() ? "" : " (" + who + ")");
 }
 
 Result<Handle> handle_of(const SocketAddress& bound) {
@@ -118,6 +122,8 @@ void encode(const Handle& handle, std::span<std::byte, kHandleBytes> bytes) {
   std::copy(handle.address.begin(), handle.address.end(), bytes.begin() + kAddressAt);
   store_le(bytes, kListenerAt, handle.listener_id);
   std::copy(handle.secret.begin(), handle.secret.end(), bytes.begin() + kSecretAt);
+  const std::string who = shortened(handle.who, kWhoBytes);
+  std::ranges::copy(std::as_bytes(std::span(who)), bytes.begin() + kWhoAt);
   store_le(bytes, kSumAt, sum_of(bytes.first(kSumAt)));
 }
 
@@ -136,8 +142,7 @@ Result<Handle> decode_handle(std::span<const std::byte> bytes) {
   const bool known_carrier = carrier == static_cast<std::byte>(Carrier::kTcp) ||
                              carrier == static_cast<std::byte>(Carrier::kUcx);
   const bool gaps = known_carrier && all_zero(bytes.subspan(kPortAt + 2, 6)) &&
-                    all_zero(bytes.subspan(kAddressAt + 16, 4)) &&
-                    all_zero(bytes.subspan(kZerosAt, kWireHandleBytes - kZerosAt));
+                    all_zero(bytes.subspan(kAddressAt + 16, 4));
   if ((family != kFour && family != kSix) || !gaps) {
     return bad("it holds what its version does not know");
   }
@@ -148,6 +153,8 @@ Result<Handle> decode_handle(std::span<const std::byte> bytes) {
   std::copy_n(bytes.begin() + kAddressAt, handle.address.size(), handle.address.begin());
   handle.listener_id = load_le<uint64_t>(bytes, kListenerAt);
   std::copy_n(bytes.begin() + kSecretAt, kSecretBytes, handle.secret.begin());
+  const std::string_view padded = as_text(bytes.subspan(kWhoAt, kWhoBytes));
+  handle.who = printable(padded.substr(0, padded.find('\0')), kWhoBytes);
   if (handle.port == 0) {
     return bad("it has no port");
   }

@@ -34,9 +34,10 @@ struct Handle {
   Carrier carrier = Carrier::kTcp;
   uint64_t listener_id = 0;
   HandleSecret secret{};
+  std::string who = {};  // who listens, as rank_on_host_text() has it; shortened on its way
 
   [[nodiscard]] tcp::Address socket_address() const;
-  [[nodiscard]] std::string to_string() const;  // "10.1.0.1:4000"
+  [[nodiscard]] std::string to_string() const;  // "10.1.0.1:4000 (RANK 3 on node1)"
 };
 
 // Of the address that a listener is bound to.

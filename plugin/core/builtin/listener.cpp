@@ -10,6 +10,7 @@
 
 #include "auth/printable.hpp"
 #include "base/log.hpp"
+#include "core/process_text.hpp"
 #include "os/clock.hpp"
 #include "os/random_bytes.hpp"
 #include "os/socket.hpp"
@@ -23,6 +24,12 @@ constexpr int kBacklog = 1024;
 constexpr size_t kMostAccepts = 64;
 // A caller that looks less often than that is not polling: what waits for it is not to blame.
 constexpr int64_t kPauseNs = 500'000'000;
+
+// With the name that it gives itself, proven or not.
+std::string described(const std::string& from, const Handshake& handshake) {
+  const auto claim = decode_stream_claim(handshake.unproven_claim());
+  return claim.ok() && !claim->who.empty() ? from + " (" + claim->who + ")" : from;
+}
 
 bool whole(const std::vector<std::unique_ptr<tcp::Socket>>& sockets) {
   return std::all_of(
@@ -41,6 +48,7 @@ Result<std::unique_ptr<Listener>> Listener::open(const BuiltinDevice& device,
   HORING_ASSIGN(const SocketAddress bound, ho::local_address(made->fd_.get()));
   HORING_ASSIGN(made->handle_, handle_of(bound));
   made->handle_.carrier = options.carrier;
+  made->handle_.who = rank_on_host_text();
   HORING_TRY(fill_random(made->handle_.secret));
   HORING_TRY(fill_random(std::as_writable_bytes(std::span(&made->handle_.listener_id, 1))));
   HORING_ASSIGN(made->key_, connection_key(made->handle_.secret, job));
@@ -128,7 +136,7 @@ bool Listener::advance(Greeting& greeting, int64_t now) {
     if (const auto left_out = refused_said_.take(now)) {
       log_warn("device {}: refused a connection from {}: {}{}",
                device_.properties.name,
-               greeting.from,
+               described(greeting.from, *greeting.handshake),
                greeted.status().message(),
                LogQuota::note(*left_out));
     }
@@ -161,7 +169,7 @@ void Listener::note_refusal(const Greeting& greeting, const std::string& why) {
     }
     refusal = refusals_.insert(refusals_.end(), Refusal{why, "", 0});
   }
-  refusal->from = greeting.from;
+  refusal->from = described(greeting.from, *greeting.handshake);
   ++refusal->count;
 }
 
@@ -235,7 +243,7 @@ void Listener::deliver(Greeting& greeting, int64_t now) {
   tcp::set_traffic_class(fd, device_.rail.traffic_class);
   tcp::tune_data_socket(fd);
   if (claim->stream == 0) {
-    half->from = greeting.from;
+    half->from = greeting.from + " (" + claim->who + ")";
   }
   half->sockets[claim->stream] = std::move(greeting.socket);
 }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "auth/printable.hpp"
 #include "base/bytes.hpp"
 
 namespace ho::plugin {
@@ -10,7 +11,7 @@ namespace {
 constexpr uint16_t kRoomMagic = 0x5248;     // "HR"
 constexpr uint16_t kSegmentMagic = 0x5348;  // "HS"
 constexpr uint16_t kClaimMagic = 0x4348;    // "HC"
-constexpr uint8_t kClaimVersion = 2;
+constexpr uint8_t kClaimVersion = 3;
 
 Status malformed(const std::string& what) {
   return {StatusCode::kProtocol, "the peer sent " + what + "; both ends must run one release"};
@@ -103,27 +104,33 @@ Result<NetSegment> decode_segment(std::span<const std::byte> bytes) {
   return segment;
 }
 
-std::array<std::byte, kStreamClaimBytes> encode(const StreamClaim& claim) {
-  std::array<std::byte, kStreamClaimBytes> bytes{};
-  store_le(std::span(bytes), 0, kClaimMagic);
-  store_le(std::span(bytes), 2, kClaimVersion);
-  store_le(std::span(bytes), 4, static_cast<uint8_t>(claim.stream));
-  store_le(std::span(bytes), 5, static_cast<uint8_t>(claim.stream_count));
-  store_le(std::span(bytes), 8, claim.listener_id);
-  store_le(std::span(bytes), 16, claim.connection_id);
-  return bytes;
+std::vector<std::byte> encode(const StreamClaim& claim) {
+  ByteWriter writer;
+  writer.number(kClaimMagic, 2);
+  writer.number(kClaimVersion, 1);
+  writer.number(claim.stream, 1);
+  writer.number(claim.stream_count, 1);
+  writer.number(claim.listener_id, 8);
+  writer.number(claim.connection_id, 8);
+  writer.text(claim.who, kMaxClaimWhoBytes, 1);
+  return writer.take();
 }
 
 Result<StreamClaim> decode_stream_claim(std::span<const std::byte> bytes) {
-  if (bytes.size() != kStreamClaimBytes || load_le<uint16_t>(bytes, 0) != kClaimMagic ||
-      load_le<uint8_t>(bytes, 2) != kClaimVersion) {
+  ByteReader reader(bytes);
+  const bool ours = reader.number<uint16_t>() == kClaimMagic;
+  const bool same_version = reader.number<uint8_t>() == kClaimVersion;
+  StreamClaim claim;
+  claim.stream = reader.number<uint8_t>();
+  claim.stream_count = reader.number<uint8_t>();
+  claim.listener_id = reader.number<uint64_t>();
+  claim.connection_id = reader.number<uint64_t>();
+  const std::string_view who = as_text(reader.blob(kMaxClaimWhoBytes, 1));
+  claim.who = printable(who, who.size());
+  reader.finish();
+  if (!ours || !same_version || !reader.ok()) {
     return malformed("a claim that is none of this network's");
   }
-  StreamClaim claim;
-  claim.stream = load_le<uint8_t>(bytes, 4);
-  claim.stream_count = load_le<uint8_t>(bytes, 5);
-  claim.listener_id = load_le<uint64_t>(bytes, 8);
-  claim.connection_id = load_le<uint64_t>(bytes, 16);
   if (claim.stream_count == 0 || claim.stream_count > kMostStreams ||
       claim.stream >= claim.stream_count) {
     return malformed("a claim of stream " + std::to_string(claim.stream) + " of " +

@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "base/status.hpp"
 
@@ -69,9 +71,10 @@ struct StreamClaim {
   uint64_t connection_id = 0;  // equal for the connections of one comm
   uint32_t stream = 0;
   uint32_t stream_count = 1;  // 1 .. kMostStreams
+  std::string who = {};       // process_text() of the connecting end
 };
-inline constexpr size_t kStreamClaimBytes = 24;
-[[nodiscard]] std::array<std::byte, kStreamClaimBytes> encode(const StreamClaim& claim);
+inline constexpr size_t kMaxClaimWhoBytes = 160;
+[[nodiscard]] std::vector<std::byte> encode(const StreamClaim& claim);
 [[nodiscard]] Result<StreamClaim> decode_stream_claim(std::span<const std::byte> bytes);
 
 }  // namespace ho::plugin

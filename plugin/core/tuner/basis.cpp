@@ -34,7 +34,7 @@ Result<TunerBasis> TunerBasis::from_environment(std::span<const uint32_t> nic_mb
   AgreedInputs inputs;
   inputs.reduces_all_types = reduces_all_types ? 1 : 0;
   Result<TuningFile> file = tuning_file_from_environment();
-  inputs.tuning_file_digest = file.ok() ? file->digest() : UINT64_MAX;
+  inputs.tuning_file_digest = file.ok() ? file->digest() : kBadTuningFile;
   if (!nic_mbps.empty()) {
     inputs.nic_count = clamped(nic_mbps.size());
     inputs.nic_mbps = *std::min_element(nic_mbps.begin(), nic_mbps.end());

@@ -44,6 +44,8 @@ class TunerBasis {
 
   // alike_text() of it. A tuning file that cannot be read is none like any other.
   [[nodiscard]] std::string alike() const { return alike_text(inputs_); }
+  [[nodiscard]] bool has_tuning_file() const { return inputs_.tuning_file_digest != 0; }
+  [[nodiscard]] bool can_follow_tuning_file() const { return file_.ok(); }
   // An error that names file, line and reason where the tuning file is malformed.
   [[nodiscard]] Result<std::unique_ptr<Tuner>> tuner_for(const CommunicatorShape& shape) const;
 

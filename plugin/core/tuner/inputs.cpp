@@ -53,7 +53,7 @@ uint32_t within_nccl_limits(uint32_t channels) {
 }
 
 Status take(const env::Variable& variable, uint32_t& value, uint32_t unit) {
-  if (env::text_if_set(variable).value_or("").empty()) {
+  if (!env::text_if_set(variable)) {
     return {};
   }
   HORING_ASSIGN(const uint64_t number, env::number(variable));
@@ -114,7 +114,10 @@ std::string alike_text(const AgreedInputs& inputs) {
   add("whether NCCL_ALGO or NCCL_PROTO is set,", inputs.algorithms_filtered);
   const uint64_t digest = inputs.tuning_file_digest;
   text += named("tuning files", env::kTuningFile) + "=" +
-          (digest == 0 ? "no rules" : "rules of digest " + std::to_string(digest)) + "\n";
+          (digest == 0                ? "no rules"
+           : digest == kBadTuningFile ? "a file that cannot be followed (its rank's log says why)"
+                                      : "rules of digest " + std::to_string(digest)) +
+          "\n";
   return text;
 }
 

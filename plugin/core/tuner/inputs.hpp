@@ -21,6 +21,9 @@ inline constexpr uint32_t kSteps = 8;
 // A rank with more local peers cannot take CollNet direct or chain.
 inline constexpr uint32_t kMostDirectRanks = 8;
 
+// In the place of its digest, for a tuning file that cannot be followed.
+inline constexpr uint64_t kBadTuningFile = UINT64_MAX;
+
 // Flags are 0 or 1.
 struct AgreedInputs {
   uint32_t node_count = 0;
@@ -42,7 +45,7 @@ struct AgreedInputs {
   uint8_t reduces_all_types = 0;  // CollNet takes each type and operation of NCCL's
   uint8_t algorithms_filtered = 0;  // the user set NCCL_ALGO or NCCL_PROTO
   uint8_t unused[7] = {};
-  uint64_t tuning_file_digest = 0;  // TuningFile::digest()
+  uint64_t tuning_file_digest = 0;  // TuningFile::digest(), or kBadTuningFile
 
   // Then NCCL can take CollNet for all-gather and reduce-scatter.
   [[nodiscard]] bool every_rank_is_head() const { return most_local_ranks <= head_count; }

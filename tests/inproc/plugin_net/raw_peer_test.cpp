@@ -228,7 +228,9 @@ TEST_CASE(
     strangers.push_back(door.knock());
     const auto key = connection_key(std::array<std::byte, kSecretBytes>{}, *JobKey::none(false));
     REQUIRE(key.ok());
-    const auto handshake = Handshake::client(*key, kHandshakePurpose, encode(StreamClaim{}));
+    StreamClaim claim;
+    claim.who = "node7, RANK 3";
+    const auto handshake = Handshake::client(*key, kHandshakePurpose, encode(claim));
     bool refused = false;
     while (door.accept() == Reply::kSuccess) {
       strangers[1]->readable = true;
@@ -242,6 +244,7 @@ TEST_CASE(
     CHECK(last->text().find("2 connections came and were sent away: ") != std::string::npos);
     CHECK(last->text().find("127.0.0.1:") != std::string::npos);
     CHECK(last->text().find("the job keys differ") != std::string::npos);
+    CHECK(last->text().find(" (node7, RANK 3): ") != std::string::npos);
     CHECK(last->text().find("did not greet within 1000 ms") != std::string::npos);
   }
   INFO(last->text());

@@ -69,7 +69,17 @@ TEST_CASE("powers of two, multiples, words") {
   CHECK(accepts(kPieceBytes, "4096"));
   CHECK(accepts(kSpinUs, "auto"));
   CHECK_FALSE(accepts(kTimeoutMs, "auto"));
-  CHECK_FALSE(accepts(kTimeoutMs, ""));
+}
+
+TEST_CASE("a variable that is set to nothing counts as not set, whatever it holds") {
+  for (const Variable& variable : all()) {
+    INFO(std::string(variable.name));
+    const test::ScopedVariable set(variable.name, "");
+    CHECK(check_value(variable).ok());
+    CHECK(text(variable) == variable.default_value);
+    CHECK_FALSE(text_if_set(variable).has_value());
+    CHECK(is_set_to_nothing(variable));
+  }
 }
 
 TEST_CASE("the error names variable, value and what it takes") {

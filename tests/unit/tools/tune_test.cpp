@@ -349,6 +349,39 @@ TEST_CASE("tune: the tuner's own variables stand in for options that are not giv
   CHECK_FALSE(parse_tune({"--nics", "1"}).exit_status.has_value());
 }
 
+TEST_CASE("tune: NCCL_ALGO and NCCL_PROTO take away what NCCL then does not offer the tuner") {
+  const std::vector<const char*> one_rank_each{"--nodes", "4", "--ranks-per-node", "1"};
+  {
+    const test::ScopedVariable chain("NCCL_ALGO", "CollNetChain");
+    const TuneReport made = report(one_rank_each);
+    CHECK(made.inputs.algorithms_filtered == 1);
+    CHECK(made.from_environment == std::vector<std::string>{"NCCL_ALGO=CollNetChain"});
+    for (const TuneRow& row : rows(made, TunedCollective::kAllReduce)) {
+      CHECK((row.choice == Choice::kDefault || row.choice == Choice::kCollNetChain));
+      CHECK(std::isinf(row.costs.of(Choice::kTree)));
+    }
+    CHECK(rows(made, TunedCollective::kAllGather).front().why ==
+          "NCCL_ALGO and NCCL_PROTO leave nothing: NCCL ends with an error");
+  }
+  {
+    const test::ScopedVariable ring("NCCL_ALGO", "allreduce:ring;allgather:^ring");
+    const TuneReport made = report(one_rank_each);
+    for (const TuneRow& row : rows(made, TunedCollective::kAllReduce)) {
+      CHECK(std::isinf(row.costs.of(Choice::kTree)));
+      CHECK(std::isinf(row.costs.of(Choice::kCollNetChain)));
+      CHECK(std::isfinite(row.costs.of(Choice::kRing)));
+    }
+    CHECK(std::isinf(rows(made, TunedCollective::kAllGather).front().costs.of(Choice::kRing)));
+  }
+  // What goes through CollNet takes SIMPLE, and is not allowed again where the user chooses.
+  const test::ScopedVariable latency("NCCL_PROTO", "LL");
+  const TuneReport made = report(one_rank_each, "reduce_scatter,*,*,*,*,collnet_direct\n");
+  for (const TuneRow& row : rows(made, TunedCollective::kReduceScatter)) {
+    CHECK(row.choice != Choice::kCollNetDirect);
+    CHECK(row.why.find("NCCL_ALGO or NCCL_PROTO leaves it out") != std::string::npos);
+  }
+}
+
 TEST_CASE("tune: sizes are exact") {
   for (const auto& [bytes, text] :
        std::vector<std::pair<uint64_t, std::string>>{{0, "0 B"},

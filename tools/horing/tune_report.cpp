@@ -54,6 +54,9 @@ std::string why(const plugin::AgreedInputs& inputs,
   if (decision.candidate == Choice::kDefault) {
     return "NCCL allows no rail ring here";
   }
+  if (decision.rival == Choice::kDefault) {
+    return "NCCL allows nothing but what goes through CollNet";
+  }
   std::string text = name(decision.candidate) + " takes " +
                      number(costs.of(decision.candidate) / costs.of(decision.rival), "%.2f") +
                      " of " + name(decision.rival) + "'s time";
@@ -123,6 +126,9 @@ TuneRow row_of(const Asked& asked, const plugin::ChoiceRange& range, uint64_t en
   row.choice = range.choice;
   for (const Choice choice : plugin::kOwnChoices) {
     row.own = asked.allowed.has(choice) ? row.own.with(choice) : row.own;
+  }
+  if (row.choice == Choice::kOwn && row.own == Choices()) {
+    row.choice = Choice::kDefault;  // where nothing else is allowed the tuner leaves the table alone
   }
   row.timed_bytes = middle(row.first_bytes, row.last_bytes);
   const plugin::AgreedInputs& inputs = asked.tuner.inputs();

@@ -114,7 +114,7 @@ TEST_CASE("builtin net: a peer that breaks off is lost, for its own communicator
   const Status found = found_lost(*net, other);
   CHECK(found.code() == StatusCode::kPeerLost);
   CHECK(has(found, "the process at 127.0.0.1:"));
-  CHECK(has(found, ", pid " + std::to_string(::getpid()) + ")"));
+  CHECK(has(found, "pid " + std::to_string(::getpid())));
   CHECK(has(found, "has ended or given up"));
   CHECK(stays_well(*net, stranger));
   CHECK(stays_well(*net, nameless));

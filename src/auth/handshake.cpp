@@ -25,7 +25,6 @@ constexpr std::string_view kMagic = "HORING\r\n";
 constexpr size_t kNonceBytes = 32;
 constexpr size_t kProofBytes = 32;
 constexpr size_t kPurposeBytes = 16;
-constexpr size_t kMaxClaimBytes = 384;
 constexpr size_t kMaxReasonBytes = 512;
 
 enum class Kind : uint8_t { kHello = 1, kChallenge = 2, kProof = 3, kAccept = 4, kRefuse = 5 };

@@ -47,6 +47,9 @@ class JobKey {
   bool allow_any_address_ = false;
 };
 
+// Most bytes of what a client claims about itself.
+inline constexpr size_t kMaxClaimBytes = 384;
+
 // Both sides of a handshake as pure state machines over bytes: no socket, no clock. The driver
 // sends output() bytes and feeds what arrives to consume() until done() or an error; the caller
 // bounds the time. Frames have a fixed, bounded size; a refusal carries a readable reason.

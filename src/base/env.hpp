@@ -52,7 +52,7 @@ inline constexpr Variable kPieceBytes{"HORING_PIECE_BYTES", "0", "Bytes of a chu
 inline constexpr Variable kDirectMaxBytes{"HORING_DIRECT_MAX_BYTES", "8192", "Largest total size in bytes for which auto chooses the direct algorithm.", true, Range{.least = 0, .most = 1073741824}};
 inline constexpr Variable kScratchBytes{"HORING_SCRATCH_BYTES", "16777216", "Most bytes of partial sums that a rank keeps per channel; larger operations run in windows.", true, Range{.least = 65536, .most = 68719476736}};
 inline constexpr Variable kTimeoutMs{"HORING_TIMEOUT_MS", "600000", "Default deadline of an operation in milliseconds.", false, Range{.least = 1, .most = kLongestMs}};
-inline constexpr Variable kConnectTimeoutMs{"HORING_CONNECT_TIMEOUT_MS", "60000", "Deadline for creating a communicator and for opening a connection, in milliseconds.", false, Range{.least = 1, .most = kLongestMs}};
+inline constexpr Variable kConnectTimeoutMs{"HORING_CONNECT_TIMEOUT_MS", "60000", "Deadline for the ranks to meet, for what they then set up together, and for opening a connection, in milliseconds each.", false, Range{.least = 1, .most = kLongestMs}};
 inline constexpr Variable kTcpStreams{"HORING_TCP_STREAMS", "1", "TCP connections per rail neighbour; more than one where a single one cannot fill the link.", true, Range{.least = 1, .most = 16}};
 inline constexpr Variable kTcpMaxConnections{"HORING_TCP_MAX_CONNECTIONS", "256", "Most data connections that a rank keeps open; idle ones are closed first.", false, Range{.least = 2, .most = 65536}};
 inline constexpr Variable kTransport{"HORING_TRANSPORT", "tcp", "Transport between groups: tcp or ucx.", true};

@@ -64,7 +64,7 @@ Result<std::unique_ptr<ControlPlane>> create_first(const Rendezvous& rendezvous,
     door = {std::move(listeners), rendezvous.address, place.tcp.host, {}};
   } else if (rendezvous.world_size > 1) {
     HORING_ASSIGN(const MeetingPlace place, parse_meeting_place(rendezvous.address));
-    auto opened = open_door(place, *key);
+    auto opened = open_door(place, *key, rendezvous.job);
     if (!opened.ok()) {
       return opened.status();
     }

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "bootstrap/job_identity.hpp"
 #include "os/socket.hpp"
 
 namespace ho {
@@ -151,20 +152,30 @@ bool may_pass(const Status& status, bool behind_file) {
   }
 }
 
-Result<std::vector<SocketAddress>> addresses_of(const MeetingPlace& place) {
+// Another job may meet there now, or have left the file: ours comes when that one is through.
+Status check_same_job(const std::string& path, const RendezvousFile& file, const std::string& job) {
+  const JobComparison jobs = compare_jobs(file.job, job);
+  return jobs.difference.empty() ? Status()
+                                 : Status(StatusCode::kConnection,
+                                          path + " is another job's (" + jobs.difference +
+                                              "); give each job a file of its own");
+}
+
+Result<std::vector<SocketAddress>> addresses_of(const MeetingPlace& place, const std::string& job) {
   if (place.path.empty()) {
     return resolve(place.tcp.host, place.tcp.port);
   }
   const auto contents = read_rendezvous_file(place.path);
-  const auto listed = contents.ok() ? parse_rendezvous_file(*contents)
-                                    : Result<std::vector<HostPort>>(contents.status());
+  const auto listed =
+      contents.ok() ? parse_rendezvous_file(*contents) : Result<RendezvousFile>(contents.status());
   if (!listed.ok()) {
     HORING_TRY(check_rendezvous_file(place.path));
     return Status(StatusCode::kConnection,
                   (contents.ok() ? place.path + ": " : "") + listed.status().message());
   }
+  HORING_TRY(check_same_job(place.path, *listed, job));
   std::vector<SocketAddress> addresses;
-  for (const HostPort& entry : *listed) {
+  for (const HostPort& entry : listed->addresses) {
     // Rank 0 writes numeric addresses; the resolver is not asked on a file's behalf.
     if (const auto address = SocketAddress::numeric(entry.host, entry.port); address.ok()) {
       addresses.push_back(*address);
@@ -283,7 +294,7 @@ Result<FoundDoor> find_door(const MeetingPlace& place,
   std::chrono::milliseconds pause(5);
   constexpr std::chrono::milliseconds kLongestPause(200);
   while (true) {
-    const auto addresses = addresses_of(place);
+    const auto addresses = addresses_of(place, own.job);
     auto found = addresses.ok() ? try_all(*addresses, key, own, deadline, behind_file)
                                 : Result<FoundDoor>(addresses.status());
     if (found.ok()) {

@@ -24,7 +24,10 @@ struct Door {
   // Removes the rendezvous file, if it is still ours. Until then no other rank 0 can take it.
   std::function<void()> take_down;
 };
-[[nodiscard]] Result<Door> open_door(const MeetingPlace& place, const JobKey& key);
+// job: of the rank, for the file.
+[[nodiscard]] Result<Door> open_door(const MeetingPlace& place,
+                                     const JobKey& key,
+                                     const std::string& job);
 
 // The contents of a rendezvous file; kConnection where there is none, or not yet.
 [[nodiscard]] Result<std::string> read_rendezvous_file(const std::string& path);

@@ -43,11 +43,12 @@ Status not_ours(const std::string& path, const std::string& what) {
 
 Status in_use(const std::string& path) {
   const auto contents = read_rendezvous_file(path);
-  const auto listed = contents.ok() ? parse_rendezvous_file(*contents)
-                                    : Result<std::vector<HostPort>>(contents.status());
-  const std::string where = listed.ok() && !listed->empty()
-                                ? " (its rank 0 is at " + listed->front().to_string() + ")"
-                                : "";
+  const auto listed =
+      contents.ok() ? parse_rendezvous_file(*contents) : Result<RendezvousFile>(contents.status());
+  const std::string where =
+      listed.ok() && !listed->addresses.empty()
+          ? " (its rank 0 is at " + listed->addresses.front().to_string() + ")"
+          : "";
   return {StatusCode::kInvalidArgument,
           "HORING_RENDEZVOUS names " + path + ", where another job is meeting now" + where +
               "; give each job a file of its own, or wait until that one has begun or ended"};
@@ -144,7 +145,7 @@ Result<Fd> listen_anywhere(uint16_t port) {
   return last;
 }
 
-Result<Door> open_file_door(const std::string& path, const JobKey& key) {
+Result<Door> open_file_door(const std::string& path, const JobKey& key, const std::string& job) {
   HORING_ASSIGN(Fd listener, listen_anywhere(0));
   HORING_ASSIGN(const SocketAddress bound, local_address(listener.get()));
   HORING_ASSIGN(const auto addresses, interface_addresses(bound.port()));
@@ -164,7 +165,7 @@ Result<Door> open_file_door(const std::string& path, const JobKey& key) {
         StatusCode::kConnection,
         "this host has no interface with an address that is up; rank 0 cannot be reached");
   }
-  const std::string text = rendezvous_file_text(listed);
+  const std::string text = rendezvous_file_text({job, listed});
   HORING_TRY(check_rendezvous_file(path));
   HORING_ASSIGN(Fd made, make_file(path, text));
   const auto lock = std::make_shared<Fd>(std::move(made));
@@ -255,8 +256,8 @@ Status check_rendezvous_file(const std::string& path) {
              : not_ours(path, "a file that HO-Ring did not write");
 }
 
-Result<Door> open_door(const MeetingPlace& place, const JobKey& key) {
-  return place.path.empty() ? open_tcp_door(place.tcp) : open_file_door(place.path, key);
+Result<Door> open_door(const MeetingPlace& place, const JobKey& key, const std::string& job) {
+  return place.path.empty() ? open_tcp_door(place.tcp) : open_file_door(place.path, key, job);
 }
 
 }  // namespace ho

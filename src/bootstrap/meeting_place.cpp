@@ -8,8 +8,10 @@ namespace ho {
 namespace {
 
 constexpr std::string_view kFileMark = "horing rendezvous ";
-constexpr std::string_view kFileHead = "horing rendezvous 1";
+constexpr std::string_view kFileHead = "horing rendezvous 2";
+constexpr std::string_view kFileJob = "job ";
 constexpr std::string_view kFileEnd = "end";
+constexpr size_t kMaxJobTextBytes = 256;
 constexpr size_t kMaxHostTextBytes = 255;
 constexpr size_t kMaxAddresses = 64;
 
@@ -69,11 +71,11 @@ Result<MeetingPlace> parse_meeting_place(std::string_view text) {
   return bad(text, "begins with neither tcp:// nor file://");
 }
 
-std::string rendezvous_file_text(std::span<const HostPort> addresses) {
+std::string rendezvous_file_text(const RendezvousFile& file) {
   std::string text(kFileHead);
-  text += '\n';
+  text += "\n" + std::string(kFileJob) + printable(file.job, kMaxJobTextBytes) + "\n";
   size_t count = 0;
-  for (const HostPort& address : addresses) {
+  for (const HostPort& address : file.addresses) {
     if (count++ < kMaxAddresses) {
       text += address.to_string() + "\n";
     }
@@ -81,9 +83,10 @@ std::string rendezvous_file_text(std::span<const HostPort> addresses) {
   return text + std::string(kFileEnd) + "\n";
 }
 
-Result<std::vector<HostPort>> parse_rendezvous_file(std::string_view contents) {
-  std::vector<HostPort> addresses;
+Result<RendezvousFile> parse_rendezvous_file(std::string_view contents) {
+  RendezvousFile file;
   bool head_seen = false;
+  bool job_seen = false;
   while (!contents.empty() && contents.size() <= kMaxRendezvousFileBytes) {
     const size_t newline = contents.find('\n');
     if (newline == std::string_view::npos) {
@@ -96,13 +99,19 @@ Result<std::vector<HostPort>> parse_rendezvous_file(std::string_view contents) {
         break;
       }
       head_seen = true;
+    } else if (!job_seen) {
+      if (!line.starts_with(kFileJob)) {
+        break;
+      }
+      job_seen = true;
+      file.job = printable(line.substr(kFileJob.size()), kMaxJobTextBytes);
     } else if (line == kFileEnd) {
-      return addresses;
-    } else if (addresses.size() == kMaxAddresses) {
+      return file;
+    } else if (file.addresses.size() == kMaxAddresses) {
       break;
     } else {
       HORING_ASSIGN(HostPort address, parse_host_port(line));
-      addresses.push_back(std::move(address));
+      file.addresses.push_back(std::move(address));
     }
   }
   return Status(StatusCode::kProtocol,

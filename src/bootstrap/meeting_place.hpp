@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,11 +27,17 @@ struct MeetingPlace {
 [[nodiscard]] Result<HostPort> parse_host_port(std::string_view text);
 [[nodiscard]] Result<MeetingPlace> parse_meeting_place(std::string_view text);
 
-// A rendezvous file lists every address at which rank 0 listens, the likeliest first. A file that
-// is being written, or that is none of ours, is an error; the reader tries again later.
+// A rendezvous file says whose job's it is and lists every address at which rank 0 listens, the
+// likeliest first. A file that is being written, or that is none of ours, is an error; the reader
+// tries again later.
+struct RendezvousFile {
+  std::string job;  // job_identity_from(); "": not known
+  std::vector<HostPort> addresses;
+  friend bool operator==(const RendezvousFile&, const RendezvousFile&) = default;
+};
 inline constexpr size_t kMaxRendezvousFileBytes = 8192;
-[[nodiscard]] std::string rendezvous_file_text(std::span<const HostPort> addresses);
-[[nodiscard]] Result<std::vector<HostPort>> parse_rendezvous_file(std::string_view contents);
+[[nodiscard]] std::string rendezvous_file_text(const RendezvousFile& file);
+[[nodiscard]] Result<RendezvousFile> parse_rendezvous_file(std::string_view contents);
 // Whether HO-Ring wrote this, in this version or another, or it is empty: rank 0 may replace it.
 [[nodiscard]] bool may_replace_rendezvous_file(std::string_view contents);
 

@@ -17,10 +17,21 @@
 namespace ho {
 namespace {
 
-using Lane = std::pair<uint16_t, uint8_t>;  // communicator, channel
+// Communicators that were split from siblings choose their short numbers apart and may have the
+// same one: the lineage tells them apart.
+struct Lane {
+  uint64_t lineage = 0;
+  uint16_t communicator = 0;
+  uint8_t channel = 0;
+  friend auto operator<=>(const Lane&, const Lane&) = default;
+};
 
 Lane lane_of(const RankState& state) {
-  return {state.communicator, state.channel};
+  return {state.lineage, state.communicator, state.channel};
+}
+
+bool same_communicator(const RankState& a, const RankState& b) {
+  return a.lineage == b.lineage && a.communicator == b.communicator;
 }
 
 bool inside(const RankState& state) {
@@ -37,7 +48,14 @@ std::string operation_name_at(const RankState& state) {
          (state.communicator == 0 ? "" : " of communicator " + std::to_string(state.communicator));
 }
 
-// The stalled lane: the one the first report talks about, else the reporter's, else anybody's.
+// How near to the first report, nearest first: what it talks about, else the reporter's, else
+// anybody's; each of the communicator that the report is of, where that is known.
+int distance(const RankAnswer& answer, const RankState& state, const FailureReport& first) {
+  const bool own = answer.rank == first.reporter.value();
+  const bool named = first.text.find(operation_name(state)) != std::string::npos;
+  return (state.lineage == first.communicator ? 0 : 3) + (own && named ? 0 : own ? 1 : 2);
+}
+
 std::optional<Lane> stalled_lane(std::span<const RankAnswer> answers, const FailureReport& first) {
   std::optional<std::tuple<int, Lane>> best;
   for (const RankAnswer& answer : answers) {
@@ -45,11 +63,9 @@ std::optional<Lane> stalled_lane(std::span<const RankAnswer> answers, const Fail
       if (!inside(state) || state.channel == kCallChannel) {
         continue;
       }
-      const bool own = answer.rank == first.reporter.value();
-      const bool named = first.text.find(operation_name(state)) != std::string::npos;
-      const int priority = own && named ? 0 : own ? 1 : 2;
-      if (!best.has_value() || priority < std::get<0>(*best)) {
-        best = {priority, lane_of(state)};
+      const int away = distance(answer, state, first);
+      if (!best.has_value() || away < std::get<0>(*best)) {
+        best = {away, lane_of(state)};
       }
     }
   }
@@ -100,7 +116,7 @@ std::vector<const RankState*> waits_elsewhere(const Member& member) {
     }
   }
   std::stable_partition(waits.begin(), waits.end(), [&](const RankState* state) {
-    return state->communicator == member.state->communicator;
+    return same_communicator(*state, *member.state);
   });
   return waits;
 }
@@ -111,7 +127,7 @@ std::string elsewhere(const Member& member) {
   if (waits.empty()) {
     return {};
   }
-  const bool here = waits.front()->communicator == member.state->communicator;
+  const bool here = same_communicator(*waits.front(), *member.state);
   return here ? operation_name(*waits.front()) : operation_name_at(*waits.front());
 }
 
@@ -278,11 +294,26 @@ std::string places_text(const std::map<std::string, std::vector<uint32_t>>& wait
   return text;
 }
 
+// "all 16 ranks have entered all_reduce #7 and wait: "
+std::string all_wait_text(const std::vector<Member>& members,
+                          const std::string& operation,
+                          bool all_answered) {
+  if (members.size() > 1) {
+    return "all " + std::to_string(members.size()) + " ranks have entered " + operation +
+           " and wait: ";
+  }
+  // A message between two has one who waits alone, while the other has not begun it.
+  return (all_answered ? "only rank " + std::to_string(members.front().rank()) + " has entered "
+                       : "the one rank that answers has entered ") +
+         operation + " and waits: ";
+}
+
 // "15 ranks wait in it: recv inter step 2 of rail 1 (ranks 1, 4), ..."
 void add_waiting(std::vector<std::string>& parts,
                  const std::vector<Member>& members,
                  uint32_t top,
-                 const std::string& operation) {
+                 const std::string& operation,
+                 bool all_answered) {
   std::map<std::string, std::vector<uint32_t>> waits;
   size_t waiting_count = 0;
   size_t completed_count = 0;
@@ -301,13 +332,10 @@ void add_waiting(std::vector<std::string>& parts,
   if (waiting_count == 0) {
     return;
   }
-  std::string text = std::to_string(waiting_count) +
-                     (waiting_count == 1 ? " rank waits in it: " : " ranks wait in it: ");
-  if (waiting_count == members.size()) {
-    text = (waiting_count == 1 ? "the one rank that answers has"
-                               : "all " + std::to_string(waiting_count) + " ranks have") +
-           " entered " + operation + (waiting_count == 1 ? " and waits: " : " and wait: ");
-  }
+  std::string text = waiting_count == members.size()
+                         ? all_wait_text(members, operation, all_answered)
+                         : std::to_string(waiting_count) +
+                               (waiting_count == 1 ? " rank waits in it: " : " ranks wait in it: ");
   text += places_text(waits);
   parts.push_back(std::move(text));
 }
@@ -336,10 +364,29 @@ void add_silent(std::vector<std::string>& parts,
   }
 }
 
-void add_lane(std::vector<std::string>& parts, const std::vector<Member>& members) {
+void add_lane(std::vector<std::string>& parts,
+              const std::vector<Member>& members,
+              bool all_answered) {
   const RankState& top = furthest(members);
   add_behind(parts, members, top.entered, operation_name_at(top));
-  add_waiting(parts, members, top.entered, operation_name_at(top));
+  add_waiting(parts, members, top.entered, operation_name_at(top), all_answered);
+}
+
+// A program knows its communicators by their ranks, not by their numbers.
+void add_ranks_of(std::vector<std::string>& parts, const Lane& lane, const Lanes& lanes) {
+  if (lane.communicator == 0) {
+    return;
+  }
+  std::set<uint32_t> ranks;
+  for (const auto& [other, members] : lanes) {
+    if (other.lineage == lane.lineage && other.communicator == lane.communicator) {
+      for (const Member& member : members) {
+        ranks.insert(member.rank());
+      }
+    }
+  }
+  parts.push_back("communicator " + std::to_string(lane.communicator) + " is of " +
+                  rank_list(std::vector<uint32_t>(ranks.begin(), ranks.end())) + " of the job");
 }
 
 }  // namespace
@@ -352,7 +399,9 @@ std::string describe_stall(std::span<const RankAnswer> answers,
   if (const std::optional<Lane> lane = stalled_lane(answers, first)) {
     const Lanes lanes = all_lanes(answers);
     const Lane root = lane_of_root(*lane, lanes).value_or(*lane);
-    add_lane(parts, lanes.at(root));
+    const bool all_answered = std::all_of(
+        answers.begin(), answers.end(), [](const RankAnswer& answer) { return answer.answered; });
+    add_lane(parts, lanes.at(root), all_answered);
     if (root != *lane) {
       const std::vector<Member>& members = lanes.at(*lane);
       const RankState& top = furthest(members);
@@ -361,6 +410,10 @@ std::string describe_stall(std::span<const RankAnswer> answers,
       for (const std::string& victim : victims) {
         parts.push_back("because of that, " + victim);
       }
+    }
+    add_ranks_of(parts, root, lanes);
+    if (!(root.lineage == lane->lineage && root.communicator == lane->communicator)) {
+      add_ranks_of(parts, *lane, lanes);
     }
   } else {
     parts.emplace_back("no rank that answers is inside an operation any more");
@@ -438,7 +491,7 @@ std::optional<std::string> describe_different_calls(std::span<const RankAnswer> 
                                  : " are in ") +
             operation + " #" + std::to_string(differing->first);
   }
-  text += lane->first == 0 ? "" : " of communicator " + std::to_string(lane->first);
+  text += lane->communicator == 0 ? "" : " of communicator " + std::to_string(lane->communicator);
   return text + "; all ranks must make the same calls in the same order";
 }
 

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     rest = rest.subspan(piece.size());
   }
   fuzz::require(!server->needs_decision() && !server->done() && server->claim().empty());
-  fuzz::require(server->unproven_claim().size() <= 256);
+  fuzz::require(server->unproven_claim().size() <= ho::kMaxClaimBytes);
   fuzz::require(server->output().size() < 4096);
   return 0;
 }

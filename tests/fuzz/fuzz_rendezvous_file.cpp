@@ -4,8 +4,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto text = fuzz::text(data, size);
-  if (const auto addresses = ho::parse_rendezvous_file(text); addresses.ok()) {
-    fuzz::require(*ho::parse_rendezvous_file(ho::rendezvous_file_text(*addresses)) == *addresses);
+  if (const auto file = ho::parse_rendezvous_file(text); file.ok()) {
+    fuzz::require(*ho::parse_rendezvous_file(ho::rendezvous_file_text(*file)) == *file);
   }
   if (const auto place = ho::parse_meeting_place(text); place.ok() && place->path.empty()) {
     fuzz::require(*ho::parse_host_port(place->tcp.to_string()) == place->tcp);

@@ -128,7 +128,8 @@ TuneRow row_of(const Asked& asked, const plugin::ChoiceRange& range, uint64_t en
     row.own = asked.allowed.has(choice) ? row.own.with(choice) : row.own;
   }
   if (row.choice == Choice::kOwn && row.own == Choices()) {
-    row.choice = Choice::kDefault;  // where nothing else is allowed the tuner leaves the table alone
+    row.choice =
+        Choice::kDefault;  // where nothing else is allowed the tuner leaves the table alone
   }
   row.timed_bytes = middle(row.first_bytes, row.last_bytes);
   const plugin::AgreedInputs& inputs = asked.tuner.inputs();

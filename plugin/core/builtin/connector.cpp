@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "base/log.hpp"
 #include "core/process_text.hpp"
@@ -37,7 +38,7 @@ bool no_route(int errno_value) {
 
 Connector::Connector(BuiltinDevice device, Handle handle, NetOptions options)
     : device_(std::move(device)),
-      handle_(handle),
+      handle_(std::move(handle)),
       options_(std::move(options)),
       deadline_ns_(now_ns() + ns_of(options_.connect_timeout)) {}
 

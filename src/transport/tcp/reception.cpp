@@ -15,6 +15,8 @@ namespace {
 
 // To find a port number that is free in both families.
 constexpr int kAttempts = 16;
+// In which descriptors may come free, as other links of this process close.
+constexpr int64_t kStuckNs = 3'000'000'000;
 
 }  // namespace
 
@@ -60,14 +62,15 @@ Status Reception::listen() {
   return {};
 }
 
-void Reception::progress(const Decide& decide, const Deliver& deliver) {
+Status Reception::progress(const Decide& decide, const Deliver& deliver) {
   for (const auto& listener : listeners_) {
-    accept_all(*listener);
+    HORING_TRY(accept_all(*listener));
   }
   for (auto greeting = greetings_.begin(); greeting != greetings_.end();) {
     greeting = advance(*greeting, decide, deliver) == Outcome::kKeep ? std::next(greeting)
                                                                      : greetings_.erase(greeting);
   }
+  return {};
 }
 
 void Reception::warn(std::string_view text) {
@@ -76,22 +79,33 @@ void Reception::warn(std::string_view text) {
   }
 }
 
-void Reception::accept_all(Socket& listener) {
+// The connection waits in the backlog, and is tried again in the next turn.
+Status Reception::out_of_descriptors(int why) {
+  const int64_t now = now_ns();
+  const std::string text = fmt::format(
+      "accept of a connection to port {}: {}", port_, system_error("accept4", why).message());
+  warn(text);
+  stuck_until_ns_ = stuck_until_ns_ == 0 ? now + kStuckNs : stuck_until_ns_;
+  context_.poller->wake_at(stuck_until_ns_);
+  return now < stuck_until_ns_
+             ? Status()
+             : Status(StatusCode::kSystem, text + "; each link to another node takes descriptors");
+}
+
+Status Reception::accept_all(Socket& listener) {
   while (listener.readable) {
     Fd connection(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (connection.valid()) {
+      stuck_until_ns_ = 0;
       admit(std::move(connection));
     } else if (errno == EAGAIN) {
       listener.readable = false;
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      // Stays readable: tried again in the next turn.
-      warn(fmt::format("accept on port {}: {}; raise the limit of open files (ulimit -n)",
-                       port_,
-                       system_error("accept4", errno).message()));
-      return;
+      return out_of_descriptors(errno);
     }
     // Anything else concerns a connection that was gone before it was accepted.
   }
+  return {};
 }
 
 void Reception::admit(Fd connection) {

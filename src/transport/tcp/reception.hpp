@@ -30,8 +30,9 @@ class Reception {
 
   [[nodiscard]] static Result<std::unique_ptr<Reception>> open(Context& context);
   [[nodiscard]] uint16_t port() const { return port_; }
-  // Accepts and greets as far as that goes now.
-  void progress(const Decide& decide, const Deliver& deliver);
+  // Accepts and greets as far as that goes now. An error where this process has been out of
+  // descriptors for so long that those who wait for it should hear why.
+  [[nodiscard]] Status progress(const Decide& decide, const Deliver& deliver);
 
  private:
   struct Greeting {
@@ -45,7 +46,8 @@ class Reception {
   explicit Reception(Context& context) : context_(context) {}
   [[nodiscard]] Status listen();
   [[nodiscard]] Result<std::vector<Fd>> open_pair(bool four, bool six);
-  void accept_all(Socket& listener);
+  [[nodiscard]] Status accept_all(Socket& listener);
+  [[nodiscard]] Status out_of_descriptors(int why);
   void admit(Fd connection);
   [[nodiscard]] Outcome advance(Greeting& greeting, const Decide& decide, const Deliver& deliver);
   [[nodiscard]] Status check(const Greeting& greeting, const Decide& decide) const;
@@ -54,6 +56,7 @@ class Reception {
   void warn(std::string_view text);
 
   uint16_t port_ = 0;
+  int64_t stuck_until_ns_ = 0;  // 0: accepting goes well
   std::vector<std::unique_ptr<Socket>> listeners_;
   std::list<Greeting> greetings_;
   LogQuota warnings_;  // anybody can cause them

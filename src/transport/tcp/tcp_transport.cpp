@@ -86,10 +86,10 @@ class SocketTransport final : public TcpTransport {
   [[nodiscard]] Status progress() override {
     ++context_.turn;
     HORING_TRY(context_.poller->poll().status());
-    reception_->progress([this](const LinkClaim& claim) { return decide(claim); },
-                         [this](const LinkClaim& claim, std::unique_ptr<Socket> socket) {
-                           deliver(claim, std::move(socket));
-                         });
+    HORING_TRY(reception_->progress([this](const LinkClaim& claim) { return decide(claim); },
+                                    [this](const LinkClaim& claim, std::unique_ptr<Socket> socket) {
+                                      deliver(claim, std::move(socket));
+                                    }));
     for (const auto& link : order_) {
       link->advance();
     }

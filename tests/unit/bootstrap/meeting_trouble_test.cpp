@@ -141,10 +141,8 @@ Rendezvous of_job(const std::string& place,
 }  // namespace
 
 TEST_CASE("a rank of another job with the same key is refused by its job's identity, at once") {
-  const ho::test::TemporaryFolder folder;
   const ReservedPlace reserved;
-  const std::string place =
-      GENERATE(false, true) ? "file://" + folder.path("meet") : reserved.text();
+  const std::string place = reserved.text();
   auto first = std::async(std::launch::async, [&] {
     return ControlPlane::create(
         of_job(place, 0, 3, "SLURM_JOB_ID=7"), key_of(), deadline_after(kFar));
@@ -172,6 +170,37 @@ TEST_CASE("a rank of another job with the same key is refused by its job's ident
   CHECK(third.ok());
   CHECK(first.get().ok());
   CHECK(second.get().ok());
+}
+
+TEST_CASE("a rank waits until the file is its own job's, however many jobs use it in turn") {
+  const ho::test::TemporaryFolder folder;
+  const std::string path = folder.path("meet");
+  const std::string place = "file://" + path;
+  const auto rank_0_of = [&](const std::string& job) {
+    return std::async(std::launch::async, [&, job] {
+      return ControlPlane::create(of_job(place, 0, 2, job), key_of(), deadline_after(kFar));
+    });
+  };
+  auto seven = rank_0_of("SLURM_JOB_ID=7");
+  while (!std::filesystem::exists(path)) {
+    std::this_thread::sleep_for(1ms);
+  }
+  // At its deadline it says whose file it is.
+  const Status late =
+      ControlPlane::create(of_job(place, 1, 2, "SLURM_JOB_ID=8"), key_of(), deadline_after(300ms))
+          .status();
+  CHECK(late.code() == StatusCode::kTimeout);
+  CHECK(has(late, "is another job's (SLURM_JOB_ID is 7 and 8); give each job a file of its own"));
+  auto waits = std::async(std::launch::async, [&] {
+    return ControlPlane::create(
+        of_job(place, 1, 2, "SLURM_JOB_ID=8"), key_of(), deadline_after(kFar));
+  });
+  CHECK(ControlPlane::create(of_job(place, 1, 2, "SLURM_JOB_ID=7"), key_of(), deadline_after(kFar))
+            .ok());
+  CHECK(seven.get().ok());
+  auto eight = rank_0_of("SLURM_JOB_ID=8");
+  CHECK(waits.get().ok());
+  CHECK(eight.get().ok());
 }
 
 TEST_CASE("at a file, who comes twice may be of another job, and ends nothing") {

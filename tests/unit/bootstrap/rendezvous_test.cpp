@@ -256,15 +256,17 @@ TEST_CASE("meeting places") {
 }
 
 TEST_CASE("a rendezvous file is read back whole or not at all") {
-  const std::vector<HostPort> addresses{{"10.0.0.1", 4000}, {"fd00::2", 4000}, {"127.0.0.1", 4000}};
-  const std::string text = rendezvous_file_text(addresses);
-  REQUIRE(parse_rendezvous_file(text).value() == addresses);
+  const RendezvousFile file{"SLURM_JOB_ID=7",
+                            {{"10.0.0.1", 4000}, {"fd00::2", 4000}, {"127.0.0.1", 4000}}};
+  const std::string text = rendezvous_file_text(file);
+  REQUIRE(parse_rendezvous_file(text).value() == file);
+  REQUIRE(parse_rendezvous_file(rendezvous_file_text({"", file.addresses}))->job.empty());
   for (size_t length = 0; length + 1 < text.size(); ++length) {
     CHECK_FALSE(parse_rendezvous_file(text.substr(0, length)).ok());
   }
   CHECK_FALSE(parse_rendezvous_file("some other file\nend\n").ok());
   CHECK_FALSE(parse_rendezvous_file(std::string(100000, '\n')).ok());
-  std::string many = "horing rendezvous 1\n";
+  std::string many = "horing rendezvous 2\njob \n";
   for (int i = 0; i < 100; ++i) {
     many += "h:1\n";
   }

@@ -64,6 +64,40 @@ Decided decide(FailureDesk& desk) {
 
 }  // namespace
 
+TEST_CASE("communicators of one number are told apart: no stranger is blamed") {
+  const auto in = [](uint64_t lineage, uint32_t entered, const std::string& operation) {
+    RankState state = state_of(entered, 0, operation, "", 3);
+    state.lineage = lineage;
+    return state;
+  };
+  constexpr uint64_t kEven = 70;
+  constexpr uint64_t kOdd = 71;
+  std::vector<RankAnswer> answers{{0, true, {in(kEven, 1, "all_reduce")}},
+                                  {1, true, {in(kOdd, 1, "broadcast")}},
+                                  {2, true, {in(kEven, 0, "")}},
+                                  {3, true, {in(kOdd, 0, "")}}};
+  FailureReport first = report_of(0, StatusCode::kTimeout, "all_reduce #1 is late");
+  first.communicator = kEven;
+  const auto said = [&] { return describe_stall(answers, names(4), first); };
+  CHECK(has(said(), "rank 2 has not entered all_reduce #1 of communicator 3 (it has entered none"));
+  CHECK(has(said(), "communicator 3 is of ranks 0, 2 of the job"));
+  CHECK_FALSE(has(said(), "rank 3"));
+  CHECK_FALSE(describe_different_calls(answers, first).has_value());
+  // Where the others are ahead in numbers, too.
+  answers[1].states = {in(kOdd, 200, "barrier")};
+  CHECK(has(said(), "rank 2 has not entered all_reduce #1 of communicator 3"));
+  // Nor does a circle lead from one into the other.
+  CHECK_FALSE(find_circle(answers, first).has_value());
+}
+
+TEST_CASE("a message between two that only one has begun says so") {
+  const std::vector<RankAnswer> answers{
+      {0, true, {state_of(1, 0, "send/recv", "recv from rank 1", 0, 9)}}, {1, true, {}}};
+  const FailureReport first = report_of(0, StatusCode::kTimeout, "send/recv #1 is late");
+  CHECK(has(describe_stall(answers, names(2), first),
+            "only rank 0 has entered send/recv #1 and waits: recv from rank 1"));
+}
+
 TEST_CASE("lists of ranks are short") {
   const auto list = [](std::vector<uint32_t> ranks, size_t most = 16) {
     return rank_list(ranks, most);
@@ -290,11 +324,13 @@ TEST_CASE("a stall names the rank at the end of the waits, over all communicator
       {3, true, {state_of(1, 0, "reduce_scatter", "recv from rank 0", 4, 1)}}};
   const std::string text = describe_stall(
       answers, names(4), report_of(2, StatusCode::kTimeout, "reduce_scatter #1 is late"));
-  CHECK(text ==
-        "rank 1 has not entered all_gather #1 of communicator 3 (it has entered none so far); 1 "
-        "rank waits in it: recv from rank 1 (rank 0); because of that, rank 0 has not entered "
-        "reduce_scatter #1 of communicator 4 (it has entered none so far; it is in all_gather #1 "
-        "of communicator 3)");
+  CHECK(
+      text ==
+      "rank 1 has not entered all_gather #1 of communicator 3 (it has entered none so far); 1 "
+      "rank waits in it: recv from rank 1 (rank 0); because of that, rank 0 has not entered "
+      "reduce_scatter #1 of communicator 4 (it has entered none so far; it is in all_gather #1 "
+      "of communicator 3); communicator 3 is of ranks 0, 1 of the job; communicator 4 is of ranks "
+      "0, 2, 3 of the job");
 }
 
 TEST_CASE("waits are followed through several communicators") {

@@ -37,7 +37,8 @@ TEST_CASE("a rank that is turned off says who it is and why, in a handle and in 
 TEST_CASE("what is too long is cut, most of all in a handle") {
   const TurnedOff off{std::string(200, 'w'), std::string(300, 'y')};
   const auto handle = check_not_off(handle_of(off));
-  CHECK(has(handle, std::string(12, 'w') + "..." + std::string(25, 'w') + " has turned itself off: "));
+  CHECK(has(handle,
+            std::string(12, 'w') + "..." + std::string(25, 'w') + " has turned itself off: "));
   CHECK(has(handle, std::string(67, 'y') + "...; mend"));
   const auto claim = claim_of(off);
   CHECK(claim.size() == 256);

@@ -252,7 +252,7 @@ typedef struct paro_runner_options {
   uint32_t auto_strategy;
   uint32_t auto_interval;
   /* 1: ranks give paro_runner_load only what they keep, and anything elsewhere: it is not compared.
-   * 0: the next step compares what they were given. */
+   * 0: the next step, save, change_strategy or read_masters compares what they were given. */
   uint32_t unchecked_loads;
   uint32_t reserved; /* must be 0 */
   /* Where the optimizer's weight decay and learning rate do not hold; no two have an element in
@@ -365,9 +365,10 @@ PARO_API void paro_runner_destroy(paro_runner* runner);
 /* Between steps: a unit's initial values, the same on all ranks, of which this rank keeps its
  * shards. Not collective, but all ranks must do it. The counts are those of the unit; an array
  * without elements may be NULL. Of a unit that shares another's parameters nothing is loaded, and a
- * count above 0 is HO_INVALID_ARGUMENT: load the other one. The next paro_runner_step compares, by
- * a hash, what the ranks were given, frozen parameters too: HO_MISMATCH on all of them, with unit
- * and ranks, before anything is updated. Load anew after paro_runner_rejoin. */
+ * count above 0 is HO_INVALID_ARGUMENT: load the other one. The next paro_runner_step, save,
+ * change_strategy or read_masters compares, by a hash, what the ranks were given, frozen parameters
+ * too: HO_MISMATCH on all of them, with unit and ranks, before anything is updated, saved or moved.
+ * A step ends the runner by it: load anew after paro_runner_rejoin. */
 PARO_API ho_status paro_runner_load(paro_runner* runner,
                                     uint32_t unit,
                                     const float* trained,

@@ -14,6 +14,9 @@
 namespace paro::checkpoint {
 namespace {
 
+constexpr const char* kByName =
+    "; to load what has the same names, give the tensors of paro_load_options";
+
 ho::Status differs(const Reader& reader, const std::string& what) {
   return {ho::StatusCode::kInvalidArgument, reader.folder().string() + ": " + what};
 }
@@ -45,14 +48,14 @@ ho::Status check_units(const Reader& reader, const std::vector<UnitShape>& units
   if (saved.size() != units.size()) {
     return differs(reader,
                    "a checkpoint of " + std::to_string(saved.size()) +
-                       " units, where this model has " + std::to_string(units.size()));
+                       " units, where this model has " + std::to_string(units.size()) + kByName);
   }
   for (size_t u = 0; u < units.size(); ++u) {
     if (saved[u].name != units[u].name || saved[u].trained != units[u].trained ||
         saved[u].frozen != units[u].frozen) {
       return differs(reader,
                      "unit " + std::to_string(u) + " is " + text_of(saved[u]) +
-                         ", where this model has " + text_of(units[u]));
+                         ", where this model has " + text_of(units[u]) + kByName);
     }
   }
   return {};

@@ -134,6 +134,8 @@ ho::Status Saver::start(ho::Result<SaveRequest> request, How how) {
   settle();
   timeout_ms_ = how.timeout_ms;
   HORING_TRY(agree(request.status()));
+  HORING_TRY(
+      same_loads(comm_.get(), request->copies.loads, request->manifest.units, "save", timeout_ms_));
   // The copy of the states goes when they are saved, not when somebody asks how it went.
   auto taken = std::make_shared<SaveRequest>(std::move(request).value());
   if (!how.in_background) {

@@ -71,6 +71,27 @@ ho::Result<std::optional<Difference>> first_difference(ho_comm* comm,
   return std::optional<Difference>(Difference{same, rank});
 }
 
+ho::Status same_loads(ho_comm* comm,
+                      std::span<const uint64_t> loads,
+                      std::span<const UnitShape> units,
+                      const std::string& where,
+                      uint64_t timeout_ms,
+                      std::span<const ho::GlobalRank> ranks) {
+  HORING_ASSIGN(const auto different, first_difference(comm, loads, timeout_ms));
+  if (!different) {
+    return {};
+  }
+  const auto name = [&](size_t rank) {
+    return std::to_string(ranks.empty() ? rank : ranks[rank].value());
+  };
+  return {ho::StatusCode::kMismatch,
+          where + ": ranks " + name(0) + " and " + name(different->rank) +
+              " were given different values for unit " + std::to_string(different->index) + " (" +
+              units[different->index].name +
+              "), or one of them none: load the same initial values on all ranks (one seed, one "
+              "file)"};
+}
+
 ho::Result<uint64_t> smallest_budget(ho_comm* comm, uint64_t budget, uint64_t timeout_ms) {
   HORING_ASSIGN(const auto all, everybodys(comm, {&budget, 1}, timeout_ms));
   uint64_t smallest = 0;

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/status.hpp"
 #include "group/group_map.hpp"
+#include "layout/unit_layout.hpp"
 
 namespace paro {
 
@@ -47,5 +49,14 @@ struct Difference {
 };
 [[nodiscard]] ho::Result<std::optional<Difference>> first_difference(
     ho_comm* comm, std::span<const uint64_t> values, uint64_t timeout_ms = 0);
+
+// An error of all ranks where load() was given different values. `loads`: as in Snapshot; `where`:
+// what compares them; `ranks`: as everybody_ok.
+[[nodiscard]] ho::Status same_loads(ho_comm* comm,
+                                    std::span<const uint64_t> loads,
+                                    std::span<const UnitShape> units,
+                                    const std::string& where,
+                                    uint64_t timeout_ms,
+                                    std::span<const ho::GlobalRank> ranks = {});
 
 }  // namespace paro

@@ -10,13 +10,22 @@
 namespace paro {
 namespace {
 
+// The letters of the strategy, and that of frozen parameters.
 uint64_t number_of(const NewStrategy& wanted) {
-  const auto digit = [](Scope scope) { return static_cast<uint64_t>(scope); };
-  const Strategy& strategy = wanted.strategy;
-  return ((digit(strategy.parameters) * 3 + digit(strategy.gradients)) * 3 +
-          digit(strategy.optimizer)) *
-             3 +
-         digit(wanted.frozen);
+  const std::string text = letters(wanted.strategy) + letter(wanted.frozen);
+  uint64_t number = 0;
+  for (const char one : text) {
+    number = number << 8U | static_cast<unsigned char>(one);
+  }
+  return number;
+}
+
+std::string text_of(uint64_t number) {
+  std::string text;
+  for (const uint64_t shift : {24U, 16U, 8U}) {
+    text += static_cast<char>(number >> shift & 0xFFU);
+  }
+  return text + " (frozen parameters at " + static_cast<char>(number & 0xFFU) + ")";
 }
 
 ho::Result<Snapshot> snapshot_of(const StepRunner& runner) {
@@ -34,7 +43,8 @@ ho::Status agree_on(ho_comm* comm, const NewStrategy& wanted, uint64_t timeout_m
   for (size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) {
       return {ho::StatusCode::kMismatch,
-              "ranks 0 and " + std::to_string(rank) + " want to change to different strategies"};
+              "change_strategy: rank 0 changes to " + text_of(all[0]) + ", rank " +
+                  std::to_string(rank) + " to " + text_of(all[rank]) + "; give all ranks the same"};
     }
   }
   return {};
@@ -54,6 +64,8 @@ ho::Result<Parts> take_apart(StepRunner& runner, const ho::Result<NewStrategy>& 
   HORING_TRY(agree_on(comm.get(), *given, timeout));
   auto snapshot = snapshot_of(runner);
   HORING_TRY(everybody_ok(comm.get(), snapshot.status(), timeout));
+  HORING_TRY(
+      same_loads(comm.get(), snapshot->loads, runner.config().units, "change_strategy", timeout));
   return Parts{std::move(comm), std::move(snapshot).value()};
 }
 

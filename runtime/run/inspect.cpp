@@ -176,11 +176,16 @@ ho::Status StepRunner::may_read(const char* what,
   if (unit < units_.size() && config_.units[unit].shares) {
     return shares_another(what, unit);
   }
+  const std::string asked = std::string(what) + ": ";
+  if (unit >= units_.size()) {
+    return {ho::StatusCode::kInvalidArgument,
+            asked + "there is no unit " + std::to_string(unit) + ", the last is " +
+                std::to_string(units_.size() - 1)};
+  }
   return {ho::StatusCode::kInvalidArgument,
-          std::string(what) + ": room for " + std::to_string(room) + " elements of unit " +
-              std::to_string(unit) +
-              (unit < units_.size() ? ", which has " + std::to_string(config_.units[unit].*count)
-                                    : ", which there is not")};
+          asked + "room for " + std::to_string(room) + " elements of unit " + std::to_string(unit) +
+              " (" + config_.units[unit].name + "), which has " +
+              std::to_string(config_.units[unit].*count)};
 }
 
 ho::Status StepRunner::read_whole(const char* what,

@@ -26,26 +26,25 @@ void StepRunner::forget_loads() {
   loaded_ = false;
 }
 
-ho::Status StepRunner::compare_loads() {
+ho::Status StepRunner::agree_on_loads(const std::string& where) {
   loads_.resize(units_.size(), 0);
+  return same_loads(domains_->world(),
+                    loads_,
+                    config_.units,
+                    where,
+                    config_.timeout_ms,
+                    world_order(domains_->groups()));
+}
+
+ho::Status StepRunner::compare_loads() {
   if (domains_->world() != nullptr) {
     const std::string step = "step " + std::to_string(steps_ + 1);
-    const auto different = first_difference(domains_->world(), loads_, config_.timeout_ms);
-    HORING_TRY(break_unless_ok(different.status(), step + ", comparing what was loaded"));
-    if (*different) {
-      const std::vector<ho::GlobalRank> ranks = world_order(domains_->groups());
-      const Difference& first = **different;
-      // All ranks have found out: nobody needs to be told by an abort.
-      broken_ = {ho::StatusCode::kMismatch,
-                 "rank " + std::to_string(self().value()) + ", " + step + ": ranks " +
-                     std::to_string(ranks[0].value()) + " and " +
-                     std::to_string(ranks[first.rank].value()) +
-                     " were given different values for unit " + std::to_string(first.index) + " (" +
-                     config_.units[first.index].name +
-                     "), or one of them none: load the same initial values on all ranks (one seed, "
-                     "one file)"};
+    const ho::Status same = agree_on_loads("rank " + std::to_string(self().value()) + ", " + step);
+    if (same.code() == ho::StatusCode::kMismatch) {
+      broken_ = same;  // all ranks have found out: nobody needs to be told by an abort
       return broken_;
     }
+    HORING_TRY(break_unless_ok(same, step + ", comparing what was loaded"));
   }
   forget_loads();
   return {};
@@ -56,16 +55,18 @@ ho::Status StepRunner::agree_on_read(const char* what, uint32_t unit, uint64_t r
     return {};
   }
   const std::string name = what;
-  const std::array<uint64_t, 3> mine{ho::Hash().add(name).value(), unit, room};
+  const std::array<uint64_t, 4> mine{ho::Hash().add(name).value(), unit, room, loaded_ ? 1U : 0U};
   const auto all = everybodys(domains_->world(), mine, config_.timeout_ms);
   HORING_TRY(break_unless_ok(all.status(), name + " of unit " + std::to_string(unit)));
+  const std::vector<ho::GlobalRank> ranks = world_order(domains_->groups());
   const uint64_t* const first = all->data();
+  bool any_loaded = loaded_;
   for (size_t rank = 1; rank * mine.size() < all->size(); ++rank) {
     const uint64_t* const theirs = first + rank * mine.size();
-    if (std::equal(first, first + mine.size(), theirs)) {
+    any_loaded = any_loaded || first[3] != 0 || theirs[3] != 0;
+    if (std::equal(first, first + 3, theirs)) {
       continue;
     }
-    const std::vector<ho::GlobalRank> ranks = world_order(domains_->groups());
     const bool room_alone = theirs[0] == first[0] && theirs[1] == first[1];
     std::string differ = name + " of unit " + std::to_string(unit) + ": rank ";
     differ += std::to_string(ranks[0].value());
@@ -78,7 +79,7 @@ ho::Status StepRunner::agree_on_read(const char* what, uint32_t unit, uint64_t r
     differ += "; all ranks must read the same, in the same order";
     return {ho::StatusCode::kMismatch, differ};
   }
-  return {};
+  return any_loaded ? agree_on_loads(name) : ho::Status();
 }
 
 }  // namespace paro

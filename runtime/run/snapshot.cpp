@@ -43,7 +43,9 @@ ho::Status check_part(const PartValues& values, const Partition& partition, ho::
 
 ho::Result<Snapshot> StepRunner::progress() const {
   HORING_TRY(between_steps("save"));
-  return Snapshot{applied_, steps_, optimizer_steps_, scale_.state(), {}, {}};
+  Snapshot snapshot{applied_, steps_, optimizer_steps_, scale_.state(), {}, {}, loads_};
+  snapshot.loads.resize(units_.size(), 0);
+  return snapshot;
 }
 
 std::vector<StatePart> StepRunner::parts() const {

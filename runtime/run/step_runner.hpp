@@ -371,6 +371,7 @@ class StepRunner {
   void forget_loads();
   // Collective: an error of all ranks where they were given different values.
   [[nodiscard]] ho::Status compare_loads();
+  [[nodiscard]] ho::Status agree_on_loads(const std::string& where);
   // Collective: that all ranks read the same, into as much room.
   [[nodiscard]] ho::Status agree_on_read(const char* what, uint32_t unit, uint64_t room);
 

@@ -41,6 +41,8 @@ struct Snapshot {
   // Where it comes from: ranks whose snapshots are of one job and step have the same.
   std::array<uint64_t, 2> source{};
   std::vector<UnitSnapshot> units;
+  // By unit: a hash of what load() was given since the last comparison; 0: nothing.
+  std::vector<uint64_t> loads{};
 
   [[nodiscard]] uint64_t size_bytes() const;
 };

@@ -5,6 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <mutex>
+#include <optional>
+#include <vector>
 
 #include "base/env.hpp"
 #include "topo/address.hpp"
@@ -63,10 +66,38 @@ void adopt_pci(std::span<const NetworkInterface> from_hwloc, NetworkInterface& i
   }
 }
 
+std::vector<std::string> pci_devices() {
+  std::vector<std::string> names;
+  std::error_code error;
+  const std::filesystem::directory_iterator end;
+  for (std::filesystem::directory_iterator entry("/sys/bus/pci/devices", error);
+       !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Read once in a process, and again when a device has come or gone: each access to a PCI device
+// traps in a virtual machine, and every communicator asks.
+Result<Topology> live_devices() {
+  static std::mutex mutex;
+  static std::vector<std::string> known;
+  static std::optional<Topology> read;
+  auto devices = pci_devices();
+  const std::lock_guard lock(mutex);
+  if (!read.has_value() || known != devices) {
+    HORING_ASSIGN(read, read_hwloc(HwlocSource::kLive, ""));
+    known = std::move(devices);
+  }
+  return *read;
+}
+
 }  // namespace
 
 Result<Topology> discover_live(const SystemRoots& roots) {
-  auto loaded = read_hwloc(HwlocSource::kLive, "");
+  auto loaded = live_devices();
   if (!loaded.ok()) {
     return loaded.status().with_context("discovering this host's topology");
   }

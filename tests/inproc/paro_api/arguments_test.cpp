@@ -417,10 +417,10 @@ TEST_CASE("values that do not fit a unit are refused") {
     refused(paro_runner_load(runner, 0, nullptr, 40, some, 8), "a null array of 40 trained");
     refused(paro_runner_load(runner, 0, some, 40, nullptr, 8), "a null array of 8 frozen");
     refused(paro_runner_read_masters(runner, 0, some, 41), "which has 40");
-    refused(paro_runner_read_masters(runner, 2, some, 1), "which there is not");
+    refused(paro_runner_read_masters(runner, 2, some, 1), "there is no unit 2, the last is 1");
     refused(paro_runner_read_masters(runner, 0, nullptr, 40), "a null array for 40");
     refused(paro_runner_read_frozen(runner, 0, some, 9), "which has 8");
-    refused(paro_runner_read_frozen(runner, 2, some, 1), "which there is not");
+    refused(paro_runner_read_frozen(runner, 2, some, 1), "there is no unit 2, the last is 1");
     refused(paro_runner_read_frozen(runner, 0, nullptr, 8), "a null array for 8");
     refused(paro_runner_rejoin(runner, nullptr), "a null communicator");
     must(paro_runner_load(runner, 0, some, 40, some, 8));

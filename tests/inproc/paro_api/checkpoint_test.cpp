@@ -229,7 +229,7 @@ TEST_CASE("a change of strategy that cannot be leaves the job as it was") {
                    first ? "a null strategy" : "rank 0 cannot take part: ");
     expect_refusal(paro_runner_change_strategy(trainer.runner(), first ? "NNN" : "III", 0),
                    HO_MISMATCH,
-                   "different strategies");
+                   "rank 0 changes to NNN (frozen parameters at ");
     expect(trainer.masters() == before, "keeps masters");
     uint64_t intra_after = 0;
     uint64_t inter_after = 0;

@@ -186,7 +186,8 @@ std::string refusal_of(const std::function<void()>& call) {
 
 }  // namespace
 
-TEST_CASE("what ranks load is compared at the next step") {
+TEST_CASE("what ranks load is compared at the next step, and before parts of it are given away") {
+  const ho::test::TemporaryFolder folder;
   for (const char* strategy : {"NNN", "IIG", "GGG"}) {
     require_job({"2x2"}, [&](ho_comm* comm) {
       RunnerOptions options;
@@ -201,6 +202,15 @@ TEST_CASE("what ranks load is compared at the next step") {
           runner.load(1, std::vector<float>(5, 2), std::vector<float>{1, 2, second});
         };
         load(mine);
+        // So is what would give away parts of them before.
+        std::vector<float> whole(5);
+        for (const std::string& early : {refusal_of([&] { runner.read_masters(1, whole); }),
+                                         refusal_of([&] { runner.save(folder.path("early")); }),
+                                         refusal_of([&] { runner.change_strategy("III"); })}) {
+          expect(early.find("ranks 0 and 2 were given different values for unit 1 (second)") !=
+                     std::string::npos,
+                 "is told early: " + early);
+        }
         const std::string text = refusal_of([&] { one_step(runner, 2); });
         expect(text.find("ranks 0 and 2 were given different values for unit 1 (second)") !=
                    std::string::npos,
@@ -208,6 +218,11 @@ TEST_CASE("what ranks load is compared at the next step") {
         expect(runner.applied_steps() == 0, "nothing was updated");
         must(paro_runner_rejoin(runner.get(), comm));
         load(7);
+        one_step(runner, 2);
+        // What a checkpoint takes the place of is not compared any more.
+        runner.save(folder.path("checkpoints"));
+        load(mine);
+        runner.restore(Checkpoint::open(folder.path("checkpoints")));
         one_step(runner, 2);
         // Between later steps too: here by ranks that do not load at all.
         if (mine != 0) {

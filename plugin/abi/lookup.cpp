@@ -75,7 +75,7 @@ void replace_static_plugin(FilesTried& files) {
 
 std::vector<std::string> listed(std::string_view list) {
   std::vector<std::string> names;
-  while (!list.empty() && names.size() < kMostListedNets) {
+  while (!list.empty() && names.size() < kMaxListedNets) {
     const size_t comma = list.find(',');
     if (comma != 0) {
       names.emplace_back(list.substr(0, comma));

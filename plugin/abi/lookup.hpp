@@ -17,7 +17,7 @@ enum class PluginKind { kNet, kCollNet, kTuner, kEnv };
 [[nodiscard]] std::vector<std::string> symbols(const Release& release, PluginKind kind);
 
 inline constexpr const char* kMainProgram = "";  // in place of a file: dlopen(nullptr)
-inline constexpr size_t kMostListedNets = 14;
+inline constexpr size_t kMaxListedNets = 14;
 
 // The files of one plugin, in the order in which they are tried; the first that opens is taken.
 using FilesTried = std::vector<std::string>;

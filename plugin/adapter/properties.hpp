@@ -34,10 +34,10 @@ void copy(int device, const DeviceProperties& from, Properties& to) {
     to.forceFlush = from.force_flush ? 1 : 0;
     to.maxP2pBytes = from.max_p2p_bytes;
     to.maxCollBytes = from.max_collective_bytes;
-    constexpr size_t kMost = std::size(decltype(to.vProps.devs){});
-    to.vProps.ndevs = static_cast<int>(std::clamp(from.parts.size(), size_t{1}, kMost));
+    constexpr size_t kMax = std::size(decltype(to.vProps.devs){});
+    to.vProps.ndevs = static_cast<int>(std::clamp(from.parts.size(), size_t{1}, kMax));
     to.vProps.devs[0] = device;  // of itself, where it has no parts
-    std::copy_n(from.parts.begin(), std::min(from.parts.size(), kMost), to.vProps.devs);
+    std::copy_n(from.parts.begin(), std::min(from.parts.size(), kMax), to.vProps.devs);
   }
   if constexpr (requires { to.maxMultiRequestSize; }) {  // v11
     to.maxMultiRequestSize = from.max_multi_request_count;

@@ -23,7 +23,7 @@ int version_of(const std::string& interface) {
 
 // A library's own answer; nothing for a program, which cannot be opened by its name.
 std::optional<FoundRelease> release_of_library(const void* code) {
-  constexpr int kLeast = 20000;  // before 2.9 the number meant something else
+  constexpr int kMin = 20000;  // before 2.9 the number meant something else
   Dl_info where{};
   if (code == nullptr || ::dladdr(code, &where) == 0 || where.dli_fname == nullptr) {
     return std::nullopt;
@@ -34,7 +34,7 @@ std::optional<FoundRelease> release_of_library(const void* code) {
   }
   auto* const get_version = reinterpret_cast<int (*)(int*)>(::dlsym(library, "ncclGetVersion"));
   int version = 0;
-  const bool told = get_version != nullptr && get_version(&version) == 0 && version >= kLeast;
+  const bool told = get_version != nullptr && get_version(&version) == 0 && version >= kMin;
   ::dlclose(library);
   return told ? nccl_abi::find_release(
                     nccl_abi::Version{version / 10000, version / 100 % 100, version % 100})

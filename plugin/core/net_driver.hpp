@@ -25,7 +25,7 @@ inline constexpr size_t kHandleBytes = 128;
 // What *request of irecv() holds when NCCL does not need the completion to report sizes.
 inline constexpr uintptr_t kOptionalCompletion = 1;
 // Messages of one irecv at most, in any version of NCCL's: one per channel.
-inline constexpr size_t kMostGrouped = 64;
+inline constexpr size_t kMaxGrouped = 64;
 inline constexpr int32_t kNoTrafficClass = -1;
 
 // NCCL's functions as it hands them to a network: only a driver that opens another plugin, and
@@ -172,7 +172,7 @@ class NetDriver {
     return -1;
   }
   // Whether something may get further though the descriptor is silent.
-  [[nodiscard]] virtual bool worth_a_look(void* comm) const {
+  [[nodiscard]] virtual bool has_pending(void* comm) const {
     (void)comm;
     return false;
   }

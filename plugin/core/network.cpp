@@ -55,7 +55,7 @@ Result<Network> builtin_network() {
   for (const BuiltinDevice& device : config.devices) {
     addresses.push_back(device.rail.address);
   }
-  network.meeting_address = [addresses](int32_t device) -> Result<SocketAddress> {
+  network.rendezvous_address = [addresses](int32_t device) -> Result<SocketAddress> {
     if (device < 0 || static_cast<size_t>(device) >= addresses.size()) {
       return Status(StatusCode::kInvalidArgument, fmt::format("there is no device {}", device));
     }
@@ -73,8 +73,8 @@ Result<Network> forwarded_network(const std::string& name) {
   HORING_ASSIGN(network.job_key, JobKey::from_environment());
   HORING_ASSIGN(const BuiltinDevices interfaces, discover_devices());
   HORING_ASSIGN(network.driver, forward::forward_to(name));
-  network.meeting_address = [taken = interfaces.taken, driver = network.driver.get()](
-                                int32_t device) -> Result<SocketAddress> {
+  network.rendezvous_address = [taken = interfaces.taken, driver = network.driver.get()](
+                                   int32_t device) -> Result<SocketAddress> {
     DeviceProperties properties;
     if (driver->properties(device, &properties) != Reply::kSuccess) {
       return Status(StatusCode::kInvalidArgument, fmt::format("there is no device {}", device));

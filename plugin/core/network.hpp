@@ -17,7 +17,7 @@ struct Network {
   std::unique_ptr<NetDriver> driver;
   std::shared_ptr<const JobKey> job_key;
   // This host's TCP address where a rail's members meet that use the device.
-  std::function<Result<SocketAddress>(int32_t device)> meeting_address;
+  std::function<Result<SocketAddress>(int32_t device)> rendezvous_address;
 };
 
 // In place of one that cannot be made for that reason: it tells whoever is to be connected. An

@@ -135,7 +135,7 @@ Status Plugin::make() {
   HORING_ASSIGN(settings.host_memory_wanted, env::flag(env::kCollNetHost));
   settings.job_key = std::move(network.job_key);
   settings.timeout = std::chrono::milliseconds(timeout_ms);
-  settings.meeting_address = std::move(network.meeting_address);
+  settings.rendezvous_address = std::move(network.rendezvous_address);
   settings.alike = [this] { return alike(); };
   net_ = std::move(network.driver);
   coll_net_ = std::make_unique<CollNet>(*net_, std::move(settings));

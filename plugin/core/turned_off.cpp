@@ -16,7 +16,7 @@ constexpr uint64_t kMagic = 0x0a0d46464f524f48;  // "HOROFF\r\n"
 constexpr size_t kWhoAt = 8;
 constexpr size_t kWhyAt = 9;
 constexpr size_t kTextAt = 10;
-constexpr size_t kMostWho = 40;
+constexpr size_t kMaxWho = 40;
 // Of a handle: the last bytes are notes of whoever connects.
 constexpr size_t kHandleText = kHandleBytes - 8 - kTextAt;
 constexpr size_t kClaimText = 256 - kTextAt;
@@ -28,7 +28,7 @@ std::string cut(const std::string& text, size_t most) {
 }
 
 std::vector<std::byte> bytes_of(const TurnedOff& off, size_t most_text) {
-  const std::string who = shortened(off.who, kMostWho);
+  const std::string who = shortened(off.who, kMaxWho);
   const std::string why = cut(off.why, most_text - who.size());
   ByteWriter writer;
   writer.number(kMagic, sizeof kMagic);

@@ -31,7 +31,7 @@ Result irecv(void* receiver,
              int* tags,
              void** memories,
              void** request) {
-  std::array<size_t, kMostGrouped> bytes{};
+  std::array<size_t, kMaxGrouped> bytes{};
   if (count < 1 || static_cast<size_t>(count) > bytes.size()) {
     return Result::kInvalidArgument;
   }

@@ -27,20 +27,20 @@ using checkpoint::NamedTensor;
 using checkpoint::Saver;
 using checkpoint::SaveRequest;
 
-constexpr uint64_t kMostTensors = uint64_t{1} << 20;
-constexpr uint64_t kMostDimensions = 64;
-constexpr uint64_t kPatienceMs = 30ULL * 60 * 1000;
+constexpr uint64_t kMaxTensors = uint64_t{1} << 20;
+constexpr uint64_t kMaxDimensions = 64;
+constexpr uint64_t kTimeoutMs = 30ULL * 60 * 1000;
 
 ho::Result<std::vector<NamedTensor>> tensors_of(const paro_tensor* given,
                                                 uint64_t count,
                                                 const std::string& where) {
-  if (count > kMostTensors || (given == nullptr && count > 0)) {
+  if (count > kMaxTensors || (given == nullptr && count > 0)) {
     return invalid(where + ": a null array of " + std::to_string(count) + " tensors, or too many");
   }
   std::vector<NamedTensor> tensors;
   for (uint64_t i = 0; i < count; ++i) {
     const paro_tensor& one = given[i];
-    if (one.name == nullptr || one.dimension_count > kMostDimensions ||
+    if (one.name == nullptr || one.dimension_count > kMaxDimensions ||
         (one.shape == nullptr && one.dimension_count > 0)) {
       return invalid(where + ".tensors[" + std::to_string(i) +
                      "]: a null name or shape, or too many dimensions");
@@ -60,7 +60,7 @@ ho::Result<SaveRequest> request_of(const paro_runner& runner,
   if (folder == nullptr || *folder == '\0') {
     return invalid("paro_runner_save: no folder");
   }
-  if (options.rank_state_bytes > checkpoint::kMostRankStateBytes ||
+  if (options.rank_state_bytes > checkpoint::kMaxRankStateBytes ||
       (options.rank_state == nullptr && options.rank_state_bytes > 0)) {
     return invalid("paro_save_options: a null rank_state of " +
                    std::to_string(options.rank_state_bytes) + " bytes, or more than 64 MiB");
@@ -109,7 +109,7 @@ ho::Status save(paro_runner& runner, const char* folder, const paro_save_options
   auto request = options.ok() ? request_or_say(runner, folder, *options)
                               : ho::Result<SaveRequest>(options.status());
   const uint64_t timeout =
-      options.ok() && options->timeout_ms != 0 ? options->timeout_ms : kPatienceMs;
+      options.ok() && options->timeout_ms != 0 ? options->timeout_ms : kTimeoutMs;
   const bool in_background = options.ok() && options->in_background != 0;
   return runner.saver->start(std::move(request), {timeout, in_background});
 }

@@ -13,7 +13,7 @@ namespace paro::capi {
 namespace {
 
 // A plan has more actions than units, and at most this many.
-constexpr size_t kMostUnits = size_t{1} << 20U;
+constexpr size_t kMaxUnits = size_t{1} << 20U;
 
 static_assert(PARO_REPLICATED == static_cast<int>(Scope::kReplicated));
 static_assert(PARO_GROUP == static_cast<int>(Scope::kGroup));
@@ -78,11 +78,11 @@ ShardOptimizer calling(const paro_custom_optimizer& custom) {
 
 // Names of arrays as a checkpoint keeps them, beside "master" and "frozen".
 ho::Status read_states(const paro_custom_optimizer& custom, RunnerConfig& config) {
-  constexpr uint32_t kMostStates = 15;
+  constexpr uint32_t kMaxStates = 15;
   const std::string where = "paro_runner_options.custom.states";
-  if (custom.state_count > kMostStates || (custom.states == nullptr && custom.state_count > 0)) {
+  if (custom.state_count > kMaxStates || (custom.states == nullptr && custom.state_count > 0)) {
     return invalid(where + ": a null array of " + std::to_string(custom.state_count) +
-                   " names, or more than " + std::to_string(kMostStates));
+                   " names, or more than " + std::to_string(kMaxStates));
   }
   auto& names = config.optimizer_states;
   for (uint32_t i = 0; i < custom.state_count; ++i) {
@@ -124,8 +124,8 @@ ho::Status read_optimizer(const paro_runner_options& options, RunnerConfig& conf
 }
 
 ho::Status read_parameter_groups(const paro_runner_options& options, RunnerConfig& config) {
-  constexpr uint64_t kMostGroups = uint64_t{1} << 20U;
-  if (options.parameter_group_count > kMostGroups ||
+  constexpr uint64_t kMaxGroups = uint64_t{1} << 20U;
+  if (options.parameter_group_count > kMaxGroups ||
       (options.parameter_groups == nullptr && options.parameter_group_count > 0)) {
     return invalid("paro_runner_options.parameter_groups: a null array of " +
                    std::to_string(options.parameter_group_count) + " groups, or too many");
@@ -212,9 +212,9 @@ ho::Result<std::optional<uint32_t>> shared_by(const paro_unit* units, size_t ind
 }
 
 ho::Status read_units(const paro_unit* units, size_t unit_count, RunnerConfig& config) {
-  if (unit_count == 0 || unit_count > kMostUnits) {
+  if (unit_count == 0 || unit_count > kMaxUnits) {
     return invalid("a model of " + std::to_string(unit_count) + " units; takes 1 to " +
-                   std::to_string(kMostUnits));
+                   std::to_string(kMaxUnits));
   }
   if (units == nullptr) {
     return invalid("a null array of " + std::to_string(unit_count) + " units");

@@ -153,7 +153,7 @@ ho_status paro_runner_create(ho_comm* comm,
     }
     auto prepared = prepare_for(runner, comm, options, units, unit_count);
     if (!prepared.ok()) {
-      return everybody_ok(comm, prepared.status());
+      return all_ok(comm, prepared.status());
     }
     auto made = std::make_unique<paro_runner>();
     made->process = ::getpid();

@@ -67,16 +67,16 @@ class Exporter {
 
   [[nodiscard]] ho::Result<uint64_t> write(File& file, const Progress& progress) const {
     const std::string head = to_bytes(header_);
-    if (head.size() > kMostHeaderBytes) {
+    if (head.size() > kMaxHeaderBytes) {
       return ho::Status(ho::StatusCode::kUnsupported, "too many tensors for one file's header");
     }
     HORING_TRY(file.write(head));
     const uint64_t all = header_.tensors.empty() ? 0 : header_.tensors.back().end;
     uint64_t done = 0;
     for (const Source& source : sources_) {
-      for (uint64_t at = 0; at < source.count; at += kMostPieceElements) {
+      for (uint64_t at = 0; at < source.count; at += kMaxPieceElements) {
         HORING_ASSIGN(const std::vector<std::byte> bytes,
-                      piece(source, at, std::min(kMostPieceElements, source.count - at)));
+                      piece(source, at, std::min(kMaxPieceElements, source.count - at)));
         HORING_TRY(file.write(bytes));
         done += bytes.size();
         if (progress) {

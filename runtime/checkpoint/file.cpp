@@ -9,7 +9,7 @@
 namespace paro::checkpoint {
 namespace {
 
-constexpr size_t kMostAtOnce = size_t{8} << 20;
+constexpr size_t kMaxAtOnce = size_t{8} << 20;
 
 ho::Status failed(const char* call, const Path& path) {
   return ho::system_error(std::string(call) + "(" + path.string() + ")", errno);
@@ -63,7 +63,7 @@ ho::Status File::append(std::span<const std::byte> bytes) {
 
 ho::Status File::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const auto now = bytes.first(std::min(bytes.size(), kMostAtOnce));
+    const auto now = bytes.first(std::min(bytes.size(), kMaxAtOnce));
     const uint64_t begin = written_;
     HORING_TRY(append(now));
     // The disk begins now, not when sync() asks for all of it. Only a hint: where it cannot be
@@ -96,7 +96,7 @@ ho::Status File::write_over(std::string_view text) {
 ho::Status File::read(uint64_t offset, std::span<std::byte> bytes) const {
   while (!bytes.empty()) {
     const ssize_t got = ::pread(
-        fd_.get(), bytes.data(), std::min(bytes.size(), kMostAtOnce), static_cast<off_t>(offset));
+        fd_.get(), bytes.data(), std::min(bytes.size(), kMaxAtOnce), static_cast<off_t>(offset));
     if (got < 0 && errno != EINTR) {
       return failed("read", path_);
     }

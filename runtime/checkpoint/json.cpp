@@ -7,13 +7,13 @@ ho::Status malformed(const std::string& what) {
 }
 
 std::string shown(std::string_view text) {
-  constexpr size_t kMostBytes = 100;
+  constexpr size_t kMaxBytes = 100;
   std::string quoted = "\"";
-  for (const char byte : text.substr(0, kMostBytes)) {
+  for (const char byte : text.substr(0, kMaxBytes)) {
     const auto code = static_cast<unsigned char>(byte);
     quoted += code < 0x20 || code >= 0x7f ? '?' : byte;
   }
-  return quoted + (text.size() > kMostBytes ? "...\"" : "\"");
+  return quoted + (text.size() > kMaxBytes ? "...\"" : "\"");
 }
 
 ho::Result<Json> parse_json(std::string_view text) {

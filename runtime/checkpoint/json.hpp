@@ -15,7 +15,8 @@ namespace paro::checkpoint {
 using Json = nlohmann::json;
 
 [[nodiscard]] ho::Status malformed(const std::string& what);
-// A text out of a file as a message may have it: in quotes, not too long, nothing a terminal obeys.
+// A text out of a file as a message may have it: in quotes, not too long, nothing a terminal
+// follows.
 [[nodiscard]] std::string shown(std::string_view text);
 // An error that says at which byte the text stops being JSON.
 [[nodiscard]] ho::Result<Json> parse_json(std::string_view text);

@@ -16,10 +16,10 @@ namespace {
 constexpr const char* kFormat = "paro checkpoint";
 constexpr uint64_t kVersion = 1;
 // Far above what anybody has, far below what would not fit memory.
-constexpr size_t kMostEntries = 10'000'000;
+constexpr size_t kMaxEntries = 10'000'000;
 constexpr int kHexDigits = 16;
 // What nobody trains, so that numbers made of steps do not overflow.
-constexpr uint64_t kMostSteps = uint64_t{1} << 40;
+constexpr uint64_t kMaxSteps = uint64_t{1} << 40;
 
 std::string hex(uint64_t word) {
   std::array<char, kHexDigits + 1> text{};
@@ -68,8 +68,8 @@ ho::Result<UnitShape> unit_from(const Json& json, const std::string& where) {
   HORING_ASSIGN(unit.name, text_at(json, "name", where));
   HORING_ASSIGN(unit.trained, count_at(json, "trained", where));
   HORING_ASSIGN(unit.frozen, count_at(json, "frozen", where));
-  constexpr uint64_t kMostElements = uint64_t{1} << 48;
-  if (unit.trained > kMostElements || unit.frozen > kMostElements) {
+  constexpr uint64_t kMaxElements = uint64_t{1} << 48;
+  if (unit.trained > kMaxElements || unit.frozen > kMaxElements) {
     return malformed(where + ": more elements than a unit can have");
   }
   return unit;
@@ -87,7 +87,7 @@ ho::Result<PartFile> file_from(const Json& json, const std::string& where) {
 template <typename Value, typename Parse>
 ho::Result<std::vector<Value>> list_from(const Json& json, const char* name, const Parse& parse) {
   HORING_ASSIGN(const Json* const list, array_at(json, name, "the manifest"));
-  if (list->size() > kMostEntries) {
+  if (list->size() > kMaxEntries) {
     return malformed(std::string("the manifest's \"") + name + "\" has too many entries");
   }
   std::vector<Value> values;
@@ -135,7 +135,7 @@ ho::Status parse_steps(const Json& json, Manifest& manifest) {
   HORING_ASSIGN(manifest.optimizer_steps, count_at(json, "optimizer_steps", "the manifest"));
   const bool possible = manifest.step <= manifest.called_steps &&
                         manifest.optimizer_steps <= manifest.step &&
-                        manifest.called_steps <= kMostSteps;
+                        manifest.called_steps <= kMaxSteps;
   return possible ? ho::Status() : malformed("the manifest's numbers of steps cannot be");
 }
 
@@ -156,9 +156,9 @@ ho::Status parse_states(const Json& json, Manifest& manifest) {
         return one.is_string() ? ho::Result<std::string>(one.get<std::string>())
                                : ho::Result<std::string>(malformed(where + " is no text"));
       }));
-  constexpr size_t kMostStates = 16;
+  constexpr size_t kMaxStates = 16;
   if (manifest.states.empty() || manifest.states.front() != "master" ||
-      manifest.states.size() > kMostStates) {
+      manifest.states.size() > kMaxStates) {
     return malformed("\"states\" must begin with \"master\" and have at most 16 entries");
   }
   HORING_ASSIGN(const std::string type, text_at(json, "frozen_type", "the manifest"));

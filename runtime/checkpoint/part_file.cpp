@@ -20,8 +20,8 @@ class PartWriter {
   void add(const StatePart& part, const std::string& state) {
     const uint64_t element = ho::size_bytes(part.dtype);
     std::span<const std::byte> left(part.values);
-    for (uint64_t first = part.range.begin; first < part.range.end; first += kMostPieceElements) {
-      const uint64_t bytes = std::min(kMostPieceElements, part.range.end - first) * element;
+    for (uint64_t first = part.range.begin; first < part.range.end; first += kMaxPieceElements) {
+      const uint64_t bytes = std::min(kMaxPieceElements, part.range.end - first) * element;
       add(to_text(Piece{part.unit, state, first}), part.dtype, left.first(bytes));
       left = left.subspan(bytes);
     }
@@ -30,7 +30,7 @@ class PartWriter {
   [[nodiscard]] ho::Result<PartFile> write(const Path& path) {
     std::vector<Checksum> checksums(pieces_.size());
     std::string head = header_with(checksums);
-    if (head.size() > kMostHeaderBytes) {
+    if (head.size() > kMaxHeaderBytes) {
       return ho::Status(ho::StatusCode::kUnsupported,
                         path.string() + ": too many pieces for one file's header");
     }

@@ -17,9 +17,9 @@ namespace paro::checkpoint {
 
 inline constexpr const char* kFrozen = "frozen";
 inline constexpr const char* kRankState = "rank_state";
-inline constexpr uint64_t kMostRankStateBytes = uint64_t{64} << 20;
+inline constexpr uint64_t kMaxRankStateBytes = uint64_t{64} << 20;
 // So that whoever needs a part of a piece need not read much more to check it.
-inline constexpr uint64_t kMostPieceElements = uint64_t{4} << 20;
+inline constexpr uint64_t kMaxPieceElements = uint64_t{4} << 20;
 
 // A piece by its name.
 struct Piece {

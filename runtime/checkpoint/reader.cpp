@@ -10,7 +10,7 @@
 namespace paro::checkpoint {
 namespace {
 
-constexpr uint64_t kMostManifestBytes = uint64_t{64} << 20;
+constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 20;
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -43,7 +43,7 @@ ho::Result<std::vector<Checksum>> checksums_of(const TensorHeader& header) {
 
 ho::Result<Reader> Reader::open(const Path& folder) {
   const Path path = folder / kManifestName;
-  const auto read = ho::read_text_file(path.string(), kMostManifestBytes);
+  const auto read = ho::read_text_file(path.string(), kMaxManifestBytes);
   if (!read.ok()) {
     return read.status().with_context(path.string());
   }
@@ -106,7 +106,7 @@ ho::Status Reader::read_header(uint32_t index) {
 
 ho::Status Reader::add(uint32_t index, const Tensor& tensor, const Stored& stored) {
   if (tensor.name == kRankState) {
-    if (tensor.dtype != ho::DType::kUint8 || tensor.size_bytes() > kMostRankStateBytes) {
+    if (tensor.dtype != ho::DType::kUint8 || tensor.size_bytes() > kMaxRankStateBytes) {
       return malformed("a rank_state of another type than U8, or of more than 64 MiB");
     }
     rank_states_[index] = stored;
@@ -120,11 +120,11 @@ ho::Status Reader::add(uint32_t index, const Tensor& tensor, const Stored& store
     return malformed(shown(tensor.name) + ": the manifest has no such unit or state");
   }
   if (tensor.dtype != dtype_of(piece.state) || tensor.shape.size() != 1 ||
-      tensor.shape[0] > kMostPieceElements) {
+      tensor.shape[0] > kMaxPieceElements) {
     return malformed(shown(tensor.name) +
                      " has another type than the manifest says, or is no row "
                      "of at most " +
-                     std::to_string(kMostPieceElements) + " elements");
+                     std::to_string(kMaxPieceElements) + " elements");
   }
   Stored row = stored;
   row.range = {piece.first_element, piece.first_element + tensor.shape[0]};

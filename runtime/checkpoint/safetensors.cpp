@@ -147,9 +147,9 @@ ho::Result<uint64_t> json_bytes(std::string_view first_bytes, uint64_t file_byte
   for (uint64_t i = 0; i < kLengthBytes; ++i) {
     length |= uint64_t{static_cast<unsigned char>(first_bytes[i])} << (8 * i);
   }
-  if (length > kMostHeaderBytes) {
+  if (length > kMaxHeaderBytes) {
     return malformed("a header of " + std::to_string(length) + " bytes; at most " +
-                     std::to_string(kMostHeaderBytes) + " are read");
+                     std::to_string(kMaxHeaderBytes) + " are read");
   }
   if (length > file_bytes - kLengthBytes) {
     return malformed("a header of " + std::to_string(length) + " bytes in a file of " +

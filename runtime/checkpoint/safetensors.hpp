@@ -34,7 +34,7 @@ struct TensorHeader {
 
 inline constexpr uint64_t kLengthBytes = 8;
 // Longer headers are refused; readers elsewhere take no longer ones either.
-inline constexpr uint64_t kMostHeaderBytes = 100'000'000;
+inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
 // The type's name there ("BF16"); nothing for a type that the format does not have.
 [[nodiscard]] std::string_view tensor_type_name(ho::DType dtype);

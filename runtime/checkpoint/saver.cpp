@@ -96,7 +96,7 @@ uint32_t Saver::rank() const {
 }
 
 ho::Status Saver::agree(const ho::Status& mine) const {
-  return everybody_ok(comm_.get(), mine, timeout_ms_);
+  return all_ok(comm_.get(), mine, timeout_ms_);
 }
 
 ho::Status Saver::wait() {
@@ -171,10 +171,10 @@ ho::Result<std::vector<PartFile>> Saver::write_parts(const SaveRequest& request)
     return sync_folder(folder);
   });
   HORING_TRY(agree(explained(written, request)));
-  const std::array<uint64_t, 3> card{mine.bytes, mine.header.words[0], mine.header.words[1]};
-  HORING_ASSIGN(const auto all, everybodys(comm_.get(), card, timeout_ms_));
+  const std::array<uint64_t, 3> info{mine.bytes, mine.header.words[0], mine.header.words[1]};
+  HORING_ASSIGN(const auto all, all_gather_values(comm_.get(), info, timeout_ms_));
   std::vector<PartFile> files;
-  for (size_t i = 0; i < all.size(); i += card.size()) {
+  for (size_t i = 0; i < all.size(); i += info.size()) {
     files.push_back({all[i], {{all[i + 1], all[i + 2]}}});
   }
   return files;

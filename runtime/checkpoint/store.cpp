@@ -140,8 +140,8 @@ ho::Result<Path> find_checkpoint(const Path& path) {
         ho::StatusCode::kInvalidArgument,
         path.string() + " has no checkpoint (no step-N with a " + kManifestName + ")");
   }
-  constexpr size_t kMostNameBytes = 64;
-  const auto latest = ho::read_text_file((path / kLatest).string(), kMostNameBytes);
+  constexpr size_t kMaxNameBytes = 64;
+  const auto latest = ho::read_text_file((path / kLatest).string(), kMaxNameBytes);
   uint64_t step = 0;
   if (!latest.ok() || !parse_step(latest->substr(0, latest->find('\n')), step)) {
     return step_folder(path, steps.back());

@@ -30,8 +30,8 @@ Range part_of(const Range& range, uint64_t index, uint64_t parts, uint64_t align
 ho::Result<Partition> Partition::make(const ho::GroupMap& groups,
                                       uint64_t element_count,
                                       uint64_t alignment) {
-  constexpr uint64_t kMostElements = uint64_t{1} << 56U;
-  if (alignment == 0 || alignment > kMostElements || element_count > kMostElements) {
+  constexpr uint64_t kMaxElements = uint64_t{1} << 56U;
+  if (alignment == 0 || alignment > kMaxElements || element_count > kMaxElements) {
     return ho::Status(
         ho::StatusCode::kInvalidArgument,
         "a buffer of " + std::to_string(element_count) + " elements aligned to " +
@@ -119,11 +119,11 @@ uint64_t Partition::owned_count(Scope scope, GlobalRank rank) const {
 ho::Result<std::vector<std::vector<GlobalRank>>> owner_sets(const ho::GroupMap& groups) {
   // Elements that every group can share out evenly: no cut is rounded, so none is missing. A buffer
   // that does not divide evenly has some of these segments and no other.
-  constexpr uint64_t kMost = uint64_t{1} << 32U;
+  constexpr uint64_t kMax = uint64_t{1} << 32U;
   uint64_t count = 1;
   for (uint32_t g = 0; g < groups.group_count(); ++g) {
     count = std::lcm(count, uint64_t{groups.group_size(GroupIndex(g))});
-    if (count > kMost) {
+    if (count > kMax) {
       return ho::Status(ho::StatusCode::kInvalidArgument,
                         "groups of " + groups.to_string() +
                             " ranks have too many different sizes to share states between them");

@@ -5,7 +5,7 @@ namespace {
 
 // Sums of bytes stay below 2^64: buffers for 2^17 units gathered ahead (a plan has no more) of 4
 // bytes per element are the largest of them.
-constexpr uint64_t kMostModelElements = uint64_t{1} << 44U;
+constexpr uint64_t kMaxModelElements = uint64_t{1} << 44U;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ ho::Result<std::vector<UnitLayout>> lay_out(const std::vector<UnitShape>& units,
       }
     }
     all += trained->padded_count() + frozen->padded_count();
-    if (all > kMostModelElements) {
+    if (all > kMaxModelElements) {
       return ho::Status(
           ho::StatusCode::kInvalidArgument,
           "up to unit " + std::to_string(layouts.size()) + " (" + unit.name + ") there are " +

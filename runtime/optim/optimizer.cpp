@@ -83,8 +83,8 @@ void each_vector(Kernel kernel,
   if (rest == 0) {
     return;
   }
-  constexpr size_t kMost = hn::MaxLanes(Tag());
-  float parts[Kernel::kArrays + 1][kMost] = {};
+  constexpr size_t kMax = hn::MaxLanes(Tag());
+  float parts[Kernel::kArrays + 1][kMax] = {};
   std::array<float*, Kernel::kArrays> part_of{};
   for (size_t a = 0; a < Kernel::kArrays; ++a) {
     part_of[a] = parts[a];

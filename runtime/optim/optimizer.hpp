@@ -55,13 +55,13 @@ using Rule = std::variant<AdamW, Sgd>;
 
 // fp32 numbers kept for each element beside its master: AdamW 2 (m, v), Sgd 1 (v) with momentum and
 // 0 without.
-inline constexpr uint32_t kMostStates = 2;
+inline constexpr uint32_t kMaxStates = 2;
 [[nodiscard]] uint32_t state_count(const Rule& rule);
 
 // Some elements, the same ones in every span; of `state`, the first state_count() spans are used.
 struct Elements {
   std::span<float> master;
-  std::array<std::span<float>, kMostStates> state;
+  std::array<std::span<float>, kMaxStates> state;
   std::span<const float> gradient;  // scaled: what the rule calls g
 };
 

@@ -11,9 +11,9 @@ namespace {
 
 using Link = ActionCost::Link;
 
-// More would take long to run in virtual time. kMostLayers layers have at least eight micro-batches
+// More would take long to run in virtual time. kMaxLayers layers have at least eight micro-batches
 // in it, with as many units that share another's parameters three.
-constexpr uint64_t kMostActions = uint64_t{1} << 16U;
+constexpr uint64_t kMaxActions = uint64_t{1} << 16U;
 constexpr uint64_t kActionsPerUnit = 7;  // at most, in a micro-batch; fewer than that in the end
 
 // What no collective uses may be 0; rates must not be.
@@ -174,11 +174,11 @@ struct Simulated {
 // many are a bucket: bytes are counted from the request.
 constexpr uint64_t kLayerElements = 1024;
 
-constexpr double kMostShare = 1e15;  // where layers have next to nothing
+constexpr double kMaxShare = 1e15;  // where layers have next to nothing
 
 // Of what is `share` of a layer.
 uint64_t elements(double share) {
-  return static_cast<uint64_t>(std::clamp(share, 0.0, kMostShare) * kLayerElements +
+  return static_cast<uint64_t>(std::clamp(share, 0.0, kMaxShare) * kLayerElements +
                                (share > 0 ? 1 : 0));
 }
 
@@ -198,7 +198,7 @@ uint64_t bucket_elements(const PlanRequest& request) {
     return 0;
   }
   const double together = static_cast<double>(request.bucket_bytes) / layer;
-  return static_cast<uint64_t>(std::min(together, kMostShare) * kLayerElements);
+  return static_cast<uint64_t>(std::min(together, kMaxShare) * kLayerElements);
 }
 
 StepShape shape_of(const Strategy& strategy, const PlanRequest& request, uint32_t micro_batches) {
@@ -254,7 +254,7 @@ LinkTime carried_on(const LinkTime& before, const LinkTime& value, double times)
 // A step of very many micro-batches repeats itself in its middle, so that each further one adds
 // what the one before it added.
 ho::Result<Simulated> simulate_step(const Strategy& strategy, const PlanRequest& request) {
-  const uint64_t most_that_fit = kMostActions / (kActionsPerUnit * unit_count(request)) - 1;
+  const uint64_t most_that_fit = kMaxActions / (kActionsPerUnit * unit_count(request)) - 1;
   if (request.micro_batches <= most_that_fit) {
     return simulate(strategy, request, request.micro_batches);
   }

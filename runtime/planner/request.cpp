@@ -9,11 +9,11 @@
 namespace paro {
 namespace {
 
-constexpr double kMostParameters = 1e15;
-constexpr double kMostRanks = 1U << 20U;
-constexpr double kMostBytes = 1e18;
-constexpr double kMostSeconds = 1e9;
-constexpr double kMostMicroBatches = 1e6;
+constexpr double kMaxParameters = 1e15;
+constexpr double kMaxRanks = 1U << 20U;
+constexpr double kMaxBytes = 1e18;
+constexpr double kMaxSeconds = 1e9;
+constexpr double kMaxMicroBatches = 1e6;
 
 struct Quantity {
   std::string_view name;
@@ -48,10 +48,10 @@ ho::Status check(const PlanRequest& request) {
   const ModelSize& model = request.model;
   const double sharing = request.sharing_units;
   const std::array quantities{
-      Quantity{"parameters", model.parameters, 1, kMostParameters},
+      Quantity{"parameters", model.parameters, 1, kMaxParameters},
       Quantity{"trained parameters", model.trainable, 1, model.parameters},
-      Quantity{"layers", double{1} * request.layers, 1, kMostLayers},
-      Quantity{"units that share another's parameters", sharing, 0, kMostLayers},
+      Quantity{"layers", double{1} * request.layers, 1, kMaxLayers},
+      Quantity{"units that share another's parameters", sharing, 0, kMaxLayers},
       Quantity{"parameters that they share",
                model.shared,
                std::min(sharing, 1.0),
@@ -60,19 +60,19 @@ ho::Status check(const PlanRequest& request) {
                model.shared_trainable,
                0,
                std::min(model.shared, model.trainable * sharing)},
-      Quantity{"bytes of a parameter", request.bytes.parameter, 0, kMostBytes},
-      Quantity{"bytes of a gradient", request.bytes.gradient, 0, kMostBytes},
-      Quantity{"bytes of optimizer state", request.bytes.optimizer, 0, kMostBytes},
-      Quantity{"groups", double{1} * world.group_count, 1, kMostRanks},
-      Quantity{"ranks of a group", double{1} * world.group_size, 1, kMostRanks},
-      Quantity{"ranks", double{1} * world.group_count * world.group_size, 1, kMostRanks},
-      Quantity{"bytes per second inside a group", links.intra_bytes_per_s, least_intra, kMostBytes},
-      Quantity{"bytes per second of a NIC", links.inter_bytes_per_s, least_inter, kMostBytes},
-      Quantity{"NICs of a group", links.nics_per_group, least_inter * 1e-3, kMostRanks},
-      Quantity{"bytes of memory", request.memory_bytes, 0, kMostBytes},
-      Quantity{"bytes of activations", request.activation_bytes, 0, kMostBytes},
-      Quantity{"micro-batches", double{1} * request.micro_batches, 1, kMostMicroBatches},
-      Quantity{"seconds of computation", request.compute_s, 0, kMostSeconds},
+      Quantity{"bytes of a parameter", request.bytes.parameter, 0, kMaxBytes},
+      Quantity{"bytes of a gradient", request.bytes.gradient, 0, kMaxBytes},
+      Quantity{"bytes of optimizer state", request.bytes.optimizer, 0, kMaxBytes},
+      Quantity{"groups", double{1} * world.group_count, 1, kMaxRanks},
+      Quantity{"ranks of a group", double{1} * world.group_size, 1, kMaxRanks},
+      Quantity{"ranks", double{1} * world.group_count * world.group_size, 1, kMaxRanks},
+      Quantity{"bytes per second inside a group", links.intra_bytes_per_s, least_intra, kMaxBytes},
+      Quantity{"bytes per second of a NIC", links.inter_bytes_per_s, least_inter, kMaxBytes},
+      Quantity{"NICs of a group", links.nics_per_group, least_inter * 1e-3, kMaxRanks},
+      Quantity{"bytes of memory", request.memory_bytes, 0, kMaxBytes},
+      Quantity{"bytes of activations", request.activation_bytes, 0, kMaxBytes},
+      Quantity{"micro-batches", double{1} * request.micro_batches, 1, kMaxMicroBatches},
+      Quantity{"seconds of computation", request.compute_s, 0, kMaxSeconds},
       Quantity{"the forward pass's share of it", request.forward_share, 0, 1},
       Quantity{"layers gathered ahead",
                double{1} * request.prefetch,

@@ -12,7 +12,7 @@
 
 namespace paro {
 
-inline constexpr uint32_t kMostLayers = 1024;
+inline constexpr uint32_t kMaxLayers = 1024;
 
 struct PlanRequest {
   ModelSize model;

@@ -10,9 +10,9 @@
 
 namespace paro {
 
-ho::Result<std::vector<uint64_t>> everybodys(ho_comm* comm,
-                                             std::span<const uint64_t> values,
-                                             uint64_t timeout_ms) {
+ho::Result<std::vector<uint64_t>> all_gather_values(ho_comm* comm,
+                                                    std::span<const uint64_t> values,
+                                                    uint64_t timeout_ms) {
   ho_call_options options = HO_CALL_OPTIONS_INIT;
   options.timeout_ms = timeout_ms;
   std::vector<uint64_t> all(values.size() * static_cast<size_t>(ho_comm_world_size(comm)));
@@ -21,15 +21,15 @@ ho::Result<std::vector<uint64_t>> everybodys(ho_comm* comm,
   return all;
 }
 
-ho::Status everybody_ok(ho_comm* comm,
-                        const ho::Status& mine,
-                        uint64_t timeout_ms,
-                        std::span<const ho::GlobalRank> ranks) {
+ho::Status all_ok(ho_comm* comm,
+                  const ho::Status& mine,
+                  uint64_t timeout_ms,
+                  std::span<const ho::GlobalRank> ranks) {
   // The code, and as much of the message as makes a sentence.
   std::array<uint64_t, 64> word{static_cast<uint64_t>(mine.code())};
   constexpr size_t kTextBytes = sizeof word - sizeof word[0] - 1;
   std::memcpy(&word[1], mine.message().data(), std::min<size_t>(mine.message().size(), kTextBytes));
-  const auto all = everybodys(comm, word, timeout_ms);
+  const auto all = all_gather_values(comm, word, timeout_ms);
   HORING_TRY(mine);
   HORING_TRY(all.status());
   for (size_t rank = 0; rank * word.size() < all.value().size(); ++rank) {
@@ -52,7 +52,7 @@ ho::Result<std::optional<Difference>> first_difference(ho_comm* comm,
                                                        uint64_t timeout_ms) {
   const auto before = [&](size_t count) {
     const uint64_t hash = ho::Hash().add(std::as_bytes(values.first(count))).value();
-    return everybodys(comm, {&hash, 1}, timeout_ms);
+    return all_gather_values(comm, {&hash, 1}, timeout_ms);
   };
   HORING_ASSIGN(const auto whole, before(values.size()));
   const auto other =
@@ -93,7 +93,7 @@ ho::Status same_loads(ho_comm* comm,
 }
 
 ho::Result<uint64_t> smallest_budget(ho_comm* comm, uint64_t budget, uint64_t timeout_ms) {
-  HORING_ASSIGN(const auto all, everybodys(comm, {&budget, 1}, timeout_ms));
+  HORING_ASSIGN(const auto all, all_gather_values(comm, {&budget, 1}, timeout_ms));
   uint64_t smallest = 0;
   for (const uint64_t one : all) {
     smallest = smallest == 0 || (one > 0 && one < smallest) ? one : smallest;

@@ -19,16 +19,16 @@ struct RunnerConfig;
 
 // values of every rank, one after the other; every rank passes the same number of them. A timeout
 // of 0 is the communicator's.
-[[nodiscard]] ho::Result<std::vector<uint64_t>> everybodys(ho_comm* comm,
-                                                           std::span<const uint64_t> values,
-                                                           uint64_t timeout_ms = 0);
+[[nodiscard]] ho::Result<std::vector<uint64_t>> all_gather_values(ho_comm* comm,
+                                                                  std::span<const uint64_t> values,
+                                                                  uint64_t timeout_ms = 0);
 
 // Ok on every rank, or on none: this rank's own error, or what the first rank that has one says.
 // `ranks`: what the communicator's ranks are called, where those are not their numbers.
-[[nodiscard]] ho::Status everybody_ok(ho_comm* comm,
-                                      const ho::Status& mine,
-                                      uint64_t timeout_ms = 0,
-                                      std::span<const ho::GlobalRank> ranks = {});
+[[nodiscard]] ho::Status all_ok(ho_comm* comm,
+                                const ho::Status& mine,
+                                uint64_t timeout_ms = 0,
+                                std::span<const ho::GlobalRank> ranks = {});
 
 // Ok on every rank, or on none: which ranks differ in what.
 [[nodiscard]] ho::Status agree_on_config(ho_comm* comm,
@@ -51,7 +51,7 @@ struct Difference {
     ho_comm* comm, std::span<const uint64_t> values, uint64_t timeout_ms = 0);
 
 // An error of all ranks where load() was given different values. `loads`: as in Snapshot; `where`:
-// what compares them; `ranks`: as everybody_ok.
+// what compares them; `ranks`: as all_ok.
 [[nodiscard]] ho::Status same_loads(ho_comm* comm,
                                     std::span<const uint64_t> loads,
                                     std::span<const UnitShape> units,

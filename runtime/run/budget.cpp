@@ -164,9 +164,9 @@ ho::Result<uint64_t> StepRunner::most_bytes(const Strategy& strategy,
 
 ho::Status StepRunner::enforce_budget(ho_comm* comm,
                                       const ho::GroupMap& groups,
-                                      uint64_t patience_ms) {
+                                      uint64_t timeout_ms) {
   reorders_ = needs_reordering(groups);
-  HORING_ASSIGN(const uint64_t budget, smallest_budget(comm, config_.budget_bytes, patience_ms));
+  HORING_ASSIGN(const uint64_t budget, smallest_budget(comm, config_.budget_bytes, timeout_ms));
   HORING_ASSIGN(const uint64_t most, most_bytes(config_.strategy, config_.frozen, groups));
   if (budget == 0 || most <= budget) {
     return {};

@@ -39,7 +39,7 @@ ho::Result<Snapshot> snapshot_of(const StepRunner& runner) {
 
 ho::Status agree_on(ho_comm* comm, const NewStrategy& wanted, uint64_t timeout_ms) {
   const std::array<uint64_t, 1> mine{number_of(wanted)};
-  HORING_ASSIGN(const auto all, everybodys(comm, mine, timeout_ms));
+  HORING_ASSIGN(const auto all, all_gather_values(comm, mine, timeout_ms));
   for (size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) {
       return {ho::StatusCode::kMismatch,
@@ -60,10 +60,10 @@ ho::Result<Parts> take_apart(StepRunner& runner, const ho::Result<NewStrategy>& 
   HORING_TRY(runner.synchronize());
   const uint64_t timeout = runner.config().timeout_ms;
   HORING_ASSIGN(OwnedComm comm, runner.new_communicator("change_strategy", timeout));
-  HORING_TRY(everybody_ok(comm.get(), given.status(), timeout));
+  HORING_TRY(all_ok(comm.get(), given.status(), timeout));
   HORING_TRY(agree_on(comm.get(), *given, timeout));
   auto snapshot = snapshot_of(runner);
-  HORING_TRY(everybody_ok(comm.get(), snapshot.status(), timeout));
+  HORING_TRY(all_ok(comm.get(), snapshot.status(), timeout));
   HORING_TRY(
       same_loads(comm.get(), snapshot->loads, runner.config().units, "change_strategy", timeout));
   return Parts{std::move(comm), std::move(snapshot).value()};
@@ -95,9 +95,9 @@ ho::Status change_strategy(std::unique_ptr<StepRunner>& runner,
   runner.reset();
   const auto make = [&](const RunnerConfig& config) {
     ho::Status status = without_exceptions([&]() -> ho::Status {
-      const uint64_t patience = config.timeout_ms;
-      HORING_ASSIGN(runner, StepRunner::create(parts.comm.get(), groups, config, memory, patience));
-      HORING_TRY(runner->restore(parts.snapshot, patience));
+      const uint64_t timeout = config.timeout_ms;
+      HORING_ASSIGN(runner, StepRunner::create(parts.comm.get(), groups, config, memory, timeout));
+      HORING_TRY(runner->restore(parts.snapshot, timeout));
       return runner->carry_over(history);
     });
     if (!status.ok()) {

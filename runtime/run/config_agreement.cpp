@@ -202,21 +202,21 @@ class Entries {
 };
 
 // Of an entry's value; what comes after it is not told.
-constexpr uint64_t kMostValueBytes = 4096;
+constexpr uint64_t kMaxValueBytes = 4096;
 
-ho::Result<std::vector<std::string>> everybodys_text(ho_comm* comm,
+ho::Result<std::vector<std::string>> all_gather_text(ho_comm* comm,
                                                      const std::string& text,
                                                      uint64_t timeout_ms) {
-  const uint64_t bytes = std::min<uint64_t>(text.size(), kMostValueBytes);
-  HORING_ASSIGN(const auto counts, everybodys(comm, {&bytes, 1}, timeout_ms));
+  const uint64_t bytes = std::min<uint64_t>(text.size(), kMaxValueBytes);
+  HORING_ASSIGN(const auto counts, all_gather_values(comm, {&bytes, 1}, timeout_ms));
   const uint64_t most = *std::max_element(counts.begin(), counts.end());
-  if (most > kMostValueBytes) {
+  if (most > kMaxValueBytes) {
     return ho::Status(ho::StatusCode::kProtocol,
                       "a rank's setting of " + std::to_string(most) + " bytes");
   }
   std::vector<uint64_t> words(most / sizeof(uint64_t) + 1);
   std::memcpy(words.data(), text.data(), bytes);
-  HORING_ASSIGN(const auto all, everybodys(comm, words, timeout_ms));
+  HORING_ASSIGN(const auto all, all_gather_values(comm, words, timeout_ms));
   std::vector<std::string> texts;
   texts.reserve(counts.size());
   for (const uint64_t count : counts) {
@@ -254,7 +254,7 @@ std::string both(const std::string& first, const std::string& second) {
   const auto at = static_cast<size_t>(in_first - first.begin());
   const bool beyond = in_first == first.end() && in_second == second.end();
   return shortened(first, at) + " and " + shortened(second, at) +
-         (beyond ? " (which differ beyond byte " + std::to_string(kMostValueBytes) + ")" : "");
+         (beyond ? " (which differ beyond byte " + std::to_string(kMaxValueBytes) + ")" : "");
 }
 
 ho::Status differ(size_t rank, const std::string& what) {
@@ -274,7 +274,7 @@ ho::Status agree_on_entries(ho_comm* comm, const Entries& entries, uint64_t time
     return {};
   }
   const Entry mine = entries[different->index];
-  HORING_ASSIGN(const auto texts, everybodys_text(comm, mine.value, timeout_ms));
+  HORING_ASSIGN(const auto texts, all_gather_text(comm, mine.value, timeout_ms));
   return differ(different->rank, mine.name + ": " + both(texts[0], texts[different->rank]));
 }
 
@@ -290,7 +290,7 @@ ho::Status agree_on_config(ho_comm* comm,
   for (const Setting& setting : settings) {
     mine.push_back(setting.value);
   }
-  HORING_ASSIGN(const auto all, everybodys(comm, mine, timeout_ms));
+  HORING_ASSIGN(const auto all, all_gather_values(comm, mine, timeout_ms));
   for (size_t i = 0; i < settings.size(); ++i) {
     for (size_t rank = 1; rank * mine.size() < all.size(); ++rank) {
       if (all[rank * mine.size() + i] != all[i]) {

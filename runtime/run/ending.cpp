@@ -65,7 +65,7 @@ ho::Status StepRunner::agree_on_count(uint32_t count) {
     return {};
   }
   const uint64_t mine = count;
-  const auto all = everybodys(domains_->world(), {&mine, 1}, config_.timeout_ms);
+  const auto all = all_gather_values(domains_->world(), {&mine, 1}, config_.timeout_ms);
   HORING_TRY(
       break_unless_ok(all.status(), "set_micro_batches after step " + std::to_string(steps_)));
   const std::vector<ho::GlobalRank> ranks = world_order(domains_->groups());

@@ -82,7 +82,7 @@ class Copies {
     }
     const std::vector<ho::GlobalRank> ranks =
         owners != nullptr ? *owners : world_order(domains_.groups());
-    HORING_ASSIGN(const auto all, everybodys(comm, common.hashes, timeout_ms_));
+    HORING_ASSIGN(const auto all, all_gather_values(comm, common.hashes, timeout_ms_));
     for (size_t i = 0; i < common.hashes.size(); ++i) {
       for (size_t rank = 1; rank < ranks.size(); ++rank) {
         if (all[rank * common.hashes.size() + i] != all[i]) {
@@ -118,7 +118,8 @@ ho::Result<std::string> StepRunner::drift() const {
   HORING_ASSIGN(std::string difference, copies.compare());
   if (domains_->world() != nullptr) {
     const uint64_t drifted = difference.empty() ? 0 : 1;
-    HORING_ASSIGN(const auto all, everybodys(domains_->world(), {&drifted, 1}, config_.timeout_ms));
+    HORING_ASSIGN(const auto all,
+                  all_gather_values(domains_->world(), {&drifted, 1}, config_.timeout_ms));
     if (drifted == 0 && *std::max_element(all.begin(), all.end()) != 0) {
       difference = "other ranks know in what";
     }
@@ -223,7 +224,7 @@ ho::Status StepRunner::agree_on_progress(ho_comm* comm) const {
                                      scale.good_steps,
                                      domains_->self().value(),
                                      torn_ ? uint64_t{1} : 0};
-  HORING_ASSIGN(const auto all, everybodys(comm, mine));
+  HORING_ASSIGN(const auto all, all_gather_values(comm, mine));
   const auto refused = [](size_t rank, const std::string& why) {
     return ho::Status(ho::StatusCode::kMismatch, "rejoin: rank " + std::to_string(rank) + why);
   };

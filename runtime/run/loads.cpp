@@ -56,7 +56,7 @@ ho::Status StepRunner::agree_on_read(const char* what, uint32_t unit, uint64_t r
   }
   const std::string name = what;
   const std::array<uint64_t, 4> mine{ho::Hash().add(name).value(), unit, room, loaded_ ? 1U : 0U};
-  const auto all = everybodys(domains_->world(), mine, config_.timeout_ms);
+  const auto all = all_gather_values(domains_->world(), mine, config_.timeout_ms);
   HORING_TRY(break_unless_ok(all.status(), name + " of unit " + std::to_string(unit)));
   const std::vector<ho::GlobalRank> ranks = world_order(domains_->groups());
   const uint64_t* const first = all->data();

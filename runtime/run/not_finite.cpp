@@ -147,7 +147,7 @@ ho::Result<double> StepRunner::tell_left_out() {
   // With this mistake some ranks go on with the step: they would not come.
   if (domains_->world() != nullptr && config_.mistake != Mistake::kFlagInGroup) {
     const auto words = std::bit_cast<std::array<uint64_t, kFoundWords>>(mine);
-    HORING_ASSIGN(const auto sent, everybodys(domains_->world(), words, config_.timeout_ms));
+    HORING_ASSIGN(const auto sent, all_gather_values(domains_->world(), words, config_.timeout_ms));
     ranks = world_order(domains_->groups());
     all.clear();
     for (size_t at = 0; at < sent.size(); at += kFoundWords) {

@@ -148,12 +148,12 @@ ho::Status StepRunner::spread_unit(size_t u, const UnitSnapshot& from) {
 
 // Nobody begins to move data unless all can, and all go on from the same step.
 ho::Status StepRunner::agree_on_snapshot(const ho::Result<Snapshot>& given,
-                                         uint64_t patience_ms) const {
+                                         uint64_t timeout_ms) const {
   ho::Status mine = given.ok() ? check_snapshot(*given) : given.status();
   if (domains_->world() == nullptr) {
     return mine;
   }
-  HORING_TRY(everybody_ok(domains_->world(), mine, patience_ms, world_order(domains_->groups())));
+  HORING_TRY(all_ok(domains_->world(), mine, timeout_ms, world_order(domains_->groups())));
   const Snapshot& snapshot = *given;
   const std::array<uint64_t, 7> place{snapshot.applied_steps,
                                       snapshot.called_steps,
@@ -162,7 +162,7 @@ ho::Status StepRunner::agree_on_snapshot(const ho::Result<Snapshot>& given,
                                       snapshot.loss_scale.good_steps,
                                       snapshot.source[0],
                                       snapshot.source[1]};
-  HORING_ASSIGN(const auto all, everybodys(domains_->world(), place, config_.timeout_ms));
+  HORING_ASSIGN(const auto all, all_gather_values(domains_->world(), place, config_.timeout_ms));
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i] != all[i % place.size()]) {
       return {
@@ -174,10 +174,10 @@ ho::Status StepRunner::agree_on_snapshot(const ho::Result<Snapshot>& given,
   return {};
 }
 
-ho::Status StepRunner::restore(const ho::Result<Snapshot>& given, uint64_t patience_ms) {
+ho::Status StepRunner::restore(const ho::Result<Snapshot>& given, uint64_t timeout_ms) {
   HORING_TRY(between_steps("restore"));
   HORING_TRY(synchronize());
-  HORING_TRY(agree_on_snapshot(given, patience_ms));
+  HORING_TRY(agree_on_snapshot(given, timeout_ms));
   const Snapshot& snapshot = *given;
   HORING_TRY(scale_.restore(snapshot.loss_scale));
   const std::string what = "restoring states of step " + std::to_string(snapshot.applied_steps);
@@ -193,12 +193,12 @@ ho::Status StepRunner::restore(const ho::Result<Snapshot>& given, uint64_t patie
   return break_unless_ok(restore_parameters(), what);
 }
 
-ho::Result<OwnedComm> StepRunner::new_communicator(const char* what, uint64_t patience_ms) {
+ho::Result<OwnedComm> StepRunner::new_communicator(const char* what, uint64_t timeout_ms) {
   HORING_TRY(between_steps(what));
   if (ho_comm* const world = domains_->world(); world != nullptr) {
     // ho_comm_split knows of no timeout but that of connecting.
     ho_call_options options = HO_CALL_OPTIONS_INIT;
-    options.timeout_ms = patience_ms;
+    options.timeout_ms = timeout_ms;
     HORING_TRY(break_unless_ok(checked(ho_barrier(world, &options)),
                                "waiting for all ranks between steps"));
   }

@@ -15,14 +15,14 @@ namespace {
 // A plan that runs is a plan that was proved, where that takes well below a second and some
 // megabytes (a bit per pair of actions of two steps); the tests prove every strategy, and no
 // builder looks at how many ranks or units there are.
-constexpr double kMostVerifyingWork = 1U << 28U;
-constexpr size_t kMostVerifiedActions = 4096;
+constexpr double kMaxVerifyingWork = 1U << 28U;
+constexpr size_t kMaxVerifiedActions = 4096;
 
 bool is_quickly_verified(const StepPlan& plan, const ho::GroupMap& groups) {
   const double ranks = groups.world_size();
   const auto actions = static_cast<double>(plan.actions.size());
-  return plan.actions.size() <= kMostVerifiedActions &&
-         actions * ranks * ranks * ranks * plan.shape.micro_batches <= kMostVerifyingWork;
+  return plan.actions.size() <= kMaxVerifiedActions &&
+         actions * ranks * ranks * ranks * plan.shape.micro_batches <= kMaxVerifyingWork;
 }
 
 // Each unit's groups, ascending.
@@ -42,9 +42,9 @@ ho::Result<std::vector<std::vector<ParameterGroup>>> by_unit(const RunnerConfig&
                      std::to_string(group.unit) + ", which has " + std::to_string(trained) +
                      " trained elements");
     }
-    constexpr double kMost = 1e6;
-    if (!(group.rate_factor >= 0 && group.rate_factor <= kMost) ||
-        !(group.weight_decay >= 0 && group.weight_decay <= kMost)) {
+    constexpr double kMax = 1e6;
+    if (!(group.rate_factor >= 0 && group.rate_factor <= kMax) ||
+        !(group.weight_decay >= 0 && group.weight_decay <= kMax)) {
       return refused("elements " + std::to_string(group.range.begin) + " to " +
                      std::to_string(group.range.end) + " (not included) of unit " +
                      std::to_string(group.unit) + " (" + config.units[group.unit].name +
@@ -193,12 +193,12 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::create(ho_comm* comm,
                                                            const ho::GroupMap& groups,
                                                            RunnerConfig config,
                                                            Memory& memory,
-                                                           uint64_t patience_ms) {
+                                                           uint64_t timeout_ms) {
   auto runner = prepare_or_say(groups, std::move(config), memory);
   // A rank that stopped here on its own would leave the others waiting until their deadlines.
-  HORING_TRY(everybody_ok(comm, runner.status(), patience_ms));
+  HORING_TRY(all_ok(comm, runner.status(), timeout_ms));
   // Once more at the end: a runner that is there is there on all ranks.
-  HORING_TRY(everybody_ok(comm, runner.value()->set_up(comm, groups, patience_ms), patience_ms));
+  HORING_TRY(all_ok(comm, runner.value()->set_up(comm, groups, timeout_ms), timeout_ms));
   return runner;
 }
 
@@ -236,9 +236,9 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::prepare(const ho::GroupMap& 
   return runner;
 }
 
-ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_t patience_ms) {
-  HORING_TRY(agree_on_config(comm, config_, groups, patience_ms));
-  HORING_TRY(enforce_budget(comm, groups, patience_ms));
+ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_t timeout_ms) {
+  HORING_TRY(agree_on_config(comm, config_, groups, timeout_ms));
+  HORING_TRY(enforce_budget(comm, groups, timeout_ms));
   HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
   domains_ = std::make_unique<Domains>(std::move(domains));
   ends_ = std::make_unique<StepEnds>(domains_->parent(), config_.timeout_ms);

@@ -154,13 +154,13 @@ class StepRunner {
  public:
   // Collective over `comm`, which is borrowed for the call; `groups` over its ranks. All ranks pass
   // the same config (checked). All ranks get a runner, or an error, be it another rank's. Masters
-  // and parameters are zero until load(). `patience_ms`, here and below: how long ranks wait for
+  // and parameters are zero until load(). `timeout_ms`, here and below: how long ranks wait for
   // the last one that comes; 0: the communicator's timeout.
   [[nodiscard]] static ho::Result<std::unique_ptr<StepRunner>> create(ho_comm* comm,
                                                                       const ho::GroupMap& groups,
                                                                       RunnerConfig config,
                                                                       Memory& memory,
-                                                                      uint64_t patience_ms = 0);
+                                                                      uint64_t timeout_ms = 0);
   ~StepRunner();
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
@@ -217,10 +217,10 @@ class StepRunner {
   // runner with the same units, groups, alignment, rule and parameter type, whatever its strategy.
   // Fails on all ranks, before anything has changed, where a rank has an error instead of a
   // snapshot, or one that does not fit.
-  [[nodiscard]] ho::Status restore(const ho::Result<Snapshot>& given, uint64_t patience_ms = 0);
+  [[nodiscard]] ho::Status restore(const ho::Result<Snapshot>& given, uint64_t timeout_ms = 0);
   // Collective: another communicator of all ranks, numbered as they are.
   // `what` it is for, as the caller knows it.
-  [[nodiscard]] ho::Result<OwnedComm> new_communicator(const char* what, uint64_t patience_ms = 0);
+  [[nodiscard]] ho::Result<OwnedComm> new_communicator(const char* what, uint64_t timeout_ms = 0);
   // Any thread.
   void abort(const char* reason);
 
@@ -276,7 +276,7 @@ class StepRunner {
                                                                        Memory& memory);
   [[nodiscard]] static ho::Result<std::unique_ptr<StepRunner>> prepare_or_say(
       const ho::GroupMap& groups, RunnerConfig config, Memory& memory);
-  [[nodiscard]] ho::Status set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_t patience_ms);
+  [[nodiscard]] ho::Status set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_t timeout_ms);
   // What follows from the plan's actions.
   void queue_actions();
   // The config's plan of some number of micro-batches, unless that was proved before.
@@ -287,7 +287,7 @@ class StepRunner {
   [[nodiscard]] StateShape state_shape() const;
   [[nodiscard]] ho::Status enforce_budget(ho_comm* comm,
                                           const ho::GroupMap& groups,
-                                          uint64_t patience_ms);
+                                          uint64_t timeout_ms);
 
   // progress.cpp
   [[nodiscard]] const Action& action_of(uint64_t node) const {
@@ -401,7 +401,7 @@ class StepRunner {
   // snapshot.cpp
   [[nodiscard]] ho::Status check_snapshot(const Snapshot& snapshot) const;
   [[nodiscard]] ho::Status agree_on_snapshot(const ho::Result<Snapshot>& given,
-                                             uint64_t patience_ms) const;
+                                             uint64_t timeout_ms) const;
   [[nodiscard]] ho::Status spread_unit(size_t unit, const UnitSnapshot& from);
   [[nodiscard]] ho::Status spread(const PartValues& values,
                                   const Storage& storage,

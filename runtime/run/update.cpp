@@ -203,7 +203,7 @@ ho::Status StepRunner::decide(bool discards) {
   }
   // All ranks know it by now, so all of them come here, and nobody needs to be told by an abort.
   const uint64_t mine = discards ? 1 : 0;
-  const auto all = everybodys(domains_->world(), {&mine, 1}, config_.timeout_ms);
+  const auto all = all_gather_values(domains_->world(), {&mine, 1}, config_.timeout_ms);
   HORING_TRY(break_unless_ok(all.status(), step));
   const auto first = [&](uint64_t wanted) {
     const auto found = std::find(all->begin(), all->end(), wanted);
@@ -221,7 +221,7 @@ ho::Status StepRunner::decide(bool discards) {
 // reach some of them before they do.
 ho::Status StepRunner::refuse_rates(const std::string& step) {
   const auto mine = std::bit_cast<uint64_t>(learning_rate());
-  const auto all = everybodys(domains_->world(), {&mine, 1}, config_.timeout_ms);
+  const auto all = all_gather_values(domains_->world(), {&mine, 1}, config_.timeout_ms);
   HORING_TRY(break_unless_ok(all.status(), step + ", comparing learning rates"));
   const std::vector<ho::GlobalRank> ranks = world_order(domains_->groups());
   const auto text = [&](size_t place) {

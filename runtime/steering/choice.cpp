@@ -50,11 +50,11 @@ ho::Result<std::vector<uint64_t>> rates_here(const ho_comm* comm, bool between_n
 ho::Result<std::vector<uint64_t>> rates_of_all(ho_comm* comm, bool between_nodes) {
   HORING_ASSIGN(std::vector<uint64_t> mine, rates_here(comm, between_nodes));
   const std::vector<uint64_t> counts{mine.size()};
-  HORING_ASSIGN(const auto all_counts, everybodys(comm, counts));
+  HORING_ASSIGN(const auto all_counts, all_gather_values(comm, counts));
   constexpr uint64_t kNoLink = ~uint64_t{0};
-  constexpr uint64_t kMostLinks = 1U << 16U;
+  constexpr uint64_t kMaxLinks = 1U << 16U;
   const uint64_t most = *std::max_element(all_counts.begin(), all_counts.end());
-  if (most > kMostLinks) {
+  if (most > kMaxLinks) {
     return ho::Status(ho::StatusCode::kProtocol,
                       "a rank says that it has " + std::to_string(most) + " links");
   }
@@ -62,7 +62,7 @@ ho::Result<std::vector<uint64_t>> rates_of_all(ho_comm* comm, bool between_nodes
   if (mine.empty()) {
     return mine;
   }
-  HORING_ASSIGN(std::vector<uint64_t> all, everybodys(comm, mine));
+  HORING_ASSIGN(std::vector<uint64_t> all, all_gather_values(comm, mine));
   std::erase(all, kNoLink);
   std::sort(all.begin(), all.end());
   return all;
@@ -86,11 +86,11 @@ void set_model(const std::vector<UnitShape>& units, PlanRequest& request) {
     sharing = 0;
   }
   const size_t own = units.size() - sharing - (sharing == 0 ? 0 : 1);
-  request.layers = static_cast<uint32_t>(std::clamp<size_t>(own, 1, kMostLayers));
-  request.sharing_units = static_cast<uint32_t>(std::min<size_t>(sharing, kMostLayers));
-  if (sharing > kMostLayers) {
-    request.model.shared *= double{kMostLayers} / static_cast<double>(sharing);
-    request.model.shared_trainable *= double{kMostLayers} / static_cast<double>(sharing);
+  request.layers = static_cast<uint32_t>(std::clamp<size_t>(own, 1, kMaxLayers));
+  request.sharing_units = static_cast<uint32_t>(std::min<size_t>(sharing, kMaxLayers));
+  if (sharing > kMaxLayers) {
+    request.model.shared *= double{kMaxLayers} / static_cast<double>(sharing);
+    request.model.shared_trainable *= double{kMaxLayers} / static_cast<double>(sharing);
   }
 }
 
@@ -194,7 +194,7 @@ ho::Result<std::optional<Strategy>> better_strategy(const StepRunner& runner,
     return std::optional<Strategy>();
   }
   const StrategyFigures& best = figures[in_order(std::move(possible), figures).front()];
-  const bool worth_it = !present || best.time.step_s <= (1 - kLeastGain) * *present;
+  const bool worth_it = !present || best.time.step_s <= (1 - kMinGain) * *present;
   return worth_it ? std::optional<Strategy>(best.strategy) : std::nullopt;
 }
 

@@ -44,7 +44,7 @@ struct Candidate {
                                             bool frozen_as_parameters);
 
 // What is faster by at least this share is worth a change.
-inline constexpr double kLeastGain = 0.1;
+inline constexpr double kMinGain = 0.1;
 
 struct Question {
   uint64_t budget_bytes = 0;  // 0: none

@@ -23,7 +23,7 @@ uint64_t number_of(const Strategy& strategy) {
 ho::Result<std::vector<uint64_t>> of_first(ho_comm* comm,
                                            const std::vector<uint64_t>& mine,
                                            uint64_t timeout_ms) {
-  HORING_ASSIGN(std::vector<uint64_t> all, everybodys(comm, mine, timeout_ms));
+  HORING_ASSIGN(std::vector<uint64_t> all, all_gather_values(comm, mine, timeout_ms));
   all.resize(mine.size());
   return all;
 }
@@ -61,10 +61,10 @@ void Steering::refuse(const StepRunner& runner, const ho::Status& why) const {
 }
 
 // What cannot be is refused here, and the others never hear of it.
-void Steering::take(const StepRunner& runner, const Wish& wish) {
-  const uint64_t budget = wish.budget_bytes.value_or(budget_of(runner));
-  const Strategy strategy = wish.strategy.value_or(runner.config().strategy);
-  const bool chooses = !wish.strategy && settings_.automatic;
+void Steering::take(const StepRunner& runner, const RequestedStrategy& request) {
+  const uint64_t budget = request.budget_bytes.value_or(budget_of(runner));
+  const Strategy strategy = request.strategy.value_or(runner.config().strategy);
+  const bool chooses = !request.strategy && settings_.automatic;
   const ho::Status possible =
       chooses ? check_any_possible(runner, budget, frozen_as_parameters_)
               : check_possible(
@@ -73,7 +73,7 @@ void Steering::take(const StepRunner& runner, const Wish& wish) {
     refuse(runner, possible);
     return;
   }
-  budget_ = wish.budget_bytes ? wish.budget_bytes : budget_;
+  budget_ = request.budget_bytes ? request.budget_bytes : budget_;
   if (chooses) {
     order_ = {Act::kChoose, {}};
   } else if (strategy != runner.config().strategy) {
@@ -89,10 +89,10 @@ void Steering::before_step(StepRunner& runner) {
     return;
   }
   if (file_) {
-    if (const auto wish = file_->look(); wish && wish->ok()) {
-      take(runner, **wish);
-    } else if (wish) {
-      refuse(runner, wish->status());
+    if (const auto request = file_->look(); request && request->ok()) {
+      take(runner, **request);
+    } else if (request) {
+      refuse(runner, request->status());
     }
   }
   runner.signal(order_.act != Act::kNothing);
@@ -113,7 +113,7 @@ ho::Result<Steering::Order> Steering::chosen(ho_comm* comm, StepRunner& runner) 
     }
   }
   const uint64_t timeout_ms = runner.config().timeout_ms;
-  HORING_TRY(everybody_ok(comm, status, timeout_ms));
+  HORING_TRY(all_ok(comm, status, timeout_ms));
   HORING_ASSIGN(const auto words,
                 of_first(comm, {best ? uint64_t{1} : 0, best ? number_of(*best) : 0}, timeout_ms));
   return words[0] == 0 ? Order{}
@@ -141,7 +141,7 @@ ho::Status Steering::change(std::unique_ptr<StepRunner>& runner,
   return {};
 }
 
-ho::Status Steering::obey(std::unique_ptr<StepRunner>& runner) {
+ho::Status Steering::apply_request(std::unique_ptr<StepRunner>& runner) {
   const uint64_t timeout_ms = runner->config().timeout_ms;
   HORING_ASSIGN(const OwnedComm comm, runner->new_communicator("auto_strategy", timeout_ms));
   // A budget of the file is everybody's.
@@ -172,7 +172,7 @@ ho::Status Steering::after_step(std::unique_ptr<StepRunner>& runner, const StepR
   if (!report.signalled) {
     return {};
   }
-  const ho::Status status = obey(runner);
+  const ho::Status status = apply_request(runner);
   order_ = {};
   links_.begin_anew();
   if (!status.ok() && first) {

@@ -1,5 +1,5 @@
-// Changes of strategy that nobody calls for: a file says which (wish.hpp), or, where that is asked
-// for, a budget in it or links that are not what they were.
+// Changes of strategy that nobody calls for: a file says which (requested_strategy.hpp), or, where
+// that is asked for, a budget in it or links that are not what they were.
 //
 // Rank 0 alone looks, before each step, and checks whether what it sees is possible at all. It
 // signals in the sums that a step makes anyway, so that all ranks know at that step's end; then it
@@ -13,7 +13,7 @@
 #include "run/change.hpp"
 #include "steering/choice.hpp"
 #include "steering/link_watch.hpp"
-#include "steering/wish.hpp"
+#include "steering/requested_strategy.hpp"
 
 namespace paro::steering {
 
@@ -45,9 +45,9 @@ class Steering {
   };
 
   void refuse(const StepRunner& runner, const ho::Status& why) const;
-  void take(const StepRunner& runner, const Wish& wish);
+  void take(const StepRunner& runner, const RequestedStrategy& request);
   [[nodiscard]] uint64_t budget_of(const StepRunner& runner) const;
-  [[nodiscard]] ho::Status obey(std::unique_ptr<StepRunner>& runner);
+  [[nodiscard]] ho::Status apply_request(std::unique_ptr<StepRunner>& runner);
   [[nodiscard]] ho::Result<Order> chosen(ho_comm* comm, StepRunner& runner) const;
   [[nodiscard]] ho::Status change(std::unique_ptr<StepRunner>& runner,
                                   const Strategy& strategy,
@@ -55,7 +55,7 @@ class Steering {
 
   Settings settings_;
   bool frozen_as_parameters_;
-  std::optional<WishFile> file_;
+  std::optional<RequestedStrategyFile> file_;
   std::optional<uint64_t> budget_;  // of the file, once it had one
   Order order_;                     // until a step has told it
   LinkWatch links_;

@@ -7,7 +7,7 @@
 namespace paro {
 namespace {
 
-constexpr uint64_t kMostActions = uint64_t{1} << 20U;
+constexpr uint64_t kMaxActions = uint64_t{1} << 20U;
 
 Domain gather_domain(Scope from, Scope to) {
   if (from == Scope::kGroup) {
@@ -276,8 +276,8 @@ ho::Result<StepPlan> build_step_plan(const StepShape& shape) {
   HORING_TRY(check(shape.strategy));
   // Per unit and micro-batch: two computations, four gathers, one reduction; per unit: four more.
   const uint64_t most = shape.units.size() * (uint64_t{7} * shape.micro_batches + 4) + 1;
-  if (shape.units.empty() || shape.micro_batches == 0 || shape.units.size() > kMostActions ||
-      most > kMostActions) {
+  if (shape.units.empty() || shape.micro_batches == 0 || shape.units.size() > kMaxActions ||
+      most > kMaxActions) {
     return ho::Status(ho::StatusCode::kInvalidArgument,
                       "a step of " + std::to_string(shape.units.size()) + " units and " +
                           std::to_string(shape.micro_batches) +

@@ -38,7 +38,7 @@ uint32_t automatic_prefetch(const std::vector<UnitShape>& units) {
   }
   const std::vector<uint64_t> elements = elements_of(units);
   const uint64_t largest = *std::max_element(elements.begin(), elements.end());
-  const size_t most = std::min<size_t>(kMostAutomaticPrefetch, units.size() - 1);
+  const size_t most = std::min<size_t>(kMaxAutomaticPrefetch, units.size() - 1);
   uint32_t depth = most > 0 ? 1 : 0;
   while (depth < most && smallest_run(elements, depth) < largest) {
     ++depth;

@@ -8,11 +8,11 @@
 
 namespace paro {
 
-inline constexpr uint32_t kMostAutomaticPrefetch = 3;
+inline constexpr uint32_t kMaxAutomaticPrefetch = 3;
 
 // A gather that starts d units ahead hides behind the computation of d units, and both take time
 // with the elements: the least d for which any d neighbours together are as large as the largest
-// unit. At most kMostAutomaticPrefetch, since each takes a buffer of the largest unit, and at most
+// unit. At most kMaxAutomaticPrefetch, since each takes a buffer of the largest unit, and at most
 // all units but one; 1 where units are alike.
 [[nodiscard]] uint32_t automatic_prefetch(const std::vector<UnitShape>& units);
 

@@ -27,12 +27,12 @@ constexpr size_t kProofBytes = 32;
 constexpr size_t kPurposeBytes = 16;
 constexpr size_t kMaxReasonBytes = 512;
 
-enum class Kind : uint8_t { kHello = 1, kChallenge = 2, kProof = 3, kAccept = 4, kRefuse = 5 };
+enum class Kind : uint8_t { kRequest = 1, kChallenge = 2, kProof = 3, kAccept = 4, kRefuse = 5 };
 
 // magic, version, kind: the same in every version.
 constexpr size_t kPrefixBytes = 8 + 4 + 1;
 // has_key, purpose, claim length, claim, nonce
-constexpr size_t kHelloBytes = 1 + kPurposeBytes + 2 + kMaxClaimBytes + kNonceBytes;
+constexpr size_t kRequestBytes = 1 + kPurposeBytes + 2 + kMaxClaimBytes + kNonceBytes;
 constexpr size_t kChallengeBytes = kNonceBytes + kProofBytes;
 // proof (zero before the server may prove anything), reason length, reason
 constexpr size_t kRefuseBytes = kProofBytes + 2 + kMaxReasonBytes;
@@ -184,7 +184,7 @@ class HandshakeBase : public Handshake {
   size_t sent_ = 0;
   Buffer frame_;
   size_t frame_bytes_ = 0;
-  Kind kind_ = Kind::kHello;
+  Kind kind_ = Kind::kRequest;
   Buffer transcript_;
 };
 
@@ -200,13 +200,13 @@ class ClientHandshake final : public HandshakeBase {
     }
     std::array<std::byte, kNonceBytes> nonce{};
     randombytes_buf(nonce.data(), nonce.size());
-    ByteWriter hello;
-    hello.number(key_->authenticated() ? 1 : 0, 1);
-    hello.padded_text(purpose, kPurposeBytes);
-    hello.number(claim.size(), 2);
-    hello.padded_text(as_text(claim), kMaxClaimBytes);
-    hello.append(nonce);
-    send_frame(Kind::kHello, hello.take());
+    ByteWriter request;
+    request.number(key_->authenticated() ? 1 : 0, 1);
+    request.padded_text(purpose, kPurposeBytes);
+    request.number(claim.size(), 2);
+    request.padded_text(as_text(claim), kMaxClaimBytes);
+    request.append(nonce);
+    send_frame(Kind::kRequest, request.take());
     expect_frame();
   }
 
@@ -222,7 +222,7 @@ class ClientHandshake final : public HandshakeBase {
     if (kind == Kind::kRefuse) {
       return kRefuseBytes;
     }
-    if (kind == Kind::kChallenge && stage_ == Stage::kHelloSent) {
+    if (kind == Kind::kChallenge && stage_ == Stage::kHandshakeSent) {
       return kChallengeBytes;
     }
     if (kind == Kind::kAccept && stage_ == Stage::kProofSent) {
@@ -245,7 +245,7 @@ class ClientHandshake final : public HandshakeBase {
   }
 
  private:
-  enum class Stage : uint8_t { kHelloSent, kProofSent, kAccepted };
+  enum class Stage : uint8_t { kHandshakeSent, kProofSent, kAccepted };
 
   Status answer_challenge(View body) {
     if (!equal(body.last(kProofBytes), prove("handshake server", body.first(kNonceBytes)))) {
@@ -281,7 +281,7 @@ class ClientHandshake final : public HandshakeBase {
     return {StatusCode::kUnauthenticated, "refused by a peer that proved nothing yet: " + text};
   }
 
-  Stage stage_ = Stage::kHelloSent;
+  Stage stage_ = Stage::kHandshakeSent;
 };
 
 class ServerHandshake final : public HandshakeBase {
@@ -318,8 +318,8 @@ class ServerHandshake final : public HandshakeBase {
 
  protected:
   [[nodiscard]] std::optional<size_t> body_bytes(Kind kind) const override {
-    if (kind == Kind::kHello && stage_ == Stage::kHello) {
-      return kHelloBytes;
+    if (kind == Kind::kRequest && stage_ == Stage::kRequest) {
+      return kRequestBytes;
     }
     if (kind == Kind::kProof && stage_ == Stage::kChallenged) {
       return kProofBytes;
@@ -336,7 +336,7 @@ class ServerHandshake final : public HandshakeBase {
       stage_ = Stage::kRefused;
       return {StatusCode::kUnauthenticated, std::string(kKeysDiffer)};
     }
-    return kind == Kind::kHello ? answer_hello(body) : check_proof(body);
+    return kind == Kind::kRequest ? answer_handshake(body) : check_proof(body);
   }
 
   Status on_other_version(uint32_t version) override {
@@ -347,9 +347,9 @@ class ServerHandshake final : public HandshakeBase {
   }
 
  private:
-  enum class Stage : uint8_t { kHello, kChallenged, kDeciding, kAccepted, kRefused };
+  enum class Stage : uint8_t { kRequest, kChallenged, kDeciding, kAccepted, kRefused };
 
-  Status answer_hello(View body) {
+  Status answer_handshake(View body) {
     const size_t claim_bytes = load_le<uint16_t>(body, 1 + kPurposeBytes);
     const View claim =
         body.subspan(1 + kPurposeBytes + 2, std::min<size_t>(claim_bytes, kMaxClaimBytes));
@@ -396,7 +396,7 @@ class ServerHandshake final : public HandshakeBase {
     return {code, std::move(reason)};
   }
 
-  Stage stage_ = Stage::kHello;
+  Stage stage_ = Stage::kRequest;
   Buffer claim_;
 };
 

@@ -14,7 +14,7 @@
 namespace ho::env {
 
 // What a variable that holds a number may hold. number() and check_numbers() refuse anything else:
-// an odd value that is obeyed costs more than one that is named.
+// an odd value that is followed costs more than one that is named.
 struct Range {
   uint64_t least = 0;
   uint64_t most = 0;
@@ -33,7 +33,7 @@ struct Variable {
 };
 
 inline constexpr uint64_t kLongestMs = 1'000'000'000'000;  // 31 years
-inline constexpr uint64_t kMostMbit = 1'000'000;
+inline constexpr uint64_t kMaxMbit = 1'000'000;
 
 // clang-format off
 inline constexpr Variable kLogLevel{"HORING_LOG_LEVEL", "warn", "Least severe level that is logged: trace, debug, info, warn, error or off.", false};
@@ -64,11 +64,11 @@ inline constexpr Variable kTrace{"HORING_TRACE", "", "File for a Chrome/Perfetto
 inline constexpr Variable kCollNetHost{"HORING_COLLNET_HOST", "0", "NCCL plugin: 1 offers CollNet, which works on host memory, also on devices whose network moves GPU memory itself; NCCL then gives that up on them.", true};
 inline constexpr Variable kNetForward{"HORING_NET_FORWARD", "", "NCCL plugin: another net plugin to pass every network call to, CollNet being added on top: its name (ofi means libnccl-net-ofi.so) or its path. Default: the builtin network over TCP.", true};
 inline constexpr Variable kTopoFile{"HORING_TOPO_FILE", "", "hwloc XML file (lstopo --of xml) to use in place of live discovery. Its network interfaces take the addresses and states that this host has under the same names; to look at a file elsewhere (horing topo --xml) give them in it, as <info name=\"IPAddress\" value=\"10.1.0.1/24\"/>.", false};
-inline constexpr Variable kRailPaceMbit{"HORING_RAIL_PACE_MBIT", "0", "Paces each rail's sends to this many Mbit/s in the sender; set by horing run where it may not shape links. 0 is off.", true, Range{.least = 0, .most = kMostMbit}};
+inline constexpr Variable kRailPaceMbit{"HORING_RAIL_PACE_MBIT", "0", "Paces each rail's sends to this many Mbit/s in the sender; set by horing run where it may not shape links. 0 is off.", true, Range{.least = 0, .most = kMaxMbit}};
 inline constexpr Variable kTuningFile{"HORING_TUNING_FILE", "", "CSV file of what the NCCL tuner chooses, before its own model: lines of collective,min_bytes,max_bytes,nodes,ranks_per_node,choice. The same on all ranks; `horing tune --file` shows what it does.", false};
 inline constexpr Variable kTunerNics{"HORING_TUNER_NICS", "", "NICs of each node that the NCCL tuner reckons with. Default: as many as this node has network devices, which must then be alike on all nodes.", true, Range{.least = 1, .most = 1024}};
-inline constexpr Variable kTunerNicMbps{"HORING_TUNER_NIC_MBPS", "", "Mbit/s that one NIC carries of NCCL's own sends, for the NCCL tuner. Default: the speed of this node's slowest NIC, which must then be alike on all nodes.", true, Range{.least = 1, .most = kMostMbit}};
-inline constexpr Variable kTunerRailMbps{"HORING_TUNER_RAIL_MBPS", "", "Mbit/s that one NIC carries of our rail rings, for the NCCL tuner. Default: as for NCCL's own sends.", true, Range{.least = 1, .most = kMostMbit}};
+inline constexpr Variable kTunerNicMbps{"HORING_TUNER_NIC_MBPS", "", "Mbit/s that one NIC carries of NCCL's own sends, for the NCCL tuner. Default: the speed of this node's slowest NIC, which must then be alike on all nodes.", true, Range{.least = 1, .most = kMaxMbit}};
+inline constexpr Variable kTunerRailMbps{"HORING_TUNER_RAIL_MBPS", "", "Mbit/s that one NIC carries of our rail rings, for the NCCL tuner. Default: as for NCCL's own sends.", true, Range{.least = 1, .most = kMaxMbit}};
 inline constexpr Variable kTunerIntraMbps{"HORING_TUNER_INTRA_MBPS", "", "Mbit/s from a GPU to the others of its node, for the NCCL tuner. Default: taken as no limit.", true, Range{.least = 1, .most = 100000000}};
 inline constexpr Variable kTunerHopUs{"HORING_TUNER_HOP_US", "20", "Microseconds that a small message takes from rank to rank over a NIC, for the NCCL tuner.", true, Range{.least = 1, .most = 1000000}};
 inline constexpr Variable kTunerChannels{"HORING_TUNER_CHANNELS", "", "NCCL's channels for CollNet that the NCCL tuner reckons with: NCCL_DEBUG=INFO prints them (\"4 collnet channels\"). Default: one per NIC, within NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS.", true, Range{.least = 1, .most = 64}};
@@ -78,7 +78,7 @@ inline constexpr Variable kStrategyFile{"PARO_STRATEGY_FILE", "", "libparo: file
 inline constexpr Variable kAutoStrategy{"PARO_AUTO_STRATEGY", "0", "libparo: 1 lets the job choose another strategy where the budget in PARO_STRATEGY_FILE or the measured links have changed; counts on rank 0.", false};
 inline constexpr Variable kEmulation{"HORING_EMULATION", "", "How horing run emulates nodes: namespaces (links shaped by the kernel), paced (loopback, paced by the sender) or none. Set by horing run, for information.", true};
 inline constexpr Variable kEmulatedRails{"HORING_EMULATED_RAILS", "", "Loopback addresses that stand for this node's rails, as name=address,...; set by horing run where it has no namespaces.", false};
-inline constexpr Variable kRailRateMbit{"HORING_RAIL_RATE_MBIT", "", "Rate of each emulated rail in Mbit/s, 0 for no limit. Set by horing run, for information.", true, Range{.least = 0, .most = kMostMbit}};
+inline constexpr Variable kRailRateMbit{"HORING_RAIL_RATE_MBIT", "", "Rate of each emulated rail in Mbit/s, 0 for no limit. Set by horing run, for information.", true, Range{.least = 0, .most = kMaxMbit}};
 inline constexpr Variable kPaceFd{"HORING_PACE_FD", "", "Inherited descriptor of the zeroed memory in which the ranks of an emulated node share the pace of their rails. Set by horing run.", false, Range{.least = 0, .most = 2147483647}};
 inline constexpr Variable kCluster{"HORING_CLUSTER", "", "JSON file that describes the emulated cluster around this process. Set by horing cluster; horing run then uses that cluster.", false};
 // clang-format on

@@ -20,9 +20,9 @@ CommunicatorFailures::CommunicatorFailures(std::vector<std::string> rank_names)
 Result<std::optional<CommunicatorFailures::Decision>> CommunicatorFailures::join(
     uint32_t rank, const Membership& membership) {
   // No job has more: their numbers have 16 bits. Some of the last ones may not be released yet.
-  constexpr size_t kMostCommunicators = size_t{1} << 18;
+  constexpr size_t kMaxCommunicators = size_t{1} << 18;
   const auto place = communicators_.find(membership.communicator);
-  if (place == communicators_.end() && communicators_.size() >= kMostCommunicators) {
+  if (place == communicators_.end() && communicators_.size() >= kMaxCommunicators) {
     return Status(StatusCode::kProtocol, "a rank is in more communicators than there can be");
   }
   presence_[rank] = Presence::kJoined;
@@ -59,7 +59,7 @@ void CommunicatorFailures::take_out(uint32_t rank, uint64_t number) {
   }
   Communicator& communicator = place->second;
   ++communicator.left_count;
-  if (communicator.left_count >= communicator.member_count && communicator.desk == nullptr) {
+  if (communicator.left_count >= communicator.member_count && communicator.aggregator == nullptr) {
     erase(number);
   }
 }
@@ -71,7 +71,7 @@ void CommunicatorFailures::erase(uint64_t number) {
   for (auto& [child, communicator] : communicators_) {
     if (child != kWholeJob && communicator.parent == number) {
       communicator.parent = parent;
-      if (communicator.members.empty() && communicator.desk == nullptr) {
+      if (communicator.members.empty() && communicator.aggregator == nullptr) {
         empty.push_back(child);
       }
     }
@@ -81,16 +81,16 @@ void CommunicatorFailures::erase(uint64_t number) {
   }
 }
 
-FailureDesk& CommunicatorFailures::desk_of(Communicator& communicator) {
-  if (communicator.desk == nullptr) {
-    communicator.desk = std::make_unique<FailureDesk>(names_);
+FailureAggregator& CommunicatorFailures::aggregator_of(Communicator& communicator) {
+  if (communicator.aggregator == nullptr) {
+    communicator.aggregator = std::make_unique<FailureAggregator>(names_);
     for (uint32_t rank = 0; rank < presence_.size(); ++rank) {
       if (presence_[rank] == Presence::kNotHere) {
-        communicator.desk->rank_left(rank);
+        communicator.aggregator->rank_left(rank);
       }
     }
   }
-  return *communicator.desk;
+  return *communicator.aggregator;
 }
 
 void CommunicatorFailures::report(const FailureReport& report, Deadline now) {
@@ -108,7 +108,7 @@ void CommunicatorFailures::report(const FailureReport& report, Deadline now) {
     return;
   }
   if (report.communicator == kWholeJob || place->second.members.contains(rank)) {
-    desk_of(place->second).report(report, now);
+    aggregator_of(place->second).report(report, now);
   }
 }
 
@@ -128,16 +128,16 @@ void CommunicatorFailures::rank_gone(uint32_t rank, const std::string& malformed
   }
   const std::optional<Status> earlier = earlier_cause(rank, kWholeJob);
   for (const uint64_t number : concerned) {
-    FailureDesk& desk = desk_of(communicators_.at(number));
+    FailureAggregator& aggregator = aggregator_of(communicators_.at(number));
     if (!malformed.empty()) {
-      desk.report({.code = StatusCode::kProtocol,
-                   .reporter = GlobalRank(rank),
-                   .peer = {},
-                   .text = malformed,
-                   .communicator = number},
-                  now);
+      aggregator.report({.code = StatusCode::kProtocol,
+                         .reporter = GlobalRank(rank),
+                         .peer = {},
+                         .text = malformed,
+                         .communicator = number},
+                        now);
     }
-    desk.rank_gone(rank, now, earlier);
+    aggregator.rank_gone(rank, now, earlier);
   }
   rank_left(rank);
 }
@@ -146,8 +146,8 @@ void CommunicatorFailures::rank_left(uint32_t rank) {
   presence_[rank] = Presence::kNotHere;
   std::vector<uint64_t> in;
   for (auto& [number, communicator] : communicators_) {
-    if (communicator.desk != nullptr) {
-      communicator.desk->rank_left(rank);  // nothing is asked of it any more
+    if (communicator.aggregator != nullptr) {
+      communicator.aggregator->rank_left(rank);  // nothing is asked of it any more
     }
     if (communicator.members.contains(rank)) {
       in.push_back(number);
@@ -162,15 +162,15 @@ void CommunicatorFailures::answer(uint32_t rank,
                                   uint64_t communicator,
                                   const std::vector<RankState>& states) {
   const auto place = communicators_.find(communicator);
-  if (place != communicators_.end() && place->second.desk != nullptr) {
-    place->second.desk->answer(rank, states);
+  if (place != communicators_.end() && place->second.aggregator != nullptr) {
+    place->second.aggregator->answer(rank, states);
   }
 }
 
 std::vector<uint64_t> CommunicatorFailures::take_queries() {
   std::vector<uint64_t> queries;
   for (auto& [number, communicator] : communicators_) {
-    if (communicator.desk != nullptr && communicator.desk->take_query()) {
+    if (communicator.aggregator != nullptr && communicator.aggregator->take_query()) {
       queries.push_back(number);
     }
   }
@@ -220,8 +220,8 @@ std::optional<Status> CommunicatorFailures::earlier_cause(uint32_t rank, uint64_
     return first->cause;
   }
   for (const auto& [number, communicator] : communicators_) {
-    if (communicator.desk != nullptr && is_below(number, ancestor)) {
-      if (const FailureReport* told = communicator.desk->cause_told_by(rank)) {
+    if (communicator.aggregator != nullptr && is_below(number, ancestor)) {
+      if (const FailureReport* told = communicator.aggregator->cause_told_by(rank)) {
         return Status(told->code, told->text);
       }
     }
@@ -232,13 +232,13 @@ std::optional<Status> CommunicatorFailures::earlier_cause(uint32_t rank, uint64_
 // An abort may follow from a failure below that is still being looked into.
 bool CommunicatorFailures::waits_for_below(uint64_t number) const {
   const Communicator& above = communicators_.at(number);
-  if (above.desk->deciding_abort() == nullptr) {
+  if (above.aggregator->deciding_abort() == nullptr) {
     return false;
   }
   return std::any_of(communicators_.begin(), communicators_.end(), [&](const auto& each) {
-    const FailureDesk* desk = each.second.desk.get();
-    return desk != nullptr && desk->began().has_value() && desk->began() < above.desk->began() &&
-           is_below(each.first, number);
+    const FailureAggregator* aggregator = each.second.aggregator.get();
+    return aggregator != nullptr && aggregator->began().has_value() &&
+           aggregator->began() < above.aggregator->began() && is_below(each.first, number);
   });
 }
 
@@ -260,7 +260,7 @@ void CommunicatorFailures::settle(uint64_t number,
     communicator.cause = cause;
     communicator.ends_splits = splits_too;
     communicator.decided = decisions_;
-    communicator.desk.reset();
+    communicator.aggregator.reset();
     decisions.push_back({each, ranks_of(each), cause});
     if (each != kWholeJob && communicator.left_count >= communicator.member_count) {
       left.push_back(each);
@@ -278,23 +278,23 @@ void CommunicatorFailures::settle(uint64_t number,
 }
 
 void CommunicatorFailures::decide_one(uint64_t number, std::vector<Decision>& decisions) {
-  FailureDesk& desk = *communicators_.at(number).desk;
-  const FailureReport* abort = desk.deciding_abort();
+  FailureAggregator& aggregator = *communicators_.at(number).aggregator;
+  const FailureReport* abort = aggregator.deciding_abort();
   const auto earlier =
       abort == nullptr ? std::nullopt : earlier_cause(abort->reporter.value(), number);
-  std::optional<Verdict> verdict = desk.decide_now();
-  if (!verdict.has_value()) {
+  std::optional<FailureDecision> decision = aggregator.decide_now();
+  if (!decision.has_value()) {
     return;
   }
   if (earlier.has_value()) {
-    const std::string& text = verdict->cause.message();
+    const std::string& text = decision->cause.message();
     const bool told = text.find(earlier->message()) != std::string::npos;
-    verdict->cause = Status(earlier->code(), told ? text : earlier->message() + "; then " + text);
+    decision->cause = Status(earlier->code(), told ? text : earlier->message() + "; then " + text);
   }
-  settle(number, verdict->cause, desk.ends_splits(), decisions);
-  for (const uint64_t other : verdict->also) {
+  settle(number, decision->cause, aggregator.ends_splits(), decisions);
+  for (const uint64_t other : decision->also) {
     if (other != kWholeJob && knows(other) && !communicators_.at(other).cause.has_value()) {
-      settle(other, verdict->cause, true, decisions);
+      settle(other, decision->cause, true, decisions);
     }
   }
 }
@@ -314,15 +314,15 @@ std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide(Deadlin
   std::vector<Decision> decisions = take_late_aborts();
   std::vector<std::pair<Deadline, uint64_t>> due;
   for (const auto& [number, communicator] : communicators_) {
-    if (communicator.desk != nullptr && communicator.desk->next_deadline() <= now &&
+    if (communicator.aggregator != nullptr && communicator.aggregator->next_deadline() <= now &&
         !waits_for_below(number)) {
-      due.emplace_back(*communicator.desk->began(), number);
+      due.emplace_back(*communicator.aggregator->began(), number);
     }
   }
   std::sort(due.begin(), due.end());
   for (const auto& [began, number] : due) {
     // Another decision may have ended it, or all of its ranks may have left.
-    if (knows(number) && communicators_.at(number).desk != nullptr) {
+    if (knows(number) && communicators_.at(number).aggregator != nullptr) {
       decide_one(number, decisions);
     }
   }
@@ -333,13 +333,13 @@ std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide_now() {
   std::vector<Decision> decisions = take_late_aborts();
   std::vector<std::pair<Deadline, uint64_t>> open;
   for (const auto& [number, communicator] : communicators_) {
-    if (communicator.desk != nullptr && communicator.desk->began().has_value()) {
-      open.emplace_back(*communicator.desk->began(), number);
+    if (communicator.aggregator != nullptr && communicator.aggregator->began().has_value()) {
+      open.emplace_back(*communicator.aggregator->began(), number);
     }
   }
   std::sort(open.begin(), open.end());
   for (const auto& [began, number] : open) {
-    if (knows(number) && communicators_.at(number).desk != nullptr) {
+    if (knows(number) && communicators_.at(number).aggregator != nullptr) {
       decide_one(number, decisions);
     }
   }
@@ -352,12 +352,13 @@ bool CommunicatorFailures::has_cause(uint64_t communicator) const {
     return true;
   }
   return std::any_of(communicators_.begin(), communicators_.end(), [&](const auto& each) {
-    const FailureDesk* desk = each.second.desk.get();
-    if (desk == nullptr || !desk->began().has_value()) {
+    const FailureAggregator* aggregator = each.second.aggregator.get();
+    if (aggregator == nullptr || !aggregator->began().has_value()) {
       return false;
     }
-    return each.first == communicator || (desk->ends_splits() && place != communicators_.end() &&
-                                          is_below(communicator, each.first));
+    return each.first == communicator ||
+           (aggregator->ends_splits() && place != communicators_.end() &&
+            is_below(communicator, each.first));
   });
 }
 
@@ -368,21 +369,21 @@ bool CommunicatorFailures::knows(uint64_t communicator) const {
 bool CommunicatorFailures::deciding() const {
   return !late_aborts_.empty() ||
          std::any_of(communicators_.begin(), communicators_.end(), [](const auto& each) {
-           return each.second.desk != nullptr && each.second.desk->began().has_value();
+           return each.second.aggregator != nullptr && each.second.aggregator->began().has_value();
          });
 }
 
 bool CommunicatorFailures::waits_for_answers() const {
   return std::any_of(communicators_.begin(), communicators_.end(), [](const auto& each) {
-    return each.second.desk != nullptr && each.second.desk->waits_for_answers();
+    return each.second.aggregator != nullptr && each.second.aggregator->waits_for_answers();
   });
 }
 
 Deadline CommunicatorFailures::next_deadline() const {
   Deadline next = late_aborts_.empty() ? Deadline::max() : Deadline::min();
   for (const auto& [number, communicator] : communicators_) {
-    if (communicator.desk != nullptr && !waits_for_below(number)) {
-      next = std::min(next, communicator.desk->next_deadline());
+    if (communicator.aggregator != nullptr && !waits_for_below(number)) {
+      next = std::min(next, communicator.aggregator->next_deadline());
     }
   }
   return next;

@@ -17,7 +17,7 @@
 
 #include "base/status.hpp"
 #include "bootstrap/control_plane.hpp"
-#include "bootstrap/verdict.hpp"
+#include "bootstrap/failure_aggregator.hpp"
 #include "os/clock.hpp"
 
 namespace ho {
@@ -52,7 +52,7 @@ class CommunicatorFailures {
   [[nodiscard]] std::vector<Decision> decide(Deadline now);
   // All that is open, due or not: nothing more will come.
   [[nodiscard]] std::vector<Decision> decide_now();
-  // A verdict on the communicator is out or will be.
+  // A decision on the communicator is out or will be.
   [[nodiscard]] bool has_cause(uint64_t communicator) const;
   [[nodiscard]] bool knows(uint64_t communicator) const;
   // Something is being decided.
@@ -66,15 +66,15 @@ class CommunicatorFailures {
     uint32_t member_count = 0;
     std::set<uint32_t> members;  // that have joined and not left
     uint32_t left_count = 0;
-    std::optional<Status> cause;        // once decided
-    bool ends_splits = false;           // and whether what is split from it ends, also later
-    uint64_t decided = 0;               // its place among all decisions
-    std::unique_ptr<FailureDesk> desk;  // while it is being decided
+    std::optional<Status> cause;  // once decided
+    bool ends_splits = false;     // and whether what is split from it ends, also later
+    uint64_t decided = 0;         // its place among all decisions
+    std::unique_ptr<FailureAggregator> aggregator;  // while it is being decided
   };
   using Table = std::map<uint64_t, Communicator>;
   enum class Presence : uint8_t { kHere, kJoined, kNotHere };
 
-  [[nodiscard]] FailureDesk& desk_of(Communicator& communicator);
+  [[nodiscard]] FailureAggregator& aggregator_of(Communicator& communicator);
   void take_out(uint32_t rank, uint64_t number);
   void erase(uint64_t number);
   [[nodiscard]] bool is_below(uint64_t number, uint64_t ancestor) const;

@@ -2,7 +2,7 @@
 // thread sends the rest, reads, keeps the deadlines (of reports and all-gathers that nobody
 // answers) and calls back. It never calls back with the lock held.
 //
-// A verdict or a departure may come before start(): it is kept and delivered by the same thread
+// A decision or a leave notice may come before start(): it is kept and delivered by the same thread
 // once it may. The all-gathers are in control_client_gather.cpp.
 #include "bootstrap/control_client.hpp"
 
@@ -225,13 +225,13 @@ void ControlClient::read_input() {
 void ControlClient::handle(const wire::Message& message) {
   switch (message.header.type) {
     case wire::Type::kDeparted: {
-      auto departure = wire::decode_departure(message.body);
-      if (!departure.ok()) {
-        settle(kWholeJob, departure.status());
+      auto leave_notice = wire::decode_leave_notice(message.body);
+      if (!leave_notice.ok()) {
+        settle(kWholeJob, leave_notice.status());
         return;
       }
       const Lock lock(mutex_);
-      departures_.push_back(std::move(*departure));
+      leave_notices_.push_back(std::move(*leave_notice));
       return;
     }
     case wire::Type::kGathered:
@@ -247,13 +247,13 @@ void ControlClient::handle(const wire::Message& message) {
     case wire::Type::kStateQuery:
       answer_query(message.header.id);
       return;
-    case wire::Type::kVerdict: {
+    case wire::Type::kDecision: {
       const auto outcome = wire::decode_outcome(message.body);
       settle(outcome.ok() ? message.header.id : kWholeJob,
              outcome.ok() ? Status(outcome->code, outcome->text) : outcome.status());
       return;
     }
-    case wire::Type::kFarewell: {
+    case wire::Type::kShutdown: {
       // It hears everybody out before it decides and closes: this says that no more will come.
       const Lock lock(mutex_);
       coordinator_left_ = true;
@@ -291,10 +291,10 @@ void ControlClient::coordinator_closed(const std::string& how) {
     coordinator_end_ = welcome_.coordinator + " is gone: its control connection " +
                        (how.empty() ? "closed without a goodbye" : "broke (" + how + ")") +
                        " (killed, crashed, or the host is down); see the output of that rank";
-    if (!job_verdict_.has_value()) {
-      verdicts_.push_back({.cause = Status(StatusCode::kPeerLost, coordinator_end_),
-                           .communicator = kWholeJob,
-                           .coordinator_gone = true});
+    if (!job_decision_.has_value()) {
+      decisions_.push_back({.cause = Status(StatusCode::kPeerLost, coordinator_end_),
+                            .communicator = kWholeJob,
+                            .coordinator_gone = true});
     }
   }
   end_all_gathers({StatusCode::kPeerLost, coordinator_end_});
@@ -306,7 +306,7 @@ void ControlClient::coordinator_closed(const std::string& how) {
 
 bool ControlClient::settled(uint64_t communicator) const {
   const auto place = joined_.find(communicator);
-  return job_verdict_.has_value() || (place != joined_.end() && place->second.cause.has_value());
+  return job_decision_.has_value() || (place != joined_.end() && place->second.cause.has_value());
 }
 
 void ControlClient::settle(uint64_t communicator, Status cause, bool unanswered) {
@@ -318,18 +318,18 @@ void ControlClient::settle(uint64_t communicator, Status cause, bool unanswered)
   }
   if (communicator == kWholeJob) {
     end_all_gathers(cause);
-    job_verdict_ = cause;
+    job_decision_ = cause;
     reported_.clear();
   } else {
     place->second.cause = cause;
     end_gathers_now(place->second.tag_end, cause);
   }
-  verdicts_.push_back(
+  decisions_.push_back(
       {.cause = std::move(cause), .communicator = communicator, .unanswered = unanswered});
 }
 
 void ControlClient::check_reports_answered(Deadline looked) {
-  std::vector<Verdict> own;
+  std::vector<FailureDecision> own;
   {
     const Lock lock(mutex_);
     for (const auto& [communicator, reported] : reported_) {
@@ -346,34 +346,34 @@ void ControlClient::check_reports_answered(Deadline looked) {
                      .unanswered = true});
     }
   }
-  for (Verdict& verdict : own) {
-    settle(verdict.communicator, std::move(verdict.cause), true);
+  for (FailureDecision& decision : own) {
+    settle(decision.communicator, std::move(decision.cause), true);
   }
 }
 
 void ControlClient::deliver() {
-  std::function<void(const Verdict&)> tell;
-  std::function<void(const Departure&)> tell_departure;
-  std::vector<Verdict> verdicts;
-  std::vector<Departure> departures;
+  std::function<void(const FailureDecision&)> tell;
+  std::function<void(const LeaveNotice&)> tell_leave_notice;
+  std::vector<FailureDecision> decisions;
+  std::vector<LeaveNotice> leave_notices;
   {
     const Lock lock(mutex_);
     if (!callbacks_.has_value() || stop_) {
       return;
     }
-    tell = callbacks_->on_verdict;
-    verdicts.swap(verdicts_);
-    tell_departure = callbacks_->on_departure;
-    departures.swap(departures_);
+    tell = callbacks_->on_decision;
+    decisions.swap(decisions_);
+    tell_leave_notice = callbacks_->on_leave_notice;
+    leave_notices.swap(leave_notices_);
   }
-  for (const Verdict& verdict : verdicts) {
+  for (const FailureDecision& decision : decisions) {
     if (tell) {
-      tell(verdict);
+      tell(decision);
     }
   }
-  for (const Departure& departure : departures) {
-    if (tell_departure) {
-      tell_departure(departure);
+  for (const LeaveNotice& leave_notice : leave_notices) {
+    if (tell_leave_notice) {
+      tell_leave_notice(leave_notice);
     }
   }
 }
@@ -383,7 +383,7 @@ void ControlClient::start(Callbacks callbacks) {
     const Lock lock(mutex_);
     callbacks_ = std::move(callbacks);
   }
-  wake();  // a verdict may be waiting
+  wake();  // a decision may be waiting
 }
 
 void ControlClient::join(const Membership& membership, std::string_view tag_end) {
@@ -425,13 +425,13 @@ void ControlClient::report(const FailureReport& failure) {
   wake();
 }
 
-void ControlClient::leave(const Departure& departure) {
+void ControlClient::leave(const LeaveNotice& leave_notice) {
   const Lock lock(mutex_);
-  // After a verdict all ranks have a cause already.
-  if (settled(departure.communicator) || !connected_ || coordinator_left_) {
+  // After a decision all ranks have a cause already.
+  if (settled(leave_notice.communicator) || !connected_ || coordinator_left_) {
     return;
   }
-  channel_.queue(wire::Type::kLeaving, 0, ControlChannel::body_of(wire::encode(departure)));
+  channel_.queue(wire::Type::kLeaving, 0, ControlChannel::body_of(wire::encode(leave_notice)));
   (void)channel_.send_some();
   if (channel_.has_output()) {
     wake();

@@ -49,7 +49,7 @@ class ControlClient final : public ControlPlane {
   void join(const Membership& membership, std::string_view tag_end) override;
   void release(uint64_t communicator) override;
   void report(const FailureReport& failure) override;
-  void leave(const Departure& departure) override;
+  void leave(const LeaveNotice& leave_notice) override;
   void end_gathers(std::string_view tag_end, const Status& why) override;
   void forget_gathers(std::string_view tag_end) override;
   [[nodiscard]] Status why_over(std::string_view tag_end) override;
@@ -76,7 +76,7 @@ class ControlClient final : public ControlPlane {
     constexpr std::chrono::hours kLongest{24 * 7};
     return std::min(deadline, Clock::now() + kLongest);
   }
-  // rank_0_later: as FoundDoor.
+  // rank_0_later: as RendezvousConnection.
   [[nodiscard]] Status await_welcome(Deadline deadline, std::chrono::nanoseconds rank_0_later);
   [[nodiscard]] Result<std::optional<wire::Message>> receive(Deadline deadline);
   void run();
@@ -112,19 +112,19 @@ class ControlClient final : public ControlPlane {
   uint64_t next_id_ = 1;
   std::map<std::string, Status> ended_tags_;  // how tags end that no gather can complete under
   std::optional<Callbacks> callbacks_;
-  std::optional<Status> job_verdict_;  // on the whole job
-  std::vector<Verdict> verdicts_;      // not delivered yet
+  std::optional<Status> job_decision_;      // on the whole job
+  std::vector<FailureDecision> decisions_;  // not delivered yet
   struct Joined {
     std::string tag_end;          // of its gathers
     std::optional<Status> cause;  // of its end
   };
-  std::map<uint64_t, Joined> joined_;  // communicators
-  std::vector<Departure> departures_;  // not delivered yet
+  std::map<uint64_t, Joined> joined_;       // communicators
+  std::vector<LeaveNotice> leave_notices_;  // not delivered yet
   struct Reported {
     FailureReport failure;
     Deadline answer_due;
   };
-  std::map<uint64_t, Reported> reported_;  // by communicator: the first, until a verdict comes
+  std::map<uint64_t, Reported> reported_;  // by communicator: the first, until a decision comes
   bool connected_ = true;
   std::string coordinator_end_;  // why it is connected no more: "rank 0 (...) has left"
   bool coordinator_left_ = false;

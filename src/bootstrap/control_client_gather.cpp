@@ -8,7 +8,7 @@ namespace ho {
 
 void ControlClient::take_part(Gather& gather, const wire::Message& message) {
   if (gather.ended.has_value()) {
-    return;  // by a verdict: the first cause stands
+    return;  // by a decision: the first cause stands
   }
   if (message.header.type == wire::Type::kGatherFailed) {
     const auto outcome = wire::decode_outcome(message.body);
@@ -80,8 +80,8 @@ void ControlClient::forget_gathers(std::string_view tag_end) {
 }
 
 Status ControlClient::why_over_locked(std::string_view tag) const {
-  if (job_verdict_.has_value()) {
-    return *job_verdict_;
+  if (job_decision_.has_value()) {
+    return *job_decision_;
   }
   // Rank 0 may have left because of these.
   for (const auto& [communicator, joined] : joined_) {

@@ -10,14 +10,14 @@
 
 #include "bootstrap/control_client.hpp"
 #include "bootstrap/coordinator.hpp"
-#include "bootstrap/meeting.hpp"
-#include "bootstrap/meeting_place.hpp"
+#include "bootstrap/rendezvous_connect.hpp"
+#include "bootstrap/rendezvous_endpoint.hpp"
 #include "os/socket.hpp"
 
 namespace ho {
 namespace {
 
-wire::Introduction introduce(const Rendezvous& rendezvous, Deadline deadline) {
+wire::RankClaim rank_claim(const Rendezvous& rendezvous, Deadline deadline) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(left(deadline)).count();
@@ -58,40 +58,40 @@ Result<std::unique_ptr<ControlPlane>> create_first(const Rendezvous& rendezvous,
                                                    std::shared_ptr<const JobKey> key,
                                                    Deadline deadline,
                                                    std::vector<Fd> listeners) {
-  Door door;
+  RendezvousListeners listening;
   if (!listeners.empty()) {
-    HORING_ASSIGN(const MeetingPlace place, parse_meeting_place(rendezvous.address));
-    door = {std::move(listeners), rendezvous.address, place.tcp.host, {}};
+    HORING_ASSIGN(const RendezvousEndpoint place, parse_rendezvous_endpoint(rendezvous.address));
+    listening = {std::move(listeners), rendezvous.address, place.tcp.host, {}};
   } else if (rendezvous.world_size > 1) {
-    HORING_ASSIGN(const MeetingPlace place, parse_meeting_place(rendezvous.address));
-    auto opened = open_door(place, *key, rendezvous.job);
+    HORING_ASSIGN(const RendezvousEndpoint place, parse_rendezvous_endpoint(rendezvous.address));
+    auto opened = listen_for_rendezvous(place, *key, rendezvous.job);
     if (!opened.ok()) {
       return opened.status();
     }
-    door = std::move(*opened);
+    listening = std::move(*opened);
   }
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
-    if (door.take_down) {
-      door.take_down();
+    if (listening.take_down) {
+      listening.take_down();
     }
     return system_error("socketpair for rank 0's control connection", errno);
   }
   Fd own(ends[0]);
-  std::string local = door.likely_address.empty() ? "127.0.0.1" : door.likely_address;
+  std::string local = listening.likely_address.empty() ? "127.0.0.1" : listening.likely_address;
   Coordinator::Setup setup{.world_size = rendezvous.world_size,
-                           .listeners = std::move(door.listeners),
+                           .listeners = std::move(listening.listeners),
                            .key = std::move(key),
                            .own_end = Fd(ends[1]),
-                           .own = introduce(rendezvous, deadline),
-                           .address = door.text,
+                           .own = rank_claim(rendezvous, deadline),
+                           .address = listening.text,
                            .job_id = random_job_id(),
                            .deadline = deadline,
-                           .on_ended = door.take_down};
+                           .on_ended = listening.take_down};
   const auto start = [&]() -> Result<std::unique_ptr<Coordinator>> {
     auto coordinator = Coordinator::start(std::move(setup));
-    if (!coordinator.ok() && door.take_down) {
-      door.take_down();
+    if (!coordinator.ok() && listening.take_down) {
+      listening.take_down();
     }
     return coordinator;
   };
@@ -104,15 +104,18 @@ Result<std::unique_ptr<ControlPlane>> create_first(const Rendezvous& rendezvous,
 Result<std::unique_ptr<ControlPlane>> create_other(const Rendezvous& rendezvous,
                                                    const std::shared_ptr<const JobKey>& key,
                                                    Deadline deadline) {
-  HORING_ASSIGN(const MeetingPlace place, parse_meeting_place(rendezvous.address));
-  HORING_ASSIGN(
-      FoundDoor door,
-      find_door(place, key, introduce(rendezvous, deadline), rendezvous.remedy, deadline));
-  HORING_ASSIGN(const SocketAddress local, local_address(door.fd.get()));
-  HORING_ASSIGN(
-      auto client,
-      ControlClient::create(
-          rendezvous, std::move(door.fd), nullptr, local.host(), deadline, door.rank_0_later));
+  HORING_ASSIGN(const RendezvousEndpoint place, parse_rendezvous_endpoint(rendezvous.address));
+  HORING_ASSIGN(RendezvousConnection listening,
+                connect_rendezvous(
+                    place, key, rank_claim(rendezvous, deadline), rendezvous.remedy, deadline));
+  HORING_ASSIGN(const SocketAddress local, local_address(listening.fd.get()));
+  HORING_ASSIGN(auto client,
+                ControlClient::create(rendezvous,
+                                      std::move(listening.fd),
+                                      nullptr,
+                                      local.host(),
+                                      deadline,
+                                      listening.rank_0_later));
   return std::unique_ptr<ControlPlane>(std::move(client));
 }
 

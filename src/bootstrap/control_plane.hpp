@@ -1,6 +1,6 @@
 // Rendezvous and what stays of it: one authenticated TCP connection per rank to a coordinator in
 // rank 0's process, kept for the life of the communicator. It exchanges blobs before there are data
-// links, notices dead ranks at once, and turns many ranks' troubles into one verdict.
+// links, notices dead ranks at once, and turns many ranks' troubles into one decision.
 #pragma once
 
 #include <chrono>
@@ -65,13 +65,14 @@ struct RankState {
   uint32_t completed = 0;  // and completed
   std::string operation;   // "all_reduce" or "" when idle
   std::string waiting;     // "recv inter step 2 of rail 1 from rank 5", or ""
-  uint64_t lineage = 0;  // of the communicator: its number in FailureReport and Verdict; 0: unknown
+  uint64_t communicator_id =
+      0;  // of the communicator: its number in FailureReport and FailureDecision; 0: unknown
 };
 
 // A rank that destroys a communicator in an orderly way, and how far it goes: what it has entered
 // it ends first, so that can still complete elsewhere, nothing beyond that can. Ranks are those of
 // the job.
-struct Departure {
+struct LeaveNotice {
   struct Channel {
     uint32_t entered = 0;  // operations
     std::string last;      // the last of them: "all_reduce"; "" for none
@@ -91,7 +92,7 @@ struct Departure {
 };
 
 // One outcome for all ranks of a communicator.
-struct Verdict {
+struct FailureDecision {
   Status cause;  // first cause first; the message names ranks
   uint64_t communicator = kWholeJob;
   // Nothing more can be told to anybody: the coordinator's process is gone. It ends the
@@ -108,9 +109,9 @@ class ControlPlane {
  public:
   struct Callbacks {
     // All run on the control plane's thread and must not block for long.
-    std::function<void(const Verdict&)> on_verdict;           // once for each communicator
-    std::function<std::vector<RankState>()> describe_state;   // asked for a stall report
-    std::function<void(const Departure&)> on_departure = {};  // of another rank
+    std::function<void(const FailureDecision&)> on_decision;       // once for each communicator
+    std::function<std::vector<RankState>()> describe_state;        // asked for a stall report
+    std::function<void(const LeaveNotice&)> on_leave_notice = {};  // of another rank
   };
 
   // Collective. Meets all ranks before the deadline (rank 0 listens), proves the key both ways,
@@ -141,24 +142,24 @@ class ControlPlane {
 
   // From now on events are delivered. Called once, before the first operation.
   virtual void start(Callbacks callbacks) = 0;
-  // From now on the verdicts on this communicator come to this rank, and end its all_gathers whose
+  // From now on the decisions on this communicator come to this rank, and end its all_gathers whose
   // tags end so. Before its members gather anything in it. Any thread. Never blocks.
   virtual void join(const Membership& membership, std::string_view tag_end) = 0;
   // This rank wants to hear no more of it.
   virtual void release(uint64_t communicator) = 0;
-  // Tells the members of the communicator and of all that were split from it; the verdict comes
-  // back through on_verdict within about 500 ms (a stall, code kTimeout, first asks all ranks where
-  // they are). Any thread. Never blocks.
+  // Tells the members of the communicator and of all that were split from it; the decision comes
+  // back through on_decision within about 500 ms (a stall, code kTimeout, first asks all ranks
+  // where they are). Any thread. Never blocks.
   virtual void report(const FailureReport& failure) = 0;
   // Tells the other members how far this rank had come with a communicator that it destroys. Any
   // thread. Never blocks. Not after rank 0 has left the job: nobody is there to pass it on.
-  virtual void leave(const Departure& departure) = 0;
+  virtual void leave(const LeaveNotice& leave_notice) = 0;
   // Ends this rank's all_gathers, now and later, whose tags end so: a member will not come any
   // more.
   virtual void end_gathers(std::string_view tag_end, const Status& why) = 0;
   // No gather with such a tag will be asked for any more.
   virtual void forget_gathers(std::string_view tag_end) = 0;
-  // Not ok: no gather with a tag that ends so can complete any more, and why (a verdict, a member
+  // Not ok: no gather with a tag that ends so can complete any more, and why (a decision, a member
   // or rank 0 that has left). For waits that are no gathers. Any thread. Never blocks.
   [[nodiscard]] virtual Status why_over(std::string_view tag_end) = 0;
   // A random number that rank 0 drew for this job: separates jobs that share a key.

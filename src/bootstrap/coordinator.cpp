@@ -2,9 +2,9 @@
 // descriptor, through which the destructor tells it to stop: there is no lock because nothing is
 // shared.
 //
-// Its life: meet (coordinator_meeting.cpp: admit ranks until all are here or the earliest deadline
-// of any rank passes), serve (all-gathers, reports, ranks that go), say farewell
-// (coordinator_farewell.cpp).
+// Its life: meet (coordinator_rendezvous.cpp: admit ranks until all are here or the earliest
+// deadline of any rank passes), serve (all-gathers, reports, ranks that go), announce the shutdown
+// (coordinator_shutdown.cpp).
 #include "bootstrap/coordinator.hpp"
 
 #include <sys/epoll.h>
@@ -23,7 +23,7 @@ namespace ho {
 namespace {
 
 // One by one; then one a minute.
-constexpr uint32_t kMostRefusalsTold = 32;
+constexpr uint32_t kMaxRefusalsTold = 32;
 
 }  // namespace
 
@@ -37,7 +37,7 @@ Status Coordinator::watch(int epoll, int operation, int fd, uint64_t token, bool
   return {};
 }
 
-std::string Coordinator::name_of(const wire::Introduction& who) {
+std::string Coordinator::name_of(const wire::RankClaim& who) {
   return rank_at_host(who.rank, who.host, who.pid, who.called);
 }
 
@@ -55,7 +55,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::start(Setup setup) {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::unique_ptr<Coordinator> coordinator(
       new Coordinator(std::move(setup), std::move(epoll), std::move(wake)));
-  HORING_TRY(coordinator->admission_.open());
+  HORING_TRY(coordinator->acceptor_.open());
   coordinator->enter(std::move(coordinator->setup_.own_end), coordinator->setup_.own);
   coordinator->thread_ = std::thread([raw = coordinator.get()] { raw->run(); });
   return coordinator;
@@ -65,15 +65,15 @@ Coordinator::Coordinator(Setup setup, Fd epoll, Fd wake)
     : setup_(std::move(setup)),
       epoll_(std::move(epoll)),
       wake_(std::move(wake)),
-      admission_(epoll_.get(), std::move(setup_.listeners), setup_.key),
-      decisions_{[this](const wire::Introduction& who) { return judge(who); },
-                 [this](Fd fd, const wire::Introduction& who) { enter(std::move(fd), who); },
-                 [this](const wire::Introduction& who, const std::string& from, const Status& why) {
+      acceptor_(epoll_.get(), std::move(setup_.listeners), setup_.key),
+      decisions_{[this](const wire::RankClaim& who) { return judge(who); },
+                 [this](Fd fd, const wire::RankClaim& who) { enter(std::move(fd), who); },
+                 [this](const wire::RankClaim& who, const std::string& from, const Status& why) {
                    note_key_refused(who, from, why);
                  }},
       peers_(setup_.world_size),
       key_refusals_(setup_.world_size),
-      key_refusals_told_(kMostRefusalsTold),
+      key_refusals_told_(kMaxRefusalsTold),
       gathers_(setup_.world_size) {}
 
 Coordinator::~Coordinator() {
@@ -84,26 +84,26 @@ Coordinator::~Coordinator() {
 }
 
 void Coordinator::run() {
-  finish_meeting();  // a world of one is complete at once
+  finish_rendezvous();  // a world of one is complete at once
   while (!stop_) {
     turn(next_deadline());
     const Deadline now = Clock::now();
-    admission_.expire(now);
-    if (meeting_) {
-      finish_meeting();
-      fail_meeting(now);
+    acceptor_.expire(now);
+    if (rendezvous_) {
+      finish_rendezvous();
+      fail_rendezvous(now);
     }
     answer(gathers_.expire(now));
     pronounce();
-    send_departures(now);
+    send_leave_notices(now);
   }
-  end_meeting();
-  say_farewell();
+  end_rendezvous();
+  send_shutdown();
 }
 
 Deadline Coordinator::next_deadline() const {
-  Deadline next = std::min(admission_.next_deadline(), gathers_.next_deadline());
-  if (meeting_) {
+  Deadline next = std::min(acceptor_.next_deadline(), gathers_.next_deadline());
+  if (rendezvous_) {
     next = std::min({next, setup_.deadline, all_refused_due_});
     for (const Peer& peer : peers_) {
       next = std::min(next, peer.deadline);
@@ -112,7 +112,7 @@ Deadline Coordinator::next_deadline() const {
   if (failures_) {
     next = std::min(next, failures_->next_deadline());
   }
-  return std::min(next, departures_due_);
+  return std::min(next, leave_notices_due_);
 }
 
 void Coordinator::turn(Deadline end) {
@@ -125,8 +125,8 @@ void Coordinator::turn(Deadline end) {
     const epoll_event& event = events[static_cast<size_t>(i)];
     if (event.data.u64 == kWakeToken) {
       stop_ = true;
-    } else if (event.data.u64 >= Admission::kFirstToken) {
-      admission_.handle(event.data.u64, Clock::now(), decisions_);
+    } else if (event.data.u64 >= ControlAcceptor::kFirstToken) {
+      acceptor_.handle(event.data.u64, Clock::now(), decisions_);
     } else {
       handle_peer(static_cast<uint32_t>(event.data.u64), event.events);
     }
@@ -157,7 +157,7 @@ void Coordinator::handle_peer(uint32_t rank, uint32_t events) {
   if (peers_[rank].channel == nullptr || (open.ok() && *open)) {
     return;
   }
-  if (peers_[rank].farewell_heard) {
+  if (peers_[rank].shutdown_heard) {
     peer_left(rank);
   } else {
     peer_closed(rank, {});
@@ -166,15 +166,15 @@ void Coordinator::handle_peer(uint32_t rank, uint32_t events) {
 
 void Coordinator::handle_message(uint32_t rank, wire::Message message) {
   if (message.header.type == wire::Type::kGoodbye) {
-    // During the farewell it may be the answer to that, of a rank that goes on and hears the rest.
-    if (farewell_) {
-      peers_[rank].farewell_heard = true;
+    // During the shutdown it may be the answer to that, of a rank that goes on and hears the rest.
+    if (shutdown_) {
+      peers_[rank].shutdown_heard = true;
     } else {
       peer_left(rank);
     }
     return;
   }
-  if (meeting_ && message.header.type == wire::Type::kReport) {
+  if (rendezvous_ && message.header.type == wire::Type::kReport) {
     note_gave_up(rank, message);
     return;
   }
@@ -211,17 +211,17 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
       return {};
     }
     case wire::Type::kLeaving: {
-      HORING_ASSIGN(Departure departure, wire::decode_departure(message.body));
-      departure.rank = GlobalRank(rank);  // whoever it says it is
-      departure.name = name_of(peers_[rank].who);
-      spread(std::move(departure));
+      HORING_ASSIGN(LeaveNotice leave_notice, wire::decode_leave_notice(message.body));
+      leave_notice.rank = GlobalRank(rank);  // whoever it says it is
+      leave_notice.name = name_of(peers_[rank].who);
+      spread(std::move(leave_notice));
       return {};
     }
     case wire::Type::kJoined:
       return enter_communicator(rank, message);
     case wire::Type::kReleased:
       failures_->release(rank, message.header.id);
-      forget_departures();
+      forget_leave_notices();
       return {};
     default:
       return {StatusCode::kProtocol,
@@ -234,12 +234,12 @@ Status Coordinator::enter_communicator(uint32_t rank, const wire::Message& messa
   HORING_ASSIGN(const Membership membership, wire::decode_membership(message.body));
   HORING_ASSIGN(const auto failed, failures_->join(rank, membership));
   if (failed.has_value()) {
-    send_verdicts({*failed});
+    send_decisions({*failed});
   }
   return {};
 }
 
-void Coordinator::forget_departures() {
+void Coordinator::forget_leave_notices() {
   std::erase_if(left_, [this](const auto& each) { return !failures_->knows(each.first); });
 }
 
@@ -254,9 +254,9 @@ void Coordinator::drop(uint32_t rank, Presence presence) {
 }
 
 void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
-  drop(rank, meeting_ ? Presence::kAbsent : Presence::kGone);
+  drop(rank, rendezvous_ ? Presence::kAbsent : Presence::kGone);
   const std::string name = name_of(peers_[rank].who);
-  if (meeting_ && !called_off_.has_value() && how.empty() && peers_[rank].gave_up.ok()) {
+  if (rendezvous_ && !called_off_.has_value() && how.empty() && peers_[rank].gave_up.ok()) {
     peers_[rank].lost = true;  // it may come again
     log_warn("rendezvous: {} had come and is gone: its control connection closed without a goodbye",
              name);
@@ -266,25 +266,25 @@ void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
   }
   failures_->rank_gone(
       rank, how.empty() ? how : name + " sent a malformed control message: " + how, Clock::now());
-  forget_departures();
+  forget_leave_notices();
   end_gathers_of(rank,
                  Status(StatusCode::kPeerLost,
                         name + " is gone: its control connection closed without a goodbye"));
 }
 
 void Coordinator::peer_left(uint32_t rank) {
-  drop(rank, meeting_ ? Presence::kAbsent : Presence::kLeft);
+  drop(rank, rendezvous_ ? Presence::kAbsent : Presence::kLeft);
   if (failures_ == nullptr || closing_) {
     return;
   }
   failures_->rank_left(rank);
-  forget_departures();
+  forget_leave_notices();
   left_while_deciding_.push_back(rank);
   end_gathers_of_left();
 }
 
-// Where a verdict is due, that is the news: all shall hear the first cause, not who left because of
-// it. What the verdict does not end waits for these ranks in vain.
+// Where a decision is due, that is the news: all shall hear the first cause, not who left because
+// of it. What the decision does not end waits for these ranks in vain.
 void Coordinator::end_gathers_of_left() {
   if (failures_->deciding()) {
     return;
@@ -313,52 +313,52 @@ void Coordinator::end_gathers_of(uint32_t rank, const Status& why) {
 
 // Ranks mostly leave all at once, and whoever has left needs no news of the others: so these
 // messages are only queued here, and sent a moment later to those who are still there. Whoever has
-// left this communicator hears nothing of it any more. Where a verdict is due, that is the news:
+// left this communicator hears nothing of it any more. Where a decision is due, that is the news:
 // all shall hear the first cause, not who left because of it.
-void Coordinator::spread(Departure departure) {
-  if (failures_->has_cause(departure.communicator)) {
+void Coordinator::spread(LeaveNotice leave_notice) {
+  if (failures_->has_cause(leave_notice.communicator)) {
     return;
   }
-  std::map<uint32_t, Departure::Pair> pair_with;
-  for (const Departure::Pair& pair : std::exchange(departure.pairs, {})) {
+  std::map<uint32_t, LeaveNotice::Pair> pair_with;
+  for (const LeaveNotice::Pair& pair : std::exchange(leave_notice.pairs, {})) {
     pair_with.emplace(pair.peer.value(), pair);
   }
-  std::vector<bool> wanted(peers_.size(), departure.members.empty());
-  for (const GlobalRank member : std::exchange(departure.members, {})) {
+  std::vector<bool> wanted(peers_.size(), leave_notice.members.empty());
+  for (const GlobalRank member : std::exchange(leave_notice.members, {})) {
     if (member.at() < wanted.size()) {
       wanted[member.at()] = true;
     }
   }
-  std::set<uint32_t>& gone = left_[departure.communicator];
-  gone.insert(departure.rank.value());
+  std::set<uint32_t>& gone = left_[leave_notice.communicator];
+  gone.insert(leave_notice.rank.value());
   const auto members = static_cast<size_t>(std::count(wanted.begin(), wanted.end(), true));
   for (const uint32_t rank : gone) {
     wanted[rank] = false;
   }
   if (gone.size() >= members) {
-    left_.erase(departure.communicator);
+    left_.erase(leave_notice.communicator);
   }
-  const auto to_most = ControlChannel::body_of(wire::encode(departure));
+  const auto to_most = ControlChannel::body_of(wire::encode(leave_notice));
   for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
     if (!wanted[rank] || peers_[rank].channel == nullptr) {
       continue;
     }
     ControlChannel::Body body = to_most;
     if (const auto pair = pair_with.find(rank); pair != pair_with.end()) {
-      departure.pairs = {pair->second};
-      body = ControlChannel::body_of(wire::encode(departure));
+      leave_notice.pairs = {pair->second};
+      body = ControlChannel::body_of(wire::encode(leave_notice));
     }
     peers_[rank].channel->queue(wire::Type::kDeparted, 0, std::move(body));
   }
   constexpr std::chrono::milliseconds kPause{5};
-  departures_due_ = std::min(departures_due_, Clock::now() + kPause);
+  leave_notices_due_ = std::min(leave_notices_due_, Clock::now() + kPause);
 }
 
-void Coordinator::send_departures(Deadline now) {
-  if (departures_due_ > now) {
+void Coordinator::send_leave_notices(Deadline now) {
+  if (leave_notices_due_ > now) {
     return;
   }
-  departures_due_ = Deadline::max();
+  leave_notices_due_ = Deadline::max();
   for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
     if (peers_[rank].channel != nullptr && peers_[rank].channel->has_output()) {
       flush(rank);
@@ -376,14 +376,15 @@ void Coordinator::send(uint32_t rank,
   }
 }
 
-// To its own rank last. Its process may end as soon as it hears a verdict, and this thread with it.
+// To its own rank last. Its process may end as soon as it hears a decision, and this thread with
+// it.
 void Coordinator::send_to_all(wire::Type type, const ControlChannel::Body& body, uint64_t id) {
   for (uint32_t rank = setup_.world_size; rank-- > 0;) {
     send(rank, type, id, body);
   }
 }
 
-void Coordinator::send_verdicts(const std::vector<CommunicatorFailures::Decision>& decisions) {
+void Coordinator::send_decisions(const std::vector<CommunicatorFailures::Decision>& decisions) {
   std::vector<std::pair<uint64_t, ControlChannel::Body>> to_own;
   for (const CommunicatorFailures::Decision& decision : decisions) {
     const ControlChannel::Body body = outcome_body(decision.cause);
@@ -391,12 +392,12 @@ void Coordinator::send_verdicts(const std::vector<CommunicatorFailures::Decision
       if (rank == setup_.own.rank) {
         to_own.emplace_back(decision.communicator, body);
       } else {
-        send(rank, wire::Type::kVerdict, decision.communicator, body);
+        send(rank, wire::Type::kDecision, decision.communicator, body);
       }
     }
   }
   for (const auto& [communicator, body] : to_own) {
-    send(setup_.own.rank, wire::Type::kVerdict, communicator, body);
+    send(setup_.own.rank, wire::Type::kDecision, communicator, body);
   }
 }
 
@@ -441,8 +442,8 @@ void Coordinator::pronounce() {
   if (decisions.empty()) {
     return;
   }
-  send_verdicts(decisions);
-  forget_departures();
+  send_decisions(decisions);
+  forget_leave_notices();
   end_gathers_of_left();
 }
 

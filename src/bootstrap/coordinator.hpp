@@ -1,5 +1,5 @@
 // The one who hears from every rank: a thread in rank 0's process that admits the ranks, passes
-// their blobs around, notices who vanishes and pronounces the verdict.
+// their blobs around, notices who vanishes and pronounces the decision.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 #include "auth/job_key.hpp"
 #include "base/log_quota.hpp"
 #include "base/status.hpp"
-#include "bootstrap/admission.hpp"
 #include "bootstrap/channel.hpp"
 #include "bootstrap/communicator_failures.hpp"
+#include "bootstrap/control_acceptor.hpp"
 #include "bootstrap/gather_table.hpp"
 #include "bootstrap/key_refusals.hpp"
 #include "bootstrap/wire.hpp"
@@ -32,19 +32,19 @@ class Coordinator {
     uint32_t world_size = 1;
     std::vector<Fd> listeners;
     std::shared_ptr<const JobKey> key;
-    Fd own_end;              // rank 0's own connection, a socket pair's end
-    wire::Introduction own;  // and who it is
-    std::string address;     // where the others reach it, for messages
+    Fd own_end;           // rank 0's own connection, a socket pair's end
+    wire::RankClaim own;  // and who it is
+    std::string address;  // where the others reach it, for messages
     uint64_t job_id = 0;
     Deadline deadline;               // for all ranks to meet
-    std::function<void()> on_ended;  // once, when meeting is over, well or not
+    std::function<void()> on_ended;  // once, when the rendezvous is over, well or not
   };
 
   [[nodiscard]] static Result<std::unique_ptr<Coordinator>> start(Setup setup);
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
-  // Says farewell, with the verdict on what was reported until then, and ends the thread, within
-  // about half a second.
+  // Announces the shutdown, with the decision on what was reported until then, and ends the thread,
+  // within about half a second.
   ~Coordinator();
 
  private:
@@ -53,32 +53,32 @@ class Coordinator {
   struct Peer {
     Presence presence = Presence::kAbsent;
     std::unique_ptr<ControlChannel> channel;
-    wire::Introduction who;
+    wire::RankClaim who;
     Deadline deadline = Deadline::max();
     bool watches_output = false;
-    bool farewell_heard = false;  // it reports nothing any more
-    bool lost = false;            // it had come to the meeting, and its connection has closed
+    bool shutdown_heard = false;  // it reports nothing any more
+    bool lost = false;            // it had come to the rendezvous, and its connection has closed
     Status refused;               // why a rank of this job's key may not enter
     Status gave_up;               // why it cannot take part, though it had come
   };
 
   Coordinator(Setup setup, Fd epoll, Fd wake);
 
-  [[nodiscard]] static std::string name_of(const wire::Introduction& who);
+  [[nodiscard]] static std::string name_of(const wire::RankClaim& who);
   [[nodiscard]] static ControlChannel::Body outcome_body(const Status& status);
   [[nodiscard]] static Status watch(int epoll, int operation, int fd, uint64_t token, bool output);
 
   void run();
   void turn(Deadline end);
   [[nodiscard]] Deadline next_deadline() const;
-  void enter(Fd fd, const wire::Introduction& who);
-  [[nodiscard]] Status judge(const wire::Introduction& who);
-  [[nodiscard]] Status judge_rank(const wire::Introduction& who) const;
-  [[nodiscard]] bool may_be_of_another_job(const wire::Introduction& who) const;
-  void note_unsuited(const wire::Introduction& who, const Status& why);
-  void finish_meeting();
-  void fail_meeting(Deadline now);
-  void note_key_refused(const wire::Introduction& who, const std::string& from, const Status& why);
+  void enter(Fd fd, const wire::RankClaim& who);
+  [[nodiscard]] Status judge(const wire::RankClaim& who);
+  [[nodiscard]] Status judge_rank(const wire::RankClaim& who) const;
+  [[nodiscard]] bool may_be_of_another_job(const wire::RankClaim& who) const;
+  void note_unsuited(const wire::RankClaim& who, const Status& why);
+  void finish_rendezvous();
+  void fail_rendezvous(Deadline now);
+  void note_key_refused(const wire::RankClaim& who, const std::string& from, const Status& why);
   [[nodiscard]] bool nobody_left_to_come() const;
   [[nodiscard]] std::vector<uint32_t> missing_ranks() const;
   [[nodiscard]] bool missing_for_keys() const;
@@ -88,7 +88,7 @@ class Coordinator {
   void note_gave_up(uint32_t rank, const wire::Message& report);
   [[nodiscard]] Status all_refused_error() const;
   [[nodiscard]] std::string missing_text(std::optional<uint32_t> impatient) const;
-  void end_meeting();
+  void end_rendezvous();
 
   void handle_peer(uint32_t rank, uint32_t events);
   void handle_message(uint32_t rank, wire::Message message);
@@ -96,35 +96,35 @@ class Coordinator {
   void peer_closed(uint32_t rank, const std::string& how);
   void peer_left(uint32_t rank);
   [[nodiscard]] Status enter_communicator(uint32_t rank, const wire::Message& message);
-  void forget_departures();
+  void forget_leave_notices();
   void end_gathers_of_left();
   void drop(uint32_t rank, Presence presence);
-  void spread(Departure departure);
-  void send_departures(Deadline now);
+  void spread(LeaveNotice leave_notice);
+  void send_leave_notices(Deadline now);
 
   void send(uint32_t rank, wire::Type type, uint64_t id, const ControlChannel::Body& body);
   void send_to_all(wire::Type type, const ControlChannel::Body& body, uint64_t id = 0);
-  void send_verdicts(const std::vector<CommunicatorFailures::Decision>& decisions);
+  void send_decisions(const std::vector<CommunicatorFailures::Decision>& decisions);
   void flush(uint32_t rank);
   void answer(const std::vector<GatherTable::Outcome>& outcomes);
   void answer_complete();
   void end_gathers_of(uint32_t rank, const Status& why);
   void pronounce();
-  void say_farewell();
-  [[nodiscard]] bool all_heard_farewell() const;
-  void turn_of_farewell(Deadline end);
+  void send_shutdown();
+  [[nodiscard]] bool all_heard_shutdown() const;
+  void turn_of_shutdown(Deadline end);
 
   Setup setup_;
   Fd epoll_;
   Fd wake_;
-  Admission admission_;
-  const Admission::Decisions decisions_;
+  ControlAcceptor acceptor_;
+  const ControlAcceptor::Decisions decisions_;
   std::vector<Peer> peers_;
   uint32_t present_count_ = 0;
-  bool meeting_ = true;
+  bool rendezvous_ = true;
   std::optional<Status> called_off_;  // why, while whoever still comes is told
   bool stop_ = false;                 // the thread's own view of wake_
-  bool farewell_ = false;             // has been sent
+  bool shutdown_ = false;             // has been sent
   bool closing_ = false;              // what is sent now is the last
   // Processes that came as a rank that was here already, by name, and what they were told.
   std::map<std::string, Status> doubles_;
@@ -133,7 +133,7 @@ class Coordinator {
   LogQuota strangers_told_;
   // When to give up because every rank that is missing was refused.
   Deadline all_refused_due_ = Deadline::max();
-  Deadline departures_due_ = Deadline::max();
+  Deadline leave_notices_due_ = Deadline::max();
   std::map<uint64_t, std::set<uint32_t>> left_;  // by communicator, while it has members
   GatherTable gathers_;
   // Gathers to be answered when all is read that has come. Where this process was stopped, members

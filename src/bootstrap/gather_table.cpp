@@ -171,7 +171,7 @@ void GatherTable::follow_rank(
   }
 }
 
-// "rank 1 has not answered since all_gather "rank cards", 1480 ms ago; ..."
+// "rank 1 has not answered since all_gather "rank info", 1480 ms ago; ..."
 std::string GatherTable::silence_of(const std::set<uint32_t>& ranks, Deadline now) const {
   const auto longest = std::min_element(ranks.begin(), ranks.end(), [this](uint32_t a, uint32_t b) {
     return last_[a].at < last_[b].at;
@@ -235,7 +235,7 @@ void GatherTable::remember(const Gather& gather, const Status& why, Deadline now
     }
   }
   failed_.push_back(std::move(failed));
-  if (failed_.size() > kMostFailed) {
+  if (failed_.size() > kMaxFailed) {
     failed_.pop_front();
   }
 }

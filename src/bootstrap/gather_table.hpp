@@ -64,7 +64,7 @@ class GatherTable {
     Deadline at{};
   };
   // No member is so far behind the others, but one that never comes.
-  static constexpr size_t kMostFailed = 1024;
+  static constexpr size_t kMaxFailed = 1024;
   // By rank, the gathers that it waits in.
   using Waits = std::map<uint32_t, std::vector<const Gather*>>;
   // Where the waits of a gather lead.

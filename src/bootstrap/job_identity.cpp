@@ -15,8 +15,8 @@ namespace {
 
 // As it is where it is short and plain; otherwise a hash (FNV-1a), which is as good to compare.
 std::string comparable(const std::string& value) {
-  constexpr size_t kMostPlainBytes = 36;  // a UUID
-  if (value.size() <= kMostPlainBytes && printable(value, kMostPlainBytes) == value &&
+  constexpr size_t kMaxPlainBytes = 36;  // a UUID
+  if (value.size() <= kMaxPlainBytes && printable(value, kMaxPlainBytes) == value &&
       value.find(' ') == std::string::npos) {
     return value;
   }

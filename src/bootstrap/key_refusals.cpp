@@ -5,12 +5,12 @@
 namespace ho {
 
 // Not by the address: one process may come from each of its host's.
-KeyRefusals::Kind KeyRefusals::note(const wire::Introduction& who, const std::string& text) {
+KeyRefusals::Kind KeyRefusals::note(const wire::RankClaim& who, const std::string& text) {
   if (who.rank >= refused_.size()) {
     return Kind::kStranger;
   }
   refused_[who.rank] = true;
-  const bool full = kept_.size() >= kMostRanks && !kept_.contains(who.rank);
+  const bool full = kept_.size() >= kMaxRanks && !kept_.contains(who.rank);
   if (full) {
     return Kind::kStranger;
   }
@@ -22,10 +22,10 @@ KeyRefusals::Kind KeyRefusals::note(const wire::Introduction& who, const std::st
   if (again) {
     return Kind::kAgain;
   }
-  const bool crowded = of_rank.callers.size() >= kMostCallersPerRank;
+  const bool crowded = of_rank.callers.size() >= kMaxCallersPerRank;
   if (crowded) {
     // The first and the last are kept: the rank itself may come before strangers, or after them.
-    of_rank.callers.erase(of_rank.callers.begin() + kMostCallersPerRank / 2);
+    of_rank.callers.erase(of_rank.callers.begin() + kMaxCallersPerRank / 2);
     ++of_rank.left_out;
   }
   of_rank.callers.push_back({who.host, who.pid, text});
@@ -39,7 +39,7 @@ bool KeyRefusals::was_refused(uint32_t rank) const {
 std::vector<std::string> KeyRefusals::texts(std::span<const uint32_t> ranks) const {
   std::vector<std::string> texts;
   uint64_t left_out = 0;
-  for (size_t nth = 0; nth < kMostCallersPerRank; ++nth) {
+  for (size_t nth = 0; nth < kMaxCallersPerRank; ++nth) {
     for (const uint32_t rank : ranks) {
       const auto place = kept_.find(rank);
       if (place == kept_.end()) {
@@ -49,7 +49,7 @@ std::vector<std::string> KeyRefusals::texts(std::span<const uint32_t> ranks) con
       if (nth >= place->second.callers.size()) {
         continue;
       }
-      if (texts.size() < kMostTexts) {
+      if (texts.size() < kMaxTexts) {
         texts.push_back(place->second.callers[nth].text);
       } else {
         ++left_out;

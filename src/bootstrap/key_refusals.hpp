@@ -16,9 +16,9 @@ namespace ho {
 
 class KeyRefusals {
  public:
-  static constexpr size_t kMostRanks = 256;         // whose callers are kept
-  static constexpr size_t kMostCallersPerRank = 4;  // the first two and the last two
-  static constexpr size_t kMostTexts = 8;
+  static constexpr size_t kMaxRanks = 256;         // whose callers are kept
+  static constexpr size_t kMaxCallersPerRank = 4;  // the first two and the last two
+  static constexpr size_t kMaxTexts = 8;
   enum class Kind : uint8_t {
     kNew,       // kept
     kAgain,     // has been refused before: the same rank, host and process
@@ -28,7 +28,7 @@ class KeyRefusals {
   explicit KeyRefusals(uint32_t world_size) : refused_(world_size, false) {}
 
   // `text` is what texts() says of this caller.
-  Kind note(const wire::Introduction& who, const std::string& text);
+  Kind note(const wire::RankClaim& who, const std::string& text);
   [[nodiscard]] bool was_refused(uint32_t rank) const;
   // Of those who came as one of these ranks, the first of each rank before the others.
   [[nodiscard]] std::vector<std::string> texts(std::span<const uint32_t> ranks) const;

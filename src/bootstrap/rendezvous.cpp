@@ -1,9 +1,9 @@
-// Who (rank, world size, local rank) and where (the meeting place) are answered separately, because
-// launchers nest: torchrun inside srun leaves both sets of variables behind, and the inner launcher
-// is the one that made this process. For who, the first launcher below whose variables are there
-// decides; half a set is an error, never a reason to ask the next one, which would silently run
-// another job than the user meant. For where: HORING_RENDEZVOUS, MASTER_ADDR and MASTER_PORT, the
-// first host of the Slurm step.
+// Who (rank, world size, local rank) and where (the rendezvous place) are answered separately,
+// because launchers nest: torchrun inside srun leaves both sets of variables behind, and the inner
+// launcher is the one that made this process. For who, the first launcher below whose variables are
+// there decides; half a set is an error, never a reason to ask the next one, which would silently
+// run another job than the user meant. For where: HORING_RENDEZVOUS, MASTER_ADDR and MASTER_PORT,
+// the first host of the Slurm step.
 #include "bootstrap/rendezvous.hpp"
 
 #include <array>
@@ -12,7 +12,7 @@
 
 #include "auth/printable.hpp"
 #include "base/env.hpp"
-#include "bootstrap/meeting_place.hpp"
+#include "bootstrap/rendezvous_endpoint.hpp"
 #include "bootstrap/wire.hpp"
 
 namespace ho {
@@ -229,7 +229,7 @@ Result<Rendezvous> rendezvous_from(const EnvironmentLookup& lookup) {
                       "0's host or file:///PATH on a shared file system, or MASTER_ADDR and "
                       "MASTER_PORT");
   }
-  HORING_TRY(parse_meeting_place(result.address).status());
+  HORING_TRY(parse_rendezvous_endpoint(result.address).status());
   return result;
 }
 

@@ -11,27 +11,27 @@
 #include <set>
 #include <tuple>
 
+#include "bootstrap/failure_aggregator.hpp"
 #include "bootstrap/rank_names.hpp"
-#include "bootstrap/verdict.hpp"
 
 namespace ho {
 namespace {
 
 // Communicators that were split from siblings choose their short numbers apart and may have the
-// same one: the lineage tells them apart.
+// same one: the communicator id tells them apart.
 struct Lane {
-  uint64_t lineage = 0;
+  uint64_t communicator_id = 0;
   uint16_t communicator = 0;
   uint8_t channel = 0;
   friend auto operator<=>(const Lane&, const Lane&) = default;
 };
 
 Lane lane_of(const RankState& state) {
-  return {state.lineage, state.communicator, state.channel};
+  return {state.communicator_id, state.communicator, state.channel};
 }
 
 bool same_communicator(const RankState& a, const RankState& b) {
-  return a.lineage == b.lineage && a.communicator == b.communicator;
+  return a.communicator_id == b.communicator_id && a.communicator == b.communicator;
 }
 
 bool inside(const RankState& state) {
@@ -53,7 +53,7 @@ std::string operation_name_at(const RankState& state) {
 int distance(const RankAnswer& answer, const RankState& state, const FailureReport& first) {
   const bool own = answer.rank == first.reporter.value();
   const bool named = first.text.find(operation_name(state)) != std::string::npos;
-  return (state.lineage == first.communicator ? 0 : 3) + (own && named ? 0 : own ? 1 : 2);
+  return (state.communicator_id == first.communicator ? 0 : 3) + (own && named ? 0 : own ? 1 : 2);
 }
 
 std::optional<Lane> stalled_lane(std::span<const RankAnswer> answers, const FailureReport& first) {
@@ -214,16 +214,16 @@ bool close_circle(Chain& chain, const Lanes& lanes, std::set<InOperation>& seen)
 }
 
 std::string text_of_circle(const Chain& chain) {
-  constexpr size_t kMostWaits = 8;
+  constexpr size_t kMaxWaits = 8;
   std::string text = "ranks wait for each other in a circle: ";
-  for (size_t i = 0; i < std::min(chain.size(), kMostWaits); ++i) {
+  for (size_t i = 0; i < std::min(chain.size(), kMaxWaits); ++i) {
     const Member& awaited = chain[(i + 1) % chain.size()];
     text += (i == 0 ? "rank " : "; rank ") + std::to_string(chain[i].rank()) + " is in " +
             operation_name_at(*chain[i].state) + ", which rank " + std::to_string(awaited.rank()) +
             " has not entered";
   }
-  if (chain.size() > kMostWaits) {
-    text += "; and " + std::to_string(chain.size() - kMostWaits) + " more waits";
+  if (chain.size() > kMaxWaits) {
+    text += "; and " + std::to_string(chain.size() - kMaxWaits) + " more waits";
   }
   return text +
          "; all ranks must call what waits for others in the same order, over all communicators";
@@ -282,11 +282,11 @@ void add_behind(std::vector<std::string>& parts,
 
 // "recv inter step 2 of rail 1 (ranks 1, 4), ..."
 std::string places_text(const std::map<std::string, std::vector<uint32_t>>& waits) {
-  constexpr size_t kMostPlaces = 6;
+  constexpr size_t kMaxPlaces = 6;
   std::string text;
   size_t shown = 0;
   for (const auto& [where, ranks] : waits) {
-    if (shown == kMostPlaces) {
+    if (shown == kMaxPlaces) {
       return text + ", and " + std::to_string(waits.size() - shown) + " more places";
     }
     text += (shown++ == 0 ? "" : ", ") + where + " (" + rank_list(ranks, 4) + ")";
@@ -343,20 +343,20 @@ void add_waiting(std::vector<std::string>& parts,
 void add_silent(std::vector<std::string>& parts,
                 std::span<const RankAnswer> answers,
                 std::span<const std::string> rank_names) {
-  constexpr size_t kMostNames = 8;
+  constexpr size_t kMaxNames = 8;
   std::string names;
   size_t silent = 0;
   for (const RankAnswer& answer : answers) {
     if (answer.answered) {
       continue;
     }
-    if (silent < kMostNames) {
+    if (silent < kMaxNames) {
       names += (silent == 0 ? "" : ", ") + rank_names[answer.rank];
     }
     ++silent;
   }
-  if (silent > kMostNames) {
-    names += " and " + std::to_string(silent - kMostNames) + " more ranks";
+  if (silent > kMaxNames) {
+    names += " and " + std::to_string(silent - kMaxNames) + " more ranks";
   }
   if (silent > 0) {
     parts.push_back(names + (silent == 1 ? " does not answer: stopped, or its host is gone"
@@ -379,7 +379,7 @@ void add_ranks_of(std::vector<std::string>& parts, const Lane& lane, const Lanes
   }
   std::set<uint32_t> ranks;
   for (const auto& [other, members] : lanes) {
-    if (other.lineage == lane.lineage && other.communicator == lane.communicator) {
+    if (other.communicator_id == lane.communicator_id && other.communicator == lane.communicator) {
       for (const Member& member : members) {
         ranks.insert(member.rank());
       }
@@ -412,7 +412,8 @@ std::string describe_stall(std::span<const RankAnswer> answers,
       }
     }
     add_ranks_of(parts, root, lanes);
-    if (!(root.lineage == lane->lineage && root.communicator == lane->communicator)) {
+    if (!(root.communicator_id == lane->communicator_id &&
+          root.communicator == lane->communicator)) {
       add_ranks_of(parts, *lane, lanes);
     }
   } else {
@@ -448,8 +449,8 @@ std::optional<Circle> find_circle(std::span<const RankAnswer> answers, const Fai
   }
   Circle circle{.text = text_of_circle(chain), .communicators = {}};
   for (const Member& member : chain) {
-    if (member.state->lineage != 0) {
-      circle.communicators.push_back(member.state->lineage);
+    if (member.state->communicator_id != 0) {
+      circle.communicators.push_back(member.state->communicator_id);
     }
   }
   return circle;

@@ -61,10 +61,10 @@ RankState read_state(Reader& reader) {
   state.completed = reader.number<uint32_t>();
   state.operation = reader.text(kMaxTagBytes);
   state.waiting = reader.text(kMaxTagBytes);
-  state.lineage = reader.number<uint64_t>();
+  state.communicator_id = reader.number<uint64_t>();
   return state;
 }
-constexpr size_t kLeastStateBytes = 2 + 1 + 4 + 4 + 4 + 4 + 8;
+constexpr size_t kMinStateBytes = 2 + 1 + 4 + 4 + 4 + 4 + 8;
 
 }  // namespace
 
@@ -130,33 +130,33 @@ Result<std::optional<Message>> Splitter::next() {
   return std::optional<Message>(std::move(message));
 }
 
-Buffer encode(const Introduction& introduction) {
+Buffer encode(const RankClaim& claim) {
   ByteWriter writer;
-  writer.number(introduction.rank, 4);
-  writer.number(introduction.world_size, 4);
-  writer.number(introduction.pid, 4);
-  writer.number(introduction.timeout_ms, 4);
-  writer.text(introduction.host, kMaxHostBytes);
-  writer.text(introduction.called, kMaxCalledBytes);
-  writer.text(introduction.job, kMaxJobBytes);
+  writer.number(claim.rank, 4);
+  writer.number(claim.world_size, 4);
+  writer.number(claim.pid, 4);
+  writer.number(claim.timeout_ms, 4);
+  writer.text(claim.host, kMaxHostBytes);
+  writer.text(claim.called, kMaxCalledBytes);
+  writer.text(claim.job, kMaxJobBytes);
   return writer.take();
 }
 
-Result<Introduction> decode_introduction(View body) {
-  Reader reader(body, "introduction");
-  Introduction introduction;
-  introduction.rank = reader.rank();
-  introduction.world_size = reader.number<uint32_t>();
-  introduction.pid = reader.number<uint32_t>();
-  introduction.timeout_ms = reader.number<uint32_t>();
-  introduction.host = reader.text(kMaxHostBytes);
-  introduction.called = reader.text(kMaxCalledBytes);
-  introduction.job = reader.text(kMaxJobBytes);
-  if (introduction.world_size > kMaxWorldSize || introduction.rank >= introduction.world_size) {
-    reader.fail("has rank " + std::to_string(introduction.rank) + " of " +
-                std::to_string(introduction.world_size));
+Result<RankClaim> decode_rank_claim(View body) {
+  Reader reader(body, "claim");
+  RankClaim claim;
+  claim.rank = reader.rank();
+  claim.world_size = reader.number<uint32_t>();
+  claim.pid = reader.number<uint32_t>();
+  claim.timeout_ms = reader.number<uint32_t>();
+  claim.host = reader.text(kMaxHostBytes);
+  claim.called = reader.text(kMaxCalledBytes);
+  claim.job = reader.text(kMaxJobBytes);
+  if (claim.world_size > kMaxWorldSize || claim.rank >= claim.world_size) {
+    reader.fail("has rank " + std::to_string(claim.rank) + " of " +
+                std::to_string(claim.world_size));
   }
-  return reader.finish(std::move(introduction));
+  return reader.finish(std::move(claim));
 }
 
 Buffer encode(const Welcome& welcome) {
@@ -277,14 +277,14 @@ Buffer encode(std::span<const RankState> states) {
     writer.text(state.operation, kMaxTagBytes);
     // So that the list fits into one message however many states there are.
     writer.text(state.waiting, kMaxTagBytes);
-    writer.number(state.lineage, 8);
+    writer.number(state.communicator_id, 8);
   }
   return writer.take();
 }
 
 Result<std::vector<RankState>> decode_states(View body) {
   Reader reader(body, "list of states");
-  const size_t count = reader.count(kMaxStates, kLeastStateBytes);
+  const size_t count = reader.count(kMaxStates, kMinStateBytes);
   std::vector<RankState> states;
   states.reserve(count);
   for (size_t i = 0; i < count; ++i) {
@@ -293,25 +293,25 @@ Result<std::vector<RankState>> decode_states(View body) {
   return reader.finish(std::move(states));
 }
 
-Buffer encode(const Departure& departure) {
+Buffer encode(const LeaveNotice& leave_notice) {
   ByteWriter writer;
-  writer.number(departure.communicator, 8);
-  writer.number(departure.rank.value(), 4);
-  writer.text(departure.name, kMaxTagBytes);
-  const size_t channels = std::min(departure.channels.size(), kMaxChannels);
+  writer.number(leave_notice.communicator, 8);
+  writer.number(leave_notice.rank.value(), 4);
+  writer.text(leave_notice.name, kMaxTagBytes);
+  const size_t channels = std::min(leave_notice.channels.size(), kMaxChannels);
   writer.number(channels, 4);
-  for (const Departure::Channel& channel : std::span(departure.channels).first(channels)) {
+  for (const LeaveNotice::Channel& channel : std::span(leave_notice.channels).first(channels)) {
     writer.number(channel.entered, 4);
     writer.text(channel.last, kMaxHostBytes);
   }
-  writer.number(departure.pairs.size(), 4);
-  for (const Departure::Pair& pair : departure.pairs) {
+  writer.number(leave_notice.pairs.size(), 4);
+  for (const LeaveNotice::Pair& pair : leave_notice.pairs) {
     writer.number(pair.peer.value(), 4);
     writer.number(pair.sent, 4);
     writer.number(pair.received, 4);
   }
-  writer.number(departure.members.size(), 4);
-  for (const GlobalRank member : departure.members) {
+  writer.number(leave_notice.members.size(), 4);
+  for (const GlobalRank member : leave_notice.members) {
     writer.number(member.value(), 4);
   }
   return writer.take();
@@ -338,30 +338,30 @@ Result<Membership> decode_membership(View body) {
   return reader.finish(membership);
 }
 
-Result<Departure> decode_departure(View body) {
-  constexpr size_t kLeastChannelBytes = 4 + 4;
+Result<LeaveNotice> decode_leave_notice(View body) {
+  constexpr size_t kMinChannelBytes = 4 + 4;
   constexpr size_t kPairBytes = 4 + 4 + 4;
-  Reader reader(body, "departure");
-  Departure departure;
-  departure.communicator = reader.number<uint64_t>();
-  departure.rank = GlobalRank(reader.rank());
-  departure.name = reader.text(kMaxTagBytes);
-  departure.channels.resize(reader.count(kMaxChannels, kLeastChannelBytes));
-  for (Departure::Channel& channel : departure.channels) {
+  Reader reader(body, "leave notice");
+  LeaveNotice leave_notice;
+  leave_notice.communicator = reader.number<uint64_t>();
+  leave_notice.rank = GlobalRank(reader.rank());
+  leave_notice.name = reader.text(kMaxTagBytes);
+  leave_notice.channels.resize(reader.count(kMaxChannels, kMinChannelBytes));
+  for (LeaveNotice::Channel& channel : leave_notice.channels) {
     channel.entered = reader.number<uint32_t>();
     channel.last = reader.text(kMaxHostBytes);
   }
-  departure.pairs.resize(reader.count(kMaxWorldSize, kPairBytes));
-  for (Departure::Pair& pair : departure.pairs) {
+  leave_notice.pairs.resize(reader.count(kMaxWorldSize, kPairBytes));
+  for (LeaveNotice::Pair& pair : leave_notice.pairs) {
     pair.peer = GlobalRank(reader.rank());
     pair.sent = reader.number<uint32_t>();
     pair.received = reader.number<uint32_t>();
   }
-  departure.members.resize(reader.count(kMaxWorldSize, 4));
-  for (GlobalRank& member : departure.members) {
+  leave_notice.members.resize(reader.count(kMaxWorldSize, 4));
+  for (GlobalRank& member : leave_notice.members) {
     member = GlobalRank(reader.rank());
   }
-  return reader.finish(std::move(departure));
+  return reader.finish(std::move(leave_notice));
 }
 
 }  // namespace ho::wire

@@ -40,11 +40,11 @@ enum class Type : uint8_t {
   kReport = 6,        // rank: a FailureReport
   kStateQuery = 7,    // coordinator: where are you? The id comes back with the answer
   kStates = 8,        // rank: a list of RankState
-  kVerdict = 9,       // coordinator: an Outcome; the id is the communicator's that it ends
-  kGoodbye = 10,      // rank: leaves as planned, or has heard the farewell: its last message
-  kFarewell = 11,     // coordinator: leaves as planned
-  kLeaving = 12,      // rank: a Departure, its own from one communicator
-  kDeparted = 13,     // coordinator: a Departure of another rank
+  kDecision = 9,      // coordinator: an Outcome; the id is the communicator's that it ends
+  kGoodbye = 10,      // rank: leaves as planned, or has heard the shutdown: its last message
+  kShutdown = 11,     // coordinator: leaves as planned
+  kLeaving = 12,      // rank: a LeaveNotice, its own from one communicator
+  kDeparted = 13,     // coordinator: a LeaveNotice of another rank
   kJoined = 14,       // rank: a Membership; what ends the communicator is told to this rank too
   kReleased = 15,     // rank: is in no more communicator of that id
 };
@@ -77,7 +77,7 @@ class Splitter {
 };
 
 // What a rank says about itself in the handshake's claim.
-struct Introduction {
+struct RankClaim {
   uint32_t rank = 0;
   uint32_t world_size = 0;
   uint32_t pid = 0;
@@ -106,24 +106,24 @@ struct Outcome {
   std::string text;
 };
 
-[[nodiscard]] Buffer encode(const Introduction& introduction);
+[[nodiscard]] Buffer encode(const RankClaim& claim);
 [[nodiscard]] Buffer encode(const Welcome& welcome);
 [[nodiscard]] Buffer encode(const Contribution& contribution);
 [[nodiscard]] Buffer encode(const GatheredPart& part);
 [[nodiscard]] Buffer encode(const Outcome& outcome);
 [[nodiscard]] Buffer encode(const FailureReport& report);
 [[nodiscard]] Buffer encode(std::span<const RankState> states);
-[[nodiscard]] Buffer encode(const Departure& departure);
+[[nodiscard]] Buffer encode(const LeaveNotice& leave_notice);
 [[nodiscard]] Buffer encode(const Membership& membership);
 
-[[nodiscard]] Result<Introduction> decode_introduction(View body);
+[[nodiscard]] Result<RankClaim> decode_rank_claim(View body);
 [[nodiscard]] Result<Welcome> decode_welcome(View body);
 [[nodiscard]] Result<Contribution> decode_contribution(View body);
 [[nodiscard]] Result<GatheredPart> decode_gathered(View body);
 [[nodiscard]] Result<Outcome> decode_outcome(View body);
 [[nodiscard]] Result<FailureReport> decode_report(View body);
 [[nodiscard]] Result<std::vector<RankState>> decode_states(View body);
-[[nodiscard]] Result<Departure> decode_departure(View body);
+[[nodiscard]] Result<LeaveNotice> decode_leave_notice(View body);
 [[nodiscard]] Result<Membership> decode_membership(View body);
 
 }  // namespace ho::wire

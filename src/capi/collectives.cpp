@@ -12,8 +12,8 @@ namespace {
 // Before the operation starts, so that a report that cannot be written is not a surprise at its
 // end.
 Status check_report(const ho_op_report* report) {
-  constexpr size_t kLeast = offsetof(ho_op_report, algorithm) + sizeof(report->algorithm);
-  if (report != nullptr && (report->size < kLeast || report->size > kLargestStructBytes)) {
+  constexpr size_t kMin = offsetof(ho_op_report, algorithm) + sizeof(report->algorithm);
+  if (report != nullptr && (report->size < kMin || report->size > kLargestStructBytes)) {
     return invalid(
         fmt::format("ho_op_report.size is {}; set it to sizeof(ho_op_report) or use "
                     "HO_OP_REPORT_INIT",

@@ -162,7 +162,7 @@ class Communicator {
   const std::vector<GlobalRank> world_ranks_;  // of this communicator's ranks
   const GlobalRank self_;
   const uint16_t id_;
-  const uint64_t lineage_;  // see JobControl::Identity
+  const uint64_t communicator_id_;  // see JobControl::Identity
   std::shared_ptr<const JobKey> key_;
   std::unique_ptr<Engine> engine_;
   uint32_t splits_ = 0;

@@ -16,15 +16,17 @@ JobControl::~JobControl() = default;
 
 void JobControl::start() {
   ControlPlane::Callbacks callbacks;
-  callbacks.on_verdict = [this](const Verdict& verdict) { on_verdict(verdict); };
+  callbacks.on_decision = [this](const FailureDecision& decision) { on_decision(decision); };
   callbacks.describe_state = [this] { return states(); };
-  callbacks.on_departure = [this](const Departure& departure) { on_departure(departure); };
+  callbacks.on_leave_notice = [this](const LeaveNotice& leave_notice) {
+    on_leave_notice(leave_notice);
+  };
   plane_->start(std::move(callbacks));
 }
 
 void JobControl::expect(Identity identity) {
-  const std::string tag_end = gather_tag({}, identity.id, identity.lineage);
-  const Membership membership{.communicator = identity.lineage,
+  const std::string tag_end = gather_tag({}, identity.id, identity.communicator_id);
+  const Membership membership{.communicator = identity.communicator_id,
                               .parent = identity.parent,
                               .member_count = static_cast<uint32_t>(identity.ranks.size())};
   {
@@ -38,16 +40,17 @@ void JobControl::expect(Identity identity) {
   plane_->join(membership, tag_end);
 }
 
-JobControl::Member* JobControl::find(uint64_t lineage) {
-  const auto place = std::find_if(members_.begin(), members_.end(), [lineage](const Member& each) {
-    return each.identity.lineage == lineage;
-  });
+JobControl::Member* JobControl::find(uint64_t communicator_id) {
+  const auto place =
+      std::find_if(members_.begin(), members_.end(), [communicator_id](const Member& each) {
+        return each.identity.communicator_id == communicator_id;
+      });
   return place == members_.end() ? nullptr : &*place;
 }
 
-void JobControl::add(uint64_t lineage, Engine* engine) {
+void JobControl::add(uint64_t communicator_id, Engine* engine) {
   const std::lock_guard lock(mutex_);
-  Member* member = find(lineage);
+  Member* member = find(communicator_id);
   if (member == nullptr) {
     return;
   }
@@ -55,27 +58,27 @@ void JobControl::add(uint64_t lineage, Engine* engine) {
   if (member->cause) {
     engine->fail(*member->cause);
   }
-  for (PeerDeparture& departure : std::exchange(member->early, {})) {
-    engine->peer_left(std::move(departure));
+  for (PeerLeaveNotice& leave_notice : std::exchange(member->early, {})) {
+    engine->peer_left(std::move(leave_notice));
   }
 }
 
-void JobControl::began_split(uint64_t lineage, uint32_t number) {
+void JobControl::began_split(uint64_t communicator_id, uint32_t number) {
   const std::lock_guard lock(mutex_);
-  if (Member* member = find(lineage)) {
+  if (Member* member = find(communicator_id)) {
     member->split = number;
   }
 }
 
-void JobControl::ended_split(uint64_t lineage) {
-  began_split(lineage, 0);
+void JobControl::ended_split(uint64_t communicator_id) {
+  began_split(communicator_id, 0);
 }
 
-// A rank whose communicator has failed says nothing: the verdict that is out, or on its way, is the
-// cause that all others shall hear.
-void JobControl::leave(uint64_t lineage) {
+// A rank whose communicator has failed says nothing: the decision that is out, or on its way, is
+// the cause that all others shall hear.
+void JobControl::leave(uint64_t communicator_id) {
   const std::lock_guard lock(mutex_);
-  const Member* member = find(lineage);
+  const Member* member = find(communicator_id);
   if (member == nullptr || member->engine == nullptr || member->identity.ranks.size() < 2) {
     return;
   }
@@ -83,30 +86,31 @@ void JobControl::leave(uint64_t lineage) {
   if (progress.failed) {
     return;
   }
-  Departure departure;
-  departure.communicator = lineage;
+  LeaveNotice leave_notice;
+  leave_notice.communicator = communicator_id;
   for (const ChannelProgress& channel : progress.channels) {
-    departure.channels.push_back({channel.entered, channel.last});
+    leave_notice.channels.push_back({channel.entered, channel.last});
   }
   for (const PairProgress& pair : progress.pairs) {
-    departure.pairs.push_back(
+    leave_notice.pairs.push_back(
         {member->identity.ranks.at(pair.peer.at()), pair.sent, pair.received});
   }
   const bool whole_job = member->identity.ranks.size() == plane_->rendezvous().world_size;
   if (!whole_job) {
-    departure.members = member->identity.ranks;
+    leave_notice.members = member->identity.ranks;
   }
-  plane_->leave(departure);
+  plane_->leave(leave_notice);
 }
 
-void JobControl::remove(uint64_t lineage) {
+void JobControl::remove(uint64_t communicator_id) {
   const std::lock_guard lock(mutex_);
-  if (const Member* member = find(lineage)) {
-    plane_->forget_gathers(gather_tag({}, member->identity.id, lineage));
-    plane_->release(lineage);
+  if (const Member* member = find(communicator_id)) {
+    plane_->forget_gathers(gather_tag({}, member->identity.id, communicator_id));
+    plane_->release(communicator_id);
   }
-  std::erase_if(members_,
-                [lineage](const Member& member) { return member.identity.lineage == lineage; });
+  std::erase_if(members_, [communicator_id](const Member& member) {
+    return member.identity.communicator_id == communicator_id;
+  });
   ended_.notify_all();
 }
 
@@ -125,30 +129,31 @@ void JobControl::used_id(uint16_t id) {
   last_id_ = std::max(last_id_, id);
 }
 
-void JobControl::fail(uint64_t lineage, FailureReport report) {
-  report.communicator = lineage;
+void JobControl::fail(uint64_t communicator_id, FailureReport report) {
+  report.communicator = communicator_id;
   plane_->report(report);
 }
 
-Status JobControl::await_end(uint64_t lineage, const Status& own) {
+Status JobControl::await_end(uint64_t communicator_id, const Status& own) {
   constexpr std::chrono::seconds kLongest{3};  // the control plane answers earlier
   std::unique_lock lock(mutex_);
-  const auto is_over = [this, lineage] {
-    const Member* const member = find(lineage);
+  const auto is_over = [this, communicator_id] {
+    const Member* const member = find(communicator_id);
     return member == nullptr || member->cause.has_value();
   };
   if (plane_->rendezvous().world_size > 1) {
     ended_.wait_until(lock, deadline_after(kLongest), is_over);
   }
-  const Member* const member = find(lineage);
+  const Member* const member = find(communicator_id);
   Status cause = member != nullptr && member->cause ? *member->cause : own;
-  end_below(lineage, cause);
+  end_below(communicator_id, cause);
   return cause;
 }
 
-void JobControl::end_below(uint64_t lineage, const Status& why) {
+void JobControl::end_below(uint64_t communicator_id, const Status& why) {
   for (Member& member : members_) {
-    if (std::find(member.above.begin(), member.above.end(), lineage) != member.above.end()) {
+    if (std::find(member.above.begin(), member.above.end(), communicator_id) !=
+        member.above.end()) {
       end(member, why);
     }
   }
@@ -174,10 +179,10 @@ Status JobControl::coordinator_gone_cause(const Status& gone) const {
   return gone;
 }
 
-void JobControl::on_verdict(const Verdict& verdict) {
+void JobControl::on_decision(const FailureDecision& decision) {
   const std::lock_guard lock(mutex_);
-  if (verdict.coordinator_gone) {
-    const Status cause = coordinator_gone_cause(verdict.cause);
+  if (decision.coordinator_gone) {
+    const Status cause = coordinator_gone_cause(decision.cause);
     for (Member& member : members_) {
       if (member.identity.has(GlobalRank(0U))) {
         end(member, cause);
@@ -185,39 +190,39 @@ void JobControl::on_verdict(const Verdict& verdict) {
     }
     return;
   }
-  const bool all = verdict.communicator == kWholeJob;
-  job_cause_ = all ? verdict.cause : job_cause_;
+  const bool all = decision.communicator == kWholeJob;
+  job_cause_ = all ? decision.cause : job_cause_;
   // The coordinator tells splits by themselves, and first.
-  if (verdict.unanswered) {
-    end_below(verdict.communicator, verdict.cause);
+  if (decision.unanswered) {
+    end_below(decision.communicator, decision.cause);
   }
   for (Member& member : members_) {
-    if (all || member.identity.lineage == verdict.communicator) {
-      end(member, verdict.cause);
+    if (all || member.identity.communicator_id == decision.communicator) {
+      end(member, decision.cause);
     }
   }
 }
 
-void JobControl::on_departure(const Departure& departure) {
+void JobControl::on_leave_notice(const LeaveNotice& leave_notice) {
   std::string tag_end;
-  PeerDeparture seen;
+  PeerLeaveNotice seen;
   {
     const std::lock_guard lock(mutex_);
-    Member* member = find(departure.communicator);
+    Member* member = find(leave_notice.communicator);
     if (member == nullptr) {
       return;  // this rank was through with it first
     }
     const auto& ranks = member->identity.ranks;
-    const auto place = std::find(ranks.begin(), ranks.end(), departure.rank);
+    const auto place = std::find(ranks.begin(), ranks.end(), leave_notice.rank);
     if (place == ranks.end()) {
       return;
     }
     seen.rank = GlobalRank(static_cast<uint32_t>(place - ranks.begin()));
-    seen.process = departure.name + (member->identity.id == 0 ? "" : " of the job");
-    for (size_t i = 0; i < std::min(departure.channels.size(), seen.channels.size()); ++i) {
-      seen.channels.at(i) = {departure.channels[i].entered, departure.channels[i].last};
+    seen.process = leave_notice.name + (member->identity.id == 0 ? "" : " of the job");
+    for (size_t i = 0; i < std::min(leave_notice.channels.size(), seen.channels.size()); ++i) {
+      seen.channels.at(i) = {leave_notice.channels[i].entered, leave_notice.channels[i].last};
     }
-    for (const Departure::Pair& pair : departure.pairs) {
+    for (const LeaveNotice::Pair& pair : leave_notice.pairs) {
       seen.sent_here = pair.sent;
       seen.received_here = pair.received;
     }
@@ -226,16 +231,16 @@ void JobControl::on_departure(const Departure& departure) {
     } else {
       member->early.push_back(seen);
     }
-    tag_end = gather_tag({}, member->identity.id, member->identity.lineage);
+    tag_end = gather_tag({}, member->identity.id, member->identity.communicator_id);
   }
-  Departures departures;
-  departures.add(std::move(seen));
-  plane_->end_gathers(tag_end, departures.any());
+  LeaveNotices leave_notices;
+  leave_notices.add(std::move(seen));
+  plane_->end_gathers(tag_end, leave_notices.any());
 }
 
-// The lineage too: two threads that split different communicators at once may get one id.
-std::string JobControl::gather_tag(std::string_view what, uint16_t id, uint64_t lineage) {
-  return fmt::format("{} of communicator {} ({:016x})", what, id, lineage);
+// The communicator id too: two threads that split different communicators at once may get one id.
+std::string JobControl::gather_tag(std::string_view what, uint16_t id, uint64_t communicator_id) {
+  return fmt::format("{} of communicator {} ({:016x})", what, id, communicator_id);
 }
 
 std::vector<RankState> JobControl::states() {
@@ -252,7 +257,7 @@ std::vector<RankState> JobControl::states() {
                      state.completed,
                      std::move(state.operation),
                      std::move(state.waiting),
-                     member.identity.lineage});
+                     member.identity.communicator_id});
     }
     if (member.split > 0) {
       all.push_back({member.identity.id,
@@ -261,7 +266,7 @@ std::vector<RankState> JobControl::states() {
                      member.split - 1,
                      "ho_comm_split",
                      "",
-                     member.identity.lineage});
+                     member.identity.communicator_id});
     }
   }
   return all;

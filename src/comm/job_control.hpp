@@ -1,4 +1,4 @@
-// The control plane of a job, shared by all of its communicators on this rank: passes each verdict
+// The control plane of a job, shared by all of its communicators on this rank: passes each decision
 // on to the communicator that it ends, tells each which of its ranks have left, and answers for all
 // of them when the coordinator asks where this rank is.
 #pragma once
@@ -20,10 +20,10 @@ namespace ho {
 class JobControl {
  public:
   // A communicator as its members know it. Numbers alone do not tell communicators of one rank
-  // apart that were split off at the same time, lineages do.
+  // apart that were split off at the same time, communicator ids do.
   struct Identity {
-    uint64_t lineage = 0;
-    uint64_t parent = kWholeJob;  // the lineage of what it was split from
+    uint64_t communicator_id = 0;
+    uint64_t parent = kWholeJob;  // the communicator id of what it was split from
     uint16_t id = 0;
     std::vector<GlobalRank> ranks;  // of the job, by the communicator's ranks
     [[nodiscard]] bool has(GlobalRank rank) const {
@@ -41,21 +41,23 @@ class JobControl {
   void start();
   // Before this rank gathers anything in the communicator: what is said about it is kept.
   void expect(Identity identity);
-  // The engine hears of verdict and departures (at once of those that were) until remove().
-  void add(uint64_t lineage, Engine* engine);
+  // The engine hears of decisions and leave notices (at once of those that were) until remove().
+  void add(uint64_t communicator_id, Engine* engine);
   // The rank is in a split of the communicator, its number-th, until ended_split().
-  void began_split(uint64_t lineage, uint32_t number);
-  void ended_split(uint64_t lineage);
+  void began_split(uint64_t communicator_id, uint32_t number);
+  void ended_split(uint64_t communicator_id);
   // Ends the communicator, and what was split from it, on all ranks. Does not wait.
-  void fail(uint64_t lineage, FailureReport report);
+  void fail(uint64_t communicator_id, FailureReport report);
   // After fail(): waits until this rank has been told, which is when all that was split from it has
   // been told here too. Where nobody answers, it ends here with `own`. Returns the cause.
-  Status await_end(uint64_t lineage, const Status& own);
+  Status await_end(uint64_t communicator_id, const Status& own);
   // Tells the other members how far this rank has come: it is about to end the communicator.
-  void leave(uint64_t lineage);
-  void remove(uint64_t lineage);
+  void leave(uint64_t communicator_id);
+  void remove(uint64_t communicator_id);
   // The tag under which the members of a communicator gather something.
-  [[nodiscard]] static std::string gather_tag(std::string_view what, uint16_t id, uint64_t lineage);
+  [[nodiscard]] static std::string gather_tag(std::string_view what,
+                                              uint16_t id,
+                                              uint64_t communicator_id);
   // A communicator id that no other communicator of this rank has and no other call gets. An error
   // when there is none left.
   [[nodiscard]] Result<uint16_t> next_id();
@@ -64,16 +66,16 @@ class JobControl {
  private:
   struct Member {
     Identity identity;
-    std::vector<uint64_t> above;  // lineages of what it was split from, and so on
+    std::vector<uint64_t> above;  // communicator ids of what it was split from, and so on
     Engine* engine = nullptr;
-    std::vector<PeerDeparture> early;  // before there was an engine
-    uint32_t split = 0;                // which one it is in; 0: none
-    std::optional<Status> cause = {};  // why it has ended
+    std::vector<PeerLeaveNotice> early;  // before there was an engine
+    uint32_t split = 0;                  // which one it is in; 0: none
+    std::optional<Status> cause = {};    // why it has ended
   };
-  [[nodiscard]] Member* find(uint64_t lineage);
-  void end_below(uint64_t lineage, const Status& why);
-  void on_verdict(const Verdict& verdict);
-  void on_departure(const Departure& departure);
+  [[nodiscard]] Member* find(uint64_t communicator_id);
+  void end_below(uint64_t communicator_id, const Status& why);
+  void on_decision(const FailureDecision& decision);
+  void on_leave_notice(const LeaveNotice& leave_notice);
   [[nodiscard]] std::vector<RankState> states();
 
   std::mutex mutex_;

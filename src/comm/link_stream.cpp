@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::chrono::seconds kMostTime{3};
+constexpr std::chrono::seconds kMaxTime{3};
 // Of the timeout, for all streams of a phase together.
 constexpr uint32_t kTimeoutShare = 4;
 constexpr uint32_t kSkippedShare = 4;
@@ -18,7 +18,7 @@ StreamLength stream_length(std::chrono::milliseconds least,
                            uint32_t streams,
                            std::chrono::milliseconds timeout) {
   const nanoseconds share = nanoseconds(timeout) / kTimeoutShare / std::max(streams, 1U);
-  const nanoseconds most = std::min<nanoseconds>(kMostTime, share);
+  const nanoseconds most = std::min<nanoseconds>(kMaxTime, share);
   return {std::min<nanoseconds>(least, most), most};
 }
 

@@ -12,7 +12,7 @@
 namespace ho {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 46;
+constexpr uint64_t kMaxBytes = uint64_t{1} << 46;
 constexpr uint8_t kPointToPointChannel = 3;
 
 // All-gathers and reduce-scatters do not queue behind each other, nor behind the rest.
@@ -69,7 +69,7 @@ Status check_counts(const CollectiveCall& call, uint32_t world) {
   if (!call.counts.empty() && call.counts.size() != world) {
     return invalid(call, fmt::format("{} counts for {} ranks", call.counts.size(), world));
   }
-  const uint64_t most = kMostBytes / size_bytes(call.dtype) / world;
+  const uint64_t most = kMaxBytes / size_bytes(call.dtype) / world;
   const auto too_large = [most](size_t count) { return count > most; };
   if (too_large(call.count) || std::any_of(call.counts.begin(), call.counts.end(), too_large)) {
     return invalid(call, "a count beyond 64 TiB in all; is it negative?");
@@ -261,7 +261,7 @@ Result<std::shared_ptr<Operation>> Communicator::start(const PointToPointCall& a
     return std::shared_ptr<Operation>();
   }
   if ((asked.sends ? asked.data : asked.into) == nullptr ||
-      asked.count > kMostBytes / size_bytes(asked.dtype)) {
+      asked.count > kMaxBytes / size_bytes(asked.dtype)) {
     return Status(StatusCode::kInvalidArgument,
                   fmt::format("{}: a null buffer, or a count beyond 64 TiB", verb));
   }

@@ -16,38 +16,38 @@
 namespace ho {
 namespace {
 
-Result<RankCard> own_card(const std::optional<std::string>& host_id,
+Result<RankInfo> own_info(const std::optional<std::string>& host_id,
                           const std::optional<uint32_t>& local_rank,
                           const std::optional<GroupFile>& group_file) {
   HORING_ASSIGN(const Topology topology, discover());
   HORING_ASSIGN(const InterfaceFilter filter, interface_filter());
   HORING_ASSIGN(const auto cpus, allowed_cpus());
-  RankCard card = make_rank_card(topology, filter, place_of_rank(topology, cpus, local_rank));
-  card.settings = settings_that_must_agree(group_file);
-  card.host_id = host_id.value_or(card.host_id);
-  for (const CardNic& nic : card.nics) {
+  RankInfo info = make_rank_info(topology, filter, place_of_rank(topology, cpus, local_rank));
+  info.settings = settings_that_must_agree(group_file);
+  info.host_id = host_id.value_or(info.host_id);
+  for (const RankNic& nic : info.nics) {
     log_info("interface {}: taken", nic.name);
   }
-  for (const DroppedNic& nic : card.dropped) {
+  for (const DroppedNic& nic : info.dropped) {
     log_info("interface {}: {}", nic.name, nic.reason);
   }
-  return card;
+  return info;
 }
 
-Result<std::vector<RankCard>> exchange_cards(ControlPlane& plane,
-                                             const RankCard& mine,
+Result<std::vector<RankInfo>> exchange_infos(ControlPlane& plane,
+                                             const RankInfo& mine,
                                              Deadline deadline) {
-  HORING_ASSIGN(const auto encoded, encode_rank_card(mine));
-  HORING_ASSIGN(const auto blobs, plane.all_gather("rank cards", encoded, {}, deadline));
-  std::vector<RankCard> cards;
+  HORING_ASSIGN(const auto encoded, encode_rank_info(mine));
+  HORING_ASSIGN(const auto blobs, plane.all_gather("rank info", encoded, {}, deadline));
+  std::vector<RankInfo> infos;
   for (size_t rank = 0; rank < blobs.size(); ++rank) {
-    Result<RankCard> card = parse_rank_card(blobs[rank]);
-    if (!card.ok()) {
-      return card.status().with_context(fmt::format("card of rank {}", rank));
+    Result<RankInfo> info = parse_rank_info(blobs[rank]);
+    if (!info.ok()) {
+      return info.status().with_context(fmt::format("info of rank {}", rank));
     }
-    cards.push_back(*std::move(card));
+    infos.push_back(*std::move(info));
   }
-  return cards;
+  return infos;
 }
 
 }  // namespace
@@ -56,12 +56,12 @@ Result<Placement> place_ranks(ControlPlane& plane,
                               const std::optional<std::string>& host_id,
                               Deadline deadline) {
   HORING_ASSIGN(const auto group_file, group_file_from_environment());
-  HORING_ASSIGN(const RankCard mine, own_card(host_id, plane.rendezvous().local_rank, group_file));
-  HORING_ASSIGN(const std::vector<RankCard> cards, exchange_cards(plane, mine, deadline));
-  HORING_TRY(agree(cards));
+  HORING_ASSIGN(const RankInfo mine, own_info(host_id, plane.rendezvous().local_rank, group_file));
+  HORING_ASSIGN(const std::vector<RankInfo> infos, exchange_infos(plane, mine, deadline));
+  HORING_TRY(agree(infos));
   HORING_ASSIGN(const uint64_t rails, env::number(env::kRails));
-  const auto wanted = static_cast<uint32_t>(std::min<uint64_t>(rails, cards.size()));
-  HORING_ASSIGN(Assignment assignment, assign_rails(cards, group_file, wanted));
+  const auto wanted = static_cast<uint32_t>(std::min<uint64_t>(rails, infos.size()));
+  HORING_ASSIGN(Assignment assignment, assign_rails(infos, group_file, wanted));
   const GlobalRank self(plane.rendezvous().rank);
   log_info("{}", explain_rank(assignment, self));
   Placement placement{std::move(assignment.map),
@@ -72,7 +72,7 @@ Result<Placement> place_ranks(ControlPlane& plane,
                       wanted,
                       std::move(assignment.warnings),
                       std::move(assignment.lost_nics)};
-  for (size_t rank = 0; rank < cards.size(); ++rank) {
+  for (size_t rank = 0; rank < infos.size(); ++rank) {
     const uint32_t host = assignment.host_of_rank[rank];
     placement.host_id.push_back(std::to_string(host));
     placement.host_name.push_back(assignment.host_names[host]);

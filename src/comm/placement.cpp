@@ -9,10 +9,10 @@
 namespace ho {
 namespace {
 
-// Seats of `ranks`, in that order.
-std::vector<RailSeat> seats_of(const Placement& placement, const std::vector<GlobalRank>& ranks) {
+// NicChoice of `ranks`, in that order.
+std::vector<RailNic> nics_of(const Placement& placement, const std::vector<GlobalRank>& ranks) {
   std::map<std::pair<std::string, std::string>, size_t> numbers;
-  std::vector<RailSeat> seats;
+  std::vector<RailNic> seats;
   for (const GlobalRank rank : ranks) {
     const auto nic = std::pair(placement.host_id[rank.at()], placement.nic[rank.at()].address);
     const size_t number = numbers.emplace(nic, numbers.size()).first->second;
@@ -43,13 +43,13 @@ Result<GroupMap> with_suited_rails(const Placement& placement,
     return placement.map;
   }
   std::vector<std::vector<GlobalRank>> groups;
-  std::vector<std::vector<RailSeat>> seats;
+  std::vector<std::vector<RailNic>> seats;
   for (const std::vector<GlobalRank>& before : ordered) {
     std::vector<GlobalRank>& members = groups.emplace_back();
-    for (const size_t at : deal_nics(seats_of(placement, before))) {
+    for (const size_t at : deal_nics(nics_of(placement, before))) {
       members.push_back(before[at]);
     }
-    seats.push_back(seats_of(placement, members));
+    seats.push_back(nics_of(placement, members));
   }
   HORING_ASSIGN(const GroupMap map, GroupMap::from_members(std::move(groups)));
   return map.with_rails(choose_rail_count(seats, placement.wanted_rails));

@@ -1,5 +1,5 @@
 // Where the ranks of one communicator are: groups, hosts and the NIC of each rank. All ranks
-// compute the same placement from the cards that they exchanged; a split communicator inherits its
+// compute the same placement from the infos that they exchanged; a split communicator inherits its
 // part.
 #pragma once
 

@@ -91,10 +91,10 @@ std::vector<RailInterface> socket_interfaces(std::vector<RailInterface> rails) {
   return rails;
 }
 
-constexpr uint64_t kWorldLineage = 0xcbf29ce484222325U;
+constexpr uint64_t kWorldCommunicatorId = 0xcbf29ce484222325U;
 
 // Differs from the number of every other split that its members have been through.
-uint64_t lineage_of_split(uint64_t parent, uint32_t split, int32_t color) {
+uint64_t communicator_id_of_split(uint64_t parent, uint32_t split, int32_t color) {
   return Hash(parent).add(split).add(static_cast<uint32_t>(color)).value();
 }
 
@@ -235,12 +235,12 @@ Result<std::unique_ptr<Communicator>> Communicator::create_met(
     }
   }
   JobControl::Identity identity{
-      kWorldLineage, kWholeJob, 0, all_ranks(config.rendezvous.world_size)};
+      kWorldCommunicatorId, kWholeJob, 0, all_ranks(config.rendezvous.world_size)};
   std::unique_ptr<Communicator> made(new Communicator(
       control, std::move(settings), std::move(placement), std::move(identity), self));
   HORING_TRY(made->connect(config.key, deadline));
   control->start();
-  control->add(kWorldLineage, made->engine_.get());
+  control->add(kWorldCommunicatorId, made->engine_.get());
   return made;
 }
 
@@ -255,7 +255,7 @@ Communicator::Communicator(std::shared_ptr<JobControl> control,
       world_ranks_(identity.ranks),
       self_(self),
       id_(identity.id),
-      lineage_(identity.lineage) {
+      communicator_id_(identity.communicator_id) {
   control_->expect(std::move(identity));
 }
 
@@ -263,11 +263,11 @@ Communicator::~Communicator() {
   if (engine_ != nullptr) {
     // First of all: others may wait for operations that this rank will not enter, and requests of
     // this rank for theirs.
-    control_->leave(lineage_);
+    control_->leave(communicator_id_);
     engine_->drain();
     write_trace();
   }
-  control_->remove(lineage_);
+  control_->remove(communicator_id_);
 }
 
 void Communicator::write_trace() const {
@@ -291,7 +291,7 @@ Result<std::vector<std::vector<std::byte>>> Communicator::exchange(
     world.push_back(world_ranks_[rank.at()]);
   }
   return control_->plane().all_gather(
-      JobControl::gather_tag(what, id_, lineage_), mine, world, deadline);
+      JobControl::gather_tag(what, id_, communicator_id_), mine, world, deadline);
 }
 
 Result<std::unique_ptr<ShmTransport>> Communicator::make_shm(Deadline deadline) {
@@ -302,7 +302,7 @@ Result<std::unique_ptr<ShmTransport>> Communicator::make_shm(Deadline deadline) 
   options.single_copy = settings_.single_copy;
   options.job_id = control_->plane().job_id();
   options.interrupted = [this] {
-    return control_->plane().why_over(JobControl::gather_tag({}, id_, lineage_));
+    return control_->plane().why_over(JobControl::gather_tag({}, id_, communicator_id_));
   };
   const auto members = options.members;
   return ShmTransport::create(
@@ -423,7 +423,7 @@ void Communicator::on_failure(const RunError& error) {
   report.text = id_ == 0 ? error.status.message()
                          : fmt::format("communicator {}: {}", id_, error.status.message());
   log_error("{}", report.text);
-  control_->fail(lineage_, std::move(report));
+  control_->fail(communicator_id_, std::move(report));
 }
 
 Status Communicator::abort(const std::string& reason) {
@@ -434,16 +434,16 @@ Status Communicator::abort(const std::string& reason) {
                                world.value(),
                                reason.empty() ? "no reason given" : reason));
   engine_->fail(why);
-  control_->fail(lineage_, {StatusCode::kAborted, world, std::nullopt, why.message()});
+  control_->fail(communicator_id_, {StatusCode::kAborted, world, std::nullopt, why.message()});
   // What was split from it has ended on this rank too when this returns.
-  (void)control_->await_end(lineage_, why);
+  (void)control_->await_end(communicator_id_, why);
   return {};
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t key) {
-  control_->began_split(lineage_, ++splits_);
+  control_->began_split(communicator_id_, ++splits_);
   auto made = split_off(color, key);
-  control_->ended_split(lineage_);
+  control_->ended_split(communicator_id_);
   if (!made.ok()) {
     return made.status().with_context(fmt::format("ho_comm_split #{}", splits_));
   }
@@ -494,8 +494,10 @@ Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int
     world_ranks.push_back(world_ranks_[rank]);
   }
   HORING_ASSIGN(Placement placement, placement_.part(members));
-  JobControl::Identity identity{
-      lineage_of_split(lineage_, splits_, color), lineage_, id, std::move(world_ranks)};
+  JobControl::Identity identity{communicator_id_of_split(communicator_id_, splits_, color),
+                                communicator_id_,
+                                id,
+                                std::move(world_ranks)};
   std::unique_ptr<Communicator> made(
       new Communicator(control_, settings_, std::move(placement), std::move(identity), self));
   if (Status status = made->connect(key_, deadline); !status.ok()) {
@@ -503,12 +505,12 @@ Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int
     const GlobalRank reporter = world_ranks_[self_.at()];
     const Status told = told_as(
         status, fmt::format("communicator {}: rank {} could not make it", id, reporter.value()));
-    control_->fail(made->lineage_, {told.code(), reporter, {}, told.message()});
+    control_->fail(made->communicator_id_, {told.code(), reporter, {}, told.message()});
     // A rank that ends because of this error must not replace it as the cause.
-    const Status said = control_->await_end(made->lineage_, status);
+    const Status said = control_->await_end(made->communicator_id_, status);
     return first_of(status, said);
   }
-  control_->add(made->lineage_, made->engine_.get());
+  control_->add(made->communicator_id_, made->engine_.get());
   return made;
 }
 

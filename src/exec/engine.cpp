@@ -112,7 +112,7 @@ Result<std::shared_ptr<Operation>> Engine::submit(Call call,
   if (broken_) {
     return broken_->with_context(call.name());
   }
-  if (const auto departed = departures_.against(place)) {
+  if (const auto departed = leave_notices_.against(place)) {
     return departed->with_context(call.name());
   }
   counters.entered = call.sequence;
@@ -229,7 +229,7 @@ bool Engine::turn(Lock& lock) {
     end_all();
     return true;
   }
-  if (departures_new_ && end_departed()) {
+  if (leave_notices_new_ && end_departed()) {
     return true;
   }
   std::optional<RunError> error;

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "exec/call.hpp"
-#include "exec/departures.hpp"
+#include "exec/leave_notices.hpp"
 #include "exec/run.hpp"
 #include "os/clock.hpp"
 #include "os/fd.hpp"
@@ -71,13 +71,13 @@ struct EngineProgress {
 class Engine {
  public:
   // Called when an operation fails here, without locks held, once per engine. Somebody then calls
-  // fail() with the outcome for all ranks; until that, or at most `kVerdictPatience`, the
+  // fail() with the outcome for all ranks; until that, or at most `kDecisionTimeout`, the
   // operation waits.
   using FailureHandler = std::function<void(const RunError&)>;
-  static constexpr std::chrono::milliseconds kVerdictPatience{1500};
+  static constexpr std::chrono::milliseconds kDecisionTimeout{1500};
   // A broken connection may mean that the peer has left. The news of that comes another way, so an
   // operation waits that long for it before its failure is reported.
-  static constexpr std::chrono::milliseconds kDeparturePatience{2000};
+  static constexpr std::chrono::milliseconds kLeaveNoticeTimeout{2000};
 
   // `network` may be null when no rank is on another host.
   [[nodiscard]] static Result<std::unique_ptr<Engine>> create(const EngineOptions& options,
@@ -101,7 +101,7 @@ class Engine {
   void fail(const Status& why);
   // Ends the operations, now and later, that cannot complete without a rank that has left. Any
   // thread.
-  void peer_left(PeerDeparture departure);
+  void peer_left(PeerLeaveNotice leave_notice);
   // When nothing more will be submitted: how far this rank goes.
   [[nodiscard]] EngineProgress progress();
   // Waits for all operations to end, at most until their deadlines.
@@ -142,7 +142,7 @@ class Engine {
   [[nodiscard]] bool step_front(Queue& queue, std::optional<RunError>& error);
   void end(Operation& operation, const Status& status);
   void fail_locally(Lock& lock, const RunError& error);
-  [[nodiscard]] bool explained_by_departure(Lock& lock, const RunError& error);
+  [[nodiscard]] bool explained_by_leave_notice(Lock& lock, const RunError& error);
   void end_all();
   // true: some operation needed a rank that has left.
   bool end_departed();
@@ -186,8 +186,8 @@ class Engine {
   };
   std::array<Counters, kChannelCount> counters_;
   std::map<uint32_t, Counters> pairs_;  // by lane: point to point
-  Departures departures_;
-  bool departures_new_ = false;
+  LeaveNotices leave_notices_;
+  bool leave_notices_new_ = false;
   std::thread progress_;
 };
 

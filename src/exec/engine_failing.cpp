@@ -17,11 +17,11 @@ void Engine::fail(const Status& why) {
   shm_->wake();
 }
 
-void Engine::peer_left(PeerDeparture departure) {
+void Engine::peer_left(PeerLeaveNotice leave_notice) {
   const Caller caller(callers_);
   const Lock lock(mutex_);
-  departures_.add(std::move(departure));
-  departures_new_ = true;
+  leave_notices_.add(std::move(leave_notice));
+  leave_notices_new_ = true;
   changed_.notify_all();
   shm_->wake();
 }
@@ -43,17 +43,17 @@ void Engine::end_all() {
   lanes_.clear();
 }
 
-// Operations before a departure stay and complete: what the rank that left has sent for them is
+// Operations before a leave notice stay and complete: what the rank that left has sent for them is
 // here or on its way. Unless the transport would still use the memory of those that ended: then
 // nothing may move any more.
 bool Engine::end_departed() {
-  departures_new_ = false;
+  leave_notices_new_ = false;
   bool any = false;
   for (auto lane = lanes_.begin(); lane != lanes_.end();) {
     Queue& queue = lane->second;
     while (!queue.empty()) {
       Operation& last = *queue.back();
-      const std::optional<Status> departed = departures_.against(last.place_);
+      const std::optional<Status> departed = leave_notices_.against(last.place_);
       if (!departed) {
         break;
       }
@@ -71,16 +71,16 @@ bool Engine::end_departed() {
   return any;
 }
 
-// Waits for the news, or for a verdict that makes it needless. Where neither comes the peer has not
-// left: its connection is broken.
-bool Engine::explained_by_departure(Lock& lock, const RunError& error) {
+// Waits for the news, or for a decision that makes it needless. Where neither comes the peer has
+// not left: its connection is broken.
+bool Engine::explained_by_leave_notice(Lock& lock, const RunError& error) {
   const StatusCode code = error.status.code();
   if (!error.peer || (code != StatusCode::kPeerLost && code != StatusCode::kConnection)) {
     return false;
   }
-  const Deadline patience = deadline_after(kDeparturePatience);
+  const Deadline timeout = deadline_after(kLeaveNoticeTimeout);
   while (!broken_ && !end_departed()) {
-    if (changed_.wait_until(lock, patience) == std::cv_status::timeout) {
+    if (changed_.wait_until(lock, timeout) == std::cv_status::timeout) {
       return end_departed();
     }
   }
@@ -90,7 +90,7 @@ bool Engine::explained_by_departure(Lock& lock, const RunError& error) {
 // The first error of this rank goes to everybody; what comes back is the job's first cause, which
 // may be somebody else's. Without an answer the rank's own error stands.
 void Engine::fail_locally(Lock& lock, const RunError& error) {
-  if (explained_by_departure(lock, error)) {
+  if (explained_by_leave_notice(lock, error)) {
     return;
   }
   if (!reported_ && !broken_) {
@@ -99,8 +99,8 @@ void Engine::fail_locally(Lock& lock, const RunError& error) {
     on_failure_(error);
     lock.lock();
   }
-  const Deadline patience = deadline_after(kVerdictPatience);
-  while (!broken_ && changed_.wait_until(lock, patience) != std::cv_status::timeout) {
+  const Deadline timeout = deadline_after(kDecisionTimeout);
+  while (!broken_ && changed_.wait_until(lock, timeout) != std::cv_status::timeout) {
   }
   if (!broken_) {
     broken_ = error.status;

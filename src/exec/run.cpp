@@ -312,7 +312,7 @@ Result<bool> Run::send_head(Queue& queue, const PlanOp& op) {
     one[0] = part(op.chunks.front());
   } else {
     many = joined_parts<ConstBytes>(op.chunks, part);
-    if (many.size() > Link::kMostParts) {
+    if (many.size() > Link::kMaxParts) {
       if (!queue.packing) {
         queue.packed.push_back(joined_copy(many));
         queue.packing = true;
@@ -336,7 +336,7 @@ Result<bool> Run::recv_head(Queue& queue, const PlanOp& op) {
     one[0] = part(op.chunks.front());
   } else {
     many = joined_parts<Bytes>(op.chunks, part);
-    if (many.size() > Link::kMostParts) {
+    if (many.size() > Link::kMaxParts) {
       return recv_scattered(queue, op, many);
     }
     parts = many;

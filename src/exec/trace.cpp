@@ -152,7 +152,7 @@ Status check_trace_file(const std::string& path, uint32_t rank) {
 }
 
 void TraceBuffer::add(const TraceSlice& slice) {
-  if (slices_.size() < kMostSlices) {
+  if (slices_.size() < kMaxSlices) {
     slices_.push_back(slice);
   } else {
     ++dropped_;

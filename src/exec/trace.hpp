@@ -33,7 +33,7 @@ struct TraceSlice {
 class TraceBuffer {
  public:
   // At most this many slices are kept; later ones are counted and dropped.
-  static constexpr size_t kMostSlices = 1U << 20;
+  static constexpr size_t kMaxSlices = 1U << 20;
 
   void add(const TraceSlice& slice);
   // Adds this rank's slices to the file, which all ranks of the job share: a JSON array of Chrome

@@ -9,7 +9,7 @@
 namespace ho {
 namespace {
 
-constexpr uint32_t kMostCpus = 65536;
+constexpr uint32_t kMaxCpus = 65536;
 
 struct FreeCpuSet {
   void operator()(cpu_set_t* set) const { CPU_FREE(set); }
@@ -20,7 +20,7 @@ using CpuSet = std::unique_ptr<cpu_set_t, FreeCpuSet>;
 
 Result<std::vector<uint32_t>> allowed_cpus() {
   // The kernel refuses a set that is smaller than its own: grow until it fits.
-  for (uint32_t count = 1024; count <= kMostCpus; count *= 2) {
+  for (uint32_t count = 1024; count <= kMaxCpus; count *= 2) {
     const CpuSet set(CPU_ALLOC(count));
     const size_t bytes = CPU_ALLOC_SIZE(count);
     if (set == nullptr) {
@@ -49,7 +49,7 @@ Status bind_current_thread(std::span<const uint32_t> cpus) {
     return {};
   }
   const uint32_t highest = *std::max_element(cpus.begin(), cpus.end());
-  if (highest >= kMostCpus) {
+  if (highest >= kMaxCpus) {
     return {StatusCode::kInvalidArgument, "CPU " + std::to_string(highest) + " does not exist"};
   }
   const CpuSet set(CPU_ALLOC(highest + 1));

@@ -71,10 +71,10 @@ void binary_loop(void* dst, const void* a, const void* b, size_t count) {
   if (rest == 0) {
     return;
   }
-  constexpr size_t kMost = hn::MaxLanes(typename Out::Tag());
-  typename A::Element left_part[kMost] = {};
-  typename B::Element right_part[kMost] = {};
-  typename Out::Element out_part[kMost];
+  constexpr size_t kMaxLanes = hn::MaxLanes(typename Out::Tag());
+  typename A::Element left_part[kMaxLanes] = {};
+  typename B::Element right_part[kMaxLanes] = {};
+  typename Out::Element out_part[kMaxLanes];
   std::memcpy(left_part, left + i, rest * sizeof(left_part[0]));
   std::memcpy(right_part, right + i, rest * sizeof(right_part[0]));
   Out::store(Op::apply(A::load(left_part), B::load(right_part)), out_part);
@@ -95,9 +95,9 @@ void convert_loop(void* dst, const void* src, size_t count) {
   if (rest == 0) {
     return;
   }
-  constexpr size_t kMost = hn::MaxLanes(typename Out::Tag());
-  typename In::Element in_part[kMost] = {};
-  typename Out::Element out_part[kMost];
+  constexpr size_t kMaxLanes = hn::MaxLanes(typename Out::Tag());
+  typename In::Element in_part[kMaxLanes] = {};
+  typename Out::Element out_part[kMaxLanes];
   std::memcpy(in_part, from + i, rest * sizeof(in_part[0]));
   Out::store(In::load(in_part), out_part);
   std::memcpy(out + i, out_part, rest * sizeof(out_part[0]));

@@ -9,16 +9,16 @@
 namespace ho {
 namespace {
 
-constexpr size_t kMostHostsNamed = 8;
+constexpr size_t kMaxHostsNamed = 8;
 constexpr const char* kNotKnown = "(not known to it)";
 
 using RanksByValue = std::map<std::string, std::vector<size_t>>;
 
-std::string value_of(const RankCard& card, const std::string& name) {
-  const auto found = std::find_if(card.settings.begin(),
-                                  card.settings.end(),
+std::string value_of(const RankInfo& info, const std::string& name) {
+  const auto found = std::find_if(info.settings.begin(),
+                                  info.settings.end(),
                                   [&](const Setting& setting) { return setting.name == name; });
-  return found == card.settings.end() ? kNotKnown : found->value;
+  return found == info.settings.end() ? kNotKnown : found->value;
 }
 
 std::string shown(const std::string& value) {
@@ -42,20 +42,20 @@ std::string rank_list(const std::vector<size_t>& ranks) {
   return text;
 }
 
-std::string host_list(std::span<const RankCard> cards, const std::vector<size_t>& ranks) {
+std::string host_list(std::span<const RankInfo> infos, const std::vector<size_t>& ranks) {
   std::vector<std::string> hosts;
   std::set<std::string> seen;
   for (const size_t rank : ranks) {
-    if (seen.insert(cards[rank].host_name).second) {
-      hosts.push_back(cards[rank].host_name);
+    if (seen.insert(infos[rank].host_name).second) {
+      hosts.push_back(infos[rank].host_name);
     }
   }
   std::string text;
-  for (size_t i = 0; i < std::min(hosts.size(), kMostHostsNamed); ++i) {
+  for (size_t i = 0; i < std::min(hosts.size(), kMaxHostsNamed); ++i) {
     text += (i == 0 ? "" : ", ") + hosts[i];
   }
-  if (hosts.size() > kMostHostsNamed) {
-    text += " and " + std::to_string(hosts.size() - kMostHostsNamed) + " more hosts";
+  if (hosts.size() > kMaxHostsNamed) {
+    text += " and " + std::to_string(hosts.size() - kMaxHostsNamed) + " more hosts";
   }
   return text;
 }
@@ -68,10 +68,10 @@ const RanksByValue::value_type& majority(const RanksByValue& values) {
   });
 }
 
-std::string difference(std::span<const RankCard> cards, const std::string& name) {
+std::string difference(std::span<const RankInfo> infos, const std::string& name) {
   RanksByValue values;
-  for (size_t rank = 0; rank < cards.size(); ++rank) {
-    values[value_of(cards[rank], name)].push_back(rank);
+  for (size_t rank = 0; rank < infos.size(); ++rank) {
+    values[value_of(infos[rank], name)].push_back(rank);
   }
   if (values.size() < 2) {
     return "";
@@ -80,29 +80,29 @@ std::string difference(std::span<const RankCard> cards, const std::string& name)
   std::string text;
   for (const auto& [value, ranks] : values) {
     if (value != usual) {
-      text += (text.empty() ? "" : "; ") + rank_list(ranks) + " (" + host_list(cards, ranks) +
+      text += (text.empty() ? "" : "; ") + rank_list(ranks) + " (" + host_list(infos, ranks) +
               "): " + name + "=" + shown(value);
     }
   }
   return text + "; " +
          (usual_ranks.size() == 1
-              ? rank_list(usual_ranks) + " (" + host_list(cards, usual_ranks) + ") has "
+              ? rank_list(usual_ranks) + " (" + host_list(infos, usual_ranks) + ") has "
               : std::to_string(usual_ranks.size()) + " ranks have ") +
          shown(usual);
 }
 
 }  // namespace
 
-Status agree(std::span<const RankCard> cards) {
+Status agree(std::span<const RankInfo> infos) {
   std::vector<std::string> names;
   std::set<std::string> seen;
   const std::vector<Setting>* previous = nullptr;
-  for (const RankCard& card : cards) {
-    if (previous != nullptr && *previous == card.settings) {
+  for (const RankInfo& info : infos) {
+    if (previous != nullptr && *previous == info.settings) {
       continue;
     }
-    previous = &card.settings;
-    for (const Setting& setting : card.settings) {
+    previous = &info.settings;
+    for (const Setting& setting : info.settings) {
       if (seen.insert(setting.name).second) {
         names.push_back(setting.name);
       }
@@ -110,7 +110,7 @@ Status agree(std::span<const RankCard> cards) {
   }
   std::string text;
   for (const std::string& name : names) {
-    const std::string one = difference(cards, name);
+    const std::string one = difference(infos, name);
     if (!one.empty()) {
       text += (text.empty() ? "" : ". ") + one;
     }

@@ -4,12 +4,12 @@
 #include <span>
 
 #include "base/status.hpp"
-#include "topo/rank_card.hpp"
+#include "topo/rank_info.hpp"
 
 namespace ho {
 
-// cards[r] is rank r's. A kMismatch error names every setting that differs, the ranks that differ
+// infos[r] is rank r's. A kMismatch error names every setting that differs, the ranks that differ
 // from most, and both values: "rank 3 (node1): HORING_PIECE_BYTES=65536; 15 ranks have 131072".
-[[nodiscard]] Status agree(std::span<const RankCard> cards);
+[[nodiscard]] Status agree(std::span<const RankInfo> infos);
 
 }  // namespace ho

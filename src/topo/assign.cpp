@@ -1,7 +1,7 @@
 // Four decisions, one after the other:
 // 1. Groups: equal host identities, or the group file.
 // 2. A NIC for each rank, host by host: evenly first, then near, then on a subnet that the other
-//    groups have too, then fast (seating.hpp).
+//    groups have too, then fast (nic_assignment.hpp).
 // 3. The order of the ranks in their group. Rail r of every group should reach rail r of the
 //    others, so the smallest group sets a subnet per rail and the others order their ranks after
 //    it; and the first rails should use different NICs, because fewer rails than ranks use those.
@@ -15,14 +15,14 @@
 
 #include "topo/address.hpp"
 #include "topo/lost_nics.hpp"
+#include "topo/nic_assignment.hpp"
 #include "topo/rail_choice.hpp"
-#include "topo/seating.hpp"
 
 namespace ho {
 namespace {
 
 constexpr size_t kMaxRanks = 65536;
-constexpr int64_t kMostSpeeds = 64;
+constexpr int64_t kMaxSpeeds = 64;
 constexpr uint64_t kSlowerFactor = 4;
 
 struct Nic {
@@ -40,26 +40,26 @@ struct Host {
   std::map<size_t, std::map<size_t, Distance>> offers;
 };
 
-struct Seat {
+struct NicChoice {
   size_t host = 0;
   size_t nic = 0;
   bool has_nic = false;
   uint32_t sharers = 1;
 };
 
-bool same_nic(const Nic& nic, const CardNic& card) {
-  return nic.name == card.name && nic.addresses.size() == card.addresses.size() &&
+bool same_nic(const Nic& nic, const RankNic& info) {
+  return nic.name == info.name && nic.addresses.size() == info.addresses.size() &&
          std::equal(nic.addresses.begin(),
                     nic.addresses.end(),
-                    card.addresses.begin(),
+                    info.addresses.begin(),
                     [](const InterfaceAddress& a, const std::string& b) {
                       return b.starts_with(a.host) &&
                              (b.size() == a.host.size() || b[a.host.size()] == '/');
                     });
 }
 
-bool only_loopback(const CardNic& card) {
-  return std::all_of(card.addresses.begin(), card.addresses.end(), [](const std::string& text) {
+bool only_loopback(const RankNic& info) {
+  return std::all_of(info.addresses.begin(), info.addresses.end(), [](const std::string& text) {
     const auto address = parse_interface_address(text);
     return address && address->loopback;
   });
@@ -83,15 +83,15 @@ void add_subnets(const Nic& nic, Subnets& subnets) {
 
 class Assigner {
  public:
-  Assigner(std::span<const RankCard> cards,
+  Assigner(std::span<const RankInfo> infos,
            const std::optional<GroupFile>& group_file,
            uint32_t wanted_rails)
-      : cards_(cards), group_file_(group_file), wanted_rails_(wanted_rails) {}
+      : infos_(infos), group_file_(group_file), wanted_rails_(wanted_rails) {}
 
   Result<Assignment> run() {
-    if (cards_.empty() || cards_.size() > kMaxRanks) {
+    if (infos_.empty() || infos_.size() > kMaxRanks) {
       return Status(StatusCode::kInvalidArgument,
-                    "a world of " + std::to_string(cards_.size()) + " ranks");
+                    "a world of " + std::to_string(infos_.size()) + " ranks");
     }
     collect_hosts();
     HORING_ASSIGN(const GroupMap by_label, label_groups());
@@ -100,10 +100,10 @@ class Assigner {
       members_.push_back(by_label.members(GroupIndex(g)));
     }
     rail_count_ = by_label.rail_count();
-    seats_.resize(cards_.size());
-    seat_all();
+    choices_.resize(infos_.size());
+    assign_nics();
     order_all();
-    rail_count_ = choose_rail_count(seats_by_group(), wanted_rails_);
+    rail_count_ = choose_rail_count(nics_by_group(), wanted_rails_);
     HORING_ASSIGN(GroupMap map, GroupMap::from_members(members_));
     return finish(map.with_rails(static_cast<uint32_t>(rail_count_)));
   }
@@ -112,48 +112,48 @@ class Assigner {
   void collect_hosts() {
     std::map<std::string, size_t> index;
     std::set<std::string> names;
-    for (const RankCard& card : cards_) {
-      names.insert(card.host_name);
+    for (const RankInfo& info : infos_) {
+      names.insert(info.host_name);
     }
     loopback_reaches_all_ = names.size() == 1;
-    for (size_t rank = 0; rank < cards_.size(); ++rank) {
-      const auto [entry, is_new] = index.emplace(cards_[rank].host_id, hosts_.size());
+    for (size_t rank = 0; rank < infos_.size(); ++rank) {
+      const auto [entry, is_new] = index.emplace(infos_[rank].host_id, hosts_.size());
       if (is_new) {
-        hosts_.push_back({cards_[rank].host_name, {}, {}});
+        hosts_.push_back({infos_[rank].host_name, {}, {}});
       }
       host_of_rank_.push_back(static_cast<uint32_t>(entry->second));
     }
-    for (size_t rank = 0; rank < cards_.size(); ++rank) {
+    for (size_t rank = 0; rank < infos_.size(); ++rank) {
       collect_offers(rank, hosts_[host_of_rank_[rank]]);
     }
   }
 
   void collect_offers(size_t rank, Host& host) {
-    std::vector<const CardNic*> sorted;
-    for (const CardNic& card : cards_[rank].nics) {
-      if (loopback_reaches_all_ || !only_loopback(card)) {
-        sorted.push_back(&card);
+    std::vector<const RankNic*> sorted;
+    for (const RankNic& info : infos_[rank].nics) {
+      if (loopback_reaches_all_ || !only_loopback(info)) {
+        sorted.push_back(&info);
       }
     }
-    std::sort(sorted.begin(), sorted.end(), [](const CardNic* a, const CardNic* b) {
+    std::sort(sorted.begin(), sorted.end(), [](const RankNic* a, const RankNic* b) {
       return natural_less(a->name, b->name);
     });
     auto& offers = host.offers[rank];
-    for (const CardNic* card : sorted) {
+    for (const RankNic* info : sorted) {
       size_t nic = 0;
-      while (nic < host.nics.size() && !same_nic(host.nics[nic], *card)) {
+      while (nic < host.nics.size() && !same_nic(host.nics[nic], *info)) {
         ++nic;
       }
       if (nic == host.nics.size()) {
-        host.nics.push_back(make_nic(*card));
+        host.nics.push_back(make_nic(*info));
       }
-      offers[nic] = card->distance;
+      offers[nic] = info->distance;
     }
   }
 
-  static Nic make_nic(const CardNic& card) {
-    Nic nic{card.name, card.speed_mbit, {}};
-    for (const std::string& text : card.addresses) {
+  static Nic make_nic(const RankNic& info) {
+    Nic nic{info.name, info.speed_mbit, {}};
+    for (const std::string& text : info.addresses) {
       if (auto address = parse_interface_address(text)) {
         nic.addresses.push_back(std::move(*address));
       }
@@ -163,10 +163,10 @@ class Assigner {
 
   Result<GroupMap> label_groups() const {
     std::vector<std::string> labels;
-    labels.reserve(cards_.size());
-    for (size_t rank = 0; rank < cards_.size(); ++rank) {
+    labels.reserve(infos_.size());
+    for (size_t rank = 0; rank < infos_.size(); ++rank) {
       if (group_file_) {
-        HORING_ASSIGN(const uint32_t group, group_file_->group_of(cards_[rank].host_name));
+        HORING_ASSIGN(const uint32_t group, group_file_->group_of(infos_[rank].host_name));
         labels.push_back(std::to_string(group));
       } else {
         labels.push_back(std::to_string(host_of_rank_[rank]));
@@ -179,7 +179,7 @@ class Assigner {
     if (map.group_count() == 1) {
       return {};
     }
-    for (size_t rank = 0; rank < cards_.size(); ++rank) {
+    for (size_t rank = 0; rank < infos_.size(); ++rank) {
       const auto& offers = hosts_[host_of_rank_[rank]].offers;
       if (offers.at(rank).empty()) {
         return no_nic(rank);
@@ -189,15 +189,15 @@ class Assigner {
   }
 
   Status no_nic(size_t rank) const {
-    const RankCard& card = cards_[rank];
-    std::string text = "host " + card.host_name + " (rank " + std::to_string(rank) +
+    const RankInfo& info = infos_[rank];
+    std::string text = "host " + info.host_name + " (rank " + std::to_string(rank) +
                        ") has no usable network interface, and other groups must be reached: ";
     std::string list;
-    for (const CardNic& nic : card.nics) {
+    for (const RankNic& nic : info.nics) {
       list += (list.empty() ? "" : "; ") + nic.name +
               " dropped: loopback, which other hosts cannot reach";
     }
-    for (const DroppedNic& dropped : card.dropped) {
+    for (const DroppedNic& dropped : info.dropped) {
       list += (list.empty() ? "" : "; ") + dropped.name + " " + dropped.reason;
     }
     return {StatusCode::kInvalidArgument,
@@ -234,10 +234,10 @@ class Assigner {
     return common;
   }
 
-  void seat_all() {
+  void assign_nics() {
     const size_t reference = reference_group();
     common_ = common_subnets();
-    seat_group(reference, common_);
+    assign_group_nics(reference, common_);
     Subnets used;
     for (const GlobalRank rank : members_[reference]) {
       if (const Nic* nic = nic_of(rank.at())) {
@@ -246,36 +246,38 @@ class Assigner {
     }
     for (size_t g = 0; g < members_.size(); ++g) {
       if (g != reference) {
-        seat_group(g, used);
+        assign_group_nics(g, used);
       }
     }
   }
 
-  void seat_group(size_t group, const Subnets& wanted) {
+  void assign_group_nics(size_t group, const Subnets& wanted) {
     std::map<size_t, std::vector<size_t>> ranks_of_host;
     for (const GlobalRank rank : members_[group]) {
       ranks_of_host[host_of_rank_[rank.at()]].push_back(rank.at());
     }
     for (const auto& [host, ranks] : ranks_of_host) {
-      seat_host(host, ranks, wanted);
+      assign_host_nics(host, ranks, wanted);
     }
   }
 
-  void seat_host(size_t host_index, const std::vector<size_t>& ranks, const Subnets& wanted) {
+  void assign_host_nics(size_t host_index,
+                        const std::vector<size_t>& ranks,
+                        const Subnets& wanted) {
     const Host& host = hosts_[host_index];
     std::vector<std::vector<int64_t>> costs;
-    std::vector<size_t> seated;
+    std::vector<size_t> with_nics;
     for (const size_t rank : ranks) {
-      seats_[rank].host = host_index;
+      choices_[rank].host = host_index;
       if (!host.offers.at(rank).empty()) {
         costs.push_back(costs_of(host, host.offers.at(rank), wanted));
-        seated.push_back(rank);
+        with_nics.push_back(rank);
       }
     }
-    const std::vector<size_t> nics = seat_evenly(costs);
-    for (size_t i = 0; i < seated.size(); ++i) {
+    const std::vector<size_t> nics = assign_evenly(costs);
+    for (size_t i = 0; i < with_nics.size(); ++i) {
       const auto sharers = std::count(nics.begin(), nics.end(), nics[i]);
-      seats_[seated[i]] = {host_index, nics[i], true, static_cast<uint32_t>(sharers)};
+      choices_[with_nics[i]] = {host_index, nics[i], true, static_cast<uint32_t>(sharers)};
     }
   }
 
@@ -286,19 +288,19 @@ class Assigner {
     for (const Nic& nic : host.nics) {
       speeds.insert(nic.speed_mbit);
     }
-    std::vector<int64_t> costs(host.nics.size(), kForbiddenSeat);
+    std::vector<int64_t> costs(host.nics.size(), kForbiddenNic);
     for (const auto& [nic, distance] : offers) {
       const int64_t elsewhere = on_any(host.nics[nic], wanted) ? 0 : 1;
       const auto faster =
           std::distance(speeds.upper_bound(host.nics[nic].speed_mbit), speeds.end());
-      costs[nic] = (int64_t{distance} * 2 + elsewhere) * kMostSpeeds +
-                   std::min<int64_t>(faster, kMostSpeeds - 1);
+      costs[nic] = (int64_t{distance} * 2 + elsewhere) * kMaxSpeeds +
+                   std::min<int64_t>(faster, kMaxSpeeds - 1);
     }
     return costs;
   }
 
   [[nodiscard]] const Nic* nic_of(size_t rank) const {
-    const Seat& seat = seats_[rank];
+    const NicChoice& seat = choices_[rank];
     return seat.has_nic ? &hosts_[seat.host].nics[seat.nic] : nullptr;
   }
 
@@ -317,11 +319,11 @@ class Assigner {
     }
   }
 
-  [[nodiscard]] std::vector<RailSeat> rail_seats(const std::vector<GlobalRank>& members) const {
+  [[nodiscard]] std::vector<RailNic> rail_nics(const std::vector<GlobalRank>& members) const {
     std::map<std::pair<size_t, size_t>, size_t> numbers;
-    std::vector<RailSeat> seats;
+    std::vector<RailNic> seats;
     for (const GlobalRank rank : members) {
-      const Seat& seat = seats_[rank.at()];
+      const NicChoice& seat = choices_[rank.at()];
       const Nic* nic = nic_of(rank.at());
       const size_t number =
           numbers.emplace(std::pair(seat.host, seat.nic), numbers.size()).first->second;
@@ -330,17 +332,17 @@ class Assigner {
     return seats;
   }
 
-  [[nodiscard]] std::vector<std::vector<RailSeat>> seats_by_group() const {
-    std::vector<std::vector<RailSeat>> groups;
+  [[nodiscard]] std::vector<std::vector<RailNic>> nics_by_group() const {
+    std::vector<std::vector<RailNic>> groups;
     for (const auto& members : members_) {
-      groups.push_back(rail_seats(members));
+      groups.push_back(rail_nics(members));
     }
     return groups;
   }
 
   void distinct_nics_first(std::vector<GlobalRank>& members) const {
     const std::vector<GlobalRank> before = members;
-    const std::vector<size_t> order = deal_nics(rail_seats(before));
+    const std::vector<size_t> order = deal_nics(rail_nics(before));
     for (size_t i = 0; i < members.size(); ++i) {
       members[i] = before[order[i]];
     }
@@ -384,7 +386,7 @@ class Assigner {
     for (const Host& host : hosts_) {
       result.host_names.push_back(host.name);
     }
-    for (size_t rank = 0; rank < cards_.size(); ++rank) {
+    for (size_t rank = 0; rank < infos_.size(); ++rank) {
       result.nic_of_rank.push_back(assigned(rank, nullptr));
     }
     const size_t reference = reference_group();
@@ -402,7 +404,7 @@ class Assigner {
       warn_of_subnets(rail, result);
     }
     warn_of_speeds(result);
-    result.lost_nics = lost_nics(cards_, result);
+    result.lost_nics = lost_nics(infos_, result);
     return result;
   }
 
@@ -432,7 +434,7 @@ class Assigner {
       return result;
     }
     const Nic& nic = *nic_of(rank);
-    const Seat& seat = seats_[rank];
+    const NicChoice& seat = choices_[rank];
     result.name = nic.name;
     result.address = address->host;
     result.subnet = address->subnet;
@@ -448,7 +450,7 @@ class Assigner {
       std::set<std::pair<size_t, size_t>> seen;
       size_t distinct = 0;
       while (distinct < rings) {
-        const Seat& seat = seats_[members[distinct].at()];
+        const NicChoice& seat = choices_[members[distinct].at()];
         if (!seat.has_nic || !seen.emplace(seat.host, seat.nic).second) {
           break;
         }
@@ -511,7 +513,7 @@ class Assigner {
     }
   }
 
-  std::span<const RankCard> cards_;
+  std::span<const RankInfo> infos_;
   const std::optional<GroupFile>& group_file_;
   uint32_t wanted_rails_;
   bool loopback_reaches_all_ = true;
@@ -520,15 +522,15 @@ class Assigner {
   std::vector<std::vector<GlobalRank>> members_;
   size_t rail_count_ = 0;
   Subnets common_;
-  std::vector<Seat> seats_;
+  std::vector<NicChoice> choices_;
 };
 
 }  // namespace
 
-Result<Assignment> assign_rails(std::span<const RankCard> cards,
+Result<Assignment> assign_rails(std::span<const RankInfo> infos,
                                 const std::optional<GroupFile>& group_file,
                                 uint32_t rails) {
-  return Assigner(cards, group_file, rails).run();
+  return Assigner(infos, group_file, rails).run();
 }
 
 }  // namespace ho

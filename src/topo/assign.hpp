@@ -1,5 +1,5 @@
 // From what all ranks found to groups, rails and NICs. Pure and deterministic: every rank computes
-// it from the same cards and gets the same answer.
+// it from the same infos and gets the same answer.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "base/status.hpp"
 #include "group/group_map.hpp"
 #include "topo/group_file.hpp"
-#include "topo/rank_card.hpp"
+#include "topo/rank_info.hpp"
 
 namespace ho {
 
@@ -40,18 +40,18 @@ struct Assignment {
   std::vector<std::string> lost_nics;  // what the job would use and cannot (lost_nics.hpp)
 };
 
-// cards[r] is rank r's. Without a group file the groups are the hosts. `rails` as in
+// infos[r] is rank r's. Without a group file the groups are the hosts. `rails` as in
 // choose_rail_count(): 0 chooses.
-[[nodiscard]] Result<Assignment> assign_rails(std::span<const RankCard> cards,
+[[nodiscard]] Result<Assignment> assign_rails(std::span<const RankInfo> infos,
                                               const std::optional<GroupFile>& group_file,
                                               uint32_t rails);
 
-// Rail r's NIC as `rank` (whose card is `card`) may use it, for every rail: the one its group uses
+// Rail r's NIC as `rank` (whose info is `info`) may use it, for every rail: the one its group uses
 // for that rail where that is on its host, else its own NIC on the rail's subnet, else its NICs in
 // turn. Empty names where it has no NIC.
 [[nodiscard]] std::vector<AssignedNic> rails_on_rank(const Assignment& assignment,
                                                      GlobalRank rank,
-                                                     const RankCard& card);
+                                                     const RankInfo& info);
 
 // "rank 3 (node1): group 0, rail 3, rail3 10.4.0.1 (same NUMA node, its own)"
 [[nodiscard]] std::string explain_rank(const Assignment& assignment, GlobalRank rank);

@@ -7,12 +7,12 @@
 namespace ho {
 namespace {
 
-AssignedNic as_rail(const CardNic& nic, const InterfaceAddress& address) {
+AssignedNic as_rail(const RankNic& nic, const InterfaceAddress& address) {
   return {nic.name, address.host, address.subnet, nic.speed_mbit, nic.distance, 1};
 }
 
 // How badly an address serves as `wanted`: 0 is the same address, 1 the same subnet.
-int badness(const CardNic& nic, const InterfaceAddress& address, const AssignedNic& wanted) {
+int badness(const RankNic& nic, const InterfaceAddress& address, const AssignedNic& wanted) {
   if (nic.name == wanted.name && address.host == wanted.address) {
     return 0;
   }
@@ -22,12 +22,12 @@ int badness(const CardNic& nic, const InterfaceAddress& address, const AssignedN
   return address.ipv6 == (wanted.address.find(':') != std::string::npos) ? 2 : 3;
 }
 
-AssignedNic rail_on(const RankCard& card, const AssignedNic& wanted, size_t rail) {
+AssignedNic rail_on(const RankInfo& info, const AssignedNic& wanted, size_t rail) {
   AssignedNic best;
   int best_badness = 4;
-  for (size_t i = 0; i < card.nics.size(); ++i) {
+  for (size_t i = 0; i < info.nics.size(); ++i) {
     // Starting at another NIC for each rail takes them in turn where none is better.
-    const CardNic& nic = card.nics[(i + rail) % card.nics.size()];
+    const RankNic& nic = info.nics[(i + rail) % info.nics.size()];
     for (const std::string& text : nic.addresses) {
       const auto address = parse_interface_address(text);
       if (address && badness(nic, *address, wanted) < best_badness) {
@@ -43,11 +43,11 @@ AssignedNic rail_on(const RankCard& card, const AssignedNic& wanted, size_t rail
 
 std::vector<AssignedNic> rails_on_rank(const Assignment& assignment,
                                        GlobalRank rank,
-                                       const RankCard& card) {
+                                       const RankInfo& info) {
   std::vector<AssignedNic> rails;
   const auto& of_group = assignment.rails[assignment.map.group_of(rank).at()];
   for (size_t rail = 0; rail < of_group.size(); ++rail) {
-    rails.push_back(rail_on(card, of_group[rail], rail));
+    rails.push_back(rail_on(info, of_group[rail], rail));
   }
   return rails;
 }

@@ -7,7 +7,7 @@
 namespace ho {
 namespace {
 
-constexpr uint32_t kMostCpus = 65536;
+constexpr uint32_t kMaxCpus = 65536;
 
 Status bad_list(std::string_view text) {
   return {StatusCode::kInvalidArgument,
@@ -16,7 +16,7 @@ Status bad_list(std::string_view text) {
 
 bool parse_cpu(std::string_view text, uint32_t& cpu) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cpu);
-  return error == std::errc() && end == text.data() + text.size() && cpu < kMostCpus;
+  return error == std::errc() && end == text.data() + text.size() && cpu < kMaxCpus;
 }
 
 }  // namespace

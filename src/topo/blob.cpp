@@ -30,12 +30,12 @@ class Writer : public ByteWriter {
     number(std::min(value, limit), 1);
   }
   void text(const std::string& value, const char* what) {
-    if (value.size() > kMaxCardTextBytes || !all_printable(value)) {
-      fail(std::string(what) + " is longer than " + std::to_string(kMaxCardTextBytes) +
+    if (value.size() > kMaxRankTextBytes || !all_printable(value)) {
+      fail(std::string(what) + " is longer than " + std::to_string(kMaxRankTextBytes) +
            " characters or not printable");
       return;
     }
-    ByteWriter::text(value, kMaxCardTextBytes, 1);
+    ByteWriter::text(value, kMaxRankTextBytes, 1);
   }
 
   [[nodiscard]] Result<std::vector<std::byte>> finish() {
@@ -46,7 +46,7 @@ class Writer : public ByteWriter {
  private:
   void fail(const std::string& what) {
     if (fault_.ok()) {
-      fault_ = Status(StatusCode::kInvalidArgument, "rank card: " + what);
+      fault_ = Status(StatusCode::kInvalidArgument, "rank info: " + what);
     }
   }
 
@@ -66,7 +66,7 @@ class Reader : public ByteReader {
     return value;
   }
   std::string text(const char* what) {
-    std::string value(as_text(blob(kMaxCardTextBytes, 1, what)));
+    std::string value(as_text(blob(kMaxRankTextBytes, 1, what)));
     if (!all_printable(value)) {
       fail(std::string(what) + " is not printable text");
     }
@@ -82,7 +82,7 @@ class Reader : public ByteReader {
 };
 
 std::vector<std::string> read_addresses(Reader& reader, const std::string& nic) {
-  std::vector<std::string> addresses(reader.count("addresses", kMaxCardAddresses));
+  std::vector<std::string> addresses(reader.count("addresses", kMaxRankAddresses));
   if (addresses.empty()) {
     reader.fail("interface " + nic + " has no address");
   }
@@ -95,8 +95,8 @@ std::vector<std::string> read_addresses(Reader& reader, const std::string& nic) 
   return addresses;
 }
 
-CardNic read_nic(Reader& reader) {
-  CardNic nic;
+RankNic read_nic(Reader& reader) {
+  RankNic nic;
   nic.name = reader.name("an interface name");
   nic.speed_mbit = reader.number<uint64_t>("an interface speed");
   nic.distance = reader.number<uint8_t>("an interface distance");
@@ -107,12 +107,12 @@ CardNic read_nic(Reader& reader) {
   return nic;
 }
 
-std::vector<CardNic> read_nics(Reader& reader) {
-  std::vector<CardNic> nics;
-  for (size_t left = reader.count("interfaces", kMaxCardNics); left > 0; --left) {
-    CardNic nic = read_nic(reader);
+std::vector<RankNic> read_nics(Reader& reader) {
+  std::vector<RankNic> nics;
+  for (size_t left = reader.count("interfaces", kMaxRankNics); left > 0; --left) {
+    RankNic nic = read_nic(reader);
     const bool twice = std::any_of(
-        nics.begin(), nics.end(), [&](const CardNic& other) { return other.name == nic.name; });
+        nics.begin(), nics.end(), [&](const RankNic& other) { return other.name == nic.name; });
     if (twice) {
       reader.fail("interface " + nic.name + " is in it twice");
     }
@@ -123,60 +123,60 @@ std::vector<CardNic> read_nics(Reader& reader) {
 
 }  // namespace
 
-Result<std::vector<std::byte>> encode_rank_card(const RankCard& card) {
+Result<std::vector<std::byte>> encode_rank_info(const RankInfo& info) {
   Writer writer;
-  writer.text(card.host_id, "the host identity");
-  writer.text(card.host_name, "the host name");
-  writer.count(card.nics.size(), kMaxCardNics, "interfaces");
-  for (const CardNic& nic : card.nics) {
+  writer.text(info.host_id, "the host identity");
+  writer.text(info.host_name, "the host name");
+  writer.count(info.nics.size(), kMaxRankNics, "interfaces");
+  for (const RankNic& nic : info.nics) {
     writer.text(nic.name, "an interface name");
     writer.number(nic.speed_mbit, 8);
     writer.number(nic.distance, 1);
-    writer.count(nic.addresses.size(), kMaxCardAddresses, "addresses");
+    writer.count(nic.addresses.size(), kMaxRankAddresses, "addresses");
     for (const std::string& address : nic.addresses) {
       writer.text(address, "an address");
     }
   }
-  writer.count(card.dropped.size(), kMaxCardNics, "dropped interfaces");
-  for (const DroppedNic& dropped : card.dropped) {
+  writer.count(info.dropped.size(), kMaxRankNics, "dropped interfaces");
+  for (const DroppedNic& dropped : info.dropped) {
     writer.text(dropped.name, "an interface name");
     writer.text(dropped.reason, "a reason");
   }
-  writer.count(card.settings.size(), kMaxCardSettings, "settings");
-  for (const Setting& setting : card.settings) {
+  writer.count(info.settings.size(), kMaxRankSettings, "settings");
+  for (const Setting& setting : info.settings) {
     writer.text(setting.name, "a setting's name");
     writer.text(setting.value, "a setting's value");
   }
   return writer.finish();
 }
 
-Result<RankCard> parse_rank_card(std::span<const std::byte> bytes) {
+Result<RankInfo> parse_rank_info(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   if (!std::ranges::equal(reader.bytes(kMagic.size()), kMagic)) {
     reader.fail("does not begin with HOC1");
   }
-  RankCard card;
-  card.host_id = reader.name("the host identity");
-  card.host_name = reader.name("the host name");
-  card.nics = read_nics(reader);
-  card.dropped.resize(reader.count("dropped interfaces", kMaxCardNics));
-  for (DroppedNic& dropped : card.dropped) {
+  RankInfo info;
+  info.host_id = reader.name("the host identity");
+  info.host_name = reader.name("the host name");
+  info.nics = read_nics(reader);
+  info.dropped.resize(reader.count("dropped interfaces", kMaxRankNics));
+  for (DroppedNic& dropped : info.dropped) {
     dropped.name = reader.name("an interface name");
     dropped.reason = reader.text("a reason");
   }
-  card.settings.resize(reader.count("settings", kMaxCardSettings));
-  for (Setting& setting : card.settings) {
+  info.settings.resize(reader.count("settings", kMaxRankSettings));
+  for (Setting& setting : info.settings) {
     setting.name = reader.name("a setting's name");
     setting.value = reader.text("a setting's value");
   }
   reader.finish();
   if (!reader.ok()) {
     return Status(StatusCode::kProtocol,
-                  "rank card of " + std::to_string(bytes.size()) + " bytes, at byte " +
+                  "rank info of " + std::to_string(bytes.size()) + " bytes, at byte " +
                       std::to_string(reader.position()) + ": " + reader.fault() +
                       "; do all ranks run the same version of the library?");
   }
-  return card;
+  return info;
 }
 
 }  // namespace ho

@@ -52,7 +52,7 @@ std::string describe_taken(const NetworkInterface& interface, std::string_view b
   return "taken: " + std::string(because) + ", " + interface.addresses.front();
 }
 
-InterfaceVerdict judge_listed(const NetworkInterface& interface, const InterfaceFilter& filter) {
+InterfaceDecision judge_listed(const NetworkInterface& interface, const InterfaceFilter& filter) {
   const bool in_list = listed(filter, interface.name);
   const std::string setting = filter.variable + "=" + filter.text;
   if (in_list == filter.exclude) {
@@ -107,15 +107,15 @@ Result<InterfaceFilter> interface_filter() {
   return parse_interface_filter(env::text(env::kSocketIfname));
 }
 
-std::vector<InterfaceVerdict> judge_interfaces(std::span<const NetworkInterface> interfaces,
-                                               const InterfaceFilter& filter) {
-  std::vector<InterfaceVerdict> verdicts;
-  verdicts.reserve(interfaces.size());
+std::vector<InterfaceDecision> judge_interfaces(std::span<const NetworkInterface> interfaces,
+                                                const InterfaceFilter& filter) {
+  std::vector<InterfaceDecision> decisions;
+  decisions.reserve(interfaces.size());
   if (!filter.is_default) {
     for (const NetworkInterface& interface : interfaces) {
-      verdicts.push_back(judge_listed(interface, filter));
+      decisions.push_back(judge_listed(interface, filter));
     }
-    return verdicts;
+    return decisions;
   }
   std::optional<DefaultClass> best;
   for (const NetworkInterface& interface : interfaces) {
@@ -126,21 +126,21 @@ std::vector<InterfaceVerdict> judge_interfaces(std::span<const NetworkInterface>
   for (const NetworkInterface& interface : interfaces) {
     const DefaultClass own = default_class(interface);
     if (auto fault = unusable(interface)) {
-      verdicts.push_back({false, std::move(*fault)});
+      decisions.push_back({false, std::move(*fault)});
     } else if (own == best) {
       const bool ordinary = own == DefaultClass::kOrdinary;
-      verdicts.push_back(
+      decisions.push_back(
           {true,
            describe_taken(interface, ordinary ? interface.operstate : "there is nothing better")});
     } else {
-      verdicts.push_back(
+      decisions.push_back(
           {false,
            std::string("dropped: ") +
                (own == DefaultClass::kLoopback ? "loopback" : "a bridge local to this host") +
                ", and there are others; " + filter.variable + "=" + interface.name + " takes it"});
     }
   }
-  return verdicts;
+  return decisions;
 }
 
 bool dropped_for_state(std::string_view reason) {

@@ -28,15 +28,15 @@ struct InterfaceFilter {
 // From the environment.
 [[nodiscard]] Result<InterfaceFilter> interface_filter();
 
-struct InterfaceVerdict {
+struct InterfaceDecision {
   bool taken = false;
   std::string reason;  // "taken: up, 10.1.0.1/24", "dropped: no address"
 };
-// One verdict per interface, in the same order. Pure.
-[[nodiscard]] std::vector<InterfaceVerdict> judge_interfaces(
+// One decision per interface, in the same order. Pure.
+[[nodiscard]] std::vector<InterfaceDecision> judge_interfaces(
     std::span<const NetworkInterface> interfaces, const InterfaceFilter& filter);
 
-// Of a verdict's reason: the filter permits the interface, but it is not up.
+// Of a decision's reason: the filter permits the interface, but it is not up.
 [[nodiscard]] bool dropped_for_state(std::string_view reason);
 // Of such an interface: it has an address, so somebody means it to work. Unused ports have none;
 // bridges inside one host are down while nothing is plugged in.

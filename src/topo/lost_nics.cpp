@@ -17,16 +17,16 @@ struct HostNics {
   size_t ranks = 0;
 };
 
-std::vector<HostNics> nics_of_hosts(std::span<const RankCard> cards, const Assignment& assignment) {
+std::vector<HostNics> nics_of_hosts(std::span<const RankInfo> infos, const Assignment& assignment) {
   std::vector<HostNics> hosts(assignment.host_names.size());
-  for (size_t rank = 0; rank < cards.size(); ++rank) {
+  for (size_t rank = 0; rank < infos.size(); ++rank) {
     HostNics& host = hosts[assignment.host_of_rank[rank]];
     host.name = assignment.host_names[assignment.host_of_rank[rank]];
     ++host.ranks;
-    for (const CardNic& nic : cards[rank].nics) {
+    for (const RankNic& nic : infos[rank].nics) {
       host.taken.insert(nic.name);
     }
-    for (const DroppedNic& nic : cards[rank].dropped) {
+    for (const DroppedNic& nic : infos[rank].dropped) {
       if (dropped_for_state(nic.reason)) {
         host.down.emplace(nic.name, nic.reason);
       }
@@ -74,12 +74,12 @@ size_t rails_with_all(const GroupMap& map, size_t usual) {
 
 }  // namespace
 
-std::vector<std::string> lost_nics(std::span<const RankCard> cards, const Assignment& assignment) {
+std::vector<std::string> lost_nics(std::span<const RankInfo> infos, const Assignment& assignment) {
   std::vector<std::string> lines;
   if (assignment.map.group_count() < 2) {
     return lines;
   }
-  std::vector<HostNics> hosts = nics_of_hosts(cards, assignment);
+  std::vector<HostNics> hosts = nics_of_hosts(infos, assignment);
   find_lost(hosts);
   const size_t usual = usual_count(hosts);
   const size_t rails = assignment.map.rail_count();

@@ -13,7 +13,7 @@ namespace ho {
 // of 2 rails". An interface counts that is down and has an address, or that is down and serves
 // another host under the same name; and a host counts that has fewer interfaces than most hosts,
 // and fewer than ranks. Empty for one group, which needs no network.
-[[nodiscard]] std::vector<std::string> lost_nics(std::span<const RankCard> cards,
+[[nodiscard]] std::vector<std::string> lost_nics(std::span<const RankInfo> infos,
                                                  const Assignment& assignment);
 
 }  // namespace ho

@@ -11,7 +11,7 @@ constexpr double kWorthwhile = 1.01;
 
 // slowest[r - 1]: what the slowest of the group's first r rails carries, in Mbit/s, or what it was
 // before where that is less. One more rail can only make the NIC slower that it takes.
-void lower_to_group(const std::vector<RailSeat>& seats, std::vector<double>& slowest) {
+void lower_to_group(const std::vector<RailNic>& seats, std::vector<double>& slowest) {
   std::map<size_t, uint32_t> sharers;
   double least = static_cast<double>(kRailMbit);
   for (size_t k = 0; k < slowest.size(); ++k) {
@@ -23,7 +23,7 @@ void lower_to_group(const std::vector<RailSeat>& seats, std::vector<double>& slo
 
 }  // namespace
 
-std::vector<size_t> deal_nics(const std::vector<RailSeat>& seats) {
+std::vector<size_t> deal_nics(const std::vector<RailNic>& seats) {
   std::map<size_t, uint32_t> dealt;
   std::vector<uint32_t> round;
   std::vector<size_t> order;
@@ -36,7 +36,7 @@ std::vector<size_t> deal_nics(const std::vector<RailSeat>& seats) {
   return order;
 }
 
-uint32_t choose_rail_count(const std::vector<std::vector<RailSeat>>& groups, uint32_t wanted) {
+uint32_t choose_rail_count(const std::vector<std::vector<RailNic>>& groups, uint32_t wanted) {
   const auto smallest =
       std::min_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
         return a.size() < b.size();

@@ -16,18 +16,18 @@ namespace ho {
 // core moves through a socket and through shared memory at the same time.
 inline constexpr uint64_t kRailMbit = 10000;
 
-struct RailSeat {
+struct RailNic {
   size_t nic = 0;           // ranks of one group with equal numbers share a NIC
   uint64_t speed_mbit = 0;  // 0: unknown, counted as kRailMbit
 };
 
 // Positions of `seats`: the first rank of each NIC, then the second of each, and so on. The order
 // stays as it is where NICs were dealt out in turn.
-[[nodiscard]] std::vector<size_t> deal_nics(const std::vector<RailSeat>& seats);
+[[nodiscard]] std::vector<size_t> deal_nics(const std::vector<RailNic>& seats);
 
 // groups[g][k]: the seat of the k-th rank of group g in the order in which they serve rails. At
 // least one group, none empty. `wanted` rails, or as many as there can be, if it is not 0.
-[[nodiscard]] uint32_t choose_rail_count(const std::vector<std::vector<RailSeat>>& groups,
+[[nodiscard]] uint32_t choose_rail_count(const std::vector<std::vector<RailNic>>& groups,
                                          uint32_t wanted);
 
 }  // namespace ho

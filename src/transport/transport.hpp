@@ -41,8 +41,8 @@ class Link {
   Link& operator=(const Link&) = delete;
   virtual ~Link() = default;
 
-  static constexpr size_t kMostParts = 64;
-  // Sends one message; the payload may lie in several parts (scatter-gather, at most kMostParts).
+  static constexpr size_t kMaxParts = 64;
+  // Sends one message; the payload may lie in several parts (scatter-gather, at most kMaxParts).
   // true: accepted; the payload must stay unchanged until released() has counted it.
   // false: not all of it is on its way yet; call again with the same arguments.
   [[nodiscard]] virtual Result<bool> try_send(const Frame& frame,

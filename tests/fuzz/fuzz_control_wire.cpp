@@ -19,13 +19,13 @@ void again(View body, Decode decode) {
 }
 
 void decode_all(View body) {
-  again(body, ho::wire::decode_introduction);
+  again(body, ho::wire::decode_rank_claim);
   again(body, ho::wire::decode_welcome);
   again(body, ho::wire::decode_contribution);
   again(body, ho::wire::decode_gathered);
   again(body, ho::wire::decode_outcome);
   again(body, ho::wire::decode_report);
-  again(body, ho::wire::decode_departure);
+  again(body, ho::wire::decode_leave_notice);
   again(body, ho::wire::decode_membership);
   if (const auto states = ho::wire::decode_states(body); states.ok()) {
     fuzz::require(ho::wire::decode_states(ho::wire::encode(std::span(*states))).ok());

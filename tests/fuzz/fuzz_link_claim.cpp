@@ -1,6 +1,6 @@
 // What the connecting rank says about a data connection.
 #include "fuzz.hpp"
-#include "transport/tcp/greeting.hpp"
+#include "transport/tcp/link_handshake.hpp"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (const auto claim = ho::tcp::decode_claim(fuzz::bytes(data, size)); claim.ok()) {

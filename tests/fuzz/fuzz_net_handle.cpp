@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   if (const auto claim = ho::plugin::decode_stream_claim(bytes); claim.ok()) {
     fuzz::require(claim->stream < claim->stream_count);
-    fuzz::require(claim->stream_count <= ho::plugin::kMostStreams);
+    fuzz::require(claim->stream_count <= ho::plugin::kMaxStreams);
     fuzz::require(ho::plugin::decode_stream_claim(ho::plugin::encode(*claim)).ok());
   }
   const std::string off = ho::plugin::check_not_off(bytes).message();

@@ -2,13 +2,13 @@
 #include <vector>
 
 #include "core/builtin/recv_comm.hpp"
-#include "net_wires.hpp"
+#include "net_connections.hpp"
 
 namespace {
 
 void receive(const uint8_t* data, size_t size, bool ordered) {
   using ho::plugin::RecvComm;
-  RecvComm comm(fuzz::wires_with(data, size));
+  RecvComm comm(fuzz::connections_with(data, size));
   if (ordered) {
     comm.promise_order();
   }
@@ -27,7 +27,7 @@ void receive(const uint8_t* data, size_t size, bool ordered) {
   static_cast<void>(comm.irecv(std::span(rooms).last(1), &single));
   for (ho::plugin::Request* const request : {grouped, single}) {
     int32_t done = 0;
-    std::array<int32_t, ho::plugin::kMostReceives> sizes{};
+    std::array<int32_t, ho::plugin::kMaxReceives> sizes{};
     if (request != nullptr &&
         comm.test(*request, &done, sizes.data()) == ho::plugin::Reply::kSuccess && done != 0) {
       fuzz::require(sizes[0] <= static_cast<int32_t>(request == grouped ? 0 : 5000));

@@ -2,10 +2,10 @@
 #include <array>
 
 #include "core/builtin/send_comm.hpp"
-#include "net_wires.hpp"
+#include "net_connections.hpp"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  ho::plugin::SendComm comm(fuzz::wires_with(data, size));
+  ho::plugin::SendComm comm(fuzz::connections_with(data, size));
   const std::array<std::byte, 16> message{};
   for (int32_t tag = -1; tag < 3; ++tag) {
     ho::plugin::Request* request = nullptr;

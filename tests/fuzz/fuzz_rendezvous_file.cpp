@@ -1,5 +1,5 @@
 // The contents of a rendezvous file, and HORING_RENDEZVOUS.
-#include "bootstrap/meeting_place.hpp"
+#include "bootstrap/rendezvous_endpoint.hpp"
 #include "fuzz.hpp"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -7,7 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (const auto file = ho::parse_rendezvous_file(text); file.ok()) {
     fuzz::require(*ho::parse_rendezvous_file(ho::rendezvous_file_text(*file)) == *file);
   }
-  if (const auto place = ho::parse_meeting_place(text); place.ok() && place->path.empty()) {
+  if (const auto place = ho::parse_rendezvous_endpoint(text); place.ok() && place->path.empty()) {
     fuzz::require(*ho::parse_host_port(place->tcp.to_string()) == place->tcp);
   }
   return 0;

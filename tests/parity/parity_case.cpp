@@ -187,7 +187,7 @@ std::vector<std::string> complaints(const char* nodes,
   std::vector<Outcome> alone;
   alone.reserve(trainings.size());
   for (const Training& training : trainings) {
-    alone.push_back(train_alone(world, training));
+    alone.push_back(train_single_rank(world, training));
   }
   std::vector<std::vector<std::string>> by_rank(world);
   ho::test::JobOptions options;

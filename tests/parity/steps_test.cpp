@@ -13,7 +13,7 @@ using namespace paro;
 
 namespace {
 
-constexpr uint32_t kMostBatches = 3;  // micro-batches
+constexpr uint32_t kMaxBatches = 3;  // micro-batches
 constexpr float kGradient = 0.25F;
 
 void throw_unless_ok(const ho::Status& status) {
@@ -53,7 +53,7 @@ void train_early(ho_comm* comm, const RunnerConfig& config) {
     for (uint32_t k = 0; k < count; ++k) {
       micro_batch(runner);
     }
-    const auto report = count < kMostBatches ? runner.step_early() : runner.step();
+    const auto report = count < kMaxBatches ? runner.step_early() : runner.step();
     throw_unless_ok(report.status());
     expected -= kGradient;
     std::vector<float> masters(ones.size());
@@ -80,7 +80,7 @@ TEST_CASE("a step of 16 bits that ends early is as one that was planned so", "[s
           config.strategy = strategy;
           config.units = {{"first", 37, 0}, {"second", 21, 3}};
           config.alignment = 2;
-          config.micro_batches = kMostBatches;
+          config.micro_batches = kMaxBatches;
           config.parameter_dtype = ho::DType::kBfloat16;
           config.gradient_dtype = narrow ? ho::DType::kFloat16 : ho::DType::kBfloat16;
           config.narrow_sums = narrow;

@@ -35,7 +35,7 @@ constexpr bool kSanitized = false;
 
 constexpr uint32_t kAtOnce = 10;
 // Ten rails have 60 MiB of scratch.
-constexpr size_t kMostGrowth = size_t{16} << 20U;
+constexpr size_t kMaxGrowth = size_t{16} << 20U;
 
 CollNetOptions few_channels() {
   CollNetOptions options;
@@ -150,7 +150,7 @@ TEST_CASE("communicators that were destroyed give their memory back", "[quick]")
       expect(error.empty(), "communicators at once work: " + error);
     }
     const size_t after = own_resident_bytes();
-    expect(kSanitized || after < before + kMostGrowth,
+    expect(kSanitized || after < before + kMaxGrowth,
            std::to_string(before >> 10U) + " KiB after one communicator, " +
                std::to_string(after >> 10U) + " KiB after " + std::to_string(comm_id));
   });

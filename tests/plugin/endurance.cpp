@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kSlotBytes = 64;
 constexpr size_t kOutstanding = 32;
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kTimeout{60};
 // Sanitizers keep what is freed, so that growth says nothing there.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
@@ -29,7 +29,7 @@ constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(th
 #else
 constexpr bool kSanitized = false;
 #endif
-constexpr size_t kMostGrowth = size_t{1} << 20;
+constexpr size_t kMaxGrowth = size_t{1} << 20;
 
 size_t resident_bytes() {
   std::ifstream statm("/proc/self/statm");
@@ -123,7 +123,7 @@ class Endurance {
     std::memcpy(from(number), input.data(), sizeof(input));
     std::memset(to(number), 0xa5, kSlotBytes);
     void* request = nullptr;
-    Backoff backoff("operation " + std::to_string(number), kPatience);
+    Backoff backoff("operation " + std::to_string(number), kTimeout);
     while (true) {
       require(call(number, &request), "operation " + std::to_string(number));
       if (request != nullptr) {
@@ -141,7 +141,7 @@ class Endurance {
   void end_oldest() {
     const Operation oldest = outstanding_.front();
     outstanding_.pop_front();
-    Backoff backoff("operation " + std::to_string(oldest.number), kPatience);
+    Backoff backoff("operation " + std::to_string(oldest.number), kTimeout);
     int done = 0;
     while (done == 0) {
       int size = 0;
@@ -205,7 +205,7 @@ void endure(HostRank& self, uint64_t operations) {
               static_cast<unsigned long long>(operations),
               seconds * 1e6 / static_cast<double>(operations - tenth));
   std::fflush(stdout);
-  expect(kSanitized || after < before + kMostGrowth, "memory stays constant");
+  expect(kSanitized || after < before + kMaxGrowth, "memory stays constant");
   endurance.close();
 }
 
@@ -219,7 +219,7 @@ int main(int argc, char** argv) {
   }
   HostJobOptions options;
   options.shape = {2, 1};
-  options.patience = std::chrono::hours(24);
+  options.wait_limit = std::chrono::hours(24);
   HostJob job(options, [operations](HostRank& self) { endure(self, operations); });
   int status = EXIT_SUCCESS;
   for (uint32_t rank = 0; rank < job.size(); ++rank) {

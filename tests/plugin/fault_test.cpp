@@ -198,23 +198,23 @@ Fd connect_to(const SocketAddress& address) {
 }
 
 // Every TCP port that this process listens on.
-std::vector<SocketAddress> own_doors() {
-  std::vector<SocketAddress> doors;
-  constexpr int kMostDescriptors = 256;
-  for (int fd = 3; fd < kMostDescriptors; ++fd) {
+std::vector<SocketAddress> own_listeners() {
+  std::vector<SocketAddress> listeners;
+  constexpr int kMaxDescriptors = 256;
+  for (int fd = 3; fd < kMaxDescriptors; ++fd) {
     int listens = 0;
     socklen_t size = sizeof(listens);
     if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0) {
-      doors.push_back(local_address(fd).value());
+      listeners.push_back(local_address(fd).value());
     }
   }
-  return doors;
+  return listeners;
 }
 
 // Nothing, noise, and a beginning that looks right, each then closed or left open.
-std::vector<Fd> harass(const std::vector<SocketAddress>& doors) {
+std::vector<Fd> harass(const std::vector<SocketAddress>& listeners) {
   std::vector<Fd> left_open;
-  for (const SocketAddress& door : doors) {
+  for (const SocketAddress& door : listeners) {
     for (int kind = 0; kind < 6; ++kind) {
       Fd stranger = connect_to(door);
       std::array<unsigned char, 600> noise{};
@@ -478,11 +478,11 @@ TEST_CASE("members with other keys refuse, all of them") {
   require_clean(job, {0, 1});
 }
 
-TEST_CASE("strangers at the doors of CollNet and the network change nothing", "[quick]") {
+TEST_CASE("strangers at the listeners of CollNet and the network change nothing", "[quick]") {
   HostJob job(with_rings(2, 1), [](HostRank& self) {
     CollNetOptions options = small_steps();
     std::vector<Fd> strangers;
-    options.before_connect = [&strangers] { strangers = harass(own_doors()); };
+    options.before_connect = [&strangers] { strangers = harass(own_listeners()); };
     CollNetComm comm(self.library(), self.memory(), 1, options);
     expect(comm.connect() == CollNetState::kUsed, "CollNet connects all the same");
     expect(!strangers.empty(), "somebody was at the door");
@@ -490,7 +490,7 @@ TEST_CASE("strangers at the doors of CollNet and the network change nothing", "[
     strangers.clear();
     comm.close();
     RingOptions rings{2, 4096};
-    rings.before_connect = [&strangers] { strangers = harass(own_doors()); };
+    rings.before_connect = [&strangers] { strangers = harass(own_listeners()); };
     RingComm over_net(self.library(), self.memory(1), 2, rings);
     expect(!strangers.empty(), "somebody was at the network's door");
     write_input(work_of(Collective::kAllReduce, 900), over_net.memory());

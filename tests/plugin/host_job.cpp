@@ -123,7 +123,7 @@ void HostJob::read_some(Process& process) {
 void HostJob::wait_for_line(const std::string& line, const std::vector<uint32_t>& ranks) {
   std::vector<uint32_t> all(ranks_.size());
   std::iota(all.begin(), all.end(), 0U);
-  const auto until = std::chrono::steady_clock::now() + options_.patience;
+  const auto until = std::chrono::steady_clock::now() + options_.wait_limit;
   for (const uint32_t rank : ranks.empty() ? all : ranks) {
     Process& process = ranks_.at(rank);
     while (process.received.find(line + "\n") == std::string::npos) {
@@ -143,7 +143,7 @@ void HostJob::send_signal(uint32_t rank, int signal) const {
 
 HostOutcome HostJob::outcome(uint32_t rank) {
   Process& process = ranks_.at(rank);
-  const auto until = std::chrono::steady_clock::now() + options_.patience;
+  const auto until = std::chrono::steady_clock::now() + options_.wait_limit;
   while (!process.reaped) {
     read_some(process);
     process.reaped = ::waitpid(process.pid, &process.state, WNOHANG) == process.pid;

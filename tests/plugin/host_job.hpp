@@ -23,7 +23,7 @@ struct HostJobOptions {
   size_t link_bytes = 0;
   std::chrono::milliseconds timeout{60'000};  // of the host's own waits
   std::chrono::milliseconds connect_timeout{30'000};
-  std::chrono::seconds patience{180};  // for a rank's end, and for what it says
+  std::chrono::seconds wait_limit{180};  // for a rank's end, and for what it says
   // Runs in each rank's process before it loads the plugin: its own environment.
   std::function<void(uint32_t rank)> prepare = {};
 };
@@ -78,7 +78,7 @@ class HostJob {
   // Waits until each of these ranks (all: empty) has said the line.
   void wait_for_line(const std::string& line, const std::vector<uint32_t>& ranks = {});
   void send_signal(uint32_t rank, int signal) const;
-  // Waits for the rank's end; throws where patience ends: it hangs.
+  // Waits for the rank's end; throws where wait_limit ends: it hangs.
   HostOutcome outcome(uint32_t rank);
 
  private:

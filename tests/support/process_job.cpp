@@ -14,7 +14,7 @@
 namespace ho::test {
 namespace {
 
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kTimeout{60};
 constexpr const char* kEnd = "\x04";  // closes the outcome text
 
 void write_all(int fd, const std::string& text) {
@@ -102,9 +102,9 @@ ProcessJob::~ProcessJob() {
   }
 }
 
-void ProcessJob::read_available(Process& process, std::chrono::milliseconds patience) {
+void ProcessJob::read_available(Process& process, std::chrono::milliseconds timeout) {
   pollfd waited{process.pipe, POLLIN, 0};
-  if (::poll(&waited, 1, static_cast<int>(patience.count())) > 0) {
+  if (::poll(&waited, 1, static_cast<int>(timeout.count())) > 0) {
     char text[4096];
     const ssize_t got = ::read(process.pipe, text, sizeof(text));
     if (got > 0) {
@@ -116,7 +116,7 @@ void ProcessJob::read_available(Process& process, std::chrono::milliseconds pati
 }
 
 void ProcessJob::wait_for_line(const std::string& line) {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
+  const auto until = std::chrono::steady_clock::now() + kTimeout;
   for (Process& process : ranks_) {
     while (process.received.find(line + "\n") == std::string::npos) {
       if (std::chrono::steady_clock::now() > until) {
@@ -133,7 +133,7 @@ void ProcessJob::send_signal(size_t rank, int signal) const {
 
 RankOutcome ProcessJob::outcome(size_t rank) {
   Process& process = ranks_[rank];
-  const auto until = std::chrono::steady_clock::now() + kPatience;
+  const auto until = std::chrono::steady_clock::now() + kTimeout;
   int state = 0;
   while (!process.reaped) {
     read_available(process, std::chrono::milliseconds(20));

@@ -63,7 +63,7 @@ class ProcessJob {
     std::string received;
     bool reaped = false;
   };
-  void read_available(Process& process, std::chrono::milliseconds patience);
+  void read_available(Process& process, std::chrono::milliseconds timeout);
   std::vector<Process> ranks_;
 };
 

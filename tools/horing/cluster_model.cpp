@@ -65,13 +65,13 @@ Result<Emulation> parse_emulation(std::string_view text) {
 }
 
 Status check_shape(const ClusterShape& shape) {
-  if (shape.nodes == 0 || shape.nodes > kMostNodes) {
+  if (shape.nodes == 0 || shape.nodes > kMaxNodes) {
     return invalid(std::to_string(shape.nodes) + " nodes; an emulated cluster has 1 to " +
-                   std::to_string(kMostNodes));
+                   std::to_string(kMaxNodes));
   }
-  if (shape.rails > kMostRails) {
+  if (shape.rails > kMaxRails) {
     return invalid(std::to_string(shape.rails) + " rails; an emulated cluster has at most " +
-                   std::to_string(kMostRails));
+                   std::to_string(kMaxRails));
   }
   return {};
 }
@@ -123,11 +123,11 @@ Result<uint64_t> parse_rate_mbit(std::string_view text) {
   const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, value);
   const std::string_view unit(end, static_cast<size_t>(last - end));
-  constexpr uint64_t kMostMbit = 1000000;
-  if (error == std::errc() && unit == "gbit" && value <= kMostMbit / 1000) {
+  constexpr uint64_t kMaxMbit = 1000000;
+  if (error == std::errc() && unit == "gbit" && value <= kMaxMbit / 1000) {
     return value * 1000;
   }
-  if (error == std::errc() && (unit == "mbit" || unit.empty()) && value <= kMostMbit) {
+  if (error == std::errc() && (unit == "mbit" || unit.empty()) && value <= kMaxMbit) {
     return value;
   }
   return invalid("rate '" + std::string(text) +

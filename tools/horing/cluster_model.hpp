@@ -42,9 +42,9 @@ struct Cluster {
   std::string sizes;  // of a job with a rank for each place, as -n takes them: "2x2"
 };
 
-inline constexpr uint32_t kMostNodes = 250;  // node n has the host number n + 1; 254 is the outside
-inline constexpr uint32_t kMostRails = 200;
-inline constexpr uint32_t kMostRanks = 1024;
+inline constexpr uint32_t kMaxNodes = 250;  // node n has the host number n + 1; 254 is the outside
+inline constexpr uint32_t kMaxRails = 200;
+inline constexpr uint32_t kMaxRanks = 1024;
 inline constexpr std::string_view kOutsideAddress = "10.0.0.254";
 
 [[nodiscard]] Status check_shape(const ClusterShape& shape);

@@ -1,4 +1,4 @@
-// Every rank runs the same command; rank 0 prints one table and one verdict for the job. A rank
+// Every rank runs the same command; rank 0 prints one table and one result for the job. A rank
 // that cannot be reached shows as the error of the communicator, which names it.
 #include "doctor_command.hpp"
 
@@ -99,7 +99,7 @@ std::string via(const Communicator& communicator, const Row& row) {
 struct Diagnosis {
   std::vector<std::string> remarks;  // by row
   std::vector<std::string> lost;     // interfaces
-  std::string verdict;
+  std::string result;
   bool healthy = true;
 };
 
@@ -126,13 +126,13 @@ Diagnosis diagnose(const Communicator& communicator, const std::vector<Row>& row
   diagnosis.lost = communicator.placement().lost_nics;
   diagnosis.healthy = slow_count == 0 && diagnosis.lost.empty();
   if (!diagnosis.lost.empty()) {
-    diagnosis.verdict = fmt::format(
+    diagnosis.result = fmt::format(
         "the job runs without interfaces that it would use: {}. Bring them up, or leave them out "
         "with HORING_SOCKET_IFNAME",
         fmt::join(diagnosis.lost, "; "));
   }
   if (slow_count > 0) {
-    diagnosis.verdict += fmt::format(
+    diagnosis.result += fmt::format(
         "{}{} of {} links are slow: {}. Check cabling, switch port and speed of these interfaces",
         diagnosis.lost.empty() ? "" : ". ",
         slow_count,
@@ -143,9 +143,9 @@ Diagnosis diagnose(const Communicator& communicator, const std::vector<Row>& row
     return diagnosis;
   }
   if (rows.empty()) {
-    diagnosis.verdict = "healthy: one rank, no links";
+    diagnosis.result = "healthy: one rank, no links";
   } else {
-    diagnosis.verdict = fmt::format(
+    diagnosis.result = fmt::format(
         "healthy: {} ranks as {}, all {} links reachable; median between groups {:.1f} MB/s, "
         "inside "
         "{:.1f} MB/s",
@@ -173,7 +173,7 @@ void print_table(const Communicator& communicator,
                 diagnosis.remarks[i].empty() ? "" : "  <- ",
                 diagnosis.remarks[i].c_str());
   }
-  std::printf("verdict: %s\n", diagnosis.verdict.c_str());
+  std::printf("result: %s\n", diagnosis.result.c_str());
 }
 
 void print_json(const Communicator& communicator,
@@ -190,7 +190,7 @@ void print_json(const Communicator& communicator,
                      {"remark", diagnosis.remarks[i]}});
   }
   const nlohmann::json report{{"healthy", diagnosis.healthy},
-                              {"verdict", diagnosis.verdict},
+                              {"result", diagnosis.result},
                               {"lost_interfaces", diagnosis.lost},
                               {"groups", communicator.map().to_string()},
                               {"links", links}};
@@ -231,7 +231,7 @@ int doctor_command(int argc, const char* const* argv) {
   }
   const Result<bool> healthy = examine(json);
   if (!healthy.ok()) {
-    std::fprintf(stderr, "verdict: %s\n", healthy.status().to_string().c_str());
+    std::fprintf(stderr, "result: %s\n", healthy.status().to_string().c_str());
     return 1;
   }
   return *healthy ? 0 : 1;

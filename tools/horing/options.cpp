@@ -10,7 +10,7 @@
 namespace ho {
 namespace {
 
-constexpr uint32_t kMostDefaultRails = 4;
+constexpr uint32_t kMaxDefaultRails = 4;
 
 // CLI11 does not know that what follows the options is a command.
 class CommandUsage : public CLI::Formatter {
@@ -65,10 +65,10 @@ Status check_sizes(const Texts& texts, ClusterOptions& options) {
                                          "-n is missing: nodes and ranks, for example -n 4x4");
   }
   const auto sizes = GroupMap::parse(texts.sizes);
-  if (!sizes.ok() || sizes->world_size() > kMostRanks) {
+  if (!sizes.ok() || sizes->world_size() > kMaxRanks) {
     return {StatusCode::kInvalidArgument,
             "-n " + texts.sizes + ": takes nodes and ranks, as 4x4, 1+3 or 8 (one node); at most " +
-                std::to_string(kMostRanks) + " ranks run on one machine"};
+                std::to_string(kMaxRanks) + " ranks run on one machine"};
   }
   options.sizes = *sizes;
   return {};
@@ -141,7 +141,7 @@ std::optional<int> finish(const CLI::App& app,
 ClusterShape shape_of(const ClusterOptions& options) {
   const GroupMap& sizes = *options.sizes;
   const uint32_t usual =
-      sizes.group_count() == 1 ? 0 : std::min(sizes.rail_count(), kMostDefaultRails);
+      sizes.group_count() == 1 ? 0 : std::min(sizes.rail_count(), kMaxDefaultRails);
   return {sizes.group_count(), options.rails.value_or(usual), options.rail_rate_mbit};
 }
 
@@ -182,13 +182,13 @@ Parsed<RunOptions> parse_run_options(int argc, const char* const* argv) {
   options.job.prefix = !texts.no_prefix;
   options.job.own_cpus = texts.bind_to == "node";
   if (app.count("--timeout") > 0) {
-    constexpr double kMostSeconds = 1e9;
+    constexpr double kMaxSeconds = 1e9;
     if (!(texts.timeout_s > 0)) {
       parsed.exit_status = usage_error(app, "--timeout takes a number of seconds above 0");
       return parsed;
     }
     options.job.timeout = std::chrono::milliseconds(
-        static_cast<int64_t>(std::min(texts.timeout_s, kMostSeconds) * 1000));
+        static_cast<int64_t>(std::min(texts.timeout_s, kMaxSeconds) * 1000));
   }
   parsed.exit_status = finish(app, texts, options.cluster, options.job.command);
   return parsed;

@@ -15,7 +15,7 @@ std::string LinePrefixer::add(std::string_view bytes) {
     held_.append(bytes.substr(0, taken));
     bytes.remove_prefix(taken);
     const bool complete = end != std::string_view::npos;
-    if (complete || held_.size() > kMostHeldBytes) {
+    if (complete || held_.size() > kMaxHeldBytes) {
       ready += (inside_line_ ? "" : prefix_) + std::exchange(held_, {});
       inside_line_ = !complete;
     }

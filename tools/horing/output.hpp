@@ -12,13 +12,13 @@ class LinePrefixer {
   // raw: passes everything on at once, as it is.
   LinePrefixer(std::string prefix, bool raw) : prefix_(std::move(prefix)), raw_(raw) {}
 
-  // What can be written now: the complete lines. A line longer than kMostHeldBytes goes out in
+  // What can be written now: the complete lines. A line longer than kMaxHeldBytes goes out in
   // parts.
   [[nodiscard]] std::string add(std::string_view bytes);
   // The last line when it had no end; gets one.
   [[nodiscard]] std::string finish();
 
-  static constexpr size_t kMostHeldBytes = 1 << 20;
+  static constexpr size_t kMaxHeldBytes = 1 << 20;
 
  private:
   std::string prefix_;

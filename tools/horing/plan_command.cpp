@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // All ranks' ops are held at once, and a flat ring has as many per rank as there are ranks.
-constexpr uint32_t kMostRanks = 256;
+constexpr uint32_t kMaxRanks = 256;
 
 struct PlanArguments {
   std::string collective = "all_gather";
@@ -99,11 +99,11 @@ Result<BuiltForShow> build(const PlanArguments& arguments) {
   }
   map = map.with_rails(arguments.rails.value_or(map.smallest_group()));
   const uint32_t world = map.world_size();
-  if (world > kMostRanks) {
+  if (world > kMaxRanks) {
     return Status(StatusCode::kInvalidArgument,
                   "groups " + arguments.groups + " have " + std::to_string(world) +
                       " ranks: this command builds all of them and takes at most " +
-                      std::to_string(kMostRanks));
+                      std::to_string(kMaxRanks));
   }
   for (const auto& [name, value] :
        {std::pair("--rank", arguments.rank), std::pair("--root", arguments.root)}) {

@@ -29,8 +29,8 @@ using Settings = std::map<std::string, std::string>;
 
 // What other files have said before stays.
 void read_settings(const std::string& path, Settings& values, std::vector<std::string>& unread) {
-  constexpr size_t kMostBytes = size_t{1} << 20U;
-  const auto text = read_text_file(path, kMostBytes);
+  constexpr size_t kMaxBytes = size_t{1} << 20U;
+  const auto text = read_text_file(path, kMaxBytes);
   if (text.ok()) {
     values.merge(parse_nccl_conf(*text));
   } else {
@@ -203,12 +203,12 @@ OpenPlugin system_loader() {
 }
 
 bool has_nvswitch(const std::string& sysfs) {
-  constexpr size_t kMostBytes = 64;
+  constexpr size_t kMaxBytes = 64;
   std::error_code error;
   for (const auto& device :
        std::filesystem::directory_iterator(sysfs + "/bus/pci/devices", error)) {
-    const auto vendor = read_text_file(device.path().string() + "/vendor", kMostBytes);
-    const auto kind = read_text_file(device.path().string() + "/class", kMostBytes);
+    const auto vendor = read_text_file(device.path().string() + "/vendor", kMaxBytes);
+    const auto kind = read_text_file(device.path().string() + "/class", kMaxBytes);
     // A bridge of NVIDIA's that is of no other kind.
     if (vendor.ok() && kind.ok() && vendor->starts_with("0x10de") && kind->starts_with("0x0680")) {
       return true;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr uint32_t kRanksWithoutGpus = 4;
-constexpr uint32_t kMostSyntheticRanks = 1024;
+constexpr uint32_t kMaxSyntheticRanks = 1024;
 
 struct TopoOptions {
   std::optional<std::string> xml;
@@ -31,7 +31,7 @@ struct TopoOptions {
 
 struct View {
   Topology topology;
-  std::vector<InterfaceVerdict> verdicts;
+  std::vector<InterfaceDecision> decisions;
   std::vector<RankPlace> places;
   Assignment assignment;
   uint32_t network_rails = 0;  // of a job on several such hosts
@@ -39,7 +39,7 @@ struct View {
 
 uint32_t rails_among_such_hosts(const Assignment& assignment, uint32_t wanted) {
   std::map<std::string, size_t> numbers;
-  std::vector<RailSeat> seats;
+  std::vector<RailNic> seats;
   for (const AssignedNic& nic : assignment.nic_of_rank) {
     const size_t number = numbers.emplace(nic.name, numbers.size()).first->second;
     seats.push_back({number, nic.speed_mbit});
@@ -47,7 +47,7 @@ uint32_t rails_among_such_hosts(const Assignment& assignment, uint32_t wanted) {
   if (assignment.nic_of_rank.front().name.empty()) {
     return 0;
   }
-  std::vector<RailSeat> dealt;
+  std::vector<RailNic> dealt;
   for (const size_t at : deal_nics(seats)) {
     dealt.push_back(seats[at]);
   }
@@ -67,18 +67,18 @@ Result<View> look(const TopoOptions& options) {
   const auto gpus = static_cast<uint32_t>(topology.gpus.size());
   const uint32_t ranks = options.ranks > 0 ? options.ranks : gpus > 0 ? gpus : kRanksWithoutGpus;
   std::vector<RankPlace> places;
-  std::vector<RankCard> cards;
+  std::vector<RankInfo> infos;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     places.push_back(place_of_rank(topology, {}, rank));
-    cards.push_back(make_rank_card(topology, filter, places.back()));
+    infos.push_back(make_rank_info(topology, filter, places.back()));
   }
   HORING_ASSIGN(const uint64_t wanted, env::number(env::kRails));
   const auto rails = static_cast<uint32_t>(std::min<uint64_t>(wanted, ranks));
-  HORING_ASSIGN(Assignment assignment, assign_rails(cards, std::nullopt, rails));
+  HORING_ASSIGN(Assignment assignment, assign_rails(infos, std::nullopt, rails));
   const uint32_t network_rails = rails_among_such_hosts(assignment, rails);
-  auto verdicts = judge_interfaces(topology.interfaces, filter);
+  auto decisions = judge_interfaces(topology.interfaces, filter);
   return View{std::move(topology),
-              std::move(verdicts),
+              std::move(decisions),
               std::move(places),
               std::move(assignment),
               network_rails};
@@ -124,7 +124,7 @@ void print_devices(const Topology& topology) {
 
 void print_interfaces(const View& view) {
   std::printf("interfaces\n");
-  for (size_t i = 0; i < view.verdicts.size(); ++i) {
+  for (size_t i = 0; i < view.decisions.size(); ++i) {
     const NetworkInterface& nic = view.topology.interfaces[i];
     std::printf("  %-12s %s, PCI %s, %s, operstate %s\n",
                 nic.name.c_str(),
@@ -135,9 +135,9 @@ void print_interfaces(const View& view) {
     for (const std::string& address : nic.addresses) {
       std::printf("  %-12s   %s\n", "", address.c_str());
     }
-    std::printf("  %-12s   %s\n", "", view.verdicts[i].reason.c_str());
+    std::printf("  %-12s   %s\n", "", view.decisions[i].reason.c_str());
   }
-  if (view.verdicts.empty()) {
+  if (view.decisions.empty()) {
     std::printf("  none\n");
   }
 }
@@ -202,7 +202,7 @@ nlohmann::ordered_json devices_json(const Topology& topology) {
 
 nlohmann::ordered_json interfaces_json(const View& view) {
   auto list = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < view.verdicts.size(); ++i) {
+  for (size_t i = 0; i < view.decisions.size(); ++i) {
     const NetworkInterface& nic = view.topology.interfaces[i];
     list.push_back({{"name", nic.name},
                     {"pci", nic.pci},
@@ -212,8 +212,8 @@ nlohmann::ordered_json interfaces_json(const View& view) {
                     {"operstate", nic.operstate},
                     {"loopback", nic.loopback},
                     {"addresses", nic.addresses},
-                    {"taken", view.verdicts[i].taken},
-                    {"reason", view.verdicts[i].reason}});
+                    {"taken", view.decisions[i].taken},
+                    {"reason", view.decisions[i].reason}});
   }
   return list;
 }
@@ -264,7 +264,7 @@ std::optional<int> parse(int argc, const char* const* argv, TopoOptions& options
       ->excludes(xml);
   app.add_flag("--json", options.json, "print JSON");
   app.add_option("--ranks", options.ranks, "local ranks; default: one per GPU, or 4")
-      ->check(CLI::Range(1U, kMostSyntheticRanks));
+      ->check(CLI::Range(1U, kMaxSyntheticRanks));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

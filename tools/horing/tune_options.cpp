@@ -18,10 +18,10 @@ namespace {
 using plugin::Choice;
 using plugin::Choices;
 
-constexpr uint32_t kMostNodes = 65536;
-constexpr uint32_t kMostLocalRanks = 1024;
-constexpr uint32_t kMostMbps = env::kMostMbit;
-constexpr uint64_t kMostBufferBytes = uint64_t{1} << 30U;
+constexpr uint32_t kMaxNodes = 65536;
+constexpr uint32_t kMaxLocalRanks = 1024;
+constexpr uint32_t kMaxMbps = env::kMaxMbit;
+constexpr uint64_t kMaxBufferBytes = uint64_t{1} << 30U;
 
 // "allreduce", "collnetdirect": as NCCL's settings call what tuning files call with underscores.
 std::string nccl_word(std::string_view name) {
@@ -39,17 +39,17 @@ struct Texts {
 
 void declare_topology(CLI::App& app, TuneOptions& options) {
   app.add_option("--nodes", options.nodes, "nodes of the communicator")
-      ->check(CLI::Range(1U, kMostNodes))
+      ->check(CLI::Range(1U, kMaxNodes))
       ->capture_default_str();
   app.add_option("--ranks-per-node", options.ranks_per_node, "ranks, that is GPUs, on each node")
-      ->check(CLI::Range(1U, kMostLocalRanks))
+      ->check(CLI::Range(1U, kMaxLocalRanks))
       ->capture_default_str();
   app.add_option("--nics", options.nics, "NICs of each node (default: one per rank)")
-      ->check(CLI::Range(1U, kMostLocalRanks));
+      ->check(CLI::Range(1U, kMaxLocalRanks));
   app.add_option("--heads",
                  options.heads,
                  "ranks of each node that a rail ring goes through (default: one per NIC)")
-      ->check(CLI::Range(1U, kMostLocalRanks));
+      ->check(CLI::Range(1U, kMaxLocalRanks));
   app.add_flag("--nvswitch", options.nvswitch, "the nodes have an NVSwitch");
   app.add_flag("--nvls", options.nvls, "and NVLS (implies --nvswitch)");
 }
@@ -58,12 +58,12 @@ void declare_rates(CLI::App& app, TuneOptions& options, Texts& texts) {
   app.add_option("--rail-mbps",
                  options.rail_mbps,
                  "Mbit/s that one NIC carries of our rings, per direction")
-      ->check(CLI::Range(1U, kMostMbps))
+      ->check(CLI::Range(1U, kMaxMbps))
       ->capture_default_str();
   app.add_option("--nic-mbps",
                  options.nic_mbps,
                  "Mbit/s that one NIC carries of NCCL's own sends (default: as --rail-mbps)")
-      ->check(CLI::Range(1U, kMostMbps));
+      ->check(CLI::Range(1U, kMaxMbps));
   app.add_option("--intra-gbps",
                  texts.intra_gbps,
                  "Gbit/s of one GPU to the others of its node, per direction; 0: no limit")
@@ -172,7 +172,7 @@ Status finish(const CLI::App& app, const Texts& texts, TuneOptions& options) {
             "--min " + texts.min + " and --max " + texts.max +
                 ": sizes are from 1 on, and --max is not less than --min"};
   }
-  if (options.buffer_bytes < 4096 || options.buffer_bytes > kMostBufferBytes) {
+  if (options.buffer_bytes < 4096 || options.buffer_bytes > kMaxBufferBytes) {
     return {StatusCode::kInvalidArgument, "--buffsize " + texts.buffer + ": takes 4K to 1G"};
   }
   if (options.heads.value_or(1) > options.ranks_per_node) {

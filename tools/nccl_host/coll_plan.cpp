@@ -32,8 +32,8 @@ uint64_t chosen_chunk(Collective kind,
 
 // Small operations take fewer channels, each of which then has 32 KiB per head, as with NCCL.
 uint32_t chosen_channels(uint64_t total, const JobShape& shape, const CollSettings& settings) {
-  constexpr uint64_t kLeastBytes = uint64_t{32} << 10;
-  const uint64_t useful = total / (kLeastBytes * shape.ranks_per_node);
+  constexpr uint64_t kMinBytes = uint64_t{32} << 10;
+  const uint64_t useful = total / (kMinBytes * shape.ranks_per_node);
   return static_cast<uint32_t>(std::clamp<uint64_t>(useful, 1, settings.channels));
 }
 

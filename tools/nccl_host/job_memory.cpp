@@ -33,7 +33,7 @@ size_t header_bytes() {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-constexpr std::chrono::seconds kMeetingTime{30};
+constexpr std::chrono::seconds kRendezvousTime{30};
 
 sockaddr_un unix_address(const std::string& path) {
   sockaddr_un address{};
@@ -49,7 +49,7 @@ const sockaddr* as_sockaddr(const sockaddr_un& address) {
 
 void await_input(const Fd& fd, const std::string& path) {
   pollfd waited{fd.get(), POLLIN, 0};
-  constexpr int kWaitMs = std::chrono::milliseconds(kMeetingTime).count();
+  constexpr int kWaitMs = std::chrono::milliseconds(kRendezvousTime).count();
   if (::poll(&waited, 1, kWaitMs) != 1) {
     throw HostError("not all ranks met at " + path + " in time");
   }
@@ -61,8 +61,8 @@ JobMemory::JobMemory(const JobLayout& layout, Fd fd)
     : layout_(layout),
       fd_(std::move(fd)),
       bytes_(layout.communicators * CommMemory::bytes_for(layout)) {
-  if (layout.shape.world() > CommMemory::kMostRanks) {
-    throw HostError("at most " + std::to_string(CommMemory::kMostRanks) + " ranks");
+  if (layout.shape.world() > CommMemory::kMaxRanks) {
+    throw HostError("at most " + std::to_string(CommMemory::kMaxRanks) + " ranks");
   }
   const int flags = MAP_SHARED | MAP_NORESERVE | (fd_.valid() ? 0 : MAP_ANONYMOUS);
   void* const base = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, fd_.get(), 0);
@@ -97,24 +97,24 @@ JobMemory JobMemory::create(const JobLayout& layout) {
   return {layout, std::move(fd)};
 }
 
-Fd JobMemory::open_door(const std::string& path) {
+Fd JobMemory::listen_for_rendezvous(const std::string& path) {
   const sockaddr_un address = unix_address(path);
   Fd door(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!door.valid() || ::bind(door.get(), as_sockaddr(address), sizeof(address)) != 0 ||
-      ::listen(door.get(), CommMemory::kMostRanks) != 0) {
+      ::listen(door.get(), CommMemory::kMaxRanks) != 0) {
     fail_with("listening at " + path);
   }
   return door;
 }
 
 void JobMemory::hand_out(const Fd& door, const std::string& path, uint32_t to_ranks) {
-  const std::array<std::byte, 1> hello{};
+  const std::array<std::byte, 1> handshake{};
   const std::array<int, 1> fds{fd_.get()};
   for (uint32_t i = 0; i < to_ranks; ++i) {
     await_input(door, path);
     const Fd visitor(::accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!visitor.valid() ||
-        !send_with_fds(visitor, hello, fds, deadline_after(kMeetingTime)).ok()) {
+        !send_with_fds(visitor, handshake, fds, deadline_after(kRendezvousTime)).ok()) {
       fail_with("handing out the job's memory");
     }
   }
@@ -129,8 +129,8 @@ JobMemory JobMemory::join(const std::string& path, const JobLayout& layout) {
     fail_with("connecting to " + path + " (the ranks must be on one machine)");
   }
   await_input(connection, path);
-  std::array<std::byte, 1> hello{};
-  auto received = receive_with_fds(connection, hello);
+  std::array<std::byte, 1> handshake{};
+  auto received = receive_with_fds(connection, handshake);
   if (!received.ok() || received->fds.size() != 1) {
     throw HostError("rank 0 did not hand out the job's memory at " + path);
   }

@@ -47,7 +47,7 @@ class JobMemory {
   // For processes that somebody else starts: one creates it, opens a door at a path that all reach
   // (nodes have no other memory in common), and gives it to those who come there.
   [[nodiscard]] static JobMemory create(const JobLayout& layout);
-  [[nodiscard]] static Fd open_door(const std::string& path);
+  [[nodiscard]] static Fd listen_for_rendezvous(const std::string& path);
   void hand_out(const Fd& door, const std::string& path, uint32_t to_ranks);
   [[nodiscard]] static JobMemory join(const std::string& path, const JobLayout& layout);
 
@@ -77,19 +77,19 @@ struct SharedBarrier {
 
 class CommMemory {
  public:
-  static constexpr size_t kMostRanks = 64;
-  static constexpr size_t kCardBytes = 512;
+  static constexpr size_t kMaxRanks = 64;
+  static constexpr size_t kSegmentInfoBytes = 512;
   struct Header {
     std::atomic<uint32_t> failed;
     SharedBarrier world;
-    SharedBarrier node[kMostRanks];
+    SharedBarrier node[kMaxRanks];
     // How often each rank has passed; here, because communicators come and go in the same memory.
     struct Rounds {
       uint64_t world;
       uint64_t node;
       uint64_t gathers;
-    } rounds[kMostRanks];
-    std::byte cards[2][kMostRanks][kCardBytes];
+    } rounds[kMaxRanks];
+    std::byte infos[2][kMaxRanks][kSegmentInfoBytes];
   };
 
   CommMemory(const JobLayout& layout,
@@ -108,16 +108,16 @@ class CommMemory {
   void node_barrier() {
     pass(header().node[node()], rounds().node, shape().ranks_per_node, "the ranks of this node");
   }
-  // Everybody's card, by rank. One thread of a rank at a time.
+  // Everybody's info, by rank. One thread of a rank at a time.
   template <typename Card>
   [[nodiscard]] std::vector<Card> all_gather(const Card& mine) {
-    static_assert(sizeof(Card) <= kCardBytes && std::is_trivially_copyable_v<Card>);
-    auto& cards = header().cards[rounds().gathers++ % 2];
-    std::memcpy(cards[rank_], &mine, sizeof(mine));
+    static_assert(sizeof(Card) <= kSegmentInfoBytes && std::is_trivially_copyable_v<Card>);
+    auto& infos = header().infos[rounds().gathers++ % 2];
+    std::memcpy(infos[rank_], &mine, sizeof(mine));
     world_barrier();
     std::vector<Card> all(shape().world());
     for (size_t rank = 0; rank < all.size(); ++rank) {
-      std::memcpy(&all[rank], cards[rank], sizeof(Card));
+      std::memcpy(&all[rank], infos[rank], sizeof(Card));
     }
     return all;
   }

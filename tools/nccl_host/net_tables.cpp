@@ -17,7 +17,7 @@ namespace {
 using nccl_abi::DebugLogger;
 using nccl_abi::DeviceHandle;
 
-constexpr size_t kMostGrouped = 8;
+constexpr size_t kMaxGrouped = 8;
 
 // What NCCL's shim of v8 does with sizes that have grown since.
 bool fits_int(size_t bytes) {
@@ -92,11 +92,11 @@ class NetOf final : public NetTable {
   }
   Result irecv(void* receiver, const Receives& receives, void** request) override {
     const auto count = static_cast<size_t>(receives.count);
-    if (count > kMostGrouped) {
+    if (count > kMaxGrouped) {
       return Result::kInvalidArgument;
     }
     if constexpr (kVersion == 8) {
-      std::array<int, kMostGrouped> sizes{};
+      std::array<int, kMaxGrouped> sizes{};
       for (size_t i = 0; i < count; ++i) {
         if (!fits_int(receives.bytes[i])) {
           return Result::kInvalidArgument;
@@ -111,7 +111,7 @@ class NetOf final : public NetTable {
                            receives.memories,
                            request);
     } else {
-      std::array<size_t, kMostGrouped> sizes{};
+      std::array<size_t, kMaxGrouped> sizes{};
       std::copy_n(receives.bytes, count, sizes.begin());
       if constexpr (kVersion == 9) {
         return table_->irecv(receiver,
@@ -122,7 +122,7 @@ class NetOf final : public NetTable {
                              receives.memories,
                              request);
       } else {
-        std::array<void*, kMostGrouped> profiles{};
+        std::array<void*, kMaxGrouped> profiles{};
         return table_->irecv(receiver,
                              receives.count,
                              receives.data,

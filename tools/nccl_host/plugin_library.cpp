@@ -27,7 +27,7 @@ std::vector<std::string>& log_store() {
   return lines;
 }
 
-constexpr size_t kMostLines = 1000;
+constexpr size_t kMaxLines = 1000;
 
 // NCCL's logger, whose place for the text this is.
 __attribute__((format(printf, 5, 6))) void log_line(nccl_abi::LogLevel level,
@@ -42,7 +42,7 @@ __attribute__((format(printf, 5, 6))) void log_line(nccl_abi::LogLevel level,
   std::vsnprintf(text.data(), text.size(), format, arguments);
   va_end(arguments);
   const std::lock_guard lock(log_mutex());
-  if (log_store().size() < kMostLines) {
+  if (log_store().size() < kMaxLines) {
     log_store().push_back((level == nccl_abi::LogLevel::kWarn ? "warn " : "info ") +
                           std::string(text.data()));
   }
@@ -115,10 +115,10 @@ void PluginLibrary::check_devices() {
     expect(!net.name.empty() && names.insert(net.name).second, "devices have names of their own");
     expect(places.insert({net.guid, net.port}).second, "devices have guids of their own");
     expect(net.speed_mbps >= 1000 && net.max_comms > 0 && net.max_recvs > 0, "usable properties");
-    constexpr size_t kMost = nccl_abi::kMaxSizeBytes;
-    expect(net_->version() < 9 || (net.max_p2p_bytes > 0 && net.max_p2p_bytes <= kMost),
+    constexpr size_t kMax = nccl_abi::kMaxSizeBytes;
+    expect(net_->version() < 9 || (net.max_p2p_bytes > 0 && net.max_p2p_bytes <= kMax),
            "maxP2pBytes is in range");
-    expect(net_->version() < 9 || (net.max_coll_bytes > 0 && net.max_coll_bytes <= kMost),
+    expect(net_->version() < 9 || (net.max_coll_bytes > 0 && net.max_coll_bytes <= kMax),
            "maxCollBytes is in range");
     if (coll_net_ == nullptr) {
       continue;

@@ -85,14 +85,14 @@ void Backoff::count_turn() {
   if (turns_++ == 0) {
     since_ = now;
   }
-  if (now - since_ > patience_) {
+  if (now - since_ > timeout_) {
     throw HostError(what_ + ": nothing for " +
-                    std::to_string(std::chrono::duration<double>(patience_).count()) + " s");
+                    std::to_string(std::chrono::duration<double>(timeout_).count()) + " s");
   }
 }
 
 void Backoff::pause(EventCount& counted, uint32_t seen) {
-  constexpr std::chrono::milliseconds kLook{10};  // whether patience is over
+  constexpr std::chrono::milliseconds kLook{10};  // whether timeout is over
   count_turn();
   counted.wait(seen, kLook);
 }

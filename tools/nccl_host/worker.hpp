@@ -59,9 +59,9 @@ class EventCount {
 // once, and for longer the longer nothing happens.
 class Backoff {
  public:
-  // After `patience` of nothing pause() throws a HostError: "WHAT: nothing for N s".
-  Backoff(std::string what, std::chrono::milliseconds patience)
-      : what_(std::move(what)), patience_(patience) {}
+  // After `timeout` of nothing pause() throws a HostError: "WHAT: nothing for N s".
+  Backoff(std::string what, std::chrono::milliseconds timeout)
+      : what_(std::move(what)), timeout_(timeout) {}
   void reset() { turns_ = 0; }
   void pause();
   // The same where `counted` tells of all that is waited for: sleeps until something happens after
@@ -72,7 +72,7 @@ class Backoff {
   void count_turn();
 
   std::string what_;
-  std::chrono::milliseconds patience_;
+  std::chrono::milliseconds timeout_;
   std::chrono::steady_clock::time_point since_;
   unsigned turns_ = 0;
 };

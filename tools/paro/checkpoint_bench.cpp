@@ -27,7 +27,7 @@ using checkpoint::Path;
 using checkpoint::SaveFrom;
 using Clock = std::chrono::steady_clock;
 
-constexpr uint64_t kPatienceMs = 10ULL * 60 * 1000;
+constexpr uint64_t kTimeoutMs = 10ULL * 60 * 1000;
 constexpr size_t kStreamBlock = size_t{1} << 20;  // dd's bs=1M
 constexpr const char* kBench = "paro checkpoint bench";
 constexpr uint64_t kModelUnits = 5;
@@ -130,7 +130,7 @@ class Bench {
                                             : " is there already: remove it, or take another")};
       }
     }
-    must(everybody_ok(job_.get(), status));
+    must(all_ok(job_.get(), status));
     for (const StatePart& part : runner_->parts()) {
       bytes_ += part.values.size();
     }
@@ -155,7 +155,7 @@ class Bench {
     if (request.ok()) {
       request->keep = 1;
     }
-    must(saver_->start(std::move(request), {kPatienceMs, in_background}));
+    must(saver_->start(std::move(request), {kTimeoutMs, in_background}));
   }
 
   // What follows is not to share the disk with the removing of the one before.
@@ -185,7 +185,7 @@ class Bench {
         }
         return file.sync();
       };
-      must(everybody_ok(job_.get(), job_.rank() == 0 ? write() : ho::Status()));
+      must(all_ok(job_.get(), job_.rank() == 0 ? write() : ho::Status()));
     });
     std::error_code error;
     if (job_.rank() == 0) {

@@ -18,8 +18,8 @@ namespace paro::tool {
 namespace {
 
 // Of a rank: beyond any currency and any machine.
-constexpr double kMostMoney = 1e6;
-constexpr double kMostWatts = 1e6;
+constexpr double kMaxMoney = 1e6;
+constexpr double kMaxWatts = 1e6;
 
 // Sets `value` where the option was given.
 template <typename Value, typename Parse, typename... More>
@@ -227,10 +227,10 @@ ho::Status take_prices(const PlanTexts& texts, PlanOptions& options) {
     return {};
   }
   Prices prices;
-  HORING_TRY(take(texts.price, "--price", prices.per_rank_hour, parse_number_up_to, kMostMoney));
-  HORING_TRY(take(texts.watts, "--watts", prices.watts_per_rank, parse_number_up_to, kMostWatts));
+  HORING_TRY(take(texts.price, "--price", prices.per_rank_hour, parse_number_up_to, kMaxMoney));
+  HORING_TRY(take(texts.watts, "--watts", prices.watts_per_rank, parse_number_up_to, kMaxWatts));
   HORING_TRY(
-      take(texts.energy_price, "--energy-price", prices.per_kwh, parse_number_up_to, kMostMoney));
+      take(texts.energy_price, "--energy-price", prices.per_kwh, parse_number_up_to, kMaxMoney));
   if (texts.energy_price && !texts.watts) {
     return invalid("--energy-price takes --watts, which a rank draws, beside it");
   }

@@ -26,9 +26,9 @@ Unit time_unit(double largest) {
 
 // Columns stay readable where the cluster that is asked about cannot be meant.
 std::string fixed(double value, int digits) {
-  constexpr double kMostShown = 1e9;
-  return std::abs(value) < kMostShown ? fmt::format("{:.{}f}", value, digits)
-                                      : fmt::format("{:.2e}", value);
+  constexpr double kMaxShown = 1e9;
+  return std::abs(value) < kMaxShown ? fmt::format("{:.{}f}", value, digits)
+                                     : fmt::format("{:.2e}", value);
 }
 
 std::string rate_text(double bytes_per_s) {

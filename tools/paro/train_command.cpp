@@ -98,9 +98,10 @@ int train(const TrainOptions& options) {
       continue;
     }
     if (trials.empty() && job.rank() == 0) {
-      alone = train_alone(static_cast<uint32_t>(job.world_size()), training).steps.back().loss;
+      alone =
+          train_single_rank(static_cast<uint32_t>(job.world_size()), training).steps.back().loss;
     }
-    trial->loss_alone = alone;
+    trial->single_rank_loss = alone;
     trials.push_back(*trial);
   }
   int32_t status = trials.empty() ? 1 : 0;

@@ -8,8 +8,8 @@
 namespace paro::tool {
 namespace {
 
-constexpr double kMostForwardMs = 10000;
-constexpr double kMostBytes = 1e18;
+constexpr double kMaxForwardMs = 10000;
+constexpr double kMaxBytes = 1e18;
 
 // Arguments as they were typed, where CLI11 does not understand them itself.
 struct TrainTexts {
@@ -89,10 +89,10 @@ ho::Status understand(const TrainTexts& texts, TrainOptions& options) {
     options.dtype = texts.dtype == "float16" ? ho::DType::kFloat16 : ho::DType::kBfloat16;
   }
   HORING_ASSIGN(options.forward_ms,
-                parse_number_up_to("--forward-ms", texts.forward_ms, kMostForwardMs));
+                parse_number_up_to("--forward-ms", texts.forward_ms, kMaxForwardMs));
   if (!texts.budget.empty()) {
     HORING_ASSIGN(const double bytes, parse_size("--budget", texts.budget));
-    if (!(bytes >= 1 && bytes <= kMostBytes)) {
+    if (!(bytes >= 1 && bytes <= kMaxBytes)) {
       return {ho::StatusCode::kInvalidArgument,
               "--budget '" + texts.budget + "': takes 1 byte to 1e18; leave it out for no limit"};
     }
@@ -100,7 +100,7 @@ ho::Status understand(const TrainTexts& texts, TrainOptions& options) {
   }
   if (!texts.bucket.empty()) {
     HORING_ASSIGN(const double bytes, parse_size("--bucket-bytes", texts.bucket));
-    if (!(bytes <= kMostBytes)) {
+    if (!(bytes <= kMaxBytes)) {
       return {ho::StatusCode::kInvalidArgument,
               "--bucket-bytes '" + texts.bucket + "': takes 0 (none) to 1e18 bytes"};
     }

@@ -14,7 +14,7 @@ namespace paro::tool {
 namespace {
 
 constexpr const char* kSamples = "samples_per_step";
-constexpr uint64_t kSavePatienceMs = 10ULL * 60 * 1000;
+constexpr uint64_t kSaveTimeoutMs = 10ULL * 60 * 1000;
 
 // 0 where this program did not save it.
 uint64_t saved_samples(const checkpoint::Manifest& manifest) {
@@ -81,7 +81,7 @@ TrainStore::Start TrainStore::begin() {
   if (job_.rank() == 0) {
     claim = checkpoint::claim_folder(plan_.folder, training_.steps, plan_.resume);
   }
-  must(everybody_ok(job_.get(), claim.status().with_context("--save")));
+  must(all_ok(job_.get(), claim.status().with_context("--save")));
   claim_ = std::move(claim).value();
   return start;
 }
@@ -97,7 +97,7 @@ void TrainStore::after_step(uint64_t steps) {
   if (request.ok()) {
     request->manifest.job_state = nlohmann::json{{kSamples, samples_per_step()}}.dump();
   }
-  must(saver_.start(std::move(request), {kSavePatienceMs, true}).with_context("--save"));
+  must(saver_.start(std::move(request), {kSaveTimeoutMs, true}).with_context("--save"));
 }
 
 void TrainStore::finish() {

@@ -61,7 +61,7 @@ ho::Result<Beside> from_environment(horing::Communicator& job) {
 // What one rank meets is told to all, before the first step.
 Beside beside_training(horing::Communicator& job) {
   auto beside = from_environment(job);
-  must(everybody_ok(job.get(), beside.status()));
+  must(all_ok(job.get(), beside.status()));
   return std::move(beside).value();
 }
 

@@ -37,8 +37,8 @@ std::string applied(const Trial& trial) {
   return std::to_string(trial.applied_steps) + " of " + std::to_string(trial.steps);
 }
 
-std::string loss_alone(const Trial& trial) {
-  return trial.same_batches ? number(trial.loss_alone, 5) : "-";
+std::string single_rank_loss(const Trial& trial) {
+  return trial.same_batches ? number(trial.single_rank_loss, 5) : "-";
 }
 
 bool has_loss_scale(const Trial& trial) {
@@ -58,8 +58,8 @@ double tolerance(ho::DType dtype) {
 }
 
 bool like_one_rank(const Trial& trial) {
-  return !trial.same_batches || std::abs(trial.loss - trial.loss_alone) <=
-                                    tolerance(trial.dtype) * std::abs(trial.loss_alone);
+  return !trial.same_batches || std::abs(trial.loss - trial.single_rank_loss) <=
+                                    tolerance(trial.dtype) * std::abs(trial.single_rank_loss);
 }
 
 // One column: its head, and what it says of a trial.
@@ -89,7 +89,7 @@ constexpr std::array kFields{
           false,
           [](const Trial& trial) { return megabytes(trial.memory.predicted.total()); }},
     Field{"loss", false, [](const Trial& trial) { return number(trial.loss, 5); }},
-    Field{"one rank's", false, [](const Trial& trial) { return loss_alone(trial); }},
+    Field{"one rank's", false, [](const Trial& trial) { return single_rank_loss(trial); }},
 };
 // Where steps were left out.
 constexpr Field kApplied{"applied", false, [](const Trial& trial) { return applied(trial); }};
@@ -124,8 +124,8 @@ nlohmann::json json_of(const Trial& trial) {
           {"memory_bytes", trial.memory.actual.total()},
           {"predicted_memory_bytes", trial.memory.predicted.total()},
           {"loss", trial.loss},
-          {"loss_alone",
-           trial.same_batches ? nlohmann::json(trial.loss_alone) : nlohmann::json(nullptr)}};
+          {"single_rank_loss",
+           trial.same_batches ? nlohmann::json(trial.single_rank_loss) : nlohmann::json(nullptr)}};
 }
 
 }  // namespace
@@ -164,9 +164,9 @@ std::vector<std::string> warnings(const std::vector<Trial>& trials) {
       all.push_back(letters(trial.strategy) + ": " + applied(trial) +
                     " steps were applied: a gradient was not finite" +
                     (has_loss_scale(trial) ? "; the loss scale needs more steps to settle" : ""));
-    } else if (whole && trial.steps <= kMostComparedSteps && !like_one_rank(trial)) {
+    } else if (whole && trial.steps <= kMaxComparedSteps && !like_one_rank(trial)) {
       all.push_back(letters(trial.strategy) + ": the loss is " + number(trial.loss, 5) +
-                    ", one rank's is " + loss_alone(trial) +
+                    ", one rank's is " + single_rank_loss(trial) +
                     ": further away than rounding brings it");
     }
   }

@@ -23,8 +23,8 @@ struct Trial {
   Traffic sent;                           // by all ranks, per step
   Traffic planned;                        // what the step plan says
   PeakMemory memory;
-  double loss = 0;        // of the last step
-  double loss_alone = 0;  // one rank, same global batches
+  double loss = 0;              // of the last step
+  double single_rank_loss = 0;  // one rank, same global batches
   // Otherwise the steps before a checkpoint had batches of another size: one rank's loss is none to
   // compare with.
   bool same_batches = true;
@@ -35,9 +35,9 @@ struct Trial {
 [[nodiscard]] std::string trials_text(const std::vector<Trial>& trials);
 // What went wrong with the training itself, a line each. Where no loss scale has to settle that is
 // a step that was left out, else that all were; and a loss that is not one rank's, up to
-// kMostComparedSteps: rounding differs from the lone rank's, and that grows with every step.
+// kMaxComparedSteps: rounding differs from the lone rank's, and that grows with every step.
 [[nodiscard]] std::vector<std::string> warnings(const std::vector<Trial>& trials);
-inline constexpr uint64_t kMostComparedSteps = 100;
+inline constexpr uint64_t kMaxComparedSteps = 100;
 // Keys stay; new ones may come.
 [[nodiscard]] std::string trials_json(const std::vector<Trial>& trials);
 

@@ -91,12 +91,12 @@ ho::Result<double> parse_fraction(std::string_view what, std::string_view text) 
 }
 
 ho::Result<std::vector<double>> parse_factors(std::string_view text) {
-  constexpr double kMostFactor = 1e6;
+  constexpr double kMaxFactor = 1e6;
   std::vector<double> factors;
   while (true) {
     const size_t comma = text.find(',');
     HORING_ASSIGN(const double factor,
-                  parse_number_up_to("--compute-factors", text.substr(0, comma), kMostFactor));
+                  parse_number_up_to("--compute-factors", text.substr(0, comma), kMaxFactor));
     if (std::find(factors.begin(), factors.end(), factor) == factors.end()) {
       factors.push_back(factor);
     }
@@ -122,8 +122,8 @@ ho::Status positive(std::string_view what, double value) {
 }
 
 ho::Status understand(const Texts& texts, BenchOptions& options) {
-  constexpr double kMostFlops = 1e21;
-  constexpr double kMostBytes = 1e18;
+  constexpr double kMaxFlops = 1e21;
+  constexpr double kMaxBytes = 1e18;
   WorkloadSpec& load = options.workload;
   HORING_ASSIGN(load.model, tool::parse_model(texts.model));
   if (load.model.sharing_units > 0) {
@@ -132,7 +132,7 @@ ho::Status understand(const Texts& texts, BenchOptions& options) {
         ": shared= is for paro plan; no unit of the measured model shares another's");
   }
   HORING_ASSIGN(load.scale, parse_fraction("--scale", texts.scale));
-  HORING_ASSIGN(load.flops, parse_number_up_to("--flops", texts.flops, kMostFlops));
+  HORING_ASSIGN(load.flops, parse_number_up_to("--flops", texts.flops, kMaxFlops));
   HORING_ASSIGN(load.utilisation, parse_number_up_to("--utilisation", texts.utilisation, 1));
   HORING_TRY(positive("--flops", load.flops));
   HORING_TRY(positive("--utilisation", load.utilisation));
@@ -141,7 +141,7 @@ ho::Status understand(const Texts& texts, BenchOptions& options) {
   HORING_ASSIGN(options.compute_factors, parse_factors(texts.factors));
   HORING_ASSIGN(options.systems, parse_systems(texts.systems));
   HORING_ASSIGN(const double bucket, tool::parse_size("--bucket-bytes", texts.bucket));
-  if (!(bucket <= kMostBytes)) {
+  if (!(bucket <= kMaxBytes)) {
     return {ho::StatusCode::kInvalidArgument, "--bucket-bytes: takes 0 (none) to 1e18 bytes"};
   }
   options.bucket_bytes = static_cast<uint64_t>(bucket);

@@ -34,7 +34,7 @@ class TraceFile {
   int64_t next_ns_ = 0;       // where the next system begins
 };
 
-// Collective: all ranks' events, by clocks that showed zero at once. Alike on all ranks.
+// Collective: all ranks' events, by clocks that showed zero at once. Consistency on all ranks.
 [[nodiscard]] std::vector<TraceEvent> events_of_all(horing::Communicator& job,
                                                     const StepTrace& step);
 

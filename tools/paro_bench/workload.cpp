@@ -7,8 +7,8 @@ namespace paro::bench {
 namespace {
 
 // Per rank where nothing is split; 16 bytes each, and many ranks share a machine.
-constexpr double kMostElements = 1U << 28U;
-constexpr double kMostWaitS = 60;
+constexpr double kMaxElements = 1U << 28U;
+constexpr double kMaxWaitS = 60;
 
 ho::Status refused(const std::string& what) {
   return {ho::StatusCode::kInvalidArgument, what};
@@ -23,9 +23,9 @@ ho::Result<Workload> workload_of(const WorkloadSpec& spec, double compute_factor
     return refused("--model: " + spec.model.text + " has more trained parameters than parameters");
   }
   Workload load;
-  const uint32_t units = spec.units > 0 ? spec.units : std::min(spec.model.layers, kMostUnits);
+  const uint32_t units = spec.units > 0 ? spec.units : std::min(spec.model.layers, kMaxUnits);
   const double per_unit = std::floor(trained / units);
-  if (per_unit < 1 || parameters > kMostElements) {
+  if (per_unit < 1 || parameters > kMaxElements) {
     return refused("--scale: of " + spec.model.text + " " + std::to_string(parameters) +
                    " parameters are left, of which " + std::to_string(trained) +
                    " are trained, in " + std::to_string(units) +
@@ -48,7 +48,7 @@ ho::Result<Workload> workload_of(const WorkloadSpec& spec, double compute_factor
   load.forward_s = 2 * spec.model.size.parameters * tokens * seconds_per_operation;
   load.backward_s =
       2 * (spec.model.size.parameters + spec.model.size.trainable) * tokens * seconds_per_operation;
-  if (!(load.backward_s <= kMostWaitS)) {
+  if (!(load.backward_s <= kMaxWaitS)) {
     return refused("a unit's backward pass takes " + std::to_string(load.backward_s) +
                    " s: at most 60; take a smaller --scale or --compute-factors");
   }

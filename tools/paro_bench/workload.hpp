@@ -25,7 +25,7 @@ namespace paro::bench {
 struct WorkloadSpec {
   tool::ModelSpec model;
   double scale = 1.0 / 2000;
-  uint32_t units = 0;  // 0: the model's layers, at most kMostUnits
+  uint32_t units = 0;  // 0: the model's layers, at most kMaxUnits
   uint32_t micro_batch = 4;
   uint32_t sequence = 512;
   uint32_t accumulation = 10;
@@ -34,7 +34,7 @@ struct WorkloadSpec {
   double real_bytes_per_s = 10e9;      // B, of a NIC between nodes
   double emulated_bytes_per_s = 25e6;  // b
 };
-inline constexpr uint32_t kMostUnits = 8;
+inline constexpr uint32_t kMaxUnits = 8;
 
 struct Workload {
   std::vector<UnitShape> units;  // all alike

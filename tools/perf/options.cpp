@@ -14,7 +14,7 @@
 namespace ho::perf {
 namespace {
 
-constexpr uint32_t kMostIterations = 10'000'000;
+constexpr uint32_t kMaxIterations = 10'000'000;
 
 constexpr std::array<std::pair<std::string_view, ho_algorithm>, 6> kAlgorithms{{
     {"auto", HO_ALGORITHM_AUTO},
@@ -49,10 +49,10 @@ void add_nccl_options(CLI::App& app, Text& text, Options& options) {
         return fits ? std::string() : "(-f) takes a whole number from 1 to 1048576, not " + given;
       });
   app.add_option("-n,--iters", options.iterations, "operations timed per size (default 20)")
-      ->check(CLI::Range(1U, kMostIterations));
+      ->check(CLI::Range(1U, kMaxIterations));
   app.add_option(
          "-w,--warmup_iters", options.warmup, "operations right before them, not timed (default 5)")
-      ->check(CLI::Range(0U, kMostIterations));
+      ->check(CLI::Range(0U, kMaxIterations));
   app.add_option("-c,--check", text.check, "1 checks every byte of the results (default), 0 none")
       ->check(CLI::Range(0, 1));
   app.add_option("-o,--op", text.op, "sum, prod, min, max, avg or all (default sum)");
@@ -234,7 +234,7 @@ std::optional<std::vector<SizeRun>> parse_sizes(std::string_view text, uint32_t 
     const auto bytes = parse_bytes(item.substr(0, colon));
     const auto count = colon == std::string_view::npos ? std::optional<uint64_t>(iterations)
                                                        : parse_bytes(item.substr(colon + 1));
-    if (!bytes || !count || *count == 0 || *count > kMostIterations) {
+    if (!bytes || !count || *count == 0 || *count > kMaxIterations) {
       return std::nullopt;
     }
     runs.push_back({*bytes, static_cast<uint32_t>(*count)});

@@ -138,16 +138,16 @@ void print_row(const Row& row, const Options& options) {
 
 void print_summary(const std::vector<Row>& rows) {
   const Summary summary = summarize(rows);
-  const char* const verdict = !summary.checked     ? "not checked"
-                              : summary.wrong == 0 ? "OK"
-                                                   : "FAILED";
+  const char* const result = !summary.checked     ? "not checked"
+                             : summary.wrong == 0 ? "OK"
+                                                  : "FAILED";
   if (summary.unclaimed_shares > 0) {
     std::printf(
         "# note: %u share(s) above 1 come from bursts of the links: too little was moved there to "
         "tell a share (20 operations and a tenth of a second's bytes at least)\n",
         summary.unclaimed_shares);
   }
-  std::printf("# Out of bounds values : %" PRIu64 " %s\n", summary.wrong, verdict);
+  std::printf("# Out of bounds values : %" PRIu64 " %s\n", summary.wrong, result);
   std::printf("# Avg bus bandwidth    : %g\n", summary.average_bus_gbps);
   std::fflush(stdout);
 }

@@ -40,7 +40,7 @@ using nccl_host::JobShape;
 using nccl_host::RingComm;
 using nccl_host::Work;
 
-constexpr std::chrono::minutes kPatience{5};
+constexpr std::chrono::minutes kTimeout{5};
 
 struct Meeting {
   JobMemory memory;
@@ -83,16 +83,16 @@ Meeting meet(const Options& options) {
   }
   const int64_t when = perf::gather_all(comm, now_ns()).front();
   const auto folder = std::filesystem::temp_directory_path();
-  const std::string door_path = folder / ("horing-plugin-perf-" + std::to_string(when));
+  const std::string listener_path = folder / ("horing-plugin-perf-" + std::to_string(when));
   std::optional<JobMemory> memory;
   if (rank == 0) {
     memory.emplace(JobMemory::create(layout));
-    const Fd door = JobMemory::open_door(door_path);
+    const Fd door = JobMemory::listen_for_rendezvous(listener_path);
     comm.barrier();
-    memory->hand_out(door, door_path, layout.shape.world() - 1);
+    memory->hand_out(door, listener_path, layout.shape.world() - 1);
   } else {
     comm.barrier();
-    memory.emplace(JobMemory::join(door_path, layout));
+    memory.emplace(JobMemory::join(listener_path, layout));
   }
   return {std::move(*memory), rank, limit};
 }
@@ -248,13 +248,13 @@ class Bench {
       nccl_host::CollNetOptions wanted;
       wanted.settings = {options.channels, options.slot_bytes, options.chunk_bytes};
       wanted.poison = false;
-      coll_net_.emplace(library_, met.memory.comm(0, met.rank, kPatience), 1, wanted);
+      coll_net_.emplace(library_, met.memory.comm(0, met.rank, kTimeout), 1, wanted);
       if (coll_net_->connect() != nccl_host::CollNetState::kUsed) {
         throw HostError("CollNet was refused; see the plugin's warnings (HORING_LOG_LEVEL)");
       }
     }
     if (options.ring) {
-      ring_.emplace(library_, met.memory.comm(1, met.rank, kPatience), 2, ring_options(options));
+      ring_.emplace(library_, met.memory.comm(1, met.rank, kTimeout), 2, ring_options(options));
     }
     const auto devices = static_cast<uint32_t>(library_.device_count());
     if (met.limit.bytes_per_second > 0.0 && met.limit.rails != devices) {

@@ -76,10 +76,10 @@ BlockShape block_shape(const Configuration& c) {
 // How much of a block's result is its own work; the rest is its input. One step moves all blocks
 // the same way, so that a deep model whose blocks had their whole say would diverge.
 float block_share(const Configuration& c) {
-  constexpr uint32_t kMostWholeBlocks = 4;
-  return c.blocks <= kMostWholeBlocks
+  constexpr uint32_t kMaxWholeBlocks = 4;
+  return c.blocks <= kMaxWholeBlocks
              ? 1
-             : static_cast<float>(kMostWholeBlocks) / static_cast<float>(c.blocks);
+             : static_cast<float>(kMaxWholeBlocks) / static_cast<float>(c.blocks);
 }
 
 std::vector<float> scaled(std::span<const float> values, float factor) {
@@ -115,12 +115,12 @@ size_t unit_count(const Configuration& c) {
 }  // namespace
 
 ho::Status check(const Configuration& c) {
-  constexpr uint32_t kMost = 1U << 16;
-  HORING_TRY(check_size("vocabulary", c.vocabulary, 2, kMost));
-  HORING_TRY(check_size("dim", c.dim, 1, kMost));
-  HORING_TRY(check_size("hidden", c.hidden, 1, kMost));
-  HORING_TRY(check_size("blocks", c.blocks, 0, kMost));
-  HORING_TRY(check_size("sequence", c.sequence, 1, kMost));
+  constexpr uint32_t kMax = 1U << 16;
+  HORING_TRY(check_size("vocabulary", c.vocabulary, 2, kMax));
+  HORING_TRY(check_size("dim", c.dim, 1, kMax));
+  HORING_TRY(check_size("hidden", c.hidden, 1, kMax));
+  HORING_TRY(check_size("blocks", c.blocks, 0, kMax));
+  HORING_TRY(check_size("sequence", c.sequence, 1, kMax));
   if (!(c.noise >= 0 && c.noise <= 1)) {
     return refuse("noise is " + std::to_string(c.noise) + "; allowed is 0 to 1");
   }

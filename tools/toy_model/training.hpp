@@ -65,6 +65,6 @@ struct TrainedStep {
     const std::function<ho::Status(StepRunner&)>& watch = {});
 
 // What `world` ranks should come to. Loss scaling is left out: it should not show.
-[[nodiscard]] Outcome train_alone(uint32_t world, const Training& training);
+[[nodiscard]] Outcome train_single_rank(uint32_t world, const Training& training);
 
 }  // namespace paro::toy

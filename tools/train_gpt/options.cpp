@@ -11,8 +11,8 @@
 namespace paro::gpt {
 namespace {
 
-constexpr uint32_t kMost = 1000000;
-constexpr double kMostBytes = 1e18;
+constexpr uint32_t kMax = 1000000;
+constexpr double kMaxBytes = 1e18;
 
 // Arguments as they were typed, where CLI11 does not understand them itself.
 struct Texts {
@@ -55,17 +55,17 @@ void declare_training(CLI::App& app, Texts& texts, Options& options) {
       "letters, a known name, or auto: planned from the links, which are measured [auto]");
   app.add_option("--memory", texts.memory, "that a rank may hold of states: 64MB, 1GiB [no limit]");
   app.add_option("--group-size", options.group_size, "ranks of a group [0: those of a node]")
-      ->check(CLI::Range(0U, kMost));
+      ->check(CLI::Range(0U, kMax));
   app.add_option("--algorithm",
                  options.algorithm,
                  "of collectives: ho_ring, ring, multi_ring (a ring for every NIC) [ho_ring]")
       ->check(CLI::IsMember({"ho_ring", "ring", "multi_ring"}));
   app.add_option("--batch", options.batch, "windows of text in a rank's micro-batch [4]")
-      ->check(CLI::Range(1U, kMost));
+      ->check(CLI::Range(1U, kMax));
   app.add_option("--accumulation", options.accumulation, "micro-batches per step [1]")
-      ->check(CLI::Range(1U, kMost));
+      ->check(CLI::Range(1U, kMax));
   app.add_option("--steps", options.steps, "to train up to, with those before a resume [200]")
-      ->check(CLI::Range(0U, kMost * 1000));
+      ->check(CLI::Range(0U, kMax * 1000));
   app.add_option("--learning-rate", texts.learning_rate, "of AdamW [0.001]");
   app.add_option("--clip", texts.clip, "norm that gradients are shortened to; 0: are not [1]");
   app.add_option("--threads", options.threads, "that a rank computes with [1]")
@@ -75,7 +75,7 @@ void declare_training(CLI::App& app, Texts& texts, Options& options) {
 void declare_output(CLI::App& app, Options& options) {
   app.add_option("--save", options.save, "folder for checkpoints, on a file system of all ranks");
   app.add_option("--save-every", options.save_every, "steps; also saved at the end [0: only then]")
-      ->check(CLI::Range(0U, kMost));
+      ->check(CLI::Range(0U, kMax));
   app.add_flag(
       "--resume",
       options.resume,
@@ -85,7 +85,7 @@ void declare_output(CLI::App& app, Options& options) {
   app.add_option("--svg", options.svg, "the curve of the loss (rank 0)");
   app.add_option(
          "--sample", options.sample, "bytes for the model to write at the end, to stdout [0]")
-      ->check(CLI::Range(0U, kMost));
+      ->check(CLI::Range(0U, kMax));
 }
 
 std::string known_parts(const Shape& shape) {
@@ -143,7 +143,7 @@ ho::Status understand(const Texts& texts, Options& options) {
   HORING_ASSIGN(options.clip, tool::parse_number_up_to("--clip", texts.clip, 1e9));
   if (!texts.memory.empty()) {
     HORING_ASSIGN(const double bytes, tool::parse_size("--memory", texts.memory));
-    if (!(bytes >= 1 && bytes <= kMostBytes)) {
+    if (!(bytes >= 1 && bytes <= kMaxBytes)) {
       return {ho::StatusCode::kInvalidArgument,
               "--memory '" + texts.memory + "': takes 1 byte to 1e18; leave it out for no limit"};
     }

@@ -25,7 +25,7 @@ namespace {
 
 // That ranks wait for the one that writes the sample.
 constexpr std::chrono::minutes kSampleDeadline{30};
-constexpr size_t kMostErrorBytes = 1U << 16U;
+constexpr size_t kMaxErrorBytes = 1U << 16U;
 constexpr uint32_t kPromptBytes = 16;
 
 // Where ranks have an error, all throw the first one's. Nobody waits for a rank that has left.
@@ -35,9 +35,9 @@ void agree(horing::Communicator& job, const std::string& error) {
   if (first == job.world_size()) {
     return;
   }
-  uint64_t length = std::min(error.size(), kMostErrorBytes);
+  uint64_t length = std::min(error.size(), kMaxErrorBytes);
   job.broadcast(std::span<uint64_t>(&length, 1), first);
-  length = std::min<uint64_t>(length, kMostErrorBytes);
+  length = std::min<uint64_t>(length, kMaxErrorBytes);
   std::vector<uint8_t> text(error.begin(), error.end());
   text.resize(length);
   job.broadcast(std::span<uint8_t>(text), first);
@@ -337,11 +337,11 @@ class Training {
 
   // Without a loss scale that could settle, a model whose gradients are not finite stays so.
   void give_up_where_nothing_applies(const StepLine& line) {
-    constexpr uint32_t kMostLeftOut = 10;
+    constexpr uint32_t kMaxLeftOut = 10;
     left_out_ = line.applied ? 0 : left_out_ + 1;
-    if (left_out_ == kMostLeftOut) {
+    if (left_out_ == kMaxLeftOut) {
       throw Refusal("after step " + std::to_string(line.step) + " the gradients of " +
-                    std::to_string(kMostLeftOut) +
+                    std::to_string(kMaxLeftOut) +
                     " steps were not finite: the model has diverged; try a smaller "
                     "--learning-rate, from the last checkpoint");
     }

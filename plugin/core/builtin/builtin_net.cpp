@@ -15,21 +15,21 @@ namespace {
 
 // IP has a byte for it.
 bool is_traffic_class(int32_t number) {
-  constexpr int32_t kMost = 255;
-  if (number > kMost) {
+  constexpr int32_t kMax = 255;
+  if (number > kMax) {
     log_error(
         "traffic class {}: the builtin network takes 0 to {}, IP's TOS byte; change "
         "trafficClass in the communicator's configuration",
         number,
-        kMost);
+        kMax);
   }
-  return number <= kMost;
+  return number <= kMax;
 }
 
 }  // namespace
 
 Result<BuiltinConfig> BuiltinConfig::from_environment() {
-  static_assert(env::kTcpStreams.range->most <= kMostStreams, "all can be opened");
+  static_assert(env::kTcpStreams.range->most <= kMaxStreams, "all can be opened");
   BuiltinConfig config;
   HORING_ASSIGN(config.key, JobKey::from_environment());
   HORING_ASSIGN(const uint64_t timeout_ms, env::number(env::kConnectTimeoutMs));
@@ -357,8 +357,8 @@ int BuiltinNet::progress_fd(void* comm) const {
   return static_cast<Comm*>(comm)->progress_fd();
 }
 
-bool BuiltinNet::worth_a_look(void* comm) const {
-  return static_cast<Comm*>(comm)->worth_a_look();
+bool BuiltinNet::has_pending(void* comm) const {
+  return static_cast<Comm*>(comm)->has_pending();
 }
 
 void BuiltinNet::look(void* comm) const {

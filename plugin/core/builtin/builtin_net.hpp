@@ -94,7 +94,7 @@ class BuiltinNet : public NetDriver {
   [[nodiscard]] Reply test(void* request, int32_t* done, int32_t* sizes) override;
   void promise_order(void* comm) const override;
   [[nodiscard]] int progress_fd(void* comm) const override;
-  [[nodiscard]] bool worth_a_look(void* comm) const override;
+  [[nodiscard]] bool has_pending(void* comm) const override;
   void look(void* comm) const override;
   [[nodiscard]] Owner owner_of(void* context) const override;
   [[nodiscard]] Status lost_peer(const Owner& self) const override;

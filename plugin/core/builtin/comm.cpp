@@ -18,8 +18,8 @@ namespace ho::plugin {
 namespace {
 
 constexpr int64_t kCheckNs = 1'000'000'000;
-constexpr std::chrono::seconds kFarewell{1};
-constexpr std::chrono::microseconds kFarewellPause{100};
+constexpr std::chrono::seconds kShutdown{1};
+constexpr std::chrono::microseconds kShutdownPause{100};
 
 // The peer's host has not taken all that was written.
 bool has_unsent(const std::unique_ptr<NetLane>& lane) {
@@ -29,21 +29,21 @@ bool has_unsent(const std::unique_ptr<NetLane>& lane) {
 
 }  // namespace
 
-Result<Wires> make_wires(std::string device,
-                         std::string peer,
-                         std::vector<std::unique_ptr<tcp::Socket>> sockets) {
-  Wires wires;
-  wires.device = std::move(device);
-  wires.peer = std::move(peer);
-  HORING_ASSIGN(wires.poller, tcp::Poller::create());
+Result<ConnectionSet> make_connections(std::string device,
+                                       std::string peer,
+                                       std::vector<std::unique_ptr<tcp::Socket>> sockets) {
+  ConnectionSet connections;
+  connections.device = std::move(device);
+  connections.peer = std::move(peer);
+  HORING_ASSIGN(connections.poller, tcp::Poller::create());
   for (auto& socket : sockets) {
-    HORING_TRY(wires.poller->add(*socket));
-    wires.lanes.push_back(std::make_unique<NetLane>(std::move(socket)));
+    HORING_TRY(connections.poller->add(*socket));
+    connections.lanes.push_back(std::make_unique<NetLane>(std::move(socket)));
   }
-  return wires;
+  return connections;
 }
 
-Comm::Comm(Wires wires) : wires_(std::move(wires)) {}
+Comm::Comm(ConnectionSet connections) : connections_(std::move(connections)) {}
 
 Reply Comm::test(Request& request, int32_t* done, int32_t* sizes) {
   *done = 0;
@@ -65,16 +65,16 @@ int Comm::progress_fd() {
   if (!watched_) {
     watched_ = true;
     // Whatever happened before is found by the first look.
-    worth_a_look_ = true;
+    has_pending_ = true;
   }
-  return wires_.poller->fd();
+  return connections_.poller->fd();
 }
 
 void Comm::look() {
   more_ = false;
   progress();
   // The caller repeats all that it waits for now.
-  worth_a_look_ = more_;
+  has_pending_ = more_;
 }
 
 bool Comm::is_open() {
@@ -85,10 +85,10 @@ bool Comm::is_open() {
 void Comm::progress() {
   if (failed()) {
     // Edges that nobody takes in would keep the descriptor readable, and its sleeper awake.
-    static_cast<void>(wires_.poller->poll());
+    static_cast<void>(connections_.poller->poll());
     return;
   }
-  const Result<bool> timer = wires_.poller->poll();
+  const Result<bool> timer = connections_.poller->poll();
   Status status = timer.status();
   if (status.ok() && *timer) {
     status = tick();
@@ -99,13 +99,13 @@ void Comm::progress() {
   if (!status.ok()) {
     fail(status);
   } else if (watched_ && check_due_) {
-    wires_.poller->wake_at(next_check_ns_);  // does nothing where that is set already
+    connections_.poller->wake_at(next_check_ns_);  // does nothing where that is set already
   }
 }
 
 void Comm::progress_or_leave() {
   if (watched_) {
-    worth_a_look_ = true;
+    has_pending_ = true;
   } else {
     progress();
   }
@@ -125,7 +125,7 @@ Status Comm::tick() {
 }
 
 Status Comm::check(int64_t /*now_ns*/) {
-  for (const auto& lane : wires_.lanes) {
+  for (const auto& lane : connections_.lanes) {
     HORING_TRY(lane->stream().check_alive(tcp::look_at_connection));
   }
   return {};
@@ -144,7 +144,7 @@ void Comm::begin(Request& request) {
 void Comm::complete(Request& request) {
   request.state = Request::State::kComplete;
   --active_;
-  worth_a_look_ = true;
+  has_pending_ = true;
 }
 
 void Comm::fail(const Status& status) {
@@ -152,16 +152,16 @@ void Comm::fail(const Status& status) {
   if (!what.empty()) {
     what.insert(0, ", ");
   }
-  failure_ =
-      status.with_context(fmt::format("device {}, peer {}{}", wires_.device, wires_.peer, what));
+  failure_ = status.with_context(
+      fmt::format("device {}, peer {}{}", connections_.device, connections_.peer, what));
   // The peer is to notice soon, after what is on its way already.
-  for (const auto& lane : wires_.lanes) {
+  for (const auto& lane : connections_.lanes) {
     ::shutdown(lane->socket().fd.get(), SHUT_WR);
   }
   if (active_ > 0) {
     static_cast<void>(failure());
   }
-  worth_a_look_ = true;
+  has_pending_ = true;
 }
 
 Reply Comm::failure() {
@@ -181,20 +181,20 @@ void Comm::finish() {
   // where only the word that this end closes is on its way: a peer's host that is gone costs
   // nothing.
   const bool waits =
-      active_ == 0 && std::any_of(wires_.lanes.begin(), wires_.lanes.end(), has_unsent);
-  const Deadline deadline = deadline_after(waits ? kFarewell : std::chrono::seconds(0));
+      active_ == 0 && std::any_of(connections_.lanes.begin(), connections_.lanes.end(), has_unsent);
+  const Deadline deadline = deadline_after(waits ? kShutdown : std::chrono::seconds(0));
   say_leaving(deadline);
   const auto unacknowledged = [](const auto& lane) { return lane->stream().finish_output(); };
   // All of them at once first, none waits for the others' answers.
-  while (std::count_if(wires_.lanes.begin(), wires_.lanes.end(), unacknowledged) > 0) {
+  while (std::count_if(connections_.lanes.begin(), connections_.lanes.end(), unacknowledged) > 0) {
     if (passed(deadline)) {
       log_at(waits ? LogLevel::kWarn : LogLevel::kDebug,
              "device {}, peer {}: closed before the peer's host took all that was sent",
-             wires_.device,
-             wires_.peer);
+             connections_.device,
+             connections_.peer);
       return;
     }
-    std::this_thread::sleep_for(kFarewellPause);
+    std::this_thread::sleep_for(kShutdownPause);
   }
 }
 
@@ -204,7 +204,7 @@ void Comm::say_leaving(Deadline deadline) {
   }
   LeavingBytes bytes{};
   std::span<const std::byte> left = std::span(bytes).first(encode_leaving(bytes));
-  const int fd = wires_.lanes.front()->socket().fd.get();
+  const int fd = connections_.lanes.front()->socket().fd.get();
   while (true) {
     const ssize_t sent = ::send(fd, left.data(), left.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     left = left.subspan(sent > 0 ? static_cast<size_t>(sent) : 0);
@@ -212,14 +212,14 @@ void Comm::say_leaving(Deadline deadline) {
     if (left.empty() || (sent < 0 && errno != EAGAIN) || passed(deadline)) {
       return;
     }
-    std::this_thread::sleep_for(kFarewellPause);
+    std::this_thread::sleep_for(kShutdownPause);
   }
 }
 
 // Looks into the kernel only, for the comm's own state is its callers'. An end of stream says
 // nothing yet: what came last before it may be waiting there.
 bool Comm::peer_is_lost() const {
-  pollfd looked_at{wires_.lanes.front()->socket().fd.get(), POLLRDHUP, 0};
+  pollfd looked_at{connections_.lanes.front()->socket().fd.get(), POLLRDHUP, 0};
   if (::poll(&looked_at, 1, 0) != 1 || peer_leaves_.load(std::memory_order_acquire)) {
     return false;
   }

@@ -31,11 +31,11 @@ struct Request {
   Comm* comm = nullptr;
   State state = State::kFree;
   uint32_t count = 1;
-  std::array<uint64_t, kMostReceives> sizes{};
+  std::array<uint64_t, kMaxReceives> sizes{};
 };
 
-// Connections that have been greeted, ready to become a comm.
-struct Wires {
+// Connections that have passed the handshake, ready to become a comm.
+struct ConnectionSet {
   std::string device;
   std::string peer;  // "10.1.0.2:4000"
   std::unique_ptr<tcp::Poller> poller;
@@ -43,9 +43,8 @@ struct Wires {
   std::shared_ptr<tcp::Pacer> pacer;  // of what is sent; null: it is not paced
   uint32_t pace_slot = 0;
 };
-[[nodiscard]] Result<Wires> make_wires(std::string device,
-                                       std::string peer,
-                                       std::vector<std::unique_ptr<tcp::Socket>> sockets);
+[[nodiscard]] Result<ConnectionSet> make_connections(
+    std::string device, std::string peer, std::vector<std::unique_ptr<tcp::Socket>> sockets);
 
 class Comm {
  public:
@@ -58,9 +57,9 @@ class Comm {
   [[nodiscard]] Reply test(Request& request, int32_t* done, int32_t* sizes);
   // NetDriver::promise_order().
   void promise_order() { ordered_ = true; }
-  // NetDriver::progress_fd(), worth_a_look() and look().
+  // NetDriver::progress_fd(), has_pending() and look().
   [[nodiscard]] int progress_fd();
-  [[nodiscard]] bool worth_a_look() const { return worth_a_look_; }
+  [[nodiscard]] bool has_pending() const { return has_pending_; }
   void look();
   // BuiltinNet's.
   [[nodiscard]] bool is_open();
@@ -73,13 +72,13 @@ class Comm {
   // Whether the peer's process has ended, or given up, without having said that it closes. Any
   // thread, at any time before the comm is destroyed; NCCL's threads may be in a call.
   [[nodiscard]] bool peer_is_lost() const;
-  [[nodiscard]] const std::string& peer() const { return wires_.peer; }
+  [[nodiscard]] const std::string& peer() const { return connections_.peer; }
 
  protected:
   // Bytes that one call moves per connection at most, so that it ends.
   static constexpr size_t kTurnBytes = size_t{4} << 20U;
 
-  explicit Comm(Wires wires);
+  explicit Comm(ConnectionSet connections);
 
   // Moves what can be moved. An error fails the comm.
   [[nodiscard]] virtual Status advance() = 0;
@@ -104,36 +103,36 @@ class Comm {
   // The reply to every call after the failure; the first one logs it.
   [[nodiscard]] Reply failure();
   [[nodiscard]] uint32_t active() const { return active_; }
-  [[nodiscard]] std::vector<std::unique_ptr<NetLane>>& lanes() { return wires_.lanes; }
-  [[nodiscard]] bool paced() const { return wires_.pacer != nullptr; }
+  [[nodiscard]] std::vector<std::unique_ptr<NetLane>>& lanes() { return connections_.lanes; }
+  [[nodiscard]] bool paced() const { return connections_.pacer != nullptr; }
   // From when on that many bytes may leave.
   [[nodiscard]] int64_t reserve_pace(size_t bytes, int64_t now_ns) {
-    return wires_.pacer->reserve(RailIndex(wires_.pace_slot), bytes, now_ns);
+    return connections_.pacer->reserve(RailIndex(connections_.pace_slot), bytes, now_ns);
   }
   // A sleeper, at the latest.
-  void wake_at(int64_t time_ns) { wires_.poller->wake_at(time_ns); }
+  void wake_at(int64_t time_ns) { connections_.poller->wake_at(time_ns); }
 
   // Whether the last call said "again".
   void note_again(bool again) { again_ = again; }
   // Something happened that such a call may have waited for.
-  void note_news() { worth_a_look_ = worth_a_look_ || again_; }
+  void note_news() { has_pending_ = has_pending_ || again_; }
   // There is more to do though no descriptor will say so.
   void note_more() {
     more_ = true;
-    worth_a_look_ = true;
+    has_pending_ = true;
   }
 
  private:
   void fail(const Status& status);
   [[nodiscard]] Status tick();
 
-  Wires wires_;
+  ConnectionSet connections_;
   Status failure_;
   bool logged_ = false;
   bool ordered_ = false;
   uint32_t active_ = 0;
   bool watched_ = false;  // progress_fd() has been asked for
-  bool worth_a_look_ = false;
+  bool has_pending_ = false;
   bool again_ = false;
   bool more_ = false;
   bool check_due_ = false;  // next_check_ns_ is set

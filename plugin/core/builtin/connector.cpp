@@ -14,7 +14,7 @@
 #include "core/process_text.hpp"
 #include "os/clock.hpp"
 #include "os/random_bytes.hpp"
-#include "transport/tcp/greeting.hpp"
+#include "transport/tcp/link_handshake.hpp"
 
 namespace ho::plugin {
 namespace {
@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kFirstPauseNs = 5'000'000;
 constexpr int64_t kLongestPauseNs = 500'000'000;
 // Longer than a lost SYN takes to be sent again.
-constexpr int64_t kBoundPatienceNs = 2'500'000'000;
+constexpr int64_t kBoundTimeoutNs = 2'500'000'000;
 
 // The connect under way has ended, well or not.
 bool answered(int fd) {
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Connector>> Connector::start(const BuiltinDevice& device,
   std::unique_ptr<Connector> made(new Connector(device, handle, options));
   HORING_ASSIGN(made->key_, connection_key(handle.secret, job));
   HORING_TRY(fill_random(std::as_writable_bytes(std::span(&made->connection_id_, 1))));
-  const uint32_t streams = std::clamp<uint32_t>(options.streams, 1, kMostStreams);
+  const uint32_t streams = std::clamp<uint32_t>(options.streams, 1, kMaxStreams);
   for (uint32_t stream = 0; stream < streams; ++stream) {
     Dial dial;
     dial.stream = stream;
@@ -74,11 +74,12 @@ Result<std::unique_ptr<SendComm>> Connector::step() {
     for (Dial& dial : dials_) {
       sockets.push_back(std::move(dial.socket));
     }
-    HORING_ASSIGN(Wires wires,
-                  make_wires(device_.properties.name, handle_.to_string(), std::move(sockets)));
-    wires.pacer = options_.pacer;
-    wires.pace_slot = device_.rail.pace_slot;
-    return std::make_unique<SendComm>(std::move(wires));
+    HORING_ASSIGN(
+        ConnectionSet connections,
+        make_connections(device_.properties.name, handle_.to_string(), std::move(sockets)));
+    connections.pacer = options_.pacer;
+    connections.pace_slot = device_.rail.pace_slot;
+    return std::make_unique<SendComm>(std::move(connections));
   }
   if (now >= deadline_ns_) {
     return failed({StatusCode::kTimeout,
@@ -96,8 +97,8 @@ Status Connector::advance(Dial& dial, int64_t now) {
   if (dial.state == State::kConnecting) {
     HORING_TRY(finish_connect(dial, now));
   }
-  if (dial.state == State::kGreeting) {
-    HORING_TRY(greet(dial, now));
+  if (dial.state == State::kHandshaking) {
+    HORING_TRY(run_handshake(dial, now));
   }
   return {};
 }
@@ -124,7 +125,7 @@ Status Connector::finish_connect(Dial& dial, int64_t now) {
   if (!answered(fd)) {
     // Hosts with several interfaces on one subnet may answer on another one, where a bound
     // connection does not hear it.
-    if (dial.bound && !device_.rail.name.empty() && now > dial.dialled_at_ns + kBoundPatienceNs) {
+    if (dial.bound && !device_.rail.name.empty() && now > dial.dialled_at_ns + kBoundTimeoutNs) {
       dial.bound = false;
       retry(dial, now, "no answer on " + device_.rail.name);
     }
@@ -141,7 +142,7 @@ Status Connector::finish_connect(Dial& dial, int64_t now) {
     return {};
   }
   dial.handshake = Handshake::client(key_, kHandshakePurpose, claim_of(dial));
-  dial.state = State::kGreeting;
+  dial.state = State::kHandshaking;
   return {};
 }
 
@@ -158,20 +159,21 @@ std::vector<std::byte> Connector::claim_of(const Dial& dial) const {
   return encode(claim);
 }
 
-Status Connector::greet(Dial& dial, int64_t now) {
+Status Connector::run_handshake(Dial& dial, int64_t now) {
   // There is no epoll yet that would say so: each call tries.
   dial.socket->readable = true;
   dial.socket->writable = true;
-  const Result<tcp::Greeted> advanced = tcp::advance_handshake(*dial.socket, *dial.handshake);
+  const Result<tcp::HandshakeState> advanced =
+      tcp::advance_handshake(*dial.socket, *dial.handshake);
   if (!advanced.ok()) {
     // The listener says why nobody connected.
     tcp::flush_refusal(*dial.socket, *dial.handshake);
     return advanced.status();
   }
-  const tcp::Greeted greeted = *advanced;
-  if (greeted == tcp::Greeted::kLost) {
+  const tcp::HandshakeState state = *advanced;
+  if (state == tcp::HandshakeState::kLost) {
     retry(dial, now, "the peer closed the connection during the handshake");
-  } else if (greeted == tcp::Greeted::kDone) {
+  } else if (state == tcp::HandshakeState::kDone) {
     tcp::tune_data_socket(dial.socket->fd.get());
     dial.state = State::kReady;
   }

@@ -28,7 +28,7 @@ class Connector {
   [[nodiscard]] Result<std::unique_ptr<SendComm>> step();
 
  private:
-  enum class State : uint8_t { kPausing, kConnecting, kGreeting, kReady };
+  enum class State : uint8_t { kPausing, kConnecting, kHandshaking, kReady };
   struct Dial {
     uint32_t stream = 0;
     State state = State::kPausing;
@@ -44,7 +44,7 @@ class Connector {
   [[nodiscard]] Status advance(Dial& dial, int64_t now);
   [[nodiscard]] Status open(Dial& dial, int64_t now);
   [[nodiscard]] Status finish_connect(Dial& dial, int64_t now);
-  [[nodiscard]] Status greet(Dial& dial, int64_t now);
+  [[nodiscard]] Status run_handshake(Dial& dial, int64_t now);
   [[nodiscard]] std::vector<std::byte> claim_of(const Dial& dial) const;
   void retry(Dial& dial, int64_t now, const std::string& reason);
   [[nodiscard]] Status failed(const Status& why) const;

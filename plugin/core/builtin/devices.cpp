@@ -17,11 +17,11 @@ namespace ho::plugin {
 namespace {
 
 // NCCL's search for channels finds none over a slower device, however slow the link really is.
-constexpr uint64_t kLeastMbit = 1000;
+constexpr uint64_t kMinMbit = 1000;
 // What NCCL itself takes for an interface that does not tell its speed.
 constexpr uint64_t kUnknownMbit = 10000;
-constexpr uint64_t kMostMbit = 4'000'000;
-constexpr int32_t kMostComms = 65536;
+constexpr uint64_t kMaxMbit = 4'000'000;
+constexpr int32_t kMaxComms = 65536;
 
 // NCCL needs the same number in all processes of a host and another one for each device.
 uint64_t guid_of(const std::string& host_id, const std::string& name) {
@@ -71,10 +71,10 @@ BuiltinDevice make_device(const std::string& name,
   device.properties.guid = guid_of(host_id, name);
   device.properties.memory_kinds = kHostMemory;
   device.properties.speed_mbps = static_cast<int32_t>(kUnknownMbit);
-  device.properties.max_comms = kMostComms;
-  device.properties.max_recvs = static_cast<int32_t>(kMostReceives);
-  device.properties.max_p2p_bytes = kMostMessageBytes;
-  device.properties.max_collective_bytes = kMostMessageBytes;
+  device.properties.max_comms = kMaxComms;
+  device.properties.max_recvs = static_cast<int32_t>(kMaxReceives);
+  device.properties.max_p2p_bytes = kMaxMessageBytes;
+  device.properties.max_collective_bytes = kMaxMessageBytes;
   device.rail.name = interface_name;
   device.rail.address = address;
   return device;
@@ -85,18 +85,18 @@ BuiltinDevices builtin_devices(const Topology& topology,
                                bool emulated,
                                const std::string& sysfs) {
   BuiltinDevices devices;
-  const auto verdicts = judge_interfaces(topology.interfaces, filter);
-  for (size_t i = 0; i < verdicts.size(); ++i) {
+  const auto decisions = judge_interfaces(topology.interfaces, filter);
+  for (size_t i = 0; i < decisions.size(); ++i) {
     const NetworkInterface& interface = topology.interfaces[i];
-    const std::string address = verdicts[i].taken ? address_of(interface) : std::string();
+    const std::string address = decisions[i].taken ? address_of(interface) : std::string();
     if (address.empty()) {
       devices.left_out += fmt::format(
           "{}{} {}",
           devices.left_out.empty() ? "" : "; ",
           interface.name,
-          verdicts[i].taken ? "dropped: its only addresses are link-local, other hosts cannot use "
-                              "their scope"
-                            : verdicts[i].reason);
+          decisions[i].taken ? "dropped: its only addresses are link-local, other hosts cannot use "
+                               "their scope"
+                             : decisions[i].reason);
       continue;
     }
     const bool bound = !emulated && !interface.loopback;
@@ -104,8 +104,8 @@ BuiltinDevices builtin_devices(const Topology& topology,
         interface.name, topology.host_id, address, bound ? interface.name : std::string());
     device.properties.pci_path = pci_path_of(interface, sysfs);
     const uint64_t mbit = interface.speed_mbit > 0 ? interface.speed_mbit : kUnknownMbit;
-    device.properties.speed_mbps = static_cast<int32_t>(std::clamp(mbit, kLeastMbit, kMostMbit));
-    device.properties.reason = verdicts[i].reason;
+    device.properties.speed_mbps = static_cast<int32_t>(std::clamp(mbit, kMinMbit, kMaxMbit));
+    device.properties.reason = decisions[i].reason;
     // Emulated rails are paced in the order in which they are listed.
     device.rail.pace_slot = static_cast<uint32_t>(i);
     devices.taken.push_back(std::move(device));

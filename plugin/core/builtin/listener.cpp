@@ -14,14 +14,14 @@
 #include "os/clock.hpp"
 #include "os/random_bytes.hpp"
 #include "os/socket.hpp"
-#include "transport/tcp/greeting.hpp"
+#include "transport/tcp/link_handshake.hpp"
 
 namespace ho::plugin {
 namespace {
 
 constexpr int kBacklog = 1024;
 // Connections looked at in one call.
-constexpr size_t kMostAccepts = 64;
+constexpr size_t kMaxAccepts = 64;
 // A caller that looks less often than that is not polling: what waits for it is not to blame.
 constexpr int64_t kPauseNs = 500'000'000;
 
@@ -62,8 +62,8 @@ Result<std::unique_ptr<RecvComm>> Listener::accept() {
   }
   forgive_pause(now);
   admit_all(now);
-  for (auto greeting = greetings_.begin(); greeting != greetings_.end();) {
-    greeting = advance(*greeting, now) ? greetings_.erase(greeting) : std::next(greeting);
+  for (auto pending = pending_.begin(); pending != pending_.end();) {
+    pending = advance(*pending, now) ? pending_.erase(pending) : std::next(pending);
   }
   std::erase_if(halves_,
                 [&](const Half& half) { return now >= half.deadline_ns && !whole(half.sockets); });
@@ -82,13 +82,13 @@ Result<std::unique_ptr<RecvComm>> Listener::accept() {
 void Listener::forgive_pause(int64_t now) {
   const int64_t pause = last_call_ns_ == 0 ? 0 : now - last_call_ns_;
   last_call_ns_ = now;
-  for (Greeting& greeting : greetings_) {
-    greeting.deadline_ns += pause > kPauseNs ? pause : 0;
+  for (PendingHandshake& pending : pending_) {
+    pending.deadline_ns += pause > kPauseNs ? pause : 0;
   }
 }
 
 void Listener::admit_all(int64_t now) {
-  for (size_t count = 0; count < kMostAccepts; ++count) {
+  for (size_t count = 0; count < kMaxAccepts; ++count) {
     Result<std::optional<Accepted>> accepted = accept_from(fd_.get());
     if (!accepted.ok()) {
       // Waits in the queue, and is tried again.
@@ -103,73 +103,75 @@ void Listener::admit_all(int64_t now) {
     if (!accepted->has_value()) {
       return;
     }
-    if (greetings_.size() >= kMostGreetings) {
-      log_debug(
-          "{} makes room: {} connections greet at once", greetings_.front().from, kMostGreetings);
-      greetings_.pop_front();
+    if (pending_.size() >= kMaxHandshakes) {
+      log_debug("{} makes room: {} connections are in their handshake at once",
+                pending_.front().from,
+                kMaxHandshakes);
+      pending_.pop_front();
     }
-    Greeting greeting;
-    greeting.from = (*accepted)->peer.to_string();
-    greeting.socket = std::make_unique<tcp::Socket>(std::move((*accepted)->fd));
-    greeting.handshake = Handshake::server(key_, kHandshakePurpose);
-    greeting.deadline_ns = now + ns_of(options_.greeting_timeout);
-    greetings_.push_back(std::move(greeting));
+    PendingHandshake pending;
+    pending.from = (*accepted)->peer.to_string();
+    pending.socket = std::make_unique<tcp::Socket>(std::move((*accepted)->fd));
+    pending.handshake = Handshake::server(key_, kHandshakePurpose);
+    pending.deadline_ns = now + ns_of(options_.handshake_timeout);
+    pending_.push_back(std::move(pending));
   }
 }
 
-bool Listener::advance(Greeting& greeting, int64_t now) {
+bool Listener::advance(PendingHandshake& pending, int64_t now) {
   // There is no epoll that would say so: each call tries.
-  greeting.socket->readable = true;
-  greeting.socket->writable = true;
-  Result<tcp::Greeted> greeted = tcp::advance_handshake(*greeting.socket, *greeting.handshake);
-  if (greeted.ok() && *greeted == tcp::Greeted::kDecide) {
-    if (const Status claim = check(greeting); claim.ok()) {
-      greeting.handshake->accept();
-      greeted = tcp::advance_handshake(*greeting.socket, *greeting.handshake);
+  pending.socket->readable = true;
+  pending.socket->writable = true;
+  Result<tcp::HandshakeState> state = tcp::advance_handshake(*pending.socket, *pending.handshake);
+  if (state.ok() && *state == tcp::HandshakeState::kDecide) {
+    if (const Status claim = check(pending); claim.ok()) {
+      pending.handshake->accept();
+      state = tcp::advance_handshake(*pending.socket, *pending.handshake);
     } else {
-      greeting.handshake->refuse(claim.message());
-      greeted = claim;
+      pending.handshake->refuse(claim.message());
+      state = claim;
     }
   }
-  if (!greeted.ok()) {
-    note_refusal(greeting, greeted.status().message());
+  if (!state.ok()) {
+    note_refusal(pending, state.status().message());
     if (const auto left_out = refused_said_.take(now)) {
       log_warn("device {}: refused a connection from {}: {}{}",
                device_.properties.name,
-               described(greeting.from, *greeting.handshake),
-               greeted.status().message(),
+               described(pending.from, *pending.handshake),
+               state.status().message(),
                LogQuota::note(*left_out));
     }
-    tcp::flush_refusal(*greeting.socket, *greeting.handshake);
+    tcp::flush_refusal(*pending.socket, *pending.handshake);
     return true;
   }
-  if (*greeted == tcp::Greeted::kDone) {
-    deliver(greeting, now);
+  if (*state == tcp::HandshakeState::kDone) {
+    deliver(pending, now);
     return true;
   }
-  if (*greeted == tcp::Greeted::kLost) {
-    note_refusal(greeting, "it went away before it had greeted");
+  if (*state == tcp::HandshakeState::kLost) {
+    note_refusal(pending, "it went away before its handshake was over");
     return true;
   }
-  if (now >= greeting.deadline_ns) {
-    note_refusal(greeting,
-                 fmt::format("it did not greet within {} ms", options_.greeting_timeout.count()));
+  if (now >= pending.deadline_ns) {
+    note_refusal(pending,
+                 fmt::format("it did not finish its handshake within {} ms",
+                             options_.handshake_timeout.count()));
     return true;
   }
   return false;
 }
 
-void Listener::note_refusal(const Greeting& greeting, const std::string& why) {
+void Listener::note_refusal(const PendingHandshake& pending, const std::string& why) {
   auto refusal = std::find_if(
       refusals_.begin(), refusals_.end(), [&why](const Refusal& each) { return each.why == why; });
   if (refusal == refusals_.end()) {
-    if (refusals_.size() == kMostReasons) {
+    if (refusals_.size() == kMaxReasons) {
       ++other_refusals_;
       return;
     }
     refusal = refusals_.insert(refusals_.end(), Refusal{why, "", 0});
   }
-  refusal->from = described(greeting.from, *greeting.handshake);
+  refusal->from = described(pending.from, *pending.handshake);
   ++refusal->count;
 }
 
@@ -198,13 +200,13 @@ std::string Listener::refusals_text() const {
                      reasons);
 }
 
-Status Listener::check(const Greeting& greeting) {
+Status Listener::check(const PendingHandshake& pending) {
   // Proven: whoever says it has this listener's handle.
-  if (Status off = check_not_off(greeting.handshake->claim()); !off.ok()) {
+  if (Status off = check_not_off(pending.handshake->claim()); !off.ok()) {
     off_ = off;
     return off;
   }
-  HORING_ASSIGN(const StreamClaim claim, decode_stream_claim(greeting.handshake->claim()));
+  HORING_ASSIGN(const StreamClaim claim, decode_stream_claim(pending.handshake->claim()));
   if (claim.listener_id != handle_.listener_id) {
     return {StatusCode::kMismatch, "the connection is for a listener that was here before"};
   }
@@ -212,7 +214,7 @@ Status Listener::check(const Greeting& greeting) {
     return each.connection_id == claim.connection_id;
   });
   if (half == halves_.end()) {
-    return halves_.size() < kMostHalves
+    return halves_.size() < kMaxHalves
                ? Status()
                : Status(StatusCode::kMismatch,
                         "too many connections begin here at once; try again later");
@@ -223,8 +225,8 @@ Status Listener::check(const Greeting& greeting) {
   return {};
 }
 
-void Listener::deliver(Greeting& greeting, int64_t now) {
-  const Result<StreamClaim> claim = decode_stream_claim(greeting.handshake->claim());
+void Listener::deliver(PendingHandshake& pending, int64_t now) {
+  const Result<StreamClaim> claim = decode_stream_claim(pending.handshake->claim());
   auto half = std::find_if(halves_.begin(), halves_.end(), [&](const Half& each) {
     return each.connection_id == claim->connection_id;
   });
@@ -238,14 +240,14 @@ void Listener::deliver(Greeting& greeting, int64_t now) {
   if (half->sockets.size() != claim->stream_count || half->sockets[claim->stream] != nullptr) {
     return;
   }
-  const int fd = greeting.socket->fd.get();
+  const int fd = pending.socket->fd.get();
   tcp::bind_accepted(fd, device_.rail);
   tcp::set_traffic_class(fd, device_.rail.traffic_class);
   tcp::tune_data_socket(fd);
   if (claim->stream == 0) {
-    half->from = greeting.from + " (" + claim->who + ")";
+    half->from = pending.from + " (" + claim->who + ")";
   }
-  half->sockets[claim->stream] = std::move(greeting.socket);
+  half->sockets[claim->stream] = std::move(pending.socket);
 }
 
 Result<std::unique_ptr<RecvComm>> Listener::take_whole() {
@@ -257,9 +259,9 @@ Result<std::unique_ptr<RecvComm>> Listener::take_whole() {
   Half taken = std::move(*half);
   halves_.erase(half);
   HORING_ASSIGN(
-      Wires wires,
-      make_wires(device_.properties.name, std::move(taken.from), std::move(taken.sockets)));
-  return std::make_unique<RecvComm>(std::move(wires));
+      ConnectionSet connections,
+      make_connections(device_.properties.name, std::move(taken.from), std::move(taken.sockets)));
+  return std::make_unique<RecvComm>(std::move(connections));
 }
 
 Status Listener::nobody_came() const {

@@ -1,5 +1,6 @@
-// A listening port of one device. Greets whoever comes, and hands out a comm once all connections
-// of one are there. Strangers cost a bounded greeting each, and no call fails because of one.
+// A listening port of one device. Checks whoever comes by a handshake, and hands out a comm once
+// all connections of one are there. Strangers cost a bounded handshake each, and no call fails
+// because of one.
 #pragma once
 
 #include <cstddef>
@@ -26,11 +27,11 @@ namespace ho::plugin {
 class Listener {
  public:
   // At once; the oldest makes room for a newer one, which tries again.
-  static constexpr size_t kMostGreetings = 64;
+  static constexpr size_t kMaxHandshakes = 64;
   // Comms of which some connections are there.
-  static constexpr size_t kMostHalves = 64;
+  static constexpr size_t kMaxHalves = 64;
   // Reasons of refusals that are kept.
-  static constexpr size_t kMostReasons = 4;
+  static constexpr size_t kMaxReasons = 4;
 
   [[nodiscard]] static Result<std::unique_ptr<Listener>> open(const BuiltinDevice& device,
                                                               const JobKey& job,
@@ -41,7 +42,7 @@ class Listener {
   [[nodiscard]] Result<std::unique_ptr<RecvComm>> accept();
 
  private:
-  struct Greeting {
+  struct PendingHandshake {
     std::unique_ptr<tcp::Socket> socket;
     std::unique_ptr<Handshake> handshake;
     std::string from;
@@ -60,12 +61,12 @@ class Listener {
   void admit_all(int64_t now);
   void forgive_pause(int64_t now);
   // true: dealt with, well or not.
-  [[nodiscard]] bool advance(Greeting& greeting, int64_t now);
-  [[nodiscard]] Status check(const Greeting& greeting);
-  void deliver(Greeting& greeting, int64_t now);
+  [[nodiscard]] bool advance(PendingHandshake& pending, int64_t now);
+  [[nodiscard]] Status check(const PendingHandshake& pending);
+  void deliver(PendingHandshake& pending, int64_t now);
   [[nodiscard]] Result<std::unique_ptr<RecvComm>> take_whole();
   [[nodiscard]] Status nobody_came() const;
-  void note_refusal(const Greeting& greeting, const std::string& why);
+  void note_refusal(const PendingHandshake& pending, const std::string& why);
   [[nodiscard]] std::string refusals_text() const;
 
   BuiltinDevice device_;
@@ -73,7 +74,7 @@ class Listener {
   Handle handle_;
   std::shared_ptr<const JobKey> key_;
   Fd fd_;
-  std::list<Greeting> greetings_;
+  std::list<PendingHandshake> pending_;
   std::list<Half> halves_;
   int64_t deadline_ns_ = 0;  // 0: accept() has not been called since the last comm
   int64_t last_call_ns_ = 0;
@@ -84,7 +85,7 @@ class Listener {
     std::string from;  // the last one
     uint64_t count = 0;
   };
-  std::vector<Refusal> refusals_;  // at most kMostReasons
+  std::vector<Refusal> refusals_;  // at most kMaxReasons
   uint64_t other_refusals_ = 0;
   LogQuota refused_said_;
   LogQuota full_said_;

@@ -29,7 +29,7 @@ namespace ho::plugin {
 
 // The places of one irecv.
 struct Rooms {
-  std::array<RecvComm::Room, kMostReceives> each{};
+  std::array<RecvComm::Room, kMaxReceives> each{};
   size_t count = 0;
   [[nodiscard]] std::span<const RecvComm::Room> used() const { return {each.data(), count}; }
 };
@@ -39,7 +39,7 @@ struct Rooms {
                                                    void** data,
                                                    const size_t* bytes,
                                                    const int32_t* tags) {
-  if (count < 1 || static_cast<uint32_t>(count) > kMostReceives) {
+  if (count < 1 || static_cast<uint32_t>(count) > kMaxReceives) {
     return std::nullopt;
   }
   Rooms rooms;

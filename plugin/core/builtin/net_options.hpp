@@ -12,7 +12,7 @@
 
 namespace ho::plugin {
 
-// What moves the data of a comm, once its connections are greeted.
+// What moves the data of a comm, once its connections have passed the handshake.
 enum class Carrier : uint8_t { kTcp = 0, kUcx = 1 };
 [[nodiscard]] constexpr std::string_view to_string(Carrier carrier) {
   return carrier == Carrier::kTcp ? "TCP" : "UCX";
@@ -21,8 +21,8 @@ enum class Carrier : uint8_t { kTcp = 0, kUcx = 1 };
 struct NetOptions {
   // Of one connect() from its first call on, and of accept() between two comms.
   std::chrono::milliseconds connect_timeout{60000};
-  // In which whoever reaches a listener has to greet.
-  std::chrono::milliseconds greeting_timeout{5000};
+  // In which whoever reaches a listener has to finish its handshake.
+  std::chrono::milliseconds handshake_timeout{5000};
   Carrier carrier = Carrier::kTcp;    // both ends must have the same
   uint32_t streams = 1;               // connections of a comm that this end opens
   std::shared_ptr<tcp::Pacer> pacer;  // null: nothing is paced

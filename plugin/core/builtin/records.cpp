@@ -8,7 +8,7 @@
 namespace ho::plugin {
 namespace {
 
-constexpr uint16_t kRoomMagic = 0x5248;     // "HR"
+constexpr uint16_t kCreditMagic = 0x5248;   // "HR"
 constexpr uint16_t kSegmentMagic = 0x5348;  // "HS"
 constexpr uint16_t kClaimMagic = 0x4348;    // "HC"
 constexpr uint8_t kClaimVersion = 3;
@@ -19,28 +19,28 @@ Status malformed(const std::string& what) {
 
 }  // namespace
 
-size_t encode(const RoomRecord& record, std::span<std::byte, kMostRoomBytes> bytes) {
-  store_le(bytes, 0, kRoomMagic);
+size_t encode(const ReceiveCredit& record, std::span<std::byte, kMaxCreditBytes> bytes) {
+  store_le(bytes, 0, kCreditMagic);
   store_le(bytes, 2, static_cast<uint16_t>(record.count));
   store_le(bytes, 4, record.sequence);
-  size_t at = kRoomHeadBytes;
+  size_t at = kCreditHeadBytes;
   for (uint32_t slot = 0; slot < record.count; ++slot) {
     store_le(bytes, at, record.tags.at(slot));
     store_le(bytes, at + 4, record.rooms.at(slot));
-    at += kRoomSlotBytes;
+    at += kCreditSlotBytes;
   }
   return at;
 }
 
-Result<size_t> decode_room(std::span<const std::byte> bytes, RoomRecord& record) {
-  if (bytes.size() < kRoomHeadBytes) {
+Result<size_t> decode_credit(std::span<const std::byte> bytes, ReceiveCredit& record) {
+  if (bytes.size() < kCreditHeadBytes) {
     return size_t{0};
   }
   const uint32_t count = load_le<uint16_t>(bytes, 2);
-  if (load_le<uint16_t>(bytes, 0) != kRoomMagic || count > kMostReceives) {
+  if (load_le<uint16_t>(bytes, 0) != kCreditMagic || count > kMaxReceives) {
     return malformed("what is no record of a receive");
   }
-  const size_t size = kRoomHeadBytes + count * kRoomSlotBytes;
+  const size_t size = kCreditHeadBytes + count * kCreditSlotBytes;
   if (bytes.size() < size) {
     return size_t{0};
   }
@@ -49,11 +49,11 @@ Result<size_t> decode_room(std::span<const std::byte> bytes, RoomRecord& record)
     return malformed("a receive without places");
   }
   record.count = count;
-  size_t at = kRoomHeadBytes;
+  size_t at = kCreditHeadBytes;
   for (uint32_t slot = 0; slot < count; ++slot) {
     record.tags.at(slot) = load_le<int32_t>(bytes, at);
     record.rooms.at(slot) = load_le<uint64_t>(bytes, at + 4);
-    at += kRoomSlotBytes;
+    at += kCreditSlotBytes;
   }
   return size;
 }
@@ -95,10 +95,10 @@ Result<NetSegment> decode_segment(std::span<const std::byte> bytes) {
     }
     return segment;
   }
-  const bool inside = segment.bytes <= kMostMessageBytes && segment.offset <= segment.bytes &&
+  const bool inside = segment.bytes <= kMaxMessageBytes && segment.offset <= segment.bytes &&
                       segment.length <= segment.bytes - segment.offset;
   // Only a message of no bytes has a segment of none: others could keep the receiver busy for ever.
-  if (!inside || segment.slot >= kMostReceives || (segment.length == 0 && segment.bytes != 0)) {
+  if (!inside || segment.slot >= kMaxReceives || (segment.length == 0 && segment.bytes != 0)) {
     return malformed("a segment that does not lie in its message");
   }
   return segment;
@@ -131,7 +131,7 @@ Result<StreamClaim> decode_stream_claim(std::span<const std::byte> bytes) {
   if (!ours || !same_version || !reader.ok()) {
     return malformed("a claim that is none of this network's");
   }
-  if (claim.stream_count == 0 || claim.stream_count > kMostStreams ||
+  if (claim.stream_count == 0 || claim.stream_count > kMaxStreams ||
       claim.stream >= claim.stream_count) {
     return malformed("a claim of stream " + std::to_string(claim.stream) + " of " +
                      std::to_string(claim.stream_count));

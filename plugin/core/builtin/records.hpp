@@ -20,26 +20,26 @@
 
 namespace ho::plugin {
 
-inline constexpr uint32_t kMostReceives = 8;  // of one group
-inline constexpr size_t kMostRequests = 32;   // of one comm
-inline constexpr uint32_t kMostStreams = 16;  // of one comm
-inline constexpr uint64_t kMostMessageBytes = uint64_t{1} << 40U;
+inline constexpr uint32_t kMaxReceives = 8;  // of one group
+inline constexpr size_t kMaxRequests = 32;   // of one comm
+inline constexpr uint32_t kMaxStreams = 16;  // of one comm
+inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 40U;
 
 // A group of receives, told apart by their tags.
-struct RoomRecord {
+struct ReceiveCredit {
   uint64_t sequence = 0;  // 1, 2, 3, ...; 0 where there are no places
-  uint32_t count = 0;     // 1 .. kMostReceives; 0: the receiver closes, and no room follows
-  std::array<int32_t, kMostReceives> tags{};
-  std::array<uint64_t, kMostReceives> rooms{};  // most bytes that the message may have
+  uint32_t count = 0;     // 1 .. kMaxReceives; 0: the receiver closes, and no room follows
+  std::array<int32_t, kMaxReceives> tags{};
+  std::array<uint64_t, kMaxReceives> rooms{};  // most bytes that the message may have
 };
-inline constexpr size_t kRoomHeadBytes = 12;
-inline constexpr size_t kRoomSlotBytes = 12;
-inline constexpr size_t kMostRoomBytes = kRoomHeadBytes + kMostReceives * kRoomSlotBytes;
+inline constexpr size_t kCreditHeadBytes = 12;
+inline constexpr size_t kCreditSlotBytes = 12;
+inline constexpr size_t kMaxCreditBytes = kCreditHeadBytes + kMaxReceives * kCreditSlotBytes;
 
 // Returns the record's size.
-size_t encode(const RoomRecord& record, std::span<std::byte, kMostRoomBytes> bytes);
+size_t encode(const ReceiveCredit& record, std::span<std::byte, kMaxCreditBytes> bytes);
 // The record at the head of `bytes`: its size, or 0 when more bytes are needed.
-[[nodiscard]] Result<size_t> decode_room(std::span<const std::byte> bytes, RoomRecord& record);
+[[nodiscard]] Result<size_t> decode_credit(std::span<const std::byte> bytes, ReceiveCredit& record);
 
 struct NetSegment {
   enum class Kind : uint8_t {
@@ -62,7 +62,7 @@ using SegmentBytes = std::array<std::byte, kSegmentBytes>;
 using LeavingBytes = SegmentBytes;
 
 [[nodiscard]] SegmentBytes encode(const NetSegment& segment);
-// Its piece lies inside its message, which has at most kMostMessageBytes.
+// Its piece lies inside its message, which has at most kMaxMessageBytes.
 [[nodiscard]] Result<NetSegment> decode_segment(std::span<const std::byte> bytes);
 
 // By which the connecting end says what a connection is for.
@@ -70,7 +70,7 @@ struct StreamClaim {
   uint64_t listener_id = 0;
   uint64_t connection_id = 0;  // equal for the connections of one comm
   uint32_t stream = 0;
-  uint32_t stream_count = 1;  // 1 .. kMostStreams
+  uint32_t stream_count = 1;  // 1 .. kMaxStreams
   std::string who = {};       // process_text() of the connecting end
 };
 inline constexpr size_t kMaxClaimWhoBytes = 160;

@@ -13,7 +13,8 @@ constexpr uint32_t kQuietChecks = 3;
 
 }  // namespace
 
-RecvComm::RecvComm(Wires wires) : Comm(std::move(wires)), inputs_(lanes().size()) {
+RecvComm::RecvComm(ConnectionSet connections)
+    : Comm(std::move(connections)), inputs_(lanes().size()) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     inputs_[i].lane = lanes()[i].get();
   }
@@ -24,7 +25,7 @@ Reply RecvComm::irecv(std::span<const Room> rooms, Request** request) {
   const bool fit = std::all_of(rooms.begin(), rooms.end(), [](const Room& room) {
     return room.data != nullptr || room.bytes == 0;
   });
-  if (rooms.empty() || rooms.size() > kMostReceives || !fit) {
+  if (rooms.empty() || rooms.size() > kMaxReceives || !fit) {
     return Reply::kInvalidArgument;
   }
   if (failed()) {
@@ -55,7 +56,7 @@ Reply RecvComm::irecv(std::span<const Room> rooms, Request** request) {
 }
 
 void RecvComm::announce(const RecvRequest& request) {
-  RoomRecord record;
+  ReceiveCredit record;
   record.sequence = request.sequence;
   record.count = request.count;
   for (uint32_t i = 0; i < request.count; ++i) {
@@ -67,13 +68,13 @@ void RecvComm::announce(const RecvRequest& request) {
     rooms_end_ -= rooms_begin_;
     rooms_begin_ = 0;
   }
-  std::array<std::byte, kMostRoomBytes> bytes{};
+  std::array<std::byte, kMaxCreditBytes> bytes{};
   const size_t size = encode(record, bytes);
   std::memcpy(rooms_.data() + rooms_end_, bytes.data(), size);
   rooms_end_ += size;
 }
 
-void RecvComm::write_rooms() {
+void RecvComm::write_credits() {
   NetLane& lane = *lanes().front();
   while (rooms_begin_ < rooms_end_ && lane.socket().writable && !lane.ended()) {
     const size_t size = rooms_end_ - rooms_begin_;
@@ -89,7 +90,7 @@ void RecvComm::write_rooms() {
 }
 
 Status RecvComm::advance() {
-  write_rooms();
+  write_credits();
   for (Input& input : inputs_) {
     HORING_TRY(read_input(input));
   }
@@ -235,8 +236,8 @@ Status RecvComm::check(int64_t now_ns) {
 }
 
 size_t RecvComm::encode_leaving(LeavingBytes& bytes) const {
-  std::array<std::byte, kMostRoomBytes> record{};
-  const size_t size = encode(RoomRecord{}, record);
+  std::array<std::byte, kMaxCreditBytes> record{};
+  const size_t size = encode(ReceiveCredit{}, record);
   std::copy_n(record.begin(), size, bytes.begin());
   return size;
 }

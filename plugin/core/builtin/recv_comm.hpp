@@ -19,9 +19,9 @@ class RecvComm final : public Comm {
     int32_t tag = 0;
   };
 
-  explicit RecvComm(Wires wires);
+  explicit RecvComm(ConnectionSet connections);
 
-  // 1 to kMostReceives rooms. A null request: kMostRequests are under way.
+  // 1 to kMaxReceives rooms. A null request: kMaxRequests are under way.
   [[nodiscard]] Reply irecv(std::span<const Room> rooms, Request** request);
 
  private:
@@ -34,7 +34,7 @@ class RecvComm final : public Comm {
   };
   struct RecvRequest : Request {
     uint64_t sequence = 0;
-    std::array<Slot, kMostReceives> slots;
+    std::array<Slot, kMaxReceives> slots;
     uint32_t slots_left = 0;
   };
   struct Input {
@@ -51,7 +51,7 @@ class RecvComm final : public Comm {
   [[nodiscard]] size_t encode_leaving(LeavingBytes& bytes) const override;
   [[nodiscard]] bool is_leaving(std::span<const std::byte> waiting) const override;
   void announce(const RecvRequest& request);
-  void write_rooms();
+  void write_credits();
   [[nodiscard]] Status read_input(Input& input);
   [[nodiscard]] Result<bool> find_segment(Input& input);
   // The request stays null where the segment is early, or says that the sender closes.
@@ -61,11 +61,11 @@ class RecvComm final : public Comm {
   [[nodiscard]] static bool has_ended(const Input& input);
   [[nodiscard]] Status look_for_ends();
 
-  std::array<RecvRequest, kMostRequests> requests_;
+  std::array<RecvRequest, kMaxRequests> requests_;
   std::vector<Input> inputs_;
   uint64_t next_sequence_ = 1;
   // Announcements that are not written yet: of active requests only, so they fit.
-  std::array<std::byte, kMostRequests * kMostRoomBytes> rooms_;
+  std::array<std::byte, kMaxRequests * kMaxCreditBytes> rooms_;
   size_t rooms_begin_ = 0;
   size_t rooms_end_ = 0;
   bool arrived_ = false;  // anything, since the last check

@@ -9,7 +9,7 @@
 namespace ho::plugin {
 namespace {
 
-constexpr size_t kMostPiecesPerWrite = 16;
+constexpr size_t kMaxPiecesPerWrite = 16;
 
 // What is left of header and data from byte `skip` of the two on, at most `limit` bytes.
 size_t gather(std::span<const std::byte> part, size_t& skip, size_t limit, iovec& to) {
@@ -23,7 +23,8 @@ size_t gather(std::span<const std::byte> part, size_t& skip, size_t limit, iovec
 
 }  // namespace
 
-SendComm::SendComm(Wires wires) : Comm(std::move(wires)), outputs_(lanes().size()) {
+SendComm::SendComm(ConnectionSet connections)
+    : Comm(std::move(connections)), outputs_(lanes().size()) {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     outputs_[i].lane = lanes()[i].get();
   }
@@ -31,7 +32,7 @@ SendComm::SendComm(Wires wires) : Comm(std::move(wires)), outputs_(lanes().size(
 
 Reply SendComm::isend(std::span<const std::byte> data, int32_t tag, Request** request) {
   *request = nullptr;
-  if (data.size() > kMostMessageBytes) {
+  if (data.size() > kMaxMessageBytes) {
     return Reply::kInvalidArgument;
   }
   SendRequest* const free = free_request();
@@ -59,10 +60,10 @@ Reply SendComm::isend(std::span<const std::byte> data, int32_t tag, Request** re
   return Reply::kSuccess;
 }
 
-std::optional<RoomBook::Place> SendComm::take_place(int32_t tag) {
+std::optional<PostedReceives::Place> SendComm::take_place(int32_t tag) {
   if (ordered()) {
     // The receiver's next one; only it knows how much room there is.
-    return RoomBook::Place{next_sequence_++, 0, kMostMessageBytes};
+    return PostedReceives::Place{next_sequence_++, 0, kMaxMessageBytes};
   }
   return book_.take(tag);
 }
@@ -89,8 +90,7 @@ void SendComm::post(SendRequest& request) {
     post_piece(request, segment);
     return;
   }
-  const uint64_t pieces =
-      std::clamp<uint64_t>(segment.bytes / kLeastPieceBytes, 1, outputs_.size());
+  const uint64_t pieces = std::clamp<uint64_t>(segment.bytes / kMinPieceBytes, 1, outputs_.size());
   const uint64_t share = (segment.bytes + pieces - 1) / pieces;
   request.pieces_left = static_cast<uint32_t>(pieces);
   for (uint64_t piece = 0; piece < pieces; ++piece) {
@@ -115,7 +115,7 @@ Status SendComm::advance() {
   for (Output& output : outputs_) {
     HORING_TRY(write_output(output));
   }
-  HORING_TRY(read_rooms());
+  HORING_TRY(read_credits());
   for (Output& output : outputs_) {
     if (output.lane == lanes().front().get()) {
       continue;
@@ -145,11 +145,11 @@ Status SendComm::write_output(Output& output) {
     if (most == 0) {
       break;
     }
-    std::array<iovec, 2 * kMostPiecesPerWrite> buffers;  // NOLINT: filled below
+    std::array<iovec, 2 * kMaxPiecesPerWrite> buffers;  // NOLINT: filled below
     size_t used = 0;
     size_t asked = 0;
     size_t skip = output.written;
-    for (size_t i = 0; i < output.count && i < kMostPiecesPerWrite; ++i) {
+    for (size_t i = 0; i < output.count && i < kMaxPiecesPerWrite; ++i) {
       Piece& piece = output.at(i);
       asked += gather(piece.header, skip, most - asked, buffers.at(used++));
       asked += gather(piece.data, skip, most - asked, buffers.at(used++));
@@ -189,7 +189,7 @@ Status SendComm::note_written(Output& output, size_t bytes) {
       break;
     }
     output.written -= whole;
-    output.first = (output.first + 1) % kMostRequests;
+    output.first = (output.first + 1) % kMaxRequests;
     --output.count;
     SendRequest& request = *piece.request;
     if (piece.kind == NetSegment::Kind::kTooLong) {
@@ -207,11 +207,11 @@ Status SendComm::note_written(Output& output, size_t bytes) {
   return {};
 }
 
-Status SendComm::read_rooms() {
+Status SendComm::read_credits() {
   NetLane& lane = *lanes().front();
-  RoomRecord record;
+  ReceiveCredit record;
   while (true) {
-    HORING_ASSIGN(const size_t size, decode_room(lane.ahead(), record));
+    HORING_ASSIGN(const size_t size, decode_credit(lane.ahead(), record));
     if (size == 0) {
       if (!lane.fetch(lane.ahead().size() + 1)) {
         return {};
@@ -242,10 +242,10 @@ size_t SendComm::encode_leaving(LeavingBytes& bytes) const {
 }
 
 bool SendComm::is_leaving(std::span<const std::byte> waiting) const {
-  RoomRecord record;
-  const size_t size = std::min(waiting.size(), kRoomHeadBytes);
-  const Result<size_t> decoded = decode_room(waiting.last(size), record);
-  return decoded.ok() && *decoded == kRoomHeadBytes && record.count == 0;
+  ReceiveCredit record;
+  const size_t size = std::min(waiting.size(), kCreditHeadBytes);
+  const Result<size_t> decoded = decode_credit(waiting.last(size), record);
+  return decoded.ok() && *decoded == kCreditHeadBytes && record.count == 0;
 }
 
 std::string SendComm::oldest() const {

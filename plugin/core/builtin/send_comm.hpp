@@ -10,25 +10,25 @@
 #include <vector>
 
 #include "core/builtin/comm.hpp"
-#include "core/builtin/room_book.hpp"
+#include "core/builtin/posted_receives.hpp"
 
 namespace ho::plugin {
 
 class SendComm final : public Comm {
  public:
   // A message is cut over the connections into pieces of at least that many bytes.
-  static constexpr uint64_t kLeastPieceBytes = 65536;
+  static constexpr uint64_t kMinPieceBytes = 65536;
 
-  explicit SendComm(Wires wires);
+  explicit SendComm(ConnectionSet connections);
 
-  // A null request: no place with that tag yet, or kMostRequests are under way.
+  // A null request: no place with that tag yet, or kMaxRequests are under way.
   [[nodiscard]] Reply isend(std::span<const std::byte> data, int32_t tag, Request** request);
 
  private:
   struct SendRequest : Request {
     std::span<const std::byte> data;
     int32_t tag = 0;
-    RoomBook::Place place;
+    PostedReceives::Place place;
     uint32_t pieces_left = 0;
   };
   struct Piece {
@@ -40,14 +40,14 @@ class SendComm final : public Comm {
   // A connection with the pieces that wait for it. A request has at most one piece per connection.
   struct Output {
     NetLane* lane = nullptr;
-    std::array<Piece, kMostRequests> pieces;
+    std::array<Piece, kMaxRequests> pieces;
     size_t first = 0;
     size_t count = 0;
     size_t written = 0;      // of the first piece and its header
     size_t paced_bytes = 0;  // that may leave from then on
     int64_t paced_from_ns = 0;
 
-    [[nodiscard]] Piece& at(size_t index) { return pieces.at((first + index) % kMostRequests); }
+    [[nodiscard]] Piece& at(size_t index) { return pieces.at((first + index) % kMaxRequests); }
   };
 
   [[nodiscard]] Status advance() override;
@@ -55,18 +55,18 @@ class SendComm final : public Comm {
   [[nodiscard]] size_t encode_leaving(LeavingBytes& bytes) const override;
   [[nodiscard]] bool is_leaving(std::span<const std::byte> waiting) const override;
   [[nodiscard]] SendRequest* free_request();
-  [[nodiscard]] std::optional<RoomBook::Place> take_place(int32_t tag);
+  [[nodiscard]] std::optional<PostedReceives::Place> take_place(int32_t tag);
   void post(SendRequest& request);
   void post_piece(SendRequest& request, NetSegment segment);
   [[nodiscard]] Status write_output(Output& output);
   // How much of `most` may leave now; 0: a sleeper is woken when something may.
   [[nodiscard]] size_t pace(Output& output, size_t most);
   [[nodiscard]] Status note_written(Output& output, size_t bytes);
-  [[nodiscard]] Status read_rooms();
+  [[nodiscard]] Status read_credits();
 
-  std::array<SendRequest, kMostRequests> requests_;
+  std::array<SendRequest, kMaxRequests> requests_;
   std::vector<Output> outputs_;
-  RoomBook book_;               // of what is not ordered()
+  PostedReceives book_;         // of what is not ordered()
   uint64_t next_sequence_ = 1;  // of what is
   size_t next_output_ = 0;
 };

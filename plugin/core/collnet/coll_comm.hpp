@@ -12,7 +12,7 @@
 
 #include "base/dtype.hpp"
 #include "base/status.hpp"
-#include "core/rail/meeting.hpp"
+#include "core/rail/rail_handshake.hpp"
 
 namespace ho::plugin {
 

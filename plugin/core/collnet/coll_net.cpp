@@ -13,7 +13,7 @@ namespace ho::plugin {
 namespace {
 
 // What NCCL allows a plugin to say.
-constexpr size_t kMostWindowBytes = size_t{1} << 40U;
+constexpr size_t kMaxWindowBytes = size_t{1} << 40U;
 
 // The text goes to the log, since NCCL has no place for it.
 Reply answer(const Status& status, std::string_view call) {
@@ -122,7 +122,7 @@ Reply CollNet::properties(int32_t device, DeviceProperties* properties) {
   properties->registration_is_global = false;
   properties->device_type = 0;
   properties->device_version = 0;
-  properties->max_collective_bytes = kMostWindowBytes;
+  properties->max_collective_bytes = kMaxWindowBytes;
   return reply;
 }
 
@@ -134,7 +134,7 @@ Result<std::unique_ptr<rail::RailListener>> CollNet::open_rail(int32_t device) c
   if (settings_.off) {
     return Status(StatusCode::kUnsupported, settings_.off->why);
   }
-  HORING_ASSIGN(const SocketAddress address, settings_.meeting_address(device));
+  HORING_ASSIGN(const SocketAddress address, settings_.rendezvous_address(device));
   return rail::RailListener::open(device, address);
 }
 
@@ -339,8 +339,8 @@ Reply CollNet::test(void* request, int32_t* done, int32_t* size) {
   }
   *done = *complete ? 1 : 0;
   if (*complete && size != nullptr) {
-    constexpr uint64_t kMost = std::numeric_limits<int32_t>::max();
-    *size = static_cast<int32_t>(std::min(outstanding.byte_count, kMost));
+    constexpr uint64_t kMax = std::numeric_limits<int32_t>::max();
+    *size = static_cast<int32_t>(std::min(outstanding.byte_count, kMax));
   }
   return Reply::kSuccess;
 }

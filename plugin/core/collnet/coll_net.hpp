@@ -36,7 +36,7 @@ class CollNet {
     std::function<std::string()> alike;  // gives rail::RailMember::Setup::alike
     std::optional<TurnedOff> off;        // the plugin cannot work: members are told why
     // Where a member that uses the device meets the others.
-    std::function<Result<SocketAddress>(int32_t device)> meeting_address;
+    std::function<Result<SocketAddress>(int32_t device)> rendezvous_address;
   };
 
   CollNet(NetDriver& driver, Settings settings) : driver_(driver), settings_(std::move(settings)) {}

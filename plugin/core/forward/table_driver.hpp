@@ -160,7 +160,7 @@ class TableDriver final : public NetDriver {
                             void* memory,
                             void* profile,
                             void** request) override {
-    if (kSizesAreInt<Net> && bytes > kMostIntBytes) {
+    if (kSizesAreInt<Net> && bytes > kMaxIntBytes) {
       return too_large(bytes);
     }
     return forward::isend(table_, comm, {data, bytes, tag, memory, profile}, request);
@@ -175,12 +175,12 @@ class TableDriver final : public NetDriver {
                             void** memories,
                             void** profiles,
                             void** request) override {
-    if (count < 1 || static_cast<size_t>(count) > kMostGrouped) {
-      log_error("a receive of {} messages at once; 1 to {} can be", count, kMostGrouped);
+    if (count < 1 || static_cast<size_t>(count) > kMaxGrouped) {
+      log_error("a receive of {} messages at once; 1 to {} can be", count, kMaxGrouped);
       return Reply::kInvalidArgument;
     }
     for (int32_t i = 0; kSizesAreInt<Net> && i < count; ++i) {
-      if (bytes[i] > kMostIntBytes) {
+      if (bytes[i] > kMaxIntBytes) {
         return too_large(bytes[i]);
       }
     }
@@ -362,7 +362,7 @@ class TableDriver final : public NetDriver {
         "{} takes {} bytes at once at most, and {} are to be moved; use a newer release "
         "of that plugin, or of NCCL, which splits messages",
         origin(),
-        kMostIntBytes,
+        kMaxIntBytes,
         bytes);
     return Reply::kInvalidArgument;
   }

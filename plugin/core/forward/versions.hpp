@@ -41,9 +41,9 @@ inline constexpr bool kHasProfiles = kVersion<Net> >= 10;
 template <typename Net>
 inline constexpr bool kHasContexts = kVersion<Net> >= 11;
 
-inline constexpr size_t kMostIntBytes = std::numeric_limits<int>::max();
+inline constexpr size_t kMaxIntBytes = std::numeric_limits<int>::max();
 // A power of two that an int holds: what NCCL itself sends at most through such a table.
-inline constexpr size_t kMostP2pBytesV8 = size_t{1} << 30U;
+inline constexpr size_t kMaxP2pBytesV8 = size_t{1} << 30U;
 
 template <typename Call>
 struct ArgumentsOf;
@@ -134,7 +134,7 @@ Reply isend(const Net& table, void* comm, const SendArguments& send, void** requ
 }
 
 struct ReceiveArguments {
-  int32_t count = 0;  // 1 .. kMostGrouped
+  int32_t count = 0;  // 1 .. kMaxGrouped
   void** data = nullptr;
   const size_t* bytes = nullptr;
   const int32_t* tags = nullptr;
@@ -148,7 +148,7 @@ Reply irecv(const Net& table, void* comm, const ReceiveArguments& receive, void*
   auto* const sizes = const_cast<size_t*>(receive.bytes);  // NOLINT
   auto* const tags = const_cast<int32_t*>(receive.tags);   // NOLINT
   if constexpr (kHasProfiles<Net>) {
-    std::array<void*, kMostGrouped> none{};
+    std::array<void*, kMaxGrouped> none{};
     return reply_of(table.irecv(comm,
                                 receive.count,
                                 receive.data,
@@ -158,7 +158,7 @@ Reply irecv(const Net& table, void* comm, const ReceiveArguments& receive, void*
                                 receive.profiles == nullptr ? none.data() : receive.profiles,
                                 request));
   } else if constexpr (kSizesAreInt<Net>) {
-    std::array<int, kMostGrouped> narrow{};
+    std::array<int, kMaxGrouped> narrow{};
     std::transform(sizes, sizes + receive.count, narrow.begin(), [](size_t bytes) {
       return static_cast<int>(bytes);
     });
@@ -187,15 +187,15 @@ DeviceProperties properties_of(const Properties& from) {
   to.max_recvs = from.maxRecvs;
   to.device_type = static_cast<int32_t>(from.netDeviceType);
   to.device_version = from.netDeviceVersion;
-  to.max_p2p_bytes = kMostP2pBytesV8;
+  to.max_p2p_bytes = kMaxP2pBytesV8;
   to.max_collective_bytes = nccl_abi::kMaxCollNetBytesV8;
   if constexpr (requires { from.vProps; }) {  // v9
     to.force_flush = from.forceFlush != 0;
     to.max_p2p_bytes = from.maxP2pBytes;
     to.max_collective_bytes = from.maxCollBytes;
-    constexpr int kMost = static_cast<int>(std::size(decltype(from.vProps.devs){}));
+    constexpr int kMax = static_cast<int>(std::size(decltype(from.vProps.devs){}));
     const auto* const parts = std::begin(from.vProps.devs);
-    to.parts.assign(parts, parts + std::clamp(from.vProps.ndevs, 0, kMost));
+    to.parts.assign(parts, parts + std::clamp(from.vProps.ndevs, 0, kMax));
   }
   if constexpr (requires { from.maxMultiRequestSize; }) {  // v11
     to.max_multi_request_count = from.maxMultiRequestSize;

@@ -58,7 +58,7 @@ class Lane {
     const Registration* scratch_memory = nullptr;
   };
   [[nodiscard]] static uint64_t most_piece_bytes(uint64_t wanted) {
-    return wanted != 0 ? wanted : kMostPieceBytes;
+    return wanted != 0 ? wanted : kMaxPieceBytes;
   }
   // Pieces are held while they are received, wait to be sent on, and are sent.
   static constexpr size_t kSlots = 3 * kLaneDepth;

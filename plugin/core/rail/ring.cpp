@@ -287,7 +287,7 @@ bool RailRing::look() {
   bool any = false;
   for (const LaneLink& lane : links_.lanes()) {
     for (void* const comm : {lane.to_next, lane.from_previous}) {
-      if (links_.driver().worth_a_look(comm)) {
+      if (links_.driver().has_pending(comm)) {
         links_.driver().look(comm);
         any = true;
       }

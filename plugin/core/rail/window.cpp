@@ -61,16 +61,16 @@ Segment Window::segment(uint32_t owner) const {
 
 uint64_t piece_bytes_of(const Window& window, uint64_t flow_bytes, uint64_t wanted) {
   if (wanted != 0 || flow_bytes == 0) {
-    return wanted != 0 ? wanted : kLeastPieceBytes;
+    return wanted != 0 ? wanted : kMinPieceBytes;
   }
   if (window.exchanges()) {
-    return kMostPieceBytes;
+    return kMaxPieceBytes;
   }
   const uint64_t flows = (window.byte_count - 1) / flow_bytes + 1;
-  const uint64_t least_pieces = flow_bytes > 2 * kLeastPieceBytes ? 2 : 1;
+  const uint64_t least_pieces = flow_bytes > 2 * kMinPieceBytes ? 2 : 1;
   const uint64_t pieces = std::max<uint64_t>(least_pieces, window.members / flows);
-  uint64_t piece = kLeastPieceBytes;
-  while (piece < kMostPieceBytes && flow_bytes / pieces >= 2 * piece) {
+  uint64_t piece = kMinPieceBytes;
+  while (piece < kMaxPieceBytes && flow_bytes / pieces >= 2 * piece) {
     piece *= 2;
   }
   return piece;

@@ -34,12 +34,12 @@ inline constexpr uint32_t kOwnerLanes = 4;
 
 // What each member passes on at once: small enough that a block of some 100 KiB fills a ring, large
 // enough that a message's system calls are few beside its bytes (docs/perf.md, plugin_perf).
-inline constexpr uint64_t kLeastPieceBytes = 32768;
-inline constexpr uint64_t kMostPieceBytes = 131072;
+inline constexpr uint64_t kMinPieceBytes = 32768;
+inline constexpr uint64_t kMaxPieceBytes = 131072;
 
 // Of two members' all-reduces, windows up to this are exchanged. With four channels NCCL's windows
 // are that large for all-reduces up to 256 MiB; windows of 1 MiB gained nothing (docs/perf.md).
-inline constexpr uint64_t kMostExchangeBytes = 524288;
+inline constexpr uint64_t kMaxExchangeBytes = 524288;
 
 enum class FlowKind : uint8_t { kReduction, kBroadcast };
 enum class WindowKind : uint8_t { kAllReduce, kAllGather, kReduceScatter };
@@ -63,7 +63,7 @@ struct Window {
   [[nodiscard]] bool has(FlowKind flow) const;
   // Each of two members sends all of it to the other. All members know what this depends on.
   [[nodiscard]] bool exchanges() const {
-    return kind == WindowKind::kAllReduce && members == 2 && byte_count <= kMostExchangeBytes;
+    return kind == WindowKind::kAllReduce && members == 2 && byte_count <= kMaxExchangeBytes;
   }
   // What of an owner's block lies in the window; of an exchange all of it, for both.
   [[nodiscard]] Segment segment(uint32_t owner) const;
@@ -71,8 +71,8 @@ struct Window {
 
 // `wanted` where it is not 0 (HORING_PIECE_BYTES). Else a window's flows together have at least as
 // many pieces as there are members, so that all links can be busy at once, and each at least two
-// where it is longer than two of kLeastPieceBytes; fewer where pieces would be smaller than
-// kLeastPieceBytes. An exchange has pieces of kMostPieceBytes.
+// where it is longer than two of kMinPieceBytes; fewer where pieces would be smaller than
+// kMinPieceBytes. An exchange has pieces of kMaxPieceBytes.
 [[nodiscard]] uint64_t piece_bytes_of(const Window& window, uint64_t flow_bytes, uint64_t wanted);
 
 // How many such pieces a flow has; the last may be shorter.

@@ -57,7 +57,7 @@ Result<std::unique_ptr<Tuner>> TunerBasis::tuner_for(const CommunicatorShape& sh
   inputs.rank_count = clamped(shape.ranks);
   inputs.least_local_ranks = clamped(local.least);
   inputs.most_local_ranks = clamped(local.most);
-  inputs.head_count = std::min({inputs.nic_count, inputs.most_local_ranks, kMostDirectRanks});
+  inputs.head_count = std::min({inputs.nic_count, inputs.most_local_ranks, kMaxDirectRanks});
   inputs.sets_chunk_size = shape.asks_chunk_sizes ? 1 : 0;
   inputs.collnet_connected = shape.collnet_connected ? 1 : 0;
   HORING_ASSIGN(Tuner tuner, Tuner::make(inputs, *file_));

@@ -15,7 +15,7 @@ constexpr double kDirectStartNs = 31'000;
 constexpr double kChainStartNs = 30'000;
 constexpr double kNvlsStartNs = 18'000;
 constexpr double kLoneRankStartNs = 14'000;
-constexpr double kLeastAllReduceBytes = 32.0 * 1024;  // of a head
+constexpr double kMinAllReduceBytes = 32.0 * 1024;  // of a head
 
 // The letters of the header's essay.
 class Model {
@@ -63,7 +63,7 @@ class Model {
   }
 
   [[nodiscard]] double direct() const {
-    if (!has_rails() || inputs_.most_local_ranks > kMostDirectRanks) {
+    if (!has_rails() || inputs_.most_local_ranks > kMaxDirectRanks) {
       return kNever;
     }
     const double bytes = reduces_all_ ? (h_ - 1 + m_ - 1) / h_ * b_ : (m_ - 1) / m_ * b_;
@@ -71,7 +71,7 @@ class Model {
   }
 
   [[nodiscard]] double chain() const {
-    if (!reduces_all_ || !has_rails() || inputs_.most_local_ranks > kMostDirectRanks) {
+    if (!reduces_all_ || !has_rails() || inputs_.most_local_ranks > kMaxDirectRanks) {
       return kNever;
     }
     return start(kChainStartNs) + hops(0, 2 * (m_ - 1)) +
@@ -117,7 +117,7 @@ class Model {
   // The busiest link of one head's ring.
   [[nodiscard]] double rail_bytes(Choice choice) const {
     if (reduces_all_) {
-      return 2 * (n_ - 1) / n_ * std::max(b_ / h_, kLeastAllReduceBytes);
+      return 2 * (n_ - 1) / n_ * std::max(b_ / h_, kMinAllReduceBytes);
     }
     const uint64_t block = block_bytes(inputs_, question_.bytes);
     const uint64_t saved =

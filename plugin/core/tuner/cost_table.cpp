@@ -101,7 +101,7 @@ Choices allowed_by_support(const AgreedInputs& inputs,
                            bool collnet,
                            bool nvls) noexcept {
   const bool reduces_all = collective == TunedCollective::kAllReduce;
-  const bool few_ranks = inputs.most_local_ranks <= kMostDirectRanks;
+  const bool few_ranks = inputs.most_local_ranks <= kMaxDirectRanks;
   Choices allowed = Choices().with(Choice::kRing);
   if (reduces_all) {
     allowed = allowed.with(Choice::kTree);

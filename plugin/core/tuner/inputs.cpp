@@ -11,8 +11,8 @@
 namespace ho::plugin {
 namespace {
 
-constexpr uint32_t kMostAssumedChannels = 32;
-constexpr uint32_t kLeastBufferBytes = 4096;
+constexpr uint32_t kMaxAssumedChannels = 32;
+constexpr uint32_t kMinBufferBytes = 4096;
 
 Status untrue(const std::string& what) {
   return {StatusCode::kInvalidArgument, "tuner: " + what};
@@ -48,7 +48,7 @@ bool is_set(const char* name) {
 uint32_t within_nccl_limits(uint32_t channels) {
   const uint32_t least = nccl_number("NCCL_MIN_NCHANNELS").value_or(0);
   const uint32_t most = nccl_number("NCCL_MAX_NCHANNELS").value_or(0);
-  channels = std::max(channels, std::min(least, kMostAssumedChannels));
+  channels = std::max(channels, std::min(least, kMaxAssumedChannels));
   return most == 0 ? channels : std::min(channels, most);
 }
 
@@ -67,7 +67,7 @@ uint32_t AgreedInputs::channels() const {
   if (channel_count != 0) {
     return channel_count;
   }
-  return std::clamp(nic_count, 1U, kMostAssumedChannels);
+  return std::clamp(nic_count, 1U, kMaxAssumedChannels);
 }
 
 Status check(const AgreedInputs& inputs) {
@@ -96,7 +96,7 @@ Status check(const AgreedInputs& inputs) {
   return {};
 }
 
-std::string alike_text(const AgreedInputs& inputs) {
+std::string consistency_text(const AgreedInputs& inputs) {
   std::string text;
   const auto add = [&text](const std::string& what, uint64_t value) {
     text += what + "=" + std::to_string(value) + "\n";
@@ -134,7 +134,7 @@ Result<AgreedInputs> with_environment(AgreedInputs inputs) {
   HORING_TRY(take(env::kTunerChannels, inputs.channel_count, 1));
   // NCCL goes by its default where it cannot read the number.
   inputs.buffer_bytes =
-      std::max(nccl_number("NCCL_BUFFSIZE").value_or(inputs.buffer_bytes), kLeastBufferBytes);
+      std::max(nccl_number("NCCL_BUFFSIZE").value_or(inputs.buffer_bytes), kMinBufferBytes);
   if (is_set("NCCL_ALGO") || is_set("NCCL_PROTO")) {
     inputs.algorithms_filtered = 1;
   }

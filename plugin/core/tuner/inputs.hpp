@@ -3,7 +3,7 @@
 // NCCL hangs where ranks take different algorithms. It gives all ranks equal arguments and equal
 // tables; everything else that the tuner looks at is in AgreedInputs, and every rank comes to the
 // same value of it by itself: from what NCCL tells all ranks of a communicator alike, and from what
-// nodes have to have alike, or their rails refuse (alike_text(); docs/adr/0012).
+// nodes have to have alike, or their rails refuse (consistency_text(); docs/adr/0012).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline constexpr uint32_t kUsualBufferBytes = 4U << 20U;
 // Slots of that buffer: steps in flight per channel.
 inline constexpr uint32_t kSteps = 8;
 // A rank with more local peers cannot take CollNet direct or chain.
-inline constexpr uint32_t kMostDirectRanks = 8;
+inline constexpr uint32_t kMaxDirectRanks = 8;
 
 // In the place of its digest, for a tuning file that cannot be followed.
 inline constexpr uint64_t kBadTuningFile = UINT64_MAX;
@@ -63,7 +63,7 @@ static_assert(std::is_trivially_copyable_v<AgreedInputs> && sizeof(AgreedInputs)
 [[nodiscard]] Status check(const AgreedInputs& inputs);
 
 // What all nodes must have alike, as lines of "what=value": all that no communicator says.
-[[nodiscard]] std::string alike_text(const AgreedInputs& inputs);
+[[nodiscard]] std::string consistency_text(const AgreedInputs& inputs);
 
 // HORING_TUNER_* and NCCL's own settings, NCCL_BUFFSIZE, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS,
 // NCCL_ALGO and NCCL_PROTO; what is not set

@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kLargestPower = 44;
 constexpr uint64_t kSizesPerPower = 4;
 // Rounding makes decisions flicker where two costs cross; one crossing is as good as the next.
-constexpr uint32_t kMostChangesBetweenSizes = 3;
+constexpr uint32_t kMaxChangesBetweenSizes = 3;
 
 // Choices that make a difference to the model.
 Choices asked(TunedCollective collective) {
@@ -67,7 +67,7 @@ class Modelled {
     for (uint32_t i = 0; ranges.back().choice != high.choice; ++i) {
       const Choice old = ranges.back().choice;
       uint64_t first_other = high.first_bytes;
-      while (i < kMostChangesBetweenSizes && first_other - low > 1) {
+      while (i < kMaxChangesBetweenSizes && first_other - low > 1) {
         const uint64_t middle = low + (first_other - low) / 2;
         (choice(middle, possible) == old ? low : first_other) = middle;
       }

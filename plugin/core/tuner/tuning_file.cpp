@@ -180,9 +180,9 @@ bool TuningRule::is_for(const AgreedInputs& inputs, TunedCollective asked) const
 }
 
 Result<TuningFile> TuningFile::parse(std::string_view text, const std::string& path) {
-  if (text.size() > kMostBytes) {
+  if (text.size() > kMaxBytes) {
     return invalid(path + ": is larger than 1 MiB; a tuning file has at most " +
-                   std::to_string(kMostRules) + " rules");
+                   std::to_string(kMaxRules) + " rules");
   }
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // as some editors begin UTF-8
   if (text.starts_with(kByteOrderMark)) {
@@ -201,9 +201,9 @@ Result<TuningFile> TuningFile::parse(std::string_view text, const std::string& p
     if (trimmed(line_text.substr(0, line_text.find('#'))).empty()) {
       continue;
     }
-    if (file.rules_.size() == kMostRules) {
+    if (file.rules_.size() == kMaxRules) {
       return line.bad(line_text,
-                      "more than " + std::to_string(kMostRules) + " rules; join ranges or use *");
+                      "more than " + std::to_string(kMaxRules) + " rules; join ranges or use *");
     }
     HORING_ASSIGN(TuningRule rule, read_rule(line));
     file.rules_.push_back(rule);
@@ -212,7 +212,7 @@ Result<TuningFile> TuningFile::parse(std::string_view text, const std::string& p
 }
 
 Result<TuningFile> TuningFile::load(const std::string& path) {
-  const auto text = read_text_file(path, kMostBytes);
+  const auto text = read_text_file(path, kMaxBytes);
   if (!text.ok()) {
     return invalid("tuning file " + path + ": " + text.status().message());
   }

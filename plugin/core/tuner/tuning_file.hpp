@@ -46,13 +46,13 @@ struct TuningRule {
 
 class TuningFile {
  public:
-  static constexpr size_t kMostBytes = size_t{1} << 20U;
-  static constexpr size_t kMostRules = 1024;
+  static constexpr size_t kMaxBytes = size_t{1} << 20U;
+  static constexpr size_t kMaxRules = 1024;
 
   TuningFile() = default;  // without rules
   // An error begins with "PATH:LINE:COLUMN: " and says what is wrong. `path` is for messages.
   [[nodiscard]] static Result<TuningFile> parse(std::string_view text, const std::string& path);
-  // Regular files only, and never more than kMostBytes of one.
+  // Regular files only, and never more than kMaxBytes of one.
   [[nodiscard]] static Result<TuningFile> load(const std::string& path);
 
   [[nodiscard]] const std::vector<TuningRule>& rules() const { return rules_; }

@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kNoticeLimit{1000};
 
 // Far more are never under way at once than come before a number comes again.
 uint64_t number_of(uint64_t sequence, uint64_t slot) {
-  static_assert(kMostReceives <= 8);
+  static_assert(kMaxReceives <= 8);
   return sequence * 8 + slot;
 }
 
@@ -41,15 +41,17 @@ ucp_tag_t ucx_tag(uint32_t secret, uint64_t number) {
 }
 
 ho::ucx::Request UcxComm::send(uint64_t number, std::span<const std::byte> data) {
-  return wires_.worker->send_tagged(*wires_.peer, ucx_tag(wires_.secret, number), data);
+  return connections_.worker->send_tagged(
+      *connections_.peer, ucx_tag(connections_.secret, number), data);
 }
 
 ho::ucx::Request UcxComm::deliver(uint64_t number, std::span<const std::byte> data) {
-  return wires_.worker->deliver_tagged(*wires_.peer, ucx_tag(wires_.secret, number), data);
+  return connections_.worker->deliver_tagged(
+      *connections_.peer, ucx_tag(connections_.secret, number), data);
 }
 
 ho::ucx::Request UcxComm::receive(uint64_t number, std::span<std::byte> room) {
-  return wires_.worker->receive_tagged(ucx_tag(wires_.secret, number), room);
+  return connections_.worker->receive_tagged(ucx_tag(connections_.secret, number), room);
 }
 
 Status UcxComm::lost(ucs_status_t status) const {
@@ -68,15 +70,15 @@ void UcxComm::begin(UcxRequest& request, uint32_t count) {
 }
 
 Status UcxComm::check_peer() {
-  if (wires_.peer->failure() != UCS_OK) {
-    return lost(wires_.peer->failure());
+  if (connections_.peer->failure() != UCS_OK) {
+    return lost(connections_.peer->failure());
   }
   const int64_t now = now_ns();
   if (now < next_check_ns_) {
     return {};
   }
   next_check_ns_ = now + kCheckNs;
-  if (peer_left_ns_ == 0 && !wires_.line.is_open()) {
+  if (peer_left_ns_ == 0 && !connections_.line.is_open()) {
     peer_left_ns_ = now;
   }
   return peer_left_ns_ != 0 && now - peer_left_ns_ > kGraceNs ? lost(UCS_ERR_CONNECTION_RESET)
@@ -84,7 +86,7 @@ Status UcxComm::check_peer() {
 }
 
 void UcxComm::progress() {
-  for (int calls = 0; calls < kMaxProgressCalls && wires_.worker->progress(); ++calls) {
+  for (int calls = 0; calls < kMaxProgressCalls && connections_.worker->progress(); ++calls) {
   }
   if (failed()) {
     return;  // a notice of it may still be on its way
@@ -136,7 +138,7 @@ Reply UcxComm::test(UcxRequest& request, int32_t* done, int32_t* sizes) {
 void UcxComm::fail(const Status& why) {
   if (!failed()) {
     failure_ = why.with_context(
-        fmt::format("device {} (UCX), peer {}", wires_.device, wires_.line.peer()));
+        fmt::format("device {} (UCX), peer {}", connections_.device, connections_.line.peer()));
     if (active_ > 0) {
       static_cast<void>(failure());
     }
@@ -154,24 +156,24 @@ void UcxComm::close(std::chrono::milliseconds flush_limit) {
   const bool mismatch = failed() && failure_.code() == StatusCode::kMismatch;
   // A caller that leaves requests behind gives up.
   const bool gives_up = active_ > 0 || (failed() && !mismatch);
-  wires_.peer->set_flush_limit(mismatch   ? kNoticeLimit
-                               : gives_up ? std::chrono::milliseconds(0)
-                                          : flush_limit);
-  wires_.peer.reset();
+  connections_.peer->set_flush_limit(mismatch   ? kNoticeLimit
+                                     : gives_up ? std::chrono::milliseconds(0)
+                                                : flush_limit);
+  connections_.peer.reset();
   // Operations on closed endpoints end in a later turn of the worker.
   for (int calls = 0; calls < kMaxProgressCalls; ++calls) {
-    wires_.worker->progress();
+    connections_.worker->progress();
   }
 }
 
-UcxSendComm::UcxSendComm(UcxWires wires) : UcxComm(std::move(wires)) {
+UcxSendComm::UcxSendComm(UcxConnections connections) : UcxComm(std::move(connections)) {
   for (Announced& announced : rooms_) {
     expect_room(announced);
   }
 }
 
 void UcxSendComm::expect_room(Announced& announced) {
-  announced.request = receive(kRoomTag, announced.bytes);
+  announced.request = receive(kCreditTag, announced.bytes);
 }
 
 Status UcxSendComm::advance() {
@@ -185,8 +187,9 @@ Status UcxSendComm::advance() {
     if (status != UCS_OK) {
       return lost(status);
     }
-    RoomRecord record;
-    HORING_ASSIGN(const size_t size, decode_room(std::span(announced.bytes).first(bytes), record));
+    ReceiveCredit record;
+    HORING_ASSIGN(const size_t size,
+                  decode_credit(std::span(announced.bytes).first(bytes), record));
     if (size != bytes) {
       return {StatusCode::kProtocol, "the peer announced rooms in a message of another size"};
     }
@@ -198,7 +201,7 @@ Status UcxSendComm::advance() {
 
 Reply UcxSendComm::isend(std::span<const std::byte> data, int32_t tag, UcxRequest** request) {
   *request = nullptr;
-  if (data.size() > kMostMessageBytes) {
+  if (data.size() > kMaxMessageBytes) {
     return Reply::kInvalidArgument;
   }
   UcxRequest* const free = find_free(requests_);
@@ -245,7 +248,7 @@ Reply UcxRecvComm::irecv(std::span<const RecvComm::Room> rooms, UcxRequest** req
   const bool fit = std::all_of(rooms.begin(), rooms.end(), [](const RecvComm::Room& room) {
     return room.data != nullptr || room.bytes == 0;
   });
-  if (rooms.empty() || rooms.size() > kMostReceives || !fit) {
+  if (rooms.empty() || rooms.size() > kMaxReceives || !fit) {
     return Reply::kInvalidArgument;
   }
   Receives* const free = find_free(requests_);
@@ -259,7 +262,7 @@ Reply UcxRecvComm::irecv(std::span<const RecvComm::Room> rooms, UcxRequest** req
     return Reply::kSuccess;
   }
   begin(*free, static_cast<uint32_t>(rooms.size()));
-  RoomRecord record;
+  ReceiveCredit record;
   record.sequence = next_sequence_++;
   record.count = free->count;
   for (uint32_t i = 0; i < free->count; ++i) {
@@ -269,7 +272,7 @@ Reply UcxRecvComm::irecv(std::span<const RecvComm::Room> rooms, UcxRequest** req
     free->messages.at(i) = receive(number_of(record.sequence, i), {rooms[i].data, rooms[i].bytes});
   }
   const size_t size = encode(record, free->announcement);
-  free->announced = send(kRoomTag, std::span(free->announcement).first(size));
+  free->announced = send(kCreditTag, std::span(free->announcement).first(size));
   *request = free;
   return Reply::kSuccess;
 }

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "core/builtin/posted_receives.hpp"
 #include "core/builtin/records.hpp"
 #include "core/builtin/recv_comm.hpp"
-#include "core/builtin/room_book.hpp"
 #include "core/reply.hpp"
-#include "core/ucx/meeting_line.hpp"
+#include "core/ucx/side_channel.hpp"
 #include "transport/ucx/worker.hpp"
 
 namespace ho::plugin {
@@ -32,22 +32,22 @@ struct UcxRequest {
   UcxComm* comm = nullptr;
   State state = State::kFree;
   uint32_t count = 0;
-  std::array<ho::ucx::Request, kMostReceives> messages;
-  std::array<uint64_t, kMostReceives> sizes{};
+  std::array<ho::ucx::Request, kMaxReceives> messages;
+  std::array<uint64_t, kMaxReceives> sizes{};
 };
 
 // Two ends that have met.
-struct UcxWires {
+struct UcxConnections {
   std::string device;
   std::unique_ptr<ho::ucx::Worker> worker;
   std::unique_ptr<ho::ucx::Peer> peer;
-  MeetingLine line;
+  SideChannel line;
   uint32_t secret = 0;  // of all tags: what was sent on other comms fits nowhere
 };
 
 // Of messages that are no data; data has sequence 1 and more.
-inline constexpr uint64_t kRoomTag = 0;
-inline constexpr uint64_t kHelloTag = 1;
+inline constexpr uint64_t kCreditTag = 0;
+inline constexpr uint64_t kHandshakeTag = 1;
 [[nodiscard]] ucp_tag_t ucx_tag(uint32_t secret, uint64_t number);
 
 class UcxComm {
@@ -58,12 +58,12 @@ class UcxComm {
 
   [[nodiscard]] Reply test(UcxRequest& request, int32_t* done, int32_t* sizes);
   // NetDriver's.
-  [[nodiscard]] int progress_fd() const { return wires_.worker->event_fd(); }
-  [[nodiscard]] bool worth_a_look() { return !failed() && !wires_.worker->arm(); }
+  [[nodiscard]] int progress_fd() const { return connections_.worker->event_fd(); }
+  [[nodiscard]] bool has_pending() { return !failed() && !connections_.worker->arm(); }
   void look() { progress(); }
 
  protected:
-  explicit UcxComm(UcxWires wires) : wires_(std::move(wires)) {}
+  explicit UcxComm(UcxConnections connections) : connections_(std::move(connections)) {}
 
   // What came besides requests.
   [[nodiscard]] virtual Status advance() = 0;
@@ -76,7 +76,7 @@ class UcxComm {
   [[nodiscard]] bool failed() const { return !failure_.ok(); }
   [[nodiscard]] Reply failure();
   [[nodiscard]] Status lost(ucs_status_t status) const;
-  [[nodiscard]] const UcxWires& wires() const { return wires_; }
+  [[nodiscard]] const UcxConnections& connections() const { return connections_; }
   [[nodiscard]] ho::ucx::Request send(uint64_t number, std::span<const std::byte> data);
   // The same, which ends once the peer has received it.
   [[nodiscard]] ho::ucx::Request deliver(uint64_t number, std::span<const std::byte> data);
@@ -88,7 +88,7 @@ class UcxComm {
   [[nodiscard]] Status check_peer();
   [[nodiscard]] Status finish(UcxRequest& request);
 
-  UcxWires wires_;
+  UcxConnections connections_;
   Status failure_;
   bool logged_ = false;
   uint32_t active_ = 0;
@@ -98,52 +98,52 @@ class UcxComm {
 
 class UcxSendComm final : public UcxComm {
  public:
-  explicit UcxSendComm(UcxWires wires);
+  explicit UcxSendComm(UcxConnections connections);
   UcxSendComm(const UcxSendComm&) = delete;
   UcxSendComm& operator=(const UcxSendComm&) = delete;
   // What was reported as sent has arrived.
   ~UcxSendComm() override { close(std::chrono::milliseconds(0)); }
-  // A null request: no place with that tag yet, or kMostRequests are under way.
+  // A null request: no place with that tag yet, or kMaxRequests are under way.
   [[nodiscard]] Reply isend(std::span<const std::byte> data, int32_t tag, UcxRequest** request);
 
  private:
   struct Announced {
-    std::array<std::byte, kMostRoomBytes> bytes{};
+    std::array<std::byte, kMaxCreditBytes> bytes{};
     ho::ucx::Request request;
   };
   [[nodiscard]] Status advance() override;
   [[nodiscard]] Result<bool> is_done(UcxRequest& request, uint32_t message) override;
   void expect_room(Announced& announced);
 
-  RoomBook book_;
-  std::array<Announced, kMostRequests> rooms_;  // they come in order
+  PostedReceives book_;
+  std::array<Announced, kMaxRequests> rooms_;  // they come in order
   size_t next_room_ = 0;
-  std::array<UcxRequest, kMostRequests> requests_;
+  std::array<UcxRequest, kMaxRequests> requests_;
   ho::ucx::Request too_long_;
 };
 
 class UcxRecvComm final : public UcxComm {
  public:
-  explicit UcxRecvComm(UcxWires wires) : UcxComm(std::move(wires)) {}
+  explicit UcxRecvComm(UcxConnections connections) : UcxComm(std::move(connections)) {}
   UcxRecvComm(const UcxRecvComm&) = delete;
   UcxRecvComm& operator=(const UcxRecvComm&) = delete;
   // The sender waits for the acknowledgements of what came. A peer that is closing too may not
   // listen any more.
   ~UcxRecvComm() override { close(std::chrono::milliseconds(100)); }
-  // 1 to kMostReceives rooms. A null request: kMostRequests are under way.
+  // 1 to kMaxReceives rooms. A null request: kMaxRequests are under way.
   [[nodiscard]] Reply irecv(std::span<const RecvComm::Room> rooms, UcxRequest** request);
 
  private:
   struct Receives : UcxRequest {
-    std::array<std::byte, kMostRoomBytes> announcement{};
+    std::array<std::byte, kMaxCreditBytes> announcement{};
     ho::ucx::Request announced;
-    std::array<uint64_t, kMostReceives> rooms{};
+    std::array<uint64_t, kMaxReceives> rooms{};
   };
   [[nodiscard]] Status advance() override { return {}; }
   [[nodiscard]] Result<bool> is_done(UcxRequest& request, uint32_t message) override;
 
   uint64_t next_sequence_ = 1;
-  std::array<Receives, kMostRequests> requests_;
+  std::array<Receives, kMaxRequests> requests_;
 };
 
 }  // namespace ho::plugin

@@ -124,7 +124,7 @@ void* UcxNet::keep(std::unique_ptr<UcxComm> comm) {
 }
 
 Result<std::shared_ptr<UcxCall>> UcxNet::begin_call(const PendingKey& key,
-                                                    MeetingLine line,
+                                                    SideChannel line,
                                                     std::span<std::byte, kHandleBytes> handle) {
   HORING_ASSIGN(const UcxEnd end, end_of(key.device));
   HORING_ASSIGN(std::unique_ptr<UcxCall> started, UcxCall::start(end, std::move(line)));
@@ -150,7 +150,7 @@ Reply UcxNet::connect(void* context,
     if (reply != Reply::kSuccess || line == nullptr) {
       return reply;
     }
-    auto begun = begin_call(key, MeetingLine(*tcp_, line, MeetingLine::Side::kSends), bytes);
+    auto begun = begin_call(key, SideChannel(*tcp_, line, SideChannel::Side::kSends), bytes);
     if (!begun.ok()) {
       return answer(begun.status());
     }
@@ -186,7 +186,7 @@ Reply UcxNet::accept(void* listener, void** comm, void** device_handle) {
     if (reply != Reply::kSuccess || line == nullptr) {
       return reply;
     }
-    MeetingLine met(*tcp_, line, MeetingLine::Side::kReceives);
+    SideChannel met(*tcp_, line, SideChannel::Side::kReceives);
     auto end = end_of(listens.device);
     auto begun = end.ok() ? UcxAnswer::start(*end, std::move(met))
                           : Result<std::unique_ptr<UcxAnswer>>(end.status());
@@ -265,8 +265,8 @@ int UcxNet::progress_fd(void* comm) const {
   return comm_of(comm)->progress_fd();
 }
 
-bool UcxNet::worth_a_look(void* comm) const {
-  return comm_of(comm)->worth_a_look();
+bool UcxNet::has_pending(void* comm) const {
+  return comm_of(comm)->has_pending();
 }
 
 void UcxNet::look(void* comm) const {

@@ -15,7 +15,7 @@
 #include "base/status.hpp"
 #include "core/builtin/builtin_net.hpp"
 #include "core/net_driver.hpp"
-#include "core/ucx/meeting.hpp"
+#include "core/ucx/ucx_rendezvous.hpp"
 
 namespace ho::plugin {
 
@@ -91,7 +91,7 @@ class UcxNet final : public NetDriver {
   [[nodiscard]] Reply test(void* request, int32_t* done, int32_t* sizes) override;
 
   [[nodiscard]] int progress_fd(void* comm) const override;
-  [[nodiscard]] bool worth_a_look(void* comm) const override;
+  [[nodiscard]] bool has_pending(void* comm) const override;
   void look(void* comm) const override;
   // By the TCP connections on which the two ends met, which stay open.
   [[nodiscard]] Owner owner_of(void* context) const override { return tcp_->owner_of(context); }
@@ -101,7 +101,7 @@ class UcxNet final : public NetDriver {
   struct Listener {
     void* of_tcp = nullptr;
     int32_t device = 0;
-    std::unique_ptr<UcxAnswer> answer;  // to the end that is being greeted
+    std::unique_ptr<UcxAnswer> answer;  // to the end whose handshake is under way
   };
 
   UcxNet(std::unique_ptr<BuiltinNet> tcp, std::chrono::milliseconds timeout)
@@ -109,7 +109,7 @@ class UcxNet final : public NetDriver {
   // What a device's comms come from; UCX opens the device with the first one.
   [[nodiscard]] Result<UcxEnd> end_of(int32_t device);
   [[nodiscard]] Result<std::shared_ptr<UcxCall>> begin_call(
-      const PendingKey& key, MeetingLine line, std::span<std::byte, kHandleBytes> handle);
+      const PendingKey& key, SideChannel line, std::span<std::byte, kHandleBytes> handle);
   [[nodiscard]] Result<std::unique_ptr<UcxRecvComm>> step_of(Listener& listener);
   void* keep(std::unique_ptr<UcxComm> comm);
 

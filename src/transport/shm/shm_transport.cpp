@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "transport/shm/introduction.hpp"
+#include "transport/shm/segment_exchange.hpp"
 #include "transport/shm/shm_link.hpp"
 
 namespace ho {

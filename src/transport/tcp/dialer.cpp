@@ -6,7 +6,7 @@
 #include "base/log.hpp"
 #include "os/clock.hpp"
 #include "transport/tcp/address.hpp"
-#include "transport/tcp/greeting.hpp"
+#include "transport/tcp/link_handshake.hpp"
 
 namespace ho::tcp {
 namespace {
@@ -14,10 +14,10 @@ namespace {
 constexpr int64_t kFirstPauseNs = 5'000'000;
 constexpr int64_t kLongestPauseNs = 500'000'000;
 // Longer than a lost SYN takes to be sent again.
-constexpr int64_t kBoundPatienceNs = 2'500'000'000;
-// Connections that the peer accepted and then dropped before greeting; more than a restart
+constexpr int64_t kBoundTimeoutNs = 2'500'000'000;
+// Connections that the peer accepted and then dropped before the handshake; more than a restart
 // explains.
-constexpr uint32_t kMaxLostGreetings = 3;
+constexpr uint32_t kMaxLostHandshakes = 3;
 
 bool worth_retrying(int errno_value) {
   return errno_value == ECONNREFUSED || errno_value == ETIMEDOUT || errno_value == EHOSTUNREACH ||
@@ -46,8 +46,8 @@ Result<std::unique_ptr<Socket>> Dialer::step() {
   if (state_ == State::kConnecting) {
     HORING_TRY(finish_connect(now));
   }
-  if (state_ == State::kGreeting) {
-    HORING_TRY(greet());
+  if (state_ == State::kHandshaking) {
+    HORING_TRY(run_handshake());
   }
   return ready_ ? std::move(socket_) : std::unique_ptr<Socket>();
 }
@@ -98,7 +98,7 @@ Status Dialer::finish_connect(int64_t now) {
   claim.job_id = context_.options.job_id;
   handshake_ = Handshake::client(context_.options.key, "data", encode(claim));
   socket_->readable = true;
-  state_ = State::kGreeting;
+  state_ = State::kHandshaking;
   return {};
 }
 
@@ -107,7 +107,7 @@ Status Dialer::await_answer(int64_t now) {
     return unreachable("no answer");
   }
   const RailInterface& rail = context_.options.rails.at(key_.rail.at());
-  const int64_t bound_until_ns = dialled_at_ns_ + kBoundPatienceNs;
+  const int64_t bound_until_ns = dialled_at_ns_ + kBoundTimeoutNs;
   if (!bound_ || rail.name.empty() || now < bound_until_ns) {
     context_.poller->wake_at(bound_ ? std::min(deadline_ns_, bound_until_ns) : deadline_ns_);
     return {};
@@ -125,13 +125,13 @@ Status Dialer::await_answer(int64_t now) {
   return retry("no answer on " + rail.name);
 }
 
-Status Dialer::greet() {
-  HORING_ASSIGN(const Greeted greeted, advance_handshake(*socket_, *handshake_));
-  if (greeted == Greeted::kLost) {
-    ++lost_greetings_;
+Status Dialer::run_handshake() {
+  HORING_ASSIGN(const HandshakeState state, advance_handshake(*socket_, *handshake_));
+  if (state == HandshakeState::kLost) {
+    ++lost_handshakes_;
     return retry("the peer closed the connection during the handshake");
   }
-  if (greeted == Greeted::kDone) {
+  if (state == HandshakeState::kDone) {
     tune_data_socket(socket_->fd.get());
     ready_ = true;
   }
@@ -142,7 +142,7 @@ Status Dialer::retry(const std::string& reason) {
   handshake_.reset();
   socket_.reset();
   const int64_t now = now_ns();
-  const bool reached = lost_greetings_ > 0 && lost_greetings_ <= kMaxLostGreetings;
+  const bool reached = lost_handshakes_ > 0 && lost_handshakes_ <= kMaxLostHandshakes;
   if (now >= deadline_ns_ && !reached) {
     return unreachable(reason);
   }

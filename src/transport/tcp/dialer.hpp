@@ -31,12 +31,12 @@ class Dialer {
   [[nodiscard]] Result<std::unique_ptr<Socket>> step();
 
  private:
-  enum class State : uint8_t { kPausing, kConnecting, kGreeting };
+  enum class State : uint8_t { kPausing, kConnecting, kHandshaking };
 
   [[nodiscard]] Status start();
   [[nodiscard]] Status finish_connect(int64_t now);
   [[nodiscard]] Status await_answer(int64_t now);
-  [[nodiscard]] Status greet();
+  [[nodiscard]] Status run_handshake();
   [[nodiscard]] Status retry(const std::string& reason);
   [[nodiscard]] Status unreachable(const std::string& reason) const;
 
@@ -50,7 +50,7 @@ class Dialer {
   int64_t deadline_ns_;
   bool bound_ = true;  // to the rail's interface
   int64_t dialled_at_ns_ = 0;
-  uint32_t lost_greetings_ = 0;
+  uint32_t lost_handshakes_ = 0;
   std::unique_ptr<Socket> socket_;
   std::unique_ptr<Handshake> handshake_;
   bool ready_ = false;

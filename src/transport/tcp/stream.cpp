@@ -268,14 +268,14 @@ bool Stream::unanswered(const LookAtConnection& look) const {
 // Closing a socket that holds unread bytes, or that gets some afterwards, resets the connection,
 // and a reset takes back what the peer's host has not acknowledged.
 bool Stream::finish_output() {
-  constexpr int kMostReads = 64;
+  constexpr int kMaxReads = 64;
   const int fd = socket_->fd.get();
   if (!output_ended_) {
     ::shutdown(fd, SHUT_WR);
     output_ended_ = true;
   }
   std::array<std::byte, 16384> unread;  // NOLINT: thrown away
-  for (int reads = 0; reads < kMostReads; ++reads) {
+  for (int reads = 0; reads < kMaxReads; ++reads) {
     if (::recv(fd, unread.data(), unread.size(), MSG_DONTWAIT) <= 0) {
       break;
     }

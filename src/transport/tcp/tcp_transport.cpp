@@ -8,8 +8,8 @@
 
 #include "base/log.hpp"
 #include "os/clock.hpp"
+#include "transport/tcp/acceptor.hpp"
 #include "transport/tcp/context.hpp"
-#include "transport/tcp/reception.hpp"
 #include "transport/tcp/tcp_link.hpp"
 
 namespace ho {
@@ -52,11 +52,11 @@ class SocketTransport final : public TcpTransport {
       HORING_ASSIGN(context_.pacer,
                     Pacer::create(context_.options.pace_domain, context_.options.rail_pace_mbit));
     }
-    HORING_ASSIGN(reception_, Reception::open(context_));
+    HORING_ASSIGN(acceptor_, Acceptor::open(context_));
     for (const RailInterface& rail : context_.options.rails) {
       endpoint_.rail_addresses.push_back(rail.address);
     }
-    endpoint_.port = reception_->port();
+    endpoint_.port = acceptor_->port();
     next_tick_ns_ = now_ns() + kTickNs;
     return {};
   }
@@ -86,10 +86,10 @@ class SocketTransport final : public TcpTransport {
   [[nodiscard]] Status progress() override {
     ++context_.turn;
     HORING_TRY(context_.poller->poll().status());
-    HORING_TRY(reception_->progress([this](const LinkClaim& claim) { return decide(claim); },
-                                    [this](const LinkClaim& claim, std::unique_ptr<Socket> socket) {
-                                      deliver(claim, std::move(socket));
-                                    }));
+    HORING_TRY(acceptor_->progress([this](const LinkClaim& claim) { return decide(claim); },
+                                   [this](const LinkClaim& claim, std::unique_ptr<Socket> socket) {
+                                     deliver(claim, std::move(socket));
+                                   }));
     for (const auto& link : order_) {
       link->advance();
     }
@@ -219,7 +219,7 @@ class SocketTransport final : public TcpTransport {
 
   Context context_;
   TcpEndpoint endpoint_;
-  std::unique_ptr<Reception> reception_;
+  std::unique_ptr<Acceptor> acceptor_;
   std::vector<std::unique_ptr<TcpLink>> order_;
   std::map<LinkKey, TcpLink*> links_;
   std::map<std::pair<LinkKey, uint8_t>, std::unique_ptr<Socket>> parked_;

@@ -92,7 +92,7 @@ Call call_until(std::byte& into, Deadline deadline, std::chrono::milliseconds ti
   return call;
 }
 
-// An engine whose first failure is the job's verdict at once.
+// An engine whose first failure is the job's decision at once.
 struct Bench {
   Journal journal;
   std::vector<Status> failures;
@@ -114,7 +114,7 @@ struct Bench {
 constexpr std::chrono::milliseconds kLong{3600000};
 constexpr std::chrono::milliseconds kShort{100};
 // What a driver does between two sleeps: it offers its core a few times.
-constexpr int kMostTurnsPerSleep = 32;
+constexpr int kMaxTurnsPerSleep = 32;
 
 TEST_CASE("a queued operation ends at its own deadline, not that of the one in front") {
   for (const bool background : {false, true}) {
@@ -146,7 +146,7 @@ TEST_CASE("a queued operation ends at its own deadline, not that of the one in f
     REQUIRE_FALSE(bench.journal.sleeps.empty());
     CHECK(bench.journal.sleeps.back() <= queued_ends);
     CHECK(bench.journal.turns <=
-          static_cast<int>(bench.journal.sleeps.size() + 1) * kMostTurnsPerSleep);
+          static_cast<int>(bench.journal.sleeps.size() + 1) * kMaxTurnsPerSleep);
     CHECK(bench.journal.sleeps.size() < 10);
   }
 }

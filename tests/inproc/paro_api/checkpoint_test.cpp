@@ -78,7 +78,7 @@ toy::Outcome train_in_legs(const std::vector<Leg>& legs,
 toy::Outcome alone_for(uint32_t steps) {
   toy::Training training = training_of("NNN");
   training.steps = steps;
-  return train_alone(4, training);
+  return train_single_rank(4, training);
 }
 
 std::string bytes_of(const std::filesystem::path& path) {
@@ -142,7 +142,7 @@ TEST_CASE("strategies change in a running job") {
   for (const char* nodes : {"2x2", "3+1"}) {
     toy::Training training = training_of("NNN");
     training.steps = 28;
-    const toy::Outcome alone = train_alone(4, training);
+    const toy::Outcome alone = train_single_rank(4, training);
     require_job({nodes}, [&](ho_comm* comm) {
       Trainer trainer(comm, training);
       toy::Outcome outcome;
@@ -169,7 +169,7 @@ TEST_CASE("one rank saves, restores and changes its strategy") {
   const TemporaryFolder folder;
   toy::Training training = training_of("NNN");
   training.steps = 6;
-  const toy::Outcome alone = train_alone(1, training);
+  const toy::Outcome alone = train_single_rank(1, training);
   require_job({"1x1"}, [&](ho_comm* comm) {
     Trainer trainer(comm, training);
     toy::Outcome outcome;

@@ -17,13 +17,13 @@ using ho::test::require_job;
 namespace {
 
 constexpr uint32_t kUnits = 3;
-constexpr uint32_t kMost = 3;  // micro-batches
+constexpr uint32_t kMax = 3;  // micro-batches
 
 RunnerOptions options_for(const char* strategy) {
   RunnerOptions options;
   options.strategy = strategy;
   options.alignment = 1;
-  options.micro_batches = kMost;
+  options.micro_batches = kMax;
   options.optimizer = PARO_OPTIMIZER_SGD;
   options.sgd = {1, 0, 0};
   return options;
@@ -61,7 +61,7 @@ TEST_CASE("a step log has each step's number of micro-batches") {
     RunnerOptions options = options_for("IIG");
     options.step_log = folder.path("steps-%r.jsonl");
     Runner runner = runner_of(comm, options);
-    micro_batches(runner, kMost);
+    micro_batches(runner, kMax);
     runner.step();
     micro_batches(runner, 1);
     runner.step_early();
@@ -122,7 +122,7 @@ std::string told(Runner& runner, uint32_t count, End end) {
 void expect_told(ho_comm* comm, const char* strategy, const Ending& ending) {
   const int32_t rank = ho_comm_rank(comm);
   Runner runner = runner_of(comm, options_for(strategy));
-  micro_batches(runner, kMost);
+  micro_batches(runner, kMax);
   runner.step();
   const bool other = rank == ending.other.rank;
   const std::string text = told(runner,
@@ -152,7 +152,7 @@ TEST_CASE("ranks that end a step differently are all told at once, and by whom")
        step_early,
        {"rank 0 has begun micro-batch 2", "rank 1 calls step_early after 1 micro-batches"}},
       {{0, 1, step_early},
-       kMost,
+       kMax,
        step,
        {"rank 0 calls step_early after 1 micro-batches", "rank 1 has begun micro-batch 2"}},
       {{2, 2, paro_runner_discard},
@@ -160,12 +160,12 @@ TEST_CASE("ranks that end a step differently are all told at once, and by whom")
        step_early,
        {"rank 0 calls step_early after 2 micro-batches",
         "rank 2 calls discard after 2 micro-batches"}},
-      {{3, kMost, step},
+      {{3, kMax, step},
        2,
        paro_runner_discard,
        {"rank 0 calls discard after 2 micro-batches", "rank 3 has begun micro-batch 3"}},
-      {{3, kMost, paro_runner_discard},
-       kMost,
+      {{3, kMax, paro_runner_discard},
+       kMax,
        step,
        {"rank 3 calls discard after its last micro-batch, rank 0 ends the step"}}};
   for (const char* strategy : {"NNN", "NIG", "IIG", "GGG"}) {
@@ -182,14 +182,14 @@ TEST_CASE(
   for (const char* strategy : {"NNN", "NIG", "IIG", "GGG"}) {
     require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
       Runner runner = runner_of(comm, options_for(strategy));
-      for (uint32_t count = 1; count <= kMost; ++count) {
+      for (uint32_t count = 1; count <= kMax; ++count) {
         micro_batches(runner, count, 100);
         runner.discard();
         if (ho_comm_rank(comm) == 1) {
           runner.discard();
         }
       }
-      micro_batches(runner, kMost);
+      micro_batches(runner, kMax);
       const paro_step_report report = runner.step();
       expect(report.step == 1 && report.applied == 1, "is the first step");
       std::vector<float> masters(7);

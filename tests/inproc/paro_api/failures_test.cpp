@@ -151,7 +151,7 @@ TEST_CASE("learning rates that differ stop the step on every rank, before anythi
       expect(paro_runner_applied_steps(trainer.runner()) == 2, "and the ranks go on");
       disagree(2);
       trainer.destroy();
-      // By now an abort would be the verdict on the whole job.
+      // By now an abort would be the decision on the whole job.
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
       ho::test::must(ho_barrier(comm, nullptr));
     });
@@ -186,7 +186,7 @@ TEST_CASE("timeout_ms is how long calls between steps wait for a rank that does 
 TEST_CASE("after an abort the ranks rejoin and still train like one rank") {
   for (const char* triple : {"IIG", "NNG", "GGG"}) {
     const Training training = training_of(triple, 4);
-    const Outcome alone = paro::toy::train_alone(4, training);
+    const Outcome alone = paro::toy::train_single_rank(4, training);
     const ho::test::ReservedPlace place;
     require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
       Trainer trainer(comm, training);

@@ -56,7 +56,7 @@ TEST_CASE("declared state goes through changes of strategy and checkpoints") {
   for (const char* nodes : {"2x2", "3+1"}) {
     const ho::test::TemporaryFolder folder;
     const toy::Training training = training_of("NIG");
-    const toy::Outcome alone = train_alone(4, training);
+    const toy::Outcome alone = train_single_rank(4, training);
     require_job({nodes}, [&](ho_comm* comm) {
       std::string letters;
       uint64_t elements = 0;

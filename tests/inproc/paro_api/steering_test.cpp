@@ -102,7 +102,7 @@ Steered train_steered(const std::string& file,
 
 void check_like_one_rank(const Steered& steered) {
   const toy::Training training = training_of("NNN");
-  CHECK(difference(steered.outcome, train_alone(4, training), kFloat32Tolerance).empty());
+  CHECK(difference(steered.outcome, train_single_rank(4, training), kFloat32Tolerance).empty());
 }
 
 int32_t descend(const paro_shard* shard, void* /*user*/) {

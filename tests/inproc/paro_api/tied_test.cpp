@@ -23,7 +23,7 @@ using ho::test::require_job;
 namespace {
 
 constexpr uint32_t kUnits = 5;
-constexpr uint32_t kMost = 3;  // micro-batches
+constexpr uint32_t kMax = 3;  // micro-batches
 constexpr double kRate = 0.125;
 // Unit 2 and the last share the first one's parameters.
 constexpr std::array<uint32_t, kUnits> kHome{0, 1, 0, 3, 0};
@@ -63,10 +63,10 @@ struct Setting {
 using Settings = std::function<Setting(uint32_t unit, size_t i)>;
 
 // What SGD comes to where one rank has all the data.
-void step_alone(Weights& weights,
-                uint32_t ranks,
-                uint32_t micro_batches,
-                const Settings& settings) {
+void step_single_rank(Weights& weights,
+                      uint32_t ranks,
+                      uint32_t micro_batches,
+                      const Settings& settings) {
   const Weights before = weights;
   for (uint32_t home = 0; home < kUnits; ++home) {
     for (size_t i = 0; i < weights[home].size(); ++i) {
@@ -120,7 +120,7 @@ RunnerOptions options_for(const std::string& strategy, uint64_t bucket_bytes) {
   RunnerOptions options;
   options.strategy = strategy;
   options.alignment = 2;
-  options.micro_batches = kMost;
+  options.micro_batches = kMax;
   options.bucket_bytes = bucket_bytes;
   options.optimizer = PARO_OPTIMIZER_SGD;
   options.sgd = {kRate, 0, 0};
@@ -149,31 +149,31 @@ void train(ho_comm* comm, const RunnerOptions& options, const Settings& settings
   };
   const auto done = [&](const paro_step_report& report, uint32_t count, const char* what) {
     expect(report.applied == 1, "applies");
-    step_alone(expected, ranks, count, settings);
+    step_single_rank(expected, ranks, count, settings);
     expect_weights(runner, expected, options.strategy + ", " + what);
   };
-  some(kMost);
-  done(runner.step(), kMost, "a full step");
-  for (uint32_t count = 1; count <= kMost; ++count) {
+  some(kMax);
+  done(runner.step(), kMax, "a full step");
+  for (uint32_t count = 1; count <= kMax; ++count) {
     some(count);
     done(runner.step_early(), count, "an early step");
   }
-  for (uint32_t count = 0; count <= kMost; ++count) {
+  for (uint32_t count = 0; count <= kMax; ++count) {
     some(count);
     runner.discard();
     expect_weights(runner, expected, options.strategy + ", nothing");
   }
-  some(kMost);
-  done(runner.step(), kMost, "after what was dropped");
+  some(kMax);
+  done(runner.step(), kMax, "after what was dropped");
   runner.set_micro_batches(2);
   some(2);
   done(runner.step(), 2, "a step of two");
   runner.change_strategy(options.strategy == "GGG" ? "NII" : "GGG");
   some(1);
   done(runner.step_early(), 1, "an early step of two, under another strategy");
-  runner.set_micro_batches(kMost);
-  some(kMost);
-  done(runner.step(), kMost, "the last");
+  runner.set_micro_batches(kMax);
+  some(kMax);
+  done(runner.step(), kMax, "the last");
   runner.check_drift();
   for (int purpose = PARO_MEMORY_PARAMETERS; purpose < PARO_MEMORY_SCRATCH; ++purpose) {
     const paro_memory memory = runner.memory(static_cast<paro_purpose>(purpose));
@@ -289,9 +289,8 @@ TEST_CASE("ends of steps that cannot be are refused") {
     expect_refusal(paro_runner_step_early(runner.get(), nullptr),
                    HO_INVALID_ARGUMENT,
                    "before any micro-batch");
-    expect_refusal(paro_runner_set_micro_batches(runner.get(), kMost + 1),
-                   HO_INVALID_ARGUMENT,
-                   "takes 1 to 3");
+    expect_refusal(
+        paro_runner_set_micro_batches(runner.get(), kMax + 1), HO_INVALID_ARGUMENT, "takes 1 to 3");
     expect_refusal(paro_runner_set_micro_batches(runner.get(), rank == 3 ? 1 : 2),
                    HO_MISMATCH,
                    "rank 0 has 2 micro-batches, rank 3 1");
@@ -331,7 +330,7 @@ TEST_CASE("what a unit shares is loaded and read at the unit that has it") {
       runner.load(4, {});
     }
     const Weights expected = initial();
-    for (uint32_t k = 0; k < kMost; ++k) {
+    for (uint32_t k = 0; k < kMax; ++k) {
       micro_batch(runner, static_cast<uint32_t>(ho_comm_rank(comm)), k, expected);
     }
     expect(runner.step().applied == 1, "the step compares what was loaded");

@@ -46,7 +46,7 @@ uint64_t sent_between_groups(paro_runner* runner) {
   return all;
 }
 
-void expect_like_alone(const toy::Outcome& is, const toy::Outcome& alone) {
+void expect_like_single_rank(const toy::Outcome& is, const toy::Outcome& alone) {
   const std::string differs = difference(is, alone, kFloat32Tolerance);
   expect(differs.empty(), differs);
 }
@@ -70,10 +70,10 @@ TEST_CASE("strategies train like one rank") {
   for (const auto& [triple, micro_batches] :
        {std::pair<const char*, uint32_t>{"NIG", 1}, {"IIG", 4}, {"GGG", 2}}) {
     const toy::Training training = training_of(triple, micro_batches);
-    const toy::Outcome alone = train_alone(4, training);
+    const toy::Outcome alone = train_single_rank(4, training);
     require_job({"2x2"}, [&](ho_comm* comm) {
       Trainer trainer(comm, training);
-      expect_like_alone(trainer.train(comm), alone);
+      expect_like_single_rank(trainer.train(comm), alone);
       must(paro_runner_check_drift(trainer.runner()));
       expect(held(trainer.runner(), PARO_MEMORY_STATES) > 0, "holds states");
       expect(held(trainer.runner(), PARO_MEMORY_LIBRARY) > 0, "has communicators");
@@ -106,7 +106,7 @@ TEST_CASE("a step that is left out says where a gradient was not finite") {
 TEST_CASE("groups need not be nodes") {
   toy::Training training = training_of("III", 2);
   training.steps = 10;
-  const toy::Outcome alone = train_alone(4, training);
+  const toy::Outcome alone = train_single_rank(4, training);
   const std::string path =
       (std::filesystem::temp_directory_path() / ("paro_api_groups_" + std::to_string(::getpid())))
           .string();
@@ -119,19 +119,19 @@ TEST_CASE("groups need not be nodes") {
     {
       Trainer trainer(comm, training, options);
       whole = held(trainer.runner(), PARO_MEMORY_OPTIMIZER);
-      expect_like_alone(trainer.train(comm), alone);
+      expect_like_single_rank(trainer.train(comm), alone);
     }
     options.group_size = 1;
     {
       Trainer trainer(comm, training, options);
       expect(held(trainer.runner(), PARO_MEMORY_OPTIMIZER) > 3 * whole, "splits over one rank");
-      expect_like_alone(trainer.train(comm), alone);
+      expect_like_single_rank(trainer.train(comm), alone);
     }
     options.group_size = 0;
     options.group_file = path.c_str();
     Trainer trainer(comm, training, options);
     expect(held(trainer.runner(), PARO_MEMORY_OPTIMIZER) > whole, "splits over two ranks");
-    expect_like_alone(trainer.train(comm), alone);
+    expect_like_single_rank(trainer.train(comm), alone);
   });
   std::filesystem::remove(path);
 }
@@ -139,7 +139,7 @@ TEST_CASE("groups need not be nodes") {
 TEST_CASE("an optimizer of the caller's own does what the built-in one does") {
   toy::Training training = training_of("NIG", 1);
   training.runner.rule = Sgd{0.1, 0, 0};
-  const toy::Outcome alone = train_alone(4, training);
+  const toy::Outcome alone = train_single_rank(4, training);
   require_job({"2x2"}, [&](ho_comm* comm) {
     const toy::Outcome built_in = Trainer(comm, training).train(comm);
     Descent descent;
@@ -149,7 +149,7 @@ TEST_CASE("an optimizer of the caller's own does what the built-in one does") {
     options.custom = {&Descent::update, &descent, 0.1, nullptr, 0};
     Trainer trainer(comm, training, options);
     const toy::Outcome own = trainer.train(comm);
-    expect_like_alone(own, alone);
+    expect_like_single_rank(own, alone);
     for (size_t unit = 0; unit < own.masters.size(); ++unit) {
       for (size_t i = 0; i < own.masters[unit].size(); ++i) {
         // A compiler may join multiplication and subtraction in one of the two.

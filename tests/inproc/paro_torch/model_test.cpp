@@ -192,7 +192,7 @@ torch::optim::AdamW optimizer_of(const std::vector<Part>& parts, bool with_group
 }
 
 // torch alone, on the global batch.
-Reference train_alone(const Shape& shape, const Course& course = {}) {
+Reference train_single_rank(const Shape& shape, const Course& course = {}) {
   const std::vector<Part> parts = parts_of(shape);
   torch::optim::AdamW optimizer = optimizer_of(parts, course.groups);
   Reference reference;
@@ -394,7 +394,7 @@ TEST_CASE("a torch model trains on sharded states as in one process") {
                              Shape{false, Tie::kHeadWithNorm},
                              Shape{true, Tie::kHeadWithNorm},
                              Shape{false, Tie::kMixerAndHead}}) {
-    const Reference reference = train_alone(shape);
+    const Reference reference = train_single_rank(shape);
     CHECK(reference.losses.back() < reference.losses.front());
     require_job({"2x2"}, [&](ho_comm* comm) {
       for (const std::string& strategy : strategies_for(shape)) {
@@ -407,7 +407,7 @@ TEST_CASE("a torch model trains on sharded states as in one process") {
 TEST_CASE("a torch model's steps may have fewer micro-batches, or none") {
   const Course course{{3, 1, 3, 2, 1, 2}};
   for (const Shape& shape : {Shape{}, Shape{false, Tie::kHeadWithNorm}}) {
-    const Reference reference = train_alone(shape, course);
+    const Reference reference = train_single_rank(shape, course);
     require_job({"2x2"}, [&](ho_comm* raw) {
       for (const char* strategy : {"NNN", "NNG", "NIG", "NGG", "IIG", "GGG"}) {
         horing::Communicator comm = copy_of(raw);
@@ -455,7 +455,7 @@ TEST_CASE("parameter groups are those of a torch optimizer") {
   Course course;
   course.groups = true;
   for (const Shape& shape : {Shape{}, Shape{true, Tie::kHead}, Shape{false, Tie::kHeadWithNorm}}) {
-    const Reference reference = train_alone(shape, course);
+    const Reference reference = train_single_rank(shape, course);
     require_job({"2x2"}, [&](ho_comm* raw) {
       for (const char* strategy : {"NNN", "NIG", "IIG", "GGG"}) {
         horing::Communicator comm = copy_of(raw);
@@ -510,7 +510,7 @@ TEST_CASE("what one rank's model is refused for is told to all ranks") {
 
 TEST_CASE("a torch model trains in 16 bits") {
   for (const Shape& shape : {Shape{}, Shape{false, Tie::kHeadWithNorm}}) {
-    const Reference reference = train_alone(shape);
+    const Reference reference = train_single_rank(shape);
     require_job({"2x2"}, [&](ho_comm* comm) {
       RunnerOptions options = options_for("IIG");
       options.parameter_dtype = HO_BFLOAT16;

@@ -130,18 +130,17 @@ TEST_CASE("forward: sizes that an int does not hold are refused where it must") 
     const Reply wanted = narrow ? Reply::kInvalidArgument : Reply::kSuccess;
     REQUIRE(driver.isend(nullptr, nullptr, kLarge, 0, nullptr, nullptr, &request) == wanted);
     REQUIRE(journal().sent_bytes == (narrow ? 0 : kLarge));
-    constexpr size_t kMost = (size_t{1} << 31U) - 1;
-    REQUIRE(driver.isend(nullptr, nullptr, kMost, 0, nullptr, nullptr, &request) ==
-            Reply::kSuccess);
-    REQUIRE(journal().sent_bytes == kMost);
+    constexpr size_t kMax = (size_t{1} << 31U) - 1;
+    REQUIRE(driver.isend(nullptr, nullptr, kMax, 0, nullptr, nullptr, &request) == Reply::kSuccess);
+    REQUIRE(journal().sent_bytes == kMax);
     std::array<void*, 3> data{};
-    const std::array<size_t, 3> rooms{1, kMost, kLarge};
+    const std::array<size_t, 3> rooms{1, kMax, kLarge};
     const std::array<int32_t, 3> tags{};
     REQUIRE(
         driver.irecv(
             nullptr, 2, data.data(), rooms.data(), tags.data(), data.data(), nullptr, &request) ==
         Reply::kSuccess);
-    REQUIRE(journal().rooms == std::vector<size_t>{1, kMost});
+    REQUIRE(journal().rooms == std::vector<size_t>{1, kMax});
     REQUIRE(
         driver.irecv(
             nullptr, 3, data.data(), rooms.data(), tags.data(), data.data(), nullptr, &request) ==

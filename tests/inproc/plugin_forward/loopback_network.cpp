@@ -13,7 +13,7 @@ Result<Network> network_from_environment() {
   config.key = JobKey::none(false);
   Network network;
   network.job_key = config.key;
-  network.meeting_address = [](int32_t) { return SocketAddress::numeric("127.0.0.1", 0); };
+  network.rendezvous_address = [](int32_t) { return SocketAddress::numeric("127.0.0.1", 0); };
   HORING_ASSIGN(network.driver, BuiltinNet::create(std::move(config)));
   return network;
 }

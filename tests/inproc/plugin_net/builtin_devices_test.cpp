@@ -46,8 +46,8 @@ TEST_CASE("devices: usable interfaces with all that NCCL asks for") {
   REQUIRE(first.memory_kinds == kHostMemory);
   REQUIRE(first.max_recvs == 8);
   REQUIRE(first.max_comms == 65536);
-  REQUIRE(first.max_p2p_bytes == kMostMessageBytes);
-  REQUIRE(first.max_collective_bytes == kMostMessageBytes);
+  REQUIRE(first.max_p2p_bytes == kMaxMessageBytes);
+  REQUIRE(first.max_collective_bytes == kMaxMessageBytes);
   REQUIRE(devices[0].rail.name == "eth0");
   REQUIRE(devices[0].rail.address == "10.1.0.1");
   REQUIRE(devices[1].properties.speed_mbps == 200000);
@@ -136,7 +136,7 @@ TEST_CASE("devices: NCCL's filter counts where ours is not set") {
   REQUIRE(network_filter().status().message().find("NCCL_SOCKET_IFNAME=eth 1: ") == 0);
 }
 
-TEST_CASE("devices: NCCL's filter is obeyed on this host") {
+TEST_CASE("devices: NCCL's filter is followed on this host") {
   const IfnameSetting setting(nullptr, "=lo");
   const auto devices = discover_devices();
   REQUIRE(devices.ok());

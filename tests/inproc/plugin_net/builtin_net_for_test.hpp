@@ -15,7 +15,7 @@ struct BuiltinCase {
   std::string address = "127.0.0.1";
   uint32_t streams = 1;
   std::chrono::milliseconds connect_timeout{60000};
-  std::chrono::milliseconds greeting_timeout{5000};
+  std::chrono::milliseconds handshake_timeout{5000};
   std::string secret;      // "" for no job key
   uint64_t pace_mbit = 0;  // 0: not paced
 };
@@ -30,7 +30,7 @@ inline BuiltinConfig builtin_config(const BuiltinCase& options) {
   }
   config.options.streams = options.streams;
   config.options.connect_timeout = options.connect_timeout;
-  config.options.greeting_timeout = options.greeting_timeout;
+  config.options.handshake_timeout = options.handshake_timeout;
   if (options.pace_mbit > 0) {
     auto pacer = tcp::Pacer::create("", options.pace_mbit);
     config.options.pacer = pacer.ok() ? *std::move(pacer) : nullptr;

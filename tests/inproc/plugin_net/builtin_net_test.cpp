@@ -75,7 +75,7 @@ using Wait = std::function<Status(void* comm)>;
 Status sleep_on(const NetDriver& net, void* comm) {
   pollfd waiting{net.progress_fd(comm), POLLIN, 0};
   // A lost wake-up shows here: nothing else ends the sleep.
-  if (!net.worth_a_look(comm) && ::poll(&waiting, 1, 20'000) != 1) {
+  if (!net.has_pending(comm) && ::poll(&waiting, 1, 20'000) != 1) {
     return {StatusCode::kTimeout, "nothing woke the sleeper for 20 s"};
   }
   net.look(comm);
@@ -241,19 +241,19 @@ TEST_CASE("builtin net: what has been looked at wakes nobody again") {
   const auto request = receiver.try_receive({{room.data(), room.size(), 0}});
   REQUIRE(request.ok());
   REQUIRE(*request != nullptr);
-  REQUIRE(net->worth_a_look(pair.receive));
+  REQUIRE(net->has_pending(pair.receive));
   net->look(pair.receive);
   // The room is announced to the sender, which sends nothing.
   pollfd waiting{net->progress_fd(pair.send), POLLIN, 0};
   REQUIRE(::poll(&waiting, 1, 20'000) == 1);
   net->look(pair.send);
-  REQUIRE_FALSE(net->worth_a_look(pair.send));
+  REQUIRE_FALSE(net->has_pending(pair.send));
   REQUIRE(::poll(&waiting, 1, 0) == 0);
   // Sent and received: once all is told and looked at, both descriptors are silent.
   const auto sent = sender.try_send(room.data(), room.size(), 0);
   REQUIRE(sent.ok());
   REQUIRE(*sent != nullptr);
-  REQUIRE(net->worth_a_look(pair.send));
+  REQUIRE(net->has_pending(pair.send));
   net->look(pair.send);
   bool done = false;
   while (!done) {
@@ -264,7 +264,7 @@ TEST_CASE("builtin net: what has been looked at wakes nobody again") {
   for (void* const comm : {pair.send, pair.receive}) {
     net->look(comm);
     waiting.fd = net->progress_fd(comm);
-    REQUIRE_FALSE(net->worth_a_look(comm));
+    REQUIRE_FALSE(net->has_pending(comm));
     REQUIRE(::poll(&waiting, 1, 0) == 0);
   }
 }

@@ -17,8 +17,8 @@
 #include "builtin_net_for_test.hpp"
 #include "catch.hpp"
 #include "core/builtin/handle.hpp"
+#include "core/builtin/posted_receives.hpp"
 #include "core/builtin/records.hpp"
-#include "core/builtin/room_book.hpp"
 #include "os/clock.hpp"
 #include "os/socket.hpp"
 
@@ -258,7 +258,8 @@ TEST_CASE("builtin net: strangers on the port disturb nobody") {
   Listening listening(*net);
   const Handle handle = listening.decoded();
   std::vector<Fd> strangers;
-  // Twice as many as may greet at once: silent, with garbage, and gone in the middle.
+  // Twice as many as may be in their handshake at once: silent, with garbage, and gone in the
+  // middle.
   for (size_t i = 0; i < 128; ++i) {
     strangers.push_back(raw_connection(handle));
     const auto garbage = pattern(i, i * 50);
@@ -274,9 +275,9 @@ TEST_CASE("builtin net: strangers on the port disturb nobody") {
   REQUIRE(connect_to(*net, listening, listening.handle) == Reply::kSuccess);
 }
 
-TEST_CASE("builtin net: who does not greet is sent away") {
+TEST_CASE("builtin net: who does not finish the handshake is sent away") {
   BuiltinCase options;
-  options.greeting_timeout = std::chrono::milliseconds(50);
+  options.handshake_timeout = std::chrono::milliseconds(50);
   const auto net = make_builtin(options);
   Listening listening(*net);
   const Fd stranger = raw_connection(listening.decoded());
@@ -295,29 +296,29 @@ TEST_CASE("builtin net: who does not greet is sent away") {
 }
 
 TEST_CASE("builtin net: records survive their encoding, others are refused") {
-  RoomRecord record;
+  ReceiveCredit record;
   record.sequence = 0x0102030405060708;
   record.count = 3;
   record.tags = {-1, 0, 7};
-  record.rooms = {0, kMostMessageBytes, 5};
-  std::array<std::byte, kMostRoomBytes> bytes{};
+  record.rooms = {0, kMaxMessageBytes, 5};
+  std::array<std::byte, kMaxCreditBytes> bytes{};
   const size_t size = encode(record, bytes);
-  RoomRecord got;
+  ReceiveCredit got;
   for (size_t short_of = 0; short_of < size; ++short_of) {
-    const auto needs_more = decode_room(std::span(bytes).first(short_of), got);
+    const auto needs_more = decode_credit(std::span(bytes).first(short_of), got);
     REQUIRE(needs_more.ok());
     REQUIRE(*needs_more == 0);
   }
-  REQUIRE(*decode_room(bytes, got) == size);
+  REQUIRE(*decode_credit(bytes, got) == size);
   REQUIRE(got.sequence == record.sequence);
   REQUIRE(got.tags[0] == -1);
-  REQUIRE(got.rooms[1] == kMostMessageBytes);
+  REQUIRE(got.rooms[1] == kMaxMessageBytes);
   bytes[2] = std::byte{9};
-  REQUIRE_FALSE(decode_room(bytes, got).ok());
+  REQUIRE_FALSE(decode_credit(bytes, got).ok());
   bytes[2] = std::byte{0};
-  REQUIRE_FALSE(decode_room(bytes, got).ok());
-  REQUIRE(encode(RoomRecord{}, bytes) == kRoomHeadBytes);  // the receiver closes
-  REQUIRE(*decode_room(bytes, got) == kRoomHeadBytes);
+  REQUIRE_FALSE(decode_credit(bytes, got).ok());
+  REQUIRE(encode(ReceiveCredit{}, bytes) == kCreditHeadBytes);  // the receiver closes
+  REQUIRE(*decode_credit(bytes, got) == kCreditHeadBytes);
   REQUIRE(got.count == 0);
 
   NetSegment segment;
@@ -339,7 +340,7 @@ TEST_CASE("builtin net: records survive their encoding, others are refused") {
   segment.bytes = 1;
   REQUIRE_FALSE(decode_segment(encode(segment)).ok());
   segment = {};
-  segment.bytes = kMostMessageBytes + 1;
+  segment.bytes = kMaxMessageBytes + 1;
   segment.length = 1;
   REQUIRE_FALSE(decode_segment(encode(segment)).ok());
 
@@ -349,22 +350,22 @@ TEST_CASE("builtin net: records survive their encoding, others are refused") {
   REQUIRE(decode_stream_claim(encode(claim)).ok());
   claim.stream = 2;
   REQUIRE_FALSE(decode_stream_claim(encode(claim)).ok());
-  claim.stream_count = kMostStreams + 1;
+  claim.stream_count = kMaxStreams + 1;
   REQUIRE_FALSE(decode_stream_claim(encode(claim)).ok());
 }
 
 TEST_CASE("builtin net: the book of rooms") {
-  RoomBook book;
-  RoomRecord record;
+  PostedReceives book;
+  ReceiveCredit record;
   record.count = 2;
   record.tags = {1, 2};
   record.rooms = {10, 20};
   REQUIRE_FALSE(book.take(1).has_value());
-  for (record.sequence = 1; record.sequence <= kMostRequests; ++record.sequence) {
+  for (record.sequence = 1; record.sequence <= kMaxRequests; ++record.sequence) {
     REQUIRE(book.add(record).ok());
   }
   REQUIRE_FALSE(book.add(record).ok());  // more than may wait
-  for (uint64_t sequence = 1; sequence <= kMostRequests; ++sequence) {
+  for (uint64_t sequence = 1; sequence <= kMaxRequests; ++sequence) {
     const auto place = book.take(2);
     REQUIRE(place.has_value());
     REQUIRE(place->sequence == sequence);
@@ -372,14 +373,14 @@ TEST_CASE("builtin net: the book of rooms") {
     REQUIRE(place->room == 20);
   }
   REQUIRE_FALSE(book.take(2).has_value());
-  REQUIRE(book.groups() == kMostRequests);
-  for (uint64_t sequence = 1; sequence <= kMostRequests; ++sequence) {
+  REQUIRE(book.groups() == kMaxRequests);
+  for (uint64_t sequence = 1; sequence <= kMaxRequests; ++sequence) {
     REQUIRE(book.take(1)->sequence == sequence);
   }
   REQUIRE(book.groups() == 0);
-  record.sequence = kMostRequests + 2;  // one left out
+  record.sequence = kMaxRequests + 2;  // one left out
   REQUIRE_FALSE(book.add(record).ok());
-  record.sequence = kMostRequests + 1;
+  record.sequence = kMaxRequests + 1;
   REQUIRE(book.add(record).ok());
 }
 

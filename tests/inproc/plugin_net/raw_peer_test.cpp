@@ -19,7 +19,7 @@
 #include "core/handle_secret.hpp"
 #include "os/clock.hpp"
 #include "os/socket.hpp"
-#include "transport/tcp/greeting.hpp"
+#include "transport/tcp/link_handshake.hpp"
 
 namespace ho::plugin::conformance {
 namespace {
@@ -29,17 +29,17 @@ constexpr size_t kRoom = 16;
 constexpr int32_t kTag = 7;
 
 // A listener, and what a stranger needs to know of it.
-class Door {
+class RendezvousListeners {
  public:
-  explicit Door(const BuiltinCase& options) : net_(make_builtin(options)) {
+  explicit RendezvousListeners(const BuiltinCase& options) : net_(make_builtin(options)) {
     REQUIRE(net_->listen(nullptr, 0, handle_bytes_.data(), &listener_) == Reply::kSuccess);
     const auto decoded = decode_handle(handle_bytes_);
     REQUIRE(decoded.ok());
     handle_ = *decoded;
   }
-  Door(const Door&) = delete;
-  Door& operator=(const Door&) = delete;
-  ~Door() {
+  RendezvousListeners(const RendezvousListeners&) = delete;
+  RendezvousListeners& operator=(const RendezvousListeners&) = delete;
+  ~RendezvousListeners() {
     if (comm_ != nullptr) {
       CHECK(net_->close_recv(comm_) == Reply::kSuccess);
     }
@@ -62,7 +62,7 @@ class Door {
     return std::make_unique<tcp::Socket>(std::move(fd));
   }
 
-  // Greets with the right secret, as a sender of one stream.
+  // Passes the handshake with the right secret, as a sender of one stream.
   [[nodiscard]] std::unique_ptr<tcp::Socket> enter() {
     auto socket = knock();
     const auto key = connection_key(handle_.secret, *JobKey::none(false));
@@ -78,10 +78,10 @@ class Door {
       socket->readable = true;
       socket->writable = true;
       if (!done) {
-        const auto greeted = tcp::advance_handshake(*socket, *handshake);
-        REQUIRE(greeted.ok());
-        REQUIRE(*greeted != tcp::Greeted::kLost);
-        done = *greeted == tcp::Greeted::kDone;
+        const auto state = tcp::advance_handshake(*socket, *handshake);
+        REQUIRE(state.ok());
+        REQUIRE(*state != tcp::HandshakeState::kLost);
+        done = *state == tcp::HandshakeState::kDone;
       }
       if (comm_ == nullptr) {
         REQUIRE(accept() == Reply::kSuccess);
@@ -109,12 +109,12 @@ void send_segment(tcp::Socket& socket, const NetSegment& segment) {
 struct Outcome {
   Reply reply = Reply::kSuccess;
   bool done = false;
-  bool kept_to_room = false;
+  bool kept_to_capacity = false;
 };
 
 // What a receive of kRoom bytes comes to.
 Outcome received(const std::vector<NetSegment>& segments) {
-  Door door({});
+  RendezvousListeners door({});
   const auto peer = door.enter();
   std::vector<std::byte> memory(4 * kRoom, kUntouched);
   void* data = memory.data();
@@ -134,7 +134,7 @@ Outcome received(const std::vector<NetSegment>& segments) {
     outcome.reply = door.net().test(request, &done, nullptr);
   }
   outcome.done = done != 0;
-  outcome.kept_to_room = std::all_of(
+  outcome.kept_to_capacity = std::all_of(
       memory.begin() + kRoom, memory.end(), [](std::byte byte) { return byte == kUntouched; });
   return outcome;
 }
@@ -170,7 +170,7 @@ class LastLine final : public spdlog::sinks::base_sink<std::mutex> {
 TEST_CASE("builtin net: a peer that sends more than there is room for is refused") {
   const Outcome fits = received({piece(kRoom, 0, kRoom)});
   CHECK(fits.done);
-  CHECK(fits.kept_to_room);
+  CHECK(fits.kept_to_capacity);
   const std::vector<std::vector<NetSegment>> wrong{
       {piece(kRoom + 1, 0, kRoom + 1)},
       {piece(2 * kRoom, kRoom, kRoom)},
@@ -184,7 +184,7 @@ TEST_CASE("builtin net: a peer that sends more than there is room for is refused
     CAPTURE(segments.front().bytes, segments.front().offset, segments.size());
     CHECK(outcome.reply != Reply::kSuccess);
     CHECK_FALSE(outcome.done);
-    CHECK(outcome.kept_to_room);
+    CHECK(outcome.kept_to_capacity);
   }
 }
 
@@ -192,8 +192,8 @@ TEST_CASE(
     "builtin net: where nobody connected, the listener says who came and why it was refused") {
   BuiltinCase options;
   options.connect_timeout = std::chrono::milliseconds(2500);
-  options.greeting_timeout = std::chrono::milliseconds(1000);
-  Door door(options);
+  options.handshake_timeout = std::chrono::milliseconds(1000);
+  RendezvousListeners door(options);
   const auto last = std::make_shared<LastLine>();
   logger().sinks().push_back(last);
   std::vector<std::unique_ptr<tcp::Socket>> strangers;
@@ -223,7 +223,7 @@ TEST_CASE(
     CHECK(last->text().find("nobody connected to ") != std::string::npos);
     CHECK(last->text().find("the job keys differ") != std::string::npos);
   }
-  SECTION("no greeting, and one with a wrong key") {
+  SECTION("no handshake, and one with a wrong key") {
     strangers.push_back(door.knock());
     strangers.push_back(door.knock());
     const auto key = connection_key(std::array<std::byte, kSecretBytes>{}, *JobKey::none(false));
@@ -245,7 +245,7 @@ TEST_CASE(
     CHECK(last->text().find("127.0.0.1:") != std::string::npos);
     CHECK(last->text().find("the job keys differ") != std::string::npos);
     CHECK(last->text().find(" (node7, RANK 3): ") != std::string::npos);
-    CHECK(last->text().find("did not greet within 1000 ms") != std::string::npos);
+    CHECK(last->text().find("did not finish its handshake within 1000 ms") != std::string::npos);
   }
   INFO(last->text());
   logger().sinks().pop_back();

@@ -7,7 +7,7 @@
 
 #include "builtin_net_for_test.hpp"
 #include "catch.hpp"
-#include "core/ucx/hello.hpp"
+#include "core/ucx/ucx_handshake.hpp"
 #include "has.hpp"
 #include "temporary_folder.hpp"
 
@@ -37,7 +37,7 @@ TEST_CASE("ucx net with a job key") {
   run_suite(under_test);
 }
 
-// Neither end may wait for greetings that never come.
+// Neither end may wait for handshakes that never come.
 TEST_CASE("ucx net: one end over TCP, the other over UCX, is refused at once") {
   const auto ucx = make_ucx({});
   const auto tcp = make_builtin({});
@@ -69,26 +69,26 @@ TEST_CASE("ucx net: rails that are addresses only are refused, with what to do")
   CHECK(has(refused, "run without --rails"));
 }
 
-TEST_CASE("ucx net: greetings, whole, cut and altered") {
-  UcxHello hello;
-  hello.nonce[3] = std::byte{7};
-  hello.secret = kMostSecret;
-  hello.who = "a host\n";
-  hello.address.assign(300, std::byte{9});
-  const auto bytes = encode(hello);
-  const auto back = decode_hello(bytes);
+TEST_CASE("ucx net: handshakes, whole, cut and altered") {
+  UcxHandshake handshake;
+  handshake.nonce[3] = std::byte{7};
+  handshake.secret = kMaxSecret;
+  handshake.who = "a host\n";
+  handshake.address.assign(300, std::byte{9});
+  const auto bytes = encode(handshake);
+  const auto back = decode_handshake(bytes);
   REQUIRE(back.ok());
-  REQUIRE(back->nonce == hello.nonce);
-  REQUIRE(back->secret == hello.secret);
+  REQUIRE(back->nonce == handshake.nonce);
+  REQUIRE(back->secret == handshake.secret);
   REQUIRE(back->who == "a host?");
-  REQUIRE(back->address == hello.address);
-  for (size_t size = 0; size <= 32 + hello.who.size(); ++size) {
-    REQUIRE_FALSE(decode_hello(std::span(bytes).first(size)).ok());
+  REQUIRE(back->address == handshake.address);
+  for (size_t size = 0; size <= 32 + handshake.who.size(); ++size) {
+    REQUIRE_FALSE(decode_handshake(std::span(bytes).first(size)).ok());
   }
   for (const size_t at : {size_t{0}, size_t{11}, size_t{13}}) {
     auto altered = bytes;
     altered[at] ^= std::byte{0xff};
-    REQUIRE_FALSE(decode_hello(altered).ok());
+    REQUIRE_FALSE(decode_handshake(altered).ok());
   }
 }
 

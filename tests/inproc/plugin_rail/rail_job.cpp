@@ -20,7 +20,7 @@ class Job {
   explicit Job(const RailJobOptions& options)
       : options_(options),
         handles_(options.members),
-        unused_doors_(options.members),
+        unused_listeners_(options.members),
         met_(options.members) {}
 
   void run_member(uint32_t self, const std::function<void(Member&)>& body) {
@@ -41,7 +41,7 @@ class Job {
     met_.arrive_and_wait();
     if (is_in(options_.absent, self) || is_in(options_.foreign, self)) {
       // Its door stays: another process might open one of its own behind the same port.
-      unused_doors_[self] = *std::move(listener);
+      unused_listeners_[self] = *std::move(listener);
       return;
     }
     rail::RailMember::Setup setup;
@@ -68,7 +68,7 @@ class Job {
  private:
   RailJobOptions options_;
   std::vector<rail::HandleBytes> handles_;
-  std::vector<std::unique_ptr<rail::RailListener>> unused_doors_;
+  std::vector<std::unique_ptr<rail::RailListener>> unused_listeners_;
   std::barrier<> met_;
 };
 

@@ -298,7 +298,7 @@ TEST_CASE("two members: small and large windows, one after the other, in place a
     RailJobOptions options = members(2);
     options.wanted_piece_bytes = piece_bytes;
     require_rail(options, [](Member& member) {
-      const uint64_t most = rail::kMostExchangeBytes / 4;
+      const uint64_t most = rail::kMaxExchangeBytes / 4;
       for (const uint64_t elements : {uint64_t{1}, most / 4, most, most + 1, most}) {
         reduce_all(member, elements, 20, true);
         reduce_all(member, elements, 4, false);

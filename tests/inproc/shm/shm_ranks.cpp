@@ -6,9 +6,9 @@
 namespace ho::conformance {
 namespace {
 
-Result<std::unique_ptr<ShmTransport>> make(const ShmOptions& options, Meeting& meeting) {
+Result<std::unique_ptr<ShmTransport>> make(const ShmOptions& options, Exchange& ranks) {
   const auto exchange = [&](std::span<const std::byte> mine) {
-    return meeting.exchange(options.self.value(), mine);
+    return ranks.exchange(options.self.value(), mine);
   };
   return ShmTransport::create(options, exchange, deadline_after(std::chrono::seconds(20)));
 }
@@ -32,8 +32,8 @@ UnderTest shm_under_test(const ShmCase& config) {
   UnderTest under_test;
   under_test.make = [config](GlobalRank self,
                              uint32_t world_size,
-                             Meeting& meeting) -> Result<std::unique_ptr<Transport>> {
-    HORING_ASSIGN(auto transport, make(options_of(config, self, world_size), meeting));
+                             Exchange& exchange) -> Result<std::unique_ptr<Transport>> {
+    HORING_ASSIGN(auto transport, make(options_of(config, self, world_size), exchange));
     return std::unique_ptr<Transport>(std::move(transport));
   };
   under_test.reports_lost_peer = false;  // the control plane does
@@ -42,13 +42,13 @@ UnderTest shm_under_test(const ShmCase& config) {
 }
 
 std::vector<std::unique_ptr<ShmTransport>> make_all(const ShmCase& config, uint32_t world_size) {
-  Meeting meeting(world_size);
+  Exchange exchange(world_size);
   std::vector<std::unique_ptr<ShmTransport>> transports(world_size);
   std::vector<Status> errors(world_size);
   std::vector<std::thread> threads;
   for (uint32_t rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&, rank] {
-      auto made = make(options_of(config, GlobalRank(rank), world_size), meeting);
+      auto made = make(options_of(config, GlobalRank(rank), world_size), exchange);
       errors[rank] = made.status();
       if (made.ok()) {
         transports[rank] = std::move(*made);

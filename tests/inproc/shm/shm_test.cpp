@@ -75,19 +75,19 @@ TEST_CASE("single copy says whether it works, and why not") {
 }
 
 TEST_CASE("a rank that waits for another hears what has kept that one away") {
-  Meeting meeting(2);
+  Exchange exchange(2);
   const auto create = [&](uint32_t rank, const std::function<Status()>& interrupted, bool goes) {
     ShmOptions options = options_of({}, GlobalRank(rank), 2);
     options.interrupted = interrupted;
     return ShmTransport::create(
                options,
-               [&meeting, rank, goes](
+               [&exchange, rank, goes](
                    std::span<const std::byte> mine) -> Result<std::vector<std::vector<std::byte>>> {
-                 auto cards = meeting.exchange(rank, mine);
+                 auto infos = exchange.exchange(rank, mine);
                  if (goes) {
                    return Status(StatusCode::kSystem, "out of files");
                  }
-                 return cards;
+                 return infos;
                },
                deadline_after(std::chrono::seconds(60)))
         .status();
@@ -110,9 +110,9 @@ TEST_CASE("a rank that waits for another hears what has kept that one away") {
 }
 
 TEST_CASE("ranks with different ring sizes are told so") {
-  Meeting meeting(2);
+  Exchange exchange(2);
   const UnderTest under_test{
-      [](GlobalRank self, uint32_t world, Meeting& where) -> Result<std::unique_ptr<Transport>> {
+      [](GlobalRank self, uint32_t world, Exchange& where) -> Result<std::unique_ptr<Transport>> {
         ShmCase config;
         config.ring_bytes = self.value() == 0 ? 65536 : 131072;
         return shm_under_test(config).make(self, world, where);

@@ -284,12 +284,12 @@ void check_lost_peer(const UnderTest& under_test) {
       HORING_TRY(link->try_send(frame_of(1, kBytes), std::span(&part, 1)).status());
       const bool sent = link->released() == 2;
       rank.transport.reset();
-      HORING_TRY(rank.meeting->barrier(1));
+      HORING_TRY(rank.exchange->barrier(1));
       return sent ? Status(StatusCode::kInternal, "the message was too small for the test")
                   : Status();
     }
     HORING_TRY(rank.run({receive_all(link, 1, {16}, [](size_t) { return Shape::kWhole; })}));
-    HORING_TRY(rank.meeting->barrier(0));  // reads nothing of it before the peer is gone
+    HORING_TRY(rank.exchange->barrier(0));  // reads nothing of it before the peer is gone
     const Status status = rank.run({[&, link]() -> Result<bool> {
       const Bytes part(bytes);
       return link->try_recv(frame_of(1, kBytes), std::span(&part, 1));

@@ -20,9 +20,9 @@ namespace ho::conformance {
 inline constexpr std::chrono::seconds kHang{240};
 
 // Where the threads of one test exchange blobs, as ranks do over the control plane.
-class Meeting {
+class Exchange {
  public:
-  explicit Meeting(uint32_t size) : size_(size), blobs_(size) {}
+  explicit Exchange(uint32_t size) : size_(size), blobs_(size) {}
   // All-gather by rank; an error when somebody does not come.
   [[nodiscard]] Result<std::vector<std::vector<std::byte>>> exchange(
       uint32_t rank, std::span<const std::byte> mine);
@@ -39,7 +39,7 @@ class Meeting {
 };
 
 using Make = std::function<Result<std::unique_ptr<Transport>>(
-    GlobalRank self, uint32_t world_size, Meeting& meeting)>;
+    GlobalRank self, uint32_t world_size, Exchange& exchange)>;
 
 struct UnderTest {
   Make make;
@@ -56,7 +56,7 @@ using Step = std::function<Result<bool>()>;
 struct Rank {
   GlobalRank self;
   uint32_t world_size = 0;
-  Meeting* meeting = nullptr;
+  Exchange* exchange = nullptr;
   std::unique_ptr<Transport> transport;
 
   [[nodiscard]] Result<Link*> link(uint32_t peer, uint32_t rail = 0, uint8_t channel = 0) const;

@@ -6,8 +6,8 @@
 
 namespace ho::conformance {
 
-Result<std::vector<std::vector<std::byte>>> Meeting::exchange(uint32_t rank,
-                                                              std::span<const std::byte> mine) {
+Result<std::vector<std::vector<std::byte>>> Exchange::exchange(uint32_t rank,
+                                                               std::span<const std::byte> mine) {
   std::unique_lock lock(mutex_);
   const uint64_t generation = generation_;
   blobs_.at(rank).assign(mine.begin(), mine.end());
@@ -19,7 +19,7 @@ Result<std::vector<std::vector<std::byte>>> Meeting::exchange(uint32_t rank,
     return result_;
   }
   if (!changed_.wait_for(lock, kHang, [&] { return generation_ != generation; })) {
-    return Status(StatusCode::kTimeout, "a rank is missing at the meeting");
+    return Status(StatusCode::kTimeout, "a rank is missing at the exchange");
   }
   return result_;
 }
@@ -66,7 +66,7 @@ Status Rank::run(std::vector<Step> steps, std::chrono::milliseconds limit) const
 std::string run_ranks(const UnderTest& under_test,
                       uint32_t world_size,
                       const std::function<Status(Rank&)>& body) {
-  Meeting meeting(world_size);
+  Exchange exchange(world_size);
   std::vector<std::string> errors(world_size);
   std::vector<std::thread> threads;
   for (uint32_t rank = 0; rank < world_size; ++rank) {
@@ -74,8 +74,8 @@ std::string run_ranks(const UnderTest& under_test,
       Rank self;
       self.self = GlobalRank(rank);
       self.world_size = world_size;
-      self.meeting = &meeting;
-      auto made = under_test.make(self.self, world_size, meeting);
+      self.exchange = &exchange;
+      auto made = under_test.make(self.self, world_size, exchange);
       if (!made.ok()) {
         errors[rank] = made.status().to_string();
         return;
@@ -85,7 +85,7 @@ std::string run_ranks(const UnderTest& under_test,
         errors[rank] = status.to_string();
       }
       // Nobody closes while others still read.
-      static_cast<void>(meeting.barrier(rank));
+      static_cast<void>(exchange.barrier(rank));
     });
   }
   for (std::thread& thread : threads) {

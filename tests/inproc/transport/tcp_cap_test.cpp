@@ -175,7 +175,7 @@ void exchange_under_cap(uint32_t streams, uint32_t cap) {
       }
       HORING_TRY(rank.run(std::move(steps)));
     }
-    return rank.meeting->barrier(rank.self.value());
+    return rank.exchange->barrier(rank.self.value());
   });
   REQUIRE(errors == "");
 }
@@ -209,7 +209,7 @@ TEST_CASE("tcp: idle connections above the cap close and open again") {
       if (rank.self.value() == 0) {
         above_cap = 1;
       }
-      HORING_TRY(rank.meeting->barrier(rank.self.value()));
+      HORING_TRY(rank.exchange->barrier(rank.self.value()));
       for (const Deadline limit = deadline_after(ho::conformance::kHang); above_cap != 0;) {
         HORING_TRY(transport.progress());
         if (rank.self.value() == 0 && transport.open_connections() <= 3) {
@@ -220,7 +220,7 @@ TEST_CASE("tcp: idle connections above the cap close and open again") {
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
-      HORING_TRY(rank.meeting->barrier(rank.self.value()));
+      HORING_TRY(rank.exchange->barrier(rank.self.value()));
     }
     return {};
   });

@@ -21,9 +21,9 @@ TcpOptions options_of(const TcpCase& config, GlobalRank self, uint32_t world_siz
   return options;
 }
 
-Status meet(TcpTransport& transport, uint32_t rank, Meeting& meeting) {
+Status meet(TcpTransport& transport, uint32_t rank, Exchange& exchange) {
   const uint16_t port = transport.endpoint().port;
-  HORING_ASSIGN(const auto ports, meeting.exchange(rank, std::as_bytes(std::span(&port, 1))));
+  HORING_ASSIGN(const auto ports, exchange.exchange(rank, std::as_bytes(std::span(&port, 1))));
   std::vector<TcpEndpoint> peers;
   for (const auto& blob : ports) {
     TcpEndpoint peer;
@@ -41,9 +41,9 @@ UnderTest tcp_under_test(const TcpCase& config) {
   under_test.rails = config.rails;
   under_test.make = [config](GlobalRank self,
                              uint32_t world_size,
-                             Meeting& meeting) -> Result<std::unique_ptr<Transport>> {
+                             Exchange& exchange) -> Result<std::unique_ptr<Transport>> {
     HORING_ASSIGN(auto transport, TcpTransport::listen(options_of(config, self, world_size)));
-    HORING_TRY(meet(*transport, self.value(), meeting));
+    HORING_TRY(meet(*transport, self.value(), exchange));
     return std::unique_ptr<Transport>(std::move(transport));
   };
   return under_test;

@@ -23,6 +23,6 @@ struct TcpCase {
 [[nodiscard]] TcpOptions options_of(const TcpCase& config, GlobalRank self, uint32_t world_size);
 [[nodiscard]] UnderTest tcp_under_test(const TcpCase& config);
 // Exchanges the endpoints and sets the peers.
-[[nodiscard]] Status meet(TcpTransport& transport, uint32_t rank, Meeting& meeting);
+[[nodiscard]] Status meet(TcpTransport& transport, uint32_t rank, Exchange& exchange);
 
 }  // namespace ho::conformance

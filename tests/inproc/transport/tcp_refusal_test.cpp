@@ -20,19 +20,19 @@
 #include "reserved_place.hpp"
 #include "tcp_ranks.hpp"
 #include "transport/tcp/address.hpp"
-#include "transport/tcp/greeting.hpp"
+#include "transport/tcp/link_handshake.hpp"
 
 namespace ho::conformance {
 namespace {
 
 // Two ranks with differing settings; what rank 0 (which connects) gets, while rank 1 keeps going.
 Status outcome_at_rank_0(const TcpCase& zero, const TcpCase& one) {
-  Meeting meeting(2);
+  Exchange exchange(2);
   std::atomic<bool> done = false;
   Status outcome(StatusCode::kInternal, "not run");
   const auto rank_1 = [&] {
     auto transport = TcpTransport::listen(options_of(one, GlobalRank(1), 2));
-    if (!transport.ok() || !meet(**transport, 1, meeting).ok()) {
+    if (!transport.ok() || !meet(**transport, 1, exchange).ok()) {
       return;
     }
     while (!done && (*transport)->progress().ok()) {
@@ -42,7 +42,7 @@ Status outcome_at_rank_0(const TcpCase& zero, const TcpCase& one) {
   std::thread other(rank_1);
   const auto rank_0 = [&]() -> Status {
     HORING_ASSIGN(auto transport, TcpTransport::listen(options_of(zero, GlobalRank(0), 2)));
-    HORING_TRY(meet(*transport, 0, meeting));
+    HORING_TRY(meet(*transport, 0, exchange));
     Rank rank;
     rank.world_size = 2;
     rank.transport = std::move(transport);
@@ -199,7 +199,7 @@ TEST_CASE("tcp: keys of links that cannot be are refused") {
 }
 
 TEST_CASE("tcp: garbage on the data port is dropped and disturbs nobody") {
-  Meeting meeting(2);
+  Exchange exchange(2);
   auto one = TcpTransport::listen(options_of({}, GlobalRank(1), 2));
   REQUIRE(one.ok());
   const uint16_t port = (*one)->endpoint().port;
@@ -238,11 +238,11 @@ Status answer_to_claim(TcpTransport& transport,
     HORING_TRY(transport.progress());
     socket.readable = true;  // no poller says so
     socket.writable = true;
-    HORING_ASSIGN(const tcp::Greeted greeted, tcp::advance_handshake(socket, *handshake));
-    if (greeted == tcp::Greeted::kDone) {
+    HORING_ASSIGN(const tcp::HandshakeState state, tcp::advance_handshake(socket, *handshake));
+    if (state == tcp::HandshakeState::kDone) {
       return {};
     }
-    if (greeted == tcp::Greeted::kLost) {
+    if (state == tcp::HandshakeState::kLost) {
       return {StatusCode::kConnection, "closed without a word"};
     }
   }
@@ -304,12 +304,13 @@ TEST_CASE("tcp: a connection that does not greet in time is dropped") {
   sinks.pop_back();
   const std::string text = log.str();
   CHECK(std::count(text.begin(), text.end(), '\n') == 2);
-  CHECK(text.find("dropped a connection from 127.0.0.1 that did not greet in time") !=
-        std::string::npos);
+  CHECK(
+      text.find("dropped a connection from 127.0.0.1 that did not finish its handshake in time") !=
+      std::string::npos);
   CHECK((*transport)->open_connections() == 0);
 }
 
-TEST_CASE("tcp: a connection may greet late, but before its deadline") {
+TEST_CASE("tcp: a connection may finish its handshake late, but before its deadline") {
   TcpCase patient;
   patient.connect_timeout = std::chrono::minutes(10);
   auto transport = TcpTransport::listen(options_of(patient, GlobalRank(1), 2));

@@ -44,13 +44,13 @@ UnderTest two_nics(const std::string& nic, const std::string& zero, const std::s
   UnderTest under_test;
   under_test.make = [=](GlobalRank self,
                         uint32_t world_size,
-                        Meeting& meeting) -> Result<std::unique_ptr<Transport>> {
+                        Exchange& exchange) -> Result<std::unique_ptr<Transport>> {
     TcpOptions options = options_of({}, self, world_size);
     options.rails = {self.value() == 0 ? RailInterface{"nic0", zero} : RailInterface{nic, one}};
     HORING_ASSIGN(auto transport, TcpTransport::listen(options));
     const uint16_t port = transport->endpoint().port;
     HORING_ASSIGN(const auto ports,
-                  meeting.exchange(self.value(), std::as_bytes(std::span(&port, 1))));
+                  exchange.exchange(self.value(), std::as_bytes(std::span(&port, 1))));
     std::vector<TcpEndpoint> peers;
     for (const auto& blob : ports) {
       TcpEndpoint peer{{peers.empty() ? zero : one}, 0};

@@ -24,7 +24,7 @@ UnderTest ucx_under_test() {
   under_test.reports_lost_peer = reports;
   under_test.make = [reports](GlobalRank self,
                               uint32_t world_size,
-                              Meeting& meeting) -> Result<std::unique_ptr<Transport>> {
+                              Exchange& exchange) -> Result<std::unique_ptr<Transport>> {
     UcxOptions options;
     options.self = self;
     options.world_size = world_size;
@@ -32,7 +32,7 @@ UnderTest ucx_under_test() {
     options.key = test_key();
     options.report_lost_peers = reports;
     HORING_ASSIGN(auto transport, UcxTransport::create(options));
-    HORING_ASSIGN(auto blobs, meeting.exchange(self.value(), transport->endpoint()));
+    HORING_ASSIGN(auto blobs, exchange.exchange(self.value(), transport->endpoint()));
     HORING_TRY(transport->set_peers(std::move(blobs)));
     return std::unique_ptr<Transport>(std::move(transport));
   };

@@ -270,7 +270,7 @@ TEST_CASE("different roots, counts per rank or options are a mismatch, not a wro
   for (const Body body : bodies) {
     ProcessJob job({"2x2", 5000}, [body](const ProcessJob::Rank& rank) {
       const ho_status status = body(rank.comm, ho_comm_rank(rank.comm) == 2);
-      ::usleep(500000);  // a rank whose part was over first stays for the verdict
+      ::usleep(500000);  // a rank whose part was over first stays for the decision
       return status;
     });
     int mismatches = 0;

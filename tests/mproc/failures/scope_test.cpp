@@ -269,7 +269,7 @@ TEST_CASE("a hang is blamed on the rank at the end of the waits, not on a victim
 }
 
 TEST_CASE("ranks that exit because of an error do not become its cause") {
-  // Rank 0, who tells the others, hears the verdict too and exits at once.
+  // Rank 0, who tells the others, hears the decision too and exits at once.
   ProcessJob job({"2x2", kFarMs}, [](const ProcessJob::Rank& rank) -> ho_status {
     const int32_t self = ho_comm_rank(rank.comm);
     ho_status status = all_reduce(rank.comm);

@@ -134,8 +134,8 @@ TEST_CASE("a client may not refuse before it was challenged") {
   const auto liar = Handshake::server(key_of("secret number two ...."), "control");
   const Outcome outcome = converse(*client, *liar);
   const auto server = Handshake::server(key_of(), "control");
-  const auto hello_bytes = static_cast<std::ptrdiff_t>(outcome.to_server.size() - 13 - 546);
-  CHECK(feed(*server, Bytes(outcome.to_server.begin() + hello_bytes, outcome.to_server.end()))
+  const auto handshake_bytes = static_cast<std::ptrdiff_t>(outcome.to_server.size() - 13 - 546);
+  CHECK(feed(*server, Bytes(outcome.to_server.begin() + handshake_bytes, outcome.to_server.end()))
             .code() == StatusCode::kProtocol);
 }
 
@@ -158,9 +158,9 @@ TEST_CASE("another purpose is refused") {
 TEST_CASE("another version is refused naming both, to both") {
   const auto client = Handshake::client(key_of(), "control", {});
   const auto server = Handshake::server(key_of(), "control");
-  Bytes hello = take(*client, 10000);
-  hello[8] = static_cast<std::byte>(kWireVersion + 41);
-  const Status refused = feed(*server, std::span(hello).first(13));
+  Bytes request = take(*client, 10000);
+  request[8] = static_cast<std::byte>(kWireVersion + 41);
+  const Status refused = feed(*server, std::span(request).first(13));
   CHECK(refused.code() == StatusCode::kMismatch);
   CHECK(has(refused, "version " + std::to_string(kWireVersion + 41)));
   CHECK(has(refused, "version " + std::to_string(kWireVersion) + ";"));
@@ -224,9 +224,9 @@ TEST_CASE("a recorded server does not convince a new client") {
 
 TEST_CASE("a reflected client talks to itself in vain") {
   const auto client = Handshake::client(key_of(), "control", {});
-  const Bytes hello = take(*client, 10000);
-  CHECK(feed(*client, hello).code() == StatusCode::kProtocol);
-  // Its own hello to a server of the same process, and that server's proof as the client's.
+  const Bytes request = take(*client, 10000);
+  CHECK(feed(*client, request).code() == StatusCode::kProtocol);
+  // Its own request to a server of the same process, and that server's proof as the client's.
   const auto other = Handshake::client(key_of(), "control", {});
   const auto server = Handshake::server(key_of(), "control");
   REQUIRE(feed(*server, take(*other, 10000)).ok());
@@ -306,13 +306,13 @@ TEST_CASE("no changed byte before the proof of acceptance lets the client in") {
 
 TEST_CASE("truncated conversations stay undecided, and no byte past the end is wanted") {
   const auto client = Handshake::client(key_of(), "control", {});
-  const Bytes hello = take(*client, 10000);
-  for (size_t length = 0; length < hello.size(); ++length) {
+  const Bytes request = take(*client, 10000);
+  for (size_t length = 0; length < request.size(); ++length) {
     const auto server = Handshake::server(key_of(), "control");
-    CHECK(feed(*server, std::span(hello).first(length)).ok());
+    CHECK(feed(*server, std::span(request).first(length)).ok());
     CHECK(server->output().empty());
     CHECK(server->wanted() > 0);
-    CHECK(server->wanted() <= hello.size() - length);
+    CHECK(server->wanted() <= request.size() - length);
   }
 }
 

@@ -229,14 +229,14 @@ TEST_CASE("reports on communicators of others are left out") {
 
 TEST_CASE("all communicators in a circle of waits end with one cause, others go on") {
   Tree tree;
-  const auto state = [](uint64_t lineage, uint16_t id, uint32_t entered) {
+  const auto state = [](uint64_t communicator_id, uint16_t id, uint32_t entered) {
     return RankState{.communicator = id,
                      .channel = 0,
                      .entered = entered,
                      .completed = 0,
                      .operation = entered > 0 ? "barrier" : "",
                      .waiting = "",
-                     .lineage = lineage};
+                     .communicator_id = communicator_id};
   };
   tree.report(0, 4, StatusCode::kTimeout, "barrier #1 is late");
   CHECK(tree.failures.take_queries() == std::vector<uint64_t>{4});

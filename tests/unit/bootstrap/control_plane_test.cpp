@@ -94,7 +94,7 @@ TEST_CASE("members that cannot work are refused") {
   CHECK(status({GlobalRank(0U), GlobalRank(0U)}).code() == StatusCode::kInvalidArgument);
 }
 
-TEST_CASE("a report becomes one verdict for everybody") {
+TEST_CASE("a report becomes one decision for everybody") {
   std::vector<Ear> ears(4);
   const auto planes = world(4);
   for (size_t rank = 0; rank < 4; ++rank) {
@@ -125,7 +125,7 @@ TEST_CASE("a report becomes one verdict for everybody") {
   }
 }
 
-TEST_CASE("a verdict that came before start is delivered by start") {
+TEST_CASE("a decision that came before start is delivered by start") {
   Ear early;
   Ear late;
   const auto planes = world(2);
@@ -249,7 +249,7 @@ TEST_CASE("a killed rank is named with host and pid, and beats other reports") {
   }
 }
 
-TEST_CASE("when the coordinator dies or stops, the others still get a verdict") {
+TEST_CASE("when the coordinator dies or stops, the others still get a decision") {
   const bool stopped = GENERATE(false, true);
   const ReservedPlace reserved;
   const std::string place = reserved.text();
@@ -338,20 +338,20 @@ TEST_CASE("who leaves a communicator is told to its members, each with its own m
   for (const size_t rank : {size_t{0}, size_t{1}, size_t{3}}) {
     ears[rank].listen(*planes[rank]);
   }
-  Departure departure;
-  departure.communicator = 77;
-  departure.rank = GlobalRank(3U);  // a lie that nobody believes
-  departure.channels = {{0, ""}, {0, ""}, {5, "all_reduce"}};
-  departure.pairs = {{GlobalRank(0U), 2, 1}};
-  planes[1]->leave(departure);
+  LeaveNotice leave_notice;
+  leave_notice.communicator = 77;
+  leave_notice.rank = GlobalRank(3U);  // a lie that nobody believes
+  leave_notice.channels = {{0, ""}, {0, ""}, {5, "all_reduce"}};
+  leave_notice.pairs = {{GlobalRank(0U), 2, 1}};
+  planes[1]->leave(leave_notice);
   // To two of them only; the other hears nothing between two that it does hear.
-  departure.communicator = 78;
-  departure.members = {GlobalRank(1U), GlobalRank(3U)};
-  planes[1]->leave(departure);
-  departure.communicator = 79;
-  departure.members = {};
-  planes[1]->leave(departure);
-  const auto heard = ears[0].departures(2);
+  leave_notice.communicator = 78;
+  leave_notice.members = {GlobalRank(1U), GlobalRank(3U)};
+  planes[1]->leave(leave_notice);
+  leave_notice.communicator = 79;
+  leave_notice.members = {};
+  planes[1]->leave(leave_notice);
+  const auto heard = ears[0].leave_notices(2);
   REQUIRE(heard.size() == 2);
   CHECK(heard[0].communicator == 77);
   CHECK(heard[1].communicator == 79);
@@ -364,13 +364,13 @@ TEST_CASE("who leaves a communicator is told to its members, each with its own m
   CHECK(heard[0].pairs[0].sent == 2);
   CHECK(heard[0].pairs[0].received == 1);
   CHECK(heard[0].members.empty());
-  const auto others = ears[3].departures(3);
+  const auto others = ears[3].leave_notices(3);
   REQUIRE(others.size() == 3);
   CHECK(others[1].communicator == 78);
   CHECK(others[0].pairs.empty());
   // Whoever starts to listen later hears of it too.
   ears[2].listen(*planes[2]);
-  CHECK(ears[2].departures(2).size() == 2);
+  CHECK(ears[2].leave_notices(2).size() == 2);
   CHECK(ears[1].count() == 0);
 }
 
@@ -379,14 +379,14 @@ TEST_CASE("an answer that came in time counts for a rank that looks too late") {
   std::promise<void> go_on;
   const auto planes = world(2);
   // A callback that does not return is a thread that does not read: as if the process was stopped.
-  planes[1]->start({.on_verdict = [](const Verdict&) {},
+  planes[1]->start({.on_decision = [](const FailureDecision&) {},
                     .describe_state = [] { return std::vector<RankState>(); },
-                    .on_departure =
-                        [&](const Departure&) {
+                    .on_leave_notice =
+                        [&](const LeaveNotice&) {
                           stopped.set_value();
                           go_on.get_future().wait();
                         }});
-  planes[0]->leave(Departure());
+  planes[0]->leave(LeaveNotice());
   REQUIRE(stopped.get_future().wait_for(20s) == std::future_status::ready);
   auto late = gather(*planes[1], "late", "b", {}, 200ms);
   const bool answered = gather(*planes[0], "late", "a").get().ok();
@@ -399,17 +399,17 @@ TEST_CASE("an answer that came in time counts for a rank that looks too late") {
   CHECK(result.ok() == answered);
 }
 
-TEST_CASE("the last words of rank 0 arrive before its farewell") {
+TEST_CASE("the last words of rank 0 arrive before its shutdown") {
   Ear ear;
   auto planes = world(2);
   ear.listen(*planes[1]);
-  Departure departure;
-  departure.communicator = 5;
-  planes[0]->leave(departure);
+  LeaveNotice leave_notice;
+  leave_notice.communicator = 5;
+  planes[0]->leave(leave_notice);
   planes[0].reset();
-  REQUIRE(ear.departures(1).size() == 1);
-  CHECK(ear.departures(1)[0].rank == GlobalRank(0U));
-  planes[1]->leave(departure);  // to nobody
+  REQUIRE(ear.leave_notices(1).size() == 1);
+  CHECK(ear.leave_notices(1)[0].rank == GlobalRank(0U));
+  planes[1]->leave(leave_notice);  // to nobody
   CHECK(ear.count() == 0);
 }
 

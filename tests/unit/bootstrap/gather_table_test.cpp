@@ -12,14 +12,14 @@ using Outcomes = std::vector<GatherTable::Outcome>;
 
 const Deadline kBegin{std::chrono::seconds(1000)};
 
-// Ranks 0 to 3 have met and gathered "cards"; 0 and 1 share a host, 2 and 3 another.
+// Ranks 0 to 3 have met and gathered "infos"; 0 and 1 share a host, 2 and 3 another.
 struct Job {
   GatherTable table{4};
   uint64_t calls = 0;
 
   Job() {
     for (uint32_t rank = 0; rank < 4; ++rank) {
-      CHECK(give(rank, "cards", {}, kBegin).has_value() == (rank == 3));
+      CHECK(give(rank, "infos", {}, kBegin).has_value() == (rank == 3));
     }
   }
   std::optional<GatherTable::Outcome> give(uint32_t rank,
@@ -57,14 +57,14 @@ TEST_CASE("a rank that gives nothing is named, with its last gather and how long
   CHECK(errors[0].code() == StatusCode::kTimeout);
   CHECK(errors[0].message() ==
         "all_gather \"ready\": 3 of 4 ranks came within 1000 ms; rank 1 has not answered since "
-        "all_gather \"cards\", 1010 ms ago: it is stopped, still computing, or in another call; "
+        "all_gather \"infos\", 1010 ms ago: it is stopped, still computing, or in another call; "
         "missing: rank 1");
 }
 
 TEST_CASE("ranks that have given nothing since they met are named with that") {
   GatherTable table(3);
   CHECK_FALSE(
-      table.add({1, 1}, {.tag = "cards", .timeout_ms = 5, .members = {}, .blob = {}}, kBegin)
+      table.add({1, 1}, {.tag = "infos", .timeout_ms = 5, .members = {}, .blob = {}}, kBegin)
           .has_value());
   const auto outcomes = table.expire(kBegin + 5ms);
   REQUIRE(outcomes.size() == 1);
@@ -82,7 +82,7 @@ TEST_CASE("who waits for a rank that gives nothing is a victim, not a mismatch")
   const auto errors = job.fail(kBegin + 1000ms);
   REQUIRE(errors.size() == 1);
   CHECK(errors[0].code() == StatusCode::kTimeout);
-  CHECK(has(errors[0].message(), "; rank 1 has not answered since all_gather \"cards\", 1000 ms"));
+  CHECK(has(errors[0].message(), "; rank 1 has not answered since all_gather \"infos\", 1000 ms"));
   CHECK(has(errors[0].message(),
             "missing: ranks 0, 1; rank 0 is in all_gather \"shared memory\" with other members"));
 }

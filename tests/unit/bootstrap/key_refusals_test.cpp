@@ -10,7 +10,7 @@ namespace {
 
 using Kind = KeyRefusals::Kind;
 
-wire::Introduction caller(uint32_t rank, uint32_t pid) {
+wire::RankClaim caller(uint32_t rank, uint32_t pid) {
   return {.rank = rank, .world_size = 4, .pid = pid, .timeout_ms = 0, .host = "node"};
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("a flood of callers is counted, not kept, and hides no other rank") {
   for (uint32_t pid = 0; pid < 10000; ++pid) {
     kept += note(refusals, 3, pid) == Kind::kNew ? 1U : 0U;
   }
-  CHECK(kept == KeyRefusals::kMostCallersPerRank);
+  CHECK(kept == KeyRefusals::kMaxCallersPerRank);
   CHECK(note(refusals, 5, 1) == Kind::kNew);
   const std::array<uint32_t, 2> missing{3, 5};
   const auto texts = refusals.texts(missing);
@@ -58,11 +58,11 @@ TEST_CASE("a flood of callers is counted, not kept, and hides no other rank") {
   for (uint32_t rank = 0; rank < 70000; ++rank) {
     kept += note(refusals, rank, 1) == Kind::kNew ? 1U : 0U;
   }
-  CHECK(kept < KeyRefusals::kMostRanks * KeyRefusals::kMostCallersPerRank);
+  CHECK(kept < KeyRefusals::kMaxRanks * KeyRefusals::kMaxCallersPerRank);
   CHECK(refusals.was_refused(69999));
   std::vector<uint32_t> all(70000);
   for (uint32_t rank = 0; rank < 70000; ++rank) {
     all[rank] = rank;
   }
-  CHECK(refusals.texts(all).size() == KeyRefusals::kMostTexts + 1);
+  CHECK(refusals.texts(all).size() == KeyRefusals::kMaxTexts + 1);
 }

@@ -78,9 +78,9 @@ inline std::vector<Plane> world(uint32_t size, const std::string& place = Reserv
 inline constexpr std::chrono::milliseconds kFar = 60s;
 
 // The last rank of a world of 4 comes again and again with little time, until rank 0 ends for that.
-inline Status end_by_impatience(const std::string& place,
-                                const std::shared_ptr<const JobKey>& key,
-                                std::future<Created>& first) {
+inline Status end_by_timeout(const std::string& place,
+                             const std::shared_ptr<const JobKey>& key,
+                             std::future<Created>& first) {
   while (first.wait_for(0s) != std::future_status::ready) {
     (void)ControlPlane::create(at(place, 3, 4), key, deadline_after(200ms));
   }
@@ -108,36 +108,36 @@ inline std::future<Gathered> gather(ControlPlane& plane,
   });
 }
 
-// Collects one rank's verdict and counts them. Declared before the plane that calls it, so that it
+// Collects one rank's decision and counts them. Declared before the plane that calls it, so that it
 // outlives it.
 class Ear {
  public:
   void listen(ControlPlane& plane, std::vector<RankState> states = {}) {
-    plane.start({.on_verdict =
-                     [this](const Verdict& verdict) {
+    plane.start({.on_decision =
+                     [this](const FailureDecision& decision) {
                        const std::lock_guard lock(mutex_);
-                       verdict_ = verdict.cause;
+                       decision_ = decision.cause;
                        ++count_;
                        changed_.notify_all();
                      },
                  .describe_state = [states] { return states; },
-                 .on_departure =
-                     [this](const Departure& departure) {
+                 .on_leave_notice =
+                     [this](const LeaveNotice& leave_notice) {
                        const std::lock_guard lock(mutex_);
-                       departures_.push_back(departure);
+                       leave_notices_.push_back(leave_notice);
                        changed_.notify_all();
                      }});
   }
-  // The first `count` departures that were heard of.
-  std::vector<Departure> departures(size_t count) {
+  // The first `count` leave notices that were heard of.
+  std::vector<LeaveNotice> leave_notices(size_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, 20s, [&] { return departures_.size() >= count; });
-    return departures_;
+    changed_.wait_for(lock, 20s, [&] { return leave_notices_.size() >= count; });
+    return leave_notices_;
   }
   Status heard() {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, 20s, [this] { return count_ > 0; });
-    return count_ > 0 ? verdict_ : Status(StatusCode::kInternal, "no verdict came");
+    return count_ > 0 ? decision_ : Status(StatusCode::kInternal, "no decision came");
   }
   int count() {
     const std::lock_guard lock(mutex_);
@@ -147,9 +147,9 @@ class Ear {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  Status verdict_;
+  Status decision_;
   int count_ = 0;
-  std::vector<Departure> departures_;
+  std::vector<LeaveNotice> leave_notices_;
 };
 
 inline Fd raw_connection(uint16_t port) {

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "bootstrap/meeting_place.hpp"
+#include "bootstrap/rendezvous_endpoint.hpp"
 #include "bootstrap/wire.hpp"
 #include "catch.hpp"
 
@@ -231,10 +231,10 @@ TEST_CASE("the first host of a Slurm node list") {
   CHECK_FALSE(first_host_of(std::string(5000, 'a')).ok());
 }
 
-TEST_CASE("meeting places") {
-  CHECK(parse_meeting_place("tcp://h:12")->tcp == HostPort{"h", 12});
-  CHECK(parse_meeting_place("tcp://[::1]:12")->tcp == HostPort{"::1", 12});
-  CHECK(parse_meeting_place("file:///a/b")->path == "/a/b");
+TEST_CASE("rendezvous places") {
+  CHECK(parse_rendezvous_endpoint("tcp://h:12")->tcp == HostPort{"h", 12});
+  CHECK(parse_rendezvous_endpoint("tcp://[::1]:12")->tcp == HostPort{"::1", 12});
+  CHECK(parse_rendezvous_endpoint("file:///a/b")->path == "/a/b");
   for (const std::string bad : {"",
                                 "h:1",
                                 "tcp://",
@@ -251,7 +251,7 @@ TEST_CASE("meeting places") {
                                 "file:///",
                                 "file:///a/"}) {
     INFO(bad);
-    CHECK_FALSE(parse_meeting_place(bad).ok());
+    CHECK_FALSE(parse_rendezvous_endpoint(bad).ok());
   }
 }
 

@@ -38,30 +38,30 @@ void decodes_strictly(const Buffer& whole, Decode decode) {
 }
 
 bool introduces(uint32_t rank, uint32_t world_size) {
-  Introduction introduction;
-  introduction.rank = rank;
-  introduction.world_size = world_size;
-  return decode_introduction(encode(introduction)).ok();
+  RankClaim claim;
+  claim.rank = rank;
+  claim.world_size = world_size;
+  return decode_rank_claim(encode(claim)).ok();
 }
 
 }  // namespace
 
 TEST_CASE("every message survives the way there and back, and nothing shorter or longer does") {
-  const Introduction introduction{.rank = 3,
-                                  .world_size = 16,
-                                  .pid = 77,
-                                  .timeout_ms = 60000,
-                                  .host = "node1",
-                                  .called = "",
-                                  .job = "HORING_JOB_ID=7"};
-  const auto introduced = decode_introduction(encode(introduction)).value();
+  const RankClaim claim{.rank = 3,
+                        .world_size = 16,
+                        .pid = 77,
+                        .timeout_ms = 60000,
+                        .host = "node1",
+                        .called = "",
+                        .job = "HORING_JOB_ID=7"};
+  const auto introduced = decode_rank_claim(encode(claim)).value();
   CHECK(introduced.rank == 3);
   CHECK(introduced.world_size == 16);
   CHECK(introduced.pid == 77);
   CHECK(introduced.timeout_ms == 60000);
   CHECK(introduced.host == "node1");
   CHECK(introduced.job == "HORING_JOB_ID=7");
-  decodes_strictly(encode(introduction), decode_introduction);
+  decodes_strictly(encode(claim), decode_rank_claim);
 
   const Welcome welcome{
       .job_id = ~uint64_t{5}, .coordinator = "rank 0", .coordinator_address = "::1"};
@@ -106,7 +106,7 @@ TEST_CASE("every message survives the way there and back, and nothing shorter or
                                        .completed = 11,
                                        .operation = "all_reduce",
                                        .waiting = "recv from rank 5",
-                                       .lineage = ~uint64_t{6}},
+                                       .communicator_id = ~uint64_t{6}},
                                       {}};
   const auto read = decode_states(encode(states)).value();
   REQUIRE(read.size() == 2);
@@ -116,7 +116,7 @@ TEST_CASE("every message survives the way there and back, and nothing shorter or
   CHECK(read[0].completed == 11);
   CHECK(read[0].operation == "all_reduce");
   CHECK(read[0].waiting == "recv from rank 5");
-  CHECK(read[0].lineage == ~uint64_t{6});
+  CHECK(read[0].communicator_id == ~uint64_t{6});
   decodes_strictly(encode(std::span(states)), decode_states);
 }
 
@@ -135,18 +135,18 @@ TEST_CASE("a membership survives the way there and back, and must be able to be"
   }
 }
 
-TEST_CASE("a departure survives the way there and back") {
-  Departure departure;
-  departure.communicator = ~uint64_t{3};
-  departure.rank = GlobalRank(5U);
-  departure.name = "rank 5 (node1, pid 9)";
-  departure.channels = {{0, ""}, {12, "all_reduce"}};
-  departure.pairs = {{GlobalRank(2U), 7, 8}};
-  departure.members = {GlobalRank(2U), GlobalRank(5U)};
-  const Departure read = decode_departure(encode(departure)).value();
-  CHECK(read.communicator == departure.communicator);
-  CHECK(read.rank == departure.rank);
-  CHECK(read.name == departure.name);
+TEST_CASE("a leave notice survives the way there and back") {
+  LeaveNotice leave_notice;
+  leave_notice.communicator = ~uint64_t{3};
+  leave_notice.rank = GlobalRank(5U);
+  leave_notice.name = "rank 5 (node1, pid 9)";
+  leave_notice.channels = {{0, ""}, {12, "all_reduce"}};
+  leave_notice.pairs = {{GlobalRank(2U), 7, 8}};
+  leave_notice.members = {GlobalRank(2U), GlobalRank(5U)};
+  const LeaveNotice read = decode_leave_notice(encode(leave_notice)).value();
+  CHECK(read.communicator == leave_notice.communicator);
+  CHECK(read.rank == leave_notice.rank);
+  CHECK(read.name == leave_notice.name);
   REQUIRE(read.channels.size() == 2);
   CHECK(read.channels[1].entered == 12);
   CHECK(read.channels[1].last == "all_reduce");
@@ -154,18 +154,18 @@ TEST_CASE("a departure survives the way there and back") {
   CHECK(read.pairs[0].peer == GlobalRank(2U));
   CHECK(read.pairs[0].sent == 7);
   CHECK(read.pairs[0].received == 8);
-  CHECK(read.members == departure.members);
-  decodes_strictly(encode(departure), decode_departure);
+  CHECK(read.members == leave_notice.members);
+  decodes_strictly(encode(leave_notice), decode_leave_notice);
 }
 
 TEST_CASE("the largest of everything fits into one message") {
-  Departure departure;
-  departure.name = std::string(10000, 'n');
-  departure.channels.assign(100, {1, std::string(10000, 'o')});
-  departure.pairs.resize(kMaxWorldSize);
-  departure.members.resize(kMaxWorldSize);
-  CHECK(encode(departure).size() <= kMaxBodyBytes);
-  CHECK(decode_departure(encode(departure)).ok());
+  LeaveNotice leave_notice;
+  leave_notice.name = std::string(10000, 'n');
+  leave_notice.channels.assign(100, {1, std::string(10000, 'o')});
+  leave_notice.pairs.resize(kMaxWorldSize);
+  leave_notice.members.resize(kMaxWorldSize);
+  CHECK(encode(leave_notice).size() <= kMaxBodyBytes);
+  CHECK(decode_leave_notice(encode(leave_notice)).ok());
   Contribution contribution{.tag = std::string(kMaxTagBytes, 't'),
                             .timeout_ms = 1,
                             .members = std::vector<uint32_t>(kMaxWorldSize, 1),
@@ -190,9 +190,9 @@ TEST_CASE("claimed counts do not allocate") {
   CHECK_FALSE(decode_gathered(body).ok());
   CHECK_FALSE(decode_states(body).ok());
   CHECK_FALSE(decode_contribution(body).ok());
-  Buffer departure = encode(Departure());
-  std::fill(departure.end() - 4, departure.end(), std::byte{0xff});
-  CHECK_FALSE(decode_departure(departure).ok());
+  Buffer leave_notice = encode(LeaveNotice());
+  std::fill(leave_notice.end() - 4, leave_notice.end(), std::byte{0xff});
+  CHECK_FALSE(decode_leave_notice(leave_notice).ok());
 }
 
 TEST_CASE("texts of peers come out printable, ranks and worlds in range") {
@@ -242,13 +242,13 @@ TEST_CASE("a stream that is none of ours ends") {
   }
 }
 
-TEST_CASE("an introduction fits the handshake's claim, however long its texts are") {
-  const Introduction longest{.rank = kMaxWorldSize - 1,
-                             .world_size = kMaxWorldSize,
-                             .pid = ~0U,
-                             .timeout_ms = ~0U,
-                             .host = std::string(1000, 'h'),
-                             .called = std::string(1000, 'c'),
-                             .job = std::string(1000, 'j')};
+TEST_CASE("a rank's claim fits the handshake, however long its texts are") {
+  const RankClaim longest{.rank = kMaxWorldSize - 1,
+                          .world_size = kMaxWorldSize,
+                          .pid = ~0U,
+                          .timeout_ms = ~0U,
+                          .host = std::string(1000, 'h'),
+                          .called = std::string(1000, 'c'),
+                          .job = std::string(1000, 'j')};
   CHECK(encode(longest).size() <= 384);
 }

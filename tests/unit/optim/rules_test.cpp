@@ -61,7 +61,7 @@ TEST_CASE("a rule says how many numbers it keeps beside a master") {
   CHECK(paro::state_count(AdamW{.beta1 = 0}) == 2);
   CHECK(paro::state_count(Sgd{.momentum = 0.9}) == 1);
   CHECK(paro::state_count(Sgd{}) == 0);
-  CHECK(paro::state_count(AdamW{}) <= paro::kMostStates);
+  CHECK(paro::state_count(AdamW{}) <= paro::kMaxStates);
   CHECK(paro::name_of(AdamW{}) == "AdamW");
   CHECK(paro::name_of(Sgd{}) == "Sgd");
 }

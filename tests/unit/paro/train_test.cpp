@@ -99,7 +99,7 @@ TEST_CASE("training that went wrong is told") {
   const auto warning = [](Trial one, ho::DType dtype, double loss, double alone) {
     one.dtype = dtype;
     one.loss = loss;
-    one.loss_alone = alone;
+    one.single_rank_loss = alone;
     const auto all = warnings({one});
     return all.empty() ? std::string() : all.front();
   };
@@ -118,9 +118,9 @@ TEST_CASE("training that went wrong is told") {
   resumed.loss = 3;
   resumed.same_batches = false;
   CHECK(warning(resumed, wide, 3, 2) == "");
-  CHECK(nlohmann::json::parse(trials_json({resumed}))[0]["loss_alone"].is_null());
-  Trial lasting = trial(kMostComparedSteps + 1);
-  lasting.steps = kMostComparedSteps + 1;
+  CHECK(nlohmann::json::parse(trials_json({resumed}))[0]["single_rank_loss"].is_null());
+  Trial lasting = trial(kMaxComparedSteps + 1);
+  lasting.steps = kMaxComparedSteps + 1;
   CHECK(warning(lasting, wide, 3, 2) == "");
 }
 

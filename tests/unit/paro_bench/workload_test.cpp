@@ -17,7 +17,7 @@ WorkloadSpec seven_billion() {
 TEST_CASE("states and computation shrink so that their ratio stays") {
   WorkloadSpec spec = seven_billion();
   const Workload load = *workload_of(spec, 1);
-  CHECK(load.units.size() == kMostUnits);
+  CHECK(load.units.size() == kMaxUnits);
   CHECK(load.trained == Approx(7e9 / 2000).epsilon(1e-5));
   // 10 GB/s become 25 MB/s, so bytes shrink 2000-fold and rates 400-fold.
   CHECK(load.time_scale == Approx(0.2));

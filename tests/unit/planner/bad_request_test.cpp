@@ -66,9 +66,9 @@ TEST_CASE("numbers that cannot be are named, with what they may be") {
 }
 
 TEST_CASE("the largest request is worked out") {
-  PlanRequest request = request_for(1e15, 1e15, kMostLayers);
-  request.sharing_units = kMostLayers;
-  request.model.shared = 1e15 * kMostLayers;
+  PlanRequest request = request_for(1e15, 1e15, kMaxLayers);
+  request.sharing_units = kMaxLayers;
+  request.model.shared = 1e15 * kMaxLayers;
   request.model.shared_trainable = request.model.shared;
   request.micro_batches = 1'000'000;
   request.world = {1U << 10U, 1U << 10U};

@@ -35,7 +35,7 @@ std::vector<Window> windows_of(WindowKind kind, uint32_t members, uint64_t block
   if (kind == WindowKind::kAllReduce) {
     return {Window::all_reduce(members, block, kElementBytes),
             Window::all_reduce(members, block * members + 1, kElementBytes),
-            Window::all_reduce(members, kMostExchangeBytes / kElementBytes + block, kElementBytes)};
+            Window::all_reduce(members, kMaxExchangeBytes / kElementBytes + block, kElementBytes)};
   }
   const uint64_t all = block * members;
   return {blocks_window(kind, members, block, 0, all),
@@ -143,7 +143,7 @@ TEST_CASE("every window of a rail is a plan that verify() proves") {
 TEST_CASE("a window whose pieces are cut by size is a plan that verify() proves") {
   for (const uint32_t members : {2U, 3U, 4U, 8U}) {
     for (const WindowKind kind : kKinds) {
-      for (const Window& window : windows_of(kind, members, 3 * kMostPieceBytes / 4 + 1)) {
+      for (const Window& window : windows_of(kind, members, 3 * kMaxPieceBytes / 4 + 1)) {
         INFO("members " << members << " kind " << static_cast<int>(kind));
         check_plan({window}, 0);
       }
@@ -181,9 +181,8 @@ TEST_CASE("an exchange of two members: each sends its input, then adds what come
 }
 
 TEST_CASE("the order of an all-reduce window: around to the owner, around from it") {
-  const uint64_t count = kMostExchangeBytes / kElementBytes + 2;
-  const WindowPlan plan =
-      plan_of({Window::all_reduce(2, count, kElementBytes)}, kMostExchangeBytes);
+  const uint64_t count = kMaxExchangeBytes / kElementBytes + 2;
+  const WindowPlan plan = plan_of({Window::all_reduce(2, count, kElementBytes)}, kMaxExchangeBytes);
   const auto& ops = plan.whole.ranks[0].ops;
   REQUIRE(ops.size() == 4);
   // Block 1 is member 1's: it goes out and comes back. Block 0 comes in, is added, goes out as a

@@ -178,9 +178,9 @@ TEST_CASE("pieces: as wanted, or small ones for short flows") {
   const Window window = Window::all_reduce(4, uint64_t{1} << 20U, 4);
   CHECK(piece_bytes_of(window, 1, 8) == 8);
   CHECK(piece_bytes_of(window, uint64_t{1} << 40U, 8) == 8);
-  CHECK(piece_bytes_of(window, 0, 0) == kLeastPieceBytes);
-  CHECK(piece_bytes_of(window, 1, 0) == kLeastPieceBytes);
-  CHECK(piece_bytes_of(window, UINT64_MAX, 0) == kMostPieceBytes);
+  CHECK(piece_bytes_of(window, 0, 0) == kMinPieceBytes);
+  CHECK(piece_bytes_of(window, 1, 0) == kMinPieceBytes);
+  CHECK(piece_bytes_of(window, UINT64_MAX, 0) == kMaxPieceBytes);
 }
 
 TEST_CASE("pieces: one or two of a flow among many, one for each member of a flow alone") {
@@ -188,22 +188,22 @@ TEST_CASE("pieces: one or two of a flow among many, one for each member of a flo
     const uint64_t bytes = flow_bytes * flows;
     return piece_bytes_of(part(WindowKind::kAllGather, members, bytes, 0, bytes), flow_bytes, 0);
   };
-  CHECK(piece(2 * kLeastPieceBytes - 1, 4, 4) == kLeastPieceBytes);
-  CHECK(piece(2 * kLeastPieceBytes, 4, 4) == 2 * kLeastPieceBytes);
-  CHECK(piece(2 * kLeastPieceBytes + 8, 4, 4) == kLeastPieceBytes);
-  CHECK(piece(4 * kLeastPieceBytes, 4, 4) == 2 * kLeastPieceBytes);
-  CHECK(piece(2 * kMostPieceBytes, 4, 4) == kMostPieceBytes);
-  CHECK(piece(2 * kMostPieceBytes, 4, 2) == kMostPieceBytes);
-  CHECK(piece(2 * kMostPieceBytes, 4, 1) == kMostPieceBytes / 2);
-  CHECK(piece(4 * kLeastPieceBytes, 4, 1) == kLeastPieceBytes);
-  CHECK(piece(4 * kMostPieceBytes, 4, 1) == kMostPieceBytes);
-  CHECK(piece(2 * kMostPieceBytes, 2, 1) == kMostPieceBytes);
-  CHECK(piece(2 * kMostPieceBytes, 100, 1) == kLeastPieceBytes);
+  CHECK(piece(2 * kMinPieceBytes - 1, 4, 4) == kMinPieceBytes);
+  CHECK(piece(2 * kMinPieceBytes, 4, 4) == 2 * kMinPieceBytes);
+  CHECK(piece(2 * kMinPieceBytes + 8, 4, 4) == kMinPieceBytes);
+  CHECK(piece(4 * kMinPieceBytes, 4, 4) == 2 * kMinPieceBytes);
+  CHECK(piece(2 * kMaxPieceBytes, 4, 4) == kMaxPieceBytes);
+  CHECK(piece(2 * kMaxPieceBytes, 4, 2) == kMaxPieceBytes);
+  CHECK(piece(2 * kMaxPieceBytes, 4, 1) == kMaxPieceBytes / 2);
+  CHECK(piece(4 * kMinPieceBytes, 4, 1) == kMinPieceBytes);
+  CHECK(piece(4 * kMaxPieceBytes, 4, 1) == kMaxPieceBytes);
+  CHECK(piece(2 * kMaxPieceBytes, 2, 1) == kMaxPieceBytes);
+  CHECK(piece(2 * kMaxPieceBytes, 100, 1) == kMinPieceBytes);
 }
 
 TEST_CASE("two members exchange small windows whole, in one hop") {
-  const uint64_t most = kMostExchangeBytes / 4;
-  for (const uint64_t count : {uint64_t{1}, uint64_t{kMostPieceBytes / 4}, most, most + 1}) {
+  const uint64_t most = kMaxExchangeBytes / 4;
+  for (const uint64_t count : {uint64_t{1}, uint64_t{kMaxPieceBytes / 4}, most, most + 1}) {
     const Window window = Window::all_reduce(2, count, 4);
     const bool exchanged = count <= most;
     INFO(count);
@@ -221,7 +221,7 @@ TEST_CASE("two members exchange small windows whole, in one hop") {
         sends.advance();
       }
       CHECK(sent == window.byte_count);
-      const uint64_t pieces = (window.byte_count - 1) / kMostPieceBytes + 1;
+      const uint64_t pieces = (window.byte_count - 1) / kMaxPieceBytes + 1;
       CHECK(message_count(window, self, 0) == 2 * pieces);
     }
   }
@@ -231,7 +231,7 @@ TEST_CASE("two members exchange small windows whole, in one hop") {
 
 TEST_CASE("a window whose blocks have other shares of it is cut into pieces block by block") {
   // The end of block 0, all of block 1.
-  const uint64_t block = 3 * kMostPieceBytes;
+  const uint64_t block = 3 * kMaxPieceBytes;
   const Window window = part(WindowKind::kAllGather, 2, block, block - 1000, 1000 + block);
   const Entered entered({window});
   std::vector<uint64_t> sizes;
@@ -244,7 +244,7 @@ TEST_CASE("a window whose blocks have other shares of it is cut into pieces bloc
       }
     }
   }
-  CHECK(sizes == std::vector<uint64_t>{1000, kMostPieceBytes, kMostPieceBytes, kMostPieceBytes});
+  CHECK(sizes == std::vector<uint64_t>{1000, kMaxPieceBytes, kMaxPieceBytes, kMaxPieceBytes});
   CHECK(message_count(window, 0, 0) == 4);
 }
 

@@ -98,10 +98,10 @@ TEST_CASE("a unit that cannot be had whole leaves nothing behind") {
 }
 
 TEST_CASE("what the largest model needs is not more than a number can say") {
-  constexpr uint64_t kMost = uint64_t{1} << 44U;
-  CHECK_FALSE(lay_out({{"a", kMost, 0}, {"b", 0, 1}}, shape("2x2"), 1).ok());
-  CHECK_FALSE(lay_out({{"a", kMost - 1, 0}}, shape("1x1"), 4096 * 5).ok());
-  const auto layouts = lay_out({{"a", kMost - 1, 0}, {"b", 0, 1}}, shape("2x2"), 1);
+  constexpr uint64_t kMax = uint64_t{1} << 44U;
+  CHECK_FALSE(lay_out({{"a", kMax, 0}, {"b", 0, 1}}, shape("2x2"), 1).ok());
+  CHECK_FALSE(lay_out({{"a", kMax - 1, 0}}, shape("1x1"), 4096 * 5).ok());
+  const auto layouts = lay_out({{"a", kMax - 1, 0}, {"b", 0, 1}}, shape("2x2"), 1);
   REQUIRE(layouts.ok());
   StateShape states;
   states.strategy = parse_strategy("GGG").value();

@@ -81,6 +81,6 @@ TEST_CASE("a job of more units than the planner takes is asked about with as man
   }
   const PlanRequest request = request_of(config, links(), 2);
   CHECK(check(request).ok());
-  CHECK(request.layers == kMostLayers);
-  CHECK(request.sharing_units == kMostLayers);
+  CHECK(request.layers == kMaxLayers);
+  CHECK(request.sharing_units == kMaxLayers);
 }

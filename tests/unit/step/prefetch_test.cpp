@@ -20,7 +20,7 @@ TEST_CASE("a unit that shares another's parameters is gathered and computes like
 
 TEST_CASE("the depth is bounded by what it costs, and by the units there are") {
   CHECK(automatic_prefetch({{"a", 99, 0}, {"b", 1, 0}, {"c", 1, 0}, {"d", 1, 0}, {"e", 1, 0}}) ==
-        kMostAutomaticPrefetch);
+        kMaxAutomaticPrefetch);
   CHECK(automatic_prefetch({{"a", 99, 0}, {"b", 1, 0}}) == 1);
   CHECK(automatic_prefetch({{"a", 99, 0}}) == 0);
   CHECK(automatic_prefetch({{"a", 0, 0}, {"b", 0, 0}}) == 1);

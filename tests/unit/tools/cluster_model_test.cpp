@@ -25,7 +25,7 @@ std::string value_of(const Environment& environment, std::string_view name) {
 TEST_CASE("no two things of a cluster share a name or an address") {
   std::set<std::string> seen;
   size_t count = 0;
-  for (uint32_t node = 0; node < kMostNodes; ++node) {
+  for (uint32_t node = 0; node < kMaxNodes; ++node) {
     for (const std::string& text :
          {node_name(node), management_address(node), management_port_name(node)}) {
       seen.insert(text);
@@ -43,7 +43,7 @@ TEST_CASE("no two things of a cluster share a name or an address") {
   seen.insert(std::string(kOutsideAddress));
   CHECK(seen.size() == count + 1);
   // The kernel's bound on interface names is 15 characters.
-  CHECK(rail_port_name(kMostRails - 1, kMostNodes - 1).size() <= 15);
+  CHECK(rail_port_name(kMaxRails - 1, kMaxNodes - 1).size() <= 15);
 }
 
 TEST_CASE("rates") {

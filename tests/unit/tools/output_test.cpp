@@ -27,7 +27,7 @@ TEST_CASE("however the bytes are cut, the lines are the same") {
 
 TEST_CASE("a line without end is not held for ever") {
   LinePrefixer lines("> ", false);
-  const std::string part(LinePrefixer::kMostHeldBytes + 1, 'x');
+  const std::string part(LinePrefixer::kMaxHeldBytes + 1, 'x');
   CHECK(lines.add(part) == "> " + part);
   CHECK(lines.add("y\nz\n") == "y\n> z\n");
 }

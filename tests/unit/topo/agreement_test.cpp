@@ -1,17 +1,17 @@
 #include "topo/agreement.hpp"
 
-#include "cards.hpp"
 #include "catch.hpp"
+#include "infos.hpp"
 
 namespace {
 
-std::vector<ho::RankCard> sixteen() {
-  std::vector<ho::RankCard> cards;
+std::vector<ho::RankInfo> sixteen() {
+  std::vector<ho::RankInfo> infos;
   for (uint32_t rank = 0; rank < 16; ++rank) {
-    cards.push_back(ho::railed_card(rank / 4, 1));
-    cards.back().settings = {{"wire version", "1"}, {"HORING_PIECE_BYTES", "131072"}};
+    infos.push_back(ho::railed_info(rank / 4, 1));
+    infos.back().settings = {{"wire version", "1"}, {"HORING_PIECE_BYTES", "131072"}};
   }
-  return cards;
+  return infos;
 }
 
 }  // namespace
@@ -22,9 +22,9 @@ TEST_CASE("equal settings agree") {
 }
 
 TEST_CASE("a rank that differs is named with both values") {
-  auto cards = sixteen();
-  cards[3].settings[1].value = "65536";
-  const ho::Status status = ho::agree(cards);
+  auto infos = sixteen();
+  infos[3].settings[1].value = "65536";
+  const ho::Status status = ho::agree(infos);
   CHECK(status.code() == ho::StatusCode::kMismatch);
   CHECK(status.message() ==
         "the ranks' settings differ: rank 3 (node0): HORING_PIECE_BYTES=65536; 15 ranks have "
@@ -32,13 +32,13 @@ TEST_CASE("a rank that differs is named with both values") {
 }
 
 TEST_CASE("every difference is named") {
-  auto cards = sixteen();
+  auto infos = sixteen();
   for (const size_t rank : {4U, 5U, 6U, 9U}) {
-    cards[rank].settings[1].value = "65536";
+    infos[rank].settings[1].value = "65536";
   }
-  cards[0].settings[1].value = "";
-  cards[15].settings[0].value = "2";
-  const std::string message = ho::agree(cards).message();
+  infos[0].settings[1].value = "";
+  infos[15].settings[0].value = "2";
+  const std::string message = ho::agree(infos).message();
   CHECK(message.find("ranks 4-6, 9 (node1, node2): HORING_PIECE_BYTES=65536") != std::string::npos);
   CHECK(message.find("rank 0 (node0): HORING_PIECE_BYTES=(empty)") != std::string::npos);
   CHECK(message.find("; 11 ranks have 131072") != std::string::npos);
@@ -46,17 +46,17 @@ TEST_CASE("every difference is named") {
 }
 
 TEST_CASE("of two ranks the first counts as usual") {
-  auto cards = sixteen();
-  cards.resize(2);
-  cards[1].settings[1].value = "1";
-  CHECK(ho::agree(cards).message().find("rank 1 (node0): HORING_PIECE_BYTES=1; rank 0 (node0) has "
+  auto infos = sixteen();
+  infos.resize(2);
+  infos[1].settings[1].value = "1";
+  CHECK(ho::agree(infos).message().find("rank 1 (node0): HORING_PIECE_BYTES=1; rank 0 (node0) has "
                                         "131072") != std::string::npos);
 }
 
 TEST_CASE("a setting that a rank does not know is a difference") {
-  auto cards = sixteen();
-  cards[2].settings.pop_back();
-  CHECK(ho::agree(cards).message().find("rank 2 (node0): HORING_PIECE_BYTES=(not known to it)") !=
+  auto infos = sixteen();
+  infos[2].settings.pop_back();
+  CHECK(ho::agree(infos).message().find("rank 2 (node0): HORING_PIECE_BYTES=(not known to it)") !=
         std::string::npos);
 }
 

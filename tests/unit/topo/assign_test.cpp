@@ -4,17 +4,17 @@
 #include <map>
 #include <set>
 
-#include "cards.hpp"
 #include "catch.hpp"
+#include "infos.hpp"
 #include "topo/discover.hpp"
 
 using ho::GlobalRank;
-using ho::RankCard;
+using ho::RankInfo;
 
 namespace {
 
-ho::Assignment assign(const std::vector<RankCard>& cards) {
-  auto result = ho::assign_rails(cards, std::nullopt, 0);
+ho::Assignment assign(const std::vector<RankInfo>& infos) {
+  auto result = ho::assign_rails(infos, std::nullopt, 0);
   INFO((result.ok() ? "" : result.status().message()));
   REQUIRE(result.ok());
   return std::move(result).value();
@@ -29,27 +29,27 @@ std::string names(const ho::Assignment& assignment) {
 }
 
 // Ranks dealt to hosts of these sizes one after the other.
-std::vector<RankCard> round_robin(std::vector<uint32_t> sizes, uint32_t nics) {
-  std::vector<RankCard> cards;
+std::vector<RankInfo> round_robin(std::vector<uint32_t> sizes, uint32_t nics) {
+  std::vector<RankInfo> infos;
   for (bool dealt = true; dealt;) {
     dealt = false;
     for (uint32_t host = 0; host < sizes.size(); ++host) {
       if (sizes[host] > 0) {
         --sizes[host];
-        cards.push_back(ho::railed_card(host, nics));
+        infos.push_back(ho::railed_info(host, nics));
         dealt = true;
       }
     }
   }
-  return cards;
+  return infos;
 }
 
-std::vector<RankCard> blocks(const std::vector<uint32_t>& sizes, uint32_t nics) {
-  std::vector<RankCard> cards;
+std::vector<RankInfo> blocks(const std::vector<uint32_t>& sizes, uint32_t nics) {
+  std::vector<RankInfo> infos;
   for (uint32_t host = 0; host < sizes.size(); ++host) {
-    cards.insert(cards.end(), sizes[host], ho::railed_card(host, nics));
+    infos.insert(infos.end(), sizes[host], ho::railed_info(host, nics));
   }
-  return cards;
+  return infos;
 }
 
 void check_even_use(const ho::Assignment& assignment, uint32_t nics) {
@@ -86,10 +86,10 @@ TEST_CASE("every placement and shape uses NICs evenly and aligns rails") {
   for (const auto& shape : shapes) {
     for (uint32_t nics = 1; nics <= 8; ++nics) {
       for (const bool dealt : {false, true}) {
-        const auto cards = dealt ? round_robin(shape, nics) : blocks(shape, nics);
-        const auto assignment = assign(cards);
+        const auto infos = dealt ? round_robin(shape, nics) : blocks(shape, nics);
+        const auto assignment = assign(infos);
         CHECK(assignment.map.group_count() == shape.size());
-        CHECK(assignment.map.world_size() == cards.size());
+        CHECK(assignment.map.world_size() == infos.size());
         check_even_use(assignment, nics);
         check_rails_align(assignment);
         CHECK(assignment.ring_count == std::min(nics, assignment.map.rail_count()));
@@ -117,25 +117,25 @@ TEST_CASE("one NIC is shared by all ranks of its host") {
 }
 
 TEST_CASE("names count naturally") {
-  auto cards = blocks({12, 12}, 12);
-  for (auto& card : cards) {
-    std::reverse(card.nics.begin(), card.nics.end());
+  auto infos = blocks({12, 12}, 12);
+  for (auto& info : infos) {
+    std::reverse(info.nics.begin(), info.nics.end());
   }
-  const auto assignment = assign(cards);
+  const auto assignment = assign(infos);
   CHECK(assignment.nic_of_rank[2].name == "rail2");
   CHECK(assignment.nic_of_rank[10].name == "rail10");
 }
 
 TEST_CASE("of more NICs than ranks the nearest are taken, then the fastest") {
-  auto cards = blocks({1, 1}, 3);
-  for (auto& card : cards) {
-    card.nics[0].distance = ho::kOtherNumaNode;
+  auto infos = blocks({1, 1}, 3);
+  for (auto& info : infos) {
+    info.nics[0].distance = ho::kOtherNumaNode;
   }
-  CHECK(names(assign(cards)) == "rail1 rail1");
-  for (auto& card : cards) {
-    card.nics[1].speed_mbit = 1000;
+  CHECK(names(assign(infos)) == "rail1 rail1");
+  for (auto& info : infos) {
+    info.nics[1].speed_mbit = 1000;
   }
-  CHECK(names(assign(cards)) == "rail2 rail2");
+  CHECK(names(assign(infos)) == "rail2 rail2");
 }
 
 TEST_CASE("8 NICs on 2 NUMA nodes: GPUs choose") {
@@ -145,12 +145,12 @@ TEST_CASE("8 NICs on 2 NUMA nodes: GPUs choose") {
   const auto filter = *ho::parse_interface_filter("rail");
   // Local rank r has GPU order[r]: each rank's NIC must hang under its GPU's switch.
   const std::vector<uint32_t> order{5, 2, 7, 0, 3, 6, 1, 4};
-  std::vector<RankCard> cards;
-  cards.reserve(order.size());
+  std::vector<RankInfo> infos;
+  infos.reserve(order.size());
   for (const uint32_t gpu : order) {
-    cards.push_back(ho::make_rank_card(*topology, filter, ho::place_of_rank(*topology, {}, gpu)));
+    infos.push_back(ho::make_rank_info(*topology, filter, ho::place_of_rank(*topology, {}, gpu)));
   }
-  const auto assignment = assign(cards);
+  const auto assignment = assign(infos);
   std::set<std::string> used;
   for (size_t rank = 0; rank < order.size(); ++rank) {
     const auto& nic = assignment.nic_of_rank[rank];
@@ -165,41 +165,41 @@ TEST_CASE("8 NICs on 2 NUMA nodes: CPUs choose") {
   const auto topology =
       *ho::discover_xml(std::string(HORING_FIXTURES) + "/two_socket_8gpu_8nic.xml");
   const auto filter = *ho::parse_interface_filter("rail");
-  std::vector<RankCard> cards;
+  std::vector<RankInfo> infos;
   for (uint32_t rank = 0; rank < 4; ++rank) {
     const std::vector<uint32_t> cpus{rank % 2 == 0 ? 4U + rank : rank};  // 4, 1, 6, 3
-    cards.push_back(
-        ho::make_rank_card(topology, filter, ho::place_of_rank(topology, cpus, std::nullopt)));
+    infos.push_back(
+        ho::make_rank_info(topology, filter, ho::place_of_rank(topology, cpus, std::nullopt)));
   }
-  CHECK(names(assign(cards)) == "rail4 rail0 rail5 rail1");
+  CHECK(names(assign(infos)) == "rail4 rail0 rail5 rail1");
 }
 
 TEST_CASE("a management NIC is left alone while fast rails suffice") {
-  std::vector<RankCard> cards;
+  std::vector<RankInfo> infos;
   for (uint32_t rank = 0; rank < 8; ++rank) {
-    cards.push_back(ho::railed_card(rank / 4, 4));
-    cards.back().nics.insert(
-        cards.back().nics.begin(),
-        ho::card_nic(
+    infos.push_back(ho::railed_info(rank / 4, 4));
+    infos.back().nics.insert(
+        infos.back().nics.begin(),
+        ho::info_nic(
             "eno1", "192.168.0." + std::to_string(rank / 4 + 1) + "/24", ho::kSameNumaNode, 1000));
   }
-  CHECK(names(assign(cards)) == "rail0 rail1 rail2 rail3 rail0 rail1 rail2 rail3");
-  cards.push_back(cards[0]);
-  const auto shared = assign(cards);
+  CHECK(names(assign(infos)) == "rail0 rail1 rail2 rail3 rail0 rail1 rail2 rail3");
+  infos.push_back(infos[0]);
+  const auto shared = assign(infos);
   REQUIRE(shared.warnings.size() == 1);
   CHECK(shared.warnings[0].find("HORING_SOCKET_IFNAME=^eno1") != std::string::npos);
 }
 
 TEST_CASE("no NIC: fine in one group, an error that says why in several") {
-  std::vector<RankCard> cards{ho::card_on(0, {}), ho::card_on(0, {})};
-  const auto alone = assign(cards);
+  std::vector<RankInfo> infos{ho::info_on(0, {}), ho::info_on(0, {})};
+  const auto alone = assign(infos);
   CHECK(alone.nic_of_rank[0].name.empty());
   CHECK(alone.ring_count == 1);
   CHECK(alone.rails[0].size() == 2);
-  cards = blocks({2, 2}, 1);
-  cards[3].nics.clear();
-  cards[3].dropped = {{"eth0", "dropped: operstate down"}, {"ib0", "dropped: no address"}};
-  const auto failed = ho::assign_rails(cards, std::nullopt, 0);
+  infos = blocks({2, 2}, 1);
+  infos[3].nics.clear();
+  infos[3].dropped = {{"eth0", "dropped: operstate down"}, {"ib0", "dropped: no address"}};
+  const auto failed = ho::assign_rails(infos, std::nullopt, 0);
   REQUIRE_FALSE(failed.ok());
   CHECK(failed.status().message().find("host node1 (rank 3) has no usable network interface") == 0);
   CHECK(failed.status().message().find("eth0 dropped: operstate down; ib0 dropped: no address") !=
@@ -207,24 +207,24 @@ TEST_CASE("no NIC: fine in one group, an error that says why in several") {
 }
 
 TEST_CASE("loopback serves groups on one machine only") {
-  std::vector<RankCard> cards;
+  std::vector<RankInfo> infos;
   for (uint32_t host = 0; host < 2; ++host) {
-    cards.push_back(ho::card_on(host, {ho::card_nic("lo", "127.0.0.1/8")}));
-    cards.back().host_name = "same";
+    infos.push_back(ho::info_on(host, {ho::info_nic("lo", "127.0.0.1/8")}));
+    infos.back().host_name = "same";
   }
-  CHECK(names(assign(cards)) == "lo lo");
-  cards[1].host_name = "other";
-  const auto failed = ho::assign_rails(cards, std::nullopt, 0);
+  CHECK(names(assign(infos)) == "lo lo");
+  infos[1].host_name = "other";
+  const auto failed = ho::assign_rails(infos, std::nullopt, 0);
   REQUIRE_FALSE(failed.ok());
   CHECK(failed.status().message().find("loopback, which other hosts cannot reach") !=
         std::string::npos);
 }
 
 TEST_CASE("an interface that the job would use and cannot is named") {
-  const auto lost = [](const std::vector<RankCard>& cards) { return assign(cards).lost_nics; };
-  const RankCard whole0 = ho::railed_card(0, 2);
-  const RankCard whole1 = ho::railed_card(1, 2);
-  RankCard broken = ho::railed_card(0, 1);
+  const auto lost = [](const std::vector<RankInfo>& infos) { return assign(infos).lost_nics; };
+  const RankInfo whole0 = ho::railed_info(0, 2);
+  const RankInfo whole1 = ho::railed_info(1, 2);
+  RankInfo broken = ho::railed_info(0, 1);
   CHECK(lost({whole0, whole0, whole1, whole1}).empty());
 
   broken.dropped = {{"rail1", "dropped: operstate down"}};
@@ -254,9 +254,9 @@ TEST_CASE("an empty world is an error") {
 }
 
 TEST_CASE("a rank's row of rails and its explanation") {
-  const auto cards = blocks({4, 4}, 2);
-  const auto assignment = assign(cards);
-  const auto rails = ho::rails_on_rank(assignment, GlobalRank(5), cards[5]);
+  const auto infos = blocks({4, 4}, 2);
+  const auto assignment = assign(infos);
+  const auto rails = ho::rails_on_rank(assignment, GlobalRank(5), infos[5]);
   REQUIRE(rails.size() == 2);
   for (size_t rail = 0; rail < 2; ++rail) {
     CHECK(rails[rail].name == "rail" + std::to_string(rail));

@@ -9,7 +9,7 @@
 #include "scoped_variable.hpp"
 #include "topo/binding.hpp"
 #include "topo/host_identity.hpp"
-#include "topo/rank_card.hpp"
+#include "topo/rank_info.hpp"
 
 namespace {
 
@@ -112,7 +112,7 @@ TEST_CASE("a file that cannot be read is named") {
 
 TEST_CASE("damaged XML says where") {
   CHECK(fault_of("").find("topology file t.xml: is empty") == 0);
-  CHECK(fault_of("hello").find("has no <topology> element") != std::string::npos);
+  CHECK(fault_of("handshake").find("has no <topology> element") != std::string::npos);
   CHECK(fault_of("<a/>").find("line 1: <a> stands where") != std::string::npos);
   CHECK(fault_of("<topology version=\"2.0\">\n<info>\n</topology>")
             .find("line 3: </topology> closes <info> of line 2") != std::string::npos);
@@ -200,9 +200,9 @@ TEST_CASE("this machine is discovered") {
   CHECK(again->host_id == topology->host_id);
   CHECK(again->interfaces.size() == topology->interfaces.size());
   // Every interface is judged, with a reason.
-  for (const auto& verdict :
+  for (const auto& decision :
        ho::judge_interfaces(topology->interfaces, *ho::parse_interface_filter(""))) {
-    CHECK_FALSE(verdict.reason.empty());
+    CHECK_FALSE(decision.reason.empty());
   }
 }
 

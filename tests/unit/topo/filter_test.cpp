@@ -31,12 +31,12 @@ const std::vector<NetworkInterface> kHost{interface("docker0", "up", "172.17.0.1
 std::string taken(const std::vector<NetworkInterface>& host, const std::string& filter) {
   const auto parsed = ho::parse_interface_filter(filter);
   REQUIRE(parsed.ok());
-  const auto verdicts = ho::judge_interfaces(host, *parsed);
-  REQUIRE(verdicts.size() == host.size());
+  const auto decisions = ho::judge_interfaces(host, *parsed);
+  REQUIRE(decisions.size() == host.size());
   std::string names;
   for (size_t i = 0; i < host.size(); ++i) {
-    CHECK(verdicts[i].reason.starts_with(verdicts[i].taken ? "taken: " : "dropped: "));
-    if (verdicts[i].taken) {
+    CHECK(decisions[i].reason.starts_with(decisions[i].taken ? "taken: " : "dropped: "));
+    if (decisions[i].taken) {
       names += (names.empty() ? "" : " ") + host[i].name;
     }
   }
@@ -44,10 +44,10 @@ std::string taken(const std::vector<NetworkInterface>& host, const std::string& 
 }
 
 std::string reason(const std::string& name, const std::string& filter) {
-  const auto verdicts = ho::judge_interfaces(kHost, *ho::parse_interface_filter(filter));
+  const auto decisions = ho::judge_interfaces(kHost, *ho::parse_interface_filter(filter));
   for (size_t i = 0; i < kHost.size(); ++i) {
     if (kHost[i].name == name) {
-      return verdicts[i].reason;
+      return decisions[i].reason;
     }
   }
   return "no such interface";
@@ -81,7 +81,7 @@ TEST_CASE("the default falls back to local bridges, then to loopback") {
   CHECK(taken({}, "") == "");
 }
 
-TEST_CASE("every verdict says why") {
+TEST_CASE("every decision says why") {
   CHECK(reason("eth0", "") == "taken: up, 10.0.0.1/24");
   CHECK(reason("eth1", "") == "dropped: operstate down");
   CHECK(reason("ib1", "") == "dropped: no address");

@@ -5,13 +5,13 @@
 
 using ho::choose_rail_count;
 using ho::deal_nics;
-using ho::RailSeat;
+using ho::RailNic;
 
 namespace {
 
 // Ranks dealt over the NICs in turn, all of one speed.
-std::vector<RailSeat> node(size_t ranks, size_t nics, uint64_t speed_mbit) {
-  std::vector<RailSeat> seats;
+std::vector<RailNic> node(size_t ranks, size_t nics, uint64_t speed_mbit) {
+  std::vector<RailNic> seats;
   for (size_t k = 0; k < ranks; ++k) {
     seats.push_back({k % nics, speed_mbit});
   }
@@ -40,7 +40,7 @@ TEST_CASE("the group with the fewest or slowest NICs decides") {
   // Two NICs at 1 Gbit/s against eight at 200 Mbit/s: the eight are all of use.
   CHECK(choose_rail_count({node(8, 8, 200), node(8, 2, 1000)}, 0) == 8);
   // A slow NIC among fast ones is left out where the rest carries more.
-  std::vector<RailSeat> uneven = {{0, 10000}, {1, 10000}, {2, 100}};
+  std::vector<RailNic> uneven = {{0, 10000}, {1, 10000}, {2, 100}};
   CHECK(choose_rail_count({uneven, uneven}, 0) == 2);
 }
 

@@ -3,7 +3,7 @@
 #include "catch.hpp"
 #include "os/fd.hpp"
 #include "transport/tcp/address.hpp"
-#include "transport/tcp/greeting.hpp"
+#include "transport/tcp/link_handshake.hpp"
 #include "transport/tcp/pacer.hpp"
 
 namespace ho::tcp {

@@ -34,11 +34,11 @@ TEST_CASE("what cannot be true") {
 }
 
 TEST_CASE("each input that no communicator says is in the text that nodes compare") {
-  const std::string usual = alike_text(shape(2, 4));
+  const std::string usual = consistency_text(shape(2, 4));
   const auto differs = [&usual](auto change) {
     AgreedInputs inputs = shape(2, 4);
     change(inputs);
-    return alike_text(inputs) != usual;
+    return consistency_text(inputs) != usual;
   };
   CHECK(differs([](AgreedInputs& inputs) { inputs.nic_count = 1; }));
   CHECK(differs([](AgreedInputs& inputs) { inputs.nic_mbps = 1; }));

@@ -200,15 +200,15 @@ TEST_CASE("bad files: where, and what") {
 
 TEST_CASE("a file has bounds") {
   std::string many;
-  for (size_t i = 0; i < TuningFile::kMostRules; ++i) {
+  for (size_t i = 0; i < TuningFile::kMaxRules; ++i) {
     many += "*,*,*,*,*,ring\n";
   }
-  CHECK(parsed(many).rules().size() == TuningFile::kMostRules);
+  CHECK(parsed(many).rules().size() == TuningFile::kMaxRules);
   const auto one_more = TuningFile::parse(many + "*,*,*,*,*,ring", "t.csv");
   REQUIRE_FALSE(one_more.ok());
   CHECK(one_more.status().message().find("t.csv:1025:1: more than 1024 rules") == 0);
-  CHECK(TuningFile::parse(std::string(TuningFile::kMostBytes, '\n'), "t.csv").ok());
-  CHECK_FALSE(TuningFile::parse(std::string(TuningFile::kMostBytes + 1, '\n'), "t.csv").ok());
+  CHECK(TuningFile::parse(std::string(TuningFile::kMaxBytes, '\n'), "t.csv").ok());
+  CHECK_FALSE(TuningFile::parse(std::string(TuningFile::kMaxBytes + 1, '\n'), "t.csv").ok());
   // A long field is not repeated in full.
   const auto long_field = TuningFile::parse(std::string(100'000, 'x') + ",*,*,*,*,ring", "t.csv");
   CHECK(long_field.status().message().size() < 200);

@@ -1,0 +1,53 @@
+#include "core/rail/consistency.hpp"
+
+#include <utility>
+
+#include "auth/printable.hpp"
+
+namespace ho::plugin::rail {
+namespace {
+
+constexpr size_t kShownBytes = 80;
+
+struct Line {
+  std::string_view what;
+  std::string_view value;
+};
+
+std::string_view take_line(std::string_view& text) {
+  const size_t end = text.find('\n');
+  const std::string_view line = text.substr(0, end);
+  text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  return line;
+}
+
+Line parts(std::string_view line) {
+  const size_t equals = line.find('=');
+  return equals == std::string_view::npos ? Line{line, ""}
+                                          : Line{line.substr(0, equals), line.substr(equals + 1)};
+}
+
+std::string shown(std::string_view text) {
+  return text.empty() ? "(none)" : printable(text, kShownBytes);
+}
+
+}  // namespace
+
+std::optional<Difference> first_difference(std::string_view first, std::string_view second) {
+  while (!first.empty() || !second.empty()) {
+    const std::string_view one = take_line(first);
+    const std::string_view other = take_line(second);
+    if (one == other) {
+      continue;
+    }
+    const Line left = parts(one);
+    const Line right = parts(other);
+    if (left.what == right.what) {
+      return Difference{shown(left.what), shown(left.value), shown(right.value)};
+    }
+    return Difference{"settings", shown(one), shown(other)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace ho::plugin::rail

@@ -1,0 +1,378 @@
+#include "core/rail/rail_handshake.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "auth/printable.hpp"
+#include "base/bytes.hpp"
+#include "base/log.hpp"
+#include "core/process_text.hpp"
+#include "core/rail/consistency.hpp"
+#include "os/clock.hpp"
+#include "os/random_bytes.hpp"
+
+namespace ho::plugin::rail {
+namespace {
+
+using Blob = std::vector<std::byte>;
+constexpr std::chrono::microseconds kConnectPause{500};
+constexpr std::chrono::seconds kTimeToAgree{5};
+
+// What a member says of itself when all have met.
+struct RankClaim {
+  uint32_t rank = 0;
+  uint64_t piece_bytes = 0;
+  std::string driver;              // its kind
+  std::string process;             // process_text()
+  std::vector<HandleBytes> lanes;  // where they listen; none: it cannot take part
+  std::string alike;               // what all must have alike; without lanes, why there are none
+
+  // "rail member 2 (node1, pid 71)"
+  [[nodiscard]] std::string name() const {
+    return fmt::format("rail member {} ({})", rank, process);
+  }
+};
+
+// Where the member before this one connects to, lane by lane.
+class LaneListeners {
+ public:
+  explicit LaneListeners(NetDriver& driver) : driver_(driver) {}
+  LaneListeners(const LaneListeners&) = delete;
+  LaneListeners& operator=(const LaneListeners&) = delete;
+  ~LaneListeners() {
+    for (void* const listener : listeners_) {
+      (void)driver_.close_listen(listener);
+    }
+  }
+
+  Status open(void* context, int32_t device) {
+    for (size_t i = 0; i < kLaneCount; ++i) {
+      HandleBytes handle{};
+      void* listener = nullptr;
+      const Reply reply = driver_.listen(context, device, handle.data(), &listener);
+      if (reply != Reply::kSuccess) {
+        return {StatusCode::kConnection,
+                fmt::format("{} could not listen on device {}: it reported {}",
+                            driver_.name(),
+                            device,
+                            to_string(reply))};
+      }
+      listeners_.push_back(listener);
+      handles_.push_back(handle);
+    }
+    return {};
+  }
+  [[nodiscard]] const std::vector<void*>& listeners() const { return listeners_; }
+  [[nodiscard]] const std::vector<HandleBytes>& handles() const { return handles_; }
+
+ private:
+  NetDriver& driver_;
+  std::vector<void*> listeners_;
+  std::vector<HandleBytes> handles_;
+};
+
+constexpr size_t kMaxDriverBytes = 32;
+constexpr size_t kMaxProcessBytes = 160;
+
+Blob encode(const RankClaim& one) {
+  ByteWriter writer;
+  writer.number(one.rank, 4);
+  writer.number(one.piece_bytes, 8);
+  writer.text(one.driver, kMaxDriverBytes);
+  writer.text(one.process, kMaxProcessBytes);
+  writer.number(one.lanes.size(), 4);
+  for (const HandleBytes& handle : one.lanes) {
+    writer.append(handle);
+  }
+  writer.text(one.alike, kMaxConsistencyBytes);
+  return writer.take();
+}
+
+Result<RankClaim> decode(const Blob& blob) {
+  ByteReader reader(blob);
+  RankClaim decoded;
+  decoded.rank = reader.number<uint32_t>();
+  decoded.piece_bytes = reader.number<uint64_t>();
+  decoded.driver = printable(as_text(reader.blob(kMaxDriverBytes)), kMaxDriverBytes);
+  decoded.process = printable(as_text(reader.blob(kMaxProcessBytes)), kMaxProcessBytes);
+  decoded.lanes.resize(reader.count(kLaneCount, kHandleBytes));
+  for (HandleBytes& handle : decoded.lanes) {
+    std::ranges::copy(reader.bytes(handle.size()), handle.begin());
+  }
+  decoded.alike = as_text(reader.blob(kMaxConsistencyBytes));
+  reader.finish();
+  if (!reader.ok()) {
+    return Status(StatusCode::kProtocol, "its introduction " + reader.fault());
+  }
+  return decoded;
+}
+
+struct Unlike {
+  std::string_view what;
+  std::string_view first;
+  std::string_view second;
+};
+
+Status differ(const RankClaim& first, const RankClaim& second, const Unlike& unlike) {
+  return {StatusCode::kMismatch,
+          fmt::format("{} of {} and {} differ: {} and {}; set them alike on all nodes",
+                      unlike.what,
+                      first.name(),
+                      second.name(),
+                      unlike.first,
+                      unlike.second)};
+}
+
+// What all members must have as the first has it.
+Status check_like_first(const RankClaim& one, const RankClaim& first) {
+  if (one.driver != first.driver) {
+    return differ(first, one, {"networks", first.driver, one.driver});
+  }
+  if (one.lanes.size() != kLaneCount) {
+    return {StatusCode::kConnection, one.name() + ": " + one.alike};
+  }
+  if (one.piece_bytes != first.piece_bytes) {
+    return differ(
+        first,
+        one,
+        {"piece sizes", std::to_string(first.piece_bytes), std::to_string(one.piece_bytes)});
+  }
+  if (const auto other = first_difference(first.alike, one.alike)) {
+    return differ(first, one, {other->what, other->first, other->second});
+  }
+  return {};
+}
+
+// Members by their place in the ring. Every member comes to the same result.
+Result<std::vector<RankClaim>> in_ring_order(const std::vector<Blob>& blobs) {
+  std::vector<RankClaim> members;
+  members.reserve(blobs.size());
+  for (const Blob& blob : blobs) {
+    auto one = decode(blob);
+    if (!one.ok()) {
+      return one.status().with_context(fmt::format("the member of handle {}", members.size()));
+    }
+    members.push_back(*std::move(one));
+  }
+  std::vector<RankClaim> ring(members.size());
+  std::vector<bool> taken(members.size(), false);
+  for (size_t i = 0; i < members.size(); ++i) {
+    const uint32_t place = members[i].rank;
+    if (place >= ring.size() || taken[place]) {
+      return Status(StatusCode::kMismatch,
+                    fmt::format("{} of {} {}",
+                                members[i].name(),
+                                ring.size(),
+                                place < ring.size() ? "is there twice" : "cannot be"));
+    }
+    HORING_TRY(check_like_first(members[i], members.front()));
+    taken[place] = true;
+    ring[place] = members[i];
+  }
+  return ring;
+}
+
+// One attempt at what is missing of a lane. handle: where the next member listens.
+Reply connect_lane(const RailMember::Setup& setup,
+                   int32_t device,
+                   HandleBytes& handle,
+                   void* listener,
+                   LaneLink& lane) {
+  void* device_handle = nullptr;
+  if (lane.to_next == nullptr) {
+    const Reply reply = setup.driver->connect(
+        setup.context, device, kNoTrafficClass, handle.data(), &lane.to_next, &device_handle);
+    if (reply != Reply::kSuccess) {
+      return reply;
+    }
+  }
+  return lane.from_previous != nullptr
+             ? Reply::kSuccess
+             : setup.driver->accept(listener, &lane.from_previous, &device_handle);
+}
+
+// All lanes to the next member and from the previous one.
+Result<RailLinks> connect_lanes(const RailMember::Setup& setup,
+                                int32_t device,
+                                const LaneListeners& lane_listeners,
+                                const std::vector<RankClaim>& members,
+                                uint32_t rank,
+                                Deadline deadline) {
+  if (members.size() == 1) {
+    return RailLinks(*setup.driver, {});
+  }
+  // A copy: NCCL lets a driver keep notes in the handle it connects to.
+  std::vector<HandleBytes> next = members[(rank + 1) % members.size()].lanes;
+  // Owned from the first connection on.
+  RailLinks links(*setup.driver, std::vector<LaneLink>(kLaneCount));
+  while (true) {
+    size_t missing = 0;
+    for (size_t i = 0; i < kLaneCount; ++i) {
+      LaneLink& lane = links.lane(i);
+      const Reply reply = connect_lane(setup, device, next[i], lane_listeners.listeners()[i], lane);
+      if (reply != Reply::kSuccess) {
+        return Status(StatusCode::kConnection,
+                      fmt::format("lane {} could not be connected: {} reported {}",
+                                  i,
+                                  setup.driver->name(),
+                                  to_string(reply)));
+      }
+      missing += (lane.to_next == nullptr ? 1U : 0U) + (lane.from_previous == nullptr ? 1U : 0U);
+    }
+    if (missing == 0) {
+      return links;
+    }
+    if (passed(deadline)) {
+      return Status(StatusCode::kTimeout,
+                    fmt::format("{} of {} connections to its neighbours were not there in time",
+                                missing,
+                                2 * kLaneCount));
+    }
+    std::this_thread::sleep_for(kConnectPause);
+  }
+}
+
+// Everybody says whether it can; anybody's no is everybody's error.
+Status agree(ControlPlane& plane, const Status& own, uint32_t rank, Deadline deadline) {
+  const std::string text =
+      own.ok() ? "" : fmt::format("rail member {} ({}): {}", rank, process_text(), own.message());
+  const auto bytes = std::as_bytes(std::span(text));
+  HORING_ASSIGN(const auto answers, plane.all_gather("rail connected", bytes, {}, deadline));
+  for (const auto& answer : answers) {
+    if (!answer.empty()) {
+      return {own.ok() ? StatusCode::kConnection : own.code(),
+              std::string(reinterpret_cast<const char*>(answer.data()), answer.size())};
+    }
+  }
+  return {};
+}
+
+struct Invitation {
+  Rendezvous rendezvous;
+  std::shared_ptr<const JobKey> key;
+};
+
+// The plane's ranks are places among the handles, since nobody knows more before all have met; who
+// has come says which member it is.
+Result<Invitation> invitation(const RailMember::Setup& setup,
+                              std::span<const HandleBytes> handles,
+                              uint32_t rank,
+                              const RailListener& listener) {
+  Invitation made;
+  made.rendezvous.called = fmt::format("rail member {}", rank);
+  made.rendezvous.host = host_text();
+  made.rendezvous.world_size = static_cast<uint32_t>(handles.size());
+  made.rendezvous.rank = made.rendezvous.world_size;
+  made.rendezvous.source = "NCCL's handles";
+  made.rendezvous.remedy =
+      "see whether the node of that address loads this plugin too and has CollNet on "
+      "(NCCL_DEBUG=INFO there), and whether this host reaches it (a firewall, or another network "
+      "than HORING_SOCKET_IFNAME should name)";
+  for (uint32_t i = 0; i < handles.size(); ++i) {
+    const auto handle = decode_handle(handles[i]);
+    if (!handle.ok()) {
+      return handle.status().with_context(fmt::format("handle {} of the rail", i));
+    }
+    if (i == 0) {
+      made.rendezvous.address = "tcp://" + handle->address.to_string();
+      HORING_ASSIGN(made.key, connection_key(handle->secret, *setup.job_key));
+    }
+    if (handle->id == listener.handle.id) {
+      made.rendezvous.rank = i;
+    }
+  }
+  if (made.rendezvous.rank == made.rendezvous.world_size) {
+    return Status(StatusCode::kInvalidArgument,
+                  "this member's own handle is not among those that NCCL passed");
+  }
+  return made;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RailListener>> RailListener::open(int32_t device, SocketAddress address) {
+  auto listener = std::make_unique<RailListener>();
+  address.set_port(0);
+  constexpr int kBacklog = 1024;
+  HORING_ASSIGN(listener->socket, listen_on(address, kBacklog));
+  HORING_ASSIGN(listener->handle.address, local_address(listener->socket.get()));
+  HORING_TRY(fill_random(std::as_writable_bytes(std::span(&listener->handle.id, 1))));
+  HORING_ASSIGN(listener->handle.secret, make_handle_secret());
+  listener->device = device;
+  return listener;
+}
+
+Result<std::unique_ptr<RailMember>> RailMember::connect(const Setup& setup,
+                                                        std::span<const HandleBytes> handles,
+                                                        uint32_t rank,
+                                                        RailListener& listener) {
+  const Deadline deadline = deadline_after(setup.timeout);
+  HORING_ASSIGN(const Invitation invited, invitation(setup, handles, rank, listener));
+  std::vector<Fd> own_listener;
+  if (invited.rendezvous.rank == 0) {
+    own_listener.push_back(std::move(listener.socket));
+  }
+  auto met =
+      ControlPlane::create(invited.rendezvous, invited.key, deadline, std::move(own_listener));
+  if (!met.ok()) {
+    return met.status().with_context(
+        fmt::format("the {} members of a rail, one per node, did not meet (a member that has not "
+                    "come is called by its place among NCCL's handles, as a rank)",
+                    handles.size()));
+  }
+  std::unique_ptr<ControlPlane> plane = *std::move(met);
+  LaneListeners lane_listeners(*setup.driver);
+  const Status opened = lane_listeners.open(setup.context, listener.device);
+  const RankClaim self{.rank = rank,
+                       .piece_bytes = setup.wanted_piece_bytes,
+                       .driver = setup.driver->kind(),
+                       .process = process_text(),
+                       .lanes = opened.ok() ? lane_listeners.handles() : std::vector<HandleBytes>(),
+                       .alike = opened.ok() ? setup.alike : opened.message()};
+  HORING_ASSIGN(const auto blobs, plane->all_gather("rail members", encode(self), {}, deadline));
+  // All members see the same blobs, so they refuse alike.
+  HORING_ASSIGN(const auto members, in_ring_order(blobs));
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
+  std::unique_ptr<RailMember> member(new RailMember(std::move(plane)));
+  auto links = connect_lanes(setup, listener.device, lane_listeners, members, rank, deadline);
+  const RailRing::Shape shape{
+      static_cast<uint32_t>(members.size()), rank, setup.wanted_piece_bytes};
+  const Status own =
+      links.ok() ? member->start_ring(setup, *std::move(links), shape) : links.status();
+  // Members whose neighbours failed come to this as late as the deadline.
+  HORING_TRY(agree(*member->plane_, own, rank, deadline + kTimeToAgree));
+  ControlPlane::Callbacks callbacks;
+  callbacks.on_decision = [ring = member->ring_.get()](const FailureDecision& decision) {
+    ring->fail(decision.cause);
+  };
+  callbacks.describe_state = [] { return std::vector<RankState>(); };
+  member->plane_->start(std::move(callbacks));
+  return member;
+}
+
+Status RailMember::start_ring(const Setup& setup, RailLinks links, RailRing::Shape shape) {
+  const auto on_failure = [this](const Status& why) {
+    plane_->report(
+        {why.code(), GlobalRank(plane_->rendezvous().rank), std::nullopt, why.message()});
+  };
+  // Not the context itself: NCCL may close it first, and open another communicator's in its place.
+  const auto look_around = [driver = setup.driver, self = setup.driver->owner_of(setup.context)] {
+    return driver->lost_peer(self);
+  };
+  HORING_ASSIGN(ring_, RailRing::start(std::move(links), shape, on_failure, look_around));
+  return {};
+}
+
+// The ring's thread reports to the plane, whose thread ends the ring: each must have ended before
+// the other's object goes. Goodbye is said before the connections close.
+RailMember::~RailMember() {
+  if (ring_ != nullptr) {
+    ring_->stop();
+  }
+  plane_.reset();
+}
+
+}  // namespace ho::plugin::rail

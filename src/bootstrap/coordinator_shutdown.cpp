@@ -1,0 +1,69 @@
+// How the coordinator leaves. What a rank has reported by then must still reach the others: nobody
+// else could tell them, and they would wait until their deadlines. So it announces the shutdown,
+// hears everybody out (a rank that knows of the shutdown answers with a goodbye and reports nothing
+// from then on), decides at once what was reported, and only then closes. A rank that does not
+// answer is waited for only so long.
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "bootstrap/coordinator.hpp"
+
+namespace ho {
+namespace {
+
+constexpr std::chrono::milliseconds kHearTime{300};
+constexpr std::chrono::milliseconds kCloseTime{200};
+
+}  // namespace
+
+bool Coordinator::all_heard_shutdown() const {
+  return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
+    return peer.channel == nullptr || peer.shutdown_heard;
+  });
+}
+
+void Coordinator::turn_of_shutdown(Deadline end) {
+  std::array<epoll_event, 64> events{};
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(end)).count();
+  const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), static_cast<int>(ms));
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events[static_cast<size_t>(i)];
+    if (event.data.u64 < ControlAcceptor::kFirstToken) {
+      handle_peer(static_cast<uint32_t>(event.data.u64), event.events);
+    } else if (event.data.u64 == kWakeToken) {
+      eventfd_t ignored = 0;
+      ::eventfd_read(wake_.get(), &ignored);
+    }
+  }
+  answer_complete();
+}
+
+void Coordinator::send_shutdown() {
+  shutdown_ = true;
+  send_to_all(wire::Type::kShutdown, nullptr);
+  const Deadline heard = deadline_after(kHearTime);
+  while (!passed(heard) &&
+         (!all_heard_shutdown() || (failures_ && failures_->waits_for_answers()))) {
+    turn_of_shutdown(heard);
+  }
+  if (failures_) {
+    send_decisions(failures_->decide_now());
+  }
+  closing_ = true;
+  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
+    if (peers_[rank].channel != nullptr) {
+      flush(rank);
+    }
+  }
+  // Closing with unread input would reset the connection and could take the last words with it:
+  // wait until the others have closed too, a stopped one excepted.
+  const Deadline closed = deadline_after(kCloseTime);
+  while (present_count_ > 0 && !passed(closed)) {
+    turn_of_shutdown(closed);
+  }
+}
+
+}  // namespace ho

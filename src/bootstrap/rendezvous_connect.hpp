@@ -1,0 +1,53 @@
+// The first contact: rank 0 opens the door, the others find it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "auth/job_key.hpp"
+#include "base/status.hpp"
+#include "bootstrap/rendezvous_endpoint.hpp"
+#include "bootstrap/wire.hpp"
+#include "os/clock.hpp"
+#include "os/fd.hpp"
+
+namespace ho {
+
+// Rank 0's door. Nothing to listen on in a world of 1.
+struct RendezvousListeners {
+  std::vector<Fd> listeners;
+  std::string text;            // where it is, for messages
+  std::string likely_address;  // numeric, where others are likely to reach this rank
+  // Removes the rendezvous file, if it is still ours. Until then no other rank 0 can take it.
+  std::function<void()> take_down;
+};
+// job: of the rank, for the file.
+[[nodiscard]] Result<RendezvousListeners> listen_for_rendezvous(const RendezvousEndpoint& place,
+                                                                const JobKey& key,
+                                                                const std::string& job);
+
+// The contents of a rendezvous file; kConnection where there is none, or not yet.
+[[nodiscard]] Result<std::string> read_rendezvous_file(const std::string& path);
+// Whether a rendezvous file is there, or may be made there: not ok for everything else that
+// somebody keeps under that name, which is left alone.
+[[nodiscard]] Status check_rendezvous_file(const std::string& path);
+
+// A connection to rank 0 whose handshake is done.
+struct RendezvousConnection {
+  Fd fd;
+  // Rank 0 counts this rank's time from the handshake's end at the latest: so much later than this
+  // rank it may see the deadline pass.
+  std::chrono::nanoseconds rank_0_later{0};
+};
+// Or an error that says what was tried last and the remedy (Rendezvous's).
+[[nodiscard]] Result<RendezvousConnection> connect_rendezvous(
+    const RendezvousEndpoint& place,
+    const std::shared_ptr<const JobKey>& key,
+    const wire::RankClaim& own,
+    const std::string& remedy,
+    Deadline deadline);
+
+}  // namespace ho

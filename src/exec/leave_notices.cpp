@@ -1,0 +1,51 @@
+#include "exec/leave_notices.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+namespace ho {
+namespace {
+
+Status left(const PeerLeaveNotice& leave_notice, const std::string& when) {
+  const uint32_t rank = leave_notice.rank.value();
+  return {StatusCode::kPeerLost,
+          fmt::format("rank {} has left (it destroyed its communicator{}); all ranks must make the "
+                      "same calls before they destroy it: look in the program and the output of {} "
+                      "for a call that it skips, a loop that ends early, or an exception",
+                      rank,
+                      when,
+                      leave_notice.process)};
+}
+
+std::string after(const ChannelProgress& channel) {
+  return channel.entered == 0 || channel.last.empty()
+             ? " before any such operation"
+             : fmt::format(" after {} #{}", channel.last, channel.entered);
+}
+
+}  // namespace
+
+std::optional<Status> LeaveNotices::against(const OperationPlace& place) const {
+  for (const PeerLeaveNotice& leave_notice : leave_notices_) {
+    if (!place.point_to_point) {
+      const ChannelProgress& channel = leave_notice.channels.at(place.channel);
+      if (place.number > channel.entered) {
+        return left(leave_notice, after(channel));
+      }
+    } else if (place.peer == leave_notice.rank) {
+      const uint32_t done = place.sends ? leave_notice.received_here : leave_notice.sent_here;
+      if (place.number > done) {
+        return left(leave_notice,
+                    fmt::format(" after {} messages to this rank and {} from it",
+                                leave_notice.sent_here,
+                                leave_notice.received_here));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+Status LeaveNotices::any() const {
+  return leave_notices_.empty() ? Status() : left(leave_notices_.front(), "");
+}
+
+}  // namespace ho

@@ -1,0 +1,317 @@
+// Meetings that others disturb: strangers, ranks that vanish, a second job at the same file, and a
+// rank 0 without descriptors.
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "bootstrap/rendezvous_connect.hpp"
+#include "planes.hpp"
+#include "temporary_folder.hpp"
+
+using namespace ho;
+using namespace ho::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Comes as whoever that is said to be, and returns the connection and how its handshake ended.
+std::pair<Fd, Status> come_as(uint16_t port,
+                              const std::shared_ptr<const JobKey>& key,
+                              const wire::RankClaim& who) {
+  Fd fd = raw_connection(port);
+  const auto handshake = Handshake::client(key, "control", wire::encode(who));
+  Status status;
+  while (status.ok() && !handshake->done()) {
+    const auto output = handshake->output();
+    std::array<std::byte, 1024> chunk{};
+    if (!output.empty()) {
+      const ssize_t sent = ::send(fd.get(), output.data(), output.size(), MSG_NOSIGNAL);
+      REQUIRE(sent > 0);
+      handshake->sent(static_cast<size_t>(sent));
+      continue;
+    }
+    const ssize_t got = ::recv(fd.get(), chunk.data(), handshake->wanted(), 0);
+    status = got > 0 ? handshake->consume(std::span(chunk).first(static_cast<size_t>(got)))
+                     : Status(StatusCode::kConnection, "closed");
+  }
+  const auto refusal = handshake->output();
+  if (!refusal.empty()) {
+    (void)::send(fd.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL);
+  }
+  return {std::move(fd), status};
+}
+
+}  // namespace
+
+TEST_CASE("a rank that came to the rendezvous and is gone is named as such") {
+  const ReservedPlace reserved;
+  auto first = std::async(std::launch::async, [&] {
+    return ControlPlane::create(at(reserved.text(), 0, 4), key_of(), deadline_after(kFar));
+  });
+  const auto [connection, status] =
+      come_as(reserved.port(),
+              key_of(),
+              {.rank = 2, .world_size = 4, .pid = 4711, .timeout_ms = 60000, .host = "elsewhere"});
+  REQUIRE(status.ok());
+  ::shutdown(connection.get(), SHUT_RDWR);
+  const Status at_deadline = end_by_timeout(reserved.text(), key_of(), first);
+  CHECK(at_deadline.code() == StatusCode::kTimeout);
+  CHECK(has(at_deadline, "missing: ranks 1, 2"));
+  CHECK(has(at_deadline, "; rank 2 (elsewhere, pid 4711) had come and is gone: "));
+  CHECK_FALSE(has(at_deadline.message(), "rank 3 (elsewhere"));
+}
+
+TEST_CASE("strangers that come under ever new names hide no refused rank") {
+  const ReservedPlace reserved;
+  const auto another = key_of("quite another secret of some length");
+  auto first = std::async(std::launch::async, [&] {
+    return ControlPlane::create(at(reserved.text(), 0, 4), key_of(), deadline_after(kFar));
+  });
+  for (uint32_t pid = 1; pid <= 60; ++pid) {
+    const auto [connection, status] =
+        come_as(reserved.port(),
+                another,
+                {.rank = 1, .world_size = 4, .pid = pid, .timeout_ms = 60000, .host = "stranger"});
+    CHECK(status.code() == StatusCode::kUnauthenticated);
+  }
+  const auto refused =
+      ControlPlane::create(at(reserved.text(), 2, 4), another, deadline_after(kFar));
+  CHECK(refused.status().code() == StatusCode::kUnauthenticated);
+  const Status at_deadline = end_by_timeout(reserved.text(), key_of(), first);
+  CHECK(at_deadline.code() == StatusCode::kUnauthenticated);
+  CHECK(has(at_deadline, "; rank 1 (stranger, pid 1) from 127.0.0.1 was refused"));
+  CHECK(has(at_deadline, "; rank 2 ("));
+  CHECK(has(at_deadline, "; 56 more came as these ranks and were refused"));
+  CHECK(has(at_deadline, "pid 60)"));
+  CHECK_FALSE(has(at_deadline, "pid 30)"));
+}
+
+TEST_CASE("of two jobs that meet at one file the second is refused, and the first goes on") {
+  const ho::test::TemporaryFolder folder;
+  const std::string path = folder.path("meet");
+  const std::string place = "file://" + path;
+  const bool was_left = GENERATE(false, true);
+  const std::array keys{key_of(), key_of("quite another secret of some length")};
+  for (int round = 0; round < 5; ++round) {
+    if (was_left) {
+      const ReservedPlace left;
+      std::ofstream(path) << "horing rendezvous 1\n127.0.0.1:" << left.port() << "\nend\n";
+    }
+    std::array<std::future<Created>, 2> firsts;
+    for (size_t job = 0; job < 2; ++job) {
+      firsts.at(job) = std::async(std::launch::async, [&, job] {
+        return ControlPlane::create(at(place, 0, 2), keys.at(job), deadline_after(kFar));
+      });
+    }
+    size_t second = 0;
+    while (firsts.at(second).wait_for(10ms) != std::future_status::ready) {
+      second = 1 - second;
+    }
+    const Status refused = firsts.at(second).get().status();
+    CHECK(refused.code() == StatusCode::kInvalidArgument);
+    CHECK(has(refused, "HORING_RENDEZVOUS names " + path + ", where another job is starting now"));
+    CHECK(has(refused, "give each job a file of its own"));
+    const auto lost = ControlPlane::create(at(place, 1, 2), keys.at(second), deadline_after(kFar));
+    CHECK(lost.status().code() == StatusCode::kUnauthenticated);
+    const auto met =
+        ControlPlane::create(at(place, 1, 2), keys.at(1 - second), deadline_after(kFar));
+    CHECK(met.ok());
+    CHECK(firsts.at(1 - second).get().ok());
+    CHECK_FALSE(std::filesystem::exists(path));
+  }
+}
+
+namespace {
+
+Rendezvous of_job(const std::string& place,
+                  uint32_t rank,
+                  uint32_t world_size,
+                  const std::string& job) {
+  Rendezvous rendezvous = at(place, rank, world_size);
+  rendezvous.job = job;
+  return rendezvous;
+}
+
+}  // namespace
+
+TEST_CASE("a rank of another job with the same key is refused by its job's identity, at once") {
+  const ReservedPlace reserved;
+  const std::string place = reserved.text();
+  auto first = std::async(std::launch::async, [&] {
+    return ControlPlane::create(
+        of_job(place, 0, 3, "SLURM_JOB_ID=7"), key_of(), deadline_after(kFar));
+  });
+  auto second = std::async(std::launch::async, [&] {
+    return ControlPlane::create(
+        of_job(place, 1, 3, "SLURM_JOB_ID=7"), key_of(), deadline_after(kFar));
+  });
+  // As a rank that is here, as the one that is missing, and of another size.
+  for (const auto& [rank, world_size] : {std::pair{1U, 3U}, std::pair{2U, 3U}, std::pair{2U, 4U}}) {
+    const Status refused =
+        ControlPlane::create(
+            of_job(place, rank, world_size, "SLURM_JOB_ID=8"), key_of(), deadline_after(kFar))
+            .status();
+    INFO(refused.message());
+    CHECK(refused.code() == StatusCode::kMismatch);
+    CHECK(has(refused, "another job meets at "));
+    CHECK(has(refused, "SLURM_JOB_ID is 7 and 8; give each job a place of its own"));
+  }
+  // Longer than rank 0 thinks twice where it has reason to give up.
+  std::this_thread::sleep_for(800ms);
+  const auto third =
+      ControlPlane::create(of_job(place, 2, 3, "SLURM_JOB_ID=7"), key_of(), deadline_after(kFar));
+  INFO(third.status().message());
+  CHECK(third.ok());
+  CHECK(first.get().ok());
+  CHECK(second.get().ok());
+}
+
+TEST_CASE("a rank waits until the file is its own job's, however many jobs use it in turn") {
+  const ho::test::TemporaryFolder folder;
+  const std::string path = folder.path("meet");
+  const std::string place = "file://" + path;
+  const auto rank_0_of = [&](const std::string& job) {
+    return std::async(std::launch::async, [&, job] {
+      return ControlPlane::create(of_job(place, 0, 2, job), key_of(), deadline_after(kFar));
+    });
+  };
+  auto seven = rank_0_of("SLURM_JOB_ID=7");
+  while (!std::filesystem::exists(path)) {
+    std::this_thread::sleep_for(1ms);
+  }
+  // At its deadline it says whose file it is.
+  const Status late =
+      ControlPlane::create(of_job(place, 1, 2, "SLURM_JOB_ID=8"), key_of(), deadline_after(300ms))
+          .status();
+  CHECK(late.code() == StatusCode::kTimeout);
+  CHECK(has(late, "is another job's (SLURM_JOB_ID is 7 and 8); give each job a file of its own"));
+  auto waits = std::async(std::launch::async, [&] {
+    return ControlPlane::create(
+        of_job(place, 1, 2, "SLURM_JOB_ID=8"), key_of(), deadline_after(kFar));
+  });
+  CHECK(ControlPlane::create(of_job(place, 1, 2, "SLURM_JOB_ID=7"), key_of(), deadline_after(kFar))
+            .ok());
+  CHECK(seven.get().ok());
+  auto eight = rank_0_of("SLURM_JOB_ID=8");
+  CHECK(waits.get().ok());
+  CHECK(eight.get().ok());
+}
+
+TEST_CASE("at a file, who comes twice may be of another job, and ends nothing") {
+  const ho::test::TemporaryFolder folder;
+  const std::string place = "file://" + folder.path("meet");
+  const std::string job = GENERATE("", "SLURM_JOB_ID=7");
+  auto first = std::async(std::launch::async, [&] {
+    return ControlPlane::create(of_job(place, 0, 3, job), key_of(), deadline_after(kFar));
+  });
+  std::vector<std::future<Created>> twins;
+  for (int i = 0; i < 2; ++i) {
+    twins.push_back(std::async(std::launch::async, [&] {
+      return ControlPlane::create(of_job(place, 1, 3, job), key_of(), deadline_after(kFar));
+    }));
+  }
+  size_t double_one = 0;
+  while (twins[double_one].wait_for(10ms) != std::future_status::ready) {
+    double_one = 1 - double_one;
+  }
+  const Status refused = twins[double_one].get().status();
+  INFO(refused.message());
+  CHECK(refused.code() == StatusCode::kMismatch);
+  CHECK(has(refused, "rank 1 has come twice"));
+  CHECK(has(refused, "or another job uses this file") == job.empty());
+  if (job.empty()) {
+    std::this_thread::sleep_for(800ms);
+    CHECK(ControlPlane::create(of_job(place, 2, 3, job), key_of(), deadline_after(kFar)).ok());
+    CHECK(first.get().ok());
+    CHECK(twins[1 - double_one].get().ok());
+  } else {
+    // Of this job for certain: rank 2 was started as 1.
+    CHECK(first.get().status().code() == StatusCode::kMismatch);
+    CHECK(twins[1 - double_one].get().status().code() == StatusCode::kMismatch);
+  }
+}
+
+TEST_CASE("a file whose job was killed is a place to meet") {
+  const ho::test::TemporaryFolder folder;
+  const std::string path = folder.path("killed");
+  const pid_t victim = ::fork();
+  if (victim == 0) {
+    (void)ControlPlane::create(at("file://" + path, 0, 2), key_of(), deadline_after(kFar));
+    ::_exit(1);
+  }
+  while (!std::filesystem::exists(path)) {
+    std::this_thread::sleep_for(1ms);
+  }
+  ::kill(victim, SIGKILL);
+  ::waitpid(victim, nullptr, 0);
+  REQUIRE(std::filesystem::exists(path));
+  CHECK(world(2, "file://" + path).size() == 2);
+}
+
+namespace {
+
+// A rank 0 of four that may open so many files more than it has, in a process of its own. Returns
+// what it wrote to stderr, its error last.
+std::string end_of_rank_0(const std::string& place,
+                          rlim_t files,
+                          const std::function<void()>& meanwhile) {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe(ends.data()) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(ends[1], STDERR_FILENO);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    const int next = ::dup(STDERR_FILENO);
+    // What whoever started the tests has open would count as well.
+    ::close_range(static_cast<unsigned>(next), ~0U, 0);
+    const rlimit limit{static_cast<rlim_t>(next) + files, static_cast<rlim_t>(next) + files};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    const auto created = ControlPlane::create(at(place, 0, 4), key_of(), deadline_after(kFar));
+    const std::string text = created.status().to_string();
+    (void)!::write(STDERR_FILENO, text.data(), text.size());
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  meanwhile();
+  std::string said;
+  std::array<char, 4096> chunk{};
+  for (ssize_t got = 1; got > 0;) {
+    got = ::read(ends[0], chunk.data(), chunk.size());
+    said.append(chunk.data(), got > 0 ? static_cast<size_t>(got) : 0);
+  }
+  ::close(ends[0]);
+  ::waitpid(child, nullptr, 0);
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("a rank 0 that has no descriptor for a rank warns at once, and ends the rendezvous") {
+  const ReservedPlace reserved;
+  std::vector<Created> others;
+  // What it needs for itself, with one to spare, and for one rank.
+  const std::string said = end_of_rank_0(reserved.text(), 8, [&] {
+    others = create_all({{at(reserved.text(), 1, 4), key_of(), kFar},
+                         {at(reserved.text(), 2, 4), key_of(), kFar},
+                         {at(reserved.text(), 3, 4), key_of(), kFar}});
+  });
+  CHECK(has(said, "[warning] rendezvous: a rank has come and cannot be let in: accept: Too many"));
+  CHECK(has(said, "ulimit -n"));
+  CHECK(has(said, "system error: rank 0 ("));
+  // Also those that were never let in: nobody waits for the deadline.
+  for (const Created& other : others) {
+    const Status& status = other.status();
+    INFO(status.message());
+    CHECK(status.code() == StatusCode::kSystem);
+    CHECK(has(status, "rank 0 ("));
+    CHECK(has(status, "cannot be let in: accept: Too many open files"));
+    CHECK(has(status, "2 of 4 ranks arrived"));
+  }
+}

@@ -4,7 +4,7 @@
 Looked at are links and pictures with relative targets: the file must be there, and of a page the heading that
 an #anchor names. README.md has at most 80 lines and a page of docs/guide at most 200; a page of the guide begins
 with an example, a block of code before its second heading. What any file names as docs/... must be there too
-(of OUT in docs/.../OUT, a page OUT.md).
+(of docs/.../PREFIX, something that begins so).
 """
 import pathlib
 import re
@@ -93,7 +93,7 @@ def dead_paths(root, names):
             continue
         for number, line in enumerate(lines, 1):
             for named in NAMED.findall(line):
-                if not any((root / f"{named}{ending}").exists() for ending in ("", ".md")):
+                if not any((root / named).parent.glob((root / named).name + "*")):
                     yield f"{name}:{number}: {named}: there is no such page"
 
 

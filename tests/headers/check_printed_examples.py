@@ -19,7 +19,7 @@ import sys
 INDENT = "    "
 MARK = re.compile(r"<!-- illustration: .+ -->$")
 # How a block begins in which nothing is printed: a path or program that is called, a variable, or code.
-INPUT = re.compile(r"(\w[\w.-]*/|meson |ninja |horing |paro |torchrun |printf |export |[A-Z_]+=|.*[{;](\s+//.*)?$)")
+INPUT = re.compile(r"(\w[\w.-]*/|#include |(c\+\+|meson|ninja|horing|paro|torchrun|srun|printf|export) |[A-Z_]+=|.*[{;](\s+//.*)?$)")
 
 
 class Example:

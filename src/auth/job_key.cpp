@@ -1,6 +1,6 @@
 // A job key is a hash of the secret text, so that any text will do and equal texts give equal keys.
 // It is a plain fast hash, not a password hash: a secret is meant to be random (generate_text), and
-// docs/adr/0004 says what a guessable one costs.
+// docs/design/adr/0004-authentication.md says what a guessable one costs.
 #include "auth/job_key.hpp"
 
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 // The job secret and the proof of knowing it. Every connection of a job, first contact and data
-// alike, starts with this handshake; docs/adr has why and what it does not protect against.
+// alike, starts with this handshake; docs/design/adr/0004-authentication.md has why and what it
+// does not protect against.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
-// Every environment variable the library reads, in one table that also prints docs/environment.md
-// and `horing env`. Nothing else in the tree calls getenv for HORING_* names.
+// Every environment variable the library reads, in one table that also prints
+// docs/reference/environment.md and `horing env`. Nothing else in the tree calls getenv for
+// HORING_* names.
 #pragma once
 
 #include <cstdint>

@@ -11,5 +11,5 @@ written = pathlib.Path(page).read_text()
 if printed.stdout != written:
     sys.stdout.writelines(difflib.unified_diff(
         written.splitlines(True), printed.stdout.splitlines(True), page, "horing env --markdown"))
-    print("The page is old. Run: build/tools/horing env --markdown > docs/environment.md")
+    print("The page is old. Run: build/tools/horing env --markdown > docs/reference/environment.md")
     sys.exit(1)

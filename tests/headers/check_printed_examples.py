@@ -7,7 +7,7 @@ A page's indented blocks are of three kinds, and nothing else:
                 no command prints it
   input         nothing is printed in it: commands alone, or code
 Fails where what a command prints is something else now, and where a block is of no kind: output that no command
-here prints must be marked. --write mends what is compared. A PAGE may be a folder: all .md files in it.
+here prints must be marked. --write mends what is compared. A PAGE may be a folder: all .md files in it and below.
 """
 import difflib
 import pathlib
@@ -19,7 +19,7 @@ import sys
 INDENT = "    "
 MARK = re.compile(r"<!-- illustration: .+ -->$")
 # How a block begins in which nothing is printed: a path or program that is called, a variable, or code.
-INPUT = re.compile(r"(\w[\w.-]*/|meson |ninja |horing |paro |torchrun |printf |export |[A-Z_]+=|.*[{;](\s+//.*)?$)")
+INPUT = re.compile(r"(\w[\w.-]*/|#include |(c\+\+|meson|ninja|horing|paro|torchrun|srun|printf|export) |[A-Z_]+=|.*[{;](\s+//.*)?$)")
 
 
 class Example:
@@ -127,7 +127,7 @@ class Page:
 
 def pages_of(names):
     for path in map(pathlib.Path, names):
-        yield from sorted(path.glob("*.md")) if path.is_dir() else [path]
+        yield from sorted(path.rglob("*.md")) if path.is_dir() else [path]
 
 
 def main(arguments):

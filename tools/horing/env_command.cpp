@@ -1,5 +1,5 @@
 // `horing env`: the table of environment variables, with the values in effect here; with --markdown
-// the page docs/environment.md.
+// the page docs/reference/environment.md.
 #include "horing/env_command.hpp"
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // -J: the results as JSON, with the keys and the nesting of nccl-tests' file, so that what reads
-// that one reads this one; docs/perf.md lists them with their units. Rank 0 only.
+// that one reads this one; docs/reference/json.md lists them with their units. Rank 0 only.
 #pragma once
 
 #include <ctime>

@@ -1,6 +1,6 @@
 // What the tuners of all communicators go by besides what NCCL tells each of them: this node's
 // NICs, the environment and the tuning file. Every rank has to come to the same, without asking
-// others: docs/adr/0012 says how.
+// others: docs/design/adr/0012-tuners-decide-alike.md says how.
 #pragma once
 
 #include <cstdint>

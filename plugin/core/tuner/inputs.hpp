@@ -3,7 +3,8 @@
 // NCCL hangs where ranks take different algorithms. It gives all ranks equal arguments and equal
 // tables; everything else that the tuner looks at is in AgreedInputs, and every rank comes to the
 // same value of it by itself: from what NCCL tells all ranks of a communicator alike, and from what
-// nodes have to have alike, or their rails refuse (consistency_text(); docs/adr/0012).
+// nodes have to have alike, or their rails refuse (consistency_text();
+// docs/design/adr/0012-tuners-decide-alike.md).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Messages between hosts over UCX, for networks where it can do what sockets cannot (RDMA). The
-// option, not the default: docs/adr/0001-transport.md. Built where libucx is found.
+// option, not the default: docs/design/adr/0001-transport.md. Built where libucx is found.
 //
 // UCX chooses devices and lanes itself (UCX_NET_DEVICES, UCX_MAX_RNDV_RAILS), so a link's rail
 // separates its messages but does not pick the interface.

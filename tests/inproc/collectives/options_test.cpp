@@ -1,5 +1,6 @@
 // The options of calls and communicators that change the way of the data, not the result: each is
-// set here once with all collectives it applies to. docs/contributing.md has the table of them.
+// set here once with all collectives it applies to. docs/design/contributing.md has the table of
+// them.
 #include <array>
 #include <cstdint>
 #include <cstring>

@@ -1,5 +1,5 @@
-// The formulas of the table in docs/ho-ring.md, held against built plans. G groups of n ranks
-// (n rails), W = G * n; figures are fractions of the data.
+// The formulas of the table in docs/design/ho-ring.md, held against built plans. G groups of n
+// ranks (n rails), W = G * n; figures are fractions of the data.
 #include <bit>
 
 #include "catch.hpp"
@@ -86,7 +86,7 @@ void check_row(const Row& built, const Row& table) {
 
 }  // namespace
 
-TEST_CASE("the table of docs/ho-ring.md is what the builders do") {
+TEST_CASE("the table of docs/design/ho-ring.md is what the builders do") {
   for (uint32_t groups = 2; groups <= 5; ++groups) {
     for (uint32_t ranks = 1; ranks <= 4; ++ranks) {
       const GroupMap map = GroupMap::from_sizes(std::vector<uint32_t>(groups, ranks)).value();

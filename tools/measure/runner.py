@@ -86,8 +86,9 @@ class Job:
             self.wait(END_SECONDS)
 
     def outcome(self, in_time: bool = True) -> Outcome:
-        self.log.seek(0)
-        output = self.log.read().decode(errors="replace")
+        with self.log as log:
+            log.seek(0)
+            output = log.read().decode(errors="replace")
         return Outcome(self.command, self.process.returncode if in_time else None, output,
                        time.monotonic() - self.started, self.cpu_s)
 

@@ -33,8 +33,10 @@ def draw(results: dict, shapes: list[str]) -> Any:
                 losses.plot(steps, curve, color=colour, linewidth=0.7, alpha=0.6)
                 differences.plot(steps, gaps, color=colour, linewidth=0.7, alpha=0.6, label=label)
         differences.set_yscale("log")
-        differences.set_ylim(bottom=FLOOR / 2)
         differences.set_xlabel("step")
+    most = max(panel.get_ylim()[1] for panel in axes[1])
+    for panel in axes[1]:
+        panel.set_ylim(FLOOR / 2, most)  # the same for all kinds, so that they compare
     axes[0, 0].set_ylabel("loss")
     axes[1, 0].set_ylabel("difference")
     entries = [entry for panel in axes[:, 0] for entry in zip(*panel.get_legend_handles_labels())]

@@ -1,5 +1,6 @@
 """Time against size, both axes logarithmic, the link's limit as a dashed line."""
 
+import math
 from typing import Any
 
 from comparison.configs import OURS
@@ -46,6 +47,8 @@ def draw(record, scenario, collective) -> Any:
         axes.plot(*zip(*points), marker="o", markersize=4, color=colour, label=name, zorder=100 - place,
                   linewidth=3 if name == f"{OURS} auto" else 1.5)
     axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))  # so that ticks are there
     axes.yaxis.set_major_formatter(lambda time, _: axis_time_text(time))
     picture.logarithmic_sizes(axes, sizes, [bytes_text(size) for size in sizes])
     axes.set_xlabel("bytes (total of the operation); less is better")

@@ -132,6 +132,7 @@ class Runner:
 
     def measure_cpu(self):
         """Cores busy while 16 MiB operations run back to back, in the steady state."""
+        progress = Progress(len(self.scenario.collectives))
         for collective in self.scenario.collectives:
             config = configurations.ours(self.place, "auto")
             crossing = self.scenario.boundary_bytes(collective, 16 * MIB)
@@ -139,11 +140,12 @@ class Runner:
             count = max(20, int((CPU_SECONDS + CPU_SETTLE_SECONDS) / max(each, 1e-3) * 1.3))
             json_file = os.path.join(self.place.scratch, "cpu.json")
             argv, _ = config.command(self.scenario, collective, [(16 * MIB, count)], json_file)
-            job = Job(argv)
-            try:
-                busy = self.sample_busy(job)
-            finally:
-                job.end()
+            with progress.step(f"busy cores: {collective}"):
+                job = Job(argv)
+                try:
+                    busy = self.sample_busy(job)
+                finally:
+                    job.end()
             if busy is not None:
                 self.record.facts.setdefault("cores_busy_16MiB", {})[collective] = busy
                 self.record.facts["cores"] = os.cpu_count()

@@ -160,6 +160,9 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
             if getattr(options, name):
                 parser.error(f"--{name.replace('_', '-')} goes with --against")
         return
+    for name in ("scenarios", "json", "source", "markdown", "svg"):
+        if getattr(options, name):
+            parser.error(f"--{'from' if name == 'source' else name} does not go with --against")
     options.rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
     options.sizes = options.sizes or (QUICK_SIZES if options.quick else PLUGIN_SIZES if options.plugin else SIZES)
     options.calls = options.calls or (PLUGIN_CALLS if options.plugin else CALLS) // (5 if options.quick else 1)

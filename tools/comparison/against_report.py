@@ -103,8 +103,8 @@ def page(facts: dict[str, Any], lines: Sequence[Line], jobs: Sequence[dict[str, 
     levels = [line.ratio.interval.level for line in lines if line.ratio]
     low = min(levels, default=0.0)
     interval = "95 % interval" if low >= LEVEL else f"{low:.0%} interval (too few rounds for 95 %)"
-    text = [f"Measured {facts['date']} with `{facts['command'].strip()}`: {facts['rounds']} rounds, in each both builds, the "
-            f"one and the other first in turn; {facts['cores']} cores, medians.", ""]
+    text = [f"Measured {facts['date']} with `{facts['command'].strip()}`: {facts['rounds']} rounds, in each both "
+            f"builds, the one and the other first in turn; {facts['cores']} cores, medians.", ""]
     text += [f"- {line}" for line in difference_lines(facts["builds"])]
     text += [f"- {link}: `{command}`" for link, command in facts["links"].items()]
     path = "CollNet, time" if facts["plugin"] else "time"

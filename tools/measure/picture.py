@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 import importlib.util
+import io
 import itertools
 import math
+import pathlib
+import re
 from typing import Any
 
 PACKAGE = "python3-matplotlib"
+TIP = "tip: "
 DPI = 72  # of SVG in matplotlib: a pixel is a point
 COLOURS = ("#d62728", "#1f77b4", "#2ca02c", "#9467bd", "#e2703a", "#17806d")
 # From a point: to the right, the left, above, below, then between.
@@ -38,7 +42,15 @@ def figure(width: float, height: float, title: str = "", rows: int = 1, columns:
 
 
 def save(drawn: Any, path: object) -> None:
-    drawn.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+    """What has a tip() as its gid says it under a mouse."""
+    text = io.StringIO()
+    drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    pathlib.Path(path).write_text(re.sub(f'<g id="{TIP}([^"]*)">', r"<g><title>\1</title>", text.getvalue()),
+                                  encoding="utf-8")
+
+
+def tip(words: str) -> str:
+    return TIP + words
 
 
 def legend_beside(axes: Any, **options: Any) -> None:

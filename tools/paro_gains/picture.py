@@ -37,8 +37,10 @@ def throughput(result) -> Any:
     points = [(row["memory_bytes"] / 1e6, samples_per_second(result["config"], row)) for row in rows]
     drawn, axes = picture.figure(860, 460, title_of(result))
     for name, colour in KINDS:
-        some = [point for point, row in zip(points, rows) if colour_of(row) == colour]
-        axes.scatter(*(zip(*some) if some else ((), ())), color=colour, label=name, s=28, zorder=3)
+        axes.plot([], [], "o", color=colour, label=name)
+    for (memory, speed), row in zip(points, rows):
+        axes.plot([memory], [speed], "o", markersize=5.5, color=colour_of(row),
+                  gid=picture.tip(f'{row["system"]}: {row["step_s"] * 1e3:.0f} ms, {memory:.1f} MB'))
     axes.set_xlim(0, max(x for x, _ in points) * 1.08)
     axes.set_ylim(0, max(y for _, y in points) * 1.1)
     axes.set_xlabel("memory of the fullest rank, MB")
@@ -101,6 +103,8 @@ def gains(case, result, ratios) -> Any:
     axes.axvline(regime, color="#444444", linestyle="--", linewidth=1, label="published regime")
     for (ratio, line), colour in zip(lines.items(), picture.COLOURS):
         axes.plot(*zip(*line), marker="o", markersize=5, color=colour, label=f"{ratio[0]} / {ratio[1]}")
+        for where, gain in line:
+            axes.plot([where], [gain], "o", markersize=5, color=colour, gid=picture.tip(f"{gain:.2f}"))
         if ratio in theirs:
             axes.plot([regime], [theirs[ratio]], "o", markersize=9, fillstyle="none", markeredgewidth=2,
                       color=colour, label=f"published: {theirs[ratio]}")

@@ -51,7 +51,8 @@ class Verdicts(unittest.TestCase):
         self.assertEqual((ratio.median, ratio.interval.low, ratio.interval.high), (2, 2, 2))
 
     def test_processor_time(self):
-        for kind, size, share, what in (("calls", 8, 0.2, "10,000 calls of 8 B"), ("large", BIG, 2000 * BIG / 1e9, "GB")):
+        for kind, size, share, what in (("calls", 8, 0.2, "10,000 calls of 8 B"),
+                                        ("large", BIG, 2000 * BIG / 1e9, "GB")):
             for seconds, met in ((1.03, True), (1.04, False)):
                 line = against_report.lines_of([job(kind, size, [1] * 11, [1] * 11, (seconds, 1.0), 2000)])[1]
                 self.assertEqual((line.what, line.met, line.is_time), (what, met, False))
@@ -135,6 +136,8 @@ class Arguments(unittest.TestCase):
             self.assert_refused("--collectives sum", *both, "--collectives", "sum")
             self.assert_refused("take whole numbers from 1", *both, "--rounds", "-1")
             self.assert_refused("--report: ", *both, "--report", build / "tools" / "horing" / "x")
+            self.assert_refused("--markdown does not go with --against", *both, "--markdown", "page.md")
+            self.assert_refused("--scenarios x: takes some of main", "--build", build, "--scenarios", "x")
             self.assert_refused("--calls goes with --against", "--build", build, "--calls", "5")
 
 

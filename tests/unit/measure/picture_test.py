@@ -69,6 +69,8 @@ class Drawings(unittest.TestCase):
             self.assertEqual(len(texts), 2)
             for text in texts:
                 self.assertIn("system11", text)
+            self.assertIn("<title>system11: 1110 ms, 61.0 MB</title>", "".join(texts))
+            for text in texts:
                 self.assertNotIn("<dc:date>", text)
 
     def test_labels_of_systems_do_not_cover_each_other(self):

@@ -12,7 +12,7 @@ import tempfile
 from typing import Any
 
 from comparison import against_report
-from comparison.model import COLLECTIVES, most_operations
+from comparison.model import most_operations
 from measure import report
 from measure.report import MIB, bytes_text, parse_sizes
 from measure.runner import Outcome, Progress, lacking, run_job, say
@@ -97,11 +97,11 @@ class Build:
         self.tools = os.path.join(self.folder, "tools")
         self.plugin = os.path.join(self.folder, "plugin", "libnccl-net-horing.so")
 
-    def lacks(self, plugin: bool) -> str:
-        programs = ["plugin_perf"] if plugin else [f"{collective}_perf" for collective in COLLECTIVES]
-        if plugin and not os.path.exists(self.plugin):
+    def lacks(self, options: argparse.Namespace) -> str:
+        programs = [f"{collective}_perf" for collective in options.collectives.split(",")]
+        if options.plugin and not os.path.exists(self.plugin):
             return f"{self.folder}/plugin lacks {os.path.basename(self.plugin)}: build it, or name another build"
-        return lacking(self.folder, ["horing", *programs])
+        return lacking(self.folder, ["horing", *(["plugin_perf"] if options.plugin else programs)])
 
     def version(self) -> str:
         return run_job([os.path.join(self.tools, "horing"), "--version"], 60).output.strip()
@@ -176,8 +176,11 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
             parser.error("--plugin: CollNet runs between nodes, not on one")
     if min(options.rounds, options.calls) < 1:
         parser.error("--rounds and --calls take whole numbers from 1")
+
+
+def check_places(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     for build in (options.build, options.against):
-        if lacks := Build(build).lacks(options.plugin):
+        if lacks := Build(build).lacks(options):
             parser.error(lacks)
     if problem := report.folder_for(options.report, "--report"):
         parser.error(problem)

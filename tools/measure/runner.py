@@ -159,8 +159,19 @@ def lacking(build: object, programs: Sequence[str], advice: str = "") -> str:
 
 
 def run_command(name: str, main: Callable[[], int | None]) -> NoReturn:
-    """Ends with main()'s status. Ended from outside, a command still takes its jobs and files away."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))
+    """Ends with main()'s status. Ended from outside, a command still takes its jobs and files away, and who cannot
+    wait for that does not cut it short."""
+
+    def stop(number: int, frame: object) -> None:
+        for further in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(further, signal.SIG_IGN)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(143)
+
+    signal.signal(signal.SIGTERM, stop)
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, stop)
     try:
         status = main()
     except KeyboardInterrupt:

@@ -17,6 +17,7 @@ from measure import report
 from measure.report import MIB, bytes_text, parse_sizes
 from measure.runner import Outcome, Progress, lacking, run_job, say
 
+REPORT = "against"  # .json and .md, in the build
 SIZES, QUICK_SIZES = "4K,64K,1M,16M", "64K,1M"
 PLUGIN_SIZES = "64K,1M,4M"
 ROUNDS, QUICK_ROUNDS = 11, 6  # the second: the fewest that give an interval of 95 %
@@ -168,7 +169,7 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     options.calls = options.calls or (PLUGIN_CALLS if options.plugin else CALLS) // (5 if options.quick else 1)
     options.links = options.links or "cluster"
     options.rail_rate = options.rail_rate or f"{options.rail_mbit}mbit"
-    options.report = os.path.splitext(options.report or os.path.join(options.build, "against"))[0]
+    options.report = os.path.splitext(options.report or os.path.join(options.build, REPORT))[0]
     for link in options.links.split(","):
         if link not in LINKS:
             parser.error(f"--links {link}: takes some of {', '.join(LINKS)}, with commas between")

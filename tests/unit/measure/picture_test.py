@@ -3,12 +3,15 @@
 import importlib.util
 import itertools
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "tools"))
+TOOLS = pathlib.Path(__file__).parents[3] / "tools"
+sys.path.insert(0, str(TOOLS))
 # pylint: disable=wrong-import-position
 from measure import picture  # noqa: E402
 from paro_gains import picture as gains  # noqa: E402
@@ -55,6 +58,40 @@ class Places(unittest.TestCase):
 
     def test_what_is_missing_is_named(self):
         self.assertIn(picture.lacking(), ("", "pictures take matplotlib: apt-get install python3-matplotlib"))
+
+
+class WithoutMatplotlib(unittest.TestCase):
+    """-S leaves installed packages out."""
+
+    def run_python(self, *arguments):
+        return subprocess.run([sys.executable, "-S", *arguments], capture_output=True, text=True, cwd=TOOLS)
+
+    def test_commands_say_so_before_they_measure(self):
+        with tempfile.TemporaryDirectory() as build:
+            tools = pathlib.Path(build, "tools")
+            tools.mkdir()
+            for name in ("horing", "paro", "paro-bench", "train_gpt"):
+                (tools / name).write_text("#!/bin/sh\necho it measures; exit 9\n")
+                (tools / name).chmod(0o755)
+            out = pathlib.Path(build, "out")
+            for command in (["compare", "--svg", out], ["gains", "--out", out], ["convergence", "--out", out]):
+                answer = self.run_python(*command, "--build", build)
+                self.assertEqual((answer.returncode, answer.stdout), (2, ""), answer.stderr)
+                self.assertIn("apt-get install python3-matplotlib", answer.stderr)
+            answer = self.run_python("gains", "--out", out, "--build", build, "--no-pictures")
+            self.assertEqual(answer.returncode, 1, answer.stderr)
+            self.assertIn("exit status 9:\nit measures", answer.stderr)
+
+    def test_the_quickstart_draws_by_itself(self):
+        program = ("import demo_picture, demo_training; "
+                   "lines = {'flat ring': [(64, 5.0), (1024, 70.0)]}; "
+                   "print(demo_picture.draw('title', [('all_gather', lines)], str)); "
+                   "print(demo_training.bars([{'strategy': 'IIG', 'step_s': 1.0, 'compute_s': 0.5, 'exposed_s': 0.2, "
+                   "'idle_s': 0.1, 'update_s': 0.1, 'hooks_s': 0.1}], 'bars'))")
+        answer = self.run_python("-B", "-c", f"import sys; sys.path.insert(0, ''); {program}")
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        for picture_text in answer.stdout.split("</svg>")[:2]:
+            xml.etree.ElementTree.fromstring(picture_text.strip() + "</svg>")
 
 
 @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "matplotlib is not installed")

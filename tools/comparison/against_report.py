@@ -84,7 +84,9 @@ def difference_lines(builds: dict[str, dict[str, Any]]) -> list[str]:
              ("" if this["version"] == other["version"] else " (versions differ)")]
     if this["folder"] == other["folder"]:
         lines.append("both are the same build")
-    for name in sorted({*this["options"], *other["options"]}):
+    lines += [f"how {name} build was configured is not known: it has no meson-info"
+              for name, build in (("this", this), ("the other", other)) if not build["options"]]
+    for name in sorted({*this["options"]} & {*other["options"]}):
         values = [build["options"].get(name) for build in (this, other)]
         if values[0] != values[1]:
             lines.append(f"built differently: {name} is {values[0]!r}, in the other build {values[1]!r}")

@@ -13,31 +13,19 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
-import time
 
 sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
 import demo_picture  # noqa: E402
 import demo_training  # noqa: E402
+from measure.report import MIB, bytes_text, parse_sizes, text_table  # noqa: E402
+from measure.runner import JobFailed, Progress, lacking, must_run, run_command  # noqa: E402
 
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce")
 ALGORITHMS = ("ring", "multi_ring", "ho_ring")
 NAMES = {"ring": "flat ring", "multi_ring": "multi-rail ring", "ho_ring": "HO-Ring"}
-UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
-
-
-def parse_bytes(text):
-    unit = UNITS.get(text[-1:].upper())
-    return int(text[:-1]) * unit if unit else int(text)
-
-
-def size_text(size):
-    for unit, bytes_ in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
-        if size >= bytes_:
-            return f"{size / bytes_:g} {unit}"
-    return f"{size} B"
+PICTURES = {False: "build/quickstart.svg", True: "build/ablation.svg"}  # by --ablation
 
 
 def parse_options():
@@ -59,15 +47,14 @@ def parse_options():
     options = parser.parse_args()
     check(parser, options)
     if not options.svg:
-        options.svg = f"build/{'ablation' if options.ablation else 'quickstart'}.svg"
+        options.svg = PICTURES[options.ablation]
     return options
 
 
 def check(parser, options):
     """Refuses what would fail only after the build or the first measurement."""
     try:
-        if min(parse_bytes(size) for size in options.sizes.split(",")) < 1:
-            raise ValueError
+        parse_sizes(options.sizes)
     except ValueError:
         parser.error(f"--sizes {options.sizes}: takes sizes with commas between, as 64K,1M,4M")
     if options.iterations < 1:
@@ -97,10 +84,6 @@ def make_scratch(options):
     return folder
 
 
-def say(text):
-    print(text, file=sys.stderr, flush=True)
-
-
 def measure(options, collective, algorithm, sizes, iterations):
     """The rows of a perf program's JSON, by running it as a job."""
     output = pathlib.Path(options.scratch) / "result.json"
@@ -110,35 +93,30 @@ def measure(options, collective, algorithm, sizes, iterations):
                str(tools / f"{collective}_perf"), "--algorithm", algorithm, "--sizes",
                ",".join(map(str, sizes)), "-n", str(iterations), "-w", "2", "-c", "1", "--place",
                "out", "-J", str(output)]
-    answer = subprocess.run(command, capture_output=True, text=True)
-    if answer.returncode != 0:
-        sys.exit(f"{' '.join(command)}\nended with status {answer.returncode}:\n"
-                 f"{answer.stdout[-2000:]}{answer.stderr[-4000:]}")
+    must_run(command)
     report = json.loads(output.read_text())
     emulation = report["config"]["emulation"] or os.environ.get("HORING_EMULATION", "")
     rows = []
     for size, row in zip(sizes, report["results"], strict=True):
         measured = row["out_of_place"]
         if measured["nwrong"] != 0:
-            sys.exit(f"{collective} with {algorithm}, {size} bytes: {measured['nwrong']} wrong "
-                     "elements")
+            raise JobFailed(f"{collective} with {algorithm}, {size} bytes: {measured['nwrong']} wrong elements")
         rows.append({**measured, "collective": collective, "algorithm": algorithm, "size": size,
                      "emulation": emulation})
     return rows
 
 
 def measure_all(options):
-    sizes = [parse_bytes(size) for size in options.sizes.split(",")]
+    sizes = parse_sizes(options.sizes)
     # Long operations need fewer repetitions: one job for them, one for the others.
-    parts = [([s for s in sizes if s < 8 * UNITS["M"]], options.iterations),
-             ([s for s in sizes if s >= 8 * UNITS["M"]], max(1, options.iterations // 5))]
+    parts = [([s for s in sizes if s < 8 * MIB], options.iterations),
+             ([s for s in sizes if s >= 8 * MIB], max(1, options.iterations // 5))]
     work = [(c, a, some, n) for some, n in parts if some for c in COLLECTIVES for a in ALGORITHMS]
-    started = time.monotonic()
+    progress = Progress(len(work))
     rows = []
-    for done, (collective, algorithm, some, iterations) in enumerate(work, 1):
-        say(f"  [{done:2}/{len(work)}] {time.monotonic() - started:4.0f} s  {collective}, "
-            f"{NAMES[algorithm]}, {', '.join(map(size_text, some))}")
-        rows += measure(options, collective, algorithm, some, iterations)
+    for collective, algorithm, some, iterations in work:
+        with progress.step(f"{collective}, {NAMES[algorithm]}, {', '.join(map(bytes_text, some))}"):
+            rows += measure(options, collective, algorithm, some, iterations)
     order = {name: place for place, name in enumerate(COLLECTIVES + ALGORITHMS)}
     return sorted(rows, key=lambda r: (order[r["collective"]], r["size"], order[r["algorithm"]]))
 
@@ -150,24 +128,14 @@ def number(value, digits):
 def table(rows):
     head = ("collective", "size", "algorithm", "time ms", "algbw GB/s", "busbw GB/s", "link share",
             "overlap", "p50 ms", "p95 ms", "p99 ms")
-    lines = [head]
-    for row in rows:
-        lines.append((
-            row["collective"], size_text(row["size"]), NAMES[row["algorithm"]],
-            number(row["time"] / 1000, 2), number(row["alg_bw"], 3), number(row["bus_bw"], 3),
-            number(row.get("link_share"), 3), number(row.get("overlap_ratio"), 2),
-            *(number(row[f"time_p{p}"] / 1000, 2) for p in (50, 95, 99))))
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    text = []
-    for line in lines:
-        cells = [cell.ljust(width) if i in (0, 2) else cell.rjust(width)
-                 for i, (cell, width) in enumerate(zip(line, widths))]
-        text.append("  ".join(cells).rstrip())
-        if line is head:
-            text.append("-" * len(text[0]))
-        elif line[2] == NAMES[ALGORITHMS[-1]]:
-            text.append("")
-    return "\n".join(text)
+    lines = text_table(head, [
+        (row["collective"], bytes_text(row["size"]), NAMES[row["algorithm"]],
+         number(row["time"] / 1000, 2), number(row["alg_bw"], 3), number(row["bus_bw"], 3),
+         number(row.get("link_share"), 3), number(row.get("overlap_ratio"), 2),
+         *(number(row[f"time_p{p}"] / 1000, 2) for p in (50, 95, 99))) for row in rows], left=(0, 2))
+    # A line of space below each size.
+    return "\n".join(lines[:2] + [line + "\n" * (row["algorithm"] == ALGORITHMS[-1])
+                                  for line, row in zip(lines[2:], rows)])
 
 
 def explanation(options, emulation):
@@ -195,7 +163,7 @@ def inner(options):
                    for a in ALGORITHMS}) for c in COLLECTIVES]
     how = "rails shaped by HTB" if emulation == "namespaces" else "rails paced by the senders"
     title = f"{options.groups} ranks, {options.rails} rails of {options.rail_rate}, {how}"
-    pathlib.Path(options.svg).write_text(demo_picture.draw(title, panels, size_text))
+    pathlib.Path(options.svg).write_text(demo_picture.draw(title, panels, bytes_text))
     print(f"\npicture: {options.svg}")
     demo_training.plan_and_train(options)
 
@@ -207,17 +175,14 @@ def main():
     if options.inner:
         try:
             inner(options)
-        except KeyboardInterrupt:
-            return 130
         finally:
             shutil.rmtree(options.scratch, ignore_errors=True)
         return 0
+    if missing := lacking(options.build, ["horing", *(f"{collective}_perf" for collective in COLLECTIVES), "paro"]):
+        sys.exit(f"demo.py: {missing}, with --build")
     command = [str(pathlib.Path(options.build) / "tools" / "horing"), "cluster", "-n",
                options.groups, "--rails", options.rails, "--rail-rate", options.rail_rate, "--",
                sys.executable, os.path.abspath(__file__), "--inner", *sys.argv[1:]]
-    if not os.access(command[0], os.X_OK):
-        sys.exit(f"demo.py: there is no {command[0]}; build it, or name its build directory with "
-                 "--build")
     # The launcher keeps this process's number, which is the scratch folder's name.
     command += ["--scratch", str(make_scratch(options))]
     os.execv(command[0], command)
@@ -225,4 +190,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command("demo.py", main)

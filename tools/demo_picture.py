@@ -2,15 +2,11 @@
 import math
 from html import escape
 
+from measure.report import axis_time_text
+
 COLOURS = ("#888888", "#1f77b4", "#d62728", "#2ca02c", "#9467bd")
 PANEL_WIDTH, PANEL_HEIGHT = 320, 260
 LEFT, TOP, GAP, BOTTOM = 80, 70, 70, 80
-
-
-def time_text(microseconds):
-    if microseconds >= 1e6:
-        return f"{microseconds / 1e6:g} s"
-    return f"{microseconds / 1e3:g} ms" if microseconds >= 1e3 else f"{microseconds:g} us"
 
 
 def text(x, y, words, anchor="middle", size=12, extra=""):
@@ -34,7 +30,7 @@ def draw_line(points, x, y, colour):
     where = " ".join(f"{x(size):.1f},{y(time):.1f}" for size, time in points)
     parts = [f'<polyline points="{where}" fill="none" stroke="{colour}" stroke-width="2"/>']
     parts += [f'<circle cx="{x(size):.1f}" cy="{y(time):.1f}" r="3.5" fill="{colour}">'
-              f"<title>{escape(time_text(round(time, 1)))}</title></circle>" for size, time in points]
+              f"<title>{escape(axis_time_text(round(time, 1)))}</title></circle>" for size, time in points]
     return parts
 
 
@@ -49,7 +45,7 @@ def draw_panel(left, name, lines, decades, size_text):
     for decade in decades:
         parts.append(f'<line x1="{left}" x2="{left + PANEL_WIDTH}" y1="{y(decade):.1f}" '
                      f'y2="{y(decade):.1f}" stroke="#ddd"/>')
-        parts.append(text(left - 6, y(decade) + 4, time_text(decade), "end"))
+        parts.append(text(left - 6, y(decade) + 4, axis_time_text(decade), "end"))
     for size in sizes:
         parts.append(f'<line x1="{x(size):.1f}" x2="{x(size):.1f}" y1="{bottom}" '
                      f'y2="{bottom + 5}" stroke="#444"/>')

@@ -2,10 +2,9 @@
 with it; or all 14 in turn. Called inside `horing cluster`."""
 import json
 import pathlib
-import subprocess
-import sys
 
 import demo_picture
+from measure.runner import must_run
 
 # fp32 parameters of a unit, and ms of its forward pass (backward: twice that), as if a device did it.
 UNITS = 5
@@ -24,10 +23,7 @@ def run_paro(options, arguments, timeout):
     tools = pathlib.Path(options.build) / "tools"
     command = [str(tools / "horing"), "run", "--quiet", "--rank0-raw", "-n", options.groups,
                "--timeout", str(timeout), "--", str(tools / "paro"), *arguments]
-    answer = subprocess.run(command, stdout=subprocess.PIPE, stderr=None, text=True)
-    if answer.returncode != 0:
-        sys.exit(f"{' '.join(command)}\nended with status {answer.returncode}: {answer.stdout[-2000:]}")
-    return answer.stdout
+    return must_run(command, shown="errors")
 
 
 def plan(options):

@@ -11,7 +11,8 @@ import os
 import shutil
 from typing import Callable
 
-from comparison.model import COLLECTIVES, MIB
+from comparison.model import COLLECTIVES
+from measure.report import MIB
 
 OUTSIDE = "10.0.0.254"  # the launcher's address on the cluster's management network
 OURS = "HO-Ring"

@@ -1,28 +1,14 @@
 """What a comparison measures, as values: sizes, scenarios, configurations, samples, medians."""
 
 from dataclasses import asdict, dataclass, field
-import json
-import statistics
+from statistics import median
+
+from measure import report
+from measure.report import MIB
+from measure.statistics import Spread
 
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce")
 FEWEST_OPERATIONS = 20
-MIB = 1 << 20
-
-
-def parse_bytes(text):
-    """"64", "8K", "4M", "1G" in powers of 1024."""
-    suffixes = {"K": 10, "M": 20, "G": 30}
-    text = text.strip().upper()
-    if text and text[-1] in suffixes:
-        return int(text[:-1]) << suffixes[text[-1]]
-    return int(text)
-
-
-def bytes_text(size):
-    for shift, suffix in ((20, "MiB"), (10, "KiB")):
-        if size >= 1 << shift and size % (1 << shift) == 0:
-            return f"{size >> shift} {suffix}"
-    return f"{size} B"
 
 
 def most_operations(size):
@@ -90,8 +76,7 @@ class Record:
     @classmethod
     def load(cls, path):
         record = cls(path)
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+        content = report.load(path, ("samples", "limits", "facts", "failures"), "tools/compare")
         record.samples = [Sample(**sample) for sample in content["samples"]]
         record.limits = content["limits"]
         record.facts = content["facts"]
@@ -105,21 +90,12 @@ class Record:
             "failures": self.failures,
             "samples": [asdict(sample) for sample in self.samples],
         }
-        with open(self.path, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-
-    def times(self, scenario, config, collective, size):
-        return [
-            s.time_us
-            for s in self.samples
-            if (s.scenario, s.config, s.collective, s.size)
-            == (scenario, config, collective, size)
-        ]
+        report.save(self.path, content)
 
     def cell(self, scenario, config, collective, size):
         """Median and spread of a configuration at a size, or None."""
-        times = self.times(scenario, config, collective, size)
-        return Cell(times) if times else None
+        return Spread.of([s.time_us for s in self.samples if (s.scenario, s.config, s.collective, s.size)
+                          == (scenario, config, collective, size)])
 
     def configs(self, scenario, collective):
         """In the order in which they were first measured."""
@@ -132,12 +108,4 @@ class Record:
     def limit(self, scenario):
         """Bytes per second of a node, median over the rounds, or None."""
         rates = [l["bytes_per_second"] for l in self.limits if l["scenario"] == scenario]
-        return statistics.median(rates) if rates else None
-
-
-class Cell:
-    def __init__(self, times):
-        self.median = statistics.median(times)
-        self.least = min(times)
-        self.most = max(times)
-        self.rounds = len(times)
+        return median(rates) if rates else None

@@ -4,20 +4,8 @@ import os
 
 from comparison import picture, targets
 from comparison.configs import OURS
-from comparison.model import bytes_text
-
-
-
-def markers(section):
-    return f"<!-- {section}:begin (written by tools/compare) -->", f"<!-- {section}:end -->"
-
-
-def time_text(microseconds):
-    if microseconds >= 1e6:
-        return f"{microseconds / 1e6:.3f} s"
-    if microseconds >= 1e3:
-        return f"{microseconds / 1e3:.3g} ms" if microseconds < 1e5 else f"{microseconds / 1e3:.0f} ms"
-    return f"{microseconds:.1f} us"
+from measure.picture import save
+from measure.report import bytes_text, fill_in, table, time_text
 
 
 def cell_text(record, scenario, name, collective, size):
@@ -56,55 +44,45 @@ def table_row(record, scenario, collective, size, names):
         cells.append(f"{cell.median / mine.median:.2f}x" if mine else "-")
     elif targets.peers(record, scenario, collective):
         cells += ["-", "-"]
-    return "| " + " | ".join(cells) + " |"
+    return cells
 
 
 def own_names(record, scenario, collective):
     return [n for n in record.configs(scenario.name, collective) if n.startswith(OURS)]
 
 
-def table(record, scenario, collective):
+def main_table(record, scenario, collective):
     names = own_names(record, scenario, collective)
     head = ["size", "limit", *names, "spread of the first, rounds"]
     if targets.peers(record, scenario, collective):
         head += ["best peer", "best peer / ours"]
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    for size in scenario.sizes:
-        if any(record.cell(scenario.name, n, collective, size) for n in
-               record.configs(scenario.name, collective)):
-            lines.append(table_row(record, scenario, collective, size, names))
-    return lines
+    measured = [size for size in scenario.sizes if any(record.cell(scenario.name, name, collective, size)
+                                                       for name in record.configs(scenario.name, collective))]
+    return table(head, [table_row(record, scenario, collective, size, names) for size in measured])
 
 
 def peer_table(record, scenario, collective):
     names = targets.peers(record, scenario, collective)
     if not names:
         return []
-    lines = ["", f"Every peer's {collective}:", ""]
-    lines += ["| size | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    for size in scenario.sizes:
-        cells = [cell_text(record, scenario, name, collective, size) for name in names]
-        if any(cell != "-" for cell in cells):
-            lines.append(f"| {bytes_text(size)} | " + " | ".join(cells) + " |")
-    return lines
+    rows = [(bytes_text(size), *(cell_text(record, scenario, name, collective, size) for name in names))
+            for size in scenario.sizes]
+    return ["", f"Every peer's {collective}:", "",
+            *table(("size", *names), [row for row in rows if any(cell != "-" for cell in row[1:])])]
 
 
 def latencies(record, scenario, collective):
     """Percentiles of single operations and the overlap ratio, ours."""
-    lines = ["", f"Single operations of {collective} (slowest rank of each), last round:", "",
-             "| size | algorithm | p50 | p95 | p99 | overlap ratio |", "|---|---|---|---|---|---|"]
+    rows = []
     for size in scenario.sizes:
-        samples = [s for s in record.samples
-                   if (s.scenario, s.config, s.collective, s.size)
-                   == (scenario.name, f"{OURS} auto", collective, size) and "time_p50" in s.extra]
-        if samples:
-            extra = samples[-1].extra
-            ratio = extra.get("overlap_ratio")
-            lines.append(
-                f"| {bytes_text(size)} | {extra['algorithm']} | {time_text(extra['time_p50'])} | "
-                f"{time_text(extra['time_p95'])} | {time_text(extra['time_p99'])} | "
-                + ("-" if ratio is None else f"{ratio:.3f}") + " |")
-    return lines
+        extras = [s.extra for s in record.samples if (s.scenario, s.config, s.collective, s.size)
+                  == (scenario.name, f"{OURS} auto", collective, size) and "time_p50" in s.extra]
+        if extras:
+            extra, ratio = extras[-1], extras[-1].get("overlap_ratio")
+            rows.append((bytes_text(size), extra["algorithm"], *(time_text(extra[f"time_p{p}"]) for p in (50, 95, 99)),
+                         "-" if ratio is None else f"{ratio:.3f}"))
+    return ["", f"Single operations of {collective} (slowest rank of each), last round:", "",
+            *table(("size", "algorithm", "p50", "p95", "p99", "overlap ratio"), rows)]
 
 
 def scenario_section(record, scenario, pictures):
@@ -121,7 +99,7 @@ def scenario_section(record, scenario, pictures):
         lines += [f"#### {collective}, {scenario.title}", ""]
         if (scenario.name, collective) in pictures:
             lines += [f"![time against size]({pictures[(scenario.name, collective)]})", ""]
-        lines += table(record, scenario, collective)
+        lines += main_table(record, scenario, collective)
         lines += peer_table(record, scenario, collective)
         lines += latencies(record, scenario, collective) + [""]
     return lines
@@ -172,27 +150,13 @@ def draw(record, scenarios, options):
     if len(scenarios["main"].sizes) < 2:
         return pictures  # a curve takes two
     for collective in scenarios["main"].collectives:
-        svg = picture.draw(record, scenarios["main"], collective)
-        if svg is None:
+        drawn = picture.draw(record, scenarios["main"], collective)
+        if drawn is None:
             continue
         path = f"{prefix}-{collective}.svg"
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(svg)
+        save(drawn, path)
         pictures[("main", collective)] = os.path.relpath(path, base or ".")
     return pictures
-
-
-def between_markers(document, section, lines):
-    first, last = markers(section)
-    with open(document, encoding="utf-8") as file:
-        text = file.read()
-    begin, end = text.find(first), text.find(last)
-    if begin < 0 or end < begin:
-        raise SystemExit(f"{document} lacks the lines '{first}' and '{last}'; add them where the "
-                         "tables belong")
-    text = text[: begin + len(first)] + "\n" + "\n".join(lines) + "\n" + text[end:]
-    with open(document, "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 def report(record, scenarios, options):
@@ -206,5 +170,5 @@ def report(record, scenarios, options):
     lines += failure_lines(record)
     print("\n".join(lines))
     if options.markdown:
-        between_markers(options.markdown, options.section, lines)
+        fill_in(options.markdown, options.section, "tools/compare", lines)
     return bool(broken) or not verdicts[0].met

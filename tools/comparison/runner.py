@@ -6,71 +6,21 @@ hits all of them. A process that fails or hangs costs its own cell only.
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 
 from comparison import configs as configurations
-from comparison.model import MIB, Sample, bytes_text, most_operations
+from comparison.model import Sample, most_operations
+from measure.report import MIB
+from measure.runner import Job, Progress, run_job, say
 
 START_SECONDS = 60  # of a job, on top of what its operations should take
 CPU_SECONDS = 6.0
 CPU_SETTLE_SECONDS = 4.0
 
 
-class Progress:
-    """One line per job: what, how far, how long still."""
-
-    def __init__(self, steps):
-        self.steps, self.done, self.started = steps, 0, time.monotonic()
-
-    def begin(self, text):
-        spent = time.monotonic() - self.started
-        left = spent / self.done * (self.steps - self.done) if self.done else None
-        eta = f"about {left / 60:.0f} min left" if left is not None else "time left not known yet"
-        print(f"[{self.done + 1}/{self.steps}] {text} ({eta})", file=sys.stderr, flush=True)
-
-    def end(self):
-        self.done += 1
-
-
-def run_job(argv, environment, log, seconds):
-    """Runs a job in a process group of its own and ends all of it. None, or why it failed."""
-    process = subprocess.Popen(
-        argv,
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        status = process.wait(timeout=seconds)
-        return None if status == 0 else f"exit status {status}"
-    except subprocess.TimeoutExpired:
-        return f"no end after {seconds:.0f} s"
-    finally:
-        end_group(process)
-
-
-def end_group(process):
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            break
-        try:
-            process.wait(timeout=3)
-        except subprocess.TimeoutExpired:
-            continue
-    process.wait()
-
-
 class Runner:
     def __init__(self, record, scenario, place, options):
         self.record, self.scenario, self.place, self.options = record, scenario, place, options
-        self.log_path = os.path.join(place.scratch, "job.log")
 
     # What is worth running ------------------------------------------------------------------
 
@@ -118,12 +68,9 @@ class Runner:
         progress = Progress(len(jobs) * self.options.rounds)
         for round_number in range(self.options.rounds):
             for collective, config in jobs:
-                progress.begin(
-                    f"{self.scenario.name} round {round_number + 1}: {collective}, {config.name}"
-                )
-                self.measure(config, collective, round_number)
-                progress.end()
-                self.record.save()
+                with progress.step(f"{self.scenario.name} round {round_number + 1}: {collective}, {config.name}"):
+                    self.measure(config, collective, round_number)
+                    self.record.save()
 
     def measure(self, config, collective, round_number):
         sizes = self.sizes_for(config, collective, round_number)
@@ -134,12 +81,10 @@ class Runner:
         if os.path.exists(json_file):
             os.remove(json_file)
         argv, environment = config.command(self.scenario, collective, runs, json_file)
-        with open(self.log_path, "wb") as log:
-            seconds = min(self.patience(collective, runs), config.most_seconds)
-            failure = run_job(argv, environment, log, seconds)
+        outcome = run_job(argv, min(self.patience(collective, runs), config.most_seconds), environment)
         self.read_results(config, collective, round_number, json_file)
-        if failure:
-            self.note_failure(config, collective, round_number, failure)
+        if outcome.failure():
+            self.note_failure(config, collective, round_number, outcome.short_failure())
 
     def patience(self, collective, runs):
         """Seconds: far more than one rail would need, and room for latency and start-up."""
@@ -176,11 +121,8 @@ class Runner:
         if "emulation" in ours:
             self.record.facts["emulation"] = ours["emulation"]
 
-    def note_failure(self, config, collective, round_number, failure):
-        with open(self.log_path, encoding="utf-8", errors="replace") as log:
-            lines = [line.strip() for line in log.read().splitlines() if line.strip()]
-        text = f"{failure}: {' / '.join(lines[-3:])[:400]}" if lines else failure
-        print(f"  {config.name}: {text}", file=sys.stderr, flush=True)
+    def note_failure(self, config, collective, round_number, text):
+        say(f"  {config.name}: {text}")
         self.record.failures.append(
             {"scenario": self.scenario.name, "config": config.name, "collective": collective,
              "round": round_number, "text": text}
@@ -190,6 +132,7 @@ class Runner:
 
     def measure_cpu(self):
         """Cores busy while 16 MiB operations run back to back, in the steady state."""
+        progress = Progress(len(self.scenario.collectives))
         for collective in self.scenario.collectives:
             config = configurations.ours(self.place, "auto")
             crossing = self.scenario.boundary_bytes(collective, 16 * MIB)
@@ -197,22 +140,23 @@ class Runner:
             count = max(20, int((CPU_SECONDS + CPU_SETTLE_SECONDS) / max(each, 1e-3) * 1.3))
             json_file = os.path.join(self.place.scratch, "cpu.json")
             argv, _ = config.command(self.scenario, collective, [(16 * MIB, count)], json_file)
-            with open(self.log_path, "wb") as log:
-                process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log,
-                                           stderr=subprocess.STDOUT, start_new_session=True)
-                busy = self.sample_busy(process)
-                end_group(process)
+            with progress.step(f"busy cores: {collective}"):
+                job = Job(argv)
+                try:
+                    busy = self.sample_busy(job)
+                finally:
+                    job.end()
             if busy is not None:
                 self.record.facts.setdefault("cores_busy_16MiB", {})[collective] = busy
                 self.record.facts["cores"] = os.cpu_count()
         self.record.save()
 
-    def sample_busy(self, process):
+    def sample_busy(self, job):
         time.sleep(CPU_SETTLE_SECONDS)
         before, start = busy_seconds(), time.monotonic()
         time.sleep(CPU_SECONDS)
         busy = (busy_seconds() - before) / (time.monotonic() - start)
-        return busy if process.poll() is None else None
+        return busy if job.running() else None
 
 
 def busy_seconds():

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from comparison.configs import OURS
-from comparison.model import MIB, bytes_text
+from measure.report import MIB, bytes_text
 
 SHARE_TARGETS = {  # collective -> [(from size, up to size, least share of the limit)]
     "all_gather": [(65536, 65536, 0.85), (MIB, MIB, 0.95), (4 * MIB, 1 << 60, 0.97)],

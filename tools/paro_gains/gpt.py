@@ -8,10 +8,10 @@ import datetime
 import json
 import os
 import pathlib
-import statistics
-import subprocess
-import sys
-import time
+from statistics import median
+
+from measure.report import save
+from measure.runner import Progress, must_run
 
 NAME = "gpt"
 WHAT = "train_gpt, computing for real"
@@ -42,10 +42,7 @@ class Cluster:
                    str(self.rails), "--rail-rate", f"{self.rate}mbit", "--timeout", "3000", "--",
                    str(self.tools / "train_gpt"), "--strategy", strategy, "--steps", str(STEPS), *sizes,
                    "--json", str(losses), "--algorithm", "multi_ring" if baseline else "ho_ring"]
-        answer = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                env={**os.environ, "PARO_STEP_LOG": str(log)})
-        if answer.returncode != 0:
-            sys.exit(f"{WHAT}, {name}: status {answer.returncode}: {answer.stdout[-2000:]}")
+        must_run(command, environment={"PARO_STEP_LOG": str(log)})
         return [[json.loads(line) for line in path.read_text().splitlines()] for path in (log, losses)]
 
 
@@ -53,7 +50,7 @@ def row_of(system, runs):
     """As a row of paro-bench's, as far as there is such a thing here."""
     name, strategy, baseline = system
     lines = [line for steps, _ in runs for line in steps[1:]]
-    middle = {part: statistics.median(line["seconds"][part] for line in lines) for part in PARTS}
+    middle = {part: median(line["seconds"][part] for line in lines) for part in PARTS}
     last = lines[-1]
     return {"system": name, "strategy": strategy, "baseline": baseline, "compute_factor": 1,
             "world_algorithm": "multi_ring" if baseline else "ho_ring",
@@ -76,22 +73,18 @@ def measure(cluster, rounds, folder):
     result = path_of(cluster, folder)
     print(f"\n{WHAT}: {cluster.groups}, {cluster.rails} NICs a node of {cluster.rate} Mbit/s, {GPT}", flush=True)
     runs = {system: [] for system in SYSTEMS}
-    started, done = time.monotonic(), 0
+    progress = Progress(rounds * len(SYSTEMS))
     for turn in range(rounds):
         for system in SYSTEMS:
-            runs[system].append(cluster.run(system, folder))
-            done += 1
-            spent = time.monotonic() - started
-            print(f"[{done}/{rounds * len(SYSTEMS)}] {spent:.0f} s, "
-                  f"{spent / done * (rounds * len(SYSTEMS) - done):.0f} s left: round {turn + 1}, {system[0]}",
-                  file=sys.stderr, flush=True)
-    result.write_text(json.dumps({
+            with progress.step(f"round {turn + 1}, {system[0]}"):
+                runs[system].append(cluster.run(system, folder))
+    save(result, {
         "run": {"name": result.stem, "groups": cluster.groups, "rails": cluster.rails, "rate": cluster.rate,
                 "date": str(datetime.date.today())},
         "config": {"model": "GPT " + ", ".join(f"{key} {value}" for key, value in GPT.items()),
                    "ranks": nodes * ranks, "micro_batch": GPT["batch"], "accumulation": GPT["accumulation"],
                    "sequence": GPT["context"], "dtype": "float32", "rounds": rounds, "steps": STEPS - 1},
-        "results": [row_of(system, runs[system]) for system in SYSTEMS]}, indent=1) + "\n")
+        "results": [row_of(system, runs[system]) for system in SYSTEMS]})
     return result
 
 

@@ -1,6 +1,7 @@
 """The lab notebook of a change of strategy, filled in with what was measured."""
 import os
 
+from measure.report import check, table as table_lines
 from paro_gains import gpt
 from paro_gains.picture import at_factor, step_of
 
@@ -10,13 +11,8 @@ SCALES = 0.92
 SAME_LOSS = 1e-3
 
 
-def check(holds):
-    return "[x]" if holds else "[ ]"
-
-
 def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
+    return "\n".join(table_lines(head, rows))
 
 
 def ms(seconds):

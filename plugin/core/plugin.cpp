@@ -136,7 +136,7 @@ Status Plugin::make() {
   settings.job_key = std::move(network.job_key);
   settings.timeout = std::chrono::milliseconds(timeout_ms);
   settings.rendezvous_address = std::move(network.rendezvous_address);
-  settings.alike = [this] { return alike(); };
+  settings.consistency = [this] { return consistency(); };
   net_ = std::move(network.driver);
   coll_net_ = std::make_unique<CollNet>(*net_, std::move(settings));
   return {};
@@ -172,10 +172,10 @@ const std::string& Plugin::tuner_in_use() {
 }
 
 // First, whether there is a tuner of ours at all: without one nothing else of it counts.
-std::string Plugin::alike() {
+std::string Plugin::consistency() {
   const std::string tuner = "tuners (NCCL_TUNER_PLUGIN)=" + tuner_in_use() + "\n";
   const std::lock_guard lock(basis_mutex_);
-  return basis_ && basis_->ok() ? tuner + (*basis_)->alike() : tuner;
+  return basis_ && basis_->ok() ? tuner + (*basis_)->consistency() : tuner;
 }
 
 Result<TunerBasis> Plugin::make_basis() {

@@ -74,7 +74,7 @@ class Plugin {
   void say_what_is_used();
   // Which tuner NCCL takes here: "ours", "none" or "another (libother.so)".
   [[nodiscard]] const std::string& tuner_in_use();
-  [[nodiscard]] std::string alike();
+  [[nodiscard]] std::string consistency();
 
   std::mutex mutex_;
   bool has_log_ = false;

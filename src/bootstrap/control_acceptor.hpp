@@ -1,4 +1,4 @@
-// The door of the coordinator: accepts connections, runs their handshakes and hands over those that
+// The coordinator's listener: accepts connections, runs their handshakes and hands over those that
 // prove the job key. What is not yet proven is bounded in number and in time, and cannot disturb
 // anything but itself.
 #pragma once

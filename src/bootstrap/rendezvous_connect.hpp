@@ -1,4 +1,4 @@
-// The first contact: rank 0 opens the door, the others find it.
+// The first contact: rank 0 listens, the others connect.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace ho {
 
-// Rank 0's door. Nothing to listen on in a world of 1.
+// What rank 0 listens on. Nothing to listen on in a world of 1.
 struct RendezvousListeners {
   std::vector<Fd> listeners;
   std::string text;            // where it is, for messages

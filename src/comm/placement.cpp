@@ -12,13 +12,13 @@ namespace {
 // NicChoice of `ranks`, in that order.
 std::vector<RailNic> nics_of(const Placement& placement, const std::vector<GlobalRank>& ranks) {
   std::map<std::pair<std::string, std::string>, size_t> numbers;
-  std::vector<RailNic> seats;
+  std::vector<RailNic> nics;
   for (const GlobalRank rank : ranks) {
     const auto nic = std::pair(placement.host_id[rank.at()], placement.nic[rank.at()].address);
     const size_t number = numbers.emplace(nic, numbers.size()).first->second;
-    seats.push_back({number, placement.nic_mbit[rank.at()]});
+    nics.push_back({number, placement.nic_mbit[rank.at()]});
   }
-  return seats;
+  return nics;
 }
 
 // The members of each group of `map` in the order that they have in `whole`, where ranks of equal
@@ -43,16 +43,16 @@ Result<GroupMap> with_suited_rails(const Placement& placement,
     return placement.map;
   }
   std::vector<std::vector<GlobalRank>> groups;
-  std::vector<std::vector<RailNic>> seats;
+  std::vector<std::vector<RailNic>> nics;
   for (const std::vector<GlobalRank>& before : ordered) {
     std::vector<GlobalRank>& members = groups.emplace_back();
     for (const size_t at : deal_nics(nics_of(placement, before))) {
       members.push_back(before[at]);
     }
-    seats.push_back(nics_of(placement, members));
+    nics.push_back(nics_of(placement, members));
   }
   HORING_ASSIGN(const GroupMap map, GroupMap::from_members(std::move(groups)));
-  return map.with_rails(choose_rail_count(seats, placement.wanted_rails));
+  return map.with_rails(choose_rail_count(nics, placement.wanted_rails));
 }
 
 }  // namespace

@@ -407,7 +407,7 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
       Engine::create(options, std::move(shm), std::move(network), [this](const RunError& error) {
         on_failure(error);
       }));
-  // Nobody starts an operation before all have opened their doors.
+  // Nobody starts an operation before all listen.
   HORING_ASSIGN(const auto ready,
                 exchange("ready", {}, all_ranks(placement_.map.world_size()), deadline));
   return {};

@@ -300,8 +300,8 @@ class Assigner {
   }
 
   [[nodiscard]] const Nic* nic_of(size_t rank) const {
-    const NicChoice& seat = choices_[rank];
-    return seat.has_nic ? &hosts_[seat.host].nics[seat.nic] : nullptr;
+    const NicChoice& choice = choices_[rank];
+    return choice.has_nic ? &hosts_[choice.host].nics[choice.nic] : nullptr;
   }
 
   void order_all() {
@@ -321,15 +321,15 @@ class Assigner {
 
   [[nodiscard]] std::vector<RailNic> rail_nics(const std::vector<GlobalRank>& members) const {
     std::map<std::pair<size_t, size_t>, size_t> numbers;
-    std::vector<RailNic> seats;
+    std::vector<RailNic> nics;
     for (const GlobalRank rank : members) {
-      const NicChoice& seat = choices_[rank.at()];
+      const NicChoice& choice = choices_[rank.at()];
       const Nic* nic = nic_of(rank.at());
       const size_t number =
-          numbers.emplace(std::pair(seat.host, seat.nic), numbers.size()).first->second;
-      seats.push_back({number, nic == nullptr ? 0 : nic->speed_mbit});
+          numbers.emplace(std::pair(choice.host, choice.nic), numbers.size()).first->second;
+      nics.push_back({number, nic == nullptr ? 0 : nic->speed_mbit});
     }
-    return seats;
+    return nics;
   }
 
   [[nodiscard]] std::vector<std::vector<RailNic>> nics_by_group() const {
@@ -434,13 +434,13 @@ class Assigner {
       return result;
     }
     const Nic& nic = *nic_of(rank);
-    const NicChoice& seat = choices_[rank];
+    const NicChoice& choice = choices_[rank];
     result.name = nic.name;
     result.address = address->host;
     result.subnet = address->subnet;
     result.speed_mbit = nic.speed_mbit;
-    result.distance = hosts_[seat.host].offers.at(rank).at(seat.nic);
-    result.sharers = seat.sharers;
+    result.distance = hosts_[choice.host].offers.at(rank).at(choice.nic);
+    result.sharers = choice.sharers;
     return result;
   }
 
@@ -450,8 +450,8 @@ class Assigner {
       std::set<std::pair<size_t, size_t>> seen;
       size_t distinct = 0;
       while (distinct < rings) {
-        const NicChoice& seat = choices_[members[distinct].at()];
-        if (!seat.has_nic || !seen.emplace(seat.host, seat.nic).second) {
+        const NicChoice& choice = choices_[members[distinct].at()];
+        if (!choice.has_nic || !seen.emplace(choice.host, choice.nic).second) {
           break;
         }
         ++distinct;

@@ -7,7 +7,7 @@
 
 namespace ho {
 
-// A rank may not have this NIC; stronger than any wish for evenness.
+// A rank may not have this NIC; stronger than any gain in evenness.
 inline constexpr int64_t kForbiddenNic = int64_t{1} << 50U;
 inline constexpr int64_t kMaxNicCost = int64_t{1} << 18U;
 

@@ -21,11 +21,11 @@ struct RailNic {
   uint64_t speed_mbit = 0;  // 0: unknown, counted as kRailMbit
 };
 
-// Positions of `seats`: the first rank of each NIC, then the second of each, and so on. The order
+// Positions of `nics`: the first rank of each NIC, then the second of each, and so on. The order
 // stays as it is where NICs were dealt out in turn.
-[[nodiscard]] std::vector<size_t> deal_nics(const std::vector<RailNic>& seats);
+[[nodiscard]] std::vector<size_t> deal_nics(const std::vector<RailNic>& nics);
 
-// groups[g][k]: the seat of the k-th rank of group g in the order in which they serve rails. At
+// groups[g][k]: the NIC of the k-th rank of group g in the order in which they serve rails. At
 // least one group, none empty. `wanted` rails, or as many as there can be, if it is not 0.
 [[nodiscard]] uint32_t choose_rail_count(const std::vector<std::vector<RailNic>>& groups,
                                          uint32_t wanted);

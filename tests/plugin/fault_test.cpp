@@ -1,4 +1,5 @@
-// What must not hang: nodes that die, members that never come or differ, and strangers at the door.
+// What must not hang: nodes that die, members that never come or differ, and strangers at the
+// listeners.
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -214,9 +215,9 @@ std::vector<SocketAddress> own_listeners() {
 // Nothing, noise, and a beginning that looks right, each then closed or left open.
 std::vector<Fd> harass(const std::vector<SocketAddress>& listeners) {
   std::vector<Fd> left_open;
-  for (const SocketAddress& door : listeners) {
+  for (const SocketAddress& listener : listeners) {
     for (int kind = 0; kind < 6; ++kind) {
-      Fd stranger = connect_to(door);
+      Fd stranger = connect_to(listener);
       std::array<unsigned char, 600> noise{};
       for (size_t i = 0; i < noise.size(); ++i) {
         noise.at(i) =
@@ -485,14 +486,14 @@ TEST_CASE("strangers at the listeners of CollNet and the network change nothing"
     options.before_connect = [&strangers] { strangers = harass(own_listeners()); };
     CollNetComm comm(self.library(), self.memory(), 1, options);
     expect(comm.connect() == CollNetState::kUsed, "CollNet connects all the same");
-    expect(!strangers.empty(), "somebody was at the door");
+    expect(!strangers.empty(), "a stranger connected");
     run_all_kinds(comm, 3000);
     strangers.clear();
     comm.close();
     RingOptions rings{2, 4096};
     rings.before_connect = [&strangers] { strangers = harass(own_listeners()); };
     RingComm over_net(self.library(), self.memory(1), 2, rings);
-    expect(!strangers.empty(), "somebody was at the network's door");
+    expect(!strangers.empty(), "a stranger connected to the network");
     write_input(work_of(Collective::kAllReduce, 900), over_net.memory());
     over_net.run(work_of(Collective::kAllReduce, 900));
     expect(count_wrong(work_of(Collective::kAllReduce, 900), over_net.memory()) == 0, "right");

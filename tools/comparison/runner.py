@@ -81,12 +81,12 @@ class Runner:
         if os.path.exists(json_file):
             os.remove(json_file)
         argv, environment = config.command(self.scenario, collective, runs, json_file)
-        outcome = run_job(argv, min(self.patience(collective, runs), config.most_seconds), environment)
+        outcome = run_job(argv, min(self.timeout_s(collective, runs), config.most_seconds), environment)
         self.read_results(config, collective, round_number, json_file)
         if outcome.failure():
             self.note_failure(config, collective, round_number, outcome.short_failure())
 
-    def patience(self, collective, runs):
+    def timeout_s(self, collective, runs):
         """Seconds: far more than one rail would need, and room for latency and start-up."""
         needed = 0.0
         for size, count in runs:

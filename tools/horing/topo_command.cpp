@@ -39,17 +39,17 @@ struct View {
 
 uint32_t rails_among_such_hosts(const Assignment& assignment, uint32_t wanted) {
   std::map<std::string, size_t> numbers;
-  std::vector<RailNic> seats;
+  std::vector<RailNic> nics;
   for (const AssignedNic& nic : assignment.nic_of_rank) {
     const size_t number = numbers.emplace(nic.name, numbers.size()).first->second;
-    seats.push_back({number, nic.speed_mbit});
+    nics.push_back({number, nic.speed_mbit});
   }
   if (assignment.nic_of_rank.front().name.empty()) {
     return 0;
   }
   std::vector<RailNic> dealt;
-  for (const size_t at : deal_nics(seats)) {
-    dealt.push_back(seats[at]);
+  for (const size_t at : deal_nics(nics)) {
+    dealt.push_back(nics[at]);
   }
   return choose_rail_count({dealt, dealt}, wanted);
 }

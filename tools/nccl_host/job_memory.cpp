@@ -38,7 +38,7 @@ constexpr std::chrono::seconds kRendezvousTime{30};
 sockaddr_un unix_address(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  expect(path.size() < sizeof(address.sun_path), "the path of the job's door is short");
+  expect(path.size() < sizeof(address.sun_path), "the path of the job's listener is short");
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
 }
@@ -97,22 +97,22 @@ JobMemory JobMemory::create(const JobLayout& layout) {
   return {layout, std::move(fd)};
 }
 
-Fd JobMemory::listen_for_rendezvous(const std::string& path) {
+Fd JobMemory::listen_at(const std::string& path) {
   const sockaddr_un address = unix_address(path);
-  Fd door(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!door.valid() || ::bind(door.get(), as_sockaddr(address), sizeof(address)) != 0 ||
-      ::listen(door.get(), CommMemory::kMaxRanks) != 0) {
+  Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!listener.valid() || ::bind(listener.get(), as_sockaddr(address), sizeof(address)) != 0 ||
+      ::listen(listener.get(), CommMemory::kMaxRanks) != 0) {
     fail_with("listening at " + path);
   }
-  return door;
+  return listener;
 }
 
-void JobMemory::hand_out(const Fd& door, const std::string& path, uint32_t to_ranks) {
+void JobMemory::hand_out(const Fd& listener, const std::string& path, uint32_t to_ranks) {
   const std::array<std::byte, 1> handshake{};
   const std::array<int, 1> fds{fd_.get()};
   for (uint32_t i = 0; i < to_ranks; ++i) {
-    await_input(door, path);
-    const Fd visitor(::accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    await_input(listener, path);
+    const Fd visitor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!visitor.valid() ||
         !send_with_fds(visitor, handshake, fds, deadline_after(kRendezvousTime)).ok()) {
       fail_with("handing out the job's memory");

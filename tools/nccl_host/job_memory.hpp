@@ -44,11 +44,11 @@ class JobMemory {
  public:
   // For processes that are forked from this one.
   [[nodiscard]] static JobMemory anonymous(const JobLayout& layout);
-  // For processes that somebody else starts: one creates it, opens a door at a path that all reach
+  // For processes that somebody else starts: one creates it, listens at a path that all reach
   // (nodes have no other memory in common), and gives it to those who come there.
   [[nodiscard]] static JobMemory create(const JobLayout& layout);
-  [[nodiscard]] static Fd listen_for_rendezvous(const std::string& path);
-  void hand_out(const Fd& door, const std::string& path, uint32_t to_ranks);
+  [[nodiscard]] static Fd listen_at(const std::string& path);
+  void hand_out(const Fd& listener, const std::string& path, uint32_t to_ranks);
   [[nodiscard]] static JobMemory join(const std::string& path, const JobLayout& layout);
 
   JobMemory(JobMemory&& other) noexcept;

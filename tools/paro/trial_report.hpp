@@ -35,7 +35,8 @@ struct Trial {
 [[nodiscard]] std::string trials_text(const std::vector<Trial>& trials);
 // What went wrong with the training itself, a line each. Where no loss scale has to settle that is
 // a step that was left out, else that all were; and a loss that is not one rank's, up to
-// kMaxComparedSteps: rounding differs from the lone rank's, and that grows with every step.
+// kMaxComparedSteps: rounding differs from the single-rank baseline's, and that grows with every
+// step.
 [[nodiscard]] std::vector<std::string> warnings(const std::vector<Trial>& trials);
 inline constexpr uint64_t kMaxComparedSteps = 100;
 // Keys stay; new ones may come.

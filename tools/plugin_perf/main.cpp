@@ -42,7 +42,7 @@ using nccl_host::Work;
 
 constexpr std::chrono::minutes kTimeout{5};
 
-struct Meeting {
+struct JoinedJob {
   JobMemory memory;
   uint32_t rank = 0;
   perf::LinkLimit limit;
@@ -73,7 +73,7 @@ JobLayout layout_of(const horing::Communicator& comm, const Options& options) {
 }
 
 // Through the library, which has the link limit too. It is gone before anything is timed.
-Meeting meet(const Options& options) {
+JoinedJob join_job(const Options& options) {
   auto comm = horing::Communicator::create();
   const JobLayout layout = layout_of(comm, options);
   const auto rank = static_cast<uint32_t>(comm.rank());
@@ -87,9 +87,9 @@ Meeting meet(const Options& options) {
   std::optional<JobMemory> memory;
   if (rank == 0) {
     memory.emplace(JobMemory::create(layout));
-    const Fd door = JobMemory::listen_for_rendezvous(listener_path);
+    const Fd listener = JobMemory::listen_at(listener_path);
     comm.barrier();
-    memory->hand_out(door, listener_path, layout.shape.world() - 1);
+    memory->hand_out(listener, listener_path, layout.shape.world() - 1);
   } else {
     comm.barrier();
     memory.emplace(JobMemory::join(listener_path, layout));
@@ -242,26 +242,27 @@ void print_row(const Work& work,
 
 class Bench {
  public:
-  Bench(const Options& options, Meeting& met)
-      : options_(options), met_(met), library_(options.release) {
+  Bench(const Options& options, JoinedJob& joined)
+      : options_(options), joined_(joined), library_(options.release) {
     if (options.coll_net) {
       nccl_host::CollNetOptions wanted;
       wanted.settings = {options.channels, options.slot_bytes, options.chunk_bytes};
       wanted.poison = false;
-      coll_net_.emplace(library_, met.memory.comm(0, met.rank, kTimeout), 1, wanted);
+      coll_net_.emplace(library_, joined.memory.comm(0, joined.rank, kTimeout), 1, wanted);
       if (coll_net_->connect() != nccl_host::CollNetState::kUsed) {
         throw HostError("CollNet was refused; see the plugin's warnings (HORING_LOG_LEVEL)");
       }
     }
     if (options.ring) {
-      ring_.emplace(library_, met.memory.comm(1, met.rank, kTimeout), 2, ring_options(options));
+      ring_.emplace(
+          library_, joined.memory.comm(1, joined.rank, kTimeout), 2, ring_options(options));
     }
     const auto devices = static_cast<uint32_t>(library_.device_count());
-    if (met.limit.bytes_per_second > 0.0 && met.limit.rails != devices) {
-      met.limit = {.how = "not known: plain TCP was measured on " +
-                          std::to_string(met.limit.rails) +
-                          " interfaces of a node, the plugin has " + std::to_string(devices) +
-                          "; start as many ranks per node as it has rails"};
+    if (joined.limit.bytes_per_second > 0.0 && joined.limit.rails != devices) {
+      joined.limit = {.how = "not known: plain TCP was measured on " +
+                             std::to_string(joined.limit.rails) +
+                             " interfaces of a node, the plugin has " + std::to_string(devices) +
+                             "; start as many ranks per node as it has rails"};
     }
   }
 
@@ -275,8 +276,8 @@ class Bench {
         run_way(*ring_, work, count, round, ways[1]);
       }
     }
-    if (met_.rank == 0) {
-      print_row(work, met_.memory.layout().shape, met_.limit, ways);
+    if (joined_.rank == 0) {
+      print_row(work, joined_.memory.layout().shape, joined_.limit, ways);
     }
     return ways[0].wrong + ways[1].wrong;
   }
@@ -301,7 +302,7 @@ class Bench {
   }
 
   const Options& options_;
-  Meeting& met_;
+  JoinedJob& joined_;
   nccl_host::PluginLibrary library_;
   std::optional<CollNetComm> coll_net_;
   std::optional<RingComm> ring_;
@@ -360,17 +361,17 @@ std::string too_small(const Options& options, const JobShape& shape) {
 
 int run(const Options& options) {
   choose_plugin(options);
-  Meeting met = meet(options);
-  const JobShape shape = met.memory.layout().shape;
+  JoinedJob joined = join_job(options);
+  const JobShape shape = joined.memory.layout().shape;
   if (const std::string why = too_small(options, shape); !why.empty()) {
-    if (met.rank == 0) {
+    if (joined.rank == 0) {
       std::fprintf(stderr, "plugin_perf: %s\n", why.c_str());
     }
     return fail_after_first_rank(kUsageError);
   }
-  Bench bench(options, met);
-  if (met.rank == 0) {
-    print_header(options, shape, met.limit);
+  Bench bench(options, joined);
+  if (joined.rank == 0) {
+    print_header(options, shape, joined.limit);
   }
   uint64_t wrong = 0;
   for (const Collective kind : options.collectives) {
@@ -381,7 +382,7 @@ int run(const Options& options) {
     }
   }
   bench.close();
-  if (met.rank == 0) {
+  if (joined.rank == 0) {
     std::printf("# Out of bounds values : %" PRIu64 " %s\n", wrong, wrong == 0 ? "OK" : "FAILED");
   }
   return wrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

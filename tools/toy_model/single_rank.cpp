@@ -1,4 +1,5 @@
-// The lone rank: whole states, plain loops, double precision. Nothing of the runtime is used here.
+// The single-rank baseline: whole states, plain loops, double precision. Nothing of the runtime is
+// used here.
 #include <algorithm>
 #include <cmath>
 

@@ -1,9 +1,9 @@
 // Trains the toy model: on sharded states through a StepRunner, and on one rank without any of it.
 //
 // Both take the same global batches: rank r's micro-batch k of a step is samples (k n + r) c to
-// (k n + r + 1) c - 1 of that step, for n ranks and c samples. The lone rank adds the gradients of
-// all of them in double precision, and has its own optimizer arithmetic; so where the two agree,
-// sharding lost, doubled and mixed up nothing.
+// (k n + r + 1) c - 1 of that step, for n ranks and c samples. The single-rank baseline adds the
+// gradients of all of them in double precision, and has its own optimizer arithmetic; so where the
+// two agree, sharding lost, doubled and mixed up nothing.
 #pragma once
 
 #include <horing.h>

@@ -192,7 +192,7 @@ Result<std::unique_ptr<CollComm>> CollNet::connect_rail(void* const* handles,
   setup.job_key = settings_.job_key;
   setup.timeout = settings_.timeout;
   setup.wanted_piece_bytes = settings_.wanted_piece_bytes;
-  setup.alike = settings_.alike ? settings_.alike() : std::string();
+  setup.consistency = settings_.consistency ? settings_.consistency() : std::string();
   HORING_ASSIGN(auto member,
                 rail::RailMember::connect(setup, all, static_cast<uint32_t>(rank), *listener.rail));
   const uint64_t comm_id = listener.context == nullptr ? 0 : listener.context->comm_id;

@@ -31,10 +31,10 @@ class CollNet {
   struct Settings {
     std::shared_ptr<const JobKey> job_key;
     std::chrono::milliseconds timeout{60'000};
-    uint64_t wanted_piece_bytes = 0;     // 0: by the size of what moves
-    bool host_memory_wanted = false;     // HORING_COLLNET_HOST
-    std::function<std::string()> alike;  // gives rail::RailMember::Setup::alike
-    std::optional<TurnedOff> off;        // the plugin cannot work: members are told why
+    uint64_t wanted_piece_bytes = 0;           // 0: by the size of what moves
+    bool host_memory_wanted = false;           // HORING_COLLNET_HOST
+    std::function<std::string()> consistency;  // gives rail::RailMember::Setup::consistency
+    std::optional<TurnedOff> off;              // the plugin cannot work: members are told why
     // Where a member that uses the device meets the others.
     std::function<Result<SocketAddress>(int32_t device)> rendezvous_address;
   };

@@ -28,7 +28,7 @@ struct RankClaim {
   std::string driver;              // its kind
   std::string process;             // process_text()
   std::vector<HandleBytes> lanes;  // where they listen; none: it cannot take part
-  std::string alike;               // what all must have alike; without lanes, why there are none
+  std::string consistency;         // what all must have alike; without lanes, why there are none
 
   // "rail member 2 (node1, pid 71)"
   [[nodiscard]] std::string name() const {
@@ -87,7 +87,7 @@ Blob encode(const RankClaim& one) {
   for (const HandleBytes& handle : one.lanes) {
     writer.append(handle);
   }
-  writer.text(one.alike, kMaxConsistencyBytes);
+  writer.text(one.consistency, kMaxConsistencyBytes);
   return writer.take();
 }
 
@@ -102,10 +102,10 @@ Result<RankClaim> decode(const Blob& blob) {
   for (HandleBytes& handle : decoded.lanes) {
     std::ranges::copy(reader.bytes(handle.size()), handle.begin());
   }
-  decoded.alike = as_text(reader.blob(kMaxConsistencyBytes));
+  decoded.consistency = as_text(reader.blob(kMaxConsistencyBytes));
   reader.finish();
   if (!reader.ok()) {
-    return Status(StatusCode::kProtocol, "its introduction " + reader.fault());
+    return Status(StatusCode::kProtocol, "its handshake message " + reader.fault());
   }
   return decoded;
 }
@@ -132,7 +132,7 @@ Status check_like_first(const RankClaim& one, const RankClaim& first) {
     return differ(first, one, {"networks", first.driver, one.driver});
   }
   if (one.lanes.size() != kLaneCount) {
-    return {StatusCode::kConnection, one.name() + ": " + one.alike};
+    return {StatusCode::kConnection, one.name() + ": " + one.consistency};
   }
   if (one.piece_bytes != first.piece_bytes) {
     return differ(
@@ -140,7 +140,7 @@ Status check_like_first(const RankClaim& one, const RankClaim& first) {
         one,
         {"piece sizes", std::to_string(first.piece_bytes), std::to_string(one.piece_bytes)});
   }
-  if (const auto other = first_difference(first.alike, one.alike)) {
+  if (const auto other = first_difference(first.consistency, one.consistency)) {
     return differ(first, one, {other->what, other->first, other->second});
   }
   return {};
@@ -331,7 +331,7 @@ Result<std::unique_ptr<RailMember>> RailMember::connect(const Setup& setup,
                        .driver = setup.driver->kind(),
                        .process = process_text(),
                        .lanes = opened.ok() ? lane_listeners.handles() : std::vector<HandleBytes>(),
-                       .alike = opened.ok() ? setup.alike : opened.message()};
+                       .consistency = opened.ok() ? setup.consistency : opened.message()};
   HORING_ASSIGN(const auto blobs, plane->all_gather("rail members", encode(self), {}, deadline));
   // All members see the same blobs, so they refuse alike.
   HORING_ASSIGN(const auto members, in_ring_order(blobs));

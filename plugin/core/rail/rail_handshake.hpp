@@ -43,7 +43,7 @@ class RailMember {
     std::chrono::milliseconds timeout{60'000};
     uint64_t wanted_piece_bytes = 0;
     // What all members must have alike besides, as lines of "what=value" (consistency.hpp).
-    std::string alike;
+    std::string consistency;
   };
 
   // Collective over the members; may block until the timeout. rank: this member's place in the

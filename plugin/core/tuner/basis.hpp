@@ -43,7 +43,7 @@ class TunerBasis {
   [[nodiscard]] static TunerBasis silent() { return TunerBasis(AgreedInputs(), TuningFile()); }
 
   // consistency_text() of it. A tuning file that cannot be read is none like any other.
-  [[nodiscard]] std::string alike() const { return consistency_text(inputs_); }
+  [[nodiscard]] std::string consistency() const { return consistency_text(inputs_); }
   [[nodiscard]] bool has_tuning_file() const { return inputs_.tuning_file_digest != 0; }
   [[nodiscard]] bool can_follow_tuning_file() const { return file_.ok(); }
   // An error that names file, line and reason where the tuning file is malformed.

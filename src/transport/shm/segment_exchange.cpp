@@ -147,7 +147,7 @@ Status SegmentExchange::check_info(size_t index, std::span<const std::byte> byte
   std::memcpy(&info, bytes.data(), sizeof(SegmentInfo));
   if (info.magic != kMagic || info.version != kWireVersion || info.rank != rank.value()) {
     return {StatusCode::kProtocol,
-            "the introduction of " + rank_text(rank) + " is damaged or of another version (" +
+            "the segment info of " + rank_text(rank) + " is damaged or of another version (" +
                 std::to_string(info.version) + ", this rank has " + std::to_string(kWireVersion) +
                 ")"};
   }
@@ -164,7 +164,7 @@ Status SegmentExchange::check_info(size_t index, std::span<const std::byte> byte
   }
   info.socket_name.back() = '\0';
   if (info.pid <= 0 || info.socket_name.front() == '\0') {
-    return {StatusCode::kProtocol, "the introduction of " + rank_text(rank) + " is damaged"};
+    return {StatusCode::kProtocol, "the segment info of " + rank_text(rank) + " is damaged"};
   }
   return {};
 }
@@ -174,7 +174,7 @@ Status SegmentExchange::exchange_infos(const GroupExchange& exchange) {
   if (blobs.size() != options_.members.size()) {
     return {StatusCode::kInternal,
             "the exchange among the ranks of this host gave " + std::to_string(blobs.size()) +
-                " introductions for " + std::to_string(options_.members.size()) + " ranks"};
+                " segment infos for " + std::to_string(options_.members.size()) + " ranks"};
   }
   infos_.resize(blobs.size());
   for (size_t i = 0; i < blobs.size(); ++i) {

@@ -29,17 +29,17 @@ constexpr size_t kRoom = 16;
 constexpr int32_t kTag = 7;
 
 // A listener, and what a stranger needs to know of it.
-class RendezvousListeners {
+class RawListener {
  public:
-  explicit RendezvousListeners(const BuiltinCase& options) : net_(make_builtin(options)) {
+  explicit RawListener(const BuiltinCase& options) : net_(make_builtin(options)) {
     REQUIRE(net_->listen(nullptr, 0, handle_bytes_.data(), &listener_) == Reply::kSuccess);
     const auto decoded = decode_handle(handle_bytes_);
     REQUIRE(decoded.ok());
     handle_ = *decoded;
   }
-  RendezvousListeners(const RendezvousListeners&) = delete;
-  RendezvousListeners& operator=(const RendezvousListeners&) = delete;
-  ~RendezvousListeners() {
+  RawListener(const RawListener&) = delete;
+  RawListener& operator=(const RawListener&) = delete;
+  ~RawListener() {
     if (comm_ != nullptr) {
       CHECK(net_->close_recv(comm_) == Reply::kSuccess);
     }
@@ -114,15 +114,16 @@ struct Outcome {
 
 // What a receive of kRoom bytes comes to.
 Outcome received(const std::vector<NetSegment>& segments) {
-  RendezvousListeners door({});
-  const auto peer = door.enter();
+  RawListener listener({});
+  const auto peer = listener.enter();
   std::vector<std::byte> memory(4 * kRoom, kUntouched);
   void* data = memory.data();
   const size_t bytes = kRoom;
   const int32_t tag = kTag;
   void* request = nullptr;
-  REQUIRE(door.net().irecv(door.comm(), 1, &data, &bytes, &tag, nullptr, nullptr, &request) ==
-          Reply::kSuccess);
+  REQUIRE(
+      listener.net().irecv(listener.comm(), 1, &data, &bytes, &tag, nullptr, nullptr, &request) ==
+      Reply::kSuccess);
   REQUIRE(request != nullptr);
   for (const NetSegment& segment : segments) {
     send_segment(*peer, segment);
@@ -131,7 +132,7 @@ Outcome received(const std::vector<NetSegment>& segments) {
   int32_t done = 0;
   const Deadline deadline = deadline_after(std::chrono::seconds(30));
   while (outcome.reply == Reply::kSuccess && done == 0 && !passed(deadline)) {
-    outcome.reply = door.net().test(request, &done, nullptr);
+    outcome.reply = listener.net().test(request, &done, nullptr);
   }
   outcome.done = done != 0;
   outcome.kept_to_capacity = std::all_of(
@@ -193,12 +194,12 @@ TEST_CASE(
   BuiltinCase options;
   options.connect_timeout = std::chrono::milliseconds(2500);
   options.handshake_timeout = std::chrono::milliseconds(1000);
-  RendezvousListeners door(options);
+  RawListener listener(options);
   const auto last = std::make_shared<LastLine>();
   logger().sinks().push_back(last);
   std::vector<std::unique_ptr<tcp::Socket>> strangers;
   SECTION("nobody at all") {
-    while (door.accept() == Reply::kSuccess) {
+    while (listener.accept() == Reply::kSuccess) {
     }
     CHECK(last->text().find("nobody connected to ") != std::string::npos);
     CHECK(last->text().find("nobody came at all") != std::string::npos);
@@ -209,12 +210,12 @@ TEST_CASE(
     const auto net = make_builtin(other);
     void* context = nullptr;
     REQUIRE(net->open({}, &context) == Reply::kSuccess);
-    auto handle = door.handle();
+    auto handle = listener.handle();
     void* comm = nullptr;
     Reply answer = Reply::kSuccess;
     bool waits = true;
     while (waits || answer == Reply::kSuccess) {
-      waits = waits && door.accept() == Reply::kSuccess;
+      waits = waits && listener.accept() == Reply::kSuccess;
       answer = answer == Reply::kSuccess
                    ? net->connect(context, 0, kNoTrafficClass, handle.data(), &comm, nullptr)
                    : answer;
@@ -224,15 +225,15 @@ TEST_CASE(
     CHECK(last->text().find("the job keys differ") != std::string::npos);
   }
   SECTION("no handshake, and one with a wrong key") {
-    strangers.push_back(door.knock());
-    strangers.push_back(door.knock());
+    strangers.push_back(listener.knock());
+    strangers.push_back(listener.knock());
     const auto key = connection_key(std::array<std::byte, kSecretBytes>{}, *JobKey::none(false));
     REQUIRE(key.ok());
     StreamClaim claim;
     claim.who = "node7, RANK 3";
     const auto handshake = Handshake::client(*key, kHandshakePurpose, encode(claim));
     bool refused = false;
-    while (door.accept() == Reply::kSuccess) {
+    while (listener.accept() == Reply::kSuccess) {
       strangers[1]->readable = true;
       strangers[1]->writable = true;
       if (!refused && !tcp::advance_handshake(*strangers[1], *handshake).ok()) {
@@ -249,7 +250,7 @@ TEST_CASE(
   }
   INFO(last->text());
   logger().sinks().pop_back();
-  CHECK(door.comm() == nullptr);
+  CHECK(listener.comm() == nullptr);
 }
 
 }  // namespace ho::plugin::conformance

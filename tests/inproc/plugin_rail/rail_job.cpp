@@ -40,7 +40,7 @@ class Job {
     }
     met_.arrive_and_wait();
     if (is_in(options_.absent, self) || is_in(options_.foreign, self)) {
-      // Its door stays: another process might open one of its own behind the same port.
+      // Its listener stays: another process might open one of its own at the same port.
       unused_listeners_[self] = *std::move(listener);
       return;
     }
@@ -50,7 +50,7 @@ class Job {
     setup.job_key = JobKey::none(false);
     setup.timeout = options_.timeout;
     setup.wanted_piece_bytes = options_.wanted_piece_bytes;
-    setup.alike = self < options_.alike.size() ? options_.alike[self] : "";
+    setup.consistency = self < options_.consistency.size() ? options_.consistency[self] : "";
     auto connected = rail::RailMember::connect(setup, handles_, self, **listener);
     Member member{self, options_.members, nullptr, connected.status()};
     std::unique_ptr<CollComm> comm;

@@ -17,11 +17,11 @@ struct RailJobOptions {
   uint32_t members = 2;
   std::chrono::milliseconds timeout{30000};
   uint64_t wanted_piece_bytes = 1024;
-  uint32_t rotate_handles = 0;     // handles come in another order than members
-  std::vector<uint32_t> absent;    // give a handle and never come
-  std::vector<uint32_t> foreign;   // give a handle of zeros and never come
-  std::vector<uint32_t> deaf;      // their network has no such device, so cannot listen on it
-  std::vector<std::string> alike;  // by member: what it says that all must have alike
+  uint32_t rotate_handles = 0;           // handles come in another order than members
+  std::vector<uint32_t> absent;          // give a handle and never come
+  std::vector<uint32_t> foreign;         // give a handle of zeros and never come
+  std::vector<uint32_t> deaf;            // their network has no such device, so cannot listen on it
+  std::vector<std::string> consistency;  // by member: what it says that all must have alike
   // A member's network; the builtin one where none is given.
   std::function<std::unique_ptr<NetDriver>()> make_driver = {};
 };

@@ -506,7 +506,7 @@ TEST_CASE("members whose settings differ refuse alike, and say which setting doe
   RailJobOptions options = members(3);
   // Members have their own numbers in messages, whatever the order of the handles.
   options.rotate_handles = 1;
-  options.alike = {"NICs=4\nrates=100\n", "NICs=4\nrates=100\n", "NICs=4\nrates=25\n"};
+  options.consistency = {"NICs=4\nrates=100\n", "NICs=4\nrates=100\n", "NICs=4\nrates=25\n"};
   const auto errors = run_rail(options, [](Member& member) {
     const std::string& why = member.connected.message();
     expect(member.connected.code() == StatusCode::kMismatch, "refuses");
@@ -518,7 +518,7 @@ TEST_CASE("members whose settings differ refuse alike, and say which setting doe
   for (const std::string& error : errors) {
     CHECK(error == "");
   }
-  options.alike[2] = options.alike[0];
+  options.consistency[2] = options.consistency[0];
   require_rail(options, [](Member& member) { reduce_all(member, 100, 3, false); });
 }
 
@@ -547,7 +547,7 @@ TEST_CASE("a member that never comes makes all refuse at the deadline") {
     const auto errors = run_rail(options, [absent](Member& member) {
       const std::string& why = member.connected.message();
       expect(member.connected.code() == StatusCode::kTimeout, "refuses: " + why);
-      // Who waits at member 0's door sees only that nobody opens.
+      // Who connects to member 0 sees only that nobody opens.
       const std::string missing = absent == 0 ? "rank 0" : "missing: rank 2";
       expect(why.find(missing) != std::string::npos, "names the member: " + why);
     });

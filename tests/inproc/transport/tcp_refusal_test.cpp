@@ -286,7 +286,7 @@ bool is_closed_by_sleeper(TcpTransport& transport, const Fd& fd) {
   return false;
 }
 
-TEST_CASE("tcp: a connection that does not greet in time is dropped") {
+TEST_CASE("tcp: a connection that does not finish its handshake in time is dropped") {
   std::ostringstream log;
   auto& sinks = logger().sinks();
   sinks.push_back(std::make_shared<spdlog::sinks::ostream_sink_st>(log));

@@ -1,5 +1,5 @@
-// Meetings that others disturb: strangers, ranks that vanish, a second job at the same file, and a
-// rank 0 without descriptors.
+// Rendezvous that others disturb: strangers, ranks that vanish, a second job at the same file, and
+// a rank 0 without descriptors.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -110,7 +110,7 @@ TEST_CASE("training that went wrong is told") {
   CHECK(warning(trial(12), wide, std::nan(""), 2).find("NNN: the loss is") == 0);
   CHECK(warning(trial(12), ho::DType::kBfloat16, 2.05, 2) == "");
   CHECK(warning(trial(11), wide, 2, 2).find("NNN: 11 of 12 steps were applied") == 0);
-  // The lone rank has made more steps: its loss is another.
+  // The rank that trains by itself has made more steps: its loss is another.
   CHECK(warning(trial(8), narrow, 3, 2) == "");
   CHECK(warning(trial(0), narrow, 3, 2).find("the loss scale needs more steps") !=
         std::string::npos);

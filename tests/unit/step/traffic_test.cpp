@@ -46,6 +46,6 @@ TEST_CASE("groups that are not nodes") {
 }
 
 TEST_CASE("unequal groups") {
-  // 3 + 1: the lone rank owns all; three segments of 320 elements join it with one rank each.
+  // 3 + 1: the group of one owns all; three segments of 320 elements join it with one rank each.
   CHECK(of("III", "3+1", 1, "3+1") == Traffic{2 * (2 * kP + kG), 2 * kG});
 }

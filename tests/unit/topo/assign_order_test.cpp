@@ -79,7 +79,7 @@ TEST_CASE("ranks keep their nearest NIC; their order follows the subnets") {
 }
 
 TEST_CASE("a small group sets the rails, wherever its NIC is") {
-  // 3 + 1: the lone rank's NIC is on the third subnet.
+  // 3 + 1: the group of one's NIC is on the third subnet.
   std::vector<RankInfo> infos(3, ho::railed_info(0, 3));
   infos.push_back(ho::info_on(1, {ho::info_nic("eth0", subnet_address(2, 1))}));
   for (auto& nic : infos[0].nics) {

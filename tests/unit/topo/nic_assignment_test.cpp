@@ -11,18 +11,18 @@ using NicChoice = std::vector<size_t>;
 
 namespace {
 
-std::vector<size_t> loads(const NicChoice& seats, size_t nics) {
+std::vector<size_t> loads(const NicChoice& chosen, size_t nics) {
   std::vector<size_t> counts(nics, 0);
-  for (const size_t nic : seats) {
+  for (const size_t nic : chosen) {
     ++counts.at(nic);
   }
   return counts;
 }
 
-int64_t total(const Costs& costs, const NicChoice& seats) {
+int64_t total(const Costs& costs, const NicChoice& chosen) {
   int64_t sum = 0;
-  for (size_t rank = 0; rank < seats.size(); ++rank) {
-    sum += costs[rank][seats[rank]];
+  for (size_t rank = 0; rank < chosen.size(); ++rank) {
+    sum += costs[rank][chosen[rank]];
   }
   return sum;
 }
@@ -35,17 +35,17 @@ bool even(const std::vector<size_t>& counts) {
 // Every assignments there is: the least sum among the even ones.
 int64_t least_total(const Costs& costs) {
   const size_t nics = costs.front().size();
-  NicChoice seats(costs.size(), 0);
+  NicChoice chosen(costs.size(), 0);
   int64_t least = INT64_MAX;
   for (;;) {
-    if (even(loads(seats, nics))) {
-      least = std::min(least, total(costs, seats));
+    if (even(loads(chosen, nics))) {
+      least = std::min(least, total(costs, chosen));
     }
     size_t rank = 0;
-    while (rank < seats.size() && ++seats[rank] == nics) {
-      seats[rank++] = 0;
+    while (rank < chosen.size() && ++chosen[rank] == nics) {
+      chosen[rank++] = 0;
     }
-    if (rank == seats.size()) {
+    if (rank == chosen.size()) {
       return least;
     }
   }
@@ -56,9 +56,9 @@ int64_t least_total(const Costs& costs) {
 TEST_CASE("equally near NICs are dealt out in turn") {
   for (size_t ranks = 1; ranks <= 9; ++ranks) {
     for (size_t nics = 1; nics <= 9; ++nics) {
-      const NicChoice seats = assign_evenly(Costs(ranks, std::vector<int64_t>(nics, 7)));
+      const NicChoice chosen = assign_evenly(Costs(ranks, std::vector<int64_t>(nics, 7)));
       for (size_t rank = 0; rank < ranks; ++rank) {
-        CHECK(seats[rank] == rank % nics);
+        CHECK(chosen[rank] == rank % nics);
       }
     }
   }
@@ -91,14 +91,14 @@ TEST_CASE("assignments are even and of least cost") {
       std::generate(
           row.begin(), row.end(), [&] { return static_cast<int64_t>(random() % 4) * 10; });
     }
-    const NicChoice seats = assign_evenly(costs);
-    REQUIRE(seats.size() == ranks);
-    CHECK(even(loads(seats, nics)));
-    CHECK(total(costs, seats) == least_total(costs));
-    CHECK(seats == assign_evenly(costs));
+    const NicChoice chosen = assign_evenly(costs);
+    REQUIRE(chosen.size() == ranks);
+    CHECK(even(loads(chosen, nics)));
+    CHECK(total(costs, chosen) == least_total(costs));
+    CHECK(chosen == assign_evenly(costs));
   }
 }
 
-TEST_CASE("nobody needs no seat") {
+TEST_CASE("no rank needs no NIC") {
   CHECK(assign_evenly({}).empty());
 }

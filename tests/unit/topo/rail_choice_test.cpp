@@ -11,11 +11,11 @@ namespace {
 
 // Ranks dealt over the NICs in turn, all of one speed.
 std::vector<RailNic> node(size_t ranks, size_t nics, uint64_t speed_mbit) {
-  std::vector<RailNic> seats;
+  std::vector<RailNic> dealt;
   for (size_t k = 0; k < ranks; ++k) {
-    seats.push_back({k % nics, speed_mbit});
+    dealt.push_back({k % nics, speed_mbit});
   }
-  return seats;
+  return dealt;
 }
 
 }  // namespace

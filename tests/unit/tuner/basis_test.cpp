@@ -94,11 +94,11 @@ TEST_CASE("without NICs of ours only the tuning file has a say") {
 }
 
 TEST_CASE("a malformed tuning file: nodes can still be compared, no tuner can be had") {
-  const std::string usual = basis().alike();
+  const std::string usual = basis().consistency();
   const ScopedFile file("all_reduce,1M,*,*,*,ring\nall_reduce,x\n");
   const test::ScopedVariable variable(env::kTuningFile.name, file.path());
   const TunerBasis made = basis();
-  CHECK(made.alike() != usual);
+  CHECK(made.consistency() != usual);
   const auto tuner = made.tuner_for({16, 4, {}});
   REQUIRE_FALSE(tuner.ok());
   CHECK(tuner.status().message().find(file.path() + ":2:12: 2 fields of 6") == 0);

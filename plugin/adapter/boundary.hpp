@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "abi/common.hpp"
-#include "core/net_driver.hpp"
+#include "core/driver/net_driver.hpp"
 
 namespace ho::plugin {
 

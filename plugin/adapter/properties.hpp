@@ -7,7 +7,7 @@
 #include <string>
 
 #include "abi/common.hpp"
-#include "core/device_properties.hpp"
+#include "core/driver/device_properties.hpp"
 
 namespace ho::plugin {
 

@@ -7,8 +7,8 @@
 
 #include "auth/job_key.hpp"
 #include "base/status.hpp"
-#include "core/net_driver.hpp"
-#include "core/turned_off.hpp"
+#include "core/driver/net_driver.hpp"
+#include "core/driver/turned_off.hpp"
 #include "os/socket.hpp"
 
 namespace ho::plugin {

@@ -16,7 +16,7 @@
 
 #include "base/status.hpp"
 #include "core/collnet/coll_net.hpp"
-#include "core/net_driver.hpp"
+#include "core/driver/net_driver.hpp"
 #include "core/settings.hpp"
 #include "core/traffic_classes.hpp"
 #include "core/tuner/basis.hpp"

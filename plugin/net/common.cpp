@@ -1,8 +1,8 @@
 #include "net/common.hpp"
 
 #include "base/log.hpp"
+#include "core/driver/turned_off.hpp"
 #include "core/plugin.hpp"
-#include "core/turned_off.hpp"
 
 namespace ho::plugin {
 

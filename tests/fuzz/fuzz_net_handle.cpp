@@ -5,7 +5,7 @@
 
 #include "core/builtin/handle.hpp"
 #include "core/builtin/records.hpp"
-#include "core/turned_off.hpp"
+#include "core/driver/turned_off.hpp"
 #include "fuzz.hpp"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

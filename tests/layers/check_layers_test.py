@@ -54,6 +54,11 @@ class CheckLayers(unittest.TestCase):
                 self.assertTrue(violations)
                 self.assertTrue(all(v.startswith(name + ":") for v in violations), violations)
 
+    def test_a_folder_may_not_use_what_lies_below_it_unless_its_row_says_so(self):
+        below = {"plugin/core/rail/rail.hpp": "", "plugin/core/bad.cpp": '#include "core/rail/rail.hpp"\n'}
+        violations, _ = check_tree({**TREE, **below})
+        self.assertEqual(len(violations), 1)
+
     def test_public_headers_see_no_internal_ones(self):
         violations, _ = check_tree({**TREE, "include/horing.h": '#include "../src/base/status.hpp"\n'})
         self.assertEqual(len(violations), 1)
@@ -67,7 +72,7 @@ class CheckLayers(unittest.TestCase):
 
         def reach(folder, path):
             self.assertNotIn(folder, path, "cycle")
-            for used in folders.get(folder, []):
+            for used in folders.get(folder, {"uses": []})["uses"]:
                 reach(used, path + [folder])
 
         for folder in folders:

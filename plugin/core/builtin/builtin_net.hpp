@@ -16,7 +16,7 @@
 #include "core/builtin/listener.hpp"
 #include "core/builtin/net_options.hpp"
 #include "core/builtin/pending_connects.hpp"
-#include "core/net_driver.hpp"
+#include "core/driver/net_driver.hpp"
 
 namespace ho::plugin {
 

@@ -17,7 +17,7 @@
 #include "base/status.hpp"
 #include "core/builtin/lane.hpp"
 #include "core/builtin/records.hpp"
-#include "core/reply.hpp"
+#include "core/driver/reply.hpp"
 #include "os/clock.hpp"
 #include "transport/tcp/pacer.hpp"
 #include "transport/tcp/poller.hpp"

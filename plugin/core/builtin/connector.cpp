@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "core/process_text.hpp"
+#include "core/driver/process_text.hpp"
 #include "os/clock.hpp"
 #include "os/random_bytes.hpp"
 #include "transport/tcp/link_handshake.hpp"

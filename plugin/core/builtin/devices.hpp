@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "core/device_properties.hpp"
+#include "core/driver/device_properties.hpp"
 #include "topo/filter.hpp"
 #include "topo/topology.hpp"
 #include "transport/tcp/tcp_transport.hpp"

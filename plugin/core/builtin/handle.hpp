@@ -11,8 +11,8 @@
 
 #include "base/status.hpp"
 #include "core/builtin/net_options.hpp"
-#include "core/handle_secret.hpp"
-#include "core/net_driver.hpp"
+#include "core/driver/handle_secret.hpp"
+#include "core/driver/net_driver.hpp"
 #include "os/socket.hpp"
 #include "transport/tcp/address.hpp"
 

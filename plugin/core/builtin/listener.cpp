@@ -10,7 +10,7 @@
 
 #include "auth/printable.hpp"
 #include "base/log.hpp"
-#include "core/process_text.hpp"
+#include "core/driver/process_text.hpp"
 #include "os/clock.hpp"
 #include "os/random_bytes.hpp"
 #include "os/socket.hpp"

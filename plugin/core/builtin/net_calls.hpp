@@ -11,7 +11,7 @@
 #include "base/status.hpp"
 #include "core/builtin/handle.hpp"
 #include "core/builtin/recv_comm.hpp"
-#include "core/reply.hpp"
+#include "core/driver/reply.hpp"
 
 namespace ho::plugin {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "core/turned_off.hpp"
+#include "core/driver/turned_off.hpp"
 #include "transport/tcp/pacer.hpp"
 
 namespace ho::plugin {

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "core/builtin/builtin_net.hpp"
-#include "core/turned_off.hpp"
+#include "core/driver/turned_off.hpp"
 
 namespace ho::plugin {
 

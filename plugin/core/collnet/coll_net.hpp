@@ -19,9 +19,9 @@
 
 #include "auth/job_key.hpp"
 #include "core/collnet/coll_comm.hpp"
-#include "core/net_driver.hpp"
-#include "core/reply.hpp"
-#include "core/turned_off.hpp"
+#include "core/driver/net_driver.hpp"
+#include "core/driver/reply.hpp"
+#include "core/driver/turned_off.hpp"
 #include "os/socket.hpp"
 
 namespace ho::plugin {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/status.hpp"
+#include "core/driver/net_driver.hpp"
 #include "core/forward/net_library.hpp"
-#include "core/net_driver.hpp"
 
 namespace ho::plugin::forward {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "abi/common.hpp"
-#include "core/net_driver.hpp"
+#include "core/driver/net_driver.hpp"
 
 namespace ho::plugin::forward {
 

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "core/driver/net_driver.hpp"
 #include "core/forward/versions.hpp"
-#include "core/net_driver.hpp"
 #include "os/shared_library.hpp"
 
 namespace ho::plugin::forward {

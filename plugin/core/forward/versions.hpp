@@ -15,9 +15,9 @@
 #include "abi/net_v12.hpp"
 #include "abi/net_v8.hpp"
 #include "abi/net_v9.hpp"
-#include "core/device_properties.hpp"
+#include "core/driver/device_properties.hpp"
+#include "core/driver/net_driver.hpp"
 #include "core/forward/host_functions.hpp"
-#include "core/net_driver.hpp"
 
 namespace ho::plugin::forward {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/bytes.hpp"
-#include "core/turned_off.hpp"
+#include "core/driver/turned_off.hpp"
 
 namespace ho::plugin::rail {
 namespace {

@@ -8,8 +8,8 @@
 #include <span>
 
 #include "base/status.hpp"
-#include "core/handle_secret.hpp"
-#include "core/net_driver.hpp"
+#include "core/driver/handle_secret.hpp"
+#include "core/driver/net_driver.hpp"
 #include "os/socket.hpp"
 
 namespace ho::plugin::rail {

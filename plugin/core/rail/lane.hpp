@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "core/net_driver.hpp"
+#include "core/driver/net_driver.hpp"
 #include "core/rail/call.hpp"
 #include "core/rail/window.hpp"
 

@@ -9,7 +9,7 @@
 #include "auth/printable.hpp"
 #include "base/bytes.hpp"
 #include "base/log.hpp"
-#include "core/process_text.hpp"
+#include "core/driver/process_text.hpp"
 #include "core/rail/consistency.hpp"
 #include "os/clock.hpp"
 #include "os/random_bytes.hpp"

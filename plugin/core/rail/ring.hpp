@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "core/net_driver.hpp"
+#include "core/driver/net_driver.hpp"
 #include "core/rail/call.hpp"
 #include "core/rail/lane.hpp"
 #include "core/rail/operands.hpp"

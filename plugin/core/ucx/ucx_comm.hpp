@@ -19,7 +19,7 @@
 #include "core/builtin/posted_receives.hpp"
 #include "core/builtin/records.hpp"
 #include "core/builtin/recv_comm.hpp"
-#include "core/reply.hpp"
+#include "core/driver/reply.hpp"
 #include "core/ucx/side_channel.hpp"
 #include "transport/ucx/worker.hpp"
 

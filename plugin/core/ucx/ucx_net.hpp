@@ -14,7 +14,7 @@
 
 #include "base/status.hpp"
 #include "core/builtin/builtin_net.hpp"
-#include "core/net_driver.hpp"
+#include "core/driver/net_driver.hpp"
 #include "core/ucx/ucx_rendezvous.hpp"
 
 namespace ho::plugin {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "core/net_driver.hpp"
+#include "core/driver/net_driver.hpp"
 #include "os/clock.hpp"
 
 namespace ho::plugin::conformance {

@@ -16,7 +16,7 @@
 #include "catch.hpp"
 #include "core/builtin/handle.hpp"
 #include "core/builtin/records.hpp"
-#include "core/handle_secret.hpp"
+#include "core/driver/handle_secret.hpp"
 #include "os/clock.hpp"
 #include "os/socket.hpp"
 #include "transport/tcp/link_handshake.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/collnet/coll_comm.hpp"
-#include "core/net_driver.hpp"
+#include "core/driver/net_driver.hpp"
 
 namespace ho::plugin::rail_test {
 

@@ -1,4 +1,4 @@
-#include "core/turned_off.hpp"
+#include "core/driver/turned_off.hpp"
 
 #include <array>
 #include <string>

@@ -1,4 +1,4 @@
-#include "core/turned_off.hpp"
+#include "core/driver/turned_off.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 #include "auth/printable.hpp"
 #include "base/bytes.hpp"
-#include "core/process_text.hpp"
+#include "core/driver/process_text.hpp"
 
 namespace ho::plugin {
 namespace {

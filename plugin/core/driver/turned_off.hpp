@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "core/net_driver.hpp"
+#include "core/driver/net_driver.hpp"
 
 namespace ho::plugin {
 

@@ -1,4 +1,4 @@
-#include "core/process_text.hpp"
+#include "core/driver/process_text.hpp"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "core/handle_secret.hpp"
+#include "core/driver/handle_secret.hpp"
 
 #include <span>
 #include <string>

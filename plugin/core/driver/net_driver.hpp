@@ -16,8 +16,8 @@
 #include <string>
 
 #include "base/status.hpp"
-#include "core/device_properties.hpp"
-#include "core/reply.hpp"
+#include "core/driver/device_properties.hpp"
+#include "core/driver/reply.hpp"
 
 namespace ho::plugin {
 

@@ -100,6 +100,7 @@ Status Acceptor::accept_all(Socket& listener) {
       admit(std::move(connection));
     } else if (errno == EAGAIN) {
       listener.readable = false;
+      stuck_until_ns_ = 0;  // nobody waits any more: the next shortage has its own time
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       return out_of_descriptors(errno);
     }

@@ -34,8 +34,7 @@ static int gather(ho_comm* comm, int32_t* mine, int32_t* all, size_t count) {
     return fail("ho_request_wait");
   }
   const size_t last = (size_t)ho_comm_world_size(comm) * count - 1;
-  printf(
-      "rank %d worked %ld rounds; the last element comes from rank %d\n", rank, rounds, all[last]);
+  printf("rank %d worked %ld rounds; the last element is from rank %d\n", rank, rounds, all[last]);
   return 0;
 }
 

@@ -1,6 +1,6 @@
-/* Learns which word follows which, on the ranks of a job, with what real frameworks ask of libparo:
- * a head tied to the embedding, parameter groups, an optimizer of its own with state, and steps of
- * as many micro-batches as there is data for.
+/* Learns which word follows which, on the ranks of a job. It uses what real frameworks need from
+ * libparo: a head tied to the embedding, parameter groups, an optimizer of its own with state, and
+ * steps of as many micro-batches as there is data for.
  *   horing run -n 2x2 -- ./tied
  * Build: cc -std=c11 tied.c $(pkg-config --cflags --libs paro) -lm -o tied */
 #include <math.h>
@@ -162,7 +162,7 @@ int main(void) {
   must(paro_runner_load(runner, 1, weights, kBlock, NULL, 0));
   srand((unsigned)ho_comm_rank(comm) + 1);
   micro_batch(runner);
-  must(paro_runner_discard(runner)); /* a first pass, say to warm up: nothing of it stays */
+  must(paro_runner_discard(runner)); /* a first pass, for example to warm up: nothing of it stays */
   for (int step = 0; step < kSteps; ++step) {
     const int count = step % 5 == 4 ? kMicroBatches - 1 : kMicroBatches; /* the data's end */
     for (int k = 0; k < count; ++k) {

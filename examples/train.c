@@ -72,7 +72,7 @@ int main(void) {
     }
     paro_step_report report = PARO_STEP_REPORT_INIT;
     must(paro_runner_step(runner, &report));
-    if (!report.applied) { /* the ranks agreed to leave it out; the log says why */
+    if (!report.applied) { /* all ranks skipped the step; the log has the reason */
       fprintf(stderr, "step %d: a gradient is not finite (norm %g)\n", step, report.norm);
       return 1;
     }

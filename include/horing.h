@@ -6,26 +6,29 @@
  * once while pieces that have arrived move inside each group.
  *
  * Every function that can fail returns ho_status; HO_OK is 0. After an error,
- * ho_last_error_message() says what failed, where, and what to do next (calling thread's last
+ * ho_last_error_message() returns what failed, where, and what to do next (calling thread's last
  * error).
  *
  * Threads: a communicator may be used by one thread at a time, except ho_comm_abort and the
- * getters, which any thread may call at any time. Different communicators are independent.
+ * getters, which any thread may call at any time, and ho_request_wait and ho_request_test: other
+ * threads may wait for requests and test them meanwhile, each request one thread at a time.
+ * Different communicators are independent.
  *
  * Failures: an error of an operation, a deadline that passes, or an abort ends the communicator and
- * all that were split from it (their own splits too), on all of their ranks and with one text: the
- * first cause. Its siblings and what it was split from go on. A rank whose process is gone ends the
- * communicators that it is in, no others; without rank 0 of the job, the ranks of the others cannot
- * be told of failures any more, and find out by their own deadlines; nor can they be split. To end
- * many communicators together, split them from one that you abort: if one of them has failed on the
- * rank that calls ho_comm_abort, the others get that failure's status and text.
+ * all that were split from it, their own splits included. It ends them on all of their ranks, with
+ * one text: the first cause. Its siblings and what it was split from go on. A rank whose process is
+ * gone ends the communicators that it is in, no others. Once rank 0 of the job is gone, failures in
+ * the other communicators are no longer reported to their ranks: waits there end at their own
+ * deadlines, and splits fail. To end many communicators together, split them from one that you
+ * abort. If one of them has failed on the rank that calls ho_comm_abort, the others get that
+ * failure's status and text.
  *
  * fork: a communicator belongs to the process that made it. A child forked afterwards may call
- * nothing but exec (the library's descriptors close then) or _exit, and should do so soon: while it
+ * nothing but exec (the library's descriptors close then) or _exit, and should do so soon. While it
  * lives it keeps the parent's connections open, so that the other ranks would not notice the
- * parent's death. In the child every call with the communicator or one of its requests fails with
- * HO_INVALID_ARGUMENT and touches nothing of the parent's; ho_comm_destroy does nothing; of the
- * getters, those that need a lock (ho_comm_memory_bytes) give 0.
+ * parent's death. In the child, every call with the communicator or one of its requests fails with
+ * HO_INVALID_ARGUMENT and changes nothing in the parent. ho_comm_destroy does nothing there, and
+ * getters that need a lock (ho_comm_memory_bytes) return 0.
  *
  * Option structs start with `size`: set it to sizeof the struct (HO_*_INIT does). Fields that an
  * older caller does not know take their defaults.
@@ -64,7 +67,7 @@ typedef enum ho_status {
   HO_SYSTEM = 10,
   HO_OUT_OF_MEMORY = 11,
   HO_INTERNAL = 12,
-  HO_IN_PROGRESS = 13 /* no error, and of ho_request_wait alone: not over yet */
+  HO_IN_PROGRESS = 13 /* no error: the operation is not over yet; only from ho_request_wait */
 } ho_status;
 
 typedef enum ho_dtype {
@@ -78,12 +81,31 @@ typedef enum ho_dtype {
   HO_FLOAT32 = 7,
   HO_FLOAT64 = 8,
   HO_BFLOAT16 = 9,
-  HO_FLOAT8_E4M3 = 10, /* not with HO_AVG */
-  HO_FLOAT8_E5M2 = 11  /* likewise */
+  HO_FLOAT8_E4M3 = 10, /* not with HO_AVG, HO_PREMUL_SUM */
+  HO_FLOAT8_E5M2 = 11, /* likewise */
+  /* Where bytes move only. Reductions refuse them with HO_UNSUPPORTED and what to do instead. */
+  HO_INT16 = 12,
+  HO_UINT16 = 13,
+  HO_BOOL = 14,      /* 1 byte */
+  HO_COMPLEX64 = 15, /* 2 floats */
+  HO_COMPLEX128 = 16 /* 2 doubles */
 } ho_dtype;
 
-/* HO_AVG divides by the world size once, after the sum is complete. */
-typedef enum ho_op { HO_SUM = 0, HO_PROD = 1, HO_MAX = 2, HO_MIN = 3, HO_AVG = 4 } ho_op;
+typedef enum ho_op {
+  HO_SUM = 0,
+  HO_PROD = 1,
+  HO_MAX = 2,
+  HO_MIN = 3,
+  HO_AVG = 4,  /* divides by the world size once, after the sum is complete */
+  HO_BAND = 5, /* bitwise: integers only */
+  HO_BOR = 6,
+  HO_BXOR = 7,
+  /* Each rank's input times ho_call_options.scale of that rank, then the sum. HO_FLOAT16,
+   * HO_BFLOAT16, HO_FLOAT32 and HO_FLOAT64 only. The product is computed in fp32 (of HO_FLOAT64 in
+   * fp64) and rounded to the type, before the call returns: an all-reduce writes it to recv and
+   * goes on in place, every other reduction holds a copy of its input until it ends. */
+  HO_PREMUL_SUM = 8
+} ho_op;
 
 typedef enum ho_algorithm {
   HO_ALGORITHM_RING = 0,
@@ -97,6 +119,35 @@ typedef enum ho_algorithm {
 typedef struct ho_comm ho_comm;
 typedef struct ho_request ho_request;
 
+/* A key-value store that all ranks reach, as torch.distributed's: the ranks of a communicator can
+ * meet through it. Rank 0 sets the key "NAME/rank0" to its addresses and a job key that it draws
+ * for this job; the others wait for the key, get it and connect. When all have come, rank 0 sets it
+ * once more, without the job key. If rank 0 fails before that, it sets why, and the others end at
+ * once.
+ *
+ * Whom it trusts: whoever can read or write the store while the ranks meet can join the job, or
+ * pass for one of its ranks.
+ *
+ * The callbacks are called inside ho_comm_create only, by the thread that calls it, never two at a
+ * time: they may call back into another language. Keys end with a zero byte; values are text
+ * without one, of at most 12 KiB. A callback that fails returns a status of its own, and may say
+ * why with ho_set_last_error_message; ho_comm_create then fails with that status. */
+typedef struct ho_store {
+  size_t size;
+  void* context; /* handed to the callbacks */
+  /* One that no other communicator has that the store is used for, at most 512 bytes. NULL:
+   * "horing". */
+  const char* name;
+  ho_status (*set)(void* context, const char* key, const void* value, size_t bytes);
+  /* Returns when the key is there; HO_TIMEOUT when it is not after timeout_ms. */
+  ho_status (*wait)(void* context, const char* key, uint64_t timeout_ms);
+  /* Of a key that is there: copies its value where that has at most `capacity` bytes, and writes
+   * its size to *bytes in any case. */
+  ho_status (*get)(void* context, const char* key, void* value, size_t capacity, size_t* bytes);
+} ho_store;
+#define HO_STORE_INIT \
+  { sizeof(ho_store), NULL, NULL, NULL, NULL, NULL }
+
 typedef struct ho_comm_options {
   size_t size;
   /* Below 0 (the default): rank, world size and rendezvous come from the environment (torchrun's,
@@ -108,23 +159,34 @@ typedef struct ho_comm_options {
   const char* job_key;    /* NULL: HORING_JOB_KEY or HORING_JOB_KEY_FILE */
   const char* host_id;    /* NULL: HORING_HOST_ID or the machine's identity */
   uint64_t timeout_ms;    /* default deadline of operations; 0: HORING_TIMEOUT_MS */
+  /* Where the ranks meet, instead of rendezvous and job_key, which must be NULL then; what the
+   * environment says of them is not looked at. Needs rank and world_size. Not used for a world
+   * of 1. Must stay until ho_comm_create returns. NULL: none. */
+  const ho_store* store;
 } ho_comm_options;
 #define HO_COMM_OPTIONS_INIT \
-  { sizeof(ho_comm_options), -1, -1, -1, NULL, NULL, NULL, 0 }
+  { sizeof(ho_comm_options), -1, -1, -1, NULL, NULL, NULL, 0, NULL }
 
 typedef struct ho_call_options {
   size_t size;
   ho_algorithm algorithm;
   uint64_t timeout_ms; /* 0: the communicator's */
-  /* 1: 16-bit data (HO_FLOAT16, HO_BFLOAT16) is summed in fp32 and rounded only where a partial sum
-   * goes on the wire (with HO_ALGORITHM_HO_RING between groups) and at the end. Reductions with
-   * HO_SUM and HO_AVG, by every algorithm but HO_ALGORITHM_DIRECT, which sends partial sums more
-   * than once: asking for both, also through HORING_ALGORITHM, is HO_UNSUPPORTED, and
-   * HO_ALGORITHM_AUTO takes another. */
+  /* 1: 16-bit data (HO_FLOAT16, HO_BFLOAT16) is summed in fp32. It is rounded only where a partial
+   * sum is sent (with HO_ALGORITHM_HO_RING between groups) and at the end. For reductions with
+   * HO_SUM, HO_AVG and HO_PREMUL_SUM, with every algorithm except HO_ALGORITHM_DIRECT, which sends
+   * partial sums more than once: both together, also through HORING_ALGORITHM, are HO_UNSUPPORTED,
+   * and HO_ALGORITHM_AUTO uses another algorithm. */
   int32_t fp32_sums;
+  /* Of this rank's input, for HO_PREMUL_SUM; not looked at with another operation. Ranks may have
+   * different ones, NaN and infinity included. */
+  double scale;
+  /* 1: with a request: the operation moves while some call waits for it or tests it, and need not
+   * move otherwise. Cheaper where the caller waits at once, because no thread of the library wakes.
+   * 0: it goes on by itself. */
+  int32_t foreground;
 } ho_call_options;
 #define HO_CALL_OPTIONS_INIT \
-  { sizeof(ho_call_options), HO_ALGORITHM_AUTO, 0, 0 }
+  { sizeof(ho_call_options), HO_ALGORITHM_AUTO, 0, 0, 1.0, 0 }
 
 /* What one operation moved and where its time went, for this rank. Times in nanoseconds. A call
  * whose report has no sensible size (set it with HO_OP_REPORT_INIT) fails before anything is sent.
@@ -150,8 +212,8 @@ typedef struct ho_link_rate {
   size_t size;
   int32_t peer;
   int32_t rail;            /* -1: inside the group */
-  double bytes_per_second; /* payload, this rank to peer, all links of the job busy alike; inside
-                            * the group the best of five streams */
+  double bytes_per_second; /* payload, this rank to peer, while all links of the job are equally
+                            * busy; inside the group the best of five streams */
   double round_trip_ns;    /* 8 bytes, median */
 } ho_link_rate;
 
@@ -159,31 +221,33 @@ HO_API const char* ho_version(void);
 HO_API const char* ho_status_name(ho_status status);
 /* Valid until the calling thread's next call into the library. Never NULL. */
 HO_API const char* ho_last_error_message(void);
-/* For libraries over this one, whose errors a program then finds in one place: what
- * ho_last_error_message() says to the calling thread from now on. Copied; NULL is "". */
+/* Sets what ho_last_error_message() returns in the calling thread from now on. For libraries built
+ * on this one, so that a program finds all errors in one place. Copied; NULL is "". */
 HO_API void ho_set_last_error_message(const char* message);
 HO_API size_t ho_dtype_bytes(ho_dtype dtype);
 
-/* Collective. options may be NULL. On success *comm is ready: all ranks have met, agreed on groups,
- * rails and settings. On failure *comm is NULL. */
+/* Collective. options may be NULL. On success *comm is ready: all ranks are connected and agree on
+ * groups, rails and settings. On failure *comm is NULL. */
 HO_API ho_status ho_comm_create(const ho_comm_options* options, ho_comm** comm);
-/* Not collective; waits for this rank's own requests at most until their deadlines, and up to a
+/* Not collective. Waits for this rank's own requests at most until their deadlines, and up to a
  * second for its last bytes to reach the others. What this rank has completed completes on slower
- * ranks too; what it has not fails there at once, saying that this rank has left. NULL is fine. */
+ * ranks too. What it has not completed fails there at once, with an error that names this rank as
+ * the one that left. NULL is allowed. */
 HO_API void ho_comm_destroy(ho_comm* comm);
-/* Collective. Ranks with the same color form a communicator, ordered by key, then by rank. A color
- * below 0 takes part and gets NULL. Where one rank cannot make its part, all ranks of that color
- * are told why, and `comm` goes on. The ranks meet through the process of the job's rank 0, also
- * where that is no member: once it has ended, or has destroyed its last communicator, a split fails
- * at once with HO_PEER_LOST. So does a split that the other ranks have begun and not ended. */
+/* Collective. Ranks with the same color form a communicator, ordered by key, then by rank. A rank
+ * with a color below 0 takes part and gets NULL. If one rank cannot make its part, the call returns
+ * its error on all ranks of that color, and `comm` stays usable. The ranks meet through the process
+ * of the job's rank 0, even if that is no member. Once it has ended, or has destroyed its last
+ * communicator, a split fails at once with HO_PEER_LOST. So does a split that the other ranks have
+ * begun and not ended. */
 HO_API ho_status ho_comm_split(ho_comm* comm, int32_t color, int32_t key, ho_comm** split);
 /* Ends every wait of this communicator, and of all that were split from it, on every rank within
- * about a second, with HO_ABORTED and the reason (may be NULL); after a failure of what was split
- * from it, with that failure's status and text. Any thread. Returns when all of this rank's waits
- * have ended, usually after 0.2 s, at most after 3 s where rank 0 of the job does not answer.
+ * about a second, with HO_ABORTED and the reason (may be NULL). If a communicator split from it has
+ * failed before, with that failure's status and text. Any thread. Returns when all of this rank's
+ * waits have ended, usually after 0.2 s, at most after 3 s if rank 0 of the job does not answer.
  * Afterwards all operations return the error; destroy works. The rank that calls does not wait for
  * the others' text: its own operations end at once with HO_ABORTED, its rank and the reason. The
- * others' text adds by which process it was first reported. */
+ * text on the others also names the process that reported it first. */
 HO_API ho_status ho_comm_abort(ho_comm* comm, const char* reason);
 
 HO_API int32_t ho_comm_rank(const ho_comm* comm);
@@ -200,28 +264,49 @@ HO_API uint64_t ho_comm_memory_bytes(const ho_comm* comm);
 
 /* Collective. Measures every link that the plans of this communicator use. */
 HO_API ho_status ho_comm_measure_links(ho_comm* comm);
-/* Writes at most `capacity` entries (each entry's `size` set by the library) and the number there
- * is to *count. Zero before ho_comm_measure_links. */
+/* Writes at most `capacity` entries (the library sets each entry's `size`), and to *count how many
+ * links there are: 0 before ho_comm_measure_links. */
 HO_API ho_status ho_comm_link_rates(const ho_comm* comm,
                                     ho_link_rate* rates,
                                     size_t capacity,
                                     size_t* count);
 
 /* Collectives. All ranks of the communicator call them in the same order (per kind: all-gathers,
- * reduce-scatters and the rest are three independent sequences). Counts are elements.
+ * reduce-scatters and the rest are three independent sequences). Counts are elements. Where a rank
+ * makes another call in a place of a sequence, all get HO_MISMATCH, which names two ranks and their
+ * calls: at once, or where no message shows it, when one has waited for a second (or for a quarter
+ * of its deadline, if that is less).
  * options may be NULL; report may be NULL. request NULL: blocks. Otherwise the call returns at once
- * and *request must be ended by ho_request_wait (waiting until it says anything but
- * HO_IN_PROGRESS); buffers and counts arrays must stay until then.
+ * and *request must be ended by ho_request_wait (until it returns anything but HO_IN_PROGRESS);
+ * buffers and counts arrays must stay until then.
  * The report is written when the operation ends.
+ * A call without elements ends at once and meets nobody, but for ho_all_to_all_counts, which all
+ * ranks enter.
  *
  * all_gather: send has count elements, recv world_size * count; in place when
  *   send == recv + rank * count elements.
  * reduce_scatter: send has world_size * count, recv count; in place when
  *   recv == send + rank * count elements.
- * all_reduce, broadcast: count each; in place when send == recv. Broadcast reads send on root only;
- *   all ranks name the same root (in a small broadcast another root may show only in the next
- *   operation, as HO_MISMATCH).
- * ..._counts: counts[r] elements of rank r, one after the other, the same array on all ranks. */
+ * all_reduce, broadcast: count each; in place when send == recv. Broadcast reads send on root only.
+ *   All ranks pass the same root; a rank whose part is over may hear of a different one in its next
+ *   operation.
+ * all_to_all: send and recv have world_size * count elements; block r of send goes to rank r, block
+ *   r of recv is from rank r. Not in place. At most 16384 ranks, 4096 with counts.
+ * gather: send has count elements, recv on root world_size * count; in place when, on root,
+ *   send == recv + root * count elements. Elsewhere recv is not used and may be NULL.
+ * scatter: send on root has world_size * count elements, recv count; in place when, on root,
+ *   recv == send + root * count elements. Elsewhere send is not used and may be NULL.
+ * reduce: count each; in place when, on root, send == recv. Elsewhere recv is not used and may be
+ *   NULL.
+ *   These three need the same root on all ranks. A rank that has sent all that it has to send ends
+ *   before the others: that another rank named another root it hears, with all ranks, as
+ *   HO_MISMATCH in its next operation. If it has left by then, the ranks that wait for it get the
+ *   deadline's HO_TIMEOUT.
+ * ..._counts: counts[r] elements of rank r, one after the other, the same array on all ranks.
+ * all_to_all_counts: send_counts[r] elements to rank r, recv_counts[r] from rank r, each one after
+ *   the other and all within 64 TiB. recv_counts[r] is send_counts[own rank] of rank r; else all
+ *   ranks get the same HO_MISMATCH, which names two ranks and both counts. Counts may be 0. The
+ *   ranks exchange their counts first, within the same operation. */
 HO_API ho_status ho_all_gather(ho_comm* comm,
                                const void* send,
                                void* recv,
@@ -274,25 +359,97 @@ HO_API ho_status ho_broadcast(ho_comm* comm,
                               const ho_call_options* options,
                               ho_op_report* report,
                               ho_request** request);
-HO_API ho_status ho_barrier(ho_comm* comm, const ho_call_options* options);
+HO_API ho_status ho_all_to_all(ho_comm* comm,
+                               const void* send,
+                               void* recv,
+                               size_t count,
+                               ho_dtype dtype,
+                               const ho_call_options* options,
+                               ho_op_report* report,
+                               ho_request** request);
+HO_API ho_status ho_all_to_all_counts(ho_comm* comm,
+                                      const void* send,
+                                      const size_t* send_counts,
+                                      void* recv,
+                                      const size_t* recv_counts,
+                                      ho_dtype dtype,
+                                      const ho_call_options* options,
+                                      ho_op_report* report,
+                                      ho_request** request);
+HO_API ho_status ho_gather(ho_comm* comm,
+                           const void* send,
+                           void* recv,
+                           size_t count,
+                           ho_dtype dtype,
+                           int32_t root,
+                           const ho_call_options* options,
+                           ho_op_report* report,
+                           ho_request** request);
+HO_API ho_status ho_scatter(ho_comm* comm,
+                            const void* send,
+                            void* recv,
+                            size_t count,
+                            ho_dtype dtype,
+                            int32_t root,
+                            const ho_call_options* options,
+                            ho_op_report* report,
+                            ho_request** request);
+HO_API ho_status ho_reduce(ho_comm* comm,
+                           const void* send,
+                           void* recv,
+                           size_t count,
+                           ho_dtype dtype,
+                           ho_op op,
+                           int32_t root,
+                           const ho_call_options* options,
+                           ho_op_report* report,
+                           ho_request** request);
+/* Ends when all ranks have entered it. In the sequence of all_reduce and the rest. */
+HO_API ho_status ho_barrier(ho_comm* comm, const ho_call_options* options, ho_request** request);
 
-/* Point to point. Messages between two ranks arrive in the order in which they were sent; sizes and
- * types must agree. Sends and receives of one rank do not wait for each other. The peer is another
- * rank: a message to oneself is refused with HO_INVALID_ARGUMENT, and so every message in a
- * communicator of one rank, such as a split can make. */
+/* Point to point. A receive takes the first message of its peer, in the order of sending, that has
+ * its tag; of several receives that could take a message, the one that was posted first does. Tags
+ * are any int32_t; no receive takes all tags. Messages with one tag between two ranks do not
+ * overtake each other, and a message that waits blocks none with another tag. A message and the
+ * receive that takes it must have the same count and type: else HO_MISMATCH, which fails the
+ * communicator as any error of an operation does. A message of 0 elements is one like any other.
+ *
+ * Messages that come before their receive. The receiver holds those of one peer up to 1 MiB, each
+ * counted with 64 bytes more. What is larger, or does not fit, waits at the sender until its
+ * receive is posted. (Beyond 16384 that wait for one peer, later ones wait behind them.) So a send
+ * ends
+ *   - of a message that is held, when its memory has been read: soon, but a large one may need the
+ *     receiver to be in a call of this library, on any operation of this communicator, or to have a
+ *     request under way;
+ *   - else when its receive was posted and has its data.
+ * Programs must not count on the first: two ranks that both send before they receive may wait for
+ * each other; requests avoid it. A rank that leaves drops what it holds.
+ *
+ * Any source. HO_ANY_SOURCE receives from any rank, this one included. Of peers that have messages
+ * each gets its turn, so that none can starve another. It waits until its deadline, unless all
+ * other ranks have left.
+ *
+ * To oneself. Such messages match as others do; they are held up to 1 MiB in all, and a larger one
+ * ends when its receive is posted. */
+#define HO_ANY_SOURCE (-1)
 HO_API ho_status ho_send(ho_comm* comm,
                          const void* data,
                          size_t count,
                          ho_dtype dtype,
                          int32_t peer,
+                         int32_t tag,
                          const ho_call_options* options,
                          ho_request** request);
+/* *source (may be NULL) is the sender's rank once the receive has ended well, and not written
+ * otherwise; with a request it must stay valid until then. */
 HO_API ho_status ho_recv(ho_comm* comm,
                          void* data,
                          size_t count,
                          ho_dtype dtype,
                          int32_t peer,
+                         int32_t tag,
                          const ho_call_options* options,
+                         int32_t* source,
                          ho_request** request);
 
 /* *done becomes 1 when the operation has ended; the status is then what ho_request_wait returns. */

@@ -8,7 +8,7 @@ installed() {
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-# install_packages PACKAGE...: says what is missing and installs it; does nothing when all is there.
+# install_packages PACKAGE...: prints what is missing and installs it; does nothing when all is there.
 install_packages() {
   local package missing=() as_root=()
   for package in "$@"; do

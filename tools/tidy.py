@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""clang-tidy over many files at once, skipping those that were clean when last looked at.
+"""clang-tidy over many files at once, skipping those that were clean when last checked.
 
 usage: tidy.py [--without CHECKS] BUILD FILE...
        tidy.py [--without CHECKS] BUILD --folders FOLDER...
@@ -113,7 +113,7 @@ def configuration(build, source):
 
 
 def look_at(build, source, commands, salt, checks, includes):
-    """(source, how it went, what clang-tidy said)"""
+    """(source, how it went, what clang-tidy printed)"""
     directory, words = commands[source]
     mark = clean_mark(build, source, directory, words, salt, includes)
     if mark.exists():

@@ -4,14 +4,14 @@
 //
 // Errors: a call that fails throws horing::Error, which carries the status and the library's
 // message (what failed, where, which rank or rail, what to do next). The exception is thrown here,
-// in the program, never inside the library. After an error of a collective the communicator is
-// broken on every rank, and so is what was split from it (unless the call was refused or needs a
-// rank that has left); destroy it.
+// in the program, never inside the library. After an error of a collective, destroy the
+// communicator: it and what was split from it are broken on every rank (unless the call was
+// refused or needs a rank that has left).
 //
 // Threads: one thread at a time uses a communicator and its requests; abort() and the queries may
 // be called by any thread at any time. Different communicators are independent.
 //
-// fork: a child of the process that made a communicator may only exec or _exit; horing.h says more.
+// fork: a child of the process that made a communicator may only exec or _exit (see horing.h).
 //
 // Lifetime: a Request borrows the buffers, the counts and the report of its call; all of them must
 // outlive it. A Request must end before its Communicator is destroyed.
@@ -22,142 +22,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <horing/request.hpp>
+#include <horing/types.hpp>
 #include <span>
-#include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace horing {
-
-// A failed call: status() to decide, what() to print.
-class Error : public std::runtime_error {
- public:
-  Error(ho_status status, const std::string& message)
-      : std::runtime_error(message), status_(status) {}
-  [[nodiscard]] ho_status status() const noexcept { return status_; }
-
- private:
-  ho_status status_;
-};
-
-// Throws the calling thread's last error unless status is HO_OK.
-inline void check(ho_status status) {
-  if (status != HO_OK) {
-    throw Error(status, ho_last_error_message());
-  }
-}
-
-// Element types for which a C++ type exists. For float16, bfloat16 and fp8 use the untyped forms,
-// or specialise this for the type that your program stores them in.
-template <typename T>
-struct DTypeOf;
-template <>
-struct DTypeOf<int8_t> : std::integral_constant<ho_dtype, HO_INT8> {};
-template <>
-struct DTypeOf<uint8_t> : std::integral_constant<ho_dtype, HO_UINT8> {};
-template <>
-struct DTypeOf<std::byte> : std::integral_constant<ho_dtype, HO_UINT8> {};
-template <>
-struct DTypeOf<int32_t> : std::integral_constant<ho_dtype, HO_INT32> {};
-template <>
-struct DTypeOf<uint32_t> : std::integral_constant<ho_dtype, HO_UINT32> {};
-template <>
-struct DTypeOf<int64_t> : std::integral_constant<ho_dtype, HO_INT64> {};
-template <>
-struct DTypeOf<uint64_t> : std::integral_constant<ho_dtype, HO_UINT64> {};
-template <>
-struct DTypeOf<float> : std::integral_constant<ho_dtype, HO_FLOAT32> {};
-template <>
-struct DTypeOf<double> : std::integral_constant<ho_dtype, HO_FLOAT64> {};
-
-template <typename T>
-inline constexpr ho_dtype kDType = DTypeOf<std::remove_cv_t<T>>::value;
-
-// What every call may be told beyond its data. The report, if any, is written when the operation
-// ends: at return of a blocking call, in wait() or a test() that is true of a request.
-struct CallOptions {
-  ho_algorithm algorithm = HO_ALGORITHM_AUTO;
-  std::chrono::milliseconds timeout{0};  // 0: the communicator's default
-  bool fp32_sums = false;                // 16-bit data: see ho_call_options
-  ho_op_report* report = nullptr;        // not owned; may be null
-};
-
-// How a communicator comes about. Empty strings and negative numbers: from the environment
-// (torchrun's, Slurm's, Open MPI's or PMI's variables, HORING_*).
-struct CommunicatorOptions {
-  int32_t rank = -1;
-  int32_t world_size = -1;
-  int32_t local_rank = -1;
-  std::string rendezvous;                // "tcp://HOST:PORT" or "file:///PATH"
-  std::string job_key;                   // at least 16 characters
-  std::string host_id;                   // ranks with equal ids form a group
-  std::chrono::milliseconds timeout{0};  // default deadline of operations; 0: HORING_TIMEOUT_MS
-};
-
-// An operation under way. Move-only. The destructor waits for it, dropping its error: call wait().
-class Request {
- public:
-  Request() = default;
-  explicit Request(ho_request* request) noexcept : request_(request) {}
-  Request(Request&& other) noexcept : request_(std::exchange(other.request_, nullptr)) {}
-  Request& operator=(Request&& other) noexcept {
-    if (this != &other) {
-      finish();
-      request_ = std::exchange(other.request_, nullptr);
-    }
-    return *this;
-  }
-  Request(const Request&) = delete;
-  Request& operator=(const Request&) = delete;
-  ~Request() { finish(); }
-
-  // Whether an operation is attached that wait() has not ended yet.
-  [[nodiscard]] bool pending() const noexcept { return request_ != nullptr; }
-
-  // True once the operation is over, well or not; wait() then returns at once. Never blocks.
-  [[nodiscard]] bool test() {
-    if (request_ == nullptr) {
-      return true;
-    }
-    int32_t done = 0;
-    check(ho_request_test(request_, &done));
-    return done != 0;
-  }
-
-  // Waits until the operation ends or its own deadline passes. Throws its error.
-  void wait() {
-    if (request_ != nullptr) {
-      check(ho_request_wait(std::exchange(request_, nullptr), 0));
-    }
-  }
-
-  // Waits at most `timeout` (at least 1 ms). False: not over yet, the operation goes on and the
-  // request stays valid. Throws the operation's error; the request has then ended.
-  [[nodiscard]] bool wait_for(std::chrono::milliseconds timeout) {
-    if (request_ == nullptr) {
-      return true;
-    }
-    const auto limit = timeout.count() > 0 ? static_cast<uint64_t>(timeout.count()) : 1;
-    const ho_status status = ho_request_wait(request_, limit);
-    if (status == HO_IN_PROGRESS) {
-      return false;
-    }
-    request_ = nullptr;  // freed, also where the operation's own deadline has passed
-    check(status);
-    return true;
-  }
-
- private:
-  void finish() noexcept {
-    if (request_ != nullptr) {
-      static_cast<void>(ho_request_wait(std::exchange(request_, nullptr), 0));
-    }
-  }
-
-  ho_request* request_ = nullptr;
-};
 
 // The ranks of a job, or of a part of it. Move-only; a moved-from one may only be destroyed or
 // assigned to. Counts are elements; sizes of spans are checked against the world size before
@@ -165,7 +37,7 @@ class Request {
 // order.
 class Communicator {
  public:
-  // Collective. Ready on return: all ranks have met and agreed on groups, rails and settings.
+  // Collective. Ready on return: all ranks are connected and agree on groups, rails and settings.
   [[nodiscard]] static Communicator create(const CommunicatorOptions& options = {}) {
     ho_comm_options raw = HO_COMM_OPTIONS_INIT;
     raw.rank = options.rank;
@@ -175,6 +47,7 @@ class Communicator {
     raw.job_key = text_or_null(options.job_key);
     raw.host_id = text_or_null(options.host_id);
     raw.timeout_ms = milliseconds(options.timeout);
+    raw.store = options.store;
     ho_comm* comm = nullptr;
     check(ho_comm_create(&raw, &comm));
     return Communicator(comm);
@@ -198,8 +71,8 @@ class Communicator {
   // The C handle, still owned by this object.
   [[nodiscard]] ho_comm* get() const noexcept { return comm_; }
 
-  // Collective. Ranks of equal color form a communicator, ordered by key, then by rank. A negative
-  // color takes part and gets an empty one.
+  // Collective. Ranks of equal color form a communicator, ordered by key, then by rank. A rank with
+  // a negative color takes part and gets an empty one.
   [[nodiscard]] Communicator split(int32_t color, int32_t key) {
     ho_comm* part = nullptr;
     check(ho_comm_split(comm_, color, key, &part));
@@ -224,7 +97,7 @@ class Communicator {
   // Bytes that the library holds for this communicator on this rank, now.
   [[nodiscard]] uint64_t memory_bytes() const { return ho_comm_memory_bytes(comm_); }
 
-  // Collective. Measures every link that this communicator's plans use, all of them busy alike.
+  // Collective. Measures every link that this communicator's plans use, all of them equally busy.
   void measure_links() { check(ho_comm_measure_links(comm_)); }
   // The links of this rank as measured; empty before measure_links().
   [[nodiscard]] std::vector<ho_link_rate> link_rates() const {
@@ -363,41 +236,178 @@ class Communicator {
     return Request(request);
   }
 
-  void barrier(const CallOptions& options = {}) {
+  // Block r of send, `count` elements, goes to rank r; block r of recv is from rank r.
+  void all_to_all(
+      const void* send, void* recv, size_t count, ho_dtype dtype, const CallOptions& options = {}) {
     const ho_call_options raw = to_c(options);
-    check(ho_barrier(comm_, &raw));
+    check(ho_all_to_all(comm_, send, recv, count, dtype, &raw, options.report, nullptr));
+  }
+  [[nodiscard]] Request start_all_to_all(
+      const void* send, void* recv, size_t count, ho_dtype dtype, const CallOptions& options = {}) {
+    const ho_call_options raw = to_c(options);
+    ho_request* request = nullptr;
+    check(ho_all_to_all(comm_, send, recv, count, dtype, &raw, options.report, &request));
+    return Request(request);
+  }
+  // send_counts[r] elements to rank r, recv_counts[r] from rank r.
+  void all_to_all_counts(const void* send,
+                         std::span<const size_t> send_counts,
+                         void* recv,
+                         std::span<const size_t> recv_counts,
+                         ho_dtype dtype,
+                         const CallOptions& options = {}) {
+    expect_counts(send_counts);
+    expect_counts(recv_counts);
+    const ho_call_options raw = to_c(options);
+    check(ho_all_to_all_counts(comm_,
+                               send,
+                               send_counts.data(),
+                               recv,
+                               recv_counts.data(),
+                               dtype,
+                               &raw,
+                               options.report,
+                               nullptr));
+  }
+  [[nodiscard]] Request start_all_to_all_counts(const void* send,
+                                                std::span<const size_t> send_counts,
+                                                void* recv,
+                                                std::span<const size_t> recv_counts,
+                                                ho_dtype dtype,
+                                                const CallOptions& options = {}) {
+    expect_counts(send_counts);
+    expect_counts(recv_counts);
+    const ho_call_options raw = to_c(options);
+    ho_request* request = nullptr;
+    check(ho_all_to_all_counts(comm_,
+                               send,
+                               send_counts.data(),
+                               recv,
+                               recv_counts.data(),
+                               dtype,
+                               &raw,
+                               options.report,
+                               &request));
+    return Request(request);
+  }
+  // Collectives with a root. gather and reduce use `recv` on root only, scatter `send`; elsewhere
+  // these may be null.
+  void gather(const void* send,
+              void* recv,
+              size_t count,
+              ho_dtype dtype,
+              int32_t root,
+              const CallOptions& options = {}) {
+    const ho_call_options raw = to_c(options);
+    check(ho_gather(comm_, send, recv, count, dtype, root, &raw, options.report, nullptr));
+  }
+  [[nodiscard]] Request start_gather(const void* send,
+                                     void* recv,
+                                     size_t count,
+                                     ho_dtype dtype,
+                                     int32_t root,
+                                     const CallOptions& options = {}) {
+    const ho_call_options raw = to_c(options);
+    ho_request* request = nullptr;
+    check(ho_gather(comm_, send, recv, count, dtype, root, &raw, options.report, &request));
+    return Request(request);
+  }
+  void scatter(const void* send,
+               void* recv,
+               size_t count,
+               ho_dtype dtype,
+               int32_t root,
+               const CallOptions& options = {}) {
+    const ho_call_options raw = to_c(options);
+    check(ho_scatter(comm_, send, recv, count, dtype, root, &raw, options.report, nullptr));
+  }
+  [[nodiscard]] Request start_scatter(const void* send,
+                                      void* recv,
+                                      size_t count,
+                                      ho_dtype dtype,
+                                      int32_t root,
+                                      const CallOptions& options = {}) {
+    const ho_call_options raw = to_c(options);
+    ho_request* request = nullptr;
+    check(ho_scatter(comm_, send, recv, count, dtype, root, &raw, options.report, &request));
+    return Request(request);
+  }
+  void reduce(const void* send,
+              void* recv,
+              size_t count,
+              ho_dtype dtype,
+              ho_op op,
+              int32_t root,
+              const CallOptions& options = {}) {
+    const ho_call_options raw = to_c(options);
+    check(ho_reduce(comm_, send, recv, count, dtype, op, root, &raw, options.report, nullptr));
+  }
+  [[nodiscard]] Request start_reduce(const void* send,
+                                     void* recv,
+                                     size_t count,
+                                     ho_dtype dtype,
+                                     ho_op op,
+                                     int32_t root,
+                                     const CallOptions& options = {}) {
+    const ho_call_options raw = to_c(options);
+    ho_request* request = nullptr;
+    check(ho_reduce(comm_, send, recv, count, dtype, op, root, &raw, options.report, &request));
+    return Request(request);
   }
 
-  // Point to point. Messages between two ranks arrive in the order in which they were sent; counts
-  // and types of both sides must agree. Sends and receives do not wait for each other.
+  void barrier(const CallOptions& options = {}) {
+    const ho_call_options raw = to_c(options);
+    check(ho_barrier(comm_, &raw, nullptr));
+  }
+  [[nodiscard]] Request start_barrier(const CallOptions& options = {}) {
+    const ho_call_options raw = to_c(options);
+    ho_request* request = nullptr;
+    check(ho_barrier(comm_, &raw, &request));
+    return Request(request);
+  }
+
+  // Point to point; horing.h says which receive takes which message, and when a send ends. The peer
+  // of a receive may be HO_ANY_SOURCE; *source, where given, is then whose message it was.
   void send(const void* data,
             size_t count,
             ho_dtype dtype,
             int32_t peer,
+            int32_t tag,
             const CallOptions& options = {}) {
     const ho_call_options raw = to_c(options);
-    check(ho_send(comm_, data, count, dtype, peer, &raw, nullptr));
+    check(ho_send(comm_, data, count, dtype, peer, tag, &raw, nullptr));
   }
   [[nodiscard]] Request start_send(const void* data,
                                    size_t count,
                                    ho_dtype dtype,
                                    int32_t peer,
+                                   int32_t tag,
                                    const CallOptions& options = {}) {
     const ho_call_options raw = to_c(options);
     ho_request* request = nullptr;
-    check(ho_send(comm_, data, count, dtype, peer, &raw, &request));
+    check(ho_send(comm_, data, count, dtype, peer, tag, &raw, &request));
     return Request(request);
   }
-  void recv(
-      void* data, size_t count, ho_dtype dtype, int32_t peer, const CallOptions& options = {}) {
+  void recv(void* data,
+            size_t count,
+            ho_dtype dtype,
+            int32_t peer,
+            int32_t tag,
+            const CallOptions& options = {},
+            int32_t* source = nullptr) {
     const ho_call_options raw = to_c(options);
-    check(ho_recv(comm_, data, count, dtype, peer, &raw, nullptr));
+    check(ho_recv(comm_, data, count, dtype, peer, tag, &raw, source, nullptr));
   }
-  [[nodiscard]] Request start_recv(
-      void* data, size_t count, ho_dtype dtype, int32_t peer, const CallOptions& options = {}) {
+  [[nodiscard]] Request start_recv(void* data,
+                                   size_t count,
+                                   ho_dtype dtype,
+                                   int32_t peer,
+                                   int32_t tag,
+                                   const CallOptions& options = {},
+                                   int32_t* source = nullptr) {
     const ho_call_options raw = to_c(options);
     ho_request* request = nullptr;
-    check(ho_recv(comm_, data, count, dtype, peer, &raw, &request));
+    check(ho_recv(comm_, data, count, dtype, peer, tag, &raw, source, &request));
     return Request(request);
   }
 
@@ -429,18 +439,54 @@ class Communicator {
   void all_reduce(std::span<T> values, ho_op op, const CallOptions& options = {}) {
     all_reduce(values.data(), values.data(), values.size(), kDType<T>, op, options);
   }
-  // In place: root's values go to everyone.
+  // In place: all ranks get root's values.
   template <typename T>
   void broadcast(std::span<T> values, int32_t root, const CallOptions& options = {}) {
     broadcast(values.data(), values.data(), values.size(), kDType<T>, root, options);
   }
   template <typename T>
-  void send(std::span<const T> values, int32_t peer, const CallOptions& options = {}) {
-    send(values.data(), values.size(), kDType<T>, peer, options);
+  void all_to_all(std::span<const T> send, std::span<T> recv, const CallOptions& options = {}) {
+    expect_size(recv.size(), send.size(), "all_to_all: recv");
+    expect_size(send.size() % world(), 0, "all_to_all: send, beyond whole blocks,");
+    all_to_all(send.data(), recv.data(), send.size() / world(), kDType<T>, options);
+  }
+  // Collectives with a root: what only root uses may be empty elsewhere.
+  template <typename T>
+  void gather(std::span<const T> send,
+              std::span<T> recv,
+              int32_t root,
+              const CallOptions& options = {}) {
+    expect_at_root(root, recv.size(), send.size() * world(), "gather: recv");
+    gather(send.data(), recv.data(), send.size(), kDType<T>, root, options);
   }
   template <typename T>
-  void recv(std::span<T> values, int32_t peer, const CallOptions& options = {}) {
-    recv(values.data(), values.size(), kDType<T>, peer, options);
+  void scatter(std::span<const T> send,
+               std::span<T> recv,
+               int32_t root,
+               const CallOptions& options = {}) {
+    expect_at_root(root, send.size(), recv.size() * world(), "scatter: send");
+    scatter(send.data(), recv.data(), recv.size(), kDType<T>, root, options);
+  }
+  template <typename T>
+  void reduce(std::span<const T> send,
+              std::span<T> recv,
+              ho_op op,
+              int32_t root,
+              const CallOptions& options = {}) {
+    expect_at_root(root, recv.size(), send.size(), "reduce: recv");
+    reduce(send.data(), recv.data(), send.size(), kDType<T>, op, root, options);
+  }
+  template <typename T>
+  void send(std::span<const T> values, int32_t peer, int32_t tag, const CallOptions& options = {}) {
+    send(values.data(), values.size(), kDType<T>, peer, tag, options);
+  }
+  template <typename T>
+  void recv(std::span<T> values,
+            int32_t peer,
+            int32_t tag,
+            const CallOptions& options = {},
+            int32_t* source = nullptr) {
+    recv(values.data(), values.size(), kDType<T>, peer, tag, options, source);
   }
 
  private:
@@ -456,6 +502,8 @@ class Communicator {
     raw.algorithm = options.algorithm;
     raw.timeout_ms = milliseconds(options.timeout);
     raw.fp32_sums = options.fp32_sums ? 1 : 0;
+    raw.scale = options.scale;
+    raw.foreground = options.foreground ? 1 : 0;
     return raw;
   }
   static void expect_size(size_t actual, size_t expected, const char* what) {
@@ -463,6 +511,11 @@ class Communicator {
       throw Error(HO_INVALID_ARGUMENT,
                   std::string(what) + " has " + std::to_string(actual) + " elements where " +
                       std::to_string(expected) + " are needed; pass spans of matching sizes");
+    }
+  }
+  void expect_at_root(int32_t root, size_t actual, size_t expected, const char* what) const {
+    if (rank() == root) {
+      expect_size(actual, expected, what);
     }
   }
   void expect_counts(std::span<const size_t> counts) const {

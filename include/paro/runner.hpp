@@ -3,7 +3,7 @@
 // what this header adds is ownership, types and exceptions.
 //
 // Errors: a call that fails throws paro::Error, which is a horing::Error: the status, and the
-// library's message (what failed, where, what to do next). paro.h says which errors break a runner.
+// library's message (what failed, where, what to do next). paro.h has which errors break a runner.
 //
 // Threads, fork, order of calls: as in paro.h.
 //
@@ -54,7 +54,7 @@ struct Unit {
   std::string shares{};  // a unit before it, whose parameters it has instead of its own
 };
 
-// Elements of this rank's shard, to be updated; paro_shard says more.
+// Elements of this rank's shard, to be updated (see paro_shard).
 struct Shard {
   uint32_t unit = 0;
   uint64_t first_element = 0;
@@ -65,7 +65,7 @@ struct Shard {
   double weight_decay = 0;           // of its parameter group
   std::span<float* const> states{};  // as RunnerOptions::custom_states, each as many as masters
 };
-// What it throws breaks the runner, and comes out of step().
+// What it throws breaks the runner, and step() throws it.
 using Optimizer = std::function<void(const Shard&)>;
 
 // A unit's whole parameters between a before_ hook and its after_ hook. T: the type that
@@ -95,7 +95,7 @@ class UnitView {
   paro_unit_view raw_;
 };
 
-// The fields of paro_runner_options, which says what they mean.
+// The fields of paro_runner_options, explained there.
 struct RunnerOptions {
   std::string strategy = "NNN";
   paro_scope frozen = PARO_AS_PARAMETERS;
@@ -108,7 +108,7 @@ struct RunnerOptions {
   paro_optimizer optimizer = PARO_OPTIMIZER_ADAMW;
   paro_adamw adamw = PARO_ADAMW_INIT;
   paro_sgd sgd = PARO_SGD_INIT;
-  Optimizer custom{};  // used where it is set, whatever `optimizer` says
+  Optimizer custom{};  // if set, used instead of `optimizer`
   double custom_learning_rate = 0;
   std::vector<std::string> custom_states{};  // names of what it keeps of each element
   paro_loss_scale loss_scale = PARO_LOSS_SCALE_INIT;
@@ -159,7 +159,7 @@ class Checkpoint {
   std::unique_ptr<paro_checkpoint, Close> checkpoint_;
 };
 
-// A tensor of the framework's in a unit, as a checkpoint knows it by name.
+// A tensor of the framework in a unit, so that checkpoints store it by name.
 struct Tensor {
   std::string name;
   uint32_t unit = 0;
@@ -168,7 +168,7 @@ struct Tensor {
   std::vector<uint64_t> shape{};
 };
 
-// The fields of paro_save_options, which says what they mean.
+// The fields of paro_save_options, explained there.
 struct SaveOptions {
   uint32_t keep = 2;
   bool in_background = false;
@@ -241,9 +241,9 @@ class Runner {
   }
   void after_backward(uint32_t unit) { check(paro_runner_after_backward(runner_, unit)); }
 
-  // Collective. What the optimizer threw, or an Error.
+  // Collective. Throws what the optimizer threw, or an Error.
   paro_step_report step() { return end_step(paro_runner_step); }
-  // The same after fewer micro-batches than there are.
+  // The same after fewer micro-batches than a step has.
   paro_step_report step_early() { return end_step(paro_runner_step_early); }
   // Collective: drops what the step's micro-batches have added up.
   void discard() { check(paro_runner_discard(runner_)); }
@@ -292,9 +292,9 @@ class Runner {
         options.timeout.count() > 0 ? static_cast<uint64_t>(options.timeout.count()) : 0;
     check(paro_runner_save(runner_, folder.c_str(), &raw));
   }
-  // Throws what a save in the background came to.
+  // Throws the error of a save in the background.
   void wait_save() { check(paro_runner_wait_save(runner_)); }
-  // `tensors`: the model's, to be found in the checkpoint by name; none: its units are the same.
+  // `tensors`: the model's, found in the checkpoint by name; none: its units are the same.
   void restore(const Checkpoint& checkpoint,
                bool reset_optimizer = false,
                const std::vector<Tensor>& tensors = {}) {
@@ -324,7 +324,7 @@ class Runner {
   }
 
  private:
-  // At one address as long as the runner lives.
+  // Its address stays the same as long as the runner lives.
   struct Custom {
     Optimizer optimizer;
     std::vector<const char*> states;  // the options', during create

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "abi/common.hpp"
+#include "abi/layout.hpp"
 #include "abi/net_v8.hpp"
 
 namespace nccl_abi::v8 {
@@ -76,23 +77,7 @@ struct CollNet {
   Result (*closeColl)(void* group);
   Result (*closeListen)(void* listener);
 };
-static_assert(offsetof(CollNet, name) == 0 * sizeof(void*));
-static_assert(offsetof(CollNet, init) == 1 * sizeof(void*));
-static_assert(offsetof(CollNet, devices) == 2 * sizeof(void*));
-static_assert(offsetof(CollNet, getProperties) == 3 * sizeof(void*));
-static_assert(offsetof(CollNet, listen) == 4 * sizeof(void*));
-static_assert(offsetof(CollNet, connect) == 5 * sizeof(void*));
-static_assert(offsetof(CollNet, reduceSupport) == 6 * sizeof(void*));
-static_assert(offsetof(CollNet, regMr) == 7 * sizeof(void*));
-static_assert(offsetof(CollNet, regMrDmaBuf) == 8 * sizeof(void*));
-static_assert(offsetof(CollNet, deregMr) == 9 * sizeof(void*));
-static_assert(offsetof(CollNet, iallreduce) == 10 * sizeof(void*));
-static_assert(offsetof(CollNet, iallgather) == 11 * sizeof(void*));
-static_assert(offsetof(CollNet, ireducescatter) == 12 * sizeof(void*));
-static_assert(offsetof(CollNet, iflush) == 13 * sizeof(void*));
-static_assert(offsetof(CollNet, test) == 14 * sizeof(void*));
-static_assert(offsetof(CollNet, closeColl) == 15 * sizeof(void*));
-static_assert(offsetof(CollNet, closeListen) == 16 * sizeof(void*));
+static_assert(coll_net_in_place<CollNet>());
 static_assert(sizeof(CollNet) == 136);
 
 }  // namespace nccl_abi::v8

@@ -47,7 +47,7 @@ enum class Function : int {
   kReduce = 1,
   kAllGather = 2,
   kReduceScatter = 3,
-  kAllReduce = 4,  // a tuner is asked for 0 to 4 only
+  kAllReduce = 4,  // NCCL calls a tuner with 0 to 4 only
   kSendReceive = 5,
   kSend = 6,
   kReceive = 7,

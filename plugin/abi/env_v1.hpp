@@ -15,7 +15,7 @@ struct Env {
   Result (*init)(uint8_t major, uint8_t minor, uint8_t patch, const char* suffix);
   Result (*finalize)();
   // Null for a variable that is not set. The text is valid until the next call with this name or
-  // finalize(). Once loaded it answers for all of NCCL's variables: it asks getenv() itself.
+  // finalize(). Once loaded it serves all of NCCL's variables: it calls getenv() itself.
   const char* (*getEnv)(const char* name);
 };
 static_assert(offsetof(Env, name) == 0 * sizeof(void*));

@@ -1,4 +1,4 @@
-// The files and symbols that a release looks for.
+// The files and symbols that a release searches for.
 #pragma once
 
 #include <span>
@@ -22,9 +22,9 @@ inline constexpr size_t kMaxListedNets = 14;
 // The files of one plugin, in the order in which they are tried; the first that opens is taken.
 using FilesTried = std::vector<std::string>;
 // What is tried where NCCL_<KIND>_PLUGIN has this value (null: it is not set), one entry for each
-// plugin asked for: several where a net list names several, none where nothing is loaded. A file
-// without a slash is looked for where the loader looks for libraries. A collnet is in the net's
-// file. What follows for a tuner when none of its files opens is Release::tuner_fallback.
+// plugin requested: several where a net list names several, none where nothing is loaded. A file
+// without a slash is searched for where the loader searches for libraries. A collnet is in the
+// net's file. What follows for a tuner when none of its files opens is Release::tuner_fallback.
 [[nodiscard]] std::vector<FilesTried> files_tried(const Release& release,
                                                   PluginKind kind,
                                                   const char* setting);

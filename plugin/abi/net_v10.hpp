@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "abi/common.hpp"
+#include "abi/layout.hpp"
 #include "abi/net_v9.hpp"
 
 namespace nccl_abi::v10 {
@@ -67,25 +68,7 @@ struct Net {
   // May be null: this device cannot be part of a virtual one.
   Result (*makeVDevice)(int* device, VirtualDeviceProperties* properties);
 };
-static_assert(offsetof(Net, name) == 0 * sizeof(void*));
-static_assert(offsetof(Net, init) == 1 * sizeof(void*));
-static_assert(offsetof(Net, devices) == 2 * sizeof(void*));
-static_assert(offsetof(Net, getProperties) == 3 * sizeof(void*));
-static_assert(offsetof(Net, listen) == 4 * sizeof(void*));
-static_assert(offsetof(Net, connect) == 5 * sizeof(void*));
-static_assert(offsetof(Net, accept) == 6 * sizeof(void*));
-static_assert(offsetof(Net, regMr) == 7 * sizeof(void*));
-static_assert(offsetof(Net, regMrDmaBuf) == 8 * sizeof(void*));
-static_assert(offsetof(Net, deregMr) == 9 * sizeof(void*));
-static_assert(offsetof(Net, isend) == 10 * sizeof(void*));
-static_assert(offsetof(Net, irecv) == 11 * sizeof(void*));
-static_assert(offsetof(Net, iflush) == 12 * sizeof(void*));
-static_assert(offsetof(Net, test) == 13 * sizeof(void*));
-static_assert(offsetof(Net, closeSend) == 14 * sizeof(void*));
-static_assert(offsetof(Net, closeRecv) == 15 * sizeof(void*));
-static_assert(offsetof(Net, closeListen) == 16 * sizeof(void*));
-static_assert(offsetof(Net, getDeviceMr) == 17 * sizeof(void*));
-static_assert(offsetof(Net, irecvConsumed) == 18 * sizeof(void*));
+static_assert(net_in_place<Net>());
 static_assert(offsetof(Net, makeVDevice) == 19 * sizeof(void*));
 static_assert(sizeof(Net) == 160);
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "abi/common.hpp"
+#include "abi/layout.hpp"
 #include "abi/net_v10.hpp"
 
 namespace nccl_abi::v11 {
@@ -15,7 +16,7 @@ using v10::CommConfig;
 using v9::kMaxDevicesPerNic;
 using v9::VirtualDeviceProperties;
 
-// Hints on how a communicator uses the net; we never look into it.
+// Hints on how a communicator uses the net; we never read it.
 struct NetAttr;
 
 struct NetProperties {
@@ -37,20 +38,7 @@ struct NetProperties {
   size_t maxCollBytes;
   int maxMultiRequestSize;
 };
-static_assert(offsetof(NetProperties, name) == 0);
-static_assert(offsetof(NetProperties, pciPath) == 8);
-static_assert(offsetof(NetProperties, guid) == 16);
-static_assert(offsetof(NetProperties, ptrSupport) == 24);
-static_assert(offsetof(NetProperties, regIsGlobal) == 28);
-static_assert(offsetof(NetProperties, forceFlush) == 32);
-static_assert(offsetof(NetProperties, speed) == 36);
-static_assert(offsetof(NetProperties, port) == 40);
-static_assert(offsetof(NetProperties, latency) == 44);
-static_assert(offsetof(NetProperties, maxComms) == 48);
-static_assert(offsetof(NetProperties, maxRecvs) == 52);
-static_assert(offsetof(NetProperties, netDeviceType) == 56);
-static_assert(offsetof(NetProperties, netDeviceVersion) == 60);
-static_assert(offsetof(NetProperties, vProps) == 64);
+static_assert(properties_in_place<NetProperties>());
 static_assert(offsetof(NetProperties, maxP2pBytes) == 88);
 static_assert(offsetof(NetProperties, maxCollBytes) == 96);
 static_assert(offsetof(NetProperties, maxMultiRequestSize) == 104);
@@ -112,25 +100,7 @@ struct BasicNet {
   Result (*setNetAttr)(void* context, NetAttr* attributes);  // may be null
 };
 using Net = BasicNet<NetProperties, VirtualDeviceProperties>;
-static_assert(offsetof(Net, name) == 0 * sizeof(void*));
-static_assert(offsetof(Net, init) == 1 * sizeof(void*));
-static_assert(offsetof(Net, devices) == 2 * sizeof(void*));
-static_assert(offsetof(Net, getProperties) == 3 * sizeof(void*));
-static_assert(offsetof(Net, listen) == 4 * sizeof(void*));
-static_assert(offsetof(Net, connect) == 5 * sizeof(void*));
-static_assert(offsetof(Net, accept) == 6 * sizeof(void*));
-static_assert(offsetof(Net, regMr) == 7 * sizeof(void*));
-static_assert(offsetof(Net, regMrDmaBuf) == 8 * sizeof(void*));
-static_assert(offsetof(Net, deregMr) == 9 * sizeof(void*));
-static_assert(offsetof(Net, isend) == 10 * sizeof(void*));
-static_assert(offsetof(Net, irecv) == 11 * sizeof(void*));
-static_assert(offsetof(Net, iflush) == 12 * sizeof(void*));
-static_assert(offsetof(Net, test) == 13 * sizeof(void*));
-static_assert(offsetof(Net, closeSend) == 14 * sizeof(void*));
-static_assert(offsetof(Net, closeRecv) == 15 * sizeof(void*));
-static_assert(offsetof(Net, closeListen) == 16 * sizeof(void*));
-static_assert(offsetof(Net, getDeviceMr) == 17 * sizeof(void*));
-static_assert(offsetof(Net, irecvConsumed) == 18 * sizeof(void*));
+static_assert(net_in_place<Net>());
 static_assert(offsetof(Net, makeVDevice) == 19 * sizeof(void*));
 static_assert(offsetof(Net, finalize) == 20 * sizeof(void*));
 static_assert(offsetof(Net, setNetAttr) == 21 * sizeof(void*));

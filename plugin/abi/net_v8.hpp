@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "abi/common.hpp"
+#include "abi/layout.hpp"
 
 namespace nccl_abi::v8 {
 
@@ -75,25 +76,7 @@ struct Net {
   Result (*getDeviceMr)(void* connection, void* memory, void** device_memory);
   Result (*irecvConsumed)(void* receiver, int count, void* request);
 };
-static_assert(offsetof(Net, name) == 0 * sizeof(void*));
-static_assert(offsetof(Net, init) == 1 * sizeof(void*));
-static_assert(offsetof(Net, devices) == 2 * sizeof(void*));
-static_assert(offsetof(Net, getProperties) == 3 * sizeof(void*));
-static_assert(offsetof(Net, listen) == 4 * sizeof(void*));
-static_assert(offsetof(Net, connect) == 5 * sizeof(void*));
-static_assert(offsetof(Net, accept) == 6 * sizeof(void*));
-static_assert(offsetof(Net, regMr) == 7 * sizeof(void*));
-static_assert(offsetof(Net, regMrDmaBuf) == 8 * sizeof(void*));
-static_assert(offsetof(Net, deregMr) == 9 * sizeof(void*));
-static_assert(offsetof(Net, isend) == 10 * sizeof(void*));
-static_assert(offsetof(Net, irecv) == 11 * sizeof(void*));
-static_assert(offsetof(Net, iflush) == 12 * sizeof(void*));
-static_assert(offsetof(Net, test) == 13 * sizeof(void*));
-static_assert(offsetof(Net, closeSend) == 14 * sizeof(void*));
-static_assert(offsetof(Net, closeRecv) == 15 * sizeof(void*));
-static_assert(offsetof(Net, closeListen) == 16 * sizeof(void*));
-static_assert(offsetof(Net, getDeviceMr) == 17 * sizeof(void*));
-static_assert(offsetof(Net, irecvConsumed) == 18 * sizeof(void*));
+static_assert(net_in_place<Net>());
 static_assert(sizeof(Net) == 152);
 
 }  // namespace nccl_abi::v8

@@ -34,11 +34,11 @@ enum class FileNaming {
   kPrefixedUnlessFile,    // NAME, then libnccl-KIND-NAME.so unless NAME is a path or lib*.so
 };
 
-// Where a tuner is looked for when no file of its own can be opened, whether named or not.
+// Where a tuner is searched for when no file of its own can be opened, whether named or not.
 enum class TunerFallback {
   kNone,
   kNetNames,    // the files that would be tried for the net, in that order
-  kNetLibrary,  // the library that the net came from
+  kNetLibrary,  // the net's library
 };
 
 struct Release {
@@ -56,7 +56,7 @@ struct Release {
   bool net_list;       // NCCL_NET_PLUGIN may name several, separated by commas
   bool none;           // "none" loads nothing, not even the tuner of the net's library
   int algorithms;      // in a tuner's table
-  int data_types;      // asked for in reduceSupport
+  int data_types;      // that reduceSupport is called with
 };
 
 namespace detail {
@@ -80,7 +80,7 @@ using enum FileNaming;
 using enum TunerFallback;
 }  // namespace detail
 
-// Oldest first. Releases between two rows behave, as far as anybody knows, like the older one.
+// Oldest first. Releases between two rows behave, as far as is known, like the older one.
 // clang-format off
 inline constexpr std::array kReleases = [] {
   using namespace detail;
@@ -110,7 +110,7 @@ inline constexpr int kOldestNet = 8;
 
 struct FoundRelease {
   const Release* release;
-  bool newer_than_known;  // not looked at yet: it may look up more than the row says
+  bool newer_than_known;  // not examined yet: it may look up more than the row says
 };
 // Nothing for versions below 2.19, and for texts that are no version of three numbers.
 [[nodiscard]] std::optional<FoundRelease> find_release(Version version);

@@ -1,4 +1,4 @@
-// Tuner plugins, version 4 (since NCCL 2.24): the tuner is told of registered buffers.
+// Tuner plugins, version 4 (since NCCL 2.24): the tuner gets whether buffers are registered.
 #pragma once
 
 #include <cstddef>

@@ -28,7 +28,7 @@ Plugin::Log log_of(nccl_abi::DebugLogger logger) {
   };
 }
 
-Reply start(const char* interface, nccl_abi::DebugLogger logger) {
+Reply start(const std::string& interface, nccl_abi::DebugLogger logger) {
   // The logger is NCCL's own code.
   const auto* const code = reinterpret_cast<const void*>(logger);
   const auto search = [code,

@@ -10,7 +10,7 @@
 namespace ho::plugin {
 
 // What NCCL_NET has to be, if anything. Ours whatever network is below: NCCL takes the network of
-// the library whose name was asked for.
+// the library whose name was requested.
 inline constexpr const char* kNetName = "HO-Ring";
 
 inline nccl_abi::Result result(Reply reply) {
@@ -32,6 +32,12 @@ nccl_abi::Result guarded(const Call& call) noexcept {
   return nccl_abi::Result::kInternalError;
 }
 
+// A call that goes to a method of the object as it is, whatever arguments a version's table gives.
+template <auto Object, auto Method, typename... Arguments>
+nccl_abi::Result call(Arguments... arguments) noexcept {
+  return guarded([&] { return (Object().*Method)(arguments...); });
+}
+
 // A member that a table has or has not. Written only where that changes: threads of communicators
 // that were initialised before read the table.
 template <typename Member>
@@ -48,6 +54,6 @@ inline Host host_of(nccl_abi::DebugLogger logger, nccl_abi::ProfilerCallback pro
           reinterpret_cast<HostFunction>(profiler)};  // NOLINT
 }
 
-Reply start(const char* interface, nccl_abi::DebugLogger logger);
+Reply start(const std::string& interface, nccl_abi::DebugLogger logger);
 
 }  // namespace ho::plugin

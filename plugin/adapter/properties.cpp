@@ -8,9 +8,10 @@ namespace ho::plugin {
 char* kept(const std::string& text) {
   // NCCL holds the pointers of devices beyond every finalize. There are few devices.
   static std::mutex mutex;
-  static auto* const texts = new std::set<std::string>();  // NOLINT: lives as long as NCCL may ask
+  static auto* const texts =
+      new std::set<std::string>();  // NOLINT: lives as long as NCCL may read it
   const std::lock_guard lock(mutex);
-  // NCCL's field is not const; nobody writes through it.
+  // NCCL's field is not const; nothing writes through it.
   return const_cast<char*>(texts->insert(text).first->c_str());  // NOLINT
 }
 

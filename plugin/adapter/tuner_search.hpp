@@ -13,7 +13,7 @@ namespace ho::plugin {
 [[nodiscard]] TunerSearch tuner_search(const nccl_abi::Release& release,
                                        const std::optional<std::string>& setting);
 
-// The release of the NCCL whose code this address lies in; where that does not say, the newest one
+// The release of the NCCL whose code this address lies in; where that is not known, the newest one
 // that takes the interface ("net v11") rather than another of ours.
 [[nodiscard]] const nccl_abi::Release& release_of(const void* code, const std::string& interface);
 

@@ -9,6 +9,23 @@ CollNet& coll_net() {
   return Plugin::instance().coll_net();
 }
 
+nccl_abi::Result open_coll_net(int version,
+                               nccl_abi::DebugLogger logger,
+                               uint64_t communicator,
+                               void** context) {
+  return guarded([&] {
+    if (context != nullptr) {
+      *context = nullptr;
+    }
+    const Reply reply = start("collnet v" + std::to_string(version), logger);
+    if (reply != Reply::kSuccess) {
+      return reply;
+    }
+    return context == nullptr ? Plugin::instance().open_process_context({}, true)
+                              : Plugin::instance().open_coll_net(communicator, context);
+  });
+}
+
 }  // namespace ho::plugin
 
 namespace ho::plugin::every_coll_net {
@@ -31,14 +48,6 @@ Reply one_window(int part_count, const CollNet::Part& window, size_t window_byte
 
 }  // namespace
 
-Result devices(int* count) {
-  return guarded([&] { return coll_net().device_count(count); });
-}
-
-Result connect(void* handles[], int ranks, int rank, void* listener, void** group) {
-  return guarded([&] { return coll_net().connect(handles, ranks, rank, listener, group); });
-}
-
 Result reduce_support(DataType type, ReduceOp op, int* supported) {
   return guarded([&] {
     *supported = CollNet::reduces(static_cast<int>(type), static_cast<int>(op)) ? 1 : 0;
@@ -46,30 +55,10 @@ Result reduce_support(DataType type, ReduceOp op, int* supported) {
   });
 }
 
-Result register_memory(void* group, void* data, size_t size, int type, void** memory) {
-  return guarded([&] { return coll_net().register_memory(group, data, size, type, memory); });
-}
-
-Result deregister(void* group, void* memory) {
-  return guarded([&] { return coll_net().deregister(group, memory); });
-}
-
 // Only GPU memory needs one.
 Result iflush(void* /*group*/, void* /*data*/, int /*size*/, void* /*memory*/, void** request) {
   *request = nullptr;
   return Result::kSuccess;
-}
-
-Result test(void* request, int* done, int* size) {
-  return guarded([&] { return coll_net().test(request, done, size); });
-}
-
-Result close_group(void* group) {
-  return guarded([&] { return coll_net().close_comm(group); });
-}
-
-Result close_listen(void* listener) {
-  return guarded([&] { return coll_net().close_listen(listener); });
 }
 
 Result iallreduce(void* group,
@@ -89,6 +78,27 @@ Result iallreduce(void* group,
                                  {static_cast<int>(type), static_cast<int>(op)},
                                  request);
   });
+}
+
+Result iallreduce(void* group,
+                  void* send,
+                  void* receive,
+                  int count,
+                  DataType type,
+                  ReduceOp op,
+                  void* send_memory,
+                  void* receive_memory,
+                  void** request) {
+  return count < 0 ? Result::kInvalidArgument
+                   : iallreduce(group,
+                                send,
+                                receive,
+                                static_cast<size_t>(count),
+                                type,
+                                op,
+                                send_memory,
+                                receive_memory,
+                                request);
 }
 
 Result gather_window(void* group,
@@ -132,35 +142,12 @@ Result reduce_window(void* group,
   });
 }
 
-Result init_process(const char* interface, nccl_abi::DebugLogger logger) {
-  return guarded([&] {
-    const Reply reply = start(interface, logger);
-    return reply != Reply::kSuccess ? reply : Plugin::instance().open_process_context({}, true);
-  });
-}
-
-Result init_context(const char* interface,
-                    nccl_abi::DebugLogger logger,
-                    uint64_t communicator,
-                    void** context) {
-  return guarded([&] {
-    *context = nullptr;
-    const Reply reply = start(interface, logger);
-    return reply != Reply::kSuccess ? reply
-                                    : Plugin::instance().open_coll_net(communicator, context);
-  });
-}
-
 Result listen(int device, void* handle, void** listener) {
   return listen(Plugin::instance().process_context(true), device, handle, listener);
 }
 
 Result listen(void* context, int device, void* handle, void** listener) {
   return guarded([&] { return coll_net().listen(context, device, handle, listener); });
-}
-
-Result finalize(void* context) {
-  return guarded([&] { return coll_net().close(context); });
 }
 
 }  // namespace ho::plugin::every_coll_net

@@ -1,4 +1,4 @@
-// What the CollNet adapters of all versions do alike.
+// What the CollNet adapters of all versions have in common.
 #pragma once
 
 #include "abi/common.hpp"
@@ -10,22 +10,24 @@ namespace ho::plugin {
 
 CollNet& coll_net();
 
-// Calls that are alike in every version.
 namespace every_coll_net {
 
-nccl_abi::Result devices(int* count);
-nccl_abi::Result connect(void* handles[], int ranks, int rank, void* listener, void** group);
 nccl_abi::Result reduce_support(nccl_abi::DataType type, nccl_abi::ReduceOp op, int* supported);
-nccl_abi::Result register_memory(void* group, void* data, size_t size, int type, void** memory);
-nccl_abi::Result deregister(void* group, void* memory);
 nccl_abi::Result iflush(void* group, void* data, int size, void* memory, void** request);
-nccl_abi::Result test(void* request, int* done, int* size);
-nccl_abi::Result close_group(void* group);
-nccl_abi::Result close_listen(void* listener);
 nccl_abi::Result iallreduce(void* group,
                             void* send,
                             void* receive,
                             size_t count,
+                            nccl_abi::DataType type,
+                            nccl_abi::ReduceOp op,
+                            void* send_memory,
+                            void* receive_memory,
+                            void** request);
+// In v8.
+nccl_abi::Result iallreduce(void* group,
+                            void* send,
+                            void* receive,
+                            int count,
                             nccl_abi::DataType type,
                             nccl_abi::ReduceOp op,
                             void* send_memory,
@@ -116,44 +118,60 @@ nccl_abi::Result make_virtual_device(int* device, Properties* properties) {
 }
 
 // Of versions that know no contexts: there is one for the process.
-nccl_abi::Result init_process(const char* interface, nccl_abi::DebugLogger logger);
 nccl_abi::Result listen(int device, void* handle, void** listener);
 // Since v11.
-nccl_abi::Result init_context(const char* interface,
-                              nccl_abi::DebugLogger logger,
-                              uint64_t communicator,
-                              void** context);
 nccl_abi::Result listen(void* context, int device, void* handle, void** listener);
-nccl_abi::Result finalize(void* context);
 
 }  // namespace every_coll_net
 
-// Where an init went well: what the network below has. NCCL reads the table after init.
-template <typename Table>
-nccl_abi::Result offer_virtual_devices(Table& table, nccl_abi::Result made) {
-  if (made == nccl_abi::Result::kSuccess) {
-    offer(table.makeVDevice, coll_net().has_virtual_devices(), every_coll_net::make_virtual_device);
+// Null: of the process.
+nccl_abi::Result open_coll_net(int version,
+                               nccl_abi::DebugLogger logger,
+                               uint64_t communicator,
+                               void** context);
+
+// init() of the table of that version.
+template <auto& table, int version>
+struct CollNetInit {
+  using Result = nccl_abi::Result;
+
+  static Result init(nccl_abi::DebugLogger logger) { return init(nullptr, 0, logger); }
+  static Result init(void** context, uint64_t communicator, nccl_abi::DebugLogger logger) {
+    const Result opened = open_coll_net(version, logger, communicator, context);
+    // What the network below has. NCCL reads the table after init.
+    if constexpr (requires { table.makeVDevice; }) {
+      if (opened == Result::kSuccess) {
+        const bool has_them = coll_net().has_virtual_devices();
+        offer(table.makeVDevice, has_them, every_coll_net::make_virtual_device);
+      }
+    }
+    return opened;
+  }
+};
+
+template <auto& table, int version>
+consteval auto coll_net_table() {
+  std::remove_reference_t<decltype(table)> made{};
+  made.name = kNetName;
+  made.init = CollNetInit<table, version>::init;
+  made.devices = call<coll_net, &CollNet::device_count>;
+  made.getProperties = every_coll_net::get_properties;
+  made.listen = every_coll_net::listen;
+  made.connect = call<coll_net, &CollNet::connect>;
+  made.reduceSupport = every_coll_net::reduce_support;
+  made.regMr = call<coll_net, &CollNet::register_memory>;
+  made.deregMr = call<coll_net, &CollNet::deregister>;
+  made.iallreduce = every_coll_net::iallreduce;
+  made.iallgather = every_coll_net::iallgather;
+  made.ireducescatter = every_coll_net::ireducescatter;
+  made.iflush = every_coll_net::iflush;
+  made.test = call<coll_net, &CollNet::test>;
+  made.closeColl = call<coll_net, &CollNet::close_comm>;
+  made.closeListen = call<coll_net, &CollNet::close_listen>;
+  if constexpr (requires { made.finalize; }) {
+    made.finalize = call<coll_net, &CollNet::close>;
   }
   return made;
-}
-
-// The members that are alike in every version's table.
-template <typename Table>
-constexpr void fill_common_collnet(Table& table) {
-  table.name = kNetName;
-  table.devices = every_coll_net::devices;
-  table.getProperties = every_coll_net::get_properties;
-  table.listen = every_coll_net::listen;
-  table.connect = every_coll_net::connect;
-  table.reduceSupport = every_coll_net::reduce_support;
-  table.regMr = every_coll_net::register_memory;
-  table.deregMr = every_coll_net::deregister;
-  table.iallgather = every_coll_net::iallgather;
-  table.ireducescatter = every_coll_net::ireducescatter;
-  table.iflush = every_coll_net::iflush;
-  table.test = every_coll_net::test;
-  table.closeColl = every_coll_net::close_group;
-  table.closeListen = every_coll_net::close_listen;
 }
 
 }  // namespace ho::plugin

@@ -24,8 +24,7 @@ Result<std::string> transport() {
     named = env::kTransport.default_value;  // set to nothing: as not set
   }
   if (named != "tcp" && named != "ucx") {
-    return Status(StatusCode::kInvalidArgument,
-                  fmt::format("{}={}: takes tcp or ucx", env::kTransport.name, named));
+    return invalid(fmt::format("{}={}: takes tcp or ucx", env::kTransport.name, named));
   }
   return named;
 }
@@ -57,7 +56,7 @@ Result<Network> builtin_network() {
   }
   network.rendezvous_address = [addresses](int32_t device) -> Result<SocketAddress> {
     if (device < 0 || static_cast<size_t>(device) >= addresses.size()) {
-      return Status(StatusCode::kInvalidArgument, fmt::format("there is no device {}", device));
+      return invalid(fmt::format("there is no device {}", device));
     }
     return SocketAddress::numeric(addresses[static_cast<size_t>(device)], 0);
   };
@@ -65,8 +64,8 @@ Result<Network> builtin_network() {
   return network;
 }
 
-// The plugin's devices may have no addresses that TCP knows. Members meet over the interface of the
-// device's name where there is one, else over the first that the filter takes.
+// The forwarded plugin's devices may have no addresses for TCP. Members meet over the interface of
+// the device's name where there is one, else over the first that the filter takes.
 Result<Network> forwarded_network(const std::string& name) {
   HORING_TRY(transport().status());  // not used here, but a mistake should not go unseen
   Network network;
@@ -77,7 +76,7 @@ Result<Network> forwarded_network(const std::string& name) {
                                    int32_t device) -> Result<SocketAddress> {
     DeviceProperties properties;
     if (driver->properties(device, &properties) != Reply::kSuccess) {
-      return Status(StatusCode::kInvalidArgument, fmt::format("there is no device {}", device));
+      return invalid(fmt::format("there is no device {}", device));
     }
     const auto same = std::find_if(taken.begin(), taken.end(), [&](const BuiltinDevice& each) {
       return each.properties.name == properties.name;

@@ -20,8 +20,8 @@ struct Network {
   std::function<Result<SocketAddress>(int32_t device)> rendezvous_address;
 };
 
-// In place of one that cannot be made for that reason: it tells whoever is to be connected. An
-// error where it can tell nobody, since this host has no interface to be reached at.
+// In place of one that cannot be made for that reason: it sends the reason to each peer that is to
+// be connected. An error where it cannot, since this host has no interface to be reached at.
 [[nodiscard]] Result<Network> network_turned_off(const TurnedOff& off);
 
 // HORING_NET_FORWARD and what the builtin network reads.

@@ -48,8 +48,8 @@ bool nccl_shows_warnings() {
   return level == "warn" || level == "info" || level == "abort" || level == "trace";
 }
 
-// NCCL decides by NCCL_DEBUG what is shown of what it is told, so it is told everything from info
-// on. stderr keeps to HORING_LOG_LEVEL; where that is not set it has what NCCL does not show.
+// NCCL_DEBUG decides what NCCL shows of what it gets, so NCCL gets everything from info on. stderr
+// follows HORING_LOG_LEVEL; where that is not set it has what NCCL does not show.
 void log_to(Plugin::Log log) {
   const bool said_by_nccl = nccl_shows_warnings() && !env::text_if_set(env::kLogLevel);
   auto& sinks = logger().sinks();
@@ -117,7 +117,7 @@ Status Plugin::start(const std::string& interface, Log log, SearchTuner search_t
       const bool tells = make_off(made_).ok();
       log_warn("horing plugin: not usable: {}{}",
                made_.message(),
-               tells ? "; connections to and from this rank fail, and its peers are told why "
+               tells ? "; connections to and from this rank fail, and its peers get this reason "
                        "(NCCL_NET_PLUGIN=none on all ranks goes on without the plugin)"
                      : "");
       made_ = tells ? Status() : made_;
@@ -213,18 +213,18 @@ Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
   }
   HORING_ASSIGN(TunerBasis basis, std::move(found));
   if (ours && comm_id && coll_net_->members_differ(*comm_id)) {
-    // Only what every rank knows may change what it chooses.
+    // Only what is known on every rank may change what it chooses.
     log_warn("horing plugin: the members of a rail differ (see why CollNet is not used): {}",
              all_are_heads
                  ? "the tuner leaves all choices of this communicator to NCCL"
                  : "ranks beside this rail cannot know it, so a tuning file still counts; "
                    "where it is not the same on all ranks, NCCL hangs");
-    // A file that cannot be followed stops this rank in any case: tuner_for() says why.
+    // A file that cannot be used stops this rank in any case: tuner_for() returns the reason.
     if (all_are_heads && basis.can_follow_tuning_file()) {
       basis = TunerBasis::silent();
     }
   }
-  // Only a rail's members compare their files. NCCL before 2.28 does not say whose tuner this is.
+  // Only a rail's members compare their files. NCCL before 2.28 does not pass whose tuner this is.
   const bool compared = !comm_id || shape.nodes == 1 || !ours ||
                         coll_net_->is_connected(*comm_id) || coll_net_->members_differ(*comm_id);
   const bool has_file = basis.has_tuning_file();
@@ -243,14 +243,14 @@ Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
 
 NetDriver& Plugin::net() {
   if (net_ == nullptr) {
-    throw std::logic_error("a call of the network before its init has gone well");
+    throw std::logic_error("a call of the network before its init has succeeded");
   }
   return *net_;
 }
 
 CollNet& Plugin::coll_net() {
   if (coll_net_ == nullptr) {
-    throw std::logic_error("a call of CollNet before its init has gone well");
+    throw std::logic_error("a call of CollNet before its init has succeeded");
   }
   return *coll_net_;
 }
@@ -306,11 +306,12 @@ void Plugin::say_what_is_used() {
   if (tuner_in_use() == "ours") {
     return;
   }
-  // Ranks that are no heads meet nobody: each says it for itself.
+  // Ranks that are no heads meet no others: each logs it for itself.
   const std::string file = env::text(env::kTuningFile);
   const std::string text = fmt::format(
       "horing plugin: the tuner that NCCL takes here is {} (NCCL_TUNER_PLUGIN), not ours{}. NCCL "
-      "hangs where other ranks have ours and choose otherwise: set it alike on all ranks",
+      "hangs where other ranks have ours and choose another algorithm: set it to the same value on "
+      "all ranks",
       tuner_in_use(),
       file.empty() ? "" : ", so that HORING_TUNING_FILE has no effect");
   if (file.empty()) {

@@ -26,9 +26,9 @@ namespace ho::plugin {
 class Plugin {
  public:
   enum class Level : uint8_t { kWarn, kInfo, kTrace };
-  // NCCL's log, which goes where NCCL_DEBUG_FILE says.
+  // NCCL's log, which is written to NCCL_DEBUG_FILE.
   using Log = std::function<void(Level, const char* text)>;
-  // How this NCCL looks for a tuner, by NCCL_TUNER_PLUGIN as it sees it.
+  // How this NCCL searches for a tuner, by NCCL_TUNER_PLUGIN as it sees it.
   using SearchTuner = std::function<TunerSearch(const std::optional<std::string>& setting)>;
 
   static Plugin& instance();
@@ -37,8 +37,8 @@ class Plugin {
   ~Plugin() = default;
 
   // Makes the network at the first call. interface: "net v11", for the log. One line of the log
-  // says what was made, once it is open. Where it could not be made for a setting's sake, there is
-  // one that only tells peers why; where that cannot be either, the same error again.
+  // has what was made, once it is open. If a setting prevents it, a network is made that only sends
+  // peers the reason; if that is not possible either, the same error again.
   [[nodiscard]] Status start(const std::string& interface, Log log, SearchTuner search_tuner);
   // Throw std::logic_error before a start() that went well.
   [[nodiscard]] NetDriver& net();
@@ -48,19 +48,18 @@ class Plugin {
   // NCCL names a traffic class to the network only: CollNet, opened next, takes its communicator's.
   [[nodiscard]] Reply open_coll_net(uint64_t comm_id, void** context);
 
-  // The tuner of one communicator. comm_id: where NCCL says it, so that what is connected for the
+  // The tuner of one communicator. comm_id: where NCCL passes it, so that what is connected for the
   // communicator can be known. interface: "tuner v5". Where our network has not been started, what
-  // CollNet there may be is not ours, and only the tuning file has a say.
+  // CollNet there may be is not ours, and only the tuning file counts.
   [[nodiscard]] Result<std::unique_ptr<Tuner>> make_tuner(const std::string& interface,
                                                           Log log,
                                                           CommunicatorShape shape,
                                                           std::optional<uint64_t> comm_id);
 
-  // NCCL asks our env plugin for its settings.
+  // NCCL takes its settings from our env plugin.
   void note_env_plugin() { env_plugin_ = true; }
 
-  // For NCCL versions that know no contexts: one for the process. They do not say when they are
-  // through, so it stays.
+  // For NCCL versions without contexts: one for the process. They do not close it, so it stays.
   [[nodiscard]] Reply open_process_context(const Host& host, bool of_coll_net);
   [[nodiscard]] void* process_context(bool of_coll_net);
 
@@ -80,9 +79,9 @@ class Plugin {
   bool has_log_ = false;
   bool started_ = false;
   Status made_;
-  bool off_ = false;       // the network only tells peers why
+  bool off_ = false;       // the network only sends peers the reason
   std::string interface_;  // that NCCL took first
-  std::once_flag opened_;  // the network: only then some say what devices they have
+  std::once_flag opened_;  // the network: some have their devices only then
   TrafficClasses traffic_classes_;
   std::unique_ptr<NetDriver> net_;
   std::unique_ptr<CollNet> coll_net_;

@@ -13,7 +13,7 @@ class NcclSettings {
   // library: the path of this plugin's file, which is named as network and tuner too.
   explicit NcclSettings(std::string library) : library_(std::move(library)) {}
 
-  // What the environment says, where it says something, be it "none" or 0; otherwise our value for
+  // The environment's value if it is set, even to "none" or 0; otherwise our value for
   // the variables that make NCCL use this plugin; otherwise nullptr. Valid as long as this object,
   // and as the environment's own texts are. Any thread.
   [[nodiscard]] const char* value_of(const char* name) const;
@@ -22,11 +22,11 @@ class NcclSettings {
   std::string library_;
 };
 
-// The loader names a file as whoever opened it did. From the working folder as it is now; "" and
+// The loader has a file's name as it was opened. From the working folder as it is now; "" and
 // null stay "".
 [[nodiscard]] std::string absolute_file(const char* loaded_as);
 
-// How the NCCL of this process looks for a tuner.
+// How the NCCL of this process searches for a tuner.
 struct TunerSearch {
   std::vector<std::string> files;    // the first that opens is taken; "": the program itself
   std::vector<std::string> symbols;  // of a tuner; a file that has none of them leaves NCCL without
@@ -47,7 +47,7 @@ using OpenTuner = std::function<std::optional<std::string>(
                                                     const std::vector<std::string>& symbols);
 
 // The file that the calling code was loaded from, as an absolute path: NCCL looks a plugin up when
-// the program may be in another folder. "" where the loader does not know.
+// the program may be in another folder. "" where the loader does not have it.
 [[nodiscard]] std::string own_library_path();
 
 }  // namespace ho::plugin

@@ -17,10 +17,10 @@ std::atomic<uint64_t> ours_count{0};
 
 }  // namespace
 
-nccl_abi::Result init(const char* interface, uint8_t major, uint8_t minor, uint8_t patch) {
+nccl_abi::Result init(int version, uint8_t major, uint8_t minor, uint8_t patch) {
   try {
     Plugin::instance().note_env_plugin();
-    log_info("horing plugin: loaded by NCCL {}.{}.{} as {}", major, minor, patch, interface);
+    log_info("horing plugin: loaded by NCCL {}.{}.{} as env v{}", major, minor, patch, version);
   } catch (const std::exception&) {
     return nccl_abi::Result::kSystemError;  // no memory for a line
   }
@@ -30,7 +30,7 @@ nccl_abi::Result init(const char* interface, uint8_t major, uint8_t minor, uint8
 // Its answers stay valid to the end of the process.
 nccl_abi::Result finalize() {
   try {
-    log_info("horing plugin: NCCL asked for {} settings, {} of them are ours",
+    log_info("horing plugin: NCCL requested {} settings, {} of them are ours",
              asked_count.load(),
              ours_count.load());
   } catch (const std::exception&) {
@@ -39,17 +39,17 @@ nccl_abi::Result finalize() {
   return nccl_abi::Result::kSuccess;
 }
 
-// Logs nothing: NCCL asks from inside its own log too.
+// Logs nothing: NCCL calls it from inside its own log too.
 const char* value_of(const char* name) {
   try {
-    // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): NCCL asks while the process exits, too
+    // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): NCCL calls it while the process exits, too
     static const auto* const settings = new NcclSettings(own_library_path());
     const char* const value = name == nullptr ? nullptr : settings->value_of(name);
     ++asked_count;
     ours_count += value != nullptr && std::getenv(name) == nullptr ? 1 : 0;
     return value;
   } catch (const std::exception&) {
-    return nullptr;  // no memory for a path: NCCL goes by its defaults
+    return nullptr;  // no memory for a path: NCCL uses its defaults
   }
 }
 

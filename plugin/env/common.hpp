@@ -1,4 +1,4 @@
-// What the env adapters of all versions do alike.
+// What the env adapters of all versions have in common.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace ho::plugin::every_env {
 
-// interface: "env v1", for the log, which is stderr: the first version has no other.
-nccl_abi::Result init(const char* interface, uint8_t major, uint8_t minor, uint8_t patch);
+// Of the table of that version. The log is stderr: the first version has no other.
+nccl_abi::Result init(int version, uint8_t major, uint8_t minor, uint8_t patch);
 nccl_abi::Result finalize();
-// NCCL does not say for which of its threads it asks.
+// It is not known which of NCCL's threads calls.
 const char* value_of(const char* name);
 
 }  // namespace ho::plugin::every_env

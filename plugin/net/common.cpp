@@ -1,5 +1,8 @@
 #include "net/common.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "base/log.hpp"
 #include "core/driver/turned_off.hpp"
 #include "core/plugin.hpp"
@@ -10,12 +13,21 @@ NetDriver& net() {
   return Plugin::instance().net();
 }
 
-Reply open_process_context(const Host& host) {
-  return Plugin::instance().open_process_context(host, false);
-}
-
-Reply open_context(const NetDriver::Opening& opening, void** context) {
-  return Plugin::instance().open_net(opening, context);
+Reply open_context(int version,
+                   nccl_abi::DebugLogger logger,
+                   nccl_abi::ProfilerCallback profiler,
+                   NetDriver::Opening opening,
+                   void** context) {
+  if (context != nullptr) {
+    *context = nullptr;
+  }
+  if (const Reply reply = start("net v" + std::to_string(version), logger);
+      reply != Reply::kSuccess) {
+    return reply;
+  }
+  opening.host = host_of(logger, profiler);
+  return context == nullptr ? Plugin::instance().open_process_context(opening.host, false)
+                            : Plugin::instance().open_net(opening, context);
 }
 
 }  // namespace ho::plugin
@@ -24,10 +36,6 @@ namespace ho::plugin::every_version {
 
 using nccl_abi::DeviceHandle;
 using nccl_abi::Result;
-
-Result devices(int* count) {
-  return guarded([&] { return net().device_count(count); });
-}
 
 Result accept(void* listener, void** receiver, DeviceHandle** device_handle) {
   return guarded([&] {
@@ -40,46 +48,15 @@ Result accept(void* listener, void** receiver, DeviceHandle** device_handle) {
   });
 }
 
-Result register_memory(void* comm, void* data, size_t size, int type, void** memory) {
-  return guarded([&] { return net().register_memory(comm, data, size, type, memory); });
-}
-
 Result register_dma_buf(
     void* comm, void* data, size_t size, int type, uint64_t offset, int descriptor, void** memory) {
-  return guarded(
-      [&] { return net().register_dma_buf(comm, data, size, type, offset, descriptor, memory); });
-}
-
-Result deregister(void* comm, void* memory) {
-  return guarded([&] { return net().deregister(comm, memory); });
+  return guarded([&] {
+    return net().register_dma_buf(comm, {data, size, type, offset, descriptor}, memory);
+  });
 }
 
 Result iflush(void* receiver, int count, void** data, int* sizes, void** memories, void** request) {
-  return guarded([&] { return net().iflush(receiver, count, data, sizes, memories, request); });
-}
-
-Result test(void* request, int* done, int* sizes) {
-  return guarded([&] { return net().test(request, done, sizes); });
-}
-
-Result close_send(void* comm) {
-  return guarded([&] { return net().close_send(comm); });
-}
-
-Result close_recv(void* comm) {
-  return guarded([&] { return net().close_recv(comm); });
-}
-
-Result close_listen(void* listener) {
-  return guarded([&] { return net().close_listen(listener); });
-}
-
-Result device_memory(void* comm, void* memory, void** of_device) {
-  return guarded([&] { return net().device_memory(comm, memory, of_device); });
-}
-
-Result consumed(void* receiver, int count, void* request) {
-  return guarded([&] { return net().consumed(receiver, count, request); });
+  return guarded([&] { return net().iflush(receiver, {count, data, sizes, memories}, request); });
 }
 
 namespace {
@@ -138,13 +115,35 @@ Result finalize(void* context) {
       [&] { return context == nullptr ? Reply::kSuccess : Plugin::instance().close_net(context); });
 }
 
+Result isend(void* sender, void* data, int size, int tag, void* memory, void** request) {
+  return size < 0 ? Result::kInvalidArgument
+                  : isend(sender, data, static_cast<size_t>(size), tag, memory, request);
+}
+
 Result isend(void* sender, void* data, size_t size, int tag, void* memory, void** request) {
   return isend(sender, data, size, tag, memory, nullptr, request);
 }
 
 Result isend(
     void* sender, void* data, size_t size, int tag, void* memory, void* profile, void** request) {
-  return guarded([&] { return net().isend(sender, data, size, tag, memory, profile, request); });
+  return guarded([&] { return net().isend(sender, {data, size, tag, memory, profile}, request); });
+}
+
+Result irecv(void* receiver,
+             int count,
+             void** data,
+             int* sizes,
+             int* tags,
+             void** memories,
+             void** request) {
+  std::array<size_t, kMaxGrouped> bytes{};
+  if (count < 1 || static_cast<size_t>(count) > bytes.size() ||
+      std::any_of(sizes, sizes + count, [](int size) { return size < 0; })) {
+    return Result::kInvalidArgument;
+  }
+  std::copy_n(sizes, count, bytes.begin());
+  *request = nullptr;  // v8 knows no completion that may be left out
+  return irecv(receiver, count, data, bytes.data(), tags, memories, request);
 }
 
 Result irecv(void* receiver,
@@ -165,8 +164,9 @@ Result irecv(void* receiver,
              void** memories,
              void** profiles,
              void** request) {
-  return guarded(
-      [&] { return net().irecv(receiver, count, data, sizes, tags, memories, profiles, request); });
+  return guarded([&] {
+    return net().irecv(receiver, {count, data, sizes, tags, memories, profiles}, request);
+  });
 }
 
 }  // namespace ho::plugin::every_version

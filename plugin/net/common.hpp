@@ -1,9 +1,10 @@
-// What the net adapters of all versions do alike: calls that have had the same arguments since v8.
-// An adapter copies fields; everything else is the driver's.
+// What the net adapters of all versions do, for what a version's table asks of them: each member
+// takes, of the functions of its name, the one with its arguments. Everything else is the driver's.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "abi/common.hpp"
 #include "adapter/boundary.hpp"
@@ -12,26 +13,14 @@
 namespace ho::plugin {
 
 NetDriver& net();
-Reply open_process_context(const Host& host);
-Reply open_context(const NetDriver::Opening& opening, void** context);
 
-// Calls that are alike in every version.
 namespace every_version {
 
-nccl_abi::Result devices(int* count);
 nccl_abi::Result accept(void* listener, void** receiver, nccl_abi::DeviceHandle** device_handle);
-nccl_abi::Result register_memory(void* comm, void* data, size_t size, int type, void** memory);
 nccl_abi::Result register_dma_buf(
     void* comm, void* data, size_t size, int type, uint64_t offset, int descriptor, void** memory);
-nccl_abi::Result deregister(void* comm, void* memory);
 nccl_abi::Result iflush(
     void* receiver, int count, void** data, int* sizes, void** memories, void** request);
-nccl_abi::Result test(void* request, int* done, int* sizes);
-nccl_abi::Result close_send(void* comm);
-nccl_abi::Result close_recv(void* comm);
-nccl_abi::Result close_listen(void* listener);
-nccl_abi::Result device_memory(void* comm, void* memory, void** of_device);
-nccl_abi::Result consumed(void* receiver, int count, void* request);
 
 // That name no context: there is one for the process.
 nccl_abi::Result listen(int device, void* handle, void** listener);
@@ -45,16 +34,28 @@ nccl_abi::Result connect_classed(int device,
                                  void* handle,
                                  void** sender,
                                  nccl_abi::DeviceHandle** device_handle);
+template <typename CommConfig>
+nccl_abi::Result connect(int device,
+                         CommConfig* config,
+                         void* handle,
+                         void** sender,
+                         nccl_abi::DeviceHandle** device_handle) {
+  const int traffic_class = config == nullptr ? kNoTrafficClass : config->trafficClass;
+  return connect_classed(device, traffic_class, handle, sender, device_handle);
+}
 // That name theirs, since v11.
 nccl_abi::Result listen(void* context, int device, void* handle, void** listener);
 nccl_abi::Result connect(
     void* context, int device, void* handle, void** sender, nccl_abi::DeviceHandle** device_handle);
 nccl_abi::Result finalize(void* context);
-// Since v9, and since v10 with the profiler's handles.
+// In v8, since v9, and since v10 with the profiler's handles.
+nccl_abi::Result isend(void* sender, void* data, int size, int tag, void* memory, void** request);
 nccl_abi::Result isend(
     void* sender, void* data, size_t size, int tag, void* memory, void** request);
 nccl_abi::Result isend(
     void* sender, void* data, size_t size, int tag, void* memory, void* profile, void** request);
+nccl_abi::Result irecv(
+    void* receiver, int count, void** data, int* sizes, int* tags, void** memories, void** request);
 nccl_abi::Result irecv(void* receiver,
                        int count,
                        void** data,
@@ -83,11 +84,6 @@ nccl_abi::Result get_properties(int device, Properties* properties) {
   });
 }
 
-template <typename Attributes>
-nccl_abi::Result set_attributes(void* context, Attributes* attributes) {
-  return guarded([&] { return net().set_attributes(context, attributes); });
-}
-
 template <typename Properties>
 nccl_abi::Result make_virtual_device(int* device, Properties* properties) {
   return guarded(
@@ -96,82 +92,94 @@ nccl_abi::Result make_virtual_device(int* device, Properties* properties) {
 
 }  // namespace every_version
 
-// The members that are alike in every version's table.
-template <typename Net>
-constexpr void fill_common(Net& table) {
-  table.name = kNetName;
-  table.devices = every_version::devices;
-  table.getProperties = every_version::get_properties;
-  table.listen = every_version::listen;
-  table.accept = every_version::accept;
-  table.regMr = every_version::register_memory;
-  table.regMrDmaBuf = every_version::register_dma_buf;
-  table.deregMr = every_version::deregister;
-  table.iflush = every_version::iflush;
-  table.test = every_version::test;
-  table.closeSend = every_version::close_send;
-  table.closeRecv = every_version::close_recv;
-  table.closeListen = every_version::close_listen;
-}
-
 // What the driver has beyond what must be there, once it is open. NCCL reads the table after init.
 template <typename Net>
 void offer_extras(Net& table) {
   const NetDriver::Extras extras = net().extras();
-  offer(table.getDeviceMr, extras.device_memory, every_version::device_memory);
-  offer(table.irecvConsumed, extras.consumption, every_version::consumed);
+  offer(table.getDeviceMr, extras.device_memory, call<net, &NetDriver::device_memory>);
+  offer(table.irecvConsumed, extras.consumption, call<net, &NetDriver::consumed>);
   if constexpr (requires { table.makeVDevice; }) {
     offer(table.makeVDevice, extras.virtual_devices, every_version::make_virtual_device);
   }
   if constexpr (requires { table.setNetAttr; }) {
-    offer(table.setNetAttr, extras.attributes, every_version::set_attributes);
+    offer(table.setNetAttr, extras.attributes, call<net, &NetDriver::set_attributes>);
   }
 }
 
-// Of a table whose version knows no contexts.
-template <typename Net>
-nccl_abi::Result init_process(Net& table,
-                              const char* interface,
-                              nccl_abi::DebugLogger logger,
-                              nccl_abi::ProfilerCallback profiler = nullptr) {
-  return guarded([&] {
-    Reply reply = start(interface, logger);
-    if (reply == Reply::kSuccess) {
-      reply = open_process_context(host_of(logger, profiler));
-    }
-    if (reply == Reply::kSuccess) {
-      offer_extras(table);
-    }
-    return reply;
-  });
-}
+// Null: of the process.
+Reply open_context(int version,
+                   nccl_abi::DebugLogger logger,
+                   nccl_abi::ProfilerCallback profiler,
+                   NetDriver::Opening opening,
+                   void** context);
 
-// What an init with a context is given.
-struct ContextRequest {
-  void** context = nullptr;
-  uint64_t communicator = 0;
-  int traffic_class = kNoTrafficClass;
-  nccl_abi::DebugLogger logger = nullptr;
-  nccl_abi::ProfilerCallback profiler = nullptr;
+// init() of the table of that version.
+template <auto& table, int version>
+struct NetInit {
+  using Result = nccl_abi::Result;
+
+  static Result init(nccl_abi::DebugLogger logger) { return init(logger, nullptr); }
+  static Result init(nccl_abi::DebugLogger logger, nccl_abi::ProfilerCallback profiler) {
+    return opened(logger, profiler, {}, nullptr);
+  }
+  template <typename CommConfig>
+  static Result init(void** context,
+                     uint64_t communicator,
+                     CommConfig* config,
+                     nccl_abi::DebugLogger logger,
+                     nccl_abi::ProfilerCallback profiler) {
+    NetDriver::Opening opening;
+    opening.comm_id = communicator;
+    opening.traffic_class = config == nullptr ? kNoTrafficClass : config->trafficClass;
+    return opened(logger, profiler, opening, context);
+  }
+
+ private:
+  static Result opened(nccl_abi::DebugLogger logger,
+                       nccl_abi::ProfilerCallback profiler,
+                       const NetDriver::Opening& opening,
+                       void** context) {
+    return guarded([&] {
+      const Reply reply = open_context(version, logger, profiler, opening, context);
+      if (reply == Reply::kSuccess) {
+        offer_extras(table);
+      }
+      return reply;
+    });
+  }
 };
 
-template <typename Net>
-nccl_abi::Result init_context(Net& table, const char* interface, const ContextRequest& wanted) {
-  return guarded([&] {
-    *wanted.context = nullptr;
-    Reply reply = start(interface, wanted.logger);
-    if (reply == Reply::kSuccess) {
-      NetDriver::Opening opening;
-      opening.comm_id = wanted.communicator;
-      opening.traffic_class = wanted.traffic_class;
-      opening.host = host_of(wanted.logger, wanted.profiler);
-      reply = open_context(opening, wanted.context);
-    }
-    if (reply == Reply::kSuccess) {
-      offer_extras(table);
-    }
-    return reply;
-  });
+template <auto& table, int version>
+consteval auto net_table() {
+  std::remove_reference_t<decltype(table)> made{};
+  made.name = kNetName;
+  made.init = NetInit<table, version>::init;
+  made.devices = call<net, &NetDriver::device_count>;
+  made.getProperties = every_version::get_properties;
+  made.listen = every_version::listen;
+  made.connect = every_version::connect;
+  made.accept = every_version::accept;
+  made.regMr = call<net, &NetDriver::register_memory>;
+  made.regMrDmaBuf = every_version::register_dma_buf;
+  made.deregMr = call<net, &NetDriver::deregister>;
+  made.isend = every_version::isend;
+  made.irecv = every_version::irecv;
+  made.iflush = every_version::iflush;
+  made.test = call<net, &NetDriver::test>;
+  made.closeSend = call<net, &NetDriver::close_send>;
+  made.closeRecv = call<net, &NetDriver::close_recv>;
+  made.closeListen = call<net, &NetDriver::close_listen>;
+  if constexpr (requires { made.finalize; }) {
+    made.finalize = every_version::finalize;
+  }
+  return made;
 }
 
 }  // namespace ho::plugin
+
+// Defines what NCCL finds of that version.
+#define HORING_NET_TABLE(version)                                \
+  extern "C" __attribute__((visibility("default")))              \
+  nccl_abi::v##version::Net ncclNetPlugin_v##version;            \
+  constinit nccl_abi::v##version::Net ncclNetPlugin_v##version = \
+      ho::plugin::net_table<ncclNetPlugin_v##version, version>()

@@ -17,36 +17,32 @@ ho_status keep(const ho::Status& status) {
   return static_cast<ho_status>(status.code());
 }
 
-ho::Status invalid(const std::string& what) {
-  return {ho::StatusCode::kInvalidArgument, what};
-}
-
 ho::Status check_runner(const paro_runner* runner, const char* what) {
   if (runner == nullptr) {
-    return invalid(std::string(what) + ": a null runner");
+    return ho::invalid(std::string(what) + ": a null runner");
   }
   const pid_t here = ::getpid();
   if (runner->process == here) {
     return runner->lost;
   }
-  return invalid(std::string(what) + ": this runner was made by process " +
-                 std::to_string(runner->process) +
-                 " and cannot be used in its forked child, process " + std::to_string(here) +
-                 "; after fork, call nothing but exec or _exit here");
+  return ho::invalid(std::string(what) + ": this runner was made by process " +
+                     std::to_string(runner->process) +
+                     " and cannot be used in its forked child, process " + std::to_string(here) +
+                     "; after fork, call nothing but exec or _exit here");
 }
 
 ho::Status check_size(size_t size, const char* name) {
   if (size >= 2 * sizeof(size_t) && size <= kLargestStructBytes && size % sizeof(size_t) == 0) {
     return {};
   }
-  return invalid(std::string(name) + ".size is " + std::to_string(size) + "; set it to sizeof(" +
-                 name + ") or use its _INIT macro");
+  return ho::invalid(std::string(name) + ".size is " + std::to_string(size) +
+                     "; set it to sizeof(" + name + ") or use its _INIT macro");
 }
 
 ho::Status check_reserved(int64_t value, const std::string& field) {
   return value == 0 ? ho::Status()
-                    : invalid(field + " is " + std::to_string(value) +
-                              "; it must be 0: this version gives it no meaning");
+                    : ho::invalid(field + " is " + std::to_string(value) +
+                                  "; it must be 0: this version gives it no meaning");
 }
 
 }  // namespace paro::capi

@@ -21,14 +21,14 @@
 struct paro_runner {
   pid_t process = 0;
   std::unique_ptr<paro::HostMemory> memory;  // outlives the runner
-  // Null after a change of strategy that could not even be taken back; `lost` says why.
+  // Null after a change of strategy that could not even be undone; `lost` has the reason.
   std::unique_ptr<paro::StepRunner> runner;
   ho::Status lost;
   bool frozen_as_parameters = true;
   std::optional<paro::steering::Steering> steering;
   std::optional<paro::observe::StepLog> log;       // where it writes anything
   std::unique_ptr<paro::checkpoint::Saver> saver;  // from the first save on
-  ho::Status lost_save;  // of a saver that a rejoin has ended, until it is asked for
+  ho::Status lost_save;  // of a saver that a rejoin has ended, until a call returns it
 };
 
 namespace paro::capi {
@@ -36,7 +36,6 @@ namespace paro::capi {
 // No struct of any version is larger: a larger `size` was not set by its owner.
 inline constexpr size_t kLargestStructBytes = 4096;
 
-[[nodiscard]] ho::Status invalid(const std::string& what);
 // Not null, and made by this process: a forked child has copies of the handle's memory, but what it
 // did with the communicators would move the parent's connections.
 [[nodiscard]] ho::Status check_runner(const paro_runner* runner, const char* what);
@@ -45,7 +44,7 @@ inline constexpr size_t kLargestStructBytes = 4096;
 // a size that is none would cut a field in two.
 [[nodiscard]] ho::Status check_size(size_t size, const char* name);
 
-// Room for later fields: a caller that sets it asks for what this version does not have.
+// Room for later fields: a caller that sets it needs a feature that this version does not have.
 [[nodiscard]] ho::Status check_reserved(int64_t value, const std::string& field);
 
 // What a caller's enumerator is as a number. It may be none of the enumeration's, so it must not be
@@ -74,7 +73,7 @@ ho::Result<Options> read_options(const Options* given, const Options& defaults, 
 // end.
 template <typename Out>
 ho::Status check_out(const Out* out, const char* name) {
-  return out == nullptr ? invalid(std::string("a null ") + name) : check_size(out->size, name);
+  return out == nullptr ? ho::invalid(std::string("a null ") + name) : check_size(out->size, name);
 }
 
 template <typename Out>

@@ -35,15 +35,16 @@ ho::Result<std::vector<NamedTensor>> tensors_of(const paro_tensor* given,
                                                 uint64_t count,
                                                 const std::string& where) {
   if (count > kMaxTensors || (given == nullptr && count > 0)) {
-    return invalid(where + ": a null array of " + std::to_string(count) + " tensors, or too many");
+    return ho::invalid(where + ": a null array of " + std::to_string(count) +
+                       " tensors, or too many");
   }
   std::vector<NamedTensor> tensors;
   for (uint64_t i = 0; i < count; ++i) {
     const paro_tensor& one = given[i];
     if (one.name == nullptr || one.dimension_count > kMaxDimensions ||
         (one.shape == nullptr && one.dimension_count > 0)) {
-      return invalid(where + ".tensors[" + std::to_string(i) +
-                     "]: a null name or shape, or too many dimensions");
+      return ho::invalid(where + ".tensors[" + std::to_string(i) +
+                         "]: a null name or shape, or too many dimensions");
     }
     tensors.push_back({one.name,
                        one.unit,
@@ -58,12 +59,12 @@ ho::Result<SaveRequest> request_of(const paro_runner& runner,
                                    const char* folder,
                                    const paro_save_options& options) {
   if (folder == nullptr || *folder == '\0') {
-    return invalid("paro_runner_save: no folder");
+    return ho::invalid("paro_runner_save: no folder");
   }
   if (options.rank_state_bytes > checkpoint::kMaxRankStateBytes ||
       (options.rank_state == nullptr && options.rank_state_bytes > 0)) {
-    return invalid("paro_save_options: a null rank_state of " +
-                   std::to_string(options.rank_state_bytes) + " bytes, or more than 64 MiB");
+    return ho::invalid("paro_save_options: a null rank_state of " +
+                       std::to_string(options.rank_state_bytes) + " bytes, or more than 64 MiB");
   }
   // The folder's whole path, wherever the process goes meanwhile.
   HORING_ASSIGN(SaveRequest request,
@@ -78,7 +79,7 @@ ho::Result<SaveRequest> request_of(const paro_runner& runner,
   for (const ho::Status& status :
        {checkpoint::check(request.manifest), checkpoint::check_names(request.manifest)}) {
     if (!status.ok()) {
-      return invalid("paro_runner_save: " + status.message());
+      return ho::invalid("paro_runner_save: " + status.message());
     }
   }
   const auto* const bytes = static_cast<const std::byte*>(options.rank_state);
@@ -94,7 +95,7 @@ ho::Result<SaveRequest> request_or_say(const paro_runner& runner,
   } catch (const std::bad_alloc&) {
     return ho::Status(ho::StatusCode::kOutOfMemory, "no memory for a copy of this rank's states");
   } catch (const std::exception& error) {  // a working directory that is gone
-    return invalid(std::string("paro_runner_save: ") + error.what());
+    return ho::invalid(std::string("paro_runner_save: ") + error.what());
   }
 }
 
@@ -117,8 +118,8 @@ ho::Status save(paro_runner& runner, const char* folder, const paro_save_options
 ho::Status copy_letters(const Strategy& strategy, char* room, size_t capacity) {
   const std::string text = letters(strategy);
   if (room == nullptr || capacity <= text.size()) {
-    return invalid("paro_runner_strategy: room for " + std::to_string(text.size() + 1) +
-                   " bytes is needed");
+    return ho::invalid("paro_runner_strategy: room for " + std::to_string(text.size() + 1) +
+                       " bytes is needed");
   }
   std::memcpy(room, text.c_str(), text.size() + 1);
   return {};
@@ -139,7 +140,7 @@ ho_status paro_runner_change_strategy(paro_runner* runner,
     HORING_TRY(check_runner(runner, "paro_runner_change_strategy"));
     const auto wanted = [&]() -> ho::Result<NewStrategy> {
       if (strategy == nullptr) {  // a default would change what the caller did not mean to
-        return invalid("paro_runner_change_strategy: a null strategy");
+        return ho::invalid("paro_runner_change_strategy: a null strategy");
       }
       HORING_ASSIGN(const Strategy given, strategy_of(strategy));
       const Scope frozen =
@@ -181,7 +182,7 @@ ho_status paro_runner_wait_save(paro_runner* runner) {
 ho_status paro_checkpoint_open(const char* path, paro_checkpoint** opened) {
   return guarded([&]() -> ho::Status {
     if (path == nullptr || opened == nullptr) {
-      return invalid("paro_checkpoint_open: a null path or place for the checkpoint");
+      return ho::invalid("paro_checkpoint_open: a null path or place for the checkpoint");
     }
     *opened = nullptr;
     HORING_ASSIGN(const checkpoint::Path folder, checkpoint::find_checkpoint(path));
@@ -215,7 +216,7 @@ ho_status paro_checkpoint_rank_state(const paro_checkpoint* checkpoint,
                                      uint64_t* bytes) {
   return guarded([&]() -> ho::Status {
     if (checkpoint == nullptr || bytes == nullptr) {
-      return invalid("paro_checkpoint_rank_state: a null checkpoint or place for the size");
+      return ho::invalid("paro_checkpoint_rank_state: a null checkpoint or place for the size");
     }
     HORING_ASSIGN(const std::vector<std::byte> found, checkpoint->reader.rank_state(rank));
     *bytes = found.size();
@@ -231,10 +232,10 @@ ho_status paro_runner_restore(paro_runner* runner,
                               const paro_load_options* options) {
   return guarded([&]() -> ho::Status {
     HORING_TRY(check_runner(runner, "paro_runner_restore"));
-    // This rank's own mistakes are told to the others, who would wait otherwise.
+    // This rank's own errors are sent to the others, which would wait otherwise.
     const auto mine = [&]() -> ho::Result<Snapshot> {
       if (checkpoint == nullptr) {
-        return invalid("paro_runner_restore: a null checkpoint");
+        return ho::invalid("paro_runner_restore: a null checkpoint");
       }
       HORING_ASSIGN(
           const paro_load_options given,

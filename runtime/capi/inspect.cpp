@@ -1,4 +1,4 @@
-// What paro.h tells of strategies and runners; nothing here waits for another rank.
+// The queries of paro.h on strategies and runners; nothing here waits for another rank.
 #include <cstring>
 
 #include "capi/arguments.hpp"
@@ -37,14 +37,14 @@ ho::Result<paro_memory> memory_of(const StepRunner& runner, int purpose) {
     memory.now_bytes = now[which];
     memory.peak_bytes = peak[which];
   } else {
-    return invalid("paro_runner_memory: there is no purpose " + std::to_string(purpose) +
-                   "; see paro_purpose");
+    return ho::invalid("paro_runner_memory: there is no purpose " + std::to_string(purpose) +
+                       "; see paro_purpose");
   }
   return memory;
 }
 
 ho::Result<Strategy> given_strategy(const char* text, const char* what) {
-  return text == nullptr ? invalid(std::string(what) + ": a null text") : strategy_of(text);
+  return text == nullptr ? ho::invalid(std::string(what) + ": a null text") : strategy_of(text);
 }
 
 }  // namespace
@@ -68,9 +68,9 @@ ho_status paro_strategy_letters(const char* text, char* letters, size_t capacity
     HORING_ASSIGN(const Strategy strategy, given_strategy(text, "paro_strategy_letters"));
     const std::string three = paro::letters(strategy);
     if (letters == nullptr || capacity <= three.size()) {
-      return invalid("paro_strategy_letters: room for " +
-                     std::to_string(letters == nullptr ? 0 : capacity) + " characters; takes " +
-                     std::to_string(three.size() + 1));
+      return ho::invalid("paro_strategy_letters: room for " +
+                         std::to_string(letters == nullptr ? 0 : capacity) + " characters; takes " +
+                         std::to_string(three.size() + 1));
     }
     std::memcpy(letters, three.c_str(), three.size() + 1);
     return {};
@@ -103,11 +103,11 @@ ho_status paro_runner_sent_bytes(const paro_runner* runner,
     HORING_TRY(check_runner(runner, "paro_runner_sent_bytes"));
     const int number = number_of(phase);
     if (number < 0 || number > PARO_PHASE_SYNC_P) {
-      return invalid("paro_runner_sent_bytes: there is no phase " + std::to_string(number) +
-                     "; see paro_phase");
+      return ho::invalid("paro_runner_sent_bytes: there is no phase " + std::to_string(number) +
+                         "; see paro_phase");
     }
     if (intra == nullptr || inter == nullptr) {
-      return invalid("paro_runner_sent_bytes: a null place for a number");
+      return ho::invalid("paro_runner_sent_bytes: a null place for a number");
     }
     const SentBytes& sent = runner->runner->sent(static_cast<Phase>(number));
     *intra = sent.intra;

@@ -24,8 +24,8 @@ static_assert(PARO_SCALING_STATIC == static_cast<int>(Scaling::kStatic));
 static_assert(PARO_SCALING_DYNAMIC == static_cast<int>(Scaling::kDynamic));
 
 ho::Status no_such(const char* what, int value, const char* type) {
-  return invalid(std::string("paro_runner_options.") + what + " is " + std::to_string(value) +
-                 "; see " + type);
+  return ho::invalid(std::string("paro_runner_options.") + what + " is " + std::to_string(value) +
+                     "; see " + type);
 }
 
 // An enumerator between 0 and `last`.
@@ -81,8 +81,8 @@ ho::Status read_states(const paro_custom_optimizer& custom, RunnerConfig& config
   constexpr uint32_t kMaxStates = 15;
   const std::string where = "paro_runner_options.custom.states";
   if (custom.state_count > kMaxStates || (custom.states == nullptr && custom.state_count > 0)) {
-    return invalid(where + ": a null array of " + std::to_string(custom.state_count) +
-                   " names, or more than " + std::to_string(kMaxStates));
+    return ho::invalid(where + ": a null array of " + std::to_string(custom.state_count) +
+                       " names, or more than " + std::to_string(kMaxStates));
   }
   auto& names = config.optimizer_states;
   for (uint32_t i = 0; i < custom.state_count; ++i) {
@@ -92,9 +92,10 @@ ho::Status read_states(const paro_custom_optimizer& custom, RunnerConfig& config
     });
     if (name.empty() || !plain || name == "master" || name == "frozen" ||
         std::find(names.begin(), names.end(), name) != names.end()) {
-      return invalid(where + "[" + std::to_string(i) +
-                     "] takes a name of its own, of letters, digits and _, and neither master nor "
-                     "frozen");
+      return ho::invalid(
+          where + "[" + std::to_string(i) +
+          "] takes a name of its own, of letters, digits and _, and neither master nor "
+          "frozen");
     }
     names.push_back(name);
   }
@@ -116,7 +117,8 @@ ho::Status read_optimizer(const paro_runner_options& options, RunnerConfig& conf
     return {};
   }
   if (options.custom.function == nullptr) {
-    return invalid("paro_runner_options.custom.function is null, where `optimizer` asks for it");
+    return ho::invalid(
+        "paro_runner_options.custom.function is null, where `optimizer` asks for it");
   }
   config.rule = Sgd{options.custom.learning_rate, 0, 0};
   config.optimizer = calling(options.custom);
@@ -127,8 +129,8 @@ ho::Status read_parameter_groups(const paro_runner_options& options, RunnerConfi
   constexpr uint64_t kMaxGroups = uint64_t{1} << 20U;
   if (options.parameter_group_count > kMaxGroups ||
       (options.parameter_groups == nullptr && options.parameter_group_count > 0)) {
-    return invalid("paro_runner_options.parameter_groups: a null array of " +
-                   std::to_string(options.parameter_group_count) + " groups, or too many");
+    return ho::invalid("paro_runner_options.parameter_groups: a null array of " +
+                       std::to_string(options.parameter_group_count) + " groups, or too many");
   }
   for (uint64_t i = 0; i < options.parameter_group_count; ++i) {
     const paro_parameter_group& given = options.parameter_groups[i];
@@ -185,7 +187,7 @@ ho::Result<std::optional<uint32_t>> shared_by(const paro_unit* units, size_t ind
   }
   const std::string where = text_of(units, index);
   const auto refused = [&](const std::string& why) {
-    return invalid(where + ".shares is \"" + unit.shares + "\": " + why);
+    return ho::invalid(where + ".shares is \"" + unit.shares + "\": " + why);
   };
   const std::vector<uint32_t> found = called(units, index, unit.shares);
   if (found.empty()) {
@@ -197,27 +199,28 @@ ho::Result<std::optional<uint32_t>> shared_by(const paro_unit* units, size_t ind
   if (found.size() > 1) {
     return refused("paro_unit " + std::to_string(found[0]) + " and paro_unit " +
                    std::to_string(found[1]) +
-                   " are both called so; give a unit that is shared a name of its own");
+                   " both have this name; give a unit that is shared a name of its own");
   }
   if (units[found[0]].shares != nullptr) {
     return refused(text_of(units, found[0]) + " shares those of \"" + units[found[0]].shares +
                    "\" itself; name the unit that has them");
   }
   if (unit.trained > 0 || unit.frozen > 0) {
-    return invalid(where + " shares those of " + text_of(units, found[0]) + " and has " +
-                   std::to_string(unit.trained) + " trained and " + std::to_string(unit.frozen) +
-                   " frozen elements of its own: set both to 0, or make two units of it");
+    return ho::invalid(where + " shares those of " + text_of(units, found[0]) + " and has " +
+                       std::to_string(unit.trained) + " trained and " +
+                       std::to_string(unit.frozen) +
+                       " frozen elements of its own: set both to 0, or make two units of it");
   }
   return std::optional<uint32_t>(found[0]);
 }
 
 ho::Status read_units(const paro_unit* units, size_t unit_count, RunnerConfig& config) {
   if (unit_count == 0 || unit_count > kMaxUnits) {
-    return invalid("a model of " + std::to_string(unit_count) + " units; takes 1 to " +
-                   std::to_string(kMaxUnits));
+    return ho::invalid("a model of " + std::to_string(unit_count) + " units; takes 1 to " +
+                       std::to_string(kMaxUnits));
   }
   if (units == nullptr) {
-    return invalid("a null array of " + std::to_string(unit_count) + " units");
+    return ho::invalid("a null array of " + std::to_string(unit_count) + " units");
   }
   config.units.reserve(unit_count);
   for (size_t i = 0; i < unit_count; ++i) {
@@ -241,12 +244,12 @@ ho::Result<RunnerConfig> config_of(const paro_runner_options& options) {
   config.prefetch = options.prefetch;
   config.bucket_bytes = options.bucket_bytes;
   if (options.narrow_sums > 1) {
-    return invalid("narrow_sums is " + std::to_string(options.narrow_sums) + "; takes 0 or 1");
+    return ho::invalid("narrow_sums is " + std::to_string(options.narrow_sums) + "; takes 0 or 1");
   }
   config.narrow_sums = options.narrow_sums != 0;
   if (options.unchecked_loads > 1) {
-    return invalid("unchecked_loads is " + std::to_string(options.unchecked_loads) +
-                   "; takes 0 or 1");
+    return ho::invalid("unchecked_loads is " + std::to_string(options.unchecked_loads) +
+                       "; takes 0 or 1");
   }
   config.unchecked_loads = options.unchecked_loads != 0;
   config.drift_interval = options.drift_interval;
@@ -266,7 +269,7 @@ ho::Result<RunnerConfig> config_of(const paro_runner_options& options) {
 ho::Result<ho::GroupMap> groups_of(const ho_comm* comm, const paro_runner_options& options) {
   if (options.group_file != nullptr) {
     if (options.group_size != 0) {
-      return invalid("paro_runner_options has both a group_size and a group_file; set one");
+      return ho::invalid("paro_runner_options has both a group_size and a group_file; set one");
     }
     return read_groups(options.group_file, static_cast<uint32_t>(ho_comm_world_size(comm)));
   }
@@ -285,7 +288,8 @@ ho::Result<observe::StepLog> log_of(const ho_comm* comm, const paro_runner_optio
 
 ho::Result<steering::Settings> steering_of(const paro_runner_options& options) {
   if (options.auto_strategy > 1) {
-    return invalid("auto_strategy is " + std::to_string(options.auto_strategy) + "; takes 0 or 1");
+    return ho::invalid("auto_strategy is " + std::to_string(options.auto_strategy) +
+                       "; takes 0 or 1");
   }
   HORING_ASSIGN(const bool automatic, ho::env::flag(ho::env::kAutoStrategy));
   return steering::Settings{options.strategy_file == nullptr ? ho::env::text(ho::env::kStrategyFile)

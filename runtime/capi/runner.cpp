@@ -19,7 +19,7 @@ ho::Result<Prepared> prepare_for(const paro_runner* const* runner,
                                  const paro_unit* units,
                                  size_t unit_count) {
   if (runner == nullptr) {
-    return invalid("paro_runner_create: a null place for the runner");
+    return ho::invalid("paro_runner_create: a null place for the runner");
   }
   return prepare(comm, options, units, unit_count);
 }
@@ -100,14 +100,14 @@ ho_status step(paro_runner* runner, paro_step_report* report, const char* what, 
 
 ho::Result<std::span<const float>> values_of(const float* values, size_t count, const char* which) {
   if (values == nullptr && count > 0) {
-    return invalid("paro_runner_load: a null array of " + std::to_string(count) + " " + which +
-                   " elements");
+    return ho::invalid("paro_runner_load: a null array of " + std::to_string(count) + " " + which +
+                       " elements");
   }
   return std::span<const float>(values, count);
 }
 
-// A read of a whole state. A null array is taken along as no room at all, so that the other ranks
-// are told instead of left waiting.
+// A read of a whole state. A null array counts as an array without room, so that the other ranks
+// get an error instead of waiting.
 template <typename Read>
 ho_status read_into(
     paro_runner* runner, float* values, size_t count, const char* what, const Read& read) {
@@ -115,8 +115,8 @@ ho_status read_into(
     const bool null = values == nullptr && count > 0;
     ho::Status status = read(of, std::span<float>(values, null ? 0 : count));
     if (null && of.broken().ok()) {
-      return invalid(std::string(what) + ": a null array for " + std::to_string(count) +
-                     " elements");
+      return ho::invalid(std::string(what) + ": a null array for " + std::to_string(count) +
+                         " elements");
     }
     return status;
   });
@@ -124,7 +124,7 @@ ho_status read_into(
 
 ho::Status check_rate(const RunnerConfig& config, double rate) {
   if (config.optimizer) {
-    return rate == rate ? ho::Status() : invalid("a learning rate that is not a number");
+    return rate == rate ? ho::Status() : ho::invalid("a learning rate that is not a number");
   }
   Rule rule = config.rule;
   std::visit([rate](auto& one) { one.learning_rate = rate; }, rule);
@@ -149,7 +149,7 @@ ho_status paro_runner_create(ho_comm* comm,
       *runner = nullptr;
     }
     if (comm == nullptr) {
-      return invalid("paro_runner_create: a null communicator");
+      return ho::invalid("paro_runner_create: a null communicator");
     }
     auto prepared = prepare_for(runner, comm, options, units, unit_count);
     if (!prepared.ok()) {
@@ -283,7 +283,7 @@ ho_status paro_runner_check_drift(paro_runner* runner) {
 ho_status paro_runner_rejoin(paro_runner* runner, ho_comm* comm) {
   return call_on(runner, "paro_runner_rejoin", [&](StepRunner& of) -> ho::Status {
     if (comm == nullptr) {
-      return invalid("paro_runner_rejoin: a null communicator");
+      return ho::invalid("paro_runner_rejoin: a null communicator");
     }
     if (runner->saver != nullptr) {  // its communicator has failed with the others
       runner->lost_save = runner->saver->wait();

@@ -10,7 +10,7 @@
 namespace paro::checkpoint {
 
 ho::Status ByName::refuse(const std::string& what) const {
-  return {ho::StatusCode::kInvalidArgument, reader_->folder().string() + ": " + what};
+  return ho::invalid(reader_->folder().string() + ": " + what);
 }
 
 ho::Result<ByName> ByName::make(const Reader& reader,
@@ -22,7 +22,7 @@ ho::Result<ByName> ByName::make(const Reader& reader,
   model.tensors = tensors;
   for (const ho::Status& status : {check(model), check_names(model)}) {
     if (!status.ok()) {
-      return ho::Status(ho::StatusCode::kInvalidArgument, "paro_load_options: " + status.message());
+      return ho::invalid("paro_load_options: " + status.message());
     }
   }
   std::map<std::string, const NamedTensor*> saved;
@@ -53,22 +53,21 @@ ho::Result<ByName> ByName::make(const Reader& reader,
 ho::Status ByName::check_coverage(const std::vector<UnitShape>& units) {
   for (uint32_t u = 0; u < units.size(); ++u) {
     for (const bool frozen : {false, true}) {
-      std::vector<Place>& places = places_[{u, frozen}];
-      std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+      std::vector<SavedRange>& places = places_[{u, frozen}];
+      std::sort(places.begin(), places.end(), [](const SavedRange& a, const SavedRange& b) {
         return a.range.begin < b.range.begin;
       });
       uint64_t next = 0;
-      for (const Place& place : places) {
+      for (const SavedRange& place : places) {
         if (place.range.begin != next) {
           break;
         }
         next = place.range.end;
       }
       if (next != (frozen ? units[u].frozen : units[u].trained)) {
-        return {ho::StatusCode::kInvalidArgument,
-                "paro_load_options: " + std::string(frozen ? "frozen" : "trained") + " element " +
-                    std::to_string(next) + " of unit " + std::to_string(u) + " (" + units[u].name +
-                    ") is in no tensor, or in two"};
+        return ho::invalid("paro_load_options: " + std::string(frozen ? "frozen" : "trained") +
+                           " element " + std::to_string(next) + " of unit " + std::to_string(u) +
+                           " (" + units[u].name + ") is in no tensor, or in two");
       }
     }
   }
@@ -96,10 +95,10 @@ ho::Status ByName::read_saved(const NamedTensor& saved,
 ho::Result<std::vector<float>> ByName::read(uint32_t unit,
                                             const std::string& state,
                                             const std::vector<Range>& ranges) const {
-  const std::vector<Place>& places = places_.at({unit, state == kFrozen});
+  const std::vector<SavedRange>& places = places_.at({unit, state == kFrozen});
   std::vector<float> values;
   for (const Range& range : ranges) {
-    for (const Place& place : places) {
+    for (const SavedRange& place : places) {
       const uint64_t begin = std::max(range.begin, place.range.begin);
       const uint64_t end = std::min(range.end, place.range.end);
       if (begin >= end) {

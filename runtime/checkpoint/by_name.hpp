@@ -28,7 +28,7 @@ class ByName {
 
  private:
   // Elements of an array of the model.
-  struct Place {
+  struct SavedRange {
     Range range;
     NamedTensor saved;
   };
@@ -43,7 +43,7 @@ class ByName {
                                       std::span<float> to) const;
 
   const Reader* reader_;
-  std::map<Array, std::vector<Place>> places_;  // ascending
+  std::map<Array, std::vector<SavedRange>> places_;  // ascending
 };
 
 }  // namespace paro::checkpoint

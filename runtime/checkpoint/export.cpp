@@ -130,10 +130,10 @@ class Exporter {
 };
 
 ho::Status taken(const Path& name) {
-  return {ho::StatusCode::kInvalidArgument, name.string() + " is there already"};
+  return ho::invalid(name.string() + " is there already");
 }
 
-// Fails where the name is taken, also by somebody who was faster.
+// Fails if the name is taken, also by a process that was faster.
 ho::Status rename_to_free_name(const Path& from, const Path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
     return {};

@@ -11,7 +11,7 @@ namespace paro::checkpoint {
 
 struct ExportOptions {
   ho::DType dtype = ho::DType::kFloat32;  // of what was trained; or kBfloat16, kFloat16
-  bool with_optimizer = false;            // also "NAME.exp_avg" and the like, fp32
+  bool with_optimizer = false;            // also "NAME.exp_avg" etc., fp32
   bool overwrite = false;
 };
 

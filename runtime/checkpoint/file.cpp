@@ -35,7 +35,7 @@ ho::Result<File> File::open(const Path& path) {
     return failed("fstat", path);
   }
   if (!S_ISREG(status.st_mode)) {
-    return ho::Status(ho::StatusCode::kInvalidArgument, path.string() + " is no regular file");
+    return ho::invalid(path.string() + " is no regular file");
   }
   return File(path, std::move(fd));
 }
@@ -66,8 +66,8 @@ ho::Status File::write(std::span<const std::byte> bytes) {
     const auto now = bytes.first(std::min(bytes.size(), kMaxAtOnce));
     const uint64_t begin = written_;
     HORING_TRY(append(now));
-    // The disk begins now, not when sync() asks for all of it. Only a hint: where it cannot be
-    // given nothing is lost.
+    // The disk begins now, not when sync() waits for all of it. Only a hint: if it fails, nothing
+    // is lost.
     static_cast<void>(::sync_file_range(fd_.get(),
                                         static_cast<off_t>(begin),
                                         static_cast<off_t>(now.size()),

@@ -23,7 +23,7 @@ class File {
 
   [[nodiscard]] const Path& path() const { return path_; }
   [[nodiscard]] ho::Result<uint64_t> size_bytes() const;
-  // At the end of what was written before. write() tells the disk to begin at once, append() leaves
+  // At the end of what was written before. write() makes the disk begin at once, append() leaves
   // that to the system.
   [[nodiscard]] ho::Status append(std::span<const std::byte> bytes);
   [[nodiscard]] ho::Status write(std::span<const std::byte> bytes);

@@ -1,5 +1,5 @@
-// JSON from files that may hold anything: nothing here throws for what the text is, and every
-// access says what it wanted.
+// JSON from files that may hold anything: nothing here throws because of the text, and the error of
+// every access names what it expected.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ using Json = nlohmann::json;
 // A text out of a file as a message may have it: in quotes, not too long, nothing a terminal
 // follows.
 [[nodiscard]] std::string shown(std::string_view text);
-// An error that says at which byte the text stops being JSON.
+// An error names the byte at which the text stops being JSON.
 [[nodiscard]] ho::Result<Json> parse_json(std::string_view text);
 [[nodiscard]] bool is_utf8(const std::string& text);
 // As short as can be; bytes that are no UTF-8 are replaced.
 [[nodiscard]] std::string to_text(const Json& json);
 [[nodiscard]] std::string to_readable_text(const Json& json);
 
-// The member of an object, of the type that the name says; `where` is what the object is.
+// The member of an object, of the type in the function's name; `where` is what the object is.
 [[nodiscard]] ho::Result<const Json*> member(const Json& object,
                                              const char* name,
                                              const std::string& where);

@@ -18,7 +18,7 @@ constexpr const char* kByName =
     "; to load what has the same names, give the tensors of paro_load_options";
 
 ho::Status differs(const Reader& reader, const std::string& what) {
-  return {ho::StatusCode::kInvalidArgument, reader.folder().string() + ": " + what};
+  return ho::invalid(reader.folder().string() + ": " + what);
 }
 
 std::string text_of(const UnitShape& unit) {
@@ -26,7 +26,7 @@ std::string text_of(const UnitShape& unit) {
          std::to_string(unit.frozen) + " frozen elements";
 }
 
-// The checkpoint, and by which tensors it is read: ranks must have both alike.
+// The checkpoint, and by which tensors it is read: both must be the same on all ranks.
 std::array<uint64_t, 2> source_of(const Reader& reader, const std::vector<NamedTensor>& tensors) {
   const std::array<uint64_t, 2> checkpoint = reader.identity().words;
   if (tensors.empty()) {
@@ -98,9 +98,8 @@ ho::Result<PartValues> converted(PartValues values, ho::DType dtype) {
   unscale(dtype, bytes.data(), 1, again);
   for (uint64_t i = 0; i < count; ++i) {
     if (std::isfinite(wide[i]) && !std::isfinite(again[i])) {
-      return ho::Status(ho::StatusCode::kInvalidArgument,
-                        "a frozen parameter, " + std::to_string(wide[i]) + ", does not fit " +
-                            std::string(to_string(dtype)));
+      return ho::invalid("a frozen parameter, " + std::to_string(wide[i]) + ", does not fit " +
+                         std::string(to_string(dtype)));
     }
   }
   return PartValues{std::move(values.ranges), dtype, std::move(bytes)};

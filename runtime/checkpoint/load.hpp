@@ -15,7 +15,7 @@ namespace paro::checkpoint {
 // "master", then what the rule keeps, in the runner's order.
 [[nodiscard]] std::vector<std::string> state_names(const RunnerConfig& config);
 
-// What a checkpoint of this runner says of it: without step, loss scale, files.
+// What a checkpoint of this runner has of it: without step, loss scale, files.
 [[nodiscard]] Manifest manifest_of(const RunnerConfig& config);
 
 // A save of what it has now, between steps: all but the framework's own parts. A copy is for what

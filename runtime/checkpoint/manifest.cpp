@@ -15,10 +15,10 @@ namespace {
 
 constexpr const char* kFormat = "paro checkpoint";
 constexpr uint64_t kVersion = 1;
-// Far above what anybody has, far below what would not fit memory.
+// Far above any real model, far below what would not fit memory.
 constexpr size_t kMaxEntries = 10'000'000;
 constexpr int kHexDigits = 16;
-// What nobody trains, so that numbers made of steps do not overflow.
+// More steps than any training has, so that numbers made of steps do not overflow.
 constexpr uint64_t kMaxSteps = uint64_t{1} << 40;
 
 std::string hex(uint64_t word) {
@@ -136,7 +136,7 @@ ho::Status parse_steps(const Json& json, Manifest& manifest) {
   const bool possible = manifest.step <= manifest.called_steps &&
                         manifest.optimizer_steps <= manifest.step &&
                         manifest.called_steps <= kMaxSteps;
-  return possible ? ho::Status() : malformed("the manifest's numbers of steps cannot be");
+  return possible ? ho::Status() : malformed("the manifest's numbers of steps are impossible");
 }
 
 ho::Status parse_loss_scale(const Json& json, Manifest& manifest) {

@@ -62,11 +62,11 @@ inline constexpr const char* kManifestName = "manifest.json";
 [[nodiscard]] std::string part_file_name(size_t rank);
 
 [[nodiscard]] std::string to_json(const Manifest& manifest);
-// An error says what is wrong and where.
+// An error names what is wrong and where.
 [[nodiscard]] ho::Result<Manifest> parse_manifest(std::string_view text);
 // That names and the job's state are UTF-8, which JSON takes only, and tensors lie in their units.
 [[nodiscard]] ho::Status check(const Manifest& manifest);
-// That no two tensors have one name. Asked of what a caller gives, not of what is read: a
+// That no two tensors have one name. Used for what a caller gives, not for what is read: a
 // checkpoint whose names are not unique can still be loaded by its units.
 [[nodiscard]] ho::Status check_names(const Manifest& manifest);
 

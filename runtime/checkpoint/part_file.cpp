@@ -1,8 +1,8 @@
 #include "checkpoint/part_file.hpp"
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/quantity.hpp"
 #include "checkpoint/json.hpp"
 #include "checkpoint/safetensors.hpp"
 
@@ -22,7 +22,7 @@ class PartWriter {
     std::span<const std::byte> left(part.values);
     for (uint64_t first = part.range.begin; first < part.range.end; first += kMaxPieceElements) {
       const uint64_t bytes = std::min(kMaxPieceElements, part.range.end - first) * element;
-      add(to_text(Piece{part.unit, state, first}), part.dtype, left.first(bytes));
+      add(to_text(StatePiece{part.unit, state, first}), part.dtype, left.first(bytes));
       left = left.subspan(bytes);
     }
   }
@@ -62,30 +62,23 @@ class PartWriter {
   std::vector<std::span<const std::byte>> pieces_;
 };
 
-template <typename Number>
-bool parse_number(std::string_view text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
-}
-
 }  // namespace
 
-std::string to_text(const Piece& piece) {
+std::string to_text(const StatePiece& piece) {
   return std::to_string(piece.unit) + "/" + piece.state + "/" + std::to_string(piece.first_element);
 }
 
-ho::Result<Piece> piece_from(const std::string& name) {
+ho::Result<StatePiece> piece_from(const std::string& name) {
   const std::string_view text(name);
   const size_t first = text.find('/');
   const size_t last = text.rfind('/');
-  Piece piece;
-  if (first == std::string_view::npos || last == first ||
-      !parse_number(text.substr(0, first), piece.unit) ||
-      !parse_number(text.substr(last + 1), piece.first_element)) {
+  const auto unit = ho::whole_number<decltype(StatePiece::unit)>(text.substr(0, first));
+  const auto first_element =
+      ho::whole_number<decltype(StatePiece::first_element)>(text.substr(last + 1));
+  if (first == std::string_view::npos || last == first || !unit || !first_element) {
     return malformed(shown(name) + " is no piece's name (UNIT/STATE/FIRST)");
   }
-  piece.state = text.substr(first + 1, last - first - 1);
-  return piece;
+  return StatePiece{*unit, name.substr(first + 1, last - first - 1), *first_element};
 }
 
 ho::Result<PartFile> write_part_file(const Path& path,

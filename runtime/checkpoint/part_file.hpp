@@ -18,17 +18,17 @@ namespace paro::checkpoint {
 inline constexpr const char* kFrozen = "frozen";
 inline constexpr const char* kRankState = "rank_state";
 inline constexpr uint64_t kMaxRankStateBytes = uint64_t{64} << 20;
-// So that whoever needs a part of a piece need not read much more to check it.
+// So that a reader of a part of a piece need not read much more to check it.
 inline constexpr uint64_t kMaxPieceElements = uint64_t{4} << 20;
 
 // A piece by its name.
-struct Piece {
+struct StatePiece {
   uint32_t unit = 0;
   std::string state;
   uint64_t first_element = 0;
 };
-[[nodiscard]] std::string to_text(const Piece& piece);
-[[nodiscard]] ho::Result<Piece> piece_from(const std::string& name);
+[[nodiscard]] std::string to_text(const StatePiece& piece);
+[[nodiscard]] ho::Result<StatePiece> piece_from(const std::string& name);
 
 // Creates the file and syncs it: piece by piece, so that the disk works while the next one's
 // checksum is made, and the header, whose length is known before, at last. `states` are the names

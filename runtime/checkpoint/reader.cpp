@@ -79,7 +79,7 @@ ho::Status Reader::read_header(uint32_t index) {
   HORING_ASSIGN(const File file, File::open(path_of(index)));
   HORING_ASSIGN(const uint64_t file_bytes, file.size_bytes());
   if (file_bytes != manifest_.files[index].bytes) {
-    return malformed(std::to_string(file_bytes) + " bytes, where the manifest says " +
+    return malformed(std::to_string(file_bytes) + " bytes, where the manifest has " +
                      std::to_string(manifest_.files[index].bytes));
   }
   std::string head(std::min(file_bytes, kLengthBytes), '\0');
@@ -112,7 +112,7 @@ ho::Status Reader::add(uint32_t index, const Tensor& tensor, const Stored& store
     rank_states_[index] = stored;
     return {};
   }
-  HORING_ASSIGN(const Piece piece, piece_from(tensor.name));
+  HORING_ASSIGN(const StatePiece piece, piece_from(tensor.name));
   const bool known = piece.state == kFrozen ||
                      std::find(manifest_.states.begin(), manifest_.states.end(), piece.state) !=
                          manifest_.states.end();
@@ -122,7 +122,7 @@ ho::Status Reader::add(uint32_t index, const Tensor& tensor, const Stored& store
   if (tensor.dtype != dtype_of(piece.state) || tensor.shape.size() != 1 ||
       tensor.shape[0] > kMaxPieceElements) {
     return malformed(shown(tensor.name) +
-                     " has another type than the manifest says, or is no row "
+                     " has another type than in the manifest, or is no row "
                      "of at most " +
                      std::to_string(kMaxPieceElements) + " elements");
   }
@@ -194,9 +194,9 @@ ho::Status Reader::read(uint32_t unit,
   if (found == pieces_.end() || to.size() != range.count() * element ||
       (range.count() > 0 &&
        (found->second.empty() || found->second.back().range.end < range.end))) {
-    return {ho::StatusCode::kInvalidArgument,
-            folder_.string() + " has no such elements: unit " + std::to_string(unit) + ", " +
-                state + ", " + std::to_string(range.begin) + " to " + std::to_string(range.end)};
+    return ho::invalid(folder_.string() + " has no such elements: unit " + std::to_string(unit) +
+                       ", " + state + ", " + std::to_string(range.begin) + " to " +
+                       std::to_string(range.end));
   }
   auto piece = std::upper_bound(
       found->second.begin(), found->second.end(), range.begin, [](uint64_t at, const Stored& one) {

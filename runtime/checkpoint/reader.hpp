@@ -1,6 +1,6 @@
-// A checkpoint on the disk, opened: the manifest and all files' headers are read and checked, data
-// is when it is asked for. Whatever the files are, nothing worse comes of it than an error that
-// names the file and what is wrong.
+// A checkpoint on the disk, opened: the manifest and all files' headers are read and checked at
+// once, data when it is read. Whatever the files contain, the worst result is an error that names
+// the file and what is wrong.
 //
 // Threads: a Reader may be used by one thread at a time.
 #pragma once

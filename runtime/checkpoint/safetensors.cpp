@@ -33,7 +33,7 @@ ho::Result<uint64_t> bytes_of(const Tensor& tensor) {
   uint64_t bytes = ho::size_bytes(tensor.dtype);
   for (const uint64_t extent : tensor.shape) {
     if (__builtin_mul_overflow(bytes, extent, &bytes)) {
-      return malformed("tensor " + shown(tensor.name) + ": a shape of more bytes than can be");
+      return malformed("tensor " + shown(tensor.name) + ": a shape of too many bytes");
     }
   }
   return bytes;
@@ -90,7 +90,7 @@ ho::Status check_places(const TensorHeader& header, uint64_t data_bytes) {
     if (tensor.begin != end) {
       return malformed("tensor " + shown(tensor.name) + " begins at byte " +
                        std::to_string(tensor.begin) + " of data, where " + std::to_string(end) +
-                       " comes next");
+                       " is expected");
     }
     end = tensor.end;
   }

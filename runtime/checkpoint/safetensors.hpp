@@ -1,9 +1,9 @@
-// Files of named arrays, as safetensors has them: 8 bytes that say how long the header is (little
+// Files of named arrays, as safetensors has them: 8 bytes for the length of the header (little
 // endian), the header (JSON: name -> type, shape, place; "__metadata__" -> texts), then the arrays
 // one after the other without gaps. Other programs read them too. Pure: text and numbers only.
 //
-// A header comes from a disk that may be damaged, or from somebody else: every number in it is
-// checked before it is used.
+// A header is read from a disk that may be damaged, or written by another program: every number in
+// it is checked before it is used.
 #pragma once
 
 #include <cstddef>

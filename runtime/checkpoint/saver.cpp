@@ -16,7 +16,7 @@
 namespace paro::checkpoint {
 namespace {
 
-// What a rank meets on its own must not keep it from telling the others.
+// A rank's own failure must not keep it from reporting to the others.
 template <typename Work>
 ho::Status attempt(const Work& work) {
   try {
@@ -118,7 +118,7 @@ void Saver::prune(StoreLock lock, uint32_t keep) {
       yield_to_training();
       work();
     });
-  } catch (const std::system_error&) {  // no thread is to be had
+  } catch (const std::system_error&) {  // no thread can be started
     work();
   }
 }
@@ -136,7 +136,7 @@ ho::Status Saver::start(ho::Result<SaveRequest> request, How how) {
   HORING_TRY(agree(request.status()));
   HORING_TRY(
       same_loads(comm_.get(), request->copies.loads, request->manifest.units, "save", timeout_ms_));
-  // The copy of the states goes when they are saved, not when somebody asks how it went.
+  // The copy of the states goes when they are saved, not when the outcome is queried.
   auto taken = std::make_shared<SaveRequest>(std::move(request).value());
   if (!how.in_background) {
     return save(*taken);
@@ -151,7 +151,7 @@ ho::Status Saver::start(ho::Result<SaveRequest> request, How how) {
       return task();
     });
   } catch (const std::system_error&) {
-    // No thread is to be had. The others are saving: it happens here and now.
+    // No thread can be started. The other ranks are saving: this rank saves in the calling thread.
     std::promise<ho::Status> outcome;
     outcome.set_value(task());
     running_ = outcome.get_future();

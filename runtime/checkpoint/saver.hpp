@@ -6,7 +6,7 @@
 //   rank 0 writes the manifest, syncs and renames         -> all know that it is saved
 //   rank 0 removes old checkpoints, in a thread: on some file systems that takes as long as writing
 //
-// Between these the ranks tell each other how it went, on a communicator that nothing else uses, so
+// Between these the ranks exchange their outcomes, on a communicator that nothing else uses, so
 // that it may all happen in a thread of its own while training goes on.
 #pragma once
 
@@ -48,9 +48,9 @@ class Saver {
   // Waits for what is under way, the removing of old checkpoints too; its error is lost.
   ~Saver();
 
-  // Collective. An error of the save before, which it waits for: then this one has not begun. Nor
-  // has it where a rank has an error instead of a request, which all are told. In the background
-  // it then goes on in a thread; otherwise this is its outcome. All ranks get the same.
+  // Collective. Waits for the save before; if that failed, returns its error, and this one does not
+  // begin. Nor does it begin if a rank has an error instead of a request: all ranks get that. In
+  // the background it goes on in a thread; otherwise this is its outcome. All ranks get the same.
   // `timeout_ms`: how long ranks wait for the slowest one's disk.
   struct How {
     uint64_t timeout_ms = 0;
@@ -58,7 +58,7 @@ class Saver {
   };
   [[nodiscard]] ho::Status start(ho::Result<SaveRequest> request, How how);
   // Collective in effect: the outcome of what goes on in the background, the same on all ranks.
-  // Told once.
+  // Returned once.
   [[nodiscard]] ho::Status wait();
   // After wait(): until this rank has removed old checkpoints, too. start() does so itself.
   void settle();

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <string>
 #include <string_view>
 #include <system_error>
 
 #include "base/log.hpp"
+#include "base/quantity.hpp"
 #include "base/text_file.hpp"
 #include "checkpoint/json.hpp"
 #include "checkpoint/manifest.hpp"
@@ -29,13 +29,9 @@ ho::Status failed(const char* what, const Path& path, const std::error_code& err
           std::string(what) + " " + path.string() + ": " + error.message()};
 }
 
-bool parse_step(std::string_view name, uint64_t& step) {
-  if (!name.starts_with(kStep)) {
-    return false;
-  }
-  name.remove_prefix(kStep.size());
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  return error == std::errc() && end == name.data() + name.size();
+std::optional<uint64_t> step_of(std::string_view name) {
+  return name.starts_with(kStep) ? ho::whole_number<uint64_t>(name.substr(kStep.size()))
+                                 : std::nullopt;
 }
 
 ho::Result<std::vector<std::string>> names_in(const Path& folder) {
@@ -73,8 +69,7 @@ ho::Result<ho::Fd> locked(const Path& folder, const char* name) {
     return file;
   }
   return errno == EACCES || errno == EAGAIN
-             ? ho::Status(ho::StatusCode::kInvalidArgument,
-                          "another job is saving to " + folder.string() + "; give each its own")
+             ? ho::invalid("another job is saving to " + folder.string() + "; give each its own")
              : ho::system_error("locking " + path.string(), errno);
 }
 
@@ -83,13 +78,11 @@ bool is_checkpoint(const Path& folder) {
   return std::filesystem::is_regular_file(folder / kManifestName, error);
 }
 
-// What earlier saves have left, and nothing that only looks like it.
+// What earlier saves have left, and nothing with a similar name.
 ho::Status remove_leftovers(const Path& folder) {
   HORING_ASSIGN(const std::vector<std::string> names, names_in(folder));
   for (const std::string& name : names) {
-    uint64_t step = 0;
-    if (name.starts_with(kSaving) &&
-        parse_step(std::string_view(name).substr(kSaving.size()), step)) {
+    if (name.starts_with(kSaving) && step_of(std::string_view(name).substr(kSaving.size()))) {
       HORING_TRY(remove_tree(folder / name));
     }
   }
@@ -119,11 +112,11 @@ ho::Result<std::vector<uint64_t>> steps_in(const Path& folder) {
   HORING_ASSIGN(const std::vector<std::string> names, names_in(folder));
   std::vector<uint64_t> steps;
   for (const std::string& name : names) {
-    uint64_t step = 0;
     std::error_code error;
-    if (parse_step(name, step) && step_folder(folder, step).filename() == name &&
+    const auto step = step_of(name);
+    if (step && step_folder(folder, *step).filename() == name &&
         std::filesystem::is_regular_file(folder / name / kManifestName, error)) {
-      steps.push_back(step);
+      steps.push_back(*step);
     }
   }
   std::sort(steps.begin(), steps.end());
@@ -136,18 +129,17 @@ ho::Result<Path> find_checkpoint(const Path& path) {
   }
   HORING_ASSIGN(const std::vector<uint64_t> steps, steps_in(path));
   if (steps.empty()) {
-    return ho::Status(
-        ho::StatusCode::kInvalidArgument,
-        path.string() + " has no checkpoint (no step-N with a " + kManifestName + ")");
+    return ho::invalid(path.string() + " has no checkpoint (no step-N with a " + kManifestName +
+                       ")");
   }
   constexpr size_t kMaxNameBytes = 64;
   const auto latest = ho::read_text_file((path / kLatest).string(), kMaxNameBytes);
-  uint64_t step = 0;
-  if (!latest.ok() || !parse_step(latest->substr(0, latest->find('\n')), step)) {
+  const auto step = latest.ok() ? step_of(latest->substr(0, latest->find('\n'))) : std::nullopt;
+  if (!step) {
     return step_folder(path, steps.back());
   }
-  const Path named = step_folder(path, step);
-  if (std::binary_search(steps.begin(), steps.end(), step)) {
+  const Path named = step_folder(path, *step);
+  if (std::binary_search(steps.begin(), steps.end(), *step)) {
     return named;
   }
   std::error_code error;
@@ -164,10 +156,9 @@ ho::Result<ho::Fd> claim_folder(const Path& folder, uint64_t last_step, bool res
   HORING_ASSIGN(ho::Fd claim, locked(folder, kJob));
   HORING_ASSIGN(const auto steps, steps_in(folder));
   if (!steps.empty() && !resumes) {
-    return ho::Status(ho::StatusCode::kInvalidArgument,
-                      folder.string() + " has checkpoints, up to step " +
-                          std::to_string(steps.back()) +
-                          ": add --resume to go on, or name another folder");
+    return ho::invalid(folder.string() + " has checkpoints, up to step " +
+                       std::to_string(steps.back()) +
+                       ": add --resume to go on, or name another folder");
   }
   return claim;
 }
@@ -183,10 +174,9 @@ ho::Result<StoreLock> StoreLock::take(const Path& folder, uint64_t step) {
   const Path named = step_folder(folder, step);
   if (std::filesystem::exists(std::filesystem::symlink_status(named, error)) &&
       !is_checkpoint(named)) {
-    return ho::Status(ho::StatusCode::kInvalidArgument,
-                      named.string() +
-                          " is there and is no checkpoint: move it away, or save to "
-                          "another folder");
+    return ho::invalid(named.string() +
+                       " is there and is no checkpoint: move it away, or save to "
+                       "another folder");
   }
   const Path saving = saving_folder(folder, step);
   if (!std::filesystem::create_directory(saving, error) || error) {
@@ -233,7 +223,7 @@ ho::Status StoreLock::name_latest() const {
 }
 
 void StoreLock::give_up() {
-  // What cannot be removed now is when somebody saves here again.
+  // What cannot be removed now is removed by the next save here.
   static_cast<void>(remove_tree(saving_folder(folder_, step_)).ok());
 }
 
@@ -254,7 +244,7 @@ ho::Status StoreLock::remove_older(uint32_t keep) const {
     return first != second ? first < second : a < b;
   });
   for (size_t i = 0; i + (keep - 1) < steps.size(); ++i) {
-    // First its name, so that nobody takes half of it for a checkpoint.
+    // First its name, so that no reader takes half of it for a checkpoint.
     const Path old = step_folder(folder_, steps[i]);
     const Path going = saving_folder(folder_, steps[i]);
     std::error_code error;

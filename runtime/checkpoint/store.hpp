@@ -2,7 +2,7 @@
 // which go again.
 //
 //   FOLDER/step-120/            a checkpoint: manifest.json and a file for each rank
-//   FOLDER/.saving-step-130/    one that is being written; a leftover if nobody holds the lock
+//   FOLDER/.saving-step-130/    one that is being written; a leftover if no process holds the lock
 //   FOLDER/latest               the name of the one saved last: after a job has gone back to step
 //                               5, step 6 is newer than the step-10 that it left behind
 //   FOLDER/.lock                held by the process that is saving (of the job's rank 0)

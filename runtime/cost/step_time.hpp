@@ -8,7 +8,7 @@
 //
 // for s micro-batches, after arXiv 2310.06003. What a unit shares of another is gathered for it
 // too, and its gradients are reduced too; the sums of both are synchronized once. T assumes that
-// all communication can hide behind computation; what really can is the step plan's to say.
+// all communication can hide behind computation; the step plan has what really can.
 #pragma once
 
 #include <cstdint>

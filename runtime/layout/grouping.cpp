@@ -1,8 +1,8 @@
 #include "layout/grouping.hpp"
 
-#include <charconv>
 #include <vector>
 
+#include "base/quantity.hpp"
 #include "base/text_file.hpp"
 
 namespace paro {
@@ -13,12 +13,8 @@ using Members = std::vector<std::vector<GlobalRank>>;
 
 constexpr size_t kMaxFileBytes = size_t{16} << 20U;
 constexpr std::string_view kBlanks = " \t\r\v\f";
-// Of a word that a message repeats.
+// Of a word that a message quotes.
 constexpr size_t kShownBytes = 32;
-
-ho::Status invalid(const std::string& what) {
-  return {ho::StatusCode::kInvalidArgument, what};
-}
 
 class GroupsText {
  public:
@@ -55,16 +51,16 @@ class GroupsText {
 
  private:
   ho::Status refused(const std::string& why) const {
-    return invalid("groups file " + name_ + ", line " + std::to_string(line_) + ": " + why +
-                   "; write one line per group: its ranks, separated by blanks");
+    return ho::invalid("groups file " + name_ + ", line " + std::to_string(line_) + ": " + why +
+                       "; write one line per group: its ranks, separated by blanks");
   }
 
   ho::Status add_rank(std::string_view word, std::vector<GlobalRank>& group) {
-    uint32_t rank = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), rank);
-    if (error != std::errc() || end != word.data() + word.size()) {
+    const auto number = ho::whole_number<uint32_t>(word);
+    if (!number) {
       return refused("'" + std::string(word.substr(0, kShownBytes)) + "' is not a rank");
     }
+    const uint32_t rank = *number;
     if (rank >= line_of_rank_.size()) {
       return refused("rank " + std::to_string(rank) + " is not one of the " +
                      std::to_string(line_of_rank_.size()) + " of this job (0 to " +
@@ -92,9 +88,9 @@ ho::Result<ho::GroupMap> group_by_size(const ho::GroupMap& nodes, uint32_t size)
     return nodes;
   }
   if (nodes.world_size() % size != 0) {
-    return invalid("groups of " + std::to_string(size) + " ranks in a world of " +
-                   std::to_string(nodes.world_size()) +
-                   " leave some over: take a size that divides it, or write a groups file");
+    return ho::invalid("groups of " + std::to_string(size) + " ranks in a world of " +
+                       std::to_string(nodes.world_size()) +
+                       " leave some over: take a size that divides it, or write a groups file");
   }
   Members members;
   for (uint32_t node = 0; node < nodes.group_count(); ++node) {
@@ -123,7 +119,7 @@ ho::Result<ho::GroupMap> parse_groups(std::string_view text,
 ho::Result<ho::GroupMap> read_groups(const std::string& path, uint32_t world_size) {
   const auto text = ho::read_text_file(path, kMaxFileBytes);
   if (!text.ok()) {
-    return invalid("groups file " + path + ": " + text.status().message());
+    return ho::invalid("groups file " + path + ": " + text.status().message());
   }
   return parse_groups(*text, world_size, path);
 }

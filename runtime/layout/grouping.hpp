@@ -1,5 +1,5 @@
-// Which ranks form a group, where that is not simply the node: so many that follow one another, or
-// as a file says. Pure, but for read_groups().
+// Which ranks form a group, if not simply the node's: so many that follow one another, or those
+// that a file lists. Pure, but for read_groups().
 #pragma once
 
 #include <cstdint>

@@ -32,11 +32,9 @@ ho::Result<Partition> Partition::make(const ho::GroupMap& groups,
                                       uint64_t alignment) {
   constexpr uint64_t kMaxElements = uint64_t{1} << 56U;
   if (alignment == 0 || alignment > kMaxElements || element_count > kMaxElements) {
-    return ho::Status(
-        ho::StatusCode::kInvalidArgument,
-        "a buffer of " + std::to_string(element_count) + " elements aligned to " +
-            std::to_string(alignment) +
-            " elements: takes an alignment of at least 1, and at most 2^56 of either");
+    return ho::invalid("a buffer of " + std::to_string(element_count) + " elements aligned to " +
+                       std::to_string(alignment) +
+                       " elements: takes an alignment of at least 1, and at most 2^56 of either");
   }
   Partition partition;
   partition.element_count_ = element_count;
@@ -124,9 +122,8 @@ ho::Result<std::vector<std::vector<GlobalRank>>> owner_sets(const ho::GroupMap& 
   for (uint32_t g = 0; g < groups.group_count(); ++g) {
     count = std::lcm(count, uint64_t{groups.group_size(GroupIndex(g))});
     if (count > kMax) {
-      return ho::Status(ho::StatusCode::kInvalidArgument,
-                        "groups of " + groups.to_string() +
-                            " ranks have too many different sizes to share states between them");
+      return ho::invalid("groups of " + groups.to_string() +
+                         " ranks have too many different sizes to share states between them");
     }
   }
   HORING_ASSIGN(const Partition even, Partition::make(groups, count, 1));

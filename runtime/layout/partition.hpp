@@ -2,8 +2,8 @@
 //
 // Scope N: every rank owns all elements. Scope I: each group cuts the buffer over its ranks, in the
 // order of their group ranks. Scope G: all ranks own disjoint parts, and a rank's G part lies
-// inside its I part, so that whatever moves between the two moves between the owners of the same
-// elements in other groups only.
+// inside its I part. So data between the two scopes moves only between the owners of the same
+// elements in other groups.
 //
 // Groups of unequal size cut the buffer at different places. All these cuts together (the common
 // refinement) make segments, each of which has exactly one owner in every group; those g owners

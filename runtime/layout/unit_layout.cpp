@@ -26,11 +26,9 @@ ho::Result<std::vector<UnitLayout>> lay_out(const std::vector<UnitShape>& units,
     }
     all += trained->padded_count() + frozen->padded_count();
     if (all > kMaxModelElements) {
-      return ho::Status(
-          ho::StatusCode::kInvalidArgument,
-          "up to unit " + std::to_string(layouts.size()) + " (" + unit.name + ") there are " +
-              std::to_string(all) +
-              " elements, padding included: takes at most 2^44 of all units together");
+      return ho::invalid("up to unit " + std::to_string(layouts.size()) + " (" + unit.name +
+                         ") there are " + std::to_string(all) +
+                         " elements, padding included: takes at most 2^44 of all units together");
     }
     layouts.push_back({std::move(trained).value(), std::move(frozen).value()});
   }

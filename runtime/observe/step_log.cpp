@@ -64,7 +64,7 @@ ho::Status StepLog::write_metrics(const std::string& text) const {
 
 void StepLog::warn(const std::string& what) {
   if (!std::exchange(warned_, true)) {
-    ho::log_warn("{}; the training goes on, and this is not told again", what);
+    ho::log_warn("{}; the training goes on, and this is not logged again", what);
   }
 }
 

@@ -1,4 +1,4 @@
-// Writes what steps were like, for people and for monitoring: a line of JSON per step, and a file
+// Writes the figures of steps, for people and for monitoring: a line of JSON per step, and a file
 // of metrics that is replaced after every step.
 #pragma once
 

@@ -115,17 +115,17 @@ std::string prometheus_text(const StepRecord& last, const StepTotals& totals) {
   metrics.one("paro_steps_total", "counter", "Training steps.", totals.steps);
   metrics.one("paro_micro_batches_total",
               "counter",
-              "Micro-batches that training steps were made of.",
+              "Micro-batches of all training steps.",
               totals.micro_batches);
   metrics.one("paro_skipped_steps_total",
               "counter",
-              "Steps left out because a gradient was not finite.",
+              "Steps skipped because a gradient was not finite.",
               totals.skipped);
   metrics.one("paro_drift_checks_total",
               "counter",
               "Comparisons of all copies of all states that found no difference.",
               totals.drift_checks);
-  metrics.metric("paro_step_seconds_total", "counter", "Where the time of steps went.");
+  metrics.metric("paro_step_seconds_total", "counter", "Time of all steps, by part.");
   metrics.sample(totals.compute_s, "part=\"compute\"");
   metrics.sample(totals.exposed_s, "part=\"exposed\"");
   metrics.sample(totals.update_s, "part=\"update\"");
@@ -134,22 +134,23 @@ std::string prometheus_text(const StepRecord& last, const StepTotals& totals) {
   metrics.metric("paro_sent_bytes_total", "counter", "Payload that this rank has sent.");
   metrics.sample(totals.intra_bytes, "link=\"intra\"");
   metrics.sample(totals.inter_bytes, "link=\"inter\"");
-  metrics.one("paro_step_duration_seconds", "gauge", "The last step.", last.step_s);
-  metrics.one("paro_overlap_ratio",
-              "gauge",
-              "Of the time that the last step's collectives took, what nobody waited for.",
-              overlap_ratio(last));
+  metrics.one("paro_step_duration_seconds", "gauge", "Time of the last step.", last.step_s);
+  metrics.one(
+      "paro_overlap_ratio",
+      "gauge",
+      "Share of the time of the last step's collectives during which no computation waited.",
+      overlap_ratio(last));
   metrics.metric("paro_memory_bytes", "gauge", "Bytes that this rank holds for the training.");
   metrics.sample(last.states_bytes, "of=\"states\"");
   metrics.sample(last.peak_bytes, "of=\"states_peak\"");
   metrics.sample(last.predicted_bytes, "of=\"states_predicted\"");
   metrics.sample(last.library_bytes, "of=\"library\"");
+  metrics.one("paro_loss_scale", "gauge", "Loss scale of the last step.", last.loss_scale);
   metrics.one(
-      "paro_loss_scale", "gauge", "What the last step's loss was multiplied by.", last.loss_scale);
-  metrics.one("paro_gradient_norm", "gauge", "Of the last step, before clipping.", last.norm);
+      "paro_gradient_norm", "gauge", "Gradient norm of the last step, before clipping.", last.norm);
   metrics.one("paro_last_step_timestamp_seconds",
               "gauge",
-              "When the last step ended: an old one is a job that hangs.",
+              "End of the last step: an old value means that the job hangs.",
               last.unix_time);
   return metrics.text();
 }

@@ -1,4 +1,4 @@
-// What one rank can tell of a step, as numbers and as text. Pure.
+// The figures of one rank for a step, as numbers and as text. Pure.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct StepRecord {
   bool drift_checked = false;
 };
 
-// Of the time that collectives took, what nobody waited for; 1 where there were none.
+// Share of the collectives' time during which no computation waited; 1 where there were none.
 [[nodiscard]] double overlap_ratio(const StepRecord& record);
 
 // Since the log began.

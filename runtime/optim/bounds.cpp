@@ -20,7 +20,7 @@ ho::Status check_bounds(std::string_view owner,
   text.precision(8);
   text << "; allowed is " << (bounds.least_excluded ? '(' : '[') << bounds.least << ", "
        << bounds.most << (bounds.most_excluded ? ')' : ']');
-  return {ho::StatusCode::kInvalidArgument, text.str()};
+  return ho::invalid(text.str());
 }
 
 }  // namespace paro

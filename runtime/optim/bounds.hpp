@@ -1,6 +1,6 @@
 // Numeric settings and the values they take. Pure.
 //
-// Whoever sets a number wrong is told which one, what it is and what it may be; "not a number" and
+// The error for a wrong number names the setting, its value and what it may be; "not a number" and
 // infinity are never in bounds.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a rule comes to for one step: the constants of its arithmetic. Pure.
+// A rule's values for one step: the constants of its arithmetic. Pure.
 //
 // Computed in double precision and rounded to fp32 once, so that the kernels hold no constant
 // arithmetic, and every rank has the same constants.

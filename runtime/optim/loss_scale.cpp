@@ -31,8 +31,7 @@ ho::Status check(const LossScaleSettings& settings) {
                           settings.backoff,
                           {.least = 0, .most = 1, .least_excluded = true, .most_excluded = true}));
   if (settings.growth_interval == 0) {
-    return {ho::StatusCode::kInvalidArgument,
-            "loss scale: growth_interval is 0; it is a number of steps, at least 1"};
+    return ho::invalid("loss scale: growth_interval is 0; it is a number of steps, at least 1");
   }
   return {};
 }

@@ -2,9 +2,9 @@
 //
 // fp16 gradients below 6e-8 are zeros. Multiplying the loss moves all gradients up; the update
 // divides by the same number. The best scale is the largest that makes nothing overflow, and it
-// changes while a model trains, so a dynamic scale grows after so many steps without an overflow,
-// and shrinks after a step with one (which is not taken). All ranks make the same steps, and must
-// be told of an overflow on any of them, so all have the same scale.
+// changes while a model trains. So a dynamic scale grows after so many steps without an overflow,
+// and shrinks after a step with one (which is not taken). All ranks make the same steps and agree
+// on an overflow on any of them, so all have the same scale.
 //
 // Powers of two are best: multiplying by them loses no place.
 #pragma once
@@ -33,7 +33,7 @@ struct LossScaleSettings {
 };
 
 // Ok, or the first setting that cannot work and what it may be. Settings that `scaling` does not
-// use are not looked at.
+// use are not checked.
 [[nodiscard]] ho::Status check(const LossScaleSettings& settings);
 
 // What a checkpoint keeps.
@@ -49,7 +49,7 @@ class LossScale {
   explicit LossScale(const LossScaleSettings& settings);
 
   [[nodiscard]] double value() const { return state_.value; }
-  // Whether an overflow makes it smaller: then it is what a dynamic scale looks for.
+  // Whether an overflow makes it smaller: then it is an expected event of a dynamic scale.
   [[nodiscard]] bool shrinks() const {
     return settings_.scaling == Scaling::kDynamic && state_.value > settings_.least;
   }

@@ -4,11 +4,11 @@
 // the 16 bits that a framework computes with. Beside each master it keeps some numbers of state,
 // fp32 too, which begin as zeros.
 //
-// Who owns which elements is a strategy's affair, so a rule must not notice it: each element sees
-// the same additions, multiplications, divisions and square roots, each rounded once, wherever it
-// lies in a span and whatever instruction set runs. Cutting a span in two, or giving it to a rank
-// with another processor, changes no bit. Nothing here looks for infinities and NaN: whether a step
-// is taken at all is decided before (gradients.hpp, loss_scale.hpp).
+// The strategy decides which rank owns which elements, and a rule's result must not depend on it.
+// Each element sees the same additions, multiplications, divisions and square roots, each rounded
+// once, wherever it lies in a span and whatever instruction set runs. Cutting a span in two, or
+// giving it to a rank with another processor, changes no bit. Nothing here checks for infinities
+// and NaN: whether a step is taken at all is decided before (gradients.hpp, loss_scale.hpp).
 #pragma once
 
 #include <array>

@@ -17,7 +17,7 @@ constexpr uint64_t kMaxActions = uint64_t{1} << 16U;
 constexpr uint64_t kActionsPerUnit = 7;  // at most, in a micro-batch; fewer than that in the end
 
 // What no collective uses may be 0; rates must not be.
-Links usable(const PlanRequest& request) {
+Links usable(const PlannerRequest& request) {
   Links links = request.links;
   if (request.world.group_size == 1) {
     links.intra_bytes_per_s = std::max(links.intra_bytes_per_s, 1.0);
@@ -38,7 +38,7 @@ class Units {
     double trainable = 0;
   };
 
-  explicit Units(const PlanRequest& request)
+  explicit Units(const PlannerRequest& request)
       : shared_(request.sharing_units == 0 ? 0U : 1U), layers_(request.layers) {
     const ModelSize& model = request.model;
     if (shared_ > 0) {
@@ -67,7 +67,7 @@ class Units {
 class ActionCosts {
  public:
   // Collectives on links of the kind `free` take no time.
-  ActionCosts(const PlanRequest& request, Link free)
+  ActionCosts(const PlannerRequest& request, Link free)
       : request_(request),
         links_(usable(request)),
         free_(free),
@@ -156,7 +156,7 @@ class ActionCosts {
     return intra_seconds(1, world, links_) > inter_s ? Link::kIntra : Link::kInter;
   }
 
-  const PlanRequest& request_;
+  const PlannerRequest& request_;
   Links links_;
   Link free_;
   Units units_;
@@ -191,7 +191,7 @@ UnitShape shape_of(const Units::Size& unit, const Units::Size& layer) {
 }
 
 // That a bucket may have.
-uint64_t bucket_elements(const PlanRequest& request) {
+uint64_t bucket_elements(const PlannerRequest& request) {
   const Units units(request);
   const double layer = request.bytes.gradient * units.layer().trainable;
   if (request.bucket_bytes == 0 || layer == 0) {
@@ -201,7 +201,9 @@ uint64_t bucket_elements(const PlanRequest& request) {
   return static_cast<uint64_t>(std::min(together, kMaxShare) * kLayerElements);
 }
 
-StepShape shape_of(const Strategy& strategy, const PlanRequest& request, uint32_t micro_batches) {
+StepShape shape_of(const Strategy& strategy,
+                   const PlannerRequest& request,
+                   uint32_t micro_batches) {
   const Units units(request);
   StepShape shape;
   shape.strategy = strategy;
@@ -219,13 +221,13 @@ StepShape shape_of(const Strategy& strategy, const PlanRequest& request, uint32_
   return shape;
 }
 
-double path_s(const StepPlan& plan, const PlanRequest& request, Link free) {
+double path_s(const StepPlan& plan, const PlannerRequest& request, Link free) {
   const ActionCosts costs(request, free);
   return critical_path(plan, [&](const Action& action) { return costs.of(action); }).step_s;
 }
 
 ho::Result<Simulated> simulate(const Strategy& strategy,
-                               const PlanRequest& request,
+                               const PlannerRequest& request,
                                uint32_t micro_batches) {
   HORING_ASSIGN(const StepPlan plan, build_step_plan(shape_of(strategy, request, micro_batches)));
   Simulated simulated;
@@ -253,7 +255,7 @@ LinkTime carried_on(const LinkTime& before, const LinkTime& value, double times)
 
 // A step of very many micro-batches repeats itself in its middle, so that each further one adds
 // what the one before it added.
-ho::Result<Simulated> simulate_step(const Strategy& strategy, const PlanRequest& request) {
+ho::Result<Simulated> simulate_step(const Strategy& strategy, const PlannerRequest& request) {
   const uint64_t most_that_fit = kMaxActions / (kActionsPerUnit * unit_count(request)) - 1;
   if (request.micro_batches <= most_that_fit) {
     return simulate(strategy, request, request.micro_batches);
@@ -268,7 +270,7 @@ ho::Result<Simulated> simulate_step(const Strategy& strategy, const PlanRequest&
                    carried_on(shorter_step.inter, longer_step.inter, times)};
 }
 
-MemoryNeed memory_of(const Strategy& strategy, const PlanRequest& request) {
+MemoryNeed memory_of(const Strategy& strategy, const PlannerRequest& request) {
   const Units units(request);
   MemoryNeed need;
   need.states = state_bytes(strategy, request.model, request.bytes, request.world);
@@ -301,7 +303,7 @@ MemoryNeed memory_of(const Strategy& strategy, const PlanRequest& request) {
 
 }  // namespace
 
-ho::Result<StrategyFigures> figures_of(const Strategy& strategy, const PlanRequest& request) {
+ho::Result<StrategyFigures> figures_of(const Strategy& strategy, const PlannerRequest& request) {
   StrategyFigures figures;
   figures.strategy = strategy;
   figures.memory = memory_of(strategy, request);

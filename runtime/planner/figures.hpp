@@ -2,7 +2,7 @@
 //
 // Memory: the model states; the buffers that the step plan works in, which are prefetch + 1 layers
 // of gathered parameters where parameters are split and kGradientBuffers layers (or buckets) of
-// gradients where gradients are, kPackBuffers buckets; the activations that the request tells.
+// gradients where gradients are, kPackBuffers buckets; the activations that the request gives.
 //
 // Time: the terms of the paper's formula and its T, which takes it that all communication can hide
 // behind computation; and a step's critical path, which finds what really can. For that the step
@@ -55,6 +55,6 @@ struct StrategyFigures {
 
 // For a request that check() accepts.
 [[nodiscard]] ho::Result<StrategyFigures> figures_of(const Strategy& strategy,
-                                                     const PlanRequest& request);
+                                                     const PlannerRequest& request);
 
 }  // namespace paro

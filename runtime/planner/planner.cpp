@@ -21,7 +21,8 @@ constexpr std::array kKeys{
     Key{[](const StrategyFigures& figures) { return figures.memory.total(); }, kTieShare},
 };
 
-// Rows by their key `key`; those that it does not tell from the first of them by the next key.
+// Rows by their key `key`; those that it does not distinguish from the first of them by the next
+// key.
 void put_in_order(std::span<size_t> rows, const std::vector<StrategyFigures>& figures, size_t key) {
   if (rows.size() < 2 || key == kKeys.size()) {
     return;
@@ -49,7 +50,7 @@ std::vector<size_t> in_order(std::vector<size_t> rows,
   return rows;
 }
 
-ho::Result<Recommendation> recommend(const PlanRequest& request) {
+ho::Result<Recommendation> recommend(const PlannerRequest& request) {
   HORING_TRY(check(request));
   Recommendation result;
   for (const Strategy& strategy : all_strategies()) {

@@ -32,7 +32,7 @@ struct Recommendation {
   }
 };
 
-[[nodiscard]] ho::Result<Recommendation> recommend(const PlanRequest& request);
+[[nodiscard]] ho::Result<Recommendation> recommend(const PlannerRequest& request);
 
 // The same order of any rows of `figures`, the best first.
 [[nodiscard]] std::vector<size_t> in_order(std::vector<size_t> rows,

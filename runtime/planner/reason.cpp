@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "planner/quantity.hpp"
+#include "base/quantity.hpp"
 
 namespace paro {
 namespace {
@@ -20,15 +20,15 @@ bool as_long(double better, double worse) {
   return worse <= better * (1 + kStepTieShare);
 }
 
-std::string memory_clause(const StrategyFigures& best, const PlanRequest& request) {
+std::string memory_clause(const StrategyFigures& best, const PlannerRequest& request) {
   if (request.memory_bytes == 0) {
     return fmt::format("it needs {} per rank, whose memory is not known",
-                       bytes_text(best.memory.total()));
+                       ho::bytes_text(best.memory.total()));
   }
   return fmt::format("it needs {} of {} per rank, {} to spare",
-                     bytes_text(best.memory.total()),
-                     bytes_text(request.memory_bytes),
-                     bytes_text(request.memory_bytes - best.memory.total()));
+                     ho::bytes_text(best.memory.total()),
+                     ho::bytes_text(request.memory_bytes),
+                     ho::bytes_text(request.memory_bytes - best.memory.total()));
 }
 
 std::string bottleneck_clause(const StrategyFigures& best) {
@@ -46,7 +46,7 @@ std::string bottleneck_clause(const StrategyFigures& best) {
   }
   return fmt::format("the links {} groups are the bottleneck and hold it up by {}",
                      gain_s == time.inter.gain_s ? "between" : "inside",
-                     seconds_text(gain_s));
+                     ho::seconds_text(gain_s));
 }
 
 std::string runner_up_clause(const StrategyFigures& best, const StrategyFigures& next) {
@@ -54,18 +54,18 @@ std::string runner_up_clause(const StrategyFigures& best, const StrategyFigures&
   if (!as_long(best.time.step_s, next.time.step_s)) {
     return fmt::format("the runner-up {} would take {}, {} of it exposed",
                        name,
-                       seconds_text(next.time.step_s),
-                       seconds_text(next.time.exposed_s));
+                       ho::seconds_text(next.time.step_s),
+                       ho::seconds_text(next.time.exposed_s));
   }
   if (!tie(best.time.communication_s, next.time.communication_s)) {
     return fmt::format("the runner-up {} takes as long but communicates for {}, not {}",
                        name,
-                       seconds_text(next.time.communication_s),
-                       seconds_text(best.time.communication_s));
+                       ho::seconds_text(next.time.communication_s),
+                       ho::seconds_text(best.time.communication_s));
   }
   if (!tie(best.memory.total(), next.memory.total())) {
     return fmt::format(
-        "the runner-up {} is as fast but needs {}", name, bytes_text(next.memory.total()));
+        "the runner-up {} is as fast but needs {}", name, ho::bytes_text(next.memory.total()));
   }
   return fmt::format("the runner-up {} equals it in all of this", name);
 }
@@ -85,13 +85,13 @@ std::string faster_clause(const Recommendation& recommendation, const StrategyFi
   }
   return fmt::format("; {} would take {} but lacks {}",
                      letters(fastest->strategy),
-                     seconds_text(fastest->time.step_s),
-                     bytes_text(fastest->missing_bytes));
+                     ho::seconds_text(fastest->time.step_s),
+                     ho::bytes_text(fastest->missing_bytes));
 }
 
 // Groups of the same size with which the strategy would fit: what is split over the world shrinks
 // with it, everything else stays.
-std::optional<double> groups_needed(const StrategyFigures& figures, const PlanRequest& request) {
+std::optional<double> groups_needed(const StrategyFigures& figures, const PlannerRequest& request) {
   const StateBytes& states = figures.memory.states;
   double over_world = 0;
   over_world += figures.strategy.parameters == Scope::kWorld ? states.parameters : 0;
@@ -104,7 +104,8 @@ std::optional<double> groups_needed(const StrategyFigures& figures, const PlanRe
   return std::ceil(over_world * request.world.group_count / left);
 }
 
-std::string more_groups_clause(const Recommendation& recommendation, const PlanRequest& request) {
+std::string more_groups_clause(const Recommendation& recommendation,
+                               const PlannerRequest& request) {
   std::optional<double> fewest;
   const StrategyFigures* with_them = nullptr;
   for (const StrategyFigures& figures : recommendation.figures) {
@@ -123,7 +124,7 @@ std::string more_groups_clause(const Recommendation& recommendation, const PlanR
                      request.world.group_size);
 }
 
-std::string nothing_fits(const Recommendation& recommendation, const PlanRequest& request) {
+std::string nothing_fits(const Recommendation& recommendation, const PlannerRequest& request) {
   const auto& smallest = *std::min_element(recommendation.figures.begin(),
                                            recommendation.figures.end(),
                                            [](const StrategyFigures& a, const StrategyFigures& b) {
@@ -135,12 +136,12 @@ std::string nothing_fits(const Recommendation& recommendation, const PlanRequest
       "nothing fits: {} needs the least, {} of {} per rank, and lacks {}; {} of it are "
       "model states, {} buffers and {} activations; {}",
       letters(smallest.strategy),
-      bytes_text(need.total()),
-      bytes_text(request.memory_bytes),
-      bytes_text(smallest.missing_bytes),
-      bytes_text(need.states.total()),
-      bytes_text(buffers),
-      bytes_text(need.activations),
+      ho::bytes_text(need.total()),
+      ho::bytes_text(request.memory_bytes),
+      ho::bytes_text(smallest.missing_bytes),
+      ho::bytes_text(need.states.total()),
+      ho::bytes_text(buffers),
+      ho::bytes_text(need.activations),
       more_groups_clause(recommendation, request));
   if (need.activations >= smallest.missing_bytes) {
     text += "; a smaller micro-batch, or recomputing activations, helps if it saves as much";
@@ -152,15 +153,15 @@ std::string nothing_fits(const Recommendation& recommendation, const PlanRequest
 
 }  // namespace
 
-std::string reason(const Recommendation& recommendation, const PlanRequest& request) {
+std::string reason(const Recommendation& recommendation, const PlannerRequest& request) {
   const StrategyFigures* const best = recommendation.recommended();
   if (best == nullptr) {
     return nothing_fits(recommendation, request);
   }
   std::string text = fmt::format("{} takes {} a step, {} of it exposed communication; {}; {}",
                                  letters(best->strategy),
-                                 seconds_text(best->time.step_s),
-                                 seconds_text(best->time.exposed_s),
+                                 ho::seconds_text(best->time.step_s),
+                                 ho::seconds_text(best->time.exposed_s),
                                  bottleneck_clause(*best),
                                  memory_clause(*best, request));
   if (const StrategyFigures* const next = recommendation.runner_up()) {

@@ -1,4 +1,4 @@
-// A recommendation in words. Pure.
+// A recommendation as text. Pure.
 #pragma once
 
 #include <string>
@@ -8,6 +8,7 @@
 namespace paro {
 
 // All but `why` of the recommendation is set.
-[[nodiscard]] std::string reason(const Recommendation& recommendation, const PlanRequest& request);
+[[nodiscard]] std::string reason(const Recommendation& recommendation,
+                                 const PlannerRequest& request);
 
 }  // namespace paro

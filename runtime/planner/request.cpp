@@ -27,19 +27,17 @@ ho::Status within(const Quantity& quantity) {
   if (quantity.value >= quantity.least && quantity.value <= quantity.most) {
     return {};
   }
-  return {
-      ho::StatusCode::kInvalidArgument,
-      fmt::format(
-          "{} {}: takes {} to {}", quantity.name, quantity.value, quantity.least, quantity.most)};
+  return ho::invalid(fmt::format(
+      "{} {}: takes {} to {}", quantity.name, quantity.value, quantity.least, quantity.most));
 }
 
 }  // namespace
 
-uint32_t unit_count(const PlanRequest& request) {
+uint32_t unit_count(const PlannerRequest& request) {
   return request.layers + (request.sharing_units == 0 ? 0 : 1 + request.sharing_units);
 }
 
-ho::Status check(const PlanRequest& request) {
+ho::Status check(const PlannerRequest& request) {
   const WorldShape& world = request.world;
   const Links& links = request.links;
   // Links that no collective uses may have any rate.

@@ -1,7 +1,7 @@
-// What a planner is asked about: a model, a cluster and a step, as numbers. Pure.
+// The input of a planner: a model, a cluster and a step, as numbers. Pure.
 //
-// Nothing is looked up or guessed. Activation memory, computation time and link rates depend on the
-// program and on the machines; whoever asks has measured them, or tries what they might be.
+// Nothing is detected or guessed. Activation memory, computation time and link rates depend on the
+// program and on the machines; the caller has measured them, or tries what they might be.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace paro {
 
 inline constexpr uint32_t kMaxLayers = 1024;
 
-struct PlanRequest {
+struct PlannerRequest {
   ModelSize model;
   uint32_t layers = 1;  // of equal size; each is gathered and reduced as one piece
   // Units after them that share the parameters of one more unit before them (model.shared are those
@@ -36,9 +36,9 @@ struct PlanRequest {
 };
 
 // Layers, a unit that others share, and those.
-[[nodiscard]] uint32_t unit_count(const PlanRequest& request);
+[[nodiscard]] uint32_t unit_count(const PlannerRequest& request);
 
 // Ok, or which number cannot be, and what it may be.
-[[nodiscard]] ho::Status check(const PlanRequest& request);
+[[nodiscard]] ho::Status check(const PlannerRequest& request);
 
 }  // namespace paro

@@ -1,41 +1,13 @@
-// What a runner's states will take, and whether that is too much.
+#include "run/budget.hpp"
+
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <set>
 
 #include "run/agreement.hpp"
-#include "run/step_runner.hpp"
 
 namespace paro {
 namespace {
-
-StateShape shape_of(const RunnerConfig& config, uint64_t merged_elements) {
-  StateShape shape;
-  shape.strategy = config.strategy;
-  shape.frozen = config.frozen;
-  shape.parameter_dtype = config.parameter_dtype;
-  shape.gradient_dtype = config.gradient_dtype;
-  shape.sum_dtype = sum_dtype(config);
-  const auto own = static_cast<uint32_t>(config.optimizer_states.size());
-  shape.optimizer_arrays = 1 + (config.optimizer ? own : state_count(config.rule));
-  shape.gathered_buffers = config.prefetch + 1;
-  shape.output_buffers = kGradientBuffers;
-  shape.pack_buffers = kPackBuffers;
-  shape.merged_elements = merged_elements;
-  return shape;
-}
-
-// Where groups are unequal the parts of the world's ranks do not lie in the order of messages: a
-// unit is packed for the time of its collective.
-bool needs_reordering(const ho::GroupMap& groups) {
-  for (uint32_t group = 1; group < groups.group_count(); ++group) {
-    if (groups.group_size(ho::GroupIndex(group)) != groups.group_size(ho::GroupIndex(0))) {
-      return true;
-    }
-  }
-  return false;
-}
 
 // The room in which an action reorders a unit, 0 where it does not.
 uint64_t reordered_bytes(const Action& action,
@@ -72,8 +44,8 @@ Reordering reordering_of(const StepPlan& plan,
   Reordering all;
   std::map<ActionId, size_t> windows;
   all.gathers.push_back(0);  // of the slot that comes next
-  for (ActionId id = 0; id < plan.actions.size(); ++id) {
-    const Action& action = plan.actions[id];
+  for (ActionId id; id.at() < plan.actions.size(); ++id) {
+    const Action& action = plan.actions[id.at()];
     const size_t slot = all.gathers.size() - 1;
     if (action.act == Act::kForward || action.act == Act::kBackward) {
       for (const ActionId before : action.after) {
@@ -97,11 +69,11 @@ Reordering reordering_of(const StepPlan& plan,
   return all;
 }
 
-// The most at any time. Each channel reorders one unit at a time (may_pack()). Sync-p begins when a
-// step's reductions have ended, and ends before the next step's first gather over the world and
-// before its first backward: it is alone. A reduction and a gather of another slot may be under way
-// together. Whether they are depends on how long computation and collectives take, so where both
-// are over the world this is what there may be, and not what every step comes to.
+// The most at any time. Each channel reorders one unit at a time (Scheduler::may_start()). Sync-p
+// begins when a step's reductions have ended, and ends before the next step's first gather over the
+// world and before its first backward: it is alone. A reduction and a gather of another slot may be
+// under way together. Whether they are depends on how long computation and collectives take, so
+// where both are over the world this is what there may be, and not what every step comes to.
 uint64_t reordering_bytes(const StepPlan& plan,
                           const std::vector<UnitLayout>& layouts,
                           const ho::GroupMap& groups,
@@ -128,59 +100,79 @@ uint64_t reordering_bytes(const StepPlan& plan,
 
 }  // namespace
 
-ho::DType sum_dtype(const RunnerConfig& config) {
-  // A single micro-batch's gradients are their own sum, unless two units share parameters.
-  const bool several = config.micro_batches > 1 ||
-                       std::any_of(config.units.begin(),
-                                   config.units.end(),
-                                   [](const UnitShape& unit) { return unit.shares.has_value(); });
-  return several && !config.narrow_sums ? ho::DType::kFloat32 : config.gradient_dtype;
+bool needs_reordering(const ho::GroupMap& groups) {
+  for (uint32_t group = 1; group < groups.group_count(); ++group) {
+    if (groups.group_size(ho::GroupIndex(group)) != groups.group_size(ho::GroupIndex(0))) {
+      return true;
+    }
+  }
+  return false;
 }
 
-StateShape StepRunner::state_shape() const {
-  return shape_of(config_, bucket_places_.most_elements);
+StateShape state_shape(const Shards& shards) {
+  const RunnerConfig& config = shards.config;
+  StateShape shape;
+  shape.strategy = config.strategy;
+  shape.frozen = config.frozen;
+  shape.parameter_dtype = config.parameter_dtype;
+  shape.gradient_dtype = config.gradient_dtype;
+  shape.sum_dtype = sum_dtype(config);
+  const auto own = static_cast<uint32_t>(config.optimizer_states.size());
+  shape.optimizer_arrays = 1 + (config.optimizer ? own : state_count(config.rule));
+  shape.gathered_buffers = config.prefetch + 1;
+  shape.output_buffers = kGradientBuffers;
+  shape.pack_buffers = kPackBuffers;
+  shape.merged_elements = shards.bucket_offsets.most_elements;
+  return shape;
 }
 
-MemoryUse StepRunner::predicted() const {
-  MemoryUse use = needed(state_shape(), layouts_, domains_->self());
-  use[Purpose::kScratch] += reordering_bytes(plan_, layouts_, domains_->groups(), state_shape());
+MemoryUse predicted_use(const Shards& shards, const StepPlan& plan) {
+  const StateShape shape = state_shape(shards);
+  MemoryUse use = needed(shape, shards.layouts, shards.self());
+  use[Purpose::kScratch] += reordering_bytes(plan, shards.layouts, shards.domains->groups(), shape);
   return use;
 }
 
-ho::Result<uint64_t> StepRunner::most_bytes(const Strategy& strategy,
-                                            Scope frozen,
-                                            const ho::GroupMap& groups) const {
-  StepShape step = plan_.shape;
+ho::Result<uint64_t> most_bytes(const Shards& shards,
+                                StepShape step,
+                                const Strategy& strategy,
+                                Scope frozen,
+                                const ho::GroupMap& groups) {
   step.strategy = strategy;
   step.frozen = frozen;
   step.micro_batches = std::min(step.micro_batches, 2U);  // more of them need nothing more
   HORING_ASSIGN(const StepPlan plan, build_step_plan(step));
-  StateShape shape = state_shape();
+  StateShape shape = state_shape(shards);
   shape.strategy = strategy;
   shape.frozen = frozen;
-  return needed_at_most(shape, layouts_, groups.world_size()) +
-         reordering_bytes(plan, layouts_, groups, shape);
+  return needed_at_most(shape, shards.layouts, groups.world_size()) +
+         reordering_bytes(plan, shards.layouts, groups, shape);
 }
 
-ho::Status StepRunner::enforce_budget(ho_comm* comm,
-                                      const ho::GroupMap& groups,
-                                      uint64_t timeout_ms) {
-  reorders_ = needs_reordering(groups);
-  HORING_ASSIGN(const uint64_t budget, smallest_budget(comm, config_.budget_bytes, timeout_ms));
-  HORING_ASSIGN(const uint64_t most, most_bytes(config_.strategy, config_.frozen, groups));
+ho::Status enforce_budget(const Shards& shards,
+                          const StepShape& step,
+                          ho_comm* comm,
+                          const ho::GroupMap& groups,
+                          uint64_t timeout_ms) {
+  const RunnerConfig& config = shards.config;
+  const auto bytes_of = [&](const Strategy& strategy) {
+    return most_bytes(shards, step, strategy, config.frozen, groups);
+  };
+  HORING_ASSIGN(const uint64_t budget, smallest_budget(comm, config.budget_bytes, timeout_ms));
+  HORING_ASSIGN(const uint64_t most, bytes_of(config.strategy));
   if (budget == 0 || most <= budget) {
     return {};
   }
   std::string fitting;
   for (const Strategy& strategy : all_strategies()) {
-    HORING_ASSIGN(const uint64_t bytes, most_bytes(strategy, config_.frozen, groups));
+    HORING_ASSIGN(const uint64_t bytes, bytes_of(strategy));
     if (bytes <= budget) {
       fitting +=
           (fitting.empty() ? "" : ", ") + letters(strategy) + " (" + std::to_string(bytes) + ")";
     }
   }
   return {ho::StatusCode::kOutOfMemory,
-          "strategy " + letters(config_.strategy) + " needs " + std::to_string(most) +
+          "strategy " + letters(config.strategy) + " needs " + std::to_string(most) +
               " bytes on the fullest rank, the budget is " + std::to_string(budget) + ": " +
               (fitting.empty() ? "none of the 14 strategies fits; more ranks, fewer units gathered "
                                  "ahead, 16-bit gradients or narrow_sums would need less"

@@ -1,143 +1,103 @@
-// What ranks must be set up alike in: first the settings, which are numbers, as many on all ranks;
-// then, since they are as long now, the lists.
+// What ranks must be set up alike in: first the settings, as many on all ranks; then, since they
+// are as long now, the lists.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 
 #include "base/hash.hpp"
 #include "run/agreement.hpp"
-#include "run/step_runner.hpp"
+#include "run/runner_config.hpp"
 
 namespace paro {
 namespace {
 
-using Show = std::string (*)(uint64_t value);
-
-std::string shown_count(uint64_t value) {
-  return std::to_string(value);
-}
-
-// A setting by its name in paro.h, and how its value is written there.
-struct Setting {
+// A setting by its name in paro.h, or one of a list. Its value is a line of any length, what
+// matters most first.
+struct Entry {
   std::string name;
-  uint64_t value = 0;
-  Show show = shown_count;
+  std::string value;
 };
 
-std::string shown_number(uint64_t value) {
+std::string shown(double value) {
   std::array<char, 32> text{};
-  const auto end =
-      std::to_chars(text.data(), text.data() + text.size(), std::bit_cast<double>(value));
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
   return {text.data(), end.ptr};
 }
 
-std::string shown_strategy(uint64_t value) {
-  const auto scope = [](uint64_t digit) { return static_cast<Scope>(digit % 3); };
-  return letters({scope(value / 9), scope(value / 3), scope(value)});
-}
-
-std::string shown_scope(uint64_t value) {
-  return std::string(1, letter(static_cast<Scope>(value % 3)));
-}
-
-std::string shown_type(uint64_t value) {
-  return std::string(ho::to_string(static_cast<ho::DType>(value % ho::kDTypeCount)));
-}
-
-std::string shown_optimizer(uint64_t value) {
-  constexpr std::array kNames{"AdamW", "SGD", "a custom one"};
-  return kNames.at(value % kNames.size());
-}
-
-std::string shown_scaling(uint64_t value) {
-  constexpr std::array kNames{"PARO_SCALING_NONE", "PARO_SCALING_STATIC", "PARO_SCALING_DYNAMIC"};
-  return kNames.at(value % kNames.size());
-}
-
-std::string shown_algorithm(uint64_t value) {
+std::string shown(ho_algorithm algorithm) {
   constexpr std::array kNames{"HO_ALGORITHM_RING",
                               "HO_ALGORITHM_MULTI_RING",
                               "HO_ALGORITHM_HIERARCHICAL",
                               "HO_ALGORITHM_HO_RING",
                               "HO_ALGORITHM_DIRECT"};
-  return value < kNames.size() ? kNames.at(value) : "HO_ALGORITHM_AUTO";
+  const auto at = static_cast<size_t>(algorithm);
+  return at < kNames.size() ? kNames.at(at) : "HO_ALGORITHM_AUTO";
 }
 
-Setting number(std::string name, double value) {
-  return {std::move(name), std::bit_cast<uint64_t>(value), shown_number};
+std::string shown(Scaling scaling) {
+  constexpr std::array kNames{"PARO_SCALING_NONE", "PARO_SCALING_STATIC", "PARO_SCALING_DYNAMIC"};
+  return kNames.at(static_cast<size_t>(scaling));
 }
 
 // As many, and by the same names, for one kind of optimizer.
-void add_optimizer(const RunnerConfig& config, std::vector<Setting>& settings) {
-  const uint64_t kind = config.optimizer ? 2 : config.rule.index();
-  settings.push_back({"optimizer", kind, shown_optimizer});
+void add_optimizer(const RunnerConfig& config, std::vector<Entry>& settings) {
   const auto* const adamw = std::get_if<AdamW>(&config.rule);
   const auto* const sgd = std::get_if<Sgd>(&config.rule);
   if (config.optimizer) {
-    settings.push_back({"custom.state_count", config.optimizer_states.size()});
+    settings.push_back({"optimizer", "a custom one"});
+    settings.push_back({"custom.state_count", std::to_string(config.optimizer_states.size())});
   } else if (adamw != nullptr) {
-    settings.push_back(number("adamw.learning_rate", adamw->learning_rate));
-    settings.push_back(number("adamw.beta1", adamw->beta1));
-    settings.push_back(number("adamw.beta2", adamw->beta2));
-    settings.push_back(number("adamw.epsilon", adamw->epsilon));
-    settings.push_back(number("adamw.weight_decay", adamw->weight_decay));
+    settings.push_back({"optimizer", "AdamW"});
+    settings.push_back({"adamw.learning_rate", shown(adamw->learning_rate)});
+    settings.push_back({"adamw.beta1", shown(adamw->beta1)});
+    settings.push_back({"adamw.beta2", shown(adamw->beta2)});
+    settings.push_back({"adamw.epsilon", shown(adamw->epsilon)});
+    settings.push_back({"adamw.weight_decay", shown(adamw->weight_decay)});
   } else if (sgd != nullptr) {
-    settings.push_back(number("sgd.learning_rate", sgd->learning_rate));
-    settings.push_back(number("sgd.momentum", sgd->momentum));
-    settings.push_back(number("sgd.weight_decay", sgd->weight_decay));
+    settings.push_back({"optimizer", "SGD"});
+    settings.push_back({"sgd.learning_rate", shown(sgd->learning_rate)});
+    settings.push_back({"sgd.momentum", shown(sgd->momentum)});
+    settings.push_back({"sgd.weight_decay", shown(sgd->weight_decay)});
   }
-}
-
-void add_loss_scale(const LossScaleSettings& scale, std::vector<Setting>& settings) {
-  settings.push_back({"loss_scale.scaling", static_cast<uint64_t>(scale.scaling), shown_scaling});
-  settings.push_back(number("loss_scale.initial", scale.initial));
-  settings.push_back(number("loss_scale.growth", scale.growth));
-  settings.push_back(number("loss_scale.backoff", scale.backoff));
-  settings.push_back({"loss_scale.growth_interval", scale.growth_interval});
-  settings.push_back(number("loss_scale.least", scale.least));
-  settings.push_back(number("loss_scale.most", scale.most));
 }
 
 // The longest list of any optimizer: all ranks compare as many.
 constexpr size_t kOptimizerSettings = 6;
 
-std::vector<Setting> settings_of(const RunnerConfig& config) {
-  const auto digit = [](auto value) { return static_cast<uint64_t>(value); };
-  const Strategy& strategy = config.strategy;
-  std::vector<Setting> settings{
-      {"strategy",
-       digit(strategy.parameters) * 9 + digit(strategy.gradients) * 3 + digit(strategy.optimizer),
-       shown_strategy},
-      {"frozen", digit(config.frozen), shown_scope},
-      {"the number of units", config.units.size()},
-      {"micro_batches", config.micro_batches},
-      {"prefetch", config.prefetch},
-      {"bucket_bytes", config.bucket_bytes},
-      {"alignment", config.alignment},
-      {"parameter_dtype", digit(config.parameter_dtype), shown_type},
-      {"gradient_dtype", digit(config.gradient_dtype), shown_type},
-      {"narrow_sums", config.narrow_sums ? uint64_t{1} : 0},
-      {"unchecked_loads", config.unchecked_loads ? uint64_t{1} : 0},
-      number("max_norm", config.max_norm),
-      {"algorithm", digit(config.algorithm), shown_algorithm},
-      {"parameter_group_count", config.groups.size()},
-      {"drift_interval", config.drift_interval}};
+std::vector<Entry> settings_of(const RunnerConfig& config) {
+  const auto type = [](ho::DType dtype) { return std::string(ho::to_string(dtype)); };
+  std::vector<Entry> settings{{"strategy", letters(config.strategy)},
+                              {"frozen", std::string(1, letter(config.frozen))},
+                              {"the number of units", std::to_string(config.units.size())},
+                              {"micro_batches", std::to_string(config.micro_batches)},
+                              {"prefetch", std::to_string(config.prefetch)},
+                              {"bucket_bytes", std::to_string(config.bucket_bytes)},
+                              {"alignment", std::to_string(config.alignment)},
+                              {"parameter_dtype", type(config.parameter_dtype)},
+                              {"gradient_dtype", type(config.gradient_dtype)},
+                              {"narrow_sums", config.narrow_sums ? "1" : "0"},
+                              {"unchecked_loads", config.unchecked_loads ? "1" : "0"},
+                              {"max_norm", shown(config.max_norm)},
+                              {"algorithm", shown(config.algorithm)},
+                              {"parameter_group_count", std::to_string(config.groups.size())},
+                              {"drift_interval", std::to_string(config.drift_interval)}};
+  const LossScaleSettings& scale = config.loss_scale;
   const size_t before = settings.size();
   add_optimizer(config, settings);
   settings.resize(before + kOptimizerSettings);
-  add_loss_scale(config.loss_scale, settings);
+  settings.push_back({"loss_scale.scaling", shown(scale.scaling)});
+  settings.push_back({"loss_scale.initial", shown(scale.initial)});
+  settings.push_back({"loss_scale.growth", shown(scale.growth)});
+  settings.push_back({"loss_scale.backoff", shown(scale.backoff)});
+  settings.push_back({"loss_scale.growth_interval", std::to_string(scale.growth_interval)});
+  settings.push_back({"loss_scale.least", shown(scale.least)});
+  settings.push_back({"loss_scale.most", shown(scale.most)});
   return settings;
 }
-
-// One of a list. Its value is a line of any length, what matters most first.
-struct Entry {
-  std::string name;
-  std::string value;
-};
 
 Entry entry_of(const ho::GroupMap& groups, size_t index) {
   const ho::GlobalRank rank(static_cast<uint32_t>(index));
@@ -160,46 +120,13 @@ Entry entry_of(const std::vector<ParameterGroup>& groups, size_t index) {
   return {"parameter_groups[" + std::to_string(index) + "]",
           "unit " + std::to_string(group.unit) + ", first_element " +
               std::to_string(group.range.begin) + ", count " + std::to_string(group.range.count()) +
-              ", learning_rate_factor " + shown_number(std::bit_cast<uint64_t>(group.rate_factor)) +
-              ", weight_decay " + shown_number(std::bit_cast<uint64_t>(group.weight_decay))};
+              ", learning_rate_factor " + shown(group.rate_factor) + ", weight_decay " +
+              shown(group.weight_decay)};
 }
 
 Entry entry_of(const std::vector<std::string>& states, size_t index) {
   return {"custom.states[" + std::to_string(index) + "]", states[index]};
 }
-
-// All lists, one after the other.
-class Entries {
- public:
-  Entries(const RunnerConfig& config, const ho::GroupMap& groups)
-      : config_(config), groups_(groups) {}
-
-  [[nodiscard]] size_t count() const {
-    return groups_.world_size() + config_.units.size() + config_.groups.size() + states_count();
-  }
-
-  [[nodiscard]] Entry operator[](size_t index) const {
-    if (index < groups_.world_size()) {
-      return entry_of(groups_, index);
-    }
-    index -= groups_.world_size();
-    if (index < config_.units.size()) {
-      return entry_of(config_.units, index);
-    }
-    index -= config_.units.size();
-    return index < config_.groups.size()
-               ? entry_of(config_.groups, index)
-               : entry_of(config_.optimizer_states, index - config_.groups.size());
-  }
-
- private:
-  [[nodiscard]] size_t states_count() const {
-    return config_.optimizer ? config_.optimizer_states.size() : 0;
-  }
-
-  const RunnerConfig& config_;
-  const ho::GroupMap& groups_;
-};
 
 // Of an entry's value; what comes after it is not told.
 constexpr uint64_t kMaxValueBytes = 4096;
@@ -257,25 +184,24 @@ std::string both(const std::string& first, const std::string& second) {
          (beyond ? " (which differ beyond byte " + std::to_string(kMaxValueBytes) + ")" : "");
 }
 
-ho::Status differ(size_t rank, const std::string& what) {
-  return {ho::StatusCode::kMismatch,
-          "ranks 0 and " + std::to_string(rank) + " differ in: " + what +
-              "; every rank must be set up alike"};
-}
-
-ho::Status agree_on_entries(ho_comm* comm, const Entries& entries, uint64_t timeout_ms) {
+// `entry` makes the one of an index below `count`, which is the same on all ranks: a list may be
+// long.
+template <typename EntryAt>
+ho::Status agree_on(ho_comm* comm, size_t count, const EntryAt& entry, uint64_t timeout_ms) {
   std::vector<uint64_t> hashes;
-  hashes.reserve(entries.count());
-  for (size_t i = 0; i < entries.count(); ++i) {
-    hashes.push_back(ho::Hash().add(entries[i].value).value());
+  hashes.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    hashes.push_back(ho::Hash().add(entry(i).value).value());
   }
   HORING_ASSIGN(const auto different, first_difference(comm, hashes, timeout_ms));
   if (!different) {
     return {};
   }
-  const Entry mine = entries[different->index];
+  const Entry& mine = entry(different->index);  // a temporary lives as long
   HORING_ASSIGN(const auto texts, all_gather_text(comm, mine.value, timeout_ms));
-  return differ(different->rank, mine.name + ": " + both(texts[0], texts[different->rank]));
+  return {ho::StatusCode::kMismatch,
+          "ranks 0 and " + std::to_string(different->rank) + " differ in: " + mine.name + ": " +
+              both(texts[0], texts[different->rank]) + "; every rank must be set up alike"};
 }
 
 }  // namespace
@@ -284,24 +210,31 @@ ho::Status agree_on_config(ho_comm* comm,
                            const RunnerConfig& config,
                            const ho::GroupMap& groups,
                            uint64_t timeout_ms) {
-  const std::vector<Setting> settings = settings_of(config);
-  std::vector<uint64_t> mine;
-  mine.reserve(settings.size());
-  for (const Setting& setting : settings) {
-    mine.push_back(setting.value);
-  }
-  HORING_ASSIGN(const auto all, all_gather_values(comm, mine, timeout_ms));
-  for (size_t i = 0; i < settings.size(); ++i) {
-    for (size_t rank = 1; rank * mine.size() < all.size(); ++rank) {
-      if (all[rank * mine.size() + i] != all[i]) {
-        const Setting& setting = settings[i];
-        return differ(rank,
-                      setting.name + ": " + setting.show(all[i]) + " and " +
-                          setting.show(all[rank * mine.size() + i]));
-      }
+  const std::vector<Entry> settings = settings_of(config);
+  const auto setting = [&](size_t index) -> const Entry& { return settings[index]; };
+  HORING_TRY(agree_on(comm, settings.size(), setting, timeout_ms));
+  const std::array<size_t, 4> counts{groups.world_size(),
+                                     config.units.size(),
+                                     config.groups.size(),
+                                     config.optimizer ? config.optimizer_states.size() : 0};
+  const auto entry = [&](size_t index) {  // of all lists, one after the other
+    size_t list = 0;
+    for (; index >= counts.at(list); ++list) {
+      index -= counts.at(list);
     }
-  }
-  return agree_on_entries(comm, Entries(config, groups), timeout_ms);
+    switch (list) {
+      case 0:
+        return entry_of(groups, index);
+      case 1:
+        return entry_of(config.units, index);
+      case 2:
+        return entry_of(config.groups, index);
+      default:
+        return entry_of(config.optimizer_states, index);
+    }
+  };
+  return agree_on(
+      comm, std::accumulate(counts.begin(), counts.end(), size_t{0}), entry, timeout_ms);
 }
 
 }  // namespace paro

@@ -1,3 +1,5 @@
+// What a framework calls around each computation.
+#include "run/collectives.hpp"
 #include "run/step_runner.hpp"
 
 namespace paro {
@@ -15,9 +17,7 @@ class HookClock {
   HookClock(const HookClock&) = delete;
   HookClock& operator=(const HookClock&) = delete;
   ~HookClock() {
-    const auto all = static_cast<uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count());
-    counted_.hook_ns += all - (counted_.wait_ns - waited_);
+    counted_.hook_ns += ns_between(start_, Clock::now()) - (counted_.wait_ns - waited_);
   }
 
  private:
@@ -45,9 +45,7 @@ ho::Status StepRunner::after_backward(uint32_t unit) {
 }
 
 ho::Status StepRunner::expect(Act act, uint32_t unit, bool begins) const {
-  const auto& queue = queues_[static_cast<size_t>(Channel::kCompute)];
-  const Action& next =
-      plan_.actions[queue[next_[static_cast<size_t>(Channel::kCompute)] % queue.size()]];
+  const Action& next = scheduler_.action(scheduler_.computation());
   if (next.act == act && next.unit == unit && computing_ != begins) {
     return {};
   }
@@ -60,66 +58,56 @@ ho::Status StepRunner::expect(Act act, uint32_t unit, bool begins) const {
   };
   const std::string wanted = name(next.act, next.unit, !computing_);
   return {ho::StatusCode::kInvalidArgument,
-          name(act, unit, begins) + " of " + std::to_string(config_.units.size()) + " units and " +
-              std::to_string(plan_.shape.micro_batches) + " micro-batches: the next call is " +
+          name(act, unit, begins) + " of " + std::to_string(config().units.size()) + " units and " +
+              std::to_string(plan().shape.micro_batches) + " micro-batches: the next call is " +
               wanted + " (micro-batch " + std::to_string(next.micro_batch) + ")"};
 }
 
-UnitView StepRunner::view_of(const Action& action, uint64_t node) const {
-  const uint32_t home = home_of(config_.units, action.unit);
-  const UnitShape& shape = config_.units[home];
-  const UnitState& unit = units_[home];
+UnitView StepRunner::view_of(const Node& node) const {
+  const Action& action = scheduler_.action(node);
+  const uint32_t home = home_of(config().units, action.unit);
+  const UnitShape& shape = config().units[home];
+  const UnitState& unit = shards_.units[home];
+  const auto whole = [&](const Storage& held, Scope scope, Content content) {
+    return scope == Scope::kReplicated ? held.at(0)
+                                       : buffers_.gathered(config(), node.action, content).at(0);
+  };
   UnitView view;
   if (shape.trained > 0) {
-    Action trained = action;
-    trained.content = Content::kParameters;
-    view.trained = config_.strategy.parameters == Scope::kReplicated
-                       ? unit.parameters.at(0)
-                       : gathered_place(trained, node).at(0);
+    view.trained = whole(unit.parameters, config().strategy.parameters, Content::kParameters);
   }
   if (shape.frozen > 0) {
-    Action frozen = action;
-    frozen.content = Content::kFrozen;
-    view.frozen = config_.frozen == Scope::kReplicated ? unit.frozen.at(0)
-                                                       : gathered_place(frozen, node).at(0);
+    view.frozen = whole(unit.frozen, config().frozen, Content::kFrozen);
   }
   if (action.act == Act::kBackward && shape.trained > 0) {
-    view.gradients = adds_to_sums() ? unit.sums.at(0) : output_place(node, action.unit).at(0);
+    view.gradients = buffers_.has_outputs()
+                         ? buffers_.output(shards_, action, node.action, action.unit).at(0)
+                         : unit.sums.at(0);
   }
   return view;
 }
 
 ho::Result<UnitView> StepRunner::begin(Act act, uint32_t unit) {
   const HookClock clock(counted_);
-  HORING_TRY(broken_);
+  HORING_TRY(broken());
   HORING_TRY(expect(act, unit, true));
-  const auto c = static_cast<size_t>(Channel::kCompute);
-  const uint64_t count = plan_.actions.size();
-  const uint64_t step = next_[c] / queues_[c].size();
-  const uint64_t node = step * count + queues_[c][next_[c] % queues_[c].size()];
-  const Action& action = action_of(node);
-  in_step_ = true;
+  const Node node = scheduler_.computation();
+  const Action& action = scheduler_.action(node);
+  scheduler_.begin_step();
   if (action.act == Act::kForward && unit == 0 && action.micro_batch > 0) {
-    HORING_TRY(break_unless_ok(ends_->tell(action.micro_batch, StepEnds::Next::kMicroBatch),
-                               "step " + std::to_string(step + 1)));
+    HORING_TRY(shards_.break_unless_ok(ends_->tell(action.micro_batch, StepEnds::Next::kMicroBatch),
+                                       name(node.step)));
   }
   HORING_TRY(pump());
-  for (const ActionId id : action.after) {
-    HORING_TRY(finish(step * count + id));
-  }
-  for (const ActionId id : action.after_previous) {
-    if (step > 0) {
-      HORING_TRY(finish((step - 1) * count + id));
-    }
+  while (const auto before = scheduler_.collective_before(node)) {
+    HORING_TRY(finish(*before));
   }
   computing_ = true;
-  const UnitView view = view_of(action, node);
-  if (view.gradients != nullptr) {
-    const uint64_t bytes = layouts_[home_of(config_.units, unit)].trained.padded_count() *
-                           ho::size_bytes(config_.gradient_dtype);
-    if (!adds_to_sums() || config_.mistake == Mistake::kOverwriteAccumulation) {
-      ledger_.memory().zero(view.gradients, bytes);
-    }
+  const UnitView view = view_of(node);
+  if (view.gradients != nullptr && buffers_.has_outputs()) {
+    const uint64_t elements = layouts()[home_of(config().units, unit)].trained.padded_count();
+    shards_.ledger.memory().zero(view.gradients,
+                                 elements * ho::size_bytes(config().gradient_dtype));
   }
   computing_since_ = Clock::now();
   return view;
@@ -127,23 +115,21 @@ ho::Result<UnitView> StepRunner::begin(Act act, uint32_t unit) {
 
 ho::Status StepRunner::end(Act act, uint32_t unit) {
   const HookClock clock(counted_);
-  HORING_TRY(broken_);
+  HORING_TRY(broken());
   HORING_TRY(expect(act, unit, false));
-  const auto c = static_cast<size_t>(Channel::kCompute);
-  const uint64_t step = next_[c] / queues_[c].size();
-  const uint64_t node = step * plan_.actions.size() + queues_[c][next_[c] % queues_[c].size()];
+  const Node node = scheduler_.computation();
   computing_ = false;
-  counted_.compute_ns += static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - computing_since_)
-          .count());
-  const Action& action = action_of(node);
-  const bool own_gradients = config_.strategy.gradients == Scope::kReplicated;
-  if (act == Act::kBackward && own_gradients && !adds_to_sums() &&
-      config_.units[home_of(config_.units, unit)].trained > 0) {
-    add_gradients(action, home_of(config_.units, unit), output_place(node, unit));
+  counted_.compute_ns += ns_between(computing_since_, Clock::now());
+  const Action& action = scheduler_.action(node);
+  const uint32_t home = home_of(config().units, unit);
+  const bool own_gradients = config().strategy.gradients == Scope::kReplicated;
+  if (act == Act::kBackward && own_gradients && buffers_.has_outputs() &&
+      config().units[home].trained > 0) {
+    const ElementView gradients = buffers_.output(shards_, action, node.action, unit);
+    add_gradients(shards_, action, home, gradients, plan().shape.micro_batches);
   }
-  mark_ended(node, computing_since_);
-  ++next_[c];
+  scheduler_.end_computation();
+  watch(node, computing_since_);
   return pump();
 }
 

@@ -1,66 +1,53 @@
-// What ranks must give and take alike, although each looks at its own part only: initial values,
-// and which unit is read.
+#include "run/loads.hpp"
+
 #include <algorithm>
 #include <array>
 
 #include "base/hash.hpp"
 #include "run/agreement.hpp"
-#include "run/step_runner.hpp"
-#include "step/participants.hpp"
 
 namespace paro {
 
-void StepRunner::note_load(uint32_t unit,
-                           std::span<const float> trained,
-                           std::span<const float> frozen) {
-  if (config_.unchecked_loads) {
-    return;
+void Loads::note(const RunnerConfig& config,
+                 uint32_t unit,
+                 std::span<const float> trained,
+                 std::span<const float> frozen) {
+  if (!config.unchecked_loads) {
+    hashes_.resize(config.units.size(), 0);
+    hashes_[unit] = ho::Hash().add(std::as_bytes(trained)).add(std::as_bytes(frozen)).value();
   }
-  loads_.resize(units_.size(), 0);
-  loads_[unit] = ho::Hash().add(std::as_bytes(trained)).add(std::as_bytes(frozen)).value();
-  loaded_ = true;
 }
 
-void StepRunner::forget_loads() {
-  loads_.clear();
-  loaded_ = false;
+std::vector<uint64_t> Loads::hashes(size_t units) const {
+  std::vector<uint64_t> hashes = hashes_;
+  hashes.resize(units, 0);
+  return hashes;
 }
 
-ho::Status StepRunner::agree_on_loads(const std::string& where) {
-  loads_.resize(units_.size(), 0);
-  return same_loads(domains_->world(),
-                    loads_,
-                    config_.units,
-                    where,
-                    config_.timeout_ms,
-                    world_order(domains_->groups()));
+ho::Status Loads::agree(const Shards& shards, const std::string& where) const {
+  ho_comm* const world = shards.domains->world();
+  return world == nullptr ? ho::Status()
+                          : same_loads(world,
+                                       hashes(shards.units.size()),
+                                       shards.config.units,
+                                       where,
+                                       shards.config.timeout_ms,
+                                       shards.ranks());
 }
 
-ho::Status StepRunner::compare_loads() {
-  if (domains_->world() != nullptr) {
-    const std::string step = "step " + std::to_string(steps_ + 1);
-    const ho::Status same = agree_on_loads("rank " + std::to_string(self().value()) + ", " + step);
-    if (same.code() == ho::StatusCode::kMismatch) {
-      broken_ = same;  // all ranks have found out: nobody needs to be told by an abort
-      return broken_;
-    }
-    HORING_TRY(break_unless_ok(same, step + ", comparing what was loaded"));
-  }
-  forget_loads();
-  return {};
-}
-
-ho::Status StepRunner::agree_on_read(const char* what, uint32_t unit, uint64_t room) {
-  if (domains_->world() == nullptr) {
+ho::Status agree_on_read(
+    Shards& shards, const Loads& loads, const char* what, uint32_t unit, uint64_t room) {
+  if (shards.domains->world() == nullptr) {
     return {};
   }
   const std::string name = what;
-  const std::array<uint64_t, 4> mine{ho::Hash().add(name).value(), unit, room, loaded_ ? 1U : 0U};
-  const auto all = all_gather_values(domains_->world(), mine, config_.timeout_ms);
-  HORING_TRY(break_unless_ok(all.status(), name + " of unit " + std::to_string(unit)));
-  const std::vector<ho::GlobalRank> ranks = world_order(domains_->groups());
+  const std::array<uint64_t, 4> mine{
+      ho::Hash().add(name).value(), unit, room, loads.any() ? 1U : 0U};
+  const auto all = all_gather_values(shards.domains->world(), mine, shards.config.timeout_ms);
+  HORING_TRY(shards.break_unless_ok(all.status(), name + " of unit " + std::to_string(unit)));
+  const std::vector<ho::GlobalRank> ranks = shards.ranks();
   const uint64_t* const first = all->data();
-  bool any_loaded = loaded_;
+  bool any_loaded = loads.any();
   for (size_t rank = 1; rank * mine.size() < all->size(); ++rank) {
     const uint64_t* const theirs = first + rank * mine.size();
     any_loaded = any_loaded || first[3] != 0 || theirs[3] != 0;
@@ -79,7 +66,7 @@ ho::Status StepRunner::agree_on_read(const char* what, uint32_t unit, uint64_t r
     differ += "; all ranks must read the same, in the same order";
     return {ho::StatusCode::kMismatch, differ};
   }
-  return any_loaded ? agree_on_loads(name) : ho::Status();
+  return any_loaded ? loads.agree(shards, name) : ho::Status();
 }
 
 }  // namespace paro

@@ -1,47 +1,28 @@
-// What is said of a step that is left out because a gradient is not finite.
-//
-// A sum does not tell whose share of it spoilt it. So each rank looks at what it computed before
-// that is reduced, and the ranks compare what they found when a step is left out.
+#include "run/not_finite.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "base/log.hpp"
 #include "optim/gradients.hpp"
 #include "run/agreement.hpp"
-#include "run/step_runner.hpp"
-#include "step/participants.hpp"
 
 namespace paro {
 namespace {
 
-// Of one rank, as it is sent.
-struct Found {
-  uint64_t when = UINT64_MAX;  // a gradient: smaller is earlier; none
-  uint64_t unit = 0;
-  uint64_t element = 0;
-  uint64_t micro_batch = 0;
-  uint64_t nan = 0;
-  uint64_t sum_unit = 0;
-  uint64_t sum_element = 0;
-  uint64_t sum_nan = 0;
-};
 constexpr uint64_t kInTheirSum = UINT64_MAX;  // for a micro-batch
-constexpr size_t kFoundWords = sizeof(Found) / sizeof(uint64_t);
-
-std::string unit_text(const RunnerConfig& config, uint64_t unit) {
-  return "unit " + std::to_string(unit) + " (" + config.units[unit].name + ")";
-}
 
 // Units that share parameters add their gradients up: it may be the sum that overflowed.
 std::string place_of(const RunnerConfig& config, uint64_t unit, uint64_t element) {
-  std::string text = unit_text(config, unit);
+  std::string text = unit_name(config, unit);
   for (size_t other = 0; other < config.units.size(); ++other) {
     if (config.units[other].shares == unit) {
-      text += " with those added of " + unit_text(config, other) + ", which shares its parameters";
+      text += " with those added of " + unit_name(config, other) + ", which shares its parameters";
     }
   }
   return text + ", element " + std::to_string(element);
@@ -52,10 +33,30 @@ bool is_float16(const RunnerConfig& config) {
          config.parameter_dtype == ho::DType::kFloat16;
 }
 
-// By whom it was computed; where nobody has, what became of the sum. "" if nobody knows of either.
-std::string cause_of(const RunnerConfig& config,
-                     std::span<const Found> all,
-                     std::span<const ho::GlobalRank> ranks) {
+void log_left_out(const RunnerConfig& config,
+                  const std::string& step,
+                  const std::string& cause,
+                  bool shrinks) {
+  const std::string text = step + " is left out on all ranks: " + cause;
+  if (shrinks) {
+    ho::log_info("{}; the loss scale shrinks", text);
+    return;
+  }
+  const char* advice = "";
+  if (is_float16(config)) {
+    advice = config.loss_scale.scaling == Scaling::kDynamic
+                 ? "; the loss scale is at its least"
+                 : "; with float16 take dynamic loss scaling";
+  }
+  ho::log_warn("{}{}", text, advice);
+}
+
+}  // namespace
+
+// By whom it was computed; where nobody has, what became of the sum.
+std::string NotFiniteRecord::cause_of(const RunnerConfig& config,
+                                      std::span<const Found> all,
+                                      std::span<const ho::GlobalRank> ranks) {
   const auto first = std::min_element(
       all.begin(), all.end(), [](const Found& a, const Found& b) { return a.when < b.when; });
   if (first->when != UINT64_MAX && first->unit < config.units.size()) {
@@ -80,85 +81,56 @@ std::string cause_of(const RunnerConfig& config,
              : "";
 }
 
-void log_left_out(const RunnerConfig& config,
-                  uint64_t step,
-                  const std::string& cause,
-                  bool shrinks) {
-  const std::string text = "step " + std::to_string(step) + " is left out on all ranks: " + cause;
-  if (shrinks) {
-    ho::log_info("{}; the loss scale shrinks", text);
-    return;
-  }
-  const char* advice = "";
-  if (is_float16(config)) {
-    advice = config.loss_scale.scaling == Scaling::kDynamic
-                 ? "; the loss scale is at its least"
-                 : "; with float16 take dynamic loss scaling";
-  }
-  ho::log_warn("{}{}", text, advice);
-}
-
-}  // namespace
-
-void StepRunner::look_at_own(const Action& action, std::span<const Place> places) {
+void NotFiniteRecord::look_at_own(const RunnerConfig& config,
+                                  const Action& action,
+                                  const std::vector<ElementView>& places,
+                                  uint32_t micro_batches) {
   // Where gradients are not split, this rank's micro-batches are added up by now.
   const bool added_up = action.phase == Phase::kSyncG;
-  const uint64_t micro_batch =
-      added_up ? (step_micro_batches_ > 1 ? kInTheirSum : 0) : action.micro_batch;
   const std::vector<uint32_t> units = units_of(action);
-  for (size_t i = 0; i < units.size() && own_not_finite_.unit == UINT64_MAX; ++i) {
+  for (size_t i = 0; i < units.size() && mine_.when == UINT64_MAX; ++i) {
     const auto found =
-        first_not_finite(places[i].dtype(), places[i].at(0), config_.units[units[i]].trained);
-    if (found) {
-      own_not_finite_ = {units[i], found->index, found->nan, micro_batch};
+        first_not_finite(places[i].dtype(), places[i].at(0), config.units[units[i]].trained);
+    if (found) {  // micro-batch by micro-batch, units from the last to the first
+      const uint64_t before = added_up ? 0 : action.micro_batch;
+      mine_.when = (before + 1) * config.units.size() - units[i];
+      mine_.unit = units[i];
+      mine_.element = found->index;
+      mine_.micro_batch = added_up && micro_batches > 1 ? kInTheirSum : before;
+      mine_.nan = found->nan ? 1 : 0;
     }
   }
 }
 
-void StepRunner::note_not_finite(uint64_t unit, uint64_t begin, std::span<const float> gradient) {
+void NotFiniteRecord::note_sum(uint64_t unit, uint64_t begin, std::span<const float> gradient) {
   const auto finite = [](float value) { return std::isfinite(value); };
   const auto first = std::find_if_not(gradient.begin(), gradient.end(), finite);
-  if (unit < not_finite_.unit) {
-    not_finite_.unit = unit;
-    not_finite_.element = begin + static_cast<uint64_t>(first - gradient.begin());
+  if (unit < mine_.sum_unit) {
+    mine_.sum_unit = unit;
+    mine_.sum_element = begin + static_cast<uint64_t>(first - gradient.begin());
   }
-  not_finite_.nan = not_finite_.nan ||
-                    std::any_of(first, gradient.end(), [](float value) { return value != value; });
+  if (std::any_of(first, gradient.end(), [](float value) { return value != value; })) {
+    mine_.sum_nan = 1;
+  }
 }
 
-// All ranks know by now that the step is left out, so all of them come here.
-ho::Result<double> StepRunner::tell_left_out() {
-  const NotFiniteAt& own = own_not_finite_;
-  Found mine;
-  if (own.unit != UINT64_MAX) {  // micro-batch by micro-batch, units from the last to the first
-    const uint64_t units = config_.units.size();
-    const uint64_t before = own.micro_batch == kInTheirSum ? 0 : own.micro_batch * units;
-    mine.when = before + units - own.unit;
-    mine.unit = own.unit;
-    mine.element = own.element;
-    mine.micro_batch = own.micro_batch;
-    mine.nan = own.nan ? 1 : 0;
+ho::Result<double> NotFiniteRecord::compare(const Shards& shards,
+                                            const std::string& step,
+                                            bool shrinks) const {
+  constexpr size_t kWords = sizeof(Found) / sizeof(uint64_t);
+  std::vector<Found> all{mine_};
+  std::vector<ho::GlobalRank> ranks{shards.self()};
+  if (ho_comm* const world = shards.domains->world(); world != nullptr) {
+    const auto words = std::bit_cast<std::array<uint64_t, kWords>>(mine_);
+    HORING_ASSIGN(const auto sent, all_gather_values(world, words, shards.config.timeout_ms));
+    ranks = shards.ranks();
+    all.resize(ranks.size());
+    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(all));
+    std::memcpy(bytes.data(), sent.data(), bytes.size());
   }
-  mine.sum_unit = not_finite_.unit;
-  mine.sum_element = not_finite_.element;
-  mine.sum_nan = not_finite_.nan ? 1 : 0;
-  std::vector<Found> all{mine};
-  std::vector<ho::GlobalRank> ranks{domains_->self()};
-  // With this mistake some ranks go on with the step: they would not come.
-  if (domains_->world() != nullptr && config_.mistake != Mistake::kFlagInGroup) {
-    const auto words = std::bit_cast<std::array<uint64_t, kFoundWords>>(mine);
-    HORING_ASSIGN(const auto sent, all_gather_values(domains_->world(), words, config_.timeout_ms));
-    ranks = world_order(domains_->groups());
-    all.clear();
-    for (size_t at = 0; at < sent.size(); at += kFoundWords) {
-      std::array<uint64_t, kFoundWords> one{};
-      std::copy_n(&sent[at], kFoundWords, one.begin());
-      all.push_back(std::bit_cast<Found>(one));
-    }
-  }
-  const std::string cause = cause_of(config_, all, ranks);
-  if (domains_->self().value() == 0 && !cause.empty()) {
-    log_left_out(config_, steps_ + 1, cause, scale_.shrinks());
+  const std::string cause = cause_of(shards.config, all, ranks);
+  if (shards.self().value() == 0 && !cause.empty()) {
+    log_left_out(shards.config, step, cause, shrinks);
   }
   const bool nan =
       std::any_of(all.begin(), all.end(), [](const Found& one) { return one.sum_nan != 0; });

@@ -10,10 +10,10 @@ namespace paro {
 namespace {
 
 using Partitions = std::span<const Partition* const>;
-using PiecesByRank = std::vector<std::vector<Piece>>;
+using RangesByRank = std::vector<std::vector<BufferRange>>;
 
 // Fills in what follows from whose parts come in which order.
-void lay(Route& route, const PiecesByRank& parts_by_rank, size_t self) {
+void lay(Route& route, const RangesByRank& parts_by_rank, size_t self) {
   route.packed = route.merged;
   uint64_t next = route.begin;
   for (size_t rank = 0; rank < parts_by_rank.size(); ++rank) {
@@ -22,7 +22,7 @@ void lay(Route& route, const PiecesByRank& parts_by_rank, size_t self) {
       route.own_offset = route.count;
     }
     size_t count = 0;
-    for (const Piece& part : parts_by_rank[rank]) {
+    for (const BufferRange& part : parts_by_rank[rank]) {
       route.packed = route.packed || part.range.begin != next;
       next = part.range.end;
       count += part.range.count();
@@ -42,7 +42,7 @@ Route through(Partitions partitions,
               const std::vector<ho::GlobalRank>& order,
               Scope scope,
               const Domains& domains) {
-  PiecesByRank parts(order.size());
+  RangesByRank parts(order.size());
   for (size_t rank = 0; rank < order.size(); ++rank) {
     for (size_t buffer = 0; buffer < partitions.size(); ++buffer) {
       for (const Range& range : partitions[buffer]->owned(scope, order[rank])) {
@@ -61,7 +61,7 @@ Route through(Partitions partitions,
 struct Shared {
   std::vector<ho::GlobalRank> owners;
   uint64_t begin = 0;  // of the first
-  PiecesByRank parts;
+  RangesByRank parts;
 };
 
 // What this rank shares with ranks of the other groups, by who they are.
@@ -78,7 +78,7 @@ std::vector<Shared> shared_between_groups(Partitions partitions,
         return shared.owners == segment.owners;
       });
       if (found == all.end()) {
-        all.push_back({segment.owners, segment.range.begin, PiecesByRank(segment.owners.size())});
+        all.push_back({segment.owners, segment.range.begin, RangesByRank(segment.owners.size())});
         found = std::prev(all.end());
       }
       for (size_t owner = 0; owner < segment.parts.size(); ++owner) {

@@ -14,7 +14,7 @@
 namespace paro {
 
 // Elements of one of the buffers.
-struct Piece {
+struct BufferRange {
   size_t buffer = 0;
   Range range;
 };
@@ -29,10 +29,10 @@ struct Route {
   // Parts in the order of the communicator's ranks, those of one rank by buffer. Where they do not
   // follow one another in one buffer (several buffers; unequal groups, over the world) messages are
   // packed in this order.
-  std::vector<Piece> parts;
+  std::vector<BufferRange> parts;
   bool packed = false;
-  std::vector<Piece> own;   // this rank's parts
-  uint64_t own_offset = 0;  // elements before them in that order
+  std::vector<BufferRange> own;  // this rank's parts
+  uint64_t own_offset = 0;       // elements before them in that order
 };
 
 class Routes {

@@ -62,7 +62,7 @@ ho::Status StepEnds::compare(const std::vector<uint64_t>& all) const {
       // Until all have found out: then whoever gives up takes nobody's answer away.
       ho_call_options options = HO_CALL_OPTIONS_INIT;
       options.timeout_ms = timeout_ms_;
-      static_cast<void>(ho_barrier(comm_, &options));
+      static_cast<void>(ho_barrier(comm_, &options, nullptr));
       return {ho::StatusCode::kMismatch,
               text_of(0, all.data()) + ", " + text_of(rank, theirs) +
                   "; all ranks must end a step by the same call after as many micro-batches"};

@@ -27,7 +27,9 @@ ho_call_options Transfer::call_options(ho::DType dtype) const {
   return options;
 }
 
-Transfer::Leg& Transfer::new_leg(const Route* route, std::span<const Place> targets, bool whole) {
+Transfer::Leg& Transfer::new_leg(const Route* route,
+                                 std::span<const ElementView> targets,
+                                 bool whole) {
   legs_.push_back(std::make_unique<Leg>());
   legs_.back()->route = route;
   legs_.back()->targets.assign(targets.begin(), targets.end());
@@ -44,7 +46,7 @@ ho::Result<std::byte*> Transfer::room_for(Leg& leg, uint64_t bytes) {
 }
 
 ho::Result<std::byte*> Transfer::in_order(Leg& leg,
-                                          std::span<const Place> sources,
+                                          std::span<const ElementView> sources,
                                           bool all_parts) {
   const Route& route = *leg.route;
   if (!route.packed) {
@@ -53,7 +55,7 @@ ho::Result<std::byte*> Transfer::in_order(Leg& leg,
   const uint64_t element = ho::size_bytes(sources.front().dtype());
   HORING_ASSIGN(leg.packed, room_for(leg, route.count * element));
   std::byte* next = leg.packed + (all_parts ? 0 : route.own_offset * element);
-  for (const Piece& part : all_parts ? route.parts : route.own) {
+  for (const BufferRange& part : all_parts ? route.parts : route.own) {
     const uint64_t bytes = part.range.count() * element;
     ledger_.memory().copy(next, sources[part.buffer].at(part.range.begin), bytes);
     next += bytes;
@@ -65,14 +67,16 @@ void Transfer::unpack(const Leg& leg) {
   const Route& route = *leg.route;
   const uint64_t element = ho::size_bytes(leg.targets.front().dtype());
   const std::byte* next = leg.packed + (leg.whole ? 0 : route.own_offset * element);
-  for (const Piece& part : leg.whole ? route.parts : route.own) {
+  for (const BufferRange& part : leg.whole ? route.parts : route.own) {
     const uint64_t bytes = part.range.count() * element;
     ledger_.memory().copy(leg.targets[part.buffer].at(part.range.begin), next, bytes);
     next += bytes;
   }
 }
 
-ho::Status Transfer::gather(const std::vector<Route>& routes, const Place& from, const Place& to) {
+ho::Status Transfer::gather(const std::vector<Route>& routes,
+                            const ElementView& from,
+                            const ElementView& to) {
   const uint64_t element = ho::size_bytes(to.dtype());
   for (const Route& route : routes) {
     Leg& leg = new_leg(&route, {&to, 1}, true);
@@ -103,7 +107,7 @@ ho::Status Transfer::gather(const std::vector<Route>& routes, const Place& from,
 }
 
 ho::Status Transfer::reduce_scatter(const std::vector<Route>& routes,
-                                    std::span<const Place> places) {
+                                    std::span<const ElementView> places) {
   const ho::DType dtype = places.front().dtype();
   const uint64_t element = ho::size_bytes(dtype);
   const ho_call_options options = call_options(dtype);
@@ -126,7 +130,8 @@ ho::Status Transfer::reduce_scatter(const std::vector<Route>& routes,
   return {};
 }
 
-ho::Status Transfer::all_reduce(const std::vector<Route>& routes, std::span<const Place> places) {
+ho::Status Transfer::all_reduce(const std::vector<Route>& routes,
+                                std::span<const ElementView> places) {
   const ho::DType dtype = places.front().dtype();
   const ho_call_options options = call_options(dtype);
   for (const Route& route : routes) {

@@ -15,11 +15,11 @@
 namespace paro {
 
 // A flat buffer by its elements: all of it in one piece, or what a rank holds of it.
-class Place {
+class ElementView {
  public:
-  Place(std::byte* whole, ho::DType dtype) : whole_(whole), dtype_(dtype) {}
+  ElementView(std::byte* whole, ho::DType dtype) : whole_(whole), dtype_(dtype) {}
   // NOLINTNEXTLINE(google-explicit-constructor): a storage is a place
-  Place(const Storage& storage) : storage_(&storage), dtype_(storage.dtype()) {}
+  ElementView(const Storage& storage) : storage_(&storage), dtype_(storage.dtype()) {}
   [[nodiscard]] std::byte* at(uint64_t element) const {
     return storage_ != nullptr ? storage_->at(element) : whole_ + element * ho::size_bytes(dtype_);
   }
@@ -55,14 +55,14 @@ class Transfer {
 
   // Everybody's parts from `from` (of which this rank's own are read) into `to`. May be one place.
   [[nodiscard]] ho::Status gather(const std::vector<Route>& routes,
-                                  const Place& from,
-                                  const Place& to);
+                                  const ElementView& from,
+                                  const ElementView& to);
   // Sums in place: this rank's own parts are the sums afterwards, the rest is undefined.
   [[nodiscard]] ho::Status reduce_scatter(const std::vector<Route>& routes,
-                                          std::span<const Place> places);
+                                          std::span<const ElementView> places);
   // Sums of all elements, in place.
   [[nodiscard]] ho::Status all_reduce(const std::vector<Route>& routes,
-                                      std::span<const Place> places);
+                                      std::span<const ElementView> places);
   // Sums of a few numbers, in place.
   [[nodiscard]] ho::Status all_reduce(ho_comm* comm, double* values, size_t count);
 
@@ -85,16 +85,16 @@ class Transfer {
     ho_op_report report = HO_OP_REPORT_INIT;
     Buffer reordered;             // what `packed` is in, if it is not in pack_
     std::byte* packed = nullptr;  // the message; nullptr: it is the target itself
-    std::vector<Place> targets;
+    std::vector<ElementView> targets;
     bool whole = false;  // unpack all parts, not only this rank's own
   };
   [[nodiscard]] ho_call_options call_options(ho::DType dtype) const;
-  [[nodiscard]] Leg& new_leg(const Route* route, std::span<const Place> targets, bool whole);
+  [[nodiscard]] Leg& new_leg(const Route* route, std::span<const ElementView> targets, bool whole);
   // Where a leg's packed message is put together.
   [[nodiscard]] ho::Result<std::byte*> room_for(Leg& leg, uint64_t bytes);
   // The bytes of a set in the order of its ranks: in the buffer itself, or packed.
   [[nodiscard]] ho::Result<std::byte*> in_order(Leg& leg,
-                                                std::span<const Place> sources,
+                                                std::span<const ElementView> sources,
                                                 bool all_parts);
   void unpack(const Leg& leg);
   // `status` is what its request's wait returned.

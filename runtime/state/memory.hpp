@@ -62,7 +62,7 @@ struct MemoryUse {
 
 class Ledger;
 
-// Bytes of a memory, owned. Empty where nothing was asked for.
+// Bytes of a memory, owned. Empty where nothing was allocated.
 class Buffer {
  public:
   Buffer() = default;

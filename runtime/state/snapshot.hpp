@@ -1,10 +1,10 @@
 // All that a job must keep to go on later, as one rank's share of it: the world parts of masters,
 // of the optimizer's state and of frozen parameters. Every element is in exactly one rank's
-// snapshot, whatever the strategy, and the share is the same size on all ranks to within one block:
-// so it is what a checkpoint writes, and what a job takes along when it changes its strategy.
-// Parameters are not in it, they are masters rounded; gradients are not, it is taken between steps.
+// snapshot, whatever the strategy. The share has the same size on all ranks, to within one block. A
+// checkpoint writes snapshots, and a change of strategy goes through them. Parameters are not in
+// it: they are masters rounded. Gradients are not: it is taken between steps.
 //
-// Not counted by the ledger: the memory belongs to whoever keeps the snapshot.
+// Not counted by the ledger: the memory belongs to the snapshot's owner.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ struct Snapshot {
   uint64_t called_steps = 0;     // with those that were left out
   uint64_t optimizer_steps = 0;  // applied since the optimizer's state began
   LossScaleState loss_scale;
-  // Where it comes from: ranks whose snapshots are of one job and step have the same.
+  // Its source: ranks whose snapshots are of one job and step have the same.
   std::array<uint64_t, 2> source{};
   std::vector<UnitSnapshot> units;
   // By unit: a hash of what load() was given since the last comparison; 0: nothing.

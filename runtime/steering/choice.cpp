@@ -56,7 +56,7 @@ ho::Result<std::vector<uint64_t>> rates_of_all(ho_comm* comm, bool between_nodes
   const uint64_t most = *std::max_element(all_counts.begin(), all_counts.end());
   if (most > kMaxLinks) {
     return ho::Status(ho::StatusCode::kProtocol,
-                      "a rank says that it has " + std::to_string(most) + " links");
+                      "a rank reports " + std::to_string(most) + " links");
   }
   mine.resize(most, kNoLink);
   if (mine.empty()) {
@@ -68,9 +68,9 @@ ho::Result<std::vector<uint64_t>> rates_of_all(ho_comm* comm, bool between_nodes
   return all;
 }
 
-// What the request says of the model: layers of equal size, and one unit that others share, as
-// large as what is shared is on average.
-void set_model(const std::vector<UnitShape>& units, PlanRequest& request) {
+// The model part of the request: layers of equal size, and one unit that others share, as large as
+// what is shared is on average.
+void set_model(const std::vector<UnitShape>& units, PlannerRequest& request) {
   size_t sharing = 0;
   for (const UnitShape& unit : units) {
     request.model.parameters += static_cast<double>(unit.trained + unit.frozen);
@@ -96,10 +96,10 @@ void set_model(const std::vector<UnitShape>& units, PlanRequest& request) {
 
 }  // namespace
 
-PlanRequest request_of(const RunnerConfig& config,
-                       const MeasuredLinks& measured,
-                       double compute_s) {
-  PlanRequest request;
+PlannerRequest request_of(const RunnerConfig& config,
+                          const MeasuredLinks& measured,
+                          double compute_s) {
+  PlannerRequest request;
   set_model(config.units, request);
   constexpr double kFloatBytes = 4;
   const auto own_states = config.optimizer ? static_cast<double>(config.optimizer_states.size())
@@ -118,14 +118,14 @@ PlanRequest request_of(const RunnerConfig& config,
 }
 
 ho::Result<MeasuredLinks> measure_links(ho_comm* comm, const ho::GroupMap& groups) {
-  HORING_ASSIGN(const WorldShape world, shape_of(comm, groups));  // alike on all ranks
+  HORING_ASSIGN(const WorldShape world, shape_of(comm, groups));  // the same on all ranks
   HORING_TRY(checked(ho_comm_measure_links(comm)));
   HORING_ASSIGN(const auto intra, rates_of_all(comm, false));
   HORING_ASSIGN(const auto inter, rates_of_all(comm, true));
   if ((world.group_size > 1 && (intra.empty() || intra.front() == 0)) ||
       (world.group_count > 1 && (inter.empty() || inter.front() == 0))) {
     return ho::Status(ho::StatusCode::kConnection,
-                      "a link carried nothing while it was measured; horing doctor tells which");
+                      "a link carried nothing while it was measured; horing doctor shows which");
   }
   MeasuredLinks measured{world, {}};
   // Inside nodes links differ by what processors do meanwhile; between them the slowest counts for
@@ -173,7 +173,7 @@ ho::Result<std::optional<Strategy>> better_strategy(const StepRunner& runner,
                                                     const MeasuredLinks& measured,
                                                     const Question& question) {
   const RunnerConfig& config = runner.config();
-  const PlanRequest request = request_of(config, measured, question.compute_s);
+  const PlannerRequest request = request_of(config, measured, question.compute_s);
   HORING_TRY(check(request));
   std::optional<double> present;  // seconds of a step
   std::vector<StrategyFigures> figures;

@@ -19,10 +19,10 @@ struct MeasuredLinks {
 // not the nodes, or not all of one size, which the planner's formulas need.
 [[nodiscard]] ho::Result<MeasuredLinks> measure_links(ho_comm* comm, const ho::GroupMap& groups);
 
-// What the planner is asked about a running job. Pure. `compute_s` is of a step.
-[[nodiscard]] PlanRequest request_of(const RunnerConfig& config,
-                                     const MeasuredLinks& measured,
-                                     double compute_s);
+// The planner's request for a running job. Pure. `compute_s` is of a step.
+[[nodiscard]] PlannerRequest request_of(const RunnerConfig& config,
+                                        const MeasuredLinks& measured,
+                                        double compute_s);
 
 // A strategy, and where parameters that are not trained are with it.
 struct Candidate {

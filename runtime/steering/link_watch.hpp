@@ -17,7 +17,7 @@ inline constexpr double kChangedRate = 2;
 
 class LinkWatch {
  public:
-  // Looks every so many steps; 0: never.
+  // Compares every so many steps; 0: never.
   explicit LinkWatch(uint32_t interval) : interval_(interval) {}
 
   struct Change {

@@ -3,16 +3,16 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <charconv>
 #include <utility>
 
+#include "base/quantity.hpp"
 #include "base/text_file.hpp"
 
 namespace paro::steering {
 namespace {
 
 ho::Status refused(size_t line, const std::string& why) {
-  return {ho::StatusCode::kInvalidArgument, "line " + std::to_string(line) + ": " + why};
+  return ho::invalid("line " + std::to_string(line) + ": " + why);
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -30,10 +30,9 @@ bool is_plain(std::string_view text) {
 }
 
 ho::Status read_budget(std::string_view text, RequestedStrategy& request) {
-  uint64_t bytes = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-  if (error != std::errc() || end != text.data() + text.size() || request.budget_bytes) {
-    return {ho::StatusCode::kInvalidArgument, "takes one budget=BYTES, a whole number"};
+  const auto bytes = ho::whole_number<uint64_t>(text);
+  if (!bytes || request.budget_bytes) {
+    return ho::invalid("takes one budget=BYTES, a whole number");
   }
   request.budget_bytes = bytes;
   return {};
@@ -41,7 +40,7 @@ ho::Status read_budget(std::string_view text, RequestedStrategy& request) {
 
 ho::Status read_strategy(std::string_view text, RequestedStrategy& request) {
   if (request.strategy) {
-    return {ho::StatusCode::kInvalidArgument, "a second strategy"};
+    return ho::invalid("a second strategy");
   }
   HORING_ASSIGN(request.strategy, parse_strategy(text));
   return {};
@@ -49,7 +48,7 @@ ho::Status read_strategy(std::string_view text, RequestedStrategy& request) {
 
 ho::Status read_line(std::string_view line, RequestedStrategy& request) {
   if (!is_plain(line)) {  // it goes to a log
-    return {ho::StatusCode::kInvalidArgument, "has characters that no strategy and no budget has"};
+    return ho::invalid("has characters that no strategy and no budget has");
   }
   const size_t equals = line.find('=');
   if (equals == std::string_view::npos) {
@@ -63,7 +62,7 @@ ho::Status read_line(std::string_view line, RequestedStrategy& request) {
   if (key == "budget") {
     return read_budget(value, request);
   }
-  return {ho::StatusCode::kInvalidArgument, "takes strategy=LETTERS or budget=BYTES"};
+  return ho::invalid("takes strategy=LETTERS or budget=BYTES");
 }
 
 int64_t ns(const timespec& time) {

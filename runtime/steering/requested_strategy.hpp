@@ -1,4 +1,4 @@
-// What somebody outside a job wishes of it, in a small file:
+// What a user requests of a running job, in a small file:
 //
 //   # comments
 //   IIG                (or: strategy=IIG)
@@ -30,8 +30,8 @@ class RequestedStrategyFile {
  public:
   explicit RequestedStrategyFile(std::string path);
   [[nodiscard]] const std::string& path() const { return path_; }
-  // One stat() where nothing has changed. Otherwise the new content, or why it is refused: told
-  // once for each change.
+  // One stat() where nothing has changed. Otherwise the new content, or why it is refused: once
+  // for each change.
   [[nodiscard]] std::optional<ho::Result<RequestedStrategy>> look();
 
  private:

@@ -19,7 +19,7 @@ uint64_t number_of(const Strategy& strategy) {
   return static_cast<uint64_t>(std::find(all.begin(), all.end(), strategy) - all.begin());
 }
 
-// What rank 0 says; every rank passes as many words.
+// Rank 0's values; every rank passes equally many.
 ho::Result<std::vector<uint64_t>> of_first(ho_comm* comm,
                                            const std::vector<uint64_t>& mine,
                                            uint64_t timeout_ms) {
@@ -28,7 +28,7 @@ ho::Result<std::vector<uint64_t>> of_first(ho_comm* comm,
   return all;
 }
 
-// At the level that is on unless somebody turns it off: whoever asked for it waits for it.
+// At the level that is on by default: the user who requested the change waits for this line.
 void tell(const StepRunner& runner, const Links& links, const std::optional<Strategy>& best) {
   constexpr double kMega = 1e6;
   const std::string present = letters(runner.config().strategy);
@@ -60,7 +60,7 @@ void Steering::refuse(const StepRunner& runner, const ho::Status& why) const {
                why.message());
 }
 
-// What cannot be is refused here, and the others never hear of it.
+// What is not possible is refused here and not sent to the others.
 void Steering::take(const StepRunner& runner, const RequestedStrategy& request) {
   const uint64_t budget = request.budget_bytes.value_or(budget_of(runner));
   const Strategy strategy = request.strategy.value_or(runner.config().strategy);
@@ -129,7 +129,7 @@ ho::Status Steering::change(std::unique_ptr<StepRunner>& runner,
   const Candidate wanted = candidate(strategy, runner->config(), frozen_as_parameters_);
   HORING_TRY(change_strategy(runner, NewStrategy{strategy, wanted.frozen, budget_bytes}));
   if (runner->self().value() == 0) {
-    // At the level that is on unless somebody turns it off: whoever asked for it waits for it.
+    // At the level that is on by default: the user who requested the change waits for this line.
     ho::log_warn("strategy {} -> {} after {} steps; states {} -> {} bytes on rank 0, {:.1f} ms",
                  letters(before),
                  letters(strategy),
@@ -144,7 +144,7 @@ ho::Status Steering::change(std::unique_ptr<StepRunner>& runner,
 ho::Status Steering::apply_request(std::unique_ptr<StepRunner>& runner) {
   const uint64_t timeout_ms = runner->config().timeout_ms;
   HORING_ASSIGN(const OwnedComm comm, runner->new_communicator("auto_strategy", timeout_ms));
-  // A budget of the file is everybody's.
+  // A budget in the file holds for all ranks.
   HORING_ASSIGN(const auto words,
                 of_first(comm.get(),
                          {static_cast<uint64_t>(order_.act),
@@ -164,7 +164,7 @@ ho::Status Steering::after_step(std::unique_ptr<StepRunner>& runner, const StepR
   const bool first = runner->self().value() == 0;
   const auto changed = links_.after_step(report);
   if (first && changed && settings_.automatic) {
-    ho::log_warn("collectives take {:.2f} ns per byte, {:.2f} before: asking for the best strategy",
+    ho::log_warn("collectives take {:.2f} ns per byte, {:.2f} before: choosing the best strategy",
                  changed->now_ns_per_byte,
                  changed->before_ns_per_byte);
     order_ = {Act::kChoose, {}};

@@ -1,9 +1,9 @@
-// Changes of strategy that nobody calls for: a file says which (requested_strategy.hpp), or, where
-// that is asked for, a budget in it or links that are not what they were.
+// Changes of strategy without a call: a file names the strategy (requested_strategy.hpp), or, with
+// auto_strategy, a budget in the file or changed links cause a choice.
 //
-// Rank 0 alone looks, before each step, and checks whether what it sees is possible at all. It
-// signals in the sums that a step makes anyway, so that all ranks know at that step's end; then it
-// tells them what, over a communicator for that moment. The others wait for nobody in between.
+// Rank 0 alone checks, before each step, also whether the change is possible at all. It signals in
+// the sums that a step makes anyway, so that all ranks know at that step's end; then it sends them
+// the order, over a communicator for that moment. Until then the others never wait for it.
 #pragma once
 
 #include <memory>
@@ -38,7 +38,7 @@ class Steering {
 
  private:
   enum class Act : uint64_t { kNothing, kTake, kChoose };
-  // What rank 0 wants, as it is told to the others.
+  // What rank 0 decides, as it is sent to the others.
   struct Order {
     Act act = Act::kNothing;
     Strategy strategy;
@@ -57,7 +57,7 @@ class Steering {
   bool frozen_as_parameters_;
   std::optional<RequestedStrategyFile> file_;
   std::optional<uint64_t> budget_;  // of the file, once it had one
-  Order order_;                     // until a step has told it
+  Order order_;                     // until a step has sent it
   LinkWatch links_;
 };
 

@@ -33,8 +33,9 @@ std::vector<Bucket> buckets_of(const std::vector<UnitShape>& units, uint64_t ele
   return buckets;
 }
 
-BucketPlaces places_of(const std::vector<Bucket>& buckets, const std::vector<UnitLayout>& layouts) {
-  BucketPlaces places;
+BucketOffsets offsets_of(const std::vector<Bucket>& buckets,
+                         const std::vector<UnitLayout>& layouts) {
+  BucketOffsets places;
   places.offsets.assign(layouts.size(), 0);
   for (const Bucket& bucket : buckets) {
     uint64_t next = 0;

@@ -23,11 +23,11 @@ using Bucket = std::vector<uint32_t>;
                                              uint64_t elements);
 
 // Where gradients lie that a backward pass leaves for the reduction of a bucket.
-struct BucketPlaces {
+struct BucketOffsets {
   std::vector<uint64_t> offsets;  // by unit, elements; 0 where a unit is alone
   uint64_t most_elements = 0;     // of a bucket of several units; 0: there is none
 };
-[[nodiscard]] BucketPlaces places_of(const std::vector<Bucket>& buckets,
-                                     const std::vector<UnitLayout>& layouts);
+[[nodiscard]] BucketOffsets offsets_of(const std::vector<Bucket>& buckets,
+                                       const std::vector<UnitLayout>& layouts);
 
 }  // namespace paro

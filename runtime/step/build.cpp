@@ -48,7 +48,7 @@ class Builder {
 
   ActionId add(Action action) {
     plan_.actions.push_back(std::move(action));
-    return static_cast<ActionId>(plan_.actions.size() - 1);
+    return ActionId(plan_.actions.size() - 1);
   }
 
   // What the next compute slot needs: gathers of what is split.
@@ -120,9 +120,9 @@ class Builder {
                     micro_batch,
                     last);
       // Sums are added to one after the other.
-      for (const uint32_t unit : units_of(plan_.actions[last])) {
+      for (const uint32_t unit : units_of(plan_.actions[last.at()])) {
         if (summed_[unit]) {
-          wait_for(plan_.actions[last], *summed_[unit]);
+          wait_for(plan_.actions[last.at()], *summed_[unit]);
         }
         summed_[unit] = last;
       }
@@ -211,12 +211,12 @@ class Builder {
       }
     }
     for (const ActionId use : first_in_buffer_) {
-      plan_.actions[use].after_previous = {slots_.back()};
+      plan_.actions[use.at()].after_previous = {slots_.back()};
     }
     for (uint32_t u = 0; u < units_; ++u) {
       for (const ActionId use : first_use_[u]) {
         // An update comes after every backward, so no other dependency is lost.
-        plan_.actions[use].after_previous = {ready_[u]};
+        plan_.actions[use.at()].after_previous = {ready_[u]};
       }
     }
     for (const Domain domain : {Domain::kIntra, Domain::kInter, Domain::kWorld}) {
@@ -224,7 +224,7 @@ class Builder {
     }
   }
 
-  // A communicator's all-gathers are one sequence, also for the library: so the next step's come
+  // A communicator's all-gathers are one sequence, also for the library: so the next step's run
   // after sync-p's. Its channel starts in order, so the first one's waiting is enough.
   void gather_after_syncs(Domain domain) {
     const auto among = [domain](Channel channel) {
@@ -236,7 +236,7 @@ class Builder {
     const auto gather = std::find_if(actions.begin(), actions.end(), among(Channel::kGathers));
     const auto sync = std::find_if(actions.rbegin(), actions.rend(), among(Channel::kSyncs));
     if (gather != actions.end() && sync != actions.rend()) {
-      gather->after_previous.push_back(static_cast<ActionId>(actions.rend() - sync - 1));
+      gather->after_previous.push_back(ActionId(static_cast<size_t>(actions.rend() - sync - 1)));
     }
   }
 
@@ -278,10 +278,9 @@ ho::Result<StepPlan> build_step_plan(const StepShape& shape) {
   const uint64_t most = shape.units.size() * (uint64_t{7} * shape.micro_batches + 4) + 1;
   if (shape.units.empty() || shape.micro_batches == 0 || shape.units.size() > kMaxActions ||
       most > kMaxActions) {
-    return ho::Status(ho::StatusCode::kInvalidArgument,
-                      "a step of " + std::to_string(shape.units.size()) + " units and " +
-                          std::to_string(shape.micro_batches) +
-                          " micro-batches: takes at least one of each, and at most 2^20 actions");
+    return ho::invalid("a step of " + std::to_string(shape.units.size()) + " units and " +
+                       std::to_string(shape.micro_batches) +
+                       " micro-batches: takes at least one of each, and at most 2^20 actions");
   }
   return Builder(shape).build();
 }

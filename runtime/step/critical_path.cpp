@@ -52,7 +52,7 @@ class Timeline {
     const size_t step = node / count_;
     const auto over = [&](size_t at, const std::vector<ActionId>& ids) {
       return std::all_of(
-          ids.begin(), ids.end(), [&](ActionId id) { return ended_[at * count_ + id]; });
+          ids.begin(), ids.end(), [&](ActionId id) { return ended_[at * count_ + id.at()]; });
     };
     return over(step, action.after) && (step == 0 || over(step - 1, action.after_previous));
   }

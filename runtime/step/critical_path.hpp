@@ -2,7 +2,7 @@
 //
 // The plan's channels run its actions at once. Collectives that use the same link at the same
 // time share it: each gets an equal part of its rate. Steps follow one another, so that sync-p of
-// one overlaps the forward pass of the next; what is told is a step in the middle.
+// one overlaps the forward pass of the next; the result is a step in the middle.
 #pragma once
 
 #include <array>

@@ -78,11 +78,11 @@ class Orders {
       before_[node][earlier / 64] |= uint64_t{1} << (earlier % 64);
     };
     for (const ActionId earlier : action.after) {
-      follows(step * count_ + earlier);
+      follows(step * count_ + earlier.at());
     }
     if (step > 0) {
       for (const ActionId earlier : action.after_previous) {
-        follows((step - 1) * count_ + earlier);
+        follows((step - 1) * count_ + earlier.at());
       }
     }
     // A channel starts in order: what its last start waited for has ended. Computations also end

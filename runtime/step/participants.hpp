@@ -28,7 +28,7 @@ struct Participants {
 [[nodiscard]] std::vector<ho::GlobalRank> world_order(const ho::GroupMap& groups);
 
 // Intra: each group, over the whole buffer; by group rank. Inter: the owners of each segment, over
-// the segment; by group. World: everybody, in world_order().
+// the segment; by group. World: all ranks, in world_order().
 [[nodiscard]] std::vector<Participants> participants(const Partition& partition,
                                                      const ho::GroupMap& groups,
                                                      Domain domain);

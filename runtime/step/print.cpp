@@ -6,7 +6,7 @@ namespace {
 std::string list(std::string_view title, const std::vector<ActionId>& ids) {
   std::string text;
   for (const ActionId id : ids) {
-    text += (text.empty() ? " " + std::string(title) + " " : ",") + std::to_string(id);
+    text += (text.empty() ? " " + std::string(title) + " " : ",") + std::to_string(id.value());
   }
   return text;
 }

@@ -55,11 +55,11 @@ class Starts {
       node.before[start.channel] = std::max(node.before[start.channel], start.place + 1);
     };
     for (const ActionId earlier : action.after) {
-      follows(step * count_ + earlier);
+      follows(step * count_ + earlier.at());
     }
     if (step > 0) {
       for (const ActionId earlier : action.after_previous) {
-        follows((step - 1) * count_ + earlier);
+        follows((step - 1) * count_ + earlier.at());
       }
     }
     if (node.place > 0) {

@@ -4,7 +4,7 @@
 // computation, gathers, reductions, and the gathers of sync-p, which the next step's gathers need
 // not wait for. Each starts its actions in the order of the list; the
 // collectives of a channel may be under way together, computations never are. An action starts when
-// those that it comes after have ended: in this step (`after`) and in the one before
+// the actions that it waits for have ended: in this step (`after`) and in the one before
 // (`after_previous`). Two channels are at different places on different ranks, but ranks must start
 // collectives of one communicator in one order. So where sync-p and the next step's gathers have
 // one communicator (a domain is one, or a set of them), the gathers do wait.
@@ -22,9 +22,9 @@
 // elements of all units together, so it is put together in one of kPackBuffers buffers; a merged
 // reduction waits for the one kPackBuffers before it.
 //
-// A unit may share the parameters of one before it: what is gathered for it and reduced after it is
-// that one's, and its gradients are a bucket of their own, added to the same sums. Backward comes
-// to the unit shared last, so sync-g follows that one's own reduction.
+// A unit may share the parameters of one before it. What is gathered for it and reduced after it is
+// then that one's; its gradients are a bucket of their own, added to the same sums. Backward
+// reaches the shared unit last, so sync-g follows that one's own reduction.
 //
 // After the last micro-batch: sync-g brings each unit's gradients from their scope to the
 // optimizer's as soon as its last backward has ended; the ranks agree on the gradients' norm and on
@@ -37,6 +37,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/index.hpp"
 #include "base/status.hpp"
 #include "layout/unit_layout.hpp"
 #include "strategy/strategy.hpp"
@@ -46,14 +47,14 @@ namespace paro {
 enum class Act : uint8_t {
   kForward,
   kBackward,
-  kGather,         // everybody of a domain's set gets what its members own at `from`
+  kGather,         // each member of a domain's set gets what the members own at `from`
   kReduceScatter,  // sums over a domain's set, each member keeping what it owns at `to`
   kAllReduce,      // sums over a domain's set, `from` == `to`
   kAgree,          // the norm and the flags, over the world
   kUpdate,         // the optimizer, on this rank's shard
 };
 
-// Who takes part: the ranks of one group, the owners of one segment, or everybody.
+// Who takes part: the ranks of one group, the owners of one segment, or all ranks.
 enum class Domain : uint8_t { kIntra, kInter, kWorld };
 
 enum class Content : uint8_t {
@@ -68,7 +69,7 @@ enum class Phase : uint8_t { kForward, kBackward, kSyncG, kUpdate, kSyncP };
 enum class Channel : uint8_t { kCompute, kGathers, kReductions, kSyncs };
 inline constexpr size_t kChannelCount = 4;
 
-using ActionId = uint32_t;  // index into StepPlan::actions
+using ActionId = ho::Index<struct ActionIdSpace>;  // of StepPlan::actions
 
 struct Action {
   Act act = Act::kForward;
@@ -125,7 +126,7 @@ struct StepPlan {
 // "reduce_scatter gradients N->I intra, unit 3 (head), backward of micro-batch 1"; a bucket's are
 // "units 3,2,1 (head to embedding)"
 [[nodiscard]] std::string describe(const StepPlan& plan, const Action& action);
-// One line per action, with what it comes after.
+// One line per action, with what it waits for.
 [[nodiscard]] std::string print(const StepPlan& plan);
 
 }  // namespace paro

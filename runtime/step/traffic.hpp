@@ -1,9 +1,9 @@
 // Bytes that the collectives of a step move, in all ranks together. Pure.
 //
 // Each element that a collective brings to the members of a set, or sums over them, travels along a
-// tree that spans the set: over members - 1 edges, nodes - 1 of which cross from one node to
-// another if the algorithm crosses no boundary twice (HO-Ring does not). An all-reduce goes along
-// two trees. So of V bytes (members - nodes) V stay inside nodes and (nodes - 1) V go between them.
+// tree that spans the set, over members - 1 edges. If the algorithm crosses no boundary twice
+// (HO-Ring does not), nodes - 1 of them cross from one node to another. An all-reduce uses two
+// trees. So of V bytes (members - nodes) V stay inside nodes and (nodes - 1) V go between them.
 // HO-Ring's reduce-scatter over nodes brings a member that has no rail of its own its part once
 // more: the rails' ranks sum it, and the member's own share has been to them before.
 #pragma once
@@ -40,7 +40,7 @@ class StepTraffic {
               const ho::GroupMap& groups,
               const ho::GroupMap& nodes,
               const ElementBytes& bytes);
-  [[nodiscard]] const Traffic& of(ActionId action) const { return by_action_[action]; }
+  [[nodiscard]] const Traffic& of(ActionId action) const { return by_action_[action.at()]; }
   [[nodiscard]] Traffic of(Phase phase) const;
   [[nodiscard]] Traffic total() const;
 

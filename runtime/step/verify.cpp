@@ -16,7 +16,7 @@ constexpr int32_t kAbsent = -1;
 // Share q * s + k of a gradient: rank q's in micro-batch k. How often it is in.
 using Shares = std::vector<uint8_t>;
 
-// What every rank holds of one flat buffer, atom by atom: elements that no scope tells apart.
+// What every rank holds of one flat buffer, atom by atom: elements that no scope separates.
 class Symbols {
  public:
   Symbols(const Partition& partition, uint32_t ranks) : ranks_(ranks) {
@@ -202,7 +202,7 @@ class Run {
         return symbols.owns(action.from, q.value(), a);
       });
       if (source == members.end() || before[source->at()][a] == kAbsent) {
-        return wrong("nobody of the set holds part " + std::to_string(a));
+        return wrong("no member of the set holds part " + std::to_string(a));
       }
       for (const GlobalRank rank : members) {
         if (symbols.owns(action.to, rank.value(), a)) {
@@ -329,9 +329,8 @@ ho::Status verify(const StepPlan& plan,
                   const std::vector<UnitLayout>& layouts,
                   const ho::GroupMap& groups) {
   if (layouts.size() != plan.shape.units.size()) {
-    return {ho::StatusCode::kInvalidArgument,
-            "a plan of " + std::to_string(plan.shape.units.size()) + " units and layouts of " +
-                std::to_string(layouts.size())};
+    return ho::invalid("a plan of " + std::to_string(plan.shape.units.size()) +
+                       " units and layouts of " + std::to_string(layouts.size()));
   }
   HORING_TRY(Run(plan, layouts, groups).steps(2));
   HORING_TRY(verify_order(plan));

@@ -1,4 +1,4 @@
-// Proves a step plan right, or says what is wrong with it. Pure.
+// Proves a step plan right, or names what is wrong with it. Pure.
 //
 // Two steps are run on symbols. A parameter's value is the number of updates that it has seen; a
 // gradient is how often each rank's share of each micro-batch is in it. The run fails unless

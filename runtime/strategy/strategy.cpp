@@ -69,14 +69,13 @@ std::optional<Strategy> by_letters(std::string_view key) {
 
 ho::Status too_wide(const Strategy& strategy, std::string_view state, Scope scope) {
   const std::string triple = letters(strategy);
-  return {
-      ho::StatusCode::kInvalidArgument,
+  return ho::invalid(
       "strategy " + triple + ": the optimizer state is held by " +
-          (strategy.optimizer == kReplicated ? "every rank" : "a group") + " (" +
-          letter(strategy.optimizer) + ") but the " + std::string(state) + " are " +
-          std::string(describe(scope)) + " (" + letter(scope) +
-          "); the optimizer state must be split at least as finely as the parameters and as the "
-          "gradients"};
+      (strategy.optimizer == kReplicated ? "every rank" : "a group") + " (" +
+      letter(strategy.optimizer) + ") but the " + std::string(state) + " are " +
+      std::string(describe(scope)) + " (" + letter(scope) +
+      "); the optimizer state must be split at least as finely as the parameters and as the "
+      "gradients");
 }
 
 ho::Status unknown(std::string_view text) {
@@ -89,12 +88,11 @@ ho::Status unknown(std::string_view text) {
   for (const KnownName& name : kKnown) {
     names += (names.empty() ? "" : " ") + std::string(name.key);
   }
-  return {ho::StatusCode::kInvalidArgument,
-          "unknown strategy '" + std::string(text.substr(0, kShown)) +
-              (text.size() > kShown ? "...'" : "'") +
-              ": takes three letters for parameters, "
-              "gradients and optimizer state (" +
-              known + "), or a name (" + names + ")"};
+  return ho::invalid("unknown strategy '" + std::string(text.substr(0, kShown)) +
+                     (text.size() > kShown ? "...'" : "'") +
+                     ": takes three letters for parameters, "
+                     "gradients and optimizer state (" +
+                     known + "), or a name (" + names + ")");
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // A strategy: how widely each of the three model states is sharded. Pure.
 //
-// n ranks form g groups of m. A state's scope says how many ranks share one copy of it: none (every
+// n ranks form g groups of m. A state's scope is how many ranks share one copy of it: none (every
 // rank holds all of it), the ranks of a group (one copy per group), or all ranks (one copy in the
 // world). The optimizer state must be split at least as finely as the parameters and as the
-// gradients: whoever updates a parameter needs its gradient and writes its value. Of 27 triples 14
-// remain.
+// gradients: the rank that updates a parameter needs its gradient and writes its value. Of 27
+// triples 14 remain.
 #pragma once
 
 #include <array>

@@ -201,7 +201,7 @@ class Units {
     }
     return units;
   }
-  // `weight_decay`: of groups that say nothing of it.
+  // `weight_decay`: of groups that do not set it.
   [[nodiscard]] std::vector<paro_parameter_group> ranges_of(const std::vector<ParamGroup>& groups,
                                                             double weight_decay) const {
     const auto group_of = groups_of_parameters(groups);
@@ -279,8 +279,8 @@ class Units {
 
 namespace {
 
-// What `make` returns, on all ranks or on none: a rank that it throws on tells the others why,
-// which would wait for it in the next collective.
+// What `make` returns, on all ranks or on none: a rank on which it throws sends the reason to the
+// others, which would wait for it in the next collective.
 template <typename Make>
 auto on_all_ranks(horing::Communicator& comm, const Make& make) {
   constexpr size_t kTextBytes = 512;
@@ -392,7 +392,7 @@ class Model::State {
     return options.optimizer == PARO_OPTIMIZER_SGD ? options.sgd.weight_decay
                                                    : options.adamw.weight_decay;
   }
-  // Completes the options by what the units and groups say.
+  // Completes the options from the units and groups.
   static Units made(const std::vector<Part>& parts,
                     const std::vector<ParamGroup>& groups,
                     RunnerOptions& options) {
@@ -407,7 +407,7 @@ class Model::State {
   std::vector<Part> parts_;
   Units units_;
   Runner runner_;
-  // So that what comes out of a part has a gradient function, also where tokens go in.
+  // So that the output of a part has a gradient function, also where tokens go in.
   torch::Tensor anchor_ = torch::zeros({1}).set_requires_grad(true);
 };
 

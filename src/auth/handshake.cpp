@@ -1,13 +1,13 @@
 // Each side proves that it knows the job key without showing it: it hashes, under the key, all that
-// was said so far, both sides' fresh random nonces included. A recorded handshake is worth nothing
-// later because the other side's nonce will be new; a reflected one is worth nothing because the
-// two roles hash under different labels; one recorded on a data port is worth nothing on the
-// control port because the purpose is part of what is hashed.
+// was sent so far, both sides' fresh random nonces included. A recorded handshake is useless later
+// because the other side's nonce will be new. A reflected one is useless because the two roles hash
+// under different labels. One recorded on a data port is useless on the control port because the
+// purpose is part of what is hashed.
 //
 // Frames have fixed sizes. Every frame begins with magic and version, and a refusal has the same
-// layout in all versions, so that two versions can always tell each other why they do not talk.
-// The side that finds a fault says so in a refusal; until the client has checked the server's
-// proof it treats such a text as hearsay and says that.
+// layout in all versions, so that two different versions can always give each other the reason.
+// The side that finds a fault sends it in a refusal. Until the client has checked the server's
+// proof, it reports such a text as unproven.
 #include <sodium.h>
 
 #include <algorithm>
@@ -86,7 +86,7 @@ class HandshakeBase : public Handshake {
       return *failure_;
     }
     if (bytes.size() > wanted()) {
-      return fail({StatusCode::kInternal, "handshake was fed more bytes than it wanted"});
+      return fail({StatusCode::kInternal, "the handshake got more bytes than it expected"});
     }
     frame_.insert(frame_.end(), bytes.begin(), bytes.end());
     if (frame_bytes_ == 0 || frame_.size() < frame_bytes_) {
@@ -105,7 +105,7 @@ class HandshakeBase : public Handshake {
   }
 
  protected:
-  // The body size of a frame that may come now, or nothing where it may not.
+  // The body size of a frame that is allowed now, or none.
   [[nodiscard]] virtual std::optional<size_t> body_bytes(Kind kind) const = 0;
   virtual Status on_frame(Kind kind, View body) = 0;
   // Another version spoke; the server answers with a refusal.
@@ -166,7 +166,7 @@ class HandshakeBase : public Handshake {
     }
     const uint32_t version = load_le<uint32_t>(frame_, kMagic.size());
     kind_ = static_cast<Kind>(load_le<uint8_t>(frame_, kMagic.size() + 4));
-    // A refusal may come from any version.
+    // A refusal may arrive from any version.
     if (version != kWireVersion && kind_ != Kind::kRefuse) {
       return on_other_version(version);
     }
@@ -174,7 +174,7 @@ class HandshakeBase : public Handshake {
     if (!body.has_value()) {
       return {StatusCode::kProtocol,
               "handshake frame of kind " + std::to_string(static_cast<int>(kind_)) +
-                  " came where none may"};
+                  " arrived where none is allowed"};
     }
     frame_bytes_ = kPrefixBytes + *body;
     return {};
@@ -193,7 +193,9 @@ class ClientHandshake final : public HandshakeBase {
   ClientHandshake(std::shared_ptr<const JobKey> key, std::string_view purpose, View claim)
       : HandshakeBase(std::move(key), purpose) {
     if (claim.size() > kMaxClaimBytes) {
-      failure_ = Status(StatusCode::kInternal, "a handshake claim has at most 256 bytes");
+      failure_ =
+          Status(StatusCode::kInternal,
+                 "a handshake claim has at most " + std::to_string(kMaxClaimBytes) + " bytes");
     }
     if (failure_.has_value()) {
       return;
@@ -249,7 +251,7 @@ class ClientHandshake final : public HandshakeBase {
 
   Status answer_challenge(View body) {
     if (!equal(body.last(kProofBytes), prove("handshake server", body.first(kNonceBytes)))) {
-      // That it ends here tells the server as much; the words save it from guessing.
+      // The end of the connection alone would leave the server without a reason.
       send_refusal(kKeysDiffer, {});
       return {StatusCode::kUnauthenticated,
               "the peer did not prove the job key: " + std::string(kKeysDiffer)};
@@ -332,7 +334,7 @@ class ServerHandshake final : public HandshakeBase {
 
   Status on_frame(Kind kind, View body) override {
     if (kind == Kind::kRefuse) {
-      // A client has one reason to refuse a challenge. Its own words are not needed.
+      // A client has one reason to refuse a challenge. Its own text is not needed.
       stage_ = Stage::kRefused;
       return {StatusCode::kUnauthenticated, std::string(kKeysDiffer)};
     }
@@ -362,12 +364,13 @@ class ServerHandshake final : public HandshakeBase {
     const std::string_view purpose = padded.substr(0, padded.find('\0'));
     if (purpose != purpose_) {
       return refuse_unproven(StatusCode::kProtocol,
-                             "this is a " + purpose_ + " port, and the client asked for \"" +
+                             "this is a " + purpose_ + " port, and the client requested \"" +
                                  printable(purpose, kPurposeBytes) + "\"");
     }
     if (claim_bytes > kMaxClaimBytes) {
       return refuse_unproven(StatusCode::kProtocol,
-                             "a claim of " + std::to_string(claim_bytes) + " bytes, at most 256");
+                             "a claim of " + std::to_string(claim_bytes) + " bytes, at most " +
+                                 std::to_string(kMaxClaimBytes));
     }
     remember_frame();
     Buffer challenge(kNonceBytes);

@@ -1,6 +1,6 @@
 // A job key is a hash of the secret text, so that any text will do and equal texts give equal keys.
 // It is a plain fast hash, not a password hash: a secret is meant to be random (generate_text), and
-// docs/design/adr/0004-authentication.md says what a guessable one costs.
+// docs/design/adr/0004-authentication.md describes the risk of a guessable one.
 #include "auth/job_key.hpp"
 
 #include <fcntl.h>
@@ -56,7 +56,7 @@ class SecretFile {
       return system_error("fstat job key file " + path, errno);
     }
     if (!S_ISREG(file.st_mode)) {
-      return {StatusCode::kInvalidArgument, "job key file " + path + " is not a regular file"};
+      return invalid("job key file " + path + " is not a regular file");
     }
     if ((file.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
       return {
@@ -106,12 +106,11 @@ Result<std::string_view> secret_in_key_file(std::string_view contents) {
   constexpr std::string_view kBlank = " \t\r";
   const size_t first = line.find_first_not_of(kBlank);
   if (first == std::string_view::npos) {
-    return Status(StatusCode::kInvalidArgument, "the first line is empty; it must be the secret");
+    return invalid("the first line is empty; it must be the secret");
   }
   line = line.substr(first, line.find_last_not_of(kBlank) - first + 1);
   if (line.find('\0') != std::string_view::npos) {
-    return Status(StatusCode::kInvalidArgument,
-                  "the first line holds a zero byte; it must be text");
+    return invalid("the first line holds a zero byte; it must be text");
   }
   return line;
 }
@@ -119,9 +118,8 @@ Result<std::string_view> secret_in_key_file(std::string_view contents) {
 Result<std::shared_ptr<const JobKey>> JobKey::from_text(std::string_view secret) {
   HORING_TRY(sodium_ready());
   if (secret.size() < kMinSecretBytes || secret.size() > kMaxSecretBytes) {
-    return Status(StatusCode::kInvalidArgument,
-                  "a job key needs 16 to 4096 characters, this one has " +
-                      std::to_string(secret.size()) + "; make one with: openssl rand -base64 32");
+    return invalid("a job key needs 16 to 4096 characters, this one has " +
+                   std::to_string(secret.size()) + "; make one with: openssl rand -base64 32");
   }
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::shared_ptr<JobKey> key(new JobKey());
@@ -188,7 +186,7 @@ std::string JobKey::generate_text() {
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   std::string text(43, '\0');
   if (!sodium_ready().ok()) {
-    return {};  // from_text refuses the empty text and says why
+    return {};  // from_text refuses the empty text with a reason
   }
   for (char& character : text) {
     character = kAlphabet[randombytes_uniform(static_cast<uint32_t>(kAlphabet.size()))];
@@ -208,7 +206,7 @@ Status JobKey::allows_address(std::string_view numeric_address) const {
           "no job key is set, so only this host's loopback may be used, not " +
               std::string(numeric_address) +
               "; set HORING_JOB_KEY or HORING_JOB_KEY_FILE to the same secret on all ranks "
-              "(horing run does), or HORING_ALLOW_UNAUTHENTICATED=1 where everybody who reaches "
+              "(horing run does), or HORING_ALLOW_UNAUTHENTICATED=1 if everyone who can reach "
               "the ports is trusted"};
 }
 

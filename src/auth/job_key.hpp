@@ -1,5 +1,5 @@
-// The job secret and the proof of knowing it. Every connection of a job, first contact and data
-// alike, starts with this handshake; docs/design/adr/0004-authentication.md has why and what it
+// The job secret and the proof of knowing it. Every connection of a job, from the rendezvous to
+// data, starts with this handshake; docs/design/adr/0004-authentication.md has why and what it
 // does not protect against.
 #pragma once
 
@@ -54,7 +54,7 @@ inline constexpr size_t kMaxClaimBytes = 384;
 // Both sides of a handshake as pure state machines over bytes: no socket, no clock. The driver
 // sends output() bytes and feeds what arrives to consume() until done() or an error; the caller
 // bounds the time. Frames have a fixed, bounded size; a refusal carries a readable reason.
-//   client -> server: magic, version, purpose, claim (opaque, at most 256 bytes), client nonce
+//   client -> server: magic, version, purpose, claim (opaque, at most kMaxClaimBytes), client nonce
 //   server -> client: server nonce, proof over the whole transcript
 //   client -> server: proof over the whole transcript, or refuse: the server's proof is not right
 //   server -> client: accept, or refuse with a reason
@@ -63,7 +63,7 @@ inline constexpr size_t kMaxClaimBytes = 384;
 class Handshake {
  public:
   enum class Role : uint8_t { kClient, kServer };
-  // purpose: "control" or "data"; must be equal on both ends. claim: what the client says about
+  // purpose: "control" or "data"; must be equal on both ends. claim: what the client states about
   // itself (rank, link); the server reads it after done().
   [[nodiscard]] static std::unique_ptr<Handshake> client(std::shared_ptr<const JobKey> key,
                                                          std::string_view purpose,
@@ -75,7 +75,7 @@ class Handshake {
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
 
-  // Bytes to send now; the driver says how many it could send.
+  // Bytes to send now; the driver passes to sent() how many it could send.
   [[nodiscard]] virtual std::span<const std::byte> output() const = 0;
   virtual void sent(size_t byte_count) = 0;
   // How many more bytes may be read for the current frame (never past the handshake's end).
@@ -87,8 +87,8 @@ class Handshake {
   // needs_decision(). The server then calls accept() or refuse().
   [[nodiscard]] virtual bool needs_decision() const = 0;
   [[nodiscard]] virtual std::span<const std::byte> claim() const = 0;
-  // Server: what the client says about itself, be it proven or not. Hearsay: for messages, and for
-  // what may be decided on the word of anybody who reaches the port.
+  // Server: what the client states about itself, proven or not. Only for messages, and for
+  // decisions that anyone who reaches the port may cause.
   [[nodiscard]] virtual std::span<const std::byte> unproven_claim() const = 0;
   virtual void accept() = 0;
   virtual void refuse(std::string_view reason) = 0;

@@ -12,7 +12,7 @@ namespace ho {
 [[nodiscard]] std::string printable(std::string_view text, size_t max_bytes);
 
 // `text` where it has at most `max_bytes` (at least 8), else its beginning, "..." and more of its
-// end: what tells hosts and jobs of long names apart is mostly there.
+// end: long names of hosts and jobs differ mostly there.
 [[nodiscard]] std::string shortened(std::string_view text, size_t max_bytes);
 
 }  // namespace ho

@@ -1,5 +1,5 @@
 // Numbers, texts and blobs as bytes that leave this process: little endian, whatever the host. All
-// wire, handle and blob formats are written and read with this. Bytes that come in are another
+// wire, handle and blob formats are written and read with this. Bytes that arrive are another
 // process's: ByteReader checks every length before it uses it.
 #pragma once
 
@@ -72,9 +72,9 @@ class ByteWriter {
   std::vector<std::byte> bytes_;
 };
 
-// Remembers its first fault and then answers zeros and nothing: a decoder reads all its fields in
-// order and asks once, at its end. `field` names what is read, for the fault's text. Views into the
-// bytes live as long as these.
+// Remembers its first fault and from then on returns zeros: a decoder reads all its fields in
+// order and checks once, at its end. `field` names what is read, for the fault's text. Views into
+// the bytes live as long as these.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -90,12 +90,12 @@ class ByteReader {
   [[nodiscard]] std::span<const std::byte> blob(size_t max_bytes,
                                                 size_t width = sizeof(uint32_t),
                                                 std::string_view field = {});
-  // Of elements that take `element_bytes` each at least: never more than can be there.
+  // Of elements that take `element_bytes` each at least: never more than the bytes left can hold.
   [[nodiscard]] size_t count(size_t max_count, size_t element_bytes);
   [[nodiscard]] std::span<const std::byte> rest() { return bytes(left()); }
 
   void fail(std::string fault);
-  // Bytes that nobody has read are a fault.
+  // Unread bytes are a fault.
   void finish();
 
   [[nodiscard]] bool ok() const { return fault_.empty(); }

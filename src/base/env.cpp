@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstdlib>
 #include <utility>
+
+#include "base/quantity.hpp"
 
 namespace ho::env {
 namespace {
@@ -61,9 +62,8 @@ constexpr std::array kAll{
 };
 
 Status bad_value(const Variable& variable, std::string_view value, std::string_view takes) {
-  return {StatusCode::kInvalidArgument,
-          std::string(variable.name) + "=" + std::string(value) + ": takes " + std::string(takes) +
-              "; change or unset the variable"};
+  return invalid(std::string(variable.name) + "=" + std::string(value) + ": takes " +
+                 std::string(takes) + "; change or unset the variable");
 }
 
 bool allows(const Range& range, uint64_t value) {
@@ -74,14 +74,14 @@ bool allows(const Range& range, uint64_t value) {
          (!range.power_of_two || std::has_single_bit(value));
 }
 
-// Of variables that hold a word; whoever reads one has the parser.
+// Variables that hold one of some words; the code that reads one has the parser.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kWords{{
     {kLogLevel.name, "trace, debug, info, warn, error, off"},
     {kAlgorithm.name, "auto, ring, multi_ring, hierarchical, ho_ring, direct"},
     {kTransport.name, "tcp, ucx"},
 }};
 
-// Nothing to say about a variable that holds no number.
+// OK for a variable that holds no number.
 Status check_number(const Variable& variable) {
   if (!variable.range) {
     return {};
@@ -134,13 +134,11 @@ std::string takes(const Variable& variable) {
 
 Result<uint64_t> number(const Variable& variable) {
   const std::string value = text(variable);
-  uint64_t parsed = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
-  const bool whole = error == std::errc() && end == value.data() + value.size() && !value.empty();
-  if (!whole || (variable.range && !allows(*variable.range, parsed))) {
+  const auto parsed = whole_number<uint64_t>(value);
+  if (!parsed || (variable.range && !allows(*variable.range, *parsed))) {
     return bad_value(variable, value, variable.range ? takes(variable) : "a whole number");
   }
-  return parsed;
+  return *parsed;
 }
 
 Status check_numbers() {

@@ -40,7 +40,7 @@ inline constexpr uint64_t kMaxMbit = 1'000'000;
 inline constexpr Variable kLogLevel{"HORING_LOG_LEVEL", "warn", "Least severe level that is logged: trace, debug, info, warn, error or off.", false};
 inline constexpr Variable kJobKey{"HORING_JOB_KEY", "", "Job secret, at least 16 characters; every connection of the job proves it. Without one only loopback is accepted.", false};
 inline constexpr Variable kJobKeyFile{"HORING_JOB_KEY_FILE", "", "File that holds the job secret, readable by its owner only; used where HORING_JOB_KEY is not set.", false};
-inline constexpr Variable kAllowUnauthenticated{"HORING_ALLOW_UNAUTHENTICATED", "0", "1 accepts connections from other hosts without a job key. Anybody who reaches the ports can then join or disturb the job.", true};
+inline constexpr Variable kAllowUnauthenticated{"HORING_ALLOW_UNAUTHENTICATED", "0", "1 accepts connections from other hosts without a job key. Anyone who can reach the ports can then join or disturb the job.", true};
 inline constexpr Variable kRendezvous{"HORING_RENDEZVOUS", "", "Where the ranks meet: tcp://HOST:PORT (rank 0 listens there) or file:///PATH (on a file system that all ranks share). Default: from MASTER_ADDR and MASTER_PORT or the launcher's variables.", false};
 inline constexpr Variable kJobId{"HORING_JOB_ID", "", "Any text that all ranks of a job have in common and no other job has. A rank with another one is refused when ranks meet. Without it the launcher's are compared: TORCHELASTIC_RUN_ID, SLURM_JOB_ID and SLURM_STEP_ID, PMIX_NAMESPACE, PMI_JOBID.", true};
 inline constexpr Variable kHostId{"HORING_HOST_ID", "", "Overrides the host identity that ranks are grouped by; ranks with equal values form one group.", false};
@@ -64,18 +64,18 @@ inline constexpr Variable kProgressCpu{"HORING_PROGRESS_CPU", "auto", "CPU list 
 inline constexpr Variable kTrace{"HORING_TRACE", "", "File for a Chrome/Perfetto trace, a slice per piece and lane; %r in the name is the rank, without it all ranks of the job write into one file.", false};
 inline constexpr Variable kCollNetHost{"HORING_COLLNET_HOST", "0", "NCCL plugin: 1 offers CollNet, which works on host memory, also on devices whose network moves GPU memory itself; NCCL then gives that up on them.", true};
 inline constexpr Variable kNetForward{"HORING_NET_FORWARD", "", "NCCL plugin: another net plugin to pass every network call to, CollNet being added on top: its name (ofi means libnccl-net-ofi.so) or its path. Default: the builtin network over TCP.", true};
-inline constexpr Variable kTopoFile{"HORING_TOPO_FILE", "", "hwloc XML file (lstopo --of xml) to use in place of live discovery. Its network interfaces take the addresses and states that this host has under the same names; to look at a file elsewhere (horing topo --xml) give them in it, as <info name=\"IPAddress\" value=\"10.1.0.1/24\"/>.", false};
+inline constexpr Variable kTopoFile{"HORING_TOPO_FILE", "", "hwloc XML file (lstopo --of xml) to use in place of live discovery. Its network interfaces take the addresses and states that this host has under the same names; to show a file on another host (horing topo --xml), give them in it, as <info name=\"IPAddress\" value=\"10.1.0.1/24\"/>.", false};
 inline constexpr Variable kRailPaceMbit{"HORING_RAIL_PACE_MBIT", "0", "Paces each rail's sends to this many Mbit/s in the sender; set by horing run where it may not shape links. 0 is off.", true, Range{.least = 0, .most = kMaxMbit}};
 inline constexpr Variable kTuningFile{"HORING_TUNING_FILE", "", "CSV file of what the NCCL tuner chooses, before its own model: lines of collective,min_bytes,max_bytes,nodes,ranks_per_node,choice. The same on all ranks; `horing tune --file` shows what it does.", false};
-inline constexpr Variable kTunerNics{"HORING_TUNER_NICS", "", "NICs of each node that the NCCL tuner reckons with. Default: as many as this node has network devices, which must then be alike on all nodes.", true, Range{.least = 1, .most = 1024}};
-inline constexpr Variable kTunerNicMbps{"HORING_TUNER_NIC_MBPS", "", "Mbit/s that one NIC carries of NCCL's own sends, for the NCCL tuner. Default: the speed of this node's slowest NIC, which must then be alike on all nodes.", true, Range{.least = 1, .most = kMaxMbit}};
+inline constexpr Variable kTunerNics{"HORING_TUNER_NICS", "", "NICs of each node that the NCCL tuner counts with. Default: the number of this node's network devices, which must then be the same on all nodes.", true, Range{.least = 1, .most = 1024}};
+inline constexpr Variable kTunerNicMbps{"HORING_TUNER_NIC_MBPS", "", "Mbit/s that one NIC carries of NCCL's own sends, for the NCCL tuner. Default: the speed of this node's slowest NIC, which must then be the same on all nodes.", true, Range{.least = 1, .most = kMaxMbit}};
 inline constexpr Variable kTunerRailMbps{"HORING_TUNER_RAIL_MBPS", "", "Mbit/s that one NIC carries of our rail rings, for the NCCL tuner. Default: as for NCCL's own sends.", true, Range{.least = 1, .most = kMaxMbit}};
 inline constexpr Variable kTunerIntraMbps{"HORING_TUNER_INTRA_MBPS", "", "Mbit/s from a GPU to the others of its node, for the NCCL tuner. Default: taken as no limit.", true, Range{.least = 1, .most = 100000000}};
 inline constexpr Variable kTunerHopUs{"HORING_TUNER_HOP_US", "20", "Microseconds that a small message takes from rank to rank over a NIC, for the NCCL tuner.", true, Range{.least = 1, .most = 1000000}};
-inline constexpr Variable kTunerChannels{"HORING_TUNER_CHANNELS", "", "NCCL's channels for CollNet that the NCCL tuner reckons with: NCCL_DEBUG=INFO prints them (\"4 collnet channels\"). Default: one per NIC, within NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS.", true, Range{.least = 1, .most = 64}};
+inline constexpr Variable kTunerChannels{"HORING_TUNER_CHANNELS", "", "NCCL's channels for CollNet that the NCCL tuner counts with: NCCL_DEBUG=INFO prints them (\"4 collnet channels\"). Default: one per NIC, within NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS.", true, Range{.least = 1, .most = 64}};
 inline constexpr Variable kStepLog{"PARO_STEP_LOG", "", "libparo: file for a JSON line per training step, where paro_runner_options.step_log does not name one; %r in the name is the rank, without it rank 0 alone writes.", false};
 inline constexpr Variable kMetricsFile{"PARO_METRICS_FILE", "", "libparo: file of Prometheus metrics, replaced after every training step, where paro_runner_options.metrics_file does not name one; %r as above. In the node exporter's textfile folder its name ends in .prom.", false};
-inline constexpr Variable kStrategyFile{"PARO_STRATEGY_FILE", "", "libparo: file that rank 0 looks at before every step, where paro_runner_options.strategy_file does not name one; when it changes, the job takes the strategy and the budget that it names.", false};
+inline constexpr Variable kStrategyFile{"PARO_STRATEGY_FILE", "", "libparo: file that rank 0 checks before every step, where paro_runner_options.strategy_file does not name one; when it changes, the job takes the strategy and the budget that it names.", false};
 inline constexpr Variable kAutoStrategy{"PARO_AUTO_STRATEGY", "0", "libparo: 1 lets the job choose another strategy where the budget in PARO_STRATEGY_FILE or the measured links have changed; counts on rank 0.", false};
 inline constexpr Variable kEmulation{"HORING_EMULATION", "", "How horing run emulates nodes: namespaces (links shaped by the kernel), paced (loopback, paced by the sender) or none. Set by horing run, for information.", true};
 inline constexpr Variable kEmulatedRails{"HORING_EMULATED_RAILS", "", "Loopback addresses that stand for this node's rails, as name=address,...; set by horing run where it has no namespaces.", false};
@@ -99,8 +99,8 @@ inline constexpr Variable kCluster{"HORING_CLUSTER", "", "JSON file that describ
 [[nodiscard]] std::string takes(const Variable& variable);
 // The first variable in this process's environment whose number is out of its range, as an error.
 [[nodiscard]] Status check_numbers();
-// Whether the value in effect is one that the variable takes, as far as can be said without its
-// reader: numbers, switches and words.
+// Whether the value in effect is one that the variable takes, as far as this can be checked without
+// its reader: numbers, switches and words.
 [[nodiscard]] Status check_value(const Variable& variable);
 // Names in this process's environment that begin with `prefix` and are no variable of ours, sorted.
 [[nodiscard]] std::vector<std::string> unknown_names(std::string_view prefix);

@@ -1,5 +1,5 @@
 // The hash of values that processes compare: xxHash's XXH3 in 64 bits, the same on every host. It
-// tells a stale copy or a difference, not malice: keys and proofs are src/auth's.
+// detects a stale copy or a difference, not malice: keys and proofs are src/auth's.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The process's log, to stderr, through spdlog. A line says when, which rank and what; it is
+// The process's log, to stderr, through spdlog. A line has time, rank and event; it is
 // formatted as fmt does. HORING_LOG_LEVEL sets the level (trace, debug, info, warn, error, off);
 // the default is warn. Thread-safe.
 #pragma once

@@ -1,6 +1,6 @@
-// Keeps a log readable when something that strangers can cause happens again and again: the first
-// few times are told one by one, later ones at most once per interval, with the count of those that
-// were left out.
+// Keeps a log readable when something that strangers can cause happens again and again. The first
+// few times are logged one by one, later ones at most once per interval, with the count of those
+// that were left out.
 //
 //   if (const auto left_out = quota.take(now_ns())) {
 //     log_warn("refused a connection from {}{}", from, LogQuota::note(*left_out));
@@ -22,8 +22,8 @@ class LogQuota {
   explicit LogQuota(uint32_t first = kFirst, int64_t interval_ns = kIntervalNs)
       : first_left_(first), interval_ns_(interval_ns) {}
 
-  // Call each time that it happens. A value: tell it now; so many were left out since the last one
-  // that was told. None: leave this one out. `now_ns` is of a clock that never runs backwards.
+  // Call each time that it happens. A value: log it now; so many were left out since the last one
+  // that was logged. None: leave this one out. `now_ns` is of a clock that never runs backwards.
   [[nodiscard]] std::optional<uint64_t> take(int64_t now_ns) {
     if (first_left_ > 0) {
       --first_left_;
@@ -37,9 +37,9 @@ class LogQuota {
     return left_out;
   }
 
-  // What a message says at its end about those that were left out; nothing for 0.
+  // The end of a message, with the number of those that were left out; empty for 0.
   [[nodiscard]] static std::string note(uint64_t left_out) {
-    return left_out == 0 ? "" : " (" + std::to_string(left_out) + " more like it were not told)";
+    return left_out == 0 ? "" : " (" + std::to_string(left_out) + " more like it were not logged)";
   }
 
  private:

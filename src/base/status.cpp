@@ -46,6 +46,10 @@ std::string Status::to_string() const {
   return message_.empty() ? text : text + ": " + message_;
 }
 
+Status invalid(std::string message) {
+  return {StatusCode::kInvalidArgument, std::move(message)};
+}
+
 Status system_error(std::string_view what, int errno_value) {
   const char* remedy = errno_value == EMFILE ? " (raise the limit of this process: ulimit -n)" : "";
   return {StatusCode::kSystem,

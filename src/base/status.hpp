@@ -1,5 +1,6 @@
 // Errors as values. Every fallible function of the library returns Status or Result<T>; both are
-// [[nodiscard]]. "Not yet" is never an error: operations that may be pending say so in their value.
+// [[nodiscard]]. "Not yet" is never an error: operations that may be pending return that in their
+// value.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ enum class StatusCode : int32_t {
   kInvalidArgument = 1,  // the caller's arguments cannot work; nothing was sent
   kMismatch = 2,         // ranks disagree (sizes, types, operations, order, settings, versions)
   kTimeout = 3,          // the deadline passed
-  kAborted = 4,          // somebody called abort
+  kAborted = 4,          // a rank called abort
   kPeerLost = 5,         // a peer's process or host is gone
   kConnection = 6,       // a connection could not be made, was reset, or its rail is down
   kUnauthenticated = 7,  // a peer did not prove the job key, or none is set where one is needed
@@ -49,6 +50,8 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
+// A kInvalidArgument error.
+[[nodiscard]] Status invalid(std::string message);
 // A kSystem error that names the call and errno's text: "bind(10.1.0.1:0): Address already in use".
 [[nodiscard]] Status system_error(std::string_view what, int errno_value);
 

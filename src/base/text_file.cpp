@@ -13,13 +13,13 @@ namespace {
 constexpr size_t kBlockBytes = size_t{64} << 10U;
 
 Status refused(std::string why) {
-  return {StatusCode::kInvalidArgument, std::move(why)};
+  return invalid(std::move(why));
 }
 
 class OpenFile {
  public:
   explicit OpenFile(const std::string& path)
-      // Without waiting for the other end of a pipe; it is looked at before it is read.
+      // Without waiting for the other end of a pipe; its type is checked before it is read.
       : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
   ~OpenFile() {
     if (fd_ >= 0) {

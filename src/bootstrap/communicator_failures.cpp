@@ -205,6 +205,10 @@ std::vector<uint32_t> CommunicatorFailures::ranks_of(uint64_t number) const {
   return all;
 }
 
+std::vector<uint32_t> CommunicatorFailures::members(uint64_t communicator) const {
+  return knows(communicator) ? ranks_of(communicator) : std::vector<uint32_t>();
+}
+
 std::optional<Status> CommunicatorFailures::earlier_cause(uint32_t rank, uint64_t ancestor) const {
   const Communicator* first = nullptr;
   for (const auto& [number, communicator] : communicators_) {

@@ -55,6 +55,8 @@ class CommunicatorFailures {
   // A decision on the communicator is out or will be.
   [[nodiscard]] bool has_cause(uint64_t communicator) const;
   [[nodiscard]] bool knows(uint64_t communicator) const;
+  // That have joined and not left; none of one that is not known.
+  [[nodiscard]] std::vector<uint32_t> members(uint64_t communicator) const;
   // Something is being decided.
   [[nodiscard]] bool deciding() const;
   [[nodiscard]] bool waits_for_answers() const;

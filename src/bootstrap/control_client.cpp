@@ -131,13 +131,13 @@ Status ControlClient::await_welcome(Deadline deadline, std::chrono::nanoseconds 
             "stopped"};
   }
   if (message->header.type == wire::Type::kRefusal) {
-    HORING_ASSIGN(const wire::Outcome outcome, wire::decode_outcome(message->body));
+    HORING_ASSIGN(const wire::Outcome outcome, wire::decode<wire::Outcome>(message->body));
     return {outcome.code, outcome.text};
   }
   if (message->header.type != wire::Type::kWelcome) {
     return {StatusCode::kProtocol, self + ": rank 0 sent something other than a welcome"};
   }
-  HORING_ASSIGN(welcome_, wire::decode_welcome(message->body));
+  HORING_ASSIGN(welcome_, wire::decode<wire::Welcome>(message->body));
   if (rendezvous_.rank == 0 && !welcome_.coordinator_address.empty()) {
     local_address_ = welcome_.coordinator_address;
   }
@@ -225,13 +225,23 @@ void ControlClient::read_input() {
 void ControlClient::handle(const wire::Message& message) {
   switch (message.header.type) {
     case wire::Type::kDeparted: {
-      auto leave_notice = wire::decode_leave_notice(message.body);
+      auto leave_notice = wire::decode<LeaveNotice>(message.body);
       if (!leave_notice.ok()) {
         settle(kWholeJob, leave_notice.status());
         return;
       }
       const Lock lock(mutex_);
       leave_notices_.push_back(std::move(*leave_notice));
+      return;
+    }
+    case wire::Type::kCallQuestion: {
+      auto question = wire::decode<CallQuestion>(message.body);
+      if (!question.ok()) {
+        settle(kWholeJob, question.status());
+        return;
+      }
+      const Lock lock(mutex_);
+      questions_.push_back(std::move(*question));
       return;
     }
     case wire::Type::kGathered:
@@ -248,7 +258,7 @@ void ControlClient::handle(const wire::Message& message) {
       answer_query(message.header.id);
       return;
     case wire::Type::kDecision: {
-      const auto outcome = wire::decode_outcome(message.body);
+      const auto outcome = wire::decode<wire::Outcome>(message.body);
       settle(outcome.ok() ? message.header.id : kWholeJob,
              outcome.ok() ? Status(outcome->code, outcome->text) : outcome.status());
       return;
@@ -277,7 +287,7 @@ void ControlClient::answer_query(uint64_t id) {
   }
   const std::vector<RankState> states = describe ? describe() : std::vector<RankState>();
   const Lock lock(mutex_);
-  channel_.queue(wire::Type::kStates, id, ControlChannel::body_of(wire::encode(states)));
+  channel_.queue(wire::Type::kStates, id, ControlConnection::body_of(wire::encode(states)));
   (void)channel_.send_some();
 }
 
@@ -356,6 +366,8 @@ void ControlClient::deliver() {
   std::function<void(const LeaveNotice&)> tell_leave_notice;
   std::vector<FailureDecision> decisions;
   std::vector<LeaveNotice> leave_notices;
+  std::function<void(const CallQuestion&)> tell_question;
+  std::vector<CallQuestion> questions;
   {
     const Lock lock(mutex_);
     if (!callbacks_.has_value() || stop_) {
@@ -365,6 +377,8 @@ void ControlClient::deliver() {
     decisions.swap(decisions_);
     tell_leave_notice = callbacks_->on_leave_notice;
     leave_notices.swap(leave_notices_);
+    tell_question = callbacks_->on_call_question;
+    questions.swap(questions_);
   }
   for (const FailureDecision& decision : decisions) {
     if (tell) {
@@ -374,6 +388,11 @@ void ControlClient::deliver() {
   for (const LeaveNotice& leave_notice : leave_notices) {
     if (tell_leave_notice) {
       tell_leave_notice(leave_notice);
+    }
+  }
+  for (const CallQuestion& question : questions) {
+    if (tell_question) {
+      tell_question(question);
     }
   }
 }
@@ -390,7 +409,7 @@ void ControlClient::join(const Membership& membership, std::string_view tag_end)
   const Lock lock(mutex_);
   joined_.emplace(membership.communicator, Joined{.tag_end = std::string(tag_end), .cause = {}});
   if (connected_ && !coordinator_left_) {
-    channel_.queue(wire::Type::kJoined, 0, ControlChannel::body_of(wire::encode(membership)));
+    channel_.queue(wire::Type::kJoined, 0, ControlConnection::body_of(wire::encode(membership)));
     (void)channel_.send_some();
   }
 }
@@ -418,11 +437,23 @@ void ControlClient::report(const FailureReport& failure) {
       reported_.emplace(failure.communicator, Reported{.failure = failure, .answer_due = due});
     }
     if (connected_ && !coordinator_left_) {
-      channel_.queue(wire::Type::kReport, 0, ControlChannel::body_of(wire::encode(failure)));
+      channel_.queue(wire::Type::kReport, 0, ControlConnection::body_of(wire::encode(failure)));
       (void)channel_.send_some();
     }
   }
   wake();
+}
+
+void ControlClient::ask(const CallQuestion& question) {
+  const Lock lock(mutex_);
+  if (settled(question.communicator) || !connected_ || coordinator_left_) {
+    return;
+  }
+  channel_.queue(wire::Type::kCallQuestion, 0, ControlConnection::body_of(wire::encode(question)));
+  (void)channel_.send_some();
+  if (channel_.has_output()) {
+    wake();
+  }
 }
 
 void ControlClient::leave(const LeaveNotice& leave_notice) {
@@ -431,7 +462,7 @@ void ControlClient::leave(const LeaveNotice& leave_notice) {
   if (settled(leave_notice.communicator) || !connected_ || coordinator_left_) {
     return;
   }
-  channel_.queue(wire::Type::kLeaving, 0, ControlChannel::body_of(wire::encode(leave_notice)));
+  channel_.queue(wire::Type::kLeaving, 0, ControlConnection::body_of(wire::encode(leave_notice)));
   (void)channel_.send_some();
   if (channel_.has_output()) {
     wake();

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "bootstrap/channel.hpp"
+#include "bootstrap/control_connection.hpp"
 #include "bootstrap/control_plane.hpp"
 #include "bootstrap/coordinator.hpp"
 #include "bootstrap/wire.hpp"
@@ -50,6 +50,7 @@ class ControlClient final : public ControlPlane {
   void release(uint64_t communicator) override;
   void report(const FailureReport& failure) override;
   void leave(const LeaveNotice& leave_notice) override;
+  void ask(const CallQuestion& question) override;
   void end_gathers(std::string_view tag_end, const Status& why) override;
   void forget_gathers(std::string_view tag_end) override;
   [[nodiscard]] Status why_over(std::string_view tag_end) override;
@@ -107,7 +108,7 @@ class ControlClient final : public ControlPlane {
   std::condition_variable changed_;
   // Guarded by mutex_ from here on. The thread that reads uses the channel's input without it:
   // nobody else does.
-  ControlChannel channel_;
+  ControlConnection channel_;
   std::map<uint64_t, Gather> gathers_;
   uint64_t next_id_ = 1;
   std::map<std::string, Status> ended_tags_;  // how tags end that no gather can complete under
@@ -120,6 +121,7 @@ class ControlClient final : public ControlPlane {
   };
   std::map<uint64_t, Joined> joined_;       // communicators
   std::vector<LeaveNotice> leave_notices_;  // not delivered yet
+  std::vector<CallQuestion> questions_;     // not delivered yet
   struct Reported {
     FailureReport failure;
     Deadline answer_due;

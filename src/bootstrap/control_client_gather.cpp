@@ -11,12 +11,12 @@ void ControlClient::take_part(Gather& gather, const wire::Message& message) {
     return;  // by a decision: the first cause stands
   }
   if (message.header.type == wire::Type::kGatherFailed) {
-    const auto outcome = wire::decode_outcome(message.body);
+    const auto outcome = wire::decode<wire::Outcome>(message.body);
     gather.ended = outcome.ok() ? Status(outcome->code, outcome->text) : outcome.status();
     changed_.notify_all();
     return;
   }
-  auto part = wire::decode_gathered(message.body);
+  auto part = wire::decode<wire::GatheredPart>(message.body);
   if (!part.ok() || part->first > gather.blobs.size() ||
       part->blobs.size() > gather.blobs.size() - part->first) {
     gather.ended =
@@ -109,10 +109,9 @@ Result<std::vector<std::vector<std::byte>>> ControlClient::all_gather(
     Deadline deadline) {
   const std::string what = "all_gather \"" + std::string(tag) + "\"";
   if (mine.size() > wire::kMaxBlobBytes || tag.size() > wire::kMaxTagBytes) {
-    return Status(StatusCode::kInvalidArgument,
-                  what +
-                      ": at most 1 MiB may be gathered per rank, with a tag of at most 256 "
-                      "characters");
+    return invalid(what +
+                   ": at most 1 MiB may be gathered per rank, with a tag of at most 256 "
+                   "characters");
   }
   wire::Contribution contribution{
       .tag = std::string(tag), .timeout_ms = 0, .members = {}, .blob = {mine.begin(), mine.end()}};
@@ -132,7 +131,7 @@ Result<std::vector<std::vector<std::byte>>> ControlClient::all_gather(
   gather.due = bounded(deadline) + kAnswerGrace;
   gather.blobs.resize(members.empty() ? rendezvous_.world_size : members.size());
   channel_.queue(
-      wire::Type::kContribution, id, ControlChannel::body_of(wire::encode(contribution)));
+      wire::Type::kContribution, id, ControlConnection::body_of(wire::encode(contribution)));
   (void)channel_.send_some();
   wake();  // there may be more to send, and there is a deadline to keep
   // The thread that reads keeps it: end_overdue_gathers().

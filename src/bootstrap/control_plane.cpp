@@ -10,7 +10,7 @@
 
 #include "bootstrap/control_client.hpp"
 #include "bootstrap/coordinator.hpp"
-#include "bootstrap/rendezvous_connect.hpp"
+#include "bootstrap/join_rendezvous.hpp"
 #include "bootstrap/rendezvous_endpoint.hpp"
 #include "os/socket.hpp"
 
@@ -30,23 +30,25 @@ wire::RankClaim rank_claim(const Rendezvous& rendezvous, Deadline deadline) {
           .job = rendezvous.job};
 }
 
-Status check(const Rendezvous& rendezvous) {
+}  // namespace
+
+Status check_rendezvous(const Rendezvous& rendezvous) {
   const std::string source = rendezvous.source.empty() ? "arguments" : rendezvous.source;
   if (rendezvous.world_size == 0 || rendezvous.world_size > wire::kMaxWorldSize ||
       rendezvous.rank >= rendezvous.world_size) {
-    return {StatusCode::kInvalidArgument,
-            "rank " + std::to_string(rendezvous.rank) + " of " +
-                std::to_string(rendezvous.world_size) + " (from " + source +
-                ") cannot be: ranks are 0 to world size - 1, at most 65536"};
+    return invalid("rank " + std::to_string(rendezvous.rank) + " of " +
+                   std::to_string(rendezvous.world_size) + " (from " + source +
+                   ") cannot be: ranks are 0 to world size - 1, at most 65536");
   }
   if (rendezvous.world_size > 1 && rendezvous.address.empty()) {
-    return {StatusCode::kInvalidArgument,
-            "no place to meet is known for " + std::to_string(rendezvous.world_size) +
-                " ranks (from " + source +
-                "); set HORING_RENDEZVOUS=tcp://HOST:PORT with rank 0's host, or file:///PATH"};
+    return invalid("no place to meet is known for " + std::to_string(rendezvous.world_size) +
+                   " ranks (from " + source +
+                   "); set HORING_RENDEZVOUS=tcp://HOST:PORT with rank 0's host, or file:///PATH");
   }
   return {};
 }
+
+namespace {
 
 uint64_t random_job_id() {
   uint64_t id = 0;
@@ -54,22 +56,26 @@ uint64_t random_job_id() {
   return id;
 }
 
-Result<std::unique_ptr<ControlPlane>> create_first(const Rendezvous& rendezvous,
-                                                   std::shared_ptr<const JobKey> key,
-                                                   Deadline deadline,
-                                                   std::vector<Fd> listeners) {
-  RendezvousListeners listening;
-  if (!listeners.empty()) {
-    HORING_ASSIGN(const RendezvousEndpoint place, parse_rendezvous_endpoint(rendezvous.address));
-    listening = {std::move(listeners), rendezvous.address, place.tcp.host, {}};
-  } else if (rendezvous.world_size > 1) {
-    HORING_ASSIGN(const RendezvousEndpoint place, parse_rendezvous_endpoint(rendezvous.address));
-    auto opened = listen_for_rendezvous(place, *key, rendezvous.job);
-    if (!opened.ok()) {
-      return opened.status();
-    }
-    listening = std::move(*opened);
+// What rank 0 listens on: where the rendezvous is, or what its caller has brought.
+Result<RendezvousListeners> listeners_of(const Rendezvous& rendezvous,
+                                         const JobKey& key,
+                                         std::vector<Fd> brought) {
+  if (brought.empty() && rendezvous.world_size == 1) {
+    return RendezvousListeners{};
   }
+  HORING_ASSIGN(const RendezvousEndpoint place, parse_rendezvous_endpoint(rendezvous.address));
+  if (!brought.empty()) {
+    return RendezvousListeners{std::move(brought), rendezvous.address, place.tcp.host, {}};
+  }
+  return listen_for_rendezvous(place, key, rendezvous.job);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ControlPlane>> open_rendezvous(const Rendezvous& rendezvous,
+                                                      std::shared_ptr<const JobKey> key,
+                                                      Deadline deadline,
+                                                      RendezvousListeners listening) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
     if (listening.take_down) {
@@ -101,34 +107,37 @@ Result<std::unique_ptr<ControlPlane>> create_first(const Rendezvous& rendezvous,
   return std::unique_ptr<ControlPlane>(std::move(client));
 }
 
-Result<std::unique_ptr<ControlPlane>> create_other(const Rendezvous& rendezvous,
-                                                   const std::shared_ptr<const JobKey>& key,
-                                                   Deadline deadline) {
-  HORING_ASSIGN(const RendezvousEndpoint place, parse_rendezvous_endpoint(rendezvous.address));
-  HORING_ASSIGN(RendezvousConnection listening,
-                connect_rendezvous(
-                    place, key, rank_claim(rendezvous, deadline), rendezvous.remedy, deadline));
-  HORING_ASSIGN(const SocketAddress local, local_address(listening.fd.get()));
+Result<KeyedPlane> join_rendezvous(const Rendezvous& rendezvous,
+                                   const RankZeroLookup& lookup,
+                                   Deadline deadline) {
+  HORING_ASSIGN(
+      RendezvousConnection connection,
+      connect_rendezvous(lookup, rank_claim(rendezvous, deadline), rendezvous.remedy, deadline));
+  HORING_ASSIGN(const SocketAddress local, local_address(connection.fd.get()));
   HORING_ASSIGN(auto client,
                 ControlClient::create(rendezvous,
-                                      std::move(listening.fd),
+                                      std::move(connection.fd),
                                       nullptr,
                                       local.host(),
                                       deadline,
-                                      listening.rank_0_later));
-  return std::unique_ptr<ControlPlane>(std::move(client));
+                                      connection.rank_0_later));
+  return KeyedPlane{std::move(client), std::move(connection.key)};
 }
-
-}  // namespace
 
 Result<std::unique_ptr<ControlPlane>> ControlPlane::create(const Rendezvous& rendezvous,
                                                            std::shared_ptr<const JobKey> key,
                                                            Deadline deadline,
                                                            std::vector<Fd> listeners) {
-  HORING_TRY(check(rendezvous));
-  return rendezvous.rank == 0
-             ? create_first(rendezvous, std::move(key), deadline, std::move(listeners))
-             : create_other(rendezvous, key, deadline);
+  HORING_TRY(check_rendezvous(rendezvous));
+  if (rendezvous.rank == 0) {
+    HORING_ASSIGN(auto listening, listeners_of(rendezvous, *key, std::move(listeners)));
+    return open_rendezvous(rendezvous, std::move(key), deadline, std::move(listening));
+  }
+  HORING_ASSIGN(const RendezvousEndpoint place, parse_rendezvous_endpoint(rendezvous.address));
+  HORING_ASSIGN(
+      KeyedPlane joined,
+      join_rendezvous(rendezvous, lookup_at(place, std::move(key), rendezvous.job), deadline));
+  return std::move(joined.plane);
 }
 
 Status ControlPlane::barrier(std::string_view tag,

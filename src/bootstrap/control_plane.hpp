@@ -91,6 +91,15 @@ struct LeaveNotice {
   std::vector<GlobalRank> members;  // who is to be told, empty: all; as delivered: empty
 };
 
+// The call in which a rank waits for long. It is told to the other members, which compare it with
+// their own of that place; one that has made another call reports a mismatch.
+struct CallQuestion {
+  uint64_t communicator = 0;
+  GlobalRank rank;  // of the job, who waits; the coordinator fills it in
+  uint8_t channel = 0;
+  std::vector<std::byte> call;  // as the members write and read it
+};
+
 // One outcome for all ranks of a communicator.
 struct FailureDecision {
   Status cause;  // first cause first; the message names ranks
@@ -109,9 +118,10 @@ class ControlPlane {
  public:
   struct Callbacks {
     // All run on the control plane's thread and must not block for long.
-    std::function<void(const FailureDecision&)> on_decision;       // once for each communicator
-    std::function<std::vector<RankState>()> describe_state;        // asked for a stall report
-    std::function<void(const LeaveNotice&)> on_leave_notice = {};  // of another rank
+    std::function<void(const FailureDecision&)> on_decision;         // once for each communicator
+    std::function<std::vector<RankState>()> describe_state;          // asked for a stall report
+    std::function<void(const LeaveNotice&)> on_leave_notice = {};    // of another rank
+    std::function<void(const CallQuestion&)> on_call_question = {};  // likewise
   };
 
   // Collective. Meets all ranks before the deadline (rank 0 listens), proves the key both ways,
@@ -154,6 +164,8 @@ class ControlPlane {
   // Tells the other members how far this rank had come with a communicator that it destroys. Any
   // thread. Never blocks. Not after rank 0 has left the job: nobody is there to pass it on.
   virtual void leave(const LeaveNotice& leave_notice) = 0;
+  // Tells the other members in which call this rank waits. Any thread. Never blocks.
+  virtual void ask(const CallQuestion& question) = 0;
   // Ends this rank's all_gathers, now and later, whose tags end so: a member will not come any
   // more.
   virtual void end_gathers(std::string_view tag_end, const Status& why) = 0;
@@ -167,6 +179,12 @@ class ControlPlane {
   [[nodiscard]] virtual const Rendezvous& rendezvous() const = 0;
   // The local address the control connection uses, for messages and as a fallback rail address.
   [[nodiscard]] virtual std::string local_address() const = 0;
+};
+
+// With the key of the job's connections.
+struct KeyedPlane {
+  std::unique_ptr<ControlPlane> plane;
+  std::shared_ptr<const JobKey> key;
 };
 
 }  // namespace ho

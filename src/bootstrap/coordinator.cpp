@@ -27,9 +27,9 @@ constexpr uint32_t kMaxRefusalsTold = 32;
 
 }  // namespace
 
-Status Coordinator::watch(int epoll, int operation, int fd, uint64_t token, bool output) {
+Status Coordinator::watch(int epoll, int operation, int fd, uint64_t token, uint32_t more_events) {
   epoll_event event{};
-  event.events = EPOLLIN | (output ? EPOLLOUT : 0U);
+  event.events = EPOLLIN | more_events;
   event.data.u64 = token;
   if (::epoll_ctl(epoll, operation, fd, &event) != 0) {
     return system_error("epoll_ctl of the coordinator", errno);
@@ -41,8 +41,8 @@ std::string Coordinator::name_of(const wire::RankClaim& who) {
   return rank_at_host(who.rank, who.host, who.pid, who.called);
 }
 
-ControlChannel::Body Coordinator::outcome_body(const Status& status) {
-  return ControlChannel::body_of(wire::encode(wire::Outcome{status.code(), status.message()}));
+ControlConnection::Body Coordinator::outcome_body(const Status& status) {
+  return ControlConnection::body_of(wire::encode(wire::Outcome{status.code(), status.message()}));
 }
 
 Result<std::unique_ptr<Coordinator>> Coordinator::start(Setup setup) {
@@ -51,11 +51,11 @@ Result<std::unique_ptr<Coordinator>> Coordinator::start(Setup setup) {
   if (!epoll.valid() || !wake.valid()) {
     return system_error("epoll_create1 or eventfd for the coordinator", errno);
   }
-  HORING_TRY(watch(epoll.get(), EPOLL_CTL_ADD, wake.get(), kWakeToken, false));
+  HORING_TRY(watch(epoll.get(), EPOLL_CTL_ADD, wake.get(), kWakeToken));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::unique_ptr<Coordinator> coordinator(
       new Coordinator(std::move(setup), std::move(epoll), std::move(wake)));
-  HORING_TRY(coordinator->acceptor_.open());
+  HORING_TRY(coordinator->start_accepting());
   coordinator->enter(std::move(coordinator->setup_.own_end), coordinator->setup_.own);
   coordinator->thread_ = std::thread([raw = coordinator.get()] { raw->run(); });
   return coordinator;
@@ -65,12 +65,6 @@ Coordinator::Coordinator(Setup setup, Fd epoll, Fd wake)
     : setup_(std::move(setup)),
       epoll_(std::move(epoll)),
       wake_(std::move(wake)),
-      acceptor_(epoll_.get(), std::move(setup_.listeners), setup_.key),
-      decisions_{[this](const wire::RankClaim& who) { return judge(who); },
-                 [this](Fd fd, const wire::RankClaim& who) { enter(std::move(fd), who); },
-                 [this](const wire::RankClaim& who, const std::string& from, const Status& why) {
-                   note_key_refused(who, from, why);
-                 }},
       peers_(setup_.world_size),
       key_refusals_(setup_.world_size),
       key_refusals_told_(kMaxRefusalsTold),
@@ -88,8 +82,8 @@ void Coordinator::run() {
   while (!stop_) {
     turn(next_deadline());
     const Deadline now = Clock::now();
-    acceptor_.expire(now);
     if (rendezvous_) {
+      acceptor_->step(now_ns());
       finish_rendezvous();
       fail_rendezvous(now);
     }
@@ -102,9 +96,10 @@ void Coordinator::run() {
 }
 
 Deadline Coordinator::next_deadline() const {
-  Deadline next = std::min(acceptor_.next_deadline(), gathers_.next_deadline());
+  Deadline next = gathers_.next_deadline();
   if (rendezvous_) {
-    next = std::min({next, setup_.deadline, all_refused_due_});
+    const Deadline arrivals{std::chrono::nanoseconds(acceptor_->next_deadline_ns())};
+    next = std::min({next, arrivals, setup_.deadline, all_refused_due_});
     for (const Peer& peer : peers_) {
       next = std::min(next, peer.deadline);
     }
@@ -125,9 +120,7 @@ void Coordinator::turn(Deadline end) {
     const epoll_event& event = events[static_cast<size_t>(i)];
     if (event.data.u64 == kWakeToken) {
       stop_ = true;
-    } else if (event.data.u64 >= ControlAcceptor::kFirstToken) {
-      acceptor_.handle(event.data.u64, Clock::now(), decisions_);
-    } else {
+    } else if (event.data.u64 != kAcceptorToken) {  // the acceptor's step comes after each turn
       handle_peer(static_cast<uint32_t>(event.data.u64), event.events);
     }
   }
@@ -189,7 +182,7 @@ void Coordinator::handle_message(uint32_t rank, wire::Message message) {
 Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
   switch (message.header.type) {
     case wire::Type::kContribution: {
-      HORING_ASSIGN(auto contribution, wire::decode_contribution(message.body));
+      HORING_ASSIGN(auto contribution, wire::decode<wire::Contribution>(message.body));
       auto outcome = gathers_.add({rank, message.header.id}, std::move(contribution), Clock::now());
       if (outcome.has_value()) {
         complete_.push_back(std::move(*outcome));
@@ -197,7 +190,7 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
       return {};
     }
     case wire::Type::kReport: {
-      HORING_ASSIGN(FailureReport report, wire::decode_report(message.body));
+      HORING_ASSIGN(FailureReport report, wire::decode<FailureReport>(message.body));
       report.reporter = GlobalRank(rank);  // whoever it says it is
       failures_->report(report, Clock::now());
       for (const uint64_t communicator : failures_->take_queries()) {
@@ -206,15 +199,21 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
       return {};
     }
     case wire::Type::kStates: {
-      HORING_ASSIGN(const auto states, wire::decode_states(message.body));
+      HORING_ASSIGN(const auto states, wire::decode<std::vector<RankState>>(message.body));
       failures_->answer(rank, message.header.id, states);
       return {};
     }
     case wire::Type::kLeaving: {
-      HORING_ASSIGN(LeaveNotice leave_notice, wire::decode_leave_notice(message.body));
+      HORING_ASSIGN(LeaveNotice leave_notice, wire::decode<LeaveNotice>(message.body));
       leave_notice.rank = GlobalRank(rank);  // whoever it says it is
       leave_notice.name = name_of(peers_[rank].who);
       spread(std::move(leave_notice));
+      return {};
+    }
+    case wire::Type::kCallQuestion: {
+      HORING_ASSIGN(CallQuestion question, wire::decode<CallQuestion>(message.body));
+      question.rank = GlobalRank(rank);  // whoever it says it is
+      pass_on(std::move(question));
       return {};
     }
     case wire::Type::kJoined:
@@ -231,7 +230,7 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
 }
 
 Status Coordinator::enter_communicator(uint32_t rank, const wire::Message& message) {
-  HORING_ASSIGN(const Membership membership, wire::decode_membership(message.body));
+  HORING_ASSIGN(const Membership membership, wire::decode<Membership>(message.body));
   HORING_ASSIGN(const auto failed, failures_->join(rank, membership));
   if (failed.has_value()) {
     send_decisions({*failed});
@@ -338,15 +337,15 @@ void Coordinator::spread(LeaveNotice leave_notice) {
   if (gone.size() >= members) {
     left_.erase(leave_notice.communicator);
   }
-  const auto to_most = ControlChannel::body_of(wire::encode(leave_notice));
+  const auto to_most = ControlConnection::body_of(wire::encode(leave_notice));
   for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
     if (!wanted[rank] || peers_[rank].channel == nullptr) {
       continue;
     }
-    ControlChannel::Body body = to_most;
+    ControlConnection::Body body = to_most;
     if (const auto pair = pair_with.find(rank); pair != pair_with.end()) {
       leave_notice.pairs = {pair->second};
-      body = ControlChannel::body_of(wire::encode(leave_notice));
+      body = ControlConnection::body_of(wire::encode(leave_notice));
     }
     peers_[rank].channel->queue(wire::Type::kDeparted, 0, std::move(body));
   }
@@ -366,10 +365,35 @@ void Coordinator::send_leave_notices(Deadline now) {
   }
 }
 
+// A question that another rank has asked says nothing new; only its first rank may repeat it.
+void Coordinator::pass_on(CallQuestion question) {
+  constexpr size_t kMaxKept = 1024;  // more than wait at a time; then some are asked twice
+  const std::vector<uint32_t> members = failures_->members(question.communicator);
+  const uint32_t asking = question.rank.value();
+  if (std::find(members.begin(), members.end(), asking) == members.end() ||
+      failures_->has_cause(question.communicator)) {
+    return;
+  }
+  if (first_to_ask_.size() >= kMaxKept) {
+    first_to_ask_.clear();
+  }
+  const auto first = first_to_ask_.try_emplace(
+      {question.communicator, question.channel, question.call}, question.rank);
+  if (first.first->second != question.rank) {
+    return;
+  }
+  const auto body = ControlConnection::body_of(wire::encode(question));
+  for (const uint32_t member : members) {
+    if (member != asking) {
+      send(member, wire::Type::kCallQuestion, 0, body);
+    }
+  }
+}
+
 void Coordinator::send(uint32_t rank,
                        wire::Type type,
                        uint64_t id,
-                       const ControlChannel::Body& body) {
+                       const ControlConnection::Body& body) {
   if (peers_[rank].channel != nullptr) {
     peers_[rank].channel->queue(type, id, body);
     flush(rank);
@@ -378,16 +402,16 @@ void Coordinator::send(uint32_t rank,
 
 // To its own rank last. Its process may end as soon as it hears a decision, and this thread with
 // it.
-void Coordinator::send_to_all(wire::Type type, const ControlChannel::Body& body, uint64_t id) {
+void Coordinator::send_to_all(wire::Type type, const ControlConnection::Body& body, uint64_t id) {
   for (uint32_t rank = setup_.world_size; rank-- > 0;) {
     send(rank, type, id, body);
   }
 }
 
 void Coordinator::send_decisions(const std::vector<CommunicatorFailures::Decision>& decisions) {
-  std::vector<std::pair<uint64_t, ControlChannel::Body>> to_own;
+  std::vector<std::pair<uint64_t, ControlConnection::Body>> to_own;
   for (const CommunicatorFailures::Decision& decision : decisions) {
-    const ControlChannel::Body body = outcome_body(decision.cause);
+    const ControlConnection::Body body = outcome_body(decision.cause);
     for (const uint32_t rank : decision.ranks) {
       if (rank == setup_.own.rank) {
         to_own.emplace_back(decision.communicator, body);
@@ -407,7 +431,7 @@ void Coordinator::flush(uint32_t rank) {
   const bool broken = !peer.channel->send_some().ok();
   const bool wants = !broken && peer.channel->has_output();
   if (wants != peer.watches_output &&
-      watch(epoll_.get(), EPOLL_CTL_MOD, peer.channel->fd(), rank, wants).ok()) {
+      watch(epoll_.get(), EPOLL_CTL_MOD, peer.channel->fd(), rank, wants ? EPOLLOUT : 0U).ok()) {
     peer.watches_output = wants;
   }
   if (closing_ && !wants) {
@@ -417,8 +441,8 @@ void Coordinator::flush(uint32_t rank) {
 
 void Coordinator::answer(const std::vector<GatherTable::Outcome>& outcomes) {
   for (const GatherTable::Outcome& outcome : outcomes) {
-    const ControlChannel::Body error =
-        outcome.error.ok() ? ControlChannel::Body() : outcome_body(outcome.error);
+    const ControlConnection::Body error =
+        outcome.error.ok() ? ControlConnection::Body() : outcome_body(outcome.error);
     for (const GatherTable::Waiter& waiter : outcome.waiters) {
       if (error) {
         send(waiter.rank, wire::Type::kGatherFailed, waiter.id, error);

@@ -10,17 +10,18 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "auth/job_key.hpp"
 #include "base/log_quota.hpp"
 #include "base/status.hpp"
-#include "bootstrap/channel.hpp"
 #include "bootstrap/communicator_failures.hpp"
-#include "bootstrap/control_acceptor.hpp"
+#include "bootstrap/control_connection.hpp"
 #include "bootstrap/gather_table.hpp"
 #include "bootstrap/key_refusals.hpp"
 #include "bootstrap/wire.hpp"
+#include "connect/acceptor.hpp"
 #include "os/clock.hpp"
 #include "os/fd.hpp"
 
@@ -48,11 +49,13 @@ class Coordinator {
   ~Coordinator();
 
  private:
+  // Epoll user data; every other one is a rank.
   static constexpr uint64_t kWakeToken = ~uint64_t{0};
+  static constexpr uint64_t kAcceptorToken = kWakeToken - 1;
   enum class Presence : uint8_t { kAbsent, kHere, kLeft, kGone };
   struct Peer {
     Presence presence = Presence::kAbsent;
-    std::unique_ptr<ControlChannel> channel;
+    std::unique_ptr<ControlConnection> channel;
     wire::RankClaim who;
     Deadline deadline = Deadline::max();
     bool watches_output = false;
@@ -65,12 +68,14 @@ class Coordinator {
   Coordinator(Setup setup, Fd epoll, Fd wake);
 
   [[nodiscard]] static std::string name_of(const wire::RankClaim& who);
-  [[nodiscard]] static ControlChannel::Body outcome_body(const Status& status);
-  [[nodiscard]] static Status watch(int epoll, int operation, int fd, uint64_t token, bool output);
+  [[nodiscard]] static ControlConnection::Body outcome_body(const Status& status);
+  [[nodiscard]] static Status watch(
+      int epoll, int operation, int fd, uint64_t token, uint32_t more_events = 0);
 
   void run();
   void turn(Deadline end);
   [[nodiscard]] Deadline next_deadline() const;
+  [[nodiscard]] Status start_accepting();
   void enter(Fd fd, const wire::RankClaim& who);
   [[nodiscard]] Status judge(const wire::RankClaim& who);
   [[nodiscard]] Status judge_rank(const wire::RankClaim& who) const;
@@ -78,7 +83,7 @@ class Coordinator {
   void note_unsuited(const wire::RankClaim& who, const Status& why);
   void finish_rendezvous();
   void fail_rendezvous(Deadline now);
-  void note_key_refused(const wire::RankClaim& who, const std::string& from, const Status& why);
+  [[nodiscard]] bool note_key_refused(const Acceptor::Arrival& arrival, const Status& why);
   [[nodiscard]] bool nobody_left_to_come() const;
   [[nodiscard]] std::vector<uint32_t> missing_ranks() const;
   [[nodiscard]] bool missing_for_keys() const;
@@ -101,9 +106,10 @@ class Coordinator {
   void drop(uint32_t rank, Presence presence);
   void spread(LeaveNotice leave_notice);
   void send_leave_notices(Deadline now);
+  void pass_on(CallQuestion question);
 
-  void send(uint32_t rank, wire::Type type, uint64_t id, const ControlChannel::Body& body);
-  void send_to_all(wire::Type type, const ControlChannel::Body& body, uint64_t id = 0);
+  void send(uint32_t rank, wire::Type type, uint64_t id, const ControlConnection::Body& body);
+  void send_to_all(wire::Type type, const ControlConnection::Body& body, uint64_t id = 0);
   void send_decisions(const std::vector<CommunicatorFailures::Decision>& decisions);
   void flush(uint32_t rank);
   void answer(const std::vector<GatherTable::Outcome>& outcomes);
@@ -117,8 +123,8 @@ class Coordinator {
   Setup setup_;
   Fd epoll_;
   Fd wake_;
-  ControlAcceptor acceptor_;
-  const ControlAcceptor::Decisions decisions_;
+  std::unique_ptr<Acceptor> acceptor_;
+  Fd spare_;  // for turning away whoever waits when this process has no descriptors left
   std::vector<Peer> peers_;
   uint32_t present_count_ = 0;
   bool rendezvous_ = true;
@@ -135,6 +141,8 @@ class Coordinator {
   Deadline all_refused_due_ = Deadline::max();
   Deadline leave_notices_due_ = Deadline::max();
   std::map<uint64_t, std::set<uint32_t>> left_;  // by communicator, while it has members
+  // Who was first to ask: communicator, channel and call. Where all wait for one rank, all ask.
+  std::map<std::tuple<uint64_t, uint8_t, std::vector<std::byte>>, GlobalRank> first_to_ask_;
   GatherTable gathers_;
   // Gathers to be answered when all is read that has come. Where this process was stopped, members
   // that have given up meanwhile lie behind their contributions: nobody may hear yes then.

@@ -1,4 +1,5 @@
 // How the ranks meet: who may enter, when all are here, and what is said when they will not be.
+#include <fcntl.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -14,6 +15,36 @@ namespace {
 constexpr std::chrono::milliseconds kSecondThought{500};
 
 }  // namespace
+
+Status Coordinator::start_accepting() {
+  if (!setup_.listeners.empty()) {
+    spare_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
+  Acceptor::Options options;
+  options.name = "rendezvous";
+  options.purpose = "control";
+  options.key = setup_.key;
+  options.on_shortage = "rank 0 needs a file descriptor per rank beside its own";
+  options.refusals_at = LogLevel::kInfo;
+  options.watch = [this](Socket& socket) {
+    // Edges: who cannot be let in for want of descriptors would be reported again and again. A
+    // handshake's few hundred bytes always fit a fresh socket's buffer: no need for EPOLLOUT.
+    return watch(epoll_.get(), EPOLL_CTL_ADD, socket.fd.get(), kAcceptorToken, EPOLLET);
+  };
+  options.judge = [this](const Acceptor::Arrival& arrival) -> Status {
+    HORING_ASSIGN(const wire::RankClaim who, wire::decode<wire::RankClaim>(arrival.claim));
+    return judge(who);
+  };
+  options.deliver = [this](const Acceptor::Arrival& arrival, std::unique_ptr<Socket> socket) {
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, arrival.fd, nullptr);
+    enter(std::move(socket->fd), *wire::decode<wire::RankClaim>(arrival.claim));
+  };
+  options.refused = [this](const Acceptor::Arrival& arrival, const Status& why) {
+    return note_key_refused(arrival, why);
+  };
+  HORING_ASSIGN(acceptor_, Acceptor::open(std::move(setup_.listeners), std::move(options)));
+  return {};
+}
 
 // A file is where several jobs may meet by mistake, since each can reach it. Nothing is known of
 // the job of somebody who has the key and no identity, or another kind of it.
@@ -95,15 +126,17 @@ void Coordinator::enter(Fd fd, const wire::RankClaim& who) {
     return;
   }
   if (who.rank != setup_.own.rank) {
-    if (Status status = set_keep_alive(fd.get()); !status.ok()) {
-      log_warn("rendezvous: {}", status.message());
+    for (const Status& status : {set_no_delay(fd.get()), set_keep_alive(fd.get())}) {
+      if (!status.ok()) {
+        log_warn("rendezvous: {}", status.message());
+      }
     }
     if (const auto address = local_address(fd.get()); address.ok() && address_.empty()) {
       address_ = address->host();
     }
   }
   Peer& peer = peers_[who.rank];
-  peer.channel = std::make_unique<ControlChannel>(std::move(fd));
+  peer.channel = std::make_unique<ControlConnection>(std::move(fd));
   peer.who = who;
   peer.presence = Presence::kHere;
   peer.refused = Status();
@@ -111,7 +144,7 @@ void Coordinator::enter(Fd fd, const wire::RankClaim& who) {
   peer.lost = false;
   peer.deadline = Clock::now() + std::chrono::milliseconds(who.timeout_ms);
   ++present_count_;
-  if (Status status = watch(epoll_.get(), EPOLL_CTL_ADD, peer.channel->fd(), who.rank, false);
+  if (Status status = watch(epoll_.get(), EPOLL_CTL_ADD, peer.channel->fd(), who.rank);
       !status.ok()) {
     log_error("rendezvous: {}", status.message());
     drop(who.rank, Presence::kAbsent);
@@ -123,7 +156,8 @@ void Coordinator::end_rendezvous() {
     return;
   }
   rendezvous_ = false;
-  acceptor_.close();
+  acceptor_->close();
+  spare_.reset();
   if (setup_.on_ended) {
     setup_.on_ended();
   }
@@ -151,9 +185,9 @@ void Coordinator::finish_rendezvous() {
   failures_ = std::make_unique<CommunicatorFailures>(std::move(names));
   send_to_all(
       wire::Type::kWelcome,
-      ControlChannel::body_of(wire::encode(wire::Welcome{.job_id = setup_.job_id,
-                                                         .coordinator = name_of(setup_.own),
-                                                         .coordinator_address = address_})));
+      ControlConnection::body_of(wire::encode(wire::Welcome{.job_id = setup_.job_id,
+                                                            .coordinator = name_of(setup_.own),
+                                                            .coordinator_address = address_})));
 }
 
 std::vector<uint32_t> Coordinator::missing_ranks() const {
@@ -174,8 +208,8 @@ std::string Coordinator::missing_text(std::optional<uint32_t> impatient) const {
               ? " before the deadline of " + name_of(peers_[*impatient].who) + " passed"
               : " within " + std::to_string(setup_.own.timeout_ms) + " ms";
   text += "; missing: " + rank_list(missing);
-  for (const std::string& remark : acceptor_.remarks()) {
-    text += "; " + remark;
+  for (const std::string& about : {acceptor_->shortage().message(), acceptor_->refusals().text()}) {
+    text += about.empty() ? "" : "; " + about;
   }
   for (const Peer& peer : peers_) {
     text += peer.gave_up.ok() ? "" : "; " + peer.gave_up.message();
@@ -209,8 +243,7 @@ void Coordinator::fail_rendezvous(Deadline now) {
     const auto rank = own_over ? std::nullopt : std::optional(impatient->who.rank);
     call_off({missing_for_keys() ? StatusCode::kUnauthenticated : StatusCode::kTimeout,
               missing_text(rank)});
-  } else if (!acceptor_.stuck().ok()) {
-    const Status& stuck = acceptor_.stuck();
+  } else if (const Status stuck = acceptor_->stuck(now_ns()); !stuck.ok()) {
     called_off_.emplace(stuck.code(),
                         name_of(setup_.own) + ": " + stuck.message() + "; " +
                             std::to_string(present_count_) + " of " +
@@ -228,7 +261,7 @@ void Coordinator::fail_rendezvous(Deadline now) {
 }
 
 void Coordinator::turn_away(Fd fd, const Status& why) const {
-  ControlChannel channel(std::move(fd));
+  ControlConnection channel(std::move(fd));
   channel.queue(wire::Type::kRefusal, 0, outcome_body(why));
   (void)channel.send_some();  // a fresh socket's buffer takes it
 }
@@ -244,15 +277,15 @@ void Coordinator::turn_away_waiting() {
       send(rank, wire::Type::kRefusal, 0, outcome_body(*called_off_));
     }
   }
-  acceptor_.begin_turning_away();
+  spare_.reset();
   const Deadline end = deadline_after(kLongest);
   Deadline quiet = deadline_after(kQuiet);
   while (!stop_ && !passed(std::min(end, quiet))) {
-    if (acceptor_.accept_waiting(Clock::now())) {
+    acceptor_->step(now_ns());
+    if (acceptor_->someone_waits()) {
       quiet = deadline_after(kQuiet);
     }
     turn(deadline_after(kPause));
-    acceptor_.expire(Clock::now());
   }
 }
 
@@ -265,25 +298,25 @@ void Coordinator::call_off(const Status& why) {
 // comes later finds nobody who knows why.
 void Coordinator::note_gave_up(uint32_t rank, const wire::Message& report) {
   Peer& peer = peers_[rank];
-  const auto why = wire::decode_report(report.body);
+  const auto why = wire::decode<FailureReport>(report.body);
   peer.gave_up = why.ok()
                      ? Status(why->code, why->text + " (reported by " + name_of(peer.who) + ")")
                      : why.status().with_context(name_of(peer.who));
 }
 
 // Anybody can claim to be a rank: who cannot prove the key is refused, and changes nothing for
-// those who can. Rank 0 says so at once, and again where ranks are missing at the deadline.
-void Coordinator::note_key_refused(const wire::RankClaim& who,
-                                   const std::string& from,
-                                   const Status& why) {
-  if (!rendezvous_) {
-    return;
+// those who can. Rank 0 says so at once, and again where ranks are missing at the deadline. False:
+// it was refused for something else, or does not say who it is.
+bool Coordinator::note_key_refused(const Acceptor::Arrival& arrival, const Status& why) {
+  const auto who = wire::decode<wire::RankClaim>(arrival.claim);
+  if (why.code() != StatusCode::kUnauthenticated || !who.ok()) {
+    return false;
   }
-  const std::string text =
-      name_of(who) + " from " + from + " was refused for the job key: " + why.message();
-  const KeyRefusals::Kind kind = key_refusals_.note(who, text);
+  const std::string text = name_of(*who) + " from " + arrival.peer.host() +
+                           " was refused for the job key: " + why.message();
+  const KeyRefusals::Kind kind = key_refusals_.note(*who, text);
   if (kind == KeyRefusals::Kind::kAgain) {
-    return;
+    return true;
   }
   // Who floods rank 0 with names that are nobody's shall not silence what is told of the others.
   LogQuota& told = kind == KeyRefusals::Kind::kNew ? key_refusals_told_ : strangers_told_;
@@ -291,6 +324,7 @@ void Coordinator::note_key_refused(const wire::RankClaim& who,
     log_warn(
         "rendezvous: {}; the rendezvous of the others goes on{}", text, LogQuota::note(*left_out));
   }
+  return true;
 }
 
 // Whether somebody was refused as each of the ranks that are missing: the likeliest cause then.

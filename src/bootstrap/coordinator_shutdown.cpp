@@ -31,11 +31,11 @@ void Coordinator::turn_of_shutdown(Deadline end) {
   const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), static_cast<int>(ms));
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<size_t>(i)];
-    if (event.data.u64 < ControlAcceptor::kFirstToken) {
-      handle_peer(static_cast<uint32_t>(event.data.u64), event.events);
-    } else if (event.data.u64 == kWakeToken) {
+    if (event.data.u64 == kWakeToken) {
       eventfd_t ignored = 0;
       ::eventfd_read(wake_.get(), &ignored);
+    } else if (event.data.u64 != kAcceptorToken) {
+      handle_peer(static_cast<uint32_t>(event.data.u64), event.events);
     }
   }
   answer_complete();

@@ -49,17 +49,15 @@ Status GatherTable::check(const wire::Contribution& contribution, uint32_t rank)
   std::vector<bool> seen(world_size_, false);
   for (const uint32_t member : contribution.members) {
     if (member >= world_size_ || seen[member]) {
-      return {StatusCode::kInvalidArgument,
-              "all_gather \"" + contribution.tag + "\": member list has rank " +
-                  std::to_string(member) +
-                  (member >= world_size_ ? " beyond the world" : " twice")};
+      return invalid("all_gather \"" + contribution.tag + "\": member list has rank " +
+                     std::to_string(member) +
+                     (member >= world_size_ ? " beyond the world" : " twice"));
     }
     seen[member] = true;
   }
   if (!seen[rank]) {
-    return {StatusCode::kInvalidArgument,
-            "all_gather \"" + contribution.tag + "\": rank " + std::to_string(rank) +
-                " is not among the members it names"};
+    return invalid("all_gather \"" + contribution.tag + "\": rank " + std::to_string(rank) +
+                   " is not among the members it names");
   }
   for (const uint32_t member : contribution.members) {
     if (ended_[member].has_value()) {

@@ -7,11 +7,11 @@
 #include "bootstrap/rendezvous.hpp"
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
 
 #include "auth/printable.hpp"
 #include "base/env.hpp"
+#include "base/quantity.hpp"
 #include "bootstrap/rendezvous_endpoint.hpp"
 #include "bootstrap/wire.hpp"
 
@@ -35,14 +35,12 @@ constexpr std::array kLaunchers{
 };
 
 Result<uint32_t> number_of(const std::string& name, const std::string& value, uint64_t most) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size() || number > most) {
-    return Status(StatusCode::kInvalidArgument,
-                  name + "=" + printable(value, 64) + " is not a whole number up to " +
-                      std::to_string(most) + "; correct or unset it");
+  const auto number = whole_number<uint64_t>(value);
+  if (!number || *number > most) {
+    return invalid(name + "=" + printable(value, 64) + " is not a whole number up to " +
+                   std::to_string(most) + "; correct or unset it");
   }
-  return static_cast<uint32_t>(number);
+  return static_cast<uint32_t>(*number);
 }
 
 std::string shown(const char* name, const std::optional<std::string>& value) {
@@ -53,9 +51,8 @@ std::string shown(const char* name, const std::optional<std::string>& value) {
 Status half_set(const Launcher& launcher,
                 const std::optional<std::string>& rank,
                 const std::optional<std::string>& size) {
-  return {StatusCode::kInvalidArgument,
-          shown(launcher.rank, rank) + " but " + shown(launcher.size, size) + " (" +
-              launcher.source + "): set both on every rank, or neither"};
+  return invalid(shown(launcher.rank, rank) + " but " + shown(launcher.size, size) + " (" +
+                 launcher.source + "): set both on every rank, or neither");
 }
 
 // Fills rank, world size, local rank and source; false: this launcher did not start the process.
@@ -73,10 +70,9 @@ Result<bool> identify(const Launcher& launcher,
   HORING_ASSIGN(result.rank, number_of(launcher.rank, *rank, wire::kMaxWorldSize));
   HORING_ASSIGN(result.world_size, number_of(launcher.size, *size, wire::kMaxWorldSize));
   if (result.rank >= result.world_size) {
-    return Status(StatusCode::kInvalidArgument,
-                  shown(launcher.rank, rank) + " and " + shown(launcher.size, size) + " (" +
-                      launcher.source + ") contradict each other: ranks are 0 to " + launcher.size +
-                      " - 1");
+    return invalid(shown(launcher.rank, rank) + " and " + shown(launcher.size, size) + " (" +
+                   launcher.source + ") contradict each other: ranks are 0 to " + launcher.size +
+                   " - 1");
   }
   if (const auto local = lookup(launcher.local_rank)) {
     HORING_ASSIGN(result.local_rank, number_of(launcher.local_rank, *local, wire::kMaxWorldSize));
@@ -92,9 +88,8 @@ Result<std::string> place_from_master(const EnvironmentLookup& lookup) {
     return std::string();
   }
   if (!address.has_value() || !port.has_value()) {
-    return Status(StatusCode::kInvalidArgument,
-                  shown("MASTER_ADDR", address) + " but " + shown("MASTER_PORT", port) +
-                      ": set both (rank 0's host and a free port there), or HORING_RENDEZVOUS");
+    return invalid(shown("MASTER_ADDR", address) + " but " + shown("MASTER_PORT", port) +
+                   ": set both (rank 0's host and a free port there), or HORING_RENDEZVOUS");
   }
   HORING_ASSIGN(uint32_t number, number_of("MASTER_PORT", *port, 65535));
   // There torchrun's own store listens at MASTER_PORT for the whole job.
@@ -102,10 +97,9 @@ Result<std::string> place_from_master(const EnvironmentLookup& lookup) {
     ++number;
   }
   if (number == 0 || number > 65535) {
-    return Status(StatusCode::kInvalidArgument,
-                  "MASTER_PORT=" + *port +
-                      " leaves no port to meet at; choose a port between 1 "
-                      "and 65534, or set HORING_RENDEZVOUS=tcp://HOST:PORT");
+    return invalid("MASTER_PORT=" + *port +
+                   " leaves no port to meet at; choose a port between 1 "
+                   "and 65534, or set HORING_RENDEZVOUS=tcp://HOST:PORT");
   }
   return "tcp://" + HostPort{*address, static_cast<uint16_t>(number)}.to_string();
 }
@@ -191,9 +185,8 @@ Result<std::string> first_host_of(std::string_view nodelist) {
   }
   if (host.empty() || host.size() > kMaxBytes || printable(host, kMaxBytes) != host ||
       host.find_first_of(" ]/:") != std::string::npos) {
-    return Status(StatusCode::kInvalidArgument,
-                  "the Slurm node list \"" + printable(nodelist, 200) +
-                      "\" names no first host; set HORING_RENDEZVOUS=tcp://HOST:PORT");
+    return invalid("the Slurm node list \"" + printable(nodelist, 200) +
+                   "\" names no first host; set HORING_RENDEZVOUS=tcp://HOST:PORT");
   }
   return host;
 }
@@ -212,9 +205,9 @@ Result<Rendezvous> rendezvous_from(const EnvironmentLookup& lookup) {
     return result;
   }
   if (!known) {
-    return Status(StatusCode::kInvalidArgument,
-                  "HORING_RENDEZVOUS is set, but nothing says which rank this process is; set RANK "
-                  "and WORLD_SIZE, or start it with horing run, torchrun, srun or mpirun");
+    return invalid(
+        "HORING_RENDEZVOUS is set, but nothing says which rank this process is; set RANK "
+        "and WORLD_SIZE, or start it with horing run, torchrun, srun or mpirun");
   }
   if (result.world_size == 1) {
     return result;
@@ -222,12 +215,11 @@ Result<Rendezvous> rendezvous_from(const EnvironmentLookup& lookup) {
   result.job = job_identity_from(lookup);
   HORING_ASSIGN(result.address, find_place(lookup));
   if (result.address.empty()) {
-    return Status(StatusCode::kInvalidArgument,
-                  "rank " + std::to_string(result.rank) + " of " +
-                      std::to_string(result.world_size) + " (from " + result.source +
-                      ") knows no place to meet; set HORING_RENDEZVOUS=tcp://HOST:PORT with rank "
-                      "0's host or file:///PATH on a shared file system, or MASTER_ADDR and "
-                      "MASTER_PORT");
+    return invalid("rank " + std::to_string(result.rank) + " of " +
+                   std::to_string(result.world_size) + " (from " + result.source +
+                   ") knows no place to meet; set HORING_RENDEZVOUS=tcp://HOST:PORT with rank "
+                   "0's host or file:///PATH on a shared file system, or MASTER_ADDR and "
+                   "MASTER_PORT");
   }
   HORING_TRY(parse_rendezvous_endpoint(result.address).status());
   return result;

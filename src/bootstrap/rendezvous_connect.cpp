@@ -1,144 +1,79 @@
 // Ranks start in any order, so whoever comes before rank 0 tries again until the deadline. What can
 // only be a mistake ends the search at once (another key, a refusal that rank 0 signed); what may
-// pass does not (nobody listens yet). A rendezvous file may be left over from an earlier job, whose
-// port may by now belong to anybody: behind a file a peer of another key ends the search only when
-// the file has said the same for a while, and a foreign program does not end it.
+// pass does not (nobody listens yet). A rendezvous file may be left over from an earlier job, as a
+// store's value may, and its port may by now belong to anybody: there a peer of another key ends
+// the search only when the same has been found for a while, and a foreign program does not end it.
 #include "bootstrap/rendezvous_connect.hpp"
 
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <thread>
 
 #include "bootstrap/job_identity.hpp"
-#include "os/socket.hpp"
+#include "connect/connector.hpp"
 
 namespace ho {
 namespace {
 
 constexpr std::chrono::seconds kAttemptTime{5};
-// How long a file may still be replaced by a rank 0 that has the right key.
-constexpr std::chrono::milliseconds kFileMayChange{1000};
+// How long what is old may still be replaced by a rank 0 that has the right key.
+constexpr std::chrono::milliseconds kMayChange{1000};
 
-// Waits for `events` on fd, not past the deadline.
-Status wait_for(int fd, short events, Deadline deadline, std::string_view what) {
-  while (true) {
-    pollfd entry{.fd = fd, .events = events, .revents = 0};
-    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(deadline)).count();
-    const int count = ::poll(&entry, 1, static_cast<int>(std::min<int64_t>(ms, 60'000)));
-    if (count > 0) {
-      return {};
-    }
-    if (count < 0 && errno != EINTR) {
-      return system_error("poll", errno);
-    }
-    if (passed(deadline)) {
-      return {StatusCode::kTimeout, std::string(what) + " took too long"};
-    }
-  }
-}
-
-Status connection_error(const char* call) {
-  return {StatusCode::kConnection, system_error(call, errno).message()};
-}
-
-Status send_output(int fd, Handshake& handshake, Deadline deadline) {
-  const auto output = handshake.output();
-  const ssize_t sent = ::send(fd, output.data(), output.size(), MSG_NOSIGNAL);
-  if (sent > 0) {
-    handshake.sent(static_cast<size_t>(sent));
-    return {};
-  }
-  if (errno != EAGAIN && errno != EINTR) {
-    return connection_error("send");
-  }
-  return wait_for(fd, POLLOUT, deadline, "the handshake");
-}
-
-Status receive_input(int fd, Handshake& handshake, Deadline deadline) {
-  std::array<std::byte, 1024> chunk{};
-  const ssize_t got =
-      ::recv(fd, chunk.data(), std::min(chunk.size(), handshake.wanted()), MSG_DONTWAIT);
-  if (got > 0) {
-    return handshake.consume(std::span(chunk).first(static_cast<size_t>(got)));
-  }
-  if (got == 0) {
-    return {StatusCode::kConnection, "it closed the connection during the handshake"};
-  }
-  if (errno != EAGAIN && errno != EINTR) {
-    return connection_error("receive");
-  }
-  return wait_for(fd, POLLIN, deadline, "the handshake");
-}
-
-// Only errors of the key and signed refusals keep their code; whatever may pass is kConnection.
-Status drive(int fd, Handshake& handshake, Deadline deadline) {
-  while (!handshake.done()) {
-    HORING_TRY(handshake.output().empty() ? receive_input(fd, handshake, deadline)
-                                          : send_output(fd, handshake, deadline));
+// Sleeps until there is something to do for the connector.
+Status wait_for(const Connector& connector) {
+  pollfd entry = connector.waits_for();
+  const auto ns = std::chrono::nanoseconds(connector.next_deadline_ns() - now_ns());
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(ns).count();
+  if (::poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(ms, 0, 60'000))) < 0 &&
+      errno != EINTR) {
+    return system_error("poll", errno);
   }
   return {};
 }
 
-Result<Fd> connect_to(const SocketAddress& address, Deadline end) {
-  HORING_ASSIGN(Fd fd, start_connect(address));
-  HORING_TRY(wait_for(fd.get(), POLLOUT, end, "connect " + address.to_string()));
-  HORING_TRY(connect_result(fd.get(), address));
-  HORING_TRY(set_no_delay(fd.get()));
-  HORING_TRY(set_keep_alive(fd.get()));
-  return fd;
-}
-
-std::unique_ptr<Handshake> begin_handshake(const std::shared_ptr<const JobKey>& key,
-                                           wire::RankClaim own,
-                                           Deadline deadline) {
-  own.timeout_ms = static_cast<uint32_t>(std::min<int64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(left(deadline)).count(), UINT32_MAX));
-  return Handshake::client(key, "control", wire::encode(own));
-}
-
+// One try. At an address that may not be used without a key it only says who would have come, so
+// that rank 0 knows that this rank will not, and hears why not. Only errors of the key and signed
+// refusals keep their code; whatever may pass is kConnection or kTimeout.
 Result<RendezvousConnection> attempt(const SocketAddress& address,
                                      const std::shared_ptr<const JobKey>& key,
                                      const wire::RankClaim& own,
                                      Deadline deadline) {
-  const Deadline end = std::min(deadline, Clock::now() + kAttemptTime);
-  HORING_ASSIGN(Fd fd, connect_to(address, end));
-  const Deadline began = Clock::now();
-  const auto handshake = begin_handshake(key, own, deadline);
-  if (Status status = drive(fd.get(), *handshake, end); !status.ok()) {
-    if (!handshake->output().empty()) {
-      (void)send_output(fd.get(), *handshake, end);  // so that rank 0 learns why, too
+  Deadline began;
+  Connector::Options options;
+  options.name = "rendezvous";
+  options.to = address;
+  options.purpose = "control";
+  options.key = key;
+  options.claim = [&] {
+    began = Clock::now();
+    wire::RankClaim claim = own;
+    claim.timeout_ms = static_cast<uint32_t>(std::min<int64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(left(deadline)).count(), UINT32_MAX));
+    return wire::encode(claim);
+  };
+  options.deadline_ns = ns_of(std::min(deadline, Clock::now() + kAttemptTime));
+  options.once = true;
+  options.asks_where_barred = true;
+  Connector connector(std::move(options));
+  while (true) {
+    const Result<std::unique_ptr<Socket>> connected = connector.step(now_ns());
+    if (!connected.ok()) {
+      return connected.status().with_context(address.to_string());
     }
-    return status.with_context(address.to_string());
+    if (*connected != nullptr) {
+      Fd& fd = (*connected)->fd;
+      HORING_TRY(set_no_delay(fd.get()));
+      HORING_TRY(set_keep_alive(fd.get()));
+      return RendezvousConnection{std::move(fd), key, Clock::now() - began};
+    }
+    HORING_TRY(wait_for(connector));
   }
-  return RendezvousConnection{std::move(fd), Clock::now() - began};
-}
-
-// At an address that may not be used without a key: says who would have come, so that rank 0 knows
-// that this rank will not, and hears why not. Goes no further whatever the answer is.
-Status knock(const SocketAddress& address,
-             const std::shared_ptr<const JobKey>& key,
-             const wire::RankClaim& own,
-             Deadline deadline) {
-  const Deadline end = std::min(deadline, Clock::now() + kAttemptTime);
-  HORING_ASSIGN(const Fd fd, connect_to(address, end));
-  const auto handshake = begin_handshake(key, own, deadline);
-  Status status;
-  while (status.ok() && !handshake->output().empty()) {
-    status = send_output(fd.get(), *handshake, end);
-  }
-  while (status.ok() && handshake->output().empty()) {
-    status = receive_input(fd.get(), *handshake, end);
-  }
-  return (status.ok() ? key->allows_address(address.host()) : status)
-      .with_context(address.to_string());
 }
 
 // Whether another try may end better.
-bool may_pass(const Status& status, bool behind_file) {
+bool may_pass(const Status& status, bool may_be_old) {
   switch (status.code()) {
     case StatusCode::kConnection:
     case StatusCode::kTimeout:
@@ -146,7 +81,7 @@ bool may_pass(const Status& status, bool behind_file) {
       return true;
     case StatusCode::kUnauthenticated:
     case StatusCode::kProtocol:
-      return behind_file;
+      return may_be_old;
     default:
       return false;
   }
@@ -175,13 +110,7 @@ Result<std::vector<SocketAddress>> addresses_of(const RendezvousEndpoint& place,
                   (contents.ok() ? place.path + ": " : "") + listed.status().message());
   }
   HORING_TRY(check_same_job(place.path, *listed, job));
-  std::vector<SocketAddress> addresses;
-  for (const HostPort& entry : listed->addresses) {
-    // Rank 0 writes numeric addresses; the resolver is not asked on a file's behalf.
-    if (const auto address = SocketAddress::numeric(entry.host, entry.port); address.ok()) {
-      addresses.push_back(*address);
-    }
-  }
+  std::vector<SocketAddress> addresses = usable_addresses(*listed);
   if (addresses.empty()) {
     return Status(StatusCode::kConnection, place.path + " lists no usable address");
   }
@@ -189,34 +118,26 @@ Result<std::vector<SocketAddress>> addresses_of(const RendezvousEndpoint& place,
 }
 
 // Tries each address once, those that may not be used without a key only to be refused there.
-Result<RendezvousConnection> try_all(const std::vector<SocketAddress>& addresses,
-                                     const std::shared_ptr<const JobKey>& key,
+Result<RendezvousConnection> try_all(const FoundRankZero& rank_0,
                                      const wire::RankClaim& own,
                                      Deadline deadline,
-                                     bool behind_file) {
-  Status last(StatusCode::kConnection, "no address to try");
-  const auto note = [&last](const Status& status) {
-    // That the keys differ says more than that nobody listens at another address.
-    last = last.code() == StatusCode::kUnauthenticated ? last : status;
-  };
-  std::vector<SocketAddress> barred;
-  for (const SocketAddress& address : addresses) {
-    if (!key->allows_address(address.host()).ok()) {
-      barred.push_back(address);
-      continue;
-    }
-    auto found = attempt(address, key, own, deadline);
-    if (found.ok() || !may_pass(found.status(), behind_file)) {
-      return found;
-    }
-    note(found.status());
+                                     bool may_be_old) {
+  if (!rank_0.not_yet.ok()) {
+    return rank_0.not_yet;
   }
-  for (const SocketAddress& address : barred) {
-    const Status refused = knock(address, key, own, deadline);
-    if (!may_pass(refused, behind_file)) {
-      return refused;
+  Status last(StatusCode::kConnection, "no address to try");
+  for (const bool allowed : {true, false}) {
+    for (const SocketAddress& address : rank_0.addresses) {
+      if (rank_0.key->allows_address(address.host()).ok() != allowed) {
+        continue;
+      }
+      auto found = attempt(address, rank_0.key, own, deadline);
+      if (found.ok() || !may_pass(found.status(), may_be_old)) {
+        return found;
+      }
+      // That the keys differ says more than that nobody listens at another address.
+      last = last.code() == StatusCode::kUnauthenticated ? last : found.status();
     }
-    note(refused);
   }
   return last;
 }
@@ -244,7 +165,7 @@ std::string list_of(const std::vector<SocketAddress>& addresses) {
 // Whether it is certain that rank 0 has another key, or none, or wants one.
 class KeyTrouble {
  public:
-  // What came of one more look at a file that lists these addresses (nothing: no such file now).
+  // What came of one more look that found these addresses (nothing: there are none now).
   void note(const Status& status, const std::string& addresses) {
     const bool refused = status.code() == StatusCode::kUnauthenticated;
     if (!addresses.empty() && addresses != addresses_) {
@@ -253,10 +174,10 @@ class KeyTrouble {
     }
     if (refused && why_.ok()) {
       why_ = status;
-      certain_at_ = deadline_after(kFileMayChange);
+      certain_at_ = deadline_after(kMayChange);
     }
   }
-  // Stays so when rank 0 gives up, which removes the file.
+  // Stays so when rank 0 gives up, which removes its file.
   [[nodiscard]] Status certain() const {
     return !why_.ok() && passed(certain_at_) ? why_ : Status();
   }
@@ -284,33 +205,60 @@ Status not_found(const std::string& where, const Status& last, const std::string
 
 }  // namespace
 
-Result<RendezvousConnection> connect_rendezvous(const RendezvousEndpoint& place,
-                                                const std::shared_ptr<const JobKey>& key,
+std::vector<SocketAddress> usable_addresses(const RendezvousFile& listed) {
+  std::vector<SocketAddress> addresses;
+  for (const HostPort& entry : listed.addresses) {
+    if (const auto address = SocketAddress::numeric(entry.host, entry.port); address.ok()) {
+      addresses.push_back(*address);
+    }
+  }
+  return addresses;
+}
+
+RankZeroLookup lookup_at(const RendezvousEndpoint& place,
+                         std::shared_ptr<const JobKey> key,
+                         const std::string& job) {
+  return {text_of(place),
+          !place.path.empty(),
+          [&place, job, key = std::move(key)]() -> Result<FoundRankZero> {
+            auto addresses = addresses_of(place, job);
+            if (addresses.ok()) {
+              return FoundRankZero{{}, *std::move(addresses), key};
+            }
+            if (may_pass(addresses.status(), !place.path.empty())) {
+              return FoundRankZero{addresses.status(), {}, key};
+            }
+            return addresses.status();
+          }};
+}
+
+Result<RendezvousConnection> connect_rendezvous(const RankZeroLookup& lookup,
                                                 const wire::RankClaim& own,
                                                 const std::string& remedy,
                                                 Deadline deadline) {
-  const bool behind_file = !place.path.empty();
-  const std::string self = "rank " + std::to_string(own.rank);
+  const std::string where = "rank " + std::to_string(own.rank) + " at the rendezvous " +
+                            lookup.text + ", whose server is rank 0";
   KeyTrouble key_trouble;
   std::chrono::milliseconds pause(5);
   constexpr std::chrono::milliseconds kLongestPause(200);
   while (true) {
-    const auto addresses = addresses_of(place, own.job);
-    auto found = addresses.ok() ? try_all(*addresses, key, own, deadline, behind_file)
-                                : Result<RendezvousConnection>(addresses.status());
+    const auto rank_0 = lookup.find();
+    if (!rank_0.ok()) {
+      return rank_0.status().with_context(where);
+    }
+    auto found = try_all(*rank_0, own, deadline, lookup.may_be_old);
     if (found.ok()) {
       return found;
     }
-    const std::string where =
-        self + " at the rendezvous " + text_of(place) + ", whose server is rank 0";
-    if (!may_pass(found.status(), behind_file)) {
+    if (!may_pass(found.status(), lookup.may_be_old)) {
       return found.status().with_context(where);
     }
-    const Status barred = addresses.ok() ? permitted(*addresses, *key) : Status();
+    const Status barred =
+        rank_0->not_yet.ok() ? permitted(rank_0->addresses, *rank_0->key) : Status();
     key_trouble.note(barred.ok() || found.status().code() == StatusCode::kUnauthenticated
                          ? found.status()
                          : barred,
-                     addresses.ok() ? list_of(*addresses) : "");
+                     list_of(rank_0->addresses));
     if (const Status certain = key_trouble.certain(); !certain.ok()) {
       return certain.with_context(where);
     }

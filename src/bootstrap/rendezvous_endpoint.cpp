@@ -1,8 +1,7 @@
 #include "bootstrap/rendezvous_endpoint.hpp"
 
-#include <charconv>
-
 #include "auth/printable.hpp"
+#include "base/quantity.hpp"
 
 namespace ho {
 namespace {
@@ -16,9 +15,8 @@ constexpr size_t kMaxHostTextBytes = 255;
 constexpr size_t kMaxAddresses = 64;
 
 Status bad(std::string_view text, std::string_view why) {
-  return {StatusCode::kInvalidArgument,
-          "\"" + printable(text, 300) + "\" " + std::string(why) +
-              "; a rendezvous is tcp://HOST:PORT or file:///PATH"};
+  return invalid("\"" + printable(text, 300) + "\" " + std::string(why) +
+                 "; a rendezvous is tcp://HOST:PORT or file:///PATH");
 }
 
 }  // namespace
@@ -44,13 +42,11 @@ Result<HostPort> parse_host_port(std::string_view text) {
       host.find_first_of(" \t/[]") != std::string_view::npos || printable(host, 256) != host) {
     return bad(text, "has no valid host");
   }
-  HostPort result{.host = std::string(host), .port = 0};
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), result.port);
-  if (error != std::errc() || end != digits.data() + digits.size() || result.port == 0) {
+  const auto port = whole_number<uint16_t>(digits);
+  if (port.value_or(0) == 0) {
     return bad(text, "has no port between 1 and 65535");
   }
-  return result;
+  return HostPort{.host = std::string(host), .port = *port};
 }
 
 Result<RendezvousEndpoint> parse_rendezvous_endpoint(std::string_view text) {

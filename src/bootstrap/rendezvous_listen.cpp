@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +20,6 @@
 namespace ho {
 namespace {
 
-constexpr int kBacklog = 1024;
 constexpr const char* kFileRemedy =
     "; let HORING_RENDEZVOUS name a file in a folder that exists, "
     "that rank 0 may write and that all hosts share";
@@ -35,10 +36,9 @@ Status write_all(int fd, std::string_view text, const std::string& path) {
 }
 
 Status not_ours(const std::string& path, const std::string& what) {
-  return {StatusCode::kInvalidArgument,
-          "HORING_RENDEZVOUS names " + path + ", which is " + what +
-              " and is left as it is; name a file that does not exist yet (file:///PATH in a "
-              "folder that all hosts share), or remove that one"};
+  return invalid("HORING_RENDEZVOUS names " + path + ", which is " + what +
+                 " and is left as it is; name a file that does not exist yet (file:///PATH in a "
+                 "folder that all hosts share), or remove that one");
 }
 
 Status in_use(const std::string& path) {
@@ -49,9 +49,8 @@ Status in_use(const std::string& path) {
       listed.ok() && !listed->addresses.empty()
           ? " (its rank 0 is at " + listed->addresses.front().to_string() + ")"
           : "";
-  return {StatusCode::kInvalidArgument,
-          "HORING_RENDEZVOUS names " + path + ", where another job is starting now" + where +
-              "; give each job a file of its own, or wait until that one has begun or ended"};
+  return invalid("HORING_RENDEZVOUS names " + path + ", where another job is starting now" + where +
+                 "; give each job a file of its own, or wait until that one has begun or ended");
 }
 
 bool is_at(const Fd& fd, const std::string& path) {
@@ -136,7 +135,7 @@ Result<Fd> make_file(const std::string& path, std::string_view text) {
 Result<Fd> listen_anywhere(uint16_t port) {
   Status last;
   for (const SocketAddress& address : SocketAddress::any(port)) {
-    auto fd = listen_on(address, kBacklog);
+    auto fd = listen_on(address);
     if (fd.ok()) {
       return fd;
     }
@@ -148,33 +147,15 @@ Result<Fd> listen_anywhere(uint16_t port) {
 Result<RendezvousListeners> listen_through_file(const std::string& path,
                                                 const JobKey& key,
                                                 const std::string& job) {
-  HORING_ASSIGN(Fd listener, listen_anywhere(0));
-  HORING_ASSIGN(const SocketAddress bound, local_address(listener.get()));
-  HORING_ASSIGN(const auto addresses, interface_addresses(bound.port()));
-  // Also addresses that may not be used without a key: whoever comes there with one is told so.
-  std::vector<HostPort> listed;
-  std::string likely_address;
-  for (const SocketAddress& address : addresses) {
-    if (bound.family() == AF_INET6 || address.family() == AF_INET) {
-      listed.push_back({address.host(), bound.port()});
-      if (likely_address.empty() && key.allows_address(address.host()).ok()) {
-        likely_address = address.host();
-      }
-    }
-  }
-  if (listed.empty()) {
-    return Status(
-        StatusCode::kConnection,
-        "this host has no interface with an address that is up; rank 0 cannot be reached");
-  }
-  const std::string text = rendezvous_file_text({job, listed});
+  HORING_ASSIGN(AnyPort opened, listen_on_any_port(key));
+  const std::string text = rendezvous_file_text({job, opened.addresses});
   HORING_TRY(check_rendezvous_file(path));
   HORING_ASSIGN(Fd made, make_file(path, text));
   const auto lock = std::make_shared<Fd>(std::move(made));
   RendezvousListeners listening;
-  listening.listeners.push_back(std::move(listener));
-  listening.text = "file://" + path + " (" + listed.front().to_string() + ")";
-  listening.likely_address = likely_address.empty() ? listed.front().host : likely_address;
+  listening.listeners.push_back(std::move(opened.listener));
+  listening.text = "file://" + path + " (" + opened.addresses.front().to_string() + ")";
+  listening.likely_address = opened.likely_address;
   listening.take_down = [path, text, lock] {
     const auto now_there = read_rendezvous_file(path);
     if (now_there.ok() && *now_there == text) {
@@ -192,14 +173,15 @@ Result<RendezvousListeners> listen_on_tcp(const HostPort& place) {
   RendezvousListeners listening;
   listening.text = "tcp://" + place.to_string();
   Status last;
+  const bool is_name = std::any_of(place.host.begin(), place.host.end(), [](unsigned char each) {
+    return std::isalpha(each) != 0;
+  });
   for (const SocketAddress& address : addresses) {
     // Debian gives a host its own name at 127.0.1.1: others resolve it to something else.
-    const bool misleading = address.is_loopback() && place.host != "localhost" &&
-                            !SocketAddress::numeric(place.host, place.port).ok();
-    if (misleading) {
+    if (address.is_loopback() && is_name && place.host != "localhost") {
       continue;
     }
-    auto listener = listen_on(address, kBacklog);
+    auto listener = listen_on(address);
     if (listener.ok()) {
       listening.likely_address =
           listening.listeners.empty() ? address.host() : listening.likely_address;
@@ -225,6 +207,31 @@ Result<RendezvousListeners> listen_on_tcp(const HostPort& place) {
 }
 
 }  // namespace
+
+Result<AnyPort> listen_on_any_port(const JobKey& key) {
+  AnyPort opened;
+  HORING_ASSIGN(opened.listener, listen_anywhere(0));
+  HORING_ASSIGN(const SocketAddress bound, local_address(opened.listener.get()));
+  HORING_ASSIGN(const auto addresses, interface_addresses(bound.port()));
+  // Also addresses that may not be used without a key: whoever comes there with one is told so.
+  for (const SocketAddress& address : addresses) {
+    if (bound.family() == AF_INET6 || address.family() == AF_INET) {
+      opened.addresses.push_back({address.host(), bound.port()});
+      if (opened.likely_address.empty() && key.allows_address(address.host()).ok()) {
+        opened.likely_address = address.host();
+      }
+    }
+  }
+  if (opened.addresses.empty()) {
+    return Status(
+        StatusCode::kConnection,
+        "this host has no interface with an address that is up; rank 0 cannot be reached");
+  }
+  if (opened.likely_address.empty()) {
+    opened.likely_address = opened.addresses.front().host;
+  }
+  return opened;
+}
 
 Result<std::string> read_rendezvous_file(const std::string& path) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));

@@ -19,14 +19,14 @@ namespace {
 
 // Communicators that were split from siblings choose their short numbers apart and may have the
 // same one: the communicator id tells them apart.
-struct Lane {
+struct ChannelKey {
   uint64_t communicator_id = 0;
   uint16_t communicator = 0;
   uint8_t channel = 0;
-  friend auto operator<=>(const Lane&, const Lane&) = default;
+  friend auto operator<=>(const ChannelKey&, const ChannelKey&) = default;
 };
 
-Lane lane_of(const RankState& state) {
+ChannelKey channel_of(const RankState& state) {
   return {state.communicator_id, state.communicator, state.channel};
 }
 
@@ -56,8 +56,9 @@ int distance(const RankAnswer& answer, const RankState& state, const FailureRepo
   return (state.communicator_id == first.communicator ? 0 : 3) + (own && named ? 0 : own ? 1 : 2);
 }
 
-std::optional<Lane> stalled_lane(std::span<const RankAnswer> answers, const FailureReport& first) {
-  std::optional<std::tuple<int, Lane>> best;
+std::optional<ChannelKey> stalled_channel(std::span<const RankAnswer> answers,
+                                          const FailureReport& first) {
+  std::optional<std::tuple<int, ChannelKey>> best;
   for (const RankAnswer& answer : answers) {
     for (const RankState& state : answer.states) {
       if (!inside(state) || state.channel == kCallChannel) {
@@ -65,7 +66,7 @@ std::optional<Lane> stalled_lane(std::span<const RankAnswer> answers, const Fail
       }
       const int away = distance(answer, state, first);
       if (!best.has_value() || away < std::get<0>(*best)) {
-        best = {away, lane_of(state)};
+        best = {away, channel_of(state)};
       }
     }
   }
@@ -74,26 +75,26 @@ std::optional<Lane> stalled_lane(std::span<const RankAnswer> answers, const Fail
 
 struct Member {
   const RankAnswer* answer = nullptr;  // of the rank, with where else it is
-  const RankState* state = nullptr;    // in this lane
+  const RankState* state = nullptr;    // in this channel
 
   [[nodiscard]] uint32_t rank() const { return answer->rank; }
 };
 
-// Who is in each lane. Made once, so that following the waits of thousands of ranks takes one look
-// at each state.
-using Lanes = std::map<Lane, std::vector<Member>>;
+// Who is in each channel. Made once, so that following the waits of thousands of ranks takes one
+// look at each state.
+using Channels = std::map<ChannelKey, std::vector<Member>>;
 
-Lanes all_lanes(std::span<const RankAnswer> answers) {
-  Lanes lanes;
+Channels all_channels(std::span<const RankAnswer> answers) {
+  Channels channels;
   for (const RankAnswer& answer : answers) {
     for (const RankState& state : answer.states) {
-      std::vector<Member>& members = lanes[lane_of(state)];
+      std::vector<Member>& members = channels[channel_of(state)];
       if (members.empty() || members.back().answer != &answer) {
         members.push_back({&answer, &state});
       }
     }
   }
-  return lanes;
+  return channels;
 }
 
 const RankState& furthest(const std::vector<Member>& members) {
@@ -111,7 +112,7 @@ const RankState& furthest(const std::vector<Member>& members) {
 std::vector<const RankState*> waits_elsewhere(const Member& member) {
   std::vector<const RankState*> waits;
   for (const RankState& state : member.answer->states) {
-    if (lane_of(state) != lane_of(*member.state) && inside(state)) {
+    if (channel_of(state) != channel_of(*member.state) && inside(state)) {
       waits.push_back(&state);
     }
   }
@@ -136,19 +137,19 @@ bool counts_alike(const RankState& state) {
   return state.channel != kCallChannel && state.operation != "send/recv";
 }
 
-// The lane to look at: the first, from this one on along the waits of the ranks that are behind, in
-// which a rank is behind that waits nowhere (or, loosely, where nobody can be followed). Nothing
+// The channel to look at: the first, from this one on along the waits of the ranks that are behind,
+// in which a rank is behind that waits nowhere (or, loosely, where nobody can be followed). Nothing
 // where there is none: ranks that wait for each other in a circle, or for data that does not come.
-std::optional<Lane> lane_of_root(Lane lane,
-                                 const Lanes& lanes,
-                                 bool loosely,
-                                 std::set<Lane>& seen) {
-  if (!seen.insert(lane).second) {
+std::optional<ChannelKey> root_of(ChannelKey channel,
+                                  const Channels& channels,
+                                  bool loosely,
+                                  std::set<ChannelKey>& seen) {
+  if (!seen.insert(channel).second) {
     return std::nullopt;
   }
-  const std::vector<Member>& members = lanes.at(lane);
+  const std::vector<Member>& members = channels.at(channel);
   const uint32_t top = furthest(members).entered;
-  std::vector<Lane> onward;
+  std::vector<ChannelKey> onward;
   for (const Member& member : members) {
     if (member.state->entered >= top || inside(*member.state)) {
       continue;
@@ -157,15 +158,15 @@ std::optional<Lane> lane_of_root(Lane lane,
     const auto followed = onward.size();
     for (const RankState* state : waits) {
       if (counts_alike(*state)) {
-        onward.push_back(lane_of(*state));
+        onward.push_back(channel_of(*state));
       }
     }
     if (waits.empty() || (loosely && onward.size() == followed)) {
-      return lane;
+      return channel;
     }
   }
-  for (const Lane& next : onward) {
-    if (const auto root = lane_of_root(next, lanes, loosely, seen)) {
+  for (const ChannelKey& next : onward) {
+    if (const auto root = root_of(next, channels, loosely, seen)) {
       return root;
     }
   }
@@ -174,17 +175,17 @@ std::optional<Lane> lane_of_root(Lane lane,
 
 // Ranks inside operations, each of which waits for the next, who has not entered that.
 using Chain = std::vector<Member>;
-using InOperation = std::pair<Lane, uint32_t>;  // and its number
+using InOperation = std::pair<ChannelKey, uint32_t>;  // and its number
 
 InOperation in_operation(const RankState& state) {
-  return {lane_of(state), state.entered};
+  return {channel_of(state), state.entered};
 }
 
 // Follows the waits on from the chain's last, depth first. True: they have come back to a member of
 // the chain, and the chain is cut to that circle.
-bool close_circle(Chain& chain, const Lanes& lanes, std::set<InOperation>& seen) {
+bool close_circle(Chain& chain, const Channels& channels, std::set<InOperation>& seen) {
   const RankState& awaited = *chain.back().state;
-  for (const Member& behind : lanes.at(lane_of(awaited))) {
+  for (const Member& behind : channels.at(channel_of(awaited))) {
     if (behind.state->entered >= awaited.entered) {
       continue;
     }
@@ -204,7 +205,7 @@ bool close_circle(Chain& chain, const Lanes& lanes, std::set<InOperation>& seen)
         continue;
       }
       chain.push_back({behind.answer, &state});
-      if (close_circle(chain, lanes, seen)) {
+      if (close_circle(chain, channels, seen)) {
         return true;
       }
       chain.pop_back();
@@ -229,10 +230,10 @@ std::string text_of_circle(const Chain& chain) {
          "; all ranks must call what waits for others in the same order, over all communicators";
 }
 
-std::optional<Lane> lane_of_root(Lane lane, const Lanes& lanes) {
+std::optional<ChannelKey> root_of(ChannelKey channel, const Channels& channels) {
   for (const bool loosely : {false, true}) {
-    std::set<Lane> seen;
-    if (const auto root = lane_of_root(lane, lanes, loosely, seen)) {
+    std::set<ChannelKey> seen;
+    if (const auto root = root_of(channel, channels, loosely, seen)) {
       return root;
     }
   }
@@ -364,28 +365,31 @@ void add_silent(std::vector<std::string>& parts,
   }
 }
 
-void add_lane(std::vector<std::string>& parts,
-              const std::vector<Member>& members,
-              bool all_answered) {
+void add_channel(std::vector<std::string>& parts,
+                 const std::vector<Member>& members,
+                 bool all_answered) {
   const RankState& top = furthest(members);
   add_behind(parts, members, top.entered, operation_name_at(top));
   add_waiting(parts, members, top.entered, operation_name_at(top), all_answered);
 }
 
 // A program knows its communicators by their ranks, not by their numbers.
-void add_ranks_of(std::vector<std::string>& parts, const Lane& lane, const Lanes& lanes) {
-  if (lane.communicator == 0) {
+void add_ranks_of(std::vector<std::string>& parts,
+                  const ChannelKey& channel,
+                  const Channels& channels) {
+  if (channel.communicator == 0) {
     return;
   }
   std::set<uint32_t> ranks;
-  for (const auto& [other, members] : lanes) {
-    if (other.communicator_id == lane.communicator_id && other.communicator == lane.communicator) {
+  for (const auto& [other, members] : channels) {
+    if (other.communicator_id == channel.communicator_id &&
+        other.communicator == channel.communicator) {
       for (const Member& member : members) {
         ranks.insert(member.rank());
       }
     }
   }
-  parts.push_back("communicator " + std::to_string(lane.communicator) + " is of " +
+  parts.push_back("communicator " + std::to_string(channel.communicator) + " is of " +
                   rank_list(std::vector<uint32_t>(ranks.begin(), ranks.end())) + " of the job");
 }
 
@@ -396,14 +400,14 @@ std::string describe_stall(std::span<const RankAnswer> answers,
                            const FailureReport& first) {
   std::vector<std::string> parts;
   add_silent(parts, answers, rank_names);
-  if (const std::optional<Lane> lane = stalled_lane(answers, first)) {
-    const Lanes lanes = all_lanes(answers);
-    const Lane root = lane_of_root(*lane, lanes).value_or(*lane);
+  if (const std::optional<ChannelKey> channel = stalled_channel(answers, first)) {
+    const Channels channels = all_channels(answers);
+    const ChannelKey root = root_of(*channel, channels).value_or(*channel);
     const bool all_answered = std::all_of(
         answers.begin(), answers.end(), [](const RankAnswer& answer) { return answer.answered; });
-    add_lane(parts, lanes.at(root), all_answered);
-    if (root != *lane) {
-      const std::vector<Member>& members = lanes.at(*lane);
+    add_channel(parts, channels.at(root), all_answered);
+    if (root != *channel) {
+      const std::vector<Member>& members = channels.at(*channel);
       const RankState& top = furthest(members);
       std::vector<std::string> victims;
       add_behind(victims, members, top.entered, operation_name_at(top));
@@ -411,10 +415,10 @@ std::string describe_stall(std::span<const RankAnswer> answers,
         parts.push_back("because of that, " + victim);
       }
     }
-    add_ranks_of(parts, root, lanes);
-    if (!(root.communicator_id == lane->communicator_id &&
-          root.communicator == lane->communicator)) {
-      add_ranks_of(parts, *lane, lanes);
+    add_ranks_of(parts, root, channels);
+    if (!(root.communicator_id == channel->communicator_id &&
+          root.communicator == channel->communicator)) {
+      add_ranks_of(parts, *channel, channels);
     }
   } else {
     parts.emplace_back("no rank that answers is inside an operation any more");
@@ -427,16 +431,16 @@ std::string describe_stall(std::span<const RankAnswer> answers,
 }
 
 std::optional<Circle> find_circle(std::span<const RankAnswer> answers, const FailureReport& first) {
-  const std::optional<Lane> lane = stalled_lane(answers, first);
-  if (!lane.has_value()) {
+  const std::optional<ChannelKey> channel = stalled_channel(answers, first);
+  if (!channel.has_value()) {
     return std::nullopt;
   }
-  const Lanes lanes = all_lanes(answers);
-  std::set<Lane> seen_lanes;
-  if (lane_of_root(*lane, lanes, false, seen_lanes).has_value()) {
+  const Channels channels = all_channels(answers);
+  std::set<ChannelKey> seen_channels;
+  if (root_of(*channel, channels, false, seen_channels).has_value()) {
     return std::nullopt;
   }
-  const std::vector<Member>& members = lanes.at(*lane);
+  const std::vector<Member>& members = channels.at(*channel);
   const auto start =
       std::max_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
         return std::pair(inside(*a.state), a.state->entered) <
@@ -444,7 +448,7 @@ std::optional<Circle> find_circle(std::span<const RankAnswer> answers, const Fai
       });
   Chain chain{*start};
   std::set<InOperation> seen{in_operation(*start->state)};
-  if (!close_circle(chain, lanes, seen)) {
+  if (!close_circle(chain, channels, seen)) {
     return std::nullopt;
   }
   Circle circle{.text = text_of_circle(chain), .communicators = {}};
@@ -460,13 +464,13 @@ std::optional<Circle> find_circle(std::span<const RankAnswer> answers, const Fai
 // many, they must be in the same.
 std::optional<std::string> describe_different_calls(std::span<const RankAnswer> answers,
                                                     const FailureReport& first) {
-  const std::optional<Lane> lane = stalled_lane(answers, first);
-  if (!lane.has_value()) {
+  const std::optional<ChannelKey> channel = stalled_channel(answers, first);
+  if (!channel.has_value()) {
     return std::nullopt;
   }
   std::map<uint32_t, std::map<std::string, std::vector<uint32_t>>> by_number;
-  const Lanes lanes = all_lanes(answers);
-  for (const Member& member : lanes.at(*lane)) {
+  const Channels channels = all_channels(answers);
+  for (const Member& member : channels.at(*channel)) {
     if (inside(*member.state) && !member.state->operation.empty()) {
       by_number[member.state->completed + 1][member.state->operation].push_back(member.rank());
     }
@@ -492,7 +496,8 @@ std::optional<std::string> describe_different_calls(std::span<const RankAnswer> 
                                  : " are in ") +
             operation + " #" + std::to_string(differing->first);
   }
-  text += lane->communicator == 0 ? "" : " of communicator " + std::to_string(lane->communicator);
+  text +=
+      channel->communicator == 0 ? "" : " of communicator " + std::to_string(channel->communicator);
   return text + "; all ranks must make the same calls in the same order";
 }
 

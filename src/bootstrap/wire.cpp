@@ -12,59 +12,212 @@ namespace {
 
 constexpr uint16_t kMagic = 0x4843;  // "CH"
 
-class Reader : public ByteReader {
- public:
-  Reader(View body, std::string_view what) : ByteReader(body), what_(what) {}
-
-  std::string text(size_t max_bytes) { return printable(as_text(blob(max_bytes)), max_bytes); }
-
-  StatusCode status_code() {
-    const auto value = number<uint32_t>();
-    if (value < 1 || value > static_cast<uint32_t>(StatusCode::kInternal)) {
-      fail("has status code " + std::to_string(value));
-      return StatusCode::kInternal;
-    }
-    return static_cast<StatusCode>(value);
-  }
-
-  uint32_t rank() {
-    const auto value = number<uint32_t>();
-    if (value >= kMaxWorldSize) {
-      fail("has rank " + std::to_string(value));
-      return 0;
-    }
-    return value;
-  }
-
-  template <typename T>
-  Result<T> finish(T value) {
-    ByteReader::finish();
-    if (!ok()) {
-      return Status(StatusCode::kProtocol, "control message: " + what_ + " " + fault());
-    }
-    return value;
-  }
-
- private:
-  std::string what_;
-};
+Status fault_of(const ByteReader& reader, std::string_view what) {
+  return {StatusCode::kProtocol, "control message: " + std::string(what) + " " + reader.fault()};
+}
 
 Buffer copy(View bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-RankState read_state(Reader& reader) {
-  RankState state;
-  state.communicator = reader.number<uint16_t>();
-  state.channel = reader.number<uint8_t>();
-  state.entered = reader.number<uint32_t>();
-  state.completed = reader.number<uint32_t>();
-  state.operation = reader.text(kMaxTagBytes);
-  state.waiting = reader.text(kMaxTagBytes);
-  state.communicator_id = reader.number<uint64_t>();
-  return state;
+// A message is described once, by fields() below: what the Writer appends, the Reader takes, in the
+// same order.
+class Writer : public ByteWriter {
+ public:
+  void begin(std::string_view /*what*/) {}
+  template <std::unsigned_integral Number>
+  void field(Number value) {
+    number(value, sizeof value);
+  }
+  void rank(uint32_t rank) { field(rank); }
+  void rank(GlobalRank rank) { field(rank.value()); }
+  void rank(std::optional<GlobalRank> rank) {
+    number(rank.has_value() ? 1 : 0, 1);
+    field(rank.value_or(GlobalRank()).value());
+  }
+  void status_code(StatusCode code) { field(static_cast<uint32_t>(code)); }
+  template <typename Items, typename Each>
+  void list(const Items& items, size_t max, size_t /*least_bytes*/, const Each& each) {
+    const size_t count = std::min(items.size(), max);
+    number(count, 4);
+    for (const auto& item : std::span(items).first(count)) {
+      each(item);
+    }
+  }
+  template <typename Why>
+  void require(bool /*holds*/, const Why& /*why*/) {}
+};
+
+class Reader : public ByteReader {
+ public:
+  using ByteReader::ByteReader;
+
+  void begin(std::string_view what) { what_ = what; }
+  [[nodiscard]] std::string_view what() const { return what_; }
+  template <std::unsigned_integral Number>
+  void field(Number& value) {
+    value = number<Number>();
+  }
+  void rank(uint32_t& rank) {
+    field(rank);
+    if (rank >= kMaxWorldSize) {
+      fail("has rank " + std::to_string(rank));
+      rank = 0;
+    }
+  }
+  void rank(GlobalRank& rank) {
+    uint32_t value = 0;
+    this->rank(value);
+    rank = GlobalRank(value);
+  }
+  void rank(std::optional<GlobalRank>& rank) {
+    const bool is_there = number<uint8_t>() != 0;
+    GlobalRank value;
+    this->rank(value);
+    rank = is_there ? std::optional(value) : std::nullopt;
+  }
+  void status_code(StatusCode& code) {
+    const auto value = number<uint32_t>();
+    const bool known = value >= 1 && value <= static_cast<uint32_t>(StatusCode::kInternal);
+    require(known, [&] { return "has status code " + std::to_string(value); });
+    code = known ? static_cast<StatusCode>(value) : StatusCode::kInternal;
+  }
+  void text(std::string& text, size_t max_bytes) {
+    text = printable(as_text(ByteReader::blob(max_bytes)), max_bytes);
+  }
+  void blob(Buffer& blob) { blob = copy(ByteReader::blob(kMaxBlobBytes)); }
+  template <typename Items, typename Each>
+  void list(Items& items, size_t max, size_t least_bytes, const Each& each) {
+    items.resize(count(max, least_bytes));
+    for (auto& item : items) {
+      each(item);
+    }
+  }
+  template <typename Why>
+  void require(bool holds, const Why& why) {
+    if (!holds) {
+      fail(why());
+    }
+  }
+
+ private:
+  std::string_view what_;
+};
+
+template <typename Given, typename Message>
+concept Is = std::same_as<std::remove_const_t<Given>, Message>;
+
+template <typename Io>
+void fields(Io& io, Is<RankClaim> auto& claim) {
+  io.begin("claim");
+  io.rank(claim.rank);
+  io.field(claim.world_size);
+  io.field(claim.pid);
+  io.field(claim.timeout_ms);
+  io.text(claim.host, kMaxHostBytes);
+  io.text(claim.called, kMaxCalledBytes);
+  io.text(claim.job, kMaxJobBytes);
+  io.require(claim.world_size <= kMaxWorldSize && claim.rank < claim.world_size, [&] {
+    return "has rank " + std::to_string(claim.rank) + " of " + std::to_string(claim.world_size);
+  });
 }
-constexpr size_t kMinStateBytes = 2 + 1 + 4 + 4 + 4 + 4 + 8;
+
+template <typename Io>
+void fields(Io& io, Is<Welcome> auto& welcome) {
+  io.begin("welcome");
+  io.field(welcome.job_id);
+  io.text(welcome.coordinator, kMaxTagBytes);
+  io.text(welcome.coordinator_address, kMaxTagBytes);
+}
+
+template <typename Io>
+void fields(Io& io, Is<Contribution> auto& contribution) {
+  io.begin("contribution");
+  io.text(contribution.tag, kMaxTagBytes);
+  io.field(contribution.timeout_ms);
+  io.list(contribution.members, kMaxWorldSize, 4, [&](auto& member) { io.rank(member); });
+  io.blob(contribution.blob);
+}
+
+template <typename Io>
+void fields(Io& io, Is<GatheredPart> auto& part) {
+  io.begin("gathered part");
+  io.field(part.first);
+  io.list(part.blobs, kMaxWorldSize, 4, [&](auto& blob) { io.blob(blob); });
+}
+
+template <typename Io>
+void fields(Io& io, Is<Outcome> auto& outcome) {
+  io.begin("outcome");
+  io.status_code(outcome.code);
+  io.text(outcome.text, kMaxTextBytes);
+}
+
+template <typename Io>
+void fields(Io& io, Is<FailureReport> auto& report) {
+  io.begin("failure report");
+  io.status_code(report.code);
+  io.rank(report.reporter);
+  io.rank(report.peer);
+  io.field(report.communicator);
+  io.text(report.text, kMaxTextBytes);
+}
+
+// Texts are cut so that the list fits into one message however many states there are.
+template <typename Io>
+void fields(Io& io, Is<std::vector<RankState>> auto& states) {
+  io.begin("list of states");
+  constexpr size_t kMinBytes = 2 + 1 + 4 + 4 + 4 + 4 + 8;
+  io.list(states, kMaxStates, kMinBytes, [&](auto& state) {
+    io.field(state.communicator);
+    io.field(state.channel);
+    io.field(state.entered);
+    io.field(state.completed);
+    io.text(state.operation, kMaxTagBytes);
+    io.text(state.waiting, kMaxTagBytes);
+    io.field(state.communicator_id);
+  });
+}
+
+template <typename Io>
+void fields(Io& io, Is<Membership> auto& membership) {
+  io.begin("membership");
+  io.field(membership.communicator);
+  io.field(membership.parent);
+  io.field(membership.member_count);
+  io.require(membership.communicator != kWholeJob && membership.communicator != membership.parent &&
+                 membership.member_count > 0 && membership.member_count <= kMaxWorldSize,
+             [] { return "names a communicator that cannot be"; });
+}
+
+template <typename Io>
+void fields(Io& io, Is<LeaveNotice> auto& leave_notice) {
+  io.begin("leave notice");
+  io.field(leave_notice.communicator);
+  io.rank(leave_notice.rank);
+  io.text(leave_notice.name, kMaxTagBytes);
+  io.list(leave_notice.channels, kMaxChannels, 4 + 4, [&](auto& channel) {
+    io.field(channel.entered);
+    io.text(channel.last, kMaxHostBytes);
+  });
+  io.list(leave_notice.pairs, kMaxWorldSize, 4 + 4 + 4, [&](auto& pair) {
+    io.rank(pair.peer);
+    io.field(pair.sent);
+    io.field(pair.received);
+  });
+  io.list(leave_notice.members, kMaxWorldSize, 4, [&](auto& member) { io.rank(member); });
+}
+
+template <typename Io>
+void fields(Io& io, Is<CallQuestion> auto& question) {
+  io.begin("question about a call");
+  io.field(question.communicator);
+  io.rank(question.rank);
+  io.field(question.channel);
+  io.blob(question.call);
+  io.require(question.call.size() <= kMaxCallBytes,
+             [&] { return "has a call of " + std::to_string(question.call.size()) + " bytes"; });
+}
 
 }  // namespace
 
@@ -82,7 +235,7 @@ HeaderBytes encode(const Header& header) {
 }
 
 Result<Header> decode_header(std::span<const std::byte, kHeaderBytes> bytes) {
-  Reader reader(bytes, "header");
+  ByteReader reader(bytes);
   const auto magic = reader.number<uint16_t>();
   const auto type = reader.number<uint8_t>();
   const auto reserved = reader.number<uint8_t>();
@@ -99,7 +252,7 @@ Result<Header> decode_header(std::span<const std::byte, kHeaderBytes> bytes) {
   } else {
     header.type = static_cast<Type>(type);
   }
-  return reader.finish(header);
+  return reader.ok() ? Result<Header>(header) : fault_of(reader, "header");
 }
 
 void Splitter::feed(View bytes) {
@@ -130,238 +283,44 @@ Result<std::optional<Message>> Splitter::next() {
   return std::optional<Message>(std::move(message));
 }
 
-Buffer encode(const RankClaim& claim) {
-  ByteWriter writer;
-  writer.number(claim.rank, 4);
-  writer.number(claim.world_size, 4);
-  writer.number(claim.pid, 4);
-  writer.number(claim.timeout_ms, 4);
-  writer.text(claim.host, kMaxHostBytes);
-  writer.text(claim.called, kMaxCalledBytes);
-  writer.text(claim.job, kMaxJobBytes);
+template <typename Message>
+Buffer encode(const Message& message) {
+  Writer writer;
+  fields(writer, message);
   return writer.take();
 }
 
-Result<RankClaim> decode_rank_claim(View body) {
-  Reader reader(body, "claim");
-  RankClaim claim;
-  claim.rank = reader.rank();
-  claim.world_size = reader.number<uint32_t>();
-  claim.pid = reader.number<uint32_t>();
-  claim.timeout_ms = reader.number<uint32_t>();
-  claim.host = reader.text(kMaxHostBytes);
-  claim.called = reader.text(kMaxCalledBytes);
-  claim.job = reader.text(kMaxJobBytes);
-  if (claim.world_size > kMaxWorldSize || claim.rank >= claim.world_size) {
-    reader.fail("has rank " + std::to_string(claim.rank) + " of " +
-                std::to_string(claim.world_size));
+template <typename Message>
+Result<Message> decode(View body) {
+  Reader reader(body);
+  Message message;
+  fields(reader, message);
+  reader.finish();
+  if (!reader.ok()) {
+    return fault_of(reader, reader.what());
   }
-  return reader.finish(std::move(claim));
+  return message;
 }
 
-Buffer encode(const Welcome& welcome) {
-  ByteWriter writer;
-  writer.number(welcome.job_id, 8);
-  writer.text(welcome.coordinator, kMaxTagBytes);
-  writer.text(welcome.coordinator_address, kMaxTagBytes);
-  return writer.take();
-}
-
-Result<Welcome> decode_welcome(View body) {
-  Reader reader(body, "welcome");
-  Welcome welcome;
-  welcome.job_id = reader.number<uint64_t>();
-  welcome.coordinator = reader.text(kMaxTagBytes);
-  welcome.coordinator_address = reader.text(kMaxTagBytes);
-  return reader.finish(std::move(welcome));
-}
-
-Buffer encode(const Contribution& contribution) {
-  ByteWriter writer;
-  writer.text(contribution.tag, kMaxTagBytes);
-  writer.number(contribution.timeout_ms, 4);
-  writer.number(contribution.members.size(), 4);
-  for (const uint32_t member : contribution.members) {
-    writer.number(member, 4);
-  }
-  writer.blob(contribution.blob);
-  return writer.take();
-}
-
-Result<Contribution> decode_contribution(View body) {
-  Reader reader(body, "contribution");
-  Contribution contribution;
-  contribution.tag = reader.text(kMaxTagBytes);
-  contribution.timeout_ms = reader.number<uint32_t>();
-  const size_t members = reader.count(kMaxWorldSize, 4);
-  contribution.members.reserve(members);
-  for (size_t i = 0; i < members; ++i) {
-    contribution.members.push_back(reader.rank());
-  }
-  contribution.blob = copy(reader.blob(kMaxBlobBytes));
-  return reader.finish(std::move(contribution));
-}
-
-Buffer encode(const GatheredPart& part) {
-  ByteWriter writer;
-  writer.number(part.first, 4);
-  writer.number(part.blobs.size(), 4);
-  for (const Buffer& blob : part.blobs) {
-    writer.blob(blob);
-  }
-  return writer.take();
-}
-
-Result<GatheredPart> decode_gathered(View body) {
-  Reader reader(body, "gathered part");
-  GatheredPart part;
-  part.first = reader.number<uint32_t>();
-  const size_t blobs = reader.count(kMaxWorldSize, 4);
-  part.blobs.reserve(blobs);
-  for (size_t i = 0; i < blobs; ++i) {
-    part.blobs.push_back(copy(reader.blob(kMaxBlobBytes)));
-  }
-  return reader.finish(std::move(part));
-}
-
-Buffer encode(const Outcome& outcome) {
-  ByteWriter writer;
-  writer.number(static_cast<uint32_t>(outcome.code), 4);
-  writer.text(outcome.text, kMaxTextBytes);
-  return writer.take();
-}
-
-Result<Outcome> decode_outcome(View body) {
-  Reader reader(body, "outcome");
-  Outcome outcome;
-  outcome.code = reader.status_code();
-  outcome.text = reader.text(kMaxTextBytes);
-  return reader.finish(std::move(outcome));
-}
-
-Buffer encode(const FailureReport& report) {
-  ByteWriter writer;
-  writer.number(static_cast<uint32_t>(report.code), 4);
-  writer.number(report.reporter.value(), 4);
-  writer.number(report.peer.has_value() ? 1 : 0, 1);
-  writer.number(report.peer.value_or(GlobalRank()).value(), 4);
-  writer.number(report.communicator, 8);
-  writer.text(report.text, kMaxTextBytes);
-  return writer.take();
-}
-
-Result<FailureReport> decode_report(View body) {
-  Reader reader(body, "failure report");
-  FailureReport report;
-  report.code = reader.status_code();
-  report.reporter = GlobalRank(reader.rank());
-  const bool has_peer = reader.number<uint8_t>() != 0;
-  const GlobalRank peer(reader.rank());
-  if (has_peer) {
-    report.peer = peer;
-  }
-  report.communicator = reader.number<uint64_t>();
-  report.text = reader.text(kMaxTextBytes);
-  return reader.finish(std::move(report));
-}
-
-Buffer encode(std::span<const RankState> states) {
-  const size_t count = std::min(states.size(), kMaxStates);
-  ByteWriter writer;
-  writer.number(count, 4);
-  for (const RankState& state : states.first(count)) {
-    writer.number(state.communicator, 2);
-    writer.number(state.channel, 1);
-    writer.number(state.entered, 4);
-    writer.number(state.completed, 4);
-    writer.text(state.operation, kMaxTagBytes);
-    // So that the list fits into one message however many states there are.
-    writer.text(state.waiting, kMaxTagBytes);
-    writer.number(state.communicator_id, 8);
-  }
-  return writer.take();
-}
-
-Result<std::vector<RankState>> decode_states(View body) {
-  Reader reader(body, "list of states");
-  const size_t count = reader.count(kMaxStates, kMinStateBytes);
-  std::vector<RankState> states;
-  states.reserve(count);
-  for (size_t i = 0; i < count; ++i) {
-    states.push_back(read_state(reader));
-  }
-  return reader.finish(std::move(states));
-}
-
-Buffer encode(const LeaveNotice& leave_notice) {
-  ByteWriter writer;
-  writer.number(leave_notice.communicator, 8);
-  writer.number(leave_notice.rank.value(), 4);
-  writer.text(leave_notice.name, kMaxTagBytes);
-  const size_t channels = std::min(leave_notice.channels.size(), kMaxChannels);
-  writer.number(channels, 4);
-  for (const LeaveNotice::Channel& channel : std::span(leave_notice.channels).first(channels)) {
-    writer.number(channel.entered, 4);
-    writer.text(channel.last, kMaxHostBytes);
-  }
-  writer.number(leave_notice.pairs.size(), 4);
-  for (const LeaveNotice::Pair& pair : leave_notice.pairs) {
-    writer.number(pair.peer.value(), 4);
-    writer.number(pair.sent, 4);
-    writer.number(pair.received, 4);
-  }
-  writer.number(leave_notice.members.size(), 4);
-  for (const GlobalRank member : leave_notice.members) {
-    writer.number(member.value(), 4);
-  }
-  return writer.take();
-}
-
-Buffer encode(const Membership& membership) {
-  ByteWriter writer;
-  writer.number(membership.communicator, 8);
-  writer.number(membership.parent, 8);
-  writer.number(membership.member_count, 4);
-  return writer.take();
-}
-
-Result<Membership> decode_membership(View body) {
-  Reader reader(body, "membership");
-  Membership membership;
-  membership.communicator = reader.number<uint64_t>();
-  membership.parent = reader.number<uint64_t>();
-  membership.member_count = reader.number<uint32_t>();
-  if (membership.communicator == kWholeJob || membership.communicator == membership.parent ||
-      membership.member_count == 0 || membership.member_count > kMaxWorldSize) {
-    reader.fail("names a communicator that cannot be");
-  }
-  return reader.finish(membership);
-}
-
-Result<LeaveNotice> decode_leave_notice(View body) {
-  constexpr size_t kMinChannelBytes = 4 + 4;
-  constexpr size_t kPairBytes = 4 + 4 + 4;
-  Reader reader(body, "leave notice");
-  LeaveNotice leave_notice;
-  leave_notice.communicator = reader.number<uint64_t>();
-  leave_notice.rank = GlobalRank(reader.rank());
-  leave_notice.name = reader.text(kMaxTagBytes);
-  leave_notice.channels.resize(reader.count(kMaxChannels, kMinChannelBytes));
-  for (LeaveNotice::Channel& channel : leave_notice.channels) {
-    channel.entered = reader.number<uint32_t>();
-    channel.last = reader.text(kMaxHostBytes);
-  }
-  leave_notice.pairs.resize(reader.count(kMaxWorldSize, kPairBytes));
-  for (LeaveNotice::Pair& pair : leave_notice.pairs) {
-    pair.peer = GlobalRank(reader.rank());
-    pair.sent = reader.number<uint32_t>();
-    pair.received = reader.number<uint32_t>();
-  }
-  leave_notice.members.resize(reader.count(kMaxWorldSize, 4));
-  for (GlobalRank& member : leave_notice.members) {
-    member = GlobalRank(reader.rank());
-  }
-  return reader.finish(std::move(leave_notice));
-}
+template Buffer encode(const RankClaim&);
+template Result<RankClaim> decode(View);
+template Buffer encode(const Welcome&);
+template Result<Welcome> decode(View);
+template Buffer encode(const Contribution&);
+template Result<Contribution> decode(View);
+template Buffer encode(const GatheredPart&);
+template Result<GatheredPart> decode(View);
+template Buffer encode(const Outcome&);
+template Result<Outcome> decode(View);
+template Buffer encode(const FailureReport&);
+template Result<FailureReport> decode(View);
+template Buffer encode(const std::vector<RankState>&);
+template Result<std::vector<RankState>> decode(View);
+template Buffer encode(const LeaveNotice&);
+template Result<LeaveNotice> decode(View);
+template Buffer encode(const CallQuestion&);
+template Result<CallQuestion> decode(View);
+template Buffer encode(const Membership&);
+template Result<Membership> decode(View);
 
 }  // namespace ho::wire

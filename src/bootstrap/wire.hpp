@@ -28,27 +28,29 @@ inline constexpr size_t kMaxCalledBytes = 64;
 inline constexpr size_t kMaxJobBytes = 96;
 inline constexpr size_t kMaxStates = 2048;
 inline constexpr size_t kMaxChannels = 16;
+inline constexpr size_t kMaxCallBytes = 64;
 // A blob with its tag and the largest list of members.
 inline constexpr size_t kMaxBodyBytes = kMaxBlobBytes + size_t{4} * kMaxWorldSize + 4096;
 
 enum class Type : uint8_t {
-  kWelcome = 1,       // coordinator: all ranks have met
-  kRefusal = 2,       // coordinator: they have not, and why
-  kContribution = 3,  // rank: its part of an all-gather; the id is the rank's own
-  kGathered = 4,      // coordinator: some of the parts, for that id
-  kGatherFailed = 5,  // coordinator: an Outcome for that id
-  kReport = 6,        // rank: a FailureReport
-  kStateQuery = 7,    // coordinator: where are you? The id comes back with the answer
-  kStates = 8,        // rank: a list of RankState
-  kDecision = 9,      // coordinator: an Outcome; the id is the communicator's that it ends
-  kGoodbye = 10,      // rank: leaves as planned, or has heard the shutdown: its last message
-  kShutdown = 11,     // coordinator: leaves as planned
-  kLeaving = 12,      // rank: a LeaveNotice, its own from one communicator
-  kDeparted = 13,     // coordinator: a LeaveNotice of another rank
-  kJoined = 14,       // rank: a Membership; what ends the communicator is told to this rank too
-  kReleased = 15,     // rank: is in no more communicator of that id
+  kWelcome = 1,        // coordinator: all ranks have met
+  kRefusal = 2,        // coordinator: they have not, and why
+  kContribution = 3,   // rank: its part of an all-gather; the id is the rank's own
+  kGathered = 4,       // coordinator: some of the parts, for that id
+  kGatherFailed = 5,   // coordinator: an Outcome for that id
+  kReport = 6,         // rank: a FailureReport
+  kStateQuery = 7,     // coordinator: where are you? The id comes back with the answer
+  kStates = 8,         // rank: a list of RankState
+  kDecision = 9,       // coordinator: an Outcome; the id is the communicator's that it ends
+  kGoodbye = 10,       // rank: leaves as planned, or has heard the shutdown: its last message
+  kShutdown = 11,      // coordinator: leaves as planned
+  kLeaving = 12,       // rank: a LeaveNotice, its own from one communicator
+  kDeparted = 13,      // coordinator: a LeaveNotice of another rank
+  kJoined = 14,        // rank: a Membership; what ends the communicator is told to this rank too
+  kReleased = 15,      // rank: is in no more communicator of that id
+  kCallQuestion = 16,  // rank, and coordinator to the other members: a CallQuestion
 };
-inline constexpr uint8_t kLastType = 15;
+inline constexpr uint8_t kLastType = 16;
 
 inline constexpr size_t kHeaderBytes = 16;
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;
@@ -106,24 +108,11 @@ struct Outcome {
   std::string text;
 };
 
-[[nodiscard]] Buffer encode(const RankClaim& claim);
-[[nodiscard]] Buffer encode(const Welcome& welcome);
-[[nodiscard]] Buffer encode(const Contribution& contribution);
-[[nodiscard]] Buffer encode(const GatheredPart& part);
-[[nodiscard]] Buffer encode(const Outcome& outcome);
-[[nodiscard]] Buffer encode(const FailureReport& report);
-[[nodiscard]] Buffer encode(std::span<const RankState> states);
-[[nodiscard]] Buffer encode(const LeaveNotice& leave_notice);
-[[nodiscard]] Buffer encode(const Membership& membership);
-
-[[nodiscard]] Result<RankClaim> decode_rank_claim(View body);
-[[nodiscard]] Result<Welcome> decode_welcome(View body);
-[[nodiscard]] Result<Contribution> decode_contribution(View body);
-[[nodiscard]] Result<GatheredPart> decode_gathered(View body);
-[[nodiscard]] Result<Outcome> decode_outcome(View body);
-[[nodiscard]] Result<FailureReport> decode_report(View body);
-[[nodiscard]] Result<std::vector<RankState>> decode_states(View body);
-[[nodiscard]] Result<LeaveNotice> decode_leave_notice(View body);
-[[nodiscard]] Result<Membership> decode_membership(View body);
+// Of RankClaim, Welcome, Contribution, GatheredPart, Outcome, FailureReport, Membership,
+// LeaveNotice, CallQuestion and std::vector<RankState>. Texts and lists are cut to their limits.
+template <typename Message>
+[[nodiscard]] Buffer encode(const Message& message);
+template <typename Message>
+[[nodiscard]] Result<Message> decode(View body);
 
 }  // namespace ho::wire

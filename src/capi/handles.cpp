@@ -6,10 +6,6 @@
 
 namespace ho::capi {
 
-Status invalid(std::string what) {
-  return {StatusCode::kInvalidArgument, std::move(what)};
-}
-
 Status check_process(pid_t process) {
   const pid_t here = ::getpid();
   if (process == here) {

@@ -33,9 +33,8 @@ inline constexpr uint64_t kLongestMs = uint64_t{1} << 40;
 // No struct of any version is larger: a larger `size` was not set by its owner.
 inline constexpr size_t kLargestStructBytes = 4096;
 
-[[nodiscard]] Status invalid(std::string what);
 // A forked child has copies of the handle's memory and descriptors, but none of its threads, and
-// perhaps locks that nobody will open: whatever it did would hang, or move the parent's
+// perhaps locks that no thread will release: whatever it did would hang, or move the parent's
 // connections.
 [[nodiscard]] Status check_process(pid_t process);
 // Not null, and made by this process.
@@ -43,8 +42,8 @@ inline constexpr size_t kLargestStructBytes = 4096;
 [[nodiscard]] ho_comm* new_comm(std::shared_ptr<Communicator> communicator);
 [[nodiscard]] Status check_enums(int dtype, int op);
 
-// Copies what both the caller's and this version of an option struct have. The caller's `size` says
-// how much of it there is.
+// Copies what both the caller's and this version of an option struct have. The caller's `size`
+// is how much of it there is.
 template <typename Options>
 Result<Options> read_options(const Options* given, const Options& defaults, const char* name) {
   Options options = defaults;

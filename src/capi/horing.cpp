@@ -11,6 +11,64 @@ namespace {
 
 thread_local std::string last_message;
 
+// The caller's callbacks.
+class CallbackStore final : public Store {
+ public:
+  explicit CallbackStore(const ho_store& store) : store_(store) {}
+
+  [[nodiscard]] Status set(const std::string& key, const std::string& value) override {
+    last_message.clear();
+    return outcome(store_.set(store_.context, key.c_str(), value.data(), value.size()));
+  }
+  [[nodiscard]] Status wait(const std::string& key, std::chrono::milliseconds timeout) override {
+    last_message.clear();
+    return outcome(
+        store_.wait(store_.context, key.c_str(), static_cast<uint64_t>(timeout.count())));
+  }
+  [[nodiscard]] Result<std::string> get(const std::string& key, size_t max_bytes) override {
+    std::string value(max_bytes, '\0');
+    size_t bytes = 0;
+    last_message.clear();
+    HORING_TRY(
+        outcome(store_.get(store_.context, key.c_str(), value.data(), value.size(), &bytes)));
+    if (bytes > max_bytes) {
+      return Status(StatusCode::kProtocol,
+                    fmt::format("a value of {} bytes, rank 0's has at most {}", bytes, max_bytes));
+    }
+    value.resize(bytes);
+    return value;
+  }
+
+ private:
+  // With what the callback has said of it.
+  static Status outcome(int status) {
+    if (status == HO_OK) {
+      return {};
+    }
+    if (status < HO_OK || status > HO_INTERNAL) {
+      return {StatusCode::kInternal,
+              fmt::format("it returned {}, which is no error of ho_status", status)};
+    }
+    const auto code = static_cast<StatusCode>(status);
+    return {code, last_message.empty() ? std::string(to_string(code)) : last_message};
+  }
+
+  const ho_store store_;
+};
+
+Status add_store(const ho_store* store, GivenConfiguration& given) {
+  if (store == nullptr) {
+    return {};
+  }
+  HORING_ASSIGN(const ho_store callbacks, read_options(store, ho_store(HO_STORE_INIT), "ho_store"));
+  if (callbacks.set == nullptr || callbacks.wait == nullptr || callbacks.get == nullptr) {
+    return invalid("ho_store: a null callback; it needs set, wait and get");
+  }
+  given.store = std::make_shared<CallbackStore>(callbacks);
+  given.store_name = callbacks.name == nullptr ? "horing" : callbacks.name;
+  return {};
+}
+
 Result<CommunicatorConfig> configuration(const ho_comm_options& options) {
   GivenConfiguration given;
   if (options.rank >= 0) {
@@ -29,6 +87,7 @@ Result<CommunicatorConfig> configuration(const ho_comm_options& options) {
   if (options.timeout_ms > 0) {
     given.timeout = std::chrono::milliseconds(std::min(options.timeout_ms, kLongestMs));
   }
+  HORING_TRY(add_store(options.store, given));
   return configure(given);
 }
 

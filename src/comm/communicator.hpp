@@ -13,6 +13,7 @@
 
 #include "auth/job_key.hpp"
 #include "bootstrap/control_plane.hpp"
+#include "bootstrap/store.hpp"
 #include "comm/job_control.hpp"
 #include "comm/placement.hpp"
 #include "comm/selection.hpp"
@@ -23,12 +24,14 @@ namespace ho {
 
 struct CommunicatorConfig {
   Rendezvous rendezvous;
-  std::shared_ptr<const JobKey> key;
+  std::shared_ptr<const JobKey> key;  // null: through the store
+  std::shared_ptr<Store> store;       // where the ranks meet; null: at the rendezvous' address
+  std::string store_key;
   std::optional<std::string> host_id;                // overrides HORING_HOST_ID
   std::optional<std::chrono::milliseconds> timeout;  // overrides HORING_TIMEOUT_MS
 };
 
-// Settings that come from the environment, read and checked once per communicator.
+// Settings from the environment, read and checked once per communicator.
 struct CommunicatorSettings {
   SelectionRules rules;
   BindingLimits limits;
@@ -48,19 +51,23 @@ struct CallOptions {
   std::optional<Algorithm> algorithm;
   std::optional<std::chrono::milliseconds> timeout;
   bool fp32_sums = false;
+  double scale = 1;         // of this rank's input, for kPremulSum
+  bool foreground = false;  // a request that the caller waits for at once
 };
 
-// What a caller asks of a collective. Counts are elements; see horing.h for shapes.
+// The arguments of a collective. Counts are elements; see horing.h for shapes.
 struct CollectiveCall {
   Collective collective = Collective::kAllGather;
   const void* send = nullptr;
   void* recv = nullptr;
-  size_t count = 0;  // per rank for all-gather and reduce-scatter, else of the whole
-  std::span<const size_t> counts{};  // per rank; replaces count where not empty
+  size_t count = 0;  // of a block where each rank has one (blocks_of()), else of the whole
+  std::span<const size_t> counts{};       // per rank; replaces count where not empty
+  std::span<const size_t> recv_counts{};  // all-to-all with counts, which are those sent, only
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   GlobalRank root;
   CallOptions options;
+  std::shared_ptr<const void> owned{};  // the buffers' memory, where nobody else keeps it
 };
 
 struct PointToPointCall {
@@ -69,7 +76,9 @@ struct PointToPointCall {
   void* into = nullptr;        // written when receiving
   size_t count = 0;
   DType dtype = DType::kUint8;
-  GlobalRank peer;
+  std::optional<GlobalRank> peer;  // nothing: receives from any rank
+  int32_t tag = 0;
+  int32_t* source = nullptr;  // written when a receive ends
   CallOptions options;
 };
 
@@ -101,6 +110,8 @@ class Communicator {
                                                          bool background);
   [[nodiscard]] Result<std::shared_ptr<Operation>> start(const PointToPointCall& call,
                                                          bool background);
+  [[nodiscard]] Result<std::shared_ptr<Operation>> start_barrier(const CallOptions& options,
+                                                                 bool background);
   [[nodiscard]] Status barrier(const CallOptions& options);
   // Blocks until the operation ends.
   [[nodiscard]] Status finish(const std::shared_ptr<Operation>& operation);
@@ -127,6 +138,7 @@ class Communicator {
       const std::shared_ptr<JobControl>& control,
       CommunicatorSettings settings,
       const CommunicatorConfig& config,
+      std::shared_ptr<const JobKey> key,
       Deadline deadline);
   [[nodiscard]] Result<std::unique_ptr<Communicator>> split_off(int32_t color, int32_t key);
   // Makes transports and engine; collective over the members.
@@ -145,16 +157,24 @@ class Communicator {
   void write_trace() const;
 
   [[nodiscard]] Result<std::shared_ptr<const Schedule>> lay_out(BuiltPlan built, uint8_t channel);
+  // On the channel of `operation`, of which the collective may be a part.
   [[nodiscard]] Result<std::shared_ptr<const Schedule>> schedule_for(Collective collective,
                                                                      Algorithm algorithm,
-                                                                     GlobalRank root);
+                                                                     GlobalRank root,
+                                                                     Collective operation);
   [[nodiscard]] Result<Call> make_call(const CollectiveCall& asked,
                                        Algorithm algorithm,
                                        const Plan& plan) const;
+  [[nodiscard]] Call begin_call(const CollectiveCall& asked, Algorithm algorithm) const;
+  [[nodiscard]] Result<std::shared_ptr<Operation>> start_all_to_all_counts(
+      const CollectiveCall& asked, bool background);
+  [[nodiscard]] SelectionInput selection_input(const CollectiveCall& asked) const;
   [[nodiscard]] Status check(const CollectiveCall& call) const;
   [[nodiscard]] Status check_buffers(const CollectiveCall& call) const;
   [[nodiscard]] uint64_t total_count(const CollectiveCall& call) const;
-  void set_deadline(Call& call, const CallOptions& options) const;
+  // Elements that each rank's block may have.
+  [[nodiscard]] uint64_t most_per_rank(DType dtype) const;
+  [[nodiscard]] MessageRoutes message_routes() const;
 
   const std::shared_ptr<JobControl> control_;
   const CommunicatorSettings settings_;
@@ -172,17 +192,11 @@ class Communicator {
     Collective collective;
     Algorithm algorithm;
     GlobalRank root;
+    uint8_t channel;
     // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm, see base/index.hpp
     friend auto operator<=>(const ScheduleKey&, const ScheduleKey&) = default;
   };
   std::map<ScheduleKey, std::shared_ptr<const Schedule>> schedules_;
-  struct PointToPointKey {
-    GlobalRank peer;
-    bool sends;
-    // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm, see base/index.hpp
-    friend auto operator<=>(const PointToPointKey&, const PointToPointKey&) = default;
-  };
-  std::map<PointToPointKey, std::shared_ptr<const Schedule>> point_to_point_;
 };
 
 }  // namespace ho

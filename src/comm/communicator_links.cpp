@@ -1,12 +1,12 @@
 // Measures the links that the plans of a communicator use, all links of one kind at once, since
 // that is how a collective uses them.
 //
-// Round trips come first, on an idle job: in each round every rank has at most one partner. Rates
+// Round trips are first, on an idle job: in each round every rank has at most one partner. Rates
 // follow: every rank streams to its successor (on its rail's ring, then inside its group) until
-// enough has moved (link_stream.hpp); the last message says that it is the last, and the receiver,
-// who alone can tell what has arrived, sends its figure back. Links inside a group are streamed
-// over several times and the best figure is kept: there it is the processors that are in short
-// supply, and one stream may wait for whatever else they do.
+// enough has moved (link_stream.hpp). The last message is marked as the last, and the receiver,
+// which alone knows what has arrived, sends its figure back. Links inside a group are streamed
+// over several times and the best figure is kept: there the processors are in short supply, and
+// one stream may wait for other work of theirs.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -105,7 +105,7 @@ class LinkProbe {
   }
 
  private:
-  // Tells `from` how fast it was received; what `to` says of this rank.
+  // Sends `from` the rate at which it was received; returns what `to` measured of this rank.
   [[nodiscard]] Result<double> swap_figures(GlobalRank to, GlobalRank from, double received) {
     std::array<std::byte, sizeof(double)> figure{};
     std::array<std::byte, sizeof(double)> answer{};
@@ -128,8 +128,8 @@ struct RingPlace {
   GlobalRank previous;
 };
 
-// Round trips around a ring: even positions ask their successors, then odd ones; with an odd number
-// of ranks the last one asks alone.
+// Round trips around a ring: even positions start with their successors, then odd ones; with an odd
+// number of ranks the last one is alone.
 Result<double> ring_round_trip(LinkProbe& probe, const RingPlace& ring) {
   double result = 0;
   const bool odd_ring = ring.size % 2 == 1;
@@ -164,7 +164,7 @@ Status measure_inside_group(LinkProbe& probe,
       HORING_ASSIGN(const double once, probe.stream(next, previous, length));
       rate.bytes_per_second = std::max(rate.bytes_per_second, once);
     }
-    // One pair at a time, in the order of the asking rank.
+    // One pair at a time, in the order of the rank that starts.
     for (uint32_t asking = 0; asking < size; ++asking) {
       if (asking == local) {
         HORING_ASSIGN(rate.round_trip_ns, probe.round_trip(next));

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -11,12 +12,14 @@
 namespace ho {
 
 struct GivenConfiguration {
-  // Both or neither.
+  // Both or neither; both with a store.
   std::optional<uint32_t> rank;
   std::optional<uint32_t> world_size;
   std::optional<uint32_t> local_rank;
   std::optional<std::string> rendezvous;
   std::optional<std::string> job_key;
+  std::shared_ptr<Store> store;  // instead of a rendezvous and a job key
+  std::string store_name;
   std::optional<std::string> host_id;
   std::optional<std::chrono::milliseconds> timeout;
 };

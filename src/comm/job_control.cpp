@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/log.hpp"
 #include "os/clock.hpp"
 
 namespace ho {
@@ -21,6 +22,7 @@ void JobControl::start() {
   callbacks.on_leave_notice = [this](const LeaveNotice& leave_notice) {
     on_leave_notice(leave_notice);
   };
+  callbacks.on_call_question = [this](const CallQuestion& question) { on_call_question(question); };
   plane_->start(std::move(callbacks));
 }
 
@@ -74,8 +76,8 @@ void JobControl::ended_split(uint64_t communicator_id) {
   began_split(communicator_id, 0);
 }
 
-// A rank whose communicator has failed says nothing: the decision that is out, or on its way, is
-// the cause that all others shall hear.
+// A rank whose communicator has failed sends no leave notice: the decision that is out, or under
+// way, is the cause that all others must get.
 void JobControl::leave(uint64_t communicator_id) {
   const std::lock_guard lock(mutex_);
   const Member* member = find(communicator_id);
@@ -169,7 +171,7 @@ void JobControl::end(Member& member, const Status& why) {
   }
 }
 
-// Rank 0's process may have ended because of a failure that was told: that is the cause then.
+// Rank 0's process may have ended because of a failure that was reported: that is the cause then.
 Status JobControl::coordinator_gone_cause(const Status& gone) const {
   for (const Member& member : members_) {
     if (member.cause && member.identity.has(GlobalRank(0U))) {
@@ -192,7 +194,7 @@ void JobControl::on_decision(const FailureDecision& decision) {
   }
   const bool all = decision.communicator == kWholeJob;
   job_cause_ = all ? decision.cause : job_cause_;
-  // The coordinator tells splits by themselves, and first.
+  // The coordinator sends decisions for splits separately, and first.
   if (decision.unanswered) {
     end_below(decision.communicator, decision.cause);
   }
@@ -236,6 +238,49 @@ void JobControl::on_leave_notice(const LeaveNotice& leave_notice) {
   LeaveNotices leave_notices;
   leave_notices.add(std::move(seen));
   plane_->end_gathers(tag_end, leave_notices.any());
+}
+
+void JobControl::ask(uint64_t communicator_id, uint8_t channel, const Frame& call) {
+  const FrameBytes bytes = encode(call);
+  plane_->ask({.communicator = communicator_id,
+               .rank = GlobalRank(plane_->rendezvous().rank),
+               .channel = channel,
+               .call = {bytes.begin(), bytes.end()}});
+}
+
+void JobControl::on_call_question(const CallQuestion& question) {
+  if (question.call.size() != kFrameBytes) {
+    return;
+  }
+  const Result<Frame> call = decode(std::span(question.call).first<kFrameBytes>());
+  if (!call.ok()) {
+    return;
+  }
+  FailureReport report{.code = StatusCode::kMismatch,
+                       .reporter = GlobalRank(plane_->rendezvous().rank),
+                       .peer = question.rank,
+                       .text = {},
+                       .communicator = question.communicator};
+  {
+    const std::lock_guard lock(mutex_);
+    const Member* member = find(question.communicator);
+    if (member == nullptr || member->engine == nullptr) {
+      return;
+    }
+    const Status same = member->engine->compare_call(question.channel, *call);
+    const auto& ranks = member->identity.ranks;
+    const auto place = std::find(ranks.begin(), ranks.end(), question.rank);
+    if (same.ok() || place == ranks.end()) {
+      return;
+    }
+    report.text = fmt::format(
+        "{}rank {} waits in another call: {}",
+        member->identity.id == 0 ? "" : fmt::format("communicator {}: ", member->identity.id),
+        place - ranks.begin(),
+        same.message());
+  }
+  log_error("{}", report.text);
+  plane_->report(report);
 }
 
 // The communicator id too: two threads that split different communicators at once may get one id.

@@ -1,6 +1,6 @@
-// The control plane of a job, shared by all of its communicators on this rank: passes each decision
-// on to the communicator that it ends, tells each which of its ranks have left, and answers for all
-// of them when the coordinator asks where this rank is.
+// The control plane of a job, shared by all of its communicators on this rank. It passes each
+// decision on to the communicator that it ends, and each leave notice to the communicators with
+// that rank. It answers for all of them when the coordinator queries where this rank is.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace ho {
 
 class JobControl {
  public:
-  // A communicator as its members know it. Numbers alone do not tell communicators of one rank
-  // apart that were split off at the same time, communicator ids do.
+  // A communicator as its members identify it. Numbers are not unique for communicators of one rank
+  // that were split off at the same time; communicator ids are.
   struct Identity {
     uint64_t communicator_id = 0;
     uint64_t parent = kWholeJob;  // the communicator id of what it was split from
@@ -39,19 +39,21 @@ class JobControl {
   [[nodiscard]] ControlPlane& plane() { return *plane_; }
   // Events are delivered from here on. Once.
   void start();
-  // Before this rank gathers anything in the communicator: what is said about it is kept.
+  // Before this rank gathers anything in the communicator: messages about it are kept.
   void expect(Identity identity);
-  // The engine hears of decisions and leave notices (at once of those that were) until remove().
+  // The engine gets decisions and leave notices (earlier ones at once) until remove().
   void add(uint64_t communicator_id, Engine* engine);
   // The rank is in a split of the communicator, its number-th, until ended_split().
   void began_split(uint64_t communicator_id, uint32_t number);
   void ended_split(uint64_t communicator_id);
   // Ends the communicator, and what was split from it, on all ranks. Does not wait.
   void fail(uint64_t communicator_id, FailureReport report);
-  // After fail(): waits until this rank has been told, which is when all that was split from it has
-  // been told here too. Where nobody answers, it ends here with `own`. Returns the cause.
+  // After fail(): waits until the decision has reached this rank, and with it all that was split
+  // from the communicator here. Without an answer it ends here with `own`. Returns the cause.
   Status await_end(uint64_t communicator_id, const Status& own);
-  // Tells the other members how far this rank has come: it is about to end the communicator.
+  // Tells the other members in which call this rank waits for long.
+  void ask(uint64_t communicator_id, uint8_t channel, const Frame& call);
+  // Sends the leave notice: this rank is about to end the communicator.
   void leave(uint64_t communicator_id);
   void remove(uint64_t communicator_id);
   // The tag under which the members of a communicator gather something.
@@ -76,6 +78,7 @@ class JobControl {
   void end_below(uint64_t communicator_id, const Status& why);
   void on_decision(const FailureDecision& decision);
   void on_leave_notice(const LeaveNotice& leave_notice);
+  void on_call_question(const CallQuestion& question);
   [[nodiscard]] std::vector<RankState> states();
 
   std::mutex mutex_;

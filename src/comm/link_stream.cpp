@@ -39,7 +39,7 @@ double stream_rate(std::span<const nanoseconds> arrivals, size_t message_bytes) 
   while (counted_from < arrivals.size() / 2 && arrivals[counted_from] < end / kSkippedShare) {
     ++counted_from;
   }
-  // The counted ones came after this one; a lone message has the beginning before it.
+  // The counted ones arrived after this one; a lone message has the beginning before it.
   const bool lone = arrivals.size() == 1;
   const nanoseconds start = lone ? nanoseconds(0) : arrivals[counted_from];
   const size_t messages = lone ? 1 : arrivals.size() - 1 - counted_from;

@@ -1,4 +1,4 @@
-// How long a link is streamed over to learn its rate, and what the arrivals say of it. Pure.
+// How long a link is streamed over to learn its rate, and how arrivals give it. Pure.
 //
 // A time alone does not do: on a busy machine a rank may sleep through it, and then nothing has
 // been measured. So a stream goes on until enough messages have moved as well, within a limit.

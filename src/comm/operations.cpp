@@ -4,16 +4,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+#include <numeric>
 
 #include "base/hash.hpp"
 #include "comm/communicator.hpp"
 #include "plan/verify.hpp"
+#include "reduce/reduce.hpp"
 
 namespace ho {
 namespace {
 
 constexpr uint64_t kMaxBytes = uint64_t{1} << 46;
-constexpr uint8_t kPointToPointChannel = 3;
 
 // All-gathers and reduce-scatters do not queue behind each other, nor behind the rest.
 uint8_t channel_of(Collective collective) {
@@ -22,30 +24,21 @@ uint8_t channel_of(Collective collective) {
       return 0;
     case Collective::kReduceScatter:
       return 1;
-    case Collective::kAllReduce:
-    case Collective::kBroadcast:
+    default:
       return 2;
   }
-  return 2;
 }
 
-bool reduces(Collective collective) {
-  return collective == Collective::kReduceScatter || collective == Collective::kAllReduce;
+Status refused(const CollectiveCall& call, std::string_view what) {
+  return invalid(std::string(to_string(call.collective)) + ": " + std::string(what));
 }
 
-bool by_rank(Collective collective) {
-  return collective == Collective::kAllGather || collective == Collective::kReduceScatter;
-}
-
-Status invalid(const CollectiveCall& call, std::string_view what) {
-  return {StatusCode::kInvalidArgument,
-          std::string(to_string(call.collective)) + ": " + std::string(what)};
-}
-
-// Of what is not in a message header as it is.
+// What is not elsewhere in a message header. A world has at most 65536 ranks.
 uint16_t digest_of(const CollectiveCall& call) {
+  if (has_root(call.collective)) {
+    return static_cast<uint16_t>(call.root.value());
+  }
   Hash hash;
-  hash.add(call.collective == Collective::kBroadcast ? call.root.value() : 0);
   for (const size_t count : call.counts) {
     hash.add(count);
   }
@@ -65,35 +58,102 @@ Range range_of(const void* data, uint64_t bytes) {
   return {begin, begin + bytes};
 }
 
-Status check_counts(const CollectiveCall& call, uint32_t world) {
-  if (!call.counts.empty() && call.counts.size() != world) {
-    return invalid(call, fmt::format("{} counts for {} ranks", call.counts.size(), world));
+Status check_counts(const CollectiveCall& call, uint32_t world, uint64_t most) {
+  for (const auto counts : {call.counts, call.recv_counts}) {
+    if (!counts.empty() && counts.size() != world) {
+      return refused(call, fmt::format("{} counts for {} ranks", counts.size(), world));
+    }
   }
-  const uint64_t most = kMaxBytes / size_bytes(call.dtype) / world;
   const auto too_large = [most](size_t count) { return count > most; };
-  if (too_large(call.count) || std::any_of(call.counts.begin(), call.counts.end(), too_large)) {
-    return invalid(call, "a count beyond 64 TiB in all; is it negative?");
+  if (too_large(call.count) || std::any_of(call.counts.begin(), call.counts.end(), too_large) ||
+      std::any_of(call.recv_counts.begin(), call.recv_counts.end(), too_large)) {
+    return refused(call, "a count beyond 64 TiB in all; is it negative?");
   }
-  if (call.collective == Collective::kBroadcast && call.root.value() >= world) {
-    return invalid(call, fmt::format("root {} of {} ranks", call.root.value(), world));
+  if (has_root(call.collective) && call.root.value() >= world) {
+    return refused(call, fmt::format("root {} of {} ranks", call.root.value(), world));
   }
   return {};
 }
 
 Status check_reduction(const CollectiveCall& call) {
-  if (reduces(call.collective) && !reduction_supported(call.dtype, call.op)) {
+  if (has_sums(call.collective) && !reduction_supported(call.dtype, call.op)) {
     return {StatusCode::kUnsupported,
-            fmt::format("{}: no {} of {}; average a wider type, or sum and divide",
+            fmt::format("{}: no {} of {}; {}",
                         to_string(call.collective),
                         to_string(call.op),
-                        to_string(call.dtype))};
+                        to_string(call.dtype),
+                        instead_of(call.dtype, call.op))};
   }
   const bool narrow = call.dtype == DType::kFloat16 || call.dtype == DType::kBfloat16;
-  const bool sums = call.op == ReduceOp::kSum || call.op == ReduceOp::kAvg;
-  if (call.options.fp32_sums && (!reduces(call.collective) || !narrow || !sums)) {
+  const bool sums =
+      call.op == ReduceOp::kSum || call.op == ReduceOp::kAvg || call.op == ReduceOp::kPremulSum;
+  if (call.options.fp32_sums && (!has_sums(call.collective) || !narrow || !sums)) {
     return {StatusCode::kUnsupported,
-            fmt::format("{}: fp32_sums is for sum and avg of half and bfloat16",
+            fmt::format("{}: fp32_sums is for sum, avg and premul_sum of half and bfloat16",
                         to_string(call.collective))};
+  }
+  return {};
+}
+
+// Before anything is sent. An all-reduce goes on in its output; other operations have a copy until
+// they end: the input may be const.
+Status scale_input(Call& call, double scale) {
+  auto* scaled = call.output;
+  if (call.collective != Collective::kAllReduce) {
+    call.scaled_bytes = call.count * size_bytes(call.dtype);
+    call.scaled = std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[call.scaled_bytes]);
+    scaled = call.scaled.get();
+  }
+  if (scaled == nullptr) {
+    return {StatusCode::kOutOfMemory,
+            fmt::format("{}: no memory for {} bytes of scaled input",
+                        to_string(call.collective),
+                        call.scaled_bytes)};
+  }
+  premultiply(call.dtype, scaled, call.input, call.count, scale);
+  call.input = scaled;
+  return {};
+}
+
+uint64_t sum_of(std::span<const size_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+}
+
+// What one rank's buffers hold, in bytes.
+struct BufferUse {
+  uint64_t send = 0;
+  uint64_t recv = 0;
+  // In place: this far in one buffer is where the other one begins.
+  uint64_t into_send = 0;
+  uint64_t into_recv = 0;
+  bool can_be_in_place = true;
+};
+
+// In units of `own`, this rank's block; `before`, the blocks of the ranks before it; `all`.
+struct Sizes {
+  uint64_t own;
+  uint64_t before;
+  uint64_t all;
+};
+
+BufferUse buffer_use(Collective collective, bool is_root, const Sizes& size) {
+  switch (collective) {
+    case Collective::kAllGather:
+      return {size.own, size.all, 0, size.before};
+    case Collective::kReduceScatter:
+      return {size.all, size.own, size.before, 0};
+    case Collective::kAllReduce:
+      return {size.all, size.all};
+    case Collective::kBroadcast:
+      return {is_root ? size.all : 0, size.all};
+    case Collective::kAllToAll:
+      return {size.all, size.all, 0, 0, false};
+    case Collective::kGather:
+      return {size.own, is_root ? size.all : 0, 0, size.before};
+    case Collective::kScatter:
+      return {is_root ? size.all : 0, size.own, size.before, 0};
+    case Collective::kReduce:
+      return {size.all, is_root ? size.all : 0};
   }
   return {};
 }
@@ -115,17 +175,18 @@ Status verify_in_debug_builds([[maybe_unused]] const GroupMap& map,
 
 uint64_t Communicator::total_count(const CollectiveCall& call) const {
   if (!call.counts.empty()) {
-    uint64_t sum = 0;
-    for (const size_t count : call.counts) {
-      sum += count;
-    }
-    return sum;
+    return sum_of(call.counts);
   }
-  return by_rank(call.collective) ? uint64_t{call.count} * placement_.map.world_size() : call.count;
+  const uint32_t world = placement_.map.world_size();
+  return blocks_of(call.collective, world) ? uint64_t{call.count} * world : call.count;
+}
+
+uint64_t Communicator::most_per_rank(DType dtype) const {
+  return kMaxBytes / size_bytes(dtype) / placement_.map.world_size();
 }
 
 Status Communicator::check(const CollectiveCall& call) const {
-  HORING_TRY(check_counts(call, placement_.map.world_size()));
+  HORING_TRY(check_counts(call, placement_.map.world_size(), most_per_rank(call.dtype)));
   HORING_TRY(check_reduction(call));
   return check_buffers(call);
 }
@@ -133,48 +194,40 @@ Status Communicator::check(const CollectiveCall& call) const {
 // Null buffers, and overlaps that are not the in-place ones of horing.h.
 Status Communicator::check_buffers(const CollectiveCall& call) const {
   const size_t element = size_bytes(call.dtype);
-  const uint64_t total = total_count(call) * element;
-  const uint64_t own = (call.counts.empty() ? call.count : call.counts[self_.at()]) * element;
-  const bool gathers = call.collective == Collective::kAllGather;
-  const bool scatters = call.collective == Collective::kReduceScatter;
-  const uint64_t send_bytes = gathers ? own : total;
-  const uint64_t recv_bytes = scatters ? own : total;
-  const bool reads =
-      send_bytes > 0 && (call.collective != Collective::kBroadcast || call.root == self_);
-  if ((reads && call.send == nullptr) || (recv_bytes > 0 && call.recv == nullptr)) {
-    return invalid(call, "a null buffer with elements to move");
+  const bool counted = !call.counts.empty();
+  const uint64_t own = counted ? call.counts[self_.at()] : call.count;
+  const uint64_t before =
+      counted ? sum_of(call.counts.first(self_.at())) : uint64_t{call.count} * self_.value();
+  BufferUse use = buffer_use(call.collective,
+                             call.root == self_,
+                             {own * element, before * element, total_count(call) * element});
+  if (!call.recv_counts.empty()) {
+    use.recv = sum_of(call.recv_counts) * element;
   }
-  uint64_t before = 0;
-  for (uint32_t r = 0; r < self_.value(); ++r) {
-    before += (call.counts.empty() ? call.count : call.counts[r]) * element;
+  if ((use.send > 0 && call.send == nullptr) || (use.recv > 0 && call.recv == nullptr)) {
+    return refused(call, "a null buffer with elements to move");
   }
-  const Range send = range_of(call.send, send_bytes);
-  const Range recv = range_of(call.recv, recv_bytes);
-  const bool in_place = send.begin + (scatters ? before : 0) == recv.begin + (gathers ? before : 0);
-  if (reads && !in_place && send.overlaps(recv)) {
-    return invalid(call,
+  const Range send = range_of(call.send, use.send);
+  const Range recv = range_of(call.recv, use.recv);
+  const bool in_place =
+      use.can_be_in_place && send.begin + use.into_send == recv.begin + use.into_recv;
+  if (use.send > 0 && use.recv > 0 && !in_place && send.overlaps(recv)) {
+    return refused(call,
                    "send and receive buffers overlap without being in place; horing.h says which "
                    "addresses are in place");
   }
   return {};
 }
 
-void Communicator::set_deadline(Call& call, const CallOptions& options) const {
-  call.timeout = options.timeout.value_or(settings_.timeout);
-  call.deadline = deadline_after(call.timeout);
-}
-
-Result<Call> Communicator::make_call(const CollectiveCall& asked,
-                                     Algorithm algorithm,
-                                     const Plan& plan) const {
+// All but the sizes of blocks.
+Call Communicator::begin_call(const CollectiveCall& asked, Algorithm algorithm) const {
   Call call;
   call.collective = asked.collective;
   call.algorithm = algorithm;
   call.dtype = asked.dtype;
-  call.op = reduces(asked.collective) ? asked.op : ReduceOp::kSum;
+  call.op = has_sums(asked.collective) ? asked.op : ReduceOp::kSum;
   call.fp32_sums = asked.options.fp32_sums;
-  const bool root_reads = asked.collective != Collective::kBroadcast || asked.root == self_;
-  call.input = static_cast<const std::byte*>(root_reads ? asked.send : asked.recv);
+  call.input = static_cast<const std::byte*>(asked.send);
   call.output = static_cast<std::byte*>(asked.recv);
   call.count = total_count(asked);
   call.digest = digest_of(asked);
@@ -182,16 +235,28 @@ Result<Call> Communicator::make_call(const CollectiveCall& asked,
   call.world_size = placement_.map.world_size();
   call.communicator = id_;
   call.channel = channel_of(asked.collective);
-  call.block_counts.reserve(plan.block_count);
-  for (uint32_t b = 0; b < plan.block_count; ++b) {
-    if (!by_rank(asked.collective)) {
-      const uint64_t end = call.count * (b + 1) / plan.block_count;
-      call.block_counts.push_back(end - call.count * b / plan.block_count);
-    } else {
-      call.block_counts.push_back(asked.counts.empty() ? asked.count : asked.counts[b]);
-    }
+  call.owned = asked.owned;
+  call.timeout = asked.options.timeout.value_or(settings_.timeout);
+  call.deadline = deadline_after(call.timeout);
+  return call;
+}
+
+Result<Call> Communicator::make_call(const CollectiveCall& asked,
+                                     Algorithm algorithm,
+                                     const Plan& plan) const {
+  Call call = begin_call(asked, algorithm);
+  if (blocks_of(asked.collective, call.world_size)) {
+    call.block_counts = asked.counts.empty()
+                            ? BlockCounts(asked.count)
+                            : BlockCounts({asked.counts.begin(), asked.counts.end()});
+    return call;
   }
-  set_deadline(call, asked.options);
+  std::vector<uint64_t> counts;
+  for (uint32_t b = 0; b < plan.block_count; ++b) {
+    const uint64_t end = call.count * (b + 1) / plan.block_count;
+    counts.push_back(end - call.count * b / plan.block_count);
+  }
+  call.block_counts = BlockCounts(std::move(counts));
   return call;
 }
 
@@ -217,84 +282,51 @@ Result<std::shared_ptr<const Schedule>> Communicator::lay_out(BuiltPlan built, u
 
 Result<std::shared_ptr<const Schedule>> Communicator::schedule_for(Collective collective,
                                                                    Algorithm algorithm,
-                                                                   GlobalRank root) {
+                                                                   GlobalRank root,
+                                                                   Collective operation) {
   const ScheduleKey key{
-      collective, algorithm, collective == Collective::kBroadcast ? root : GlobalRank(0)};
+      collective, algorithm, has_root(collective) ? root : GlobalRank(0), channel_of(operation)};
   if (const auto found = schedules_.find(key); found != schedules_.end()) {
     return found->second;
   }
   const PlanRequest request{collective, algorithm, placement_.ring_count(), key.root};
   HORING_TRY(verify_in_debug_builds(placement_.map, request));
   HORING_ASSIGN(BuiltPlan built, build_plan(placement_.map, request, self_));
-  HORING_ASSIGN(auto schedule, lay_out(std::move(built), channel_of(collective)));
+  HORING_ASSIGN(auto schedule, lay_out(std::move(built), key.channel));
   schedules_.emplace(key, schedule);
   return schedule;
+}
+
+SelectionInput Communicator::selection_input(const CollectiveCall& asked) const {
+  const uint64_t total = total_count(asked) * size_bytes(asked.dtype);
+  uint64_t message = total;
+  if (asked.collective == Collective::kAllToAll) {
+    // All that goes from one group to another, or inside one to a rail's rank.
+    const uint64_t block = total / placement_.map.world_size();
+    const uint64_t largest = placement_.map.largest_group();
+    message = block * largest * largest;
+  }
+  return {asked.collective, total, message, asked.options.fp32_sums, asked.options.algorithm};
 }
 
 Result<std::shared_ptr<Operation>> Communicator::start(const CollectiveCall& asked,
                                                        bool background) {
   HORING_TRY(check(asked));
+  if (!asked.recv_counts.empty()) {
+    return start_all_to_all_counts(asked, background);
+  }
   if (total_count(asked) == 0) {
     return std::shared_ptr<Operation>();
   }
-  const SelectionInput input{asked.collective,
-                             total_count(asked) * size_bytes(asked.dtype),
-                             asked.options.fp32_sums,
-                             asked.options.algorithm};
-  HORING_ASSIGN(const Algorithm algorithm, select_algorithm(settings_.rules, input));
-  HORING_ASSIGN(auto schedule, schedule_for(asked.collective, algorithm, asked.root));
+  HORING_ASSIGN(const Algorithm algorithm,
+                select_algorithm(settings_.rules, selection_input(asked)));
+  HORING_ASSIGN(auto schedule,
+                schedule_for(asked.collective, algorithm, asked.root, asked.collective));
   HORING_ASSIGN(Call call, make_call(asked, algorithm, schedule->built.plan));
+  if (call.op == ReduceOp::kPremulSum) {
+    HORING_TRY(scale_input(call, asked.options.scale));
+  }
   return engine_->submit(std::move(call), std::move(schedule), background);
-}
-
-Result<std::shared_ptr<Operation>> Communicator::start(const PointToPointCall& asked,
-                                                       bool background) {
-  const char* verb = asked.sends ? "send" : "recv";
-  if (asked.peer.value() >= placement_.map.world_size() || asked.peer == self_) {
-    return Status(StatusCode::kInvalidArgument,
-                  fmt::format("{}: peer {} of {} ranks; it must be another rank",
-                              verb,
-                              asked.peer.value(),
-                              placement_.map.world_size()));
-  }
-  if (asked.count == 0) {
-    return std::shared_ptr<Operation>();
-  }
-  if ((asked.sends ? asked.data : asked.into) == nullptr ||
-      asked.count > kMaxBytes / size_bytes(asked.dtype)) {
-    return Status(StatusCode::kInvalidArgument,
-                  fmt::format("{}: a null buffer, or a count beyond 64 TiB", verb));
-  }
-  auto& schedule = point_to_point_[{asked.peer, asked.sends}];
-  if (schedule == nullptr) {
-    BuiltPlan built;
-    built.plan.collective = Collective::kBroadcast;
-    built.plan.block_count = 1;
-    built.plan.chunks = {Chunk{}};
-    PlanOp op;
-    op.kind = asked.sends ? OpKind::kSend : OpKind::kRecv;
-    const bool same_group = placement_.map.group_of(self_) == placement_.map.group_of(asked.peer);
-    op.lane = same_group ? Lane::kIntra : Lane::kInter;
-    op.peer = asked.peer;
-    op.rail = placement_.map.rail_of(std::min(self_, asked.peer)).value_or(RailIndex(0));
-    op.chunks = {ChunkIndex(0)};
-    built.mine.ops.push_back(std::move(op));
-    HORING_ASSIGN(schedule, lay_out(std::move(built), kPointToPointChannel));
-  }
-  Call call;
-  call.collective = Collective::kBroadcast;
-  call.point_to_point = true;
-  call.dtype = asked.dtype;
-  call.input = static_cast<const std::byte*>(asked.data);
-  call.output = static_cast<std::byte*>(asked.into);
-  call.count = asked.count;
-  call.block_counts = {asked.count};
-  call.self = self_;
-  call.world_size = placement_.map.world_size();
-  call.communicator = id_;
-  call.channel = kPointToPointChannel;
-  set_deadline(call, asked.options);
-  return engine_->submit(std::move(call), schedule, background);
 }
 
 Status Communicator::finish(const std::shared_ptr<Operation>& operation) {
@@ -304,18 +336,24 @@ Status Communicator::finish(const std::shared_ptr<Operation>& operation) {
   return engine_->wait(*operation, Deadline::max()).value_or(Status());
 }
 
-Status Communicator::barrier(const CallOptions& options) {
-  uint8_t token = 0;
+Result<std::shared_ptr<Operation>> Communicator::start_barrier(const CallOptions& options,
+                                                               bool background) {
+  const auto token = std::make_shared<uint8_t>(uint8_t{0});
   CollectiveCall call;
   call.collective = Collective::kAllReduce;
-  call.send = &token;
-  call.recv = &token;
+  call.send = token.get();
+  call.recv = token.get();
   call.count = 1;
   call.dtype = DType::kUint8;
   call.op = ReduceOp::kMax;
   call.options = options;
   call.options.algorithm = Algorithm::kDirect;
-  HORING_ASSIGN(const auto operation, start(call, false));
+  call.owned = token;
+  return start(call, background);
+}
+
+Status Communicator::barrier(const CallOptions& options) {
+  HORING_ASSIGN(const auto operation, start_barrier(options, false));
   return finish(operation);
 }
 

@@ -12,8 +12,8 @@
 
 namespace ho {
 
-// Collective. Fails alike on all ranks where they disagree in a setting, naming who differs in
-// what.
+// Collective. Fails on all ranks with the same error where they disagree in a setting; it names the
+// ranks and the setting.
 [[nodiscard]] Result<Placement> place_ranks(ControlPlane& plane,
                                             const std::optional<std::string>& host_id,
                                             Deadline deadline);

@@ -16,11 +16,11 @@ Status check(Algorithm algorithm, const SelectionInput& input) {
             "the direct algorithm has no fp32_sums (its partial sums are sent more than once); "
             "use auto or ho_ring"};
   }
-  if (input.total_bytes > kMaxPayloadBytes) {
+  if (input.message_bytes > kMaxPayloadBytes) {
     return {StatusCode::kUnsupported,
             "the direct algorithm moves whole messages of at most " +
                 std::to_string(kMaxPayloadBytes) + " bytes, this call has " +
-                std::to_string(input.total_bytes) + "; use auto or ho_ring"};
+                std::to_string(input.message_bytes) + "; use auto or ho_ring"};
   }
   return {};
 }
@@ -32,7 +32,8 @@ Result<Algorithm> select_algorithm(const SelectionRules& rules, const SelectionI
     HORING_TRY(check(*wanted, input));
     return *wanted;
   }
-  const bool small = input.total_bytes <= rules.direct_max_bytes;
+  const bool small =
+      input.total_bytes <= rules.direct_max_bytes && input.message_bytes <= kMaxPayloadBytes;
   return small && !input.fp32_sums ? Algorithm::kDirect : Algorithm::kHoRing;
 }
 

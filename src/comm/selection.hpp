@@ -17,12 +17,15 @@ struct SelectionRules {
 
 struct SelectionInput {
   Collective collective = Collective::kAllGather;
-  uint64_t total_bytes = 0;  // of the whole data: world size blocks for all-gather, reduce-scatter
+  // Of the whole data: world size blocks where each rank has one; for all-to-all of one rank's.
+  uint64_t total_bytes = 0;
+  // The most that direct has in one message; less or more than all in an all-to-all.
+  uint64_t message_bytes = 0;
   bool fp32_sums = false;
   std::optional<Algorithm> asked;  // by the call; beats everything
 };
 
-// An error where the asked algorithm cannot do it, saying what can.
+// An error where the requested algorithm cannot do it; it names those that can.
 [[nodiscard]] Result<Algorithm> select_algorithm(const SelectionRules& rules,
                                                  const SelectionInput& input);
 

@@ -1,4 +1,4 @@
-// How a communicator comes to be: the ranks meet, exchange what they found, agree or fail by name,
+// How a communicator is made: the ranks meet, exchange what they found, agree or fail by name,
 // and open their transports. A split repeats the last part for its members.
 #include <spdlog/fmt/fmt.h>
 
@@ -12,6 +12,7 @@
 #include "base/env.hpp"
 #include "base/hash.hpp"
 #include "base/log.hpp"
+#include "bootstrap/store_rendezvous.hpp"
 #include "comm/communicator.hpp"
 #include "comm/endpoint_blob.hpp"
 #include "comm/place_ranks.hpp"
@@ -106,22 +107,22 @@ std::vector<GlobalRank> all_ranks(uint32_t world_size) {
   return ranks;
 }
 
-// Why this rank could not go on, as the others are told. That it waited in vain, or that a peer is
-// gone, is not its own trouble: such a text names who is to blame first.
+// Why this rank could not go on, as reported to the others. A timeout, or that a peer is gone, is
+// not this rank's own failure: such a text names the rank to blame first.
 Status told_as(const Status& why, const std::string& own_trouble) {
   const bool of_others = why.code() == StatusCode::kTimeout || why.code() == StatusCode::kPeerLost;
   return of_others ? why : why.with_context(own_trouble);
 }
 
-// A rank cannot take part. The others wait for it, and would see no more than that it goes.
+// A rank cannot take part. The others wait for it, and would otherwise see only that it is gone.
 void tell_others(ControlPlane& plane, const Status& why) {
   const uint32_t self = plane.rendezvous().rank;
   const Status told = told_as(why, fmt::format("rank {} created no communicator", self));
   plane.report({told.code(), GlobalRank(self), {}, told.message()});
 }
 
-// Of this rank's own error and what all ranks are told: its own may only be a consequence. That a
-// rank waited in vain explains nothing but other waits.
+// Chooses between this rank's own error and the reported one: its own may only be a consequence.
+// A reported timeout explains nothing but other timeouts.
 Status first_of(const Status& own, const Status& said) {
   const bool explains = said.code() != StatusCode::kTimeout || own.code() == StatusCode::kTimeout;
   return said.ok() || !explains ? own : said;
@@ -142,16 +143,24 @@ Status first_cause(ControlPlane& plane, Status own) {
   return first_of(own, said);
 }
 
+Result<KeyedPlane> meet(const CommunicatorConfig& config, Deadline deadline) {
+  if (config.store != nullptr) {
+    return meet_through_store(*config.store, config.store_key, config.rendezvous, deadline);
+  }
+  HORING_ASSIGN(auto plane, ControlPlane::create(config.rendezvous, config.key, deadline));
+  return KeyedPlane{std::move(plane), config.key};
+}
+
 Status meet_to_refuse(const CommunicatorConfig& config, Status why) {
-  // The others may not even come.
+  // The others may never connect.
   constexpr std::chrono::seconds kTimeToTell{10};
   if (config.rendezvous.world_size > 1) {
-    log_error("{}; waiting at most {} s for the other ranks, to tell them",
+    log_error("{}; waiting at most {} s for the other ranks, to report it to them",
               why.message(),
               kTimeToTell.count());
-    auto plane = ControlPlane::create(config.rendezvous, config.key, deadline_after(kTimeToTell));
-    if (plane.ok()) {
-      tell_others(**plane, why);
+    const auto met = meet(config, deadline_after(kTimeToTell));
+    if (met.ok()) {
+      tell_others(*met->plane, why);
     }
   }
   return why;
@@ -183,8 +192,7 @@ Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
   settings.connect_timeout = std::chrono::milliseconds(connect_ms);
   settings.network = env::text(env::kTransport);
   if (settings.network != "tcp" && settings.network != "ucx") {
-    return Status(StatusCode::kInvalidArgument,
-                  fmt::format("{}={}: takes tcp or ucx", env::kTransport.name, settings.network));
+    return invalid(fmt::format("{}={}: takes tcp or ucx", env::kTransport.name, settings.network));
   }
   settings.tcp_streams = static_cast<uint32_t>(streams);
   settings.tcp_max_connections = static_cast<uint32_t>(connections);
@@ -205,13 +213,12 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
   }
   settings->timeout = config.timeout.value_or(settings->timeout);
   const auto connect_timeout = settings->connect_timeout;
-  HORING_ASSIGN(
-      auto plane,
-      ControlPlane::create(config.rendezvous, config.key, deadline_after(connect_timeout)));
+  HORING_ASSIGN(KeyedPlane met, meet(config, deadline_after(connect_timeout)));
   set_log_rank(static_cast<int>(config.rendezvous.rank));
-  auto control = std::make_shared<JobControl>(std::move(plane));
-  // Anew: where the last rank came late, all are here, and nobody is to blame for what is left.
-  auto made = create_met(control, *std::move(settings), config, deadline_after(connect_timeout));
+  auto control = std::make_shared<JobControl>(std::move(met.plane));
+  // A new deadline: a last rank that was late has now connected and must not use up the time left.
+  auto made = create_met(
+      control, *std::move(settings), config, std::move(met.key), deadline_after(connect_timeout));
   if (!made.ok()) {
     tell_others(control->plane(), made.status());
     return first_cause(control->plane(), made.status());
@@ -223,6 +230,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create_met(
     const std::shared_ptr<JobControl>& control,
     CommunicatorSettings settings,
     const CommunicatorConfig& config,
+    std::shared_ptr<const JobKey> key,
     Deadline deadline) {
   HORING_ASSIGN(Placement placement, place_ranks(control->plane(), config.host_id, deadline));
   const GlobalRank self(config.rendezvous.rank);
@@ -238,7 +246,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create_met(
       kWorldCommunicatorId, kWholeJob, 0, all_ranks(config.rendezvous.world_size)};
   std::unique_ptr<Communicator> made(new Communicator(
       control, std::move(settings), std::move(placement), std::move(identity), self));
-  HORING_TRY(made->connect(config.key, deadline));
+  HORING_TRY(made->connect(std::move(key), deadline));
   control->start();
   control->add(kWorldCommunicatorId, made->engine_.get());
   return made;
@@ -398,16 +406,19 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
   HORING_ASSIGN(auto network, make_network(key_, deadline));
   EngineOptions options;
   options.limits = settings_.limits;
-  options.limits.rail_count = placement_.map.rail_count();
   HORING_ASSIGN(options.spin, spin_time(placement_.ranks_on_host_of(self_).size()));
   HORING_ASSIGN(options.progress_cpus, progress_cpus(placement_.nic[self_.at()].name));
   options.trace = !settings_.trace_path.empty();
+  options.messages = message_routes();
+  options.on_doubt = [this](uint8_t channel, const Frame& call) {
+    control_->ask(communicator_id_, channel, call);
+  };
   HORING_ASSIGN(
       engine_,
       Engine::create(options, std::move(shm), std::move(network), [this](const RunError& error) {
         on_failure(error);
       }));
-  // Nobody starts an operation before all listen.
+  // No rank starts an operation before all listen.
   HORING_ASSIGN(const auto ready,
                 exchange("ready", {}, all_ranks(placement_.map.world_size()), deadline));
   return {};
@@ -468,7 +479,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int
       chosen.emplace_back(peer.key, r);
     }
   }
-  // An id per color: the stall report tells communicators apart by it.
+  // An id per color: the stall report distinguishes communicators by it.
   if (first_id + colors.size() - 1 > UINT16_MAX) {
     return Status(StatusCode::kUnsupported,
                   fmt::format("{}: {} colors need more communicators than the {} that are left",

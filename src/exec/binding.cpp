@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 namespace ho {
 namespace {
@@ -19,22 +20,6 @@ uint64_t divide_up(uint64_t value, uint64_t by) {
   return (value + by - 1) / by;
 }
 
-// Address arithmetic that may leave the buffer (the address element 0 would have) goes through
-// integers: the pointer itself would be undefined.
-std::byte* shifted_back(const std::byte* base, uint64_t bytes) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) - bytes);
-}
-
-std::byte* shifted(std::byte* base, uint64_t bytes) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + bytes);
-}
-
-bool uses_scratch(const Plan& plan) {
-  return plan.collective == Collective::kReduceScatter || plan.collective == Collective::kAllReduce;
-}
-
 }  // namespace
 
 Binding::Binding(const Plan& plan,
@@ -44,36 +29,46 @@ Binding::Binding(const Plan& plan,
     : whole_ops_(plan.whole_ops),
       element_bytes_(size_bytes(call.dtype)),
       scratch_element_bytes_(call.fp32_sums ? sizeof(float) : element_bytes_),
-      input_(nullptr),
-      output_(nullptr) {
+      // Nothing is written through it: verify() refuses plans that write the input.
+      // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
+      input_(const_cast<std::byte*>(call.input)),
+      output_(call.output) {
   place_chunks(plan, call);
   choose_pieces(plan, limits);
   place_scratch(mine);
 }
 
+// In both buffers the blocks that the rank has there lie one after the other. The chunks are in the
+// order of their blocks, and have all of these.
 void Binding::place_chunks(const Plan& plan, const Call& call) {
-  std::vector<uint64_t> block_begin(call.block_counts.size() + 1, 0);
-  for (size_t b = 0; b < call.block_counts.size(); ++b) {
-    block_begin[b + 1] = block_begin[b] + call.block_counts[b];
-  }
-  chunk_begin_.reserve(plan.chunks.size());
+  uint64_t input_end = 0;
+  uint64_t output_end = 0;
+  uint64_t input = 0;
+  uint64_t output = 0;
+  input_begin_.reserve(plan.chunks.size());
+  output_begin_.reserve(plan.chunks.size());
   chunk_count_.reserve(plan.chunks.size());
+  std::optional<uint32_t> block;
   for (const Chunk& chunk : plan.chunks) {
-    const uint64_t length = call.block_counts[chunk.block];
+    const uint64_t length = call.block_counts.of(chunk.block);
+    if (block != chunk.block) {
+      block = chunk.block;
+      input = input_end;
+      output = output_end;
+      const BlockRole role = role_of(plan, chunk.block, call.world_size);
+      input_end += role.in_input(call.self) ? length : 0;
+      output_end += role.in_output(call.self) ? length : 0;
+    }
     const uint64_t begin = length * chunk.part / chunk.parts;
     const uint64_t end = length * (chunk.part + 1) / chunk.parts;
-    chunk_begin_.push_back(block_begin[chunk.block] + begin);
+    input_begin_.push_back(input + begin);
+    output_begin_.push_back(output + begin);
     chunk_count_.push_back(end - begin);
     largest_chunk_ = std::max(largest_chunk_, end - begin);
   }
-  // The buffer that holds only this rank's own block starts at that block.
-  const uint64_t own = call.point_to_point || plan.collective == Collective::kAllReduce ||
-                               plan.collective == Collective::kBroadcast
-                           ? 0
-                           : block_begin[call.self.at()] * element_bytes_;
-  const bool gathers = plan.collective == Collective::kAllGather;
-  input_ = shifted_back(call.input, gathers ? own : 0);
-  output_ = shifted_back(call.output, gathers ? 0 : own);
+  if (plan.own_chunks) {  // ranks have different chunks, and must cut pieces alike
+    largest_chunk_ = call.block_counts.largest();
+  }
 }
 
 void Binding::choose_pieces(const Plan& plan, const BindingLimits& limits) {
@@ -88,30 +83,24 @@ void Binding::choose_pieces(const Plan& plan, const BindingLimits& limits) {
                        kSmallestPieceBytes,
                        kLargestPieceBytes);
   }
-  // Chunks of one rail pass through a rank's scratch in two-level plans, all of them in flat ones.
-  const bool two_level =
-      plan.algorithm == Algorithm::kHoRing || plan.algorithm == Algorithm::kHierarchical;
-  const uint64_t slots =
-      two_level ? divide_up(plan.chunks.size(), std::max<uint32_t>(limits.rail_count, 1))
-                : plan.chunks.size();
+  const uint64_t slots = plan.scratch_chunk_count;
   const uint64_t expansion = scratch_element_bytes_ / element_bytes_;
   // A slot's share is whole lines, so that rounding slots up to lines leaves all within the limit.
   const uint64_t share = limits.scratch_bytes / std::max<uint64_t>(slots, 1);
   const uint64_t slot_budget = share / kSlotAlignment * kSlotAlignment / expansion;
-  if (uses_scratch(plan)) {
+  if (slots > 0) {
     bytes = std::min(bytes, std::max(slot_budget, element_bytes_));
   }
   piece_count_ = std::max<uint64_t>(bytes / element_bytes_, 1);
   const uint64_t pieces = std::max<uint64_t>(divide_up(largest_chunk_, piece_count_), 1);
-  const uint64_t window = uses_scratch(plan)
-                              ? std::max<uint64_t>(slot_budget / (piece_count_ * element_bytes_), 1)
-                              : pieces;
+  const uint64_t window =
+      slots > 0 ? std::max<uint64_t>(slot_budget / (piece_count_ * element_bytes_), 1) : pieces;
   window_pieces_ = static_cast<uint32_t>(std::min(window, pieces));
   window_count_ = static_cast<uint32_t>(divide_up(pieces, window_pieces_));
 }
 
 void Binding::place_scratch(const RankPlan& mine) {
-  scratch_begin_.assign(chunk_begin_.size(), kUnplaced);
+  scratch_begin_.assign(chunk_count_.size(), kUnplaced);
   for (const PlanOp& op : mine.ops) {
     if (op.dst != Space::kScratch || op.kind == OpKind::kSend) {
       continue;
@@ -151,9 +140,9 @@ std::byte* Binding::address(Space space, ChunkIndex chunk, uint32_t piece) const
   const uint64_t in_chunk = piece * piece_count_;
   switch (space) {
     case Space::kInput:
-      return shifted(input_, (chunk_begin_[chunk.at()] + in_chunk) * element_bytes_);
+      return input_ + (input_begin_[chunk.at()] + in_chunk) * element_bytes_;
     case Space::kOutput:
-      return shifted(output_, (chunk_begin_[chunk.at()] + in_chunk) * element_bytes_);
+      return output_ + (output_begin_[chunk.at()] + in_chunk) * element_bytes_;
     case Space::kScratch:
       break;
   }

@@ -1,10 +1,10 @@
 // Binds a plan's chunks to a call's memory, and cuts them into pieces and windows.
 //
 // A chunk moves in pieces of `piece_count` elements so that it can be forwarded while it is still
-// arriving. Partial sums live in scratch memory, which must stay bounded however large the call is:
-// pieces are grouped into windows, every link runs the plan once per window, and a scratch slot is
-// used again by the next window as soon as its last reader is through. All ranks compute the same
-// pieces and windows from values that they have agreed on.
+// arriving. Partial sums live in scratch memory, which must stay bounded however large the call is.
+// So pieces are grouped into windows, and every link runs the plan once per window. A scratch slot
+// is used again by the next window as soon as its last reader is through. All ranks compute the
+// same pieces and windows from values that they have agreed on.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,6 @@ namespace ho {
 struct BindingLimits {
   uint64_t piece_bytes = 0;  // 0: by size
   uint64_t scratch_bytes = 16U << 20;
-  uint32_t rail_count = 1;
 };
 
 class Binding {
@@ -57,10 +56,12 @@ class Binding {
   bool whole_ops_;
   size_t element_bytes_;
   size_t scratch_element_bytes_;
-  std::byte* input_;   // address that element 0 of the whole data would have
-  std::byte* output_;  // likewise
+  std::byte* input_;
+  std::byte* output_;
   std::byte* scratch_ = nullptr;
-  std::vector<uint64_t> chunk_begin_;  // elements
+  // In elements; where the rank has the chunk there.
+  std::vector<uint64_t> input_begin_;
+  std::vector<uint64_t> output_begin_;
   std::vector<uint64_t> chunk_count_;
   std::vector<uint64_t> scratch_begin_;  // bytes, by chunk
   uint64_t largest_chunk_ = 0;           // elements

@@ -1,40 +1,67 @@
 // One call of one rank as a value: what to do with which buffers, by when.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.hpp"
 #include "base/index.hpp"
 #include "os/clock.hpp"
 #include "plan/plan.hpp"
+#include "transport/frame.hpp"
 
 namespace ho {
 
+// How many elements each block of a plan has.
+class BlockCounts {
+ public:
+  BlockCounts() = default;
+  // All alike.
+  explicit BlockCounts(uint64_t every) : every_(every) {}
+  explicit BlockCounts(std::vector<uint64_t> each) : each_(std::move(each)) {}
+
+  [[nodiscard]] uint64_t of(uint32_t block) const { return each_.empty() ? every_ : each_[block]; }
+  [[nodiscard]] uint64_t largest() const {
+    return each_.empty() ? every_ : *std::max_element(each_.begin(), each_.end());
+  }
+
+ private:
+  uint64_t every_ = 0;
+  std::vector<uint64_t> each_;
+};
+
 struct Call {
   Collective collective = Collective::kAllGather;
-  bool point_to_point = false;  // then collective says nothing
+  bool counts_per_pair = false;  // an all-to-all with counts per rank, both parts of it
   Algorithm algorithm = Algorithm::kHoRing;
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   bool fp32_sums = false;  // 16-bit data only
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  uint64_t count = 0;                  // elements, as the caller gave them; the sum for ..._counts
-  std::vector<uint64_t> block_counts;  // elements of each block of the plan
-  uint16_t digest = 0;                 // of root and counts per rank; ranks compare it
+  std::shared_ptr<std::byte[]> scaled;  // input, where that is this rank's times its factor
+  uint64_t scaled_bytes = 0;            // of it
+  uint64_t count = 0;                   // elements, as the caller gave them; the sum for ..._counts
+  BlockCounts block_counts;
+  uint16_t digest = 0;  // the root, or of counts per rank; ranks compare it
   GlobalRank self;
   uint32_t world_size = 1;
   uint16_t communicator = 0;
   uint8_t channel = 0;
   uint32_t sequence = 0;  // in its channel, from 1; given by the engine
   Deadline deadline = Deadline::max();
-  std::chrono::milliseconds timeout{0};  // what the deadline was made from, for messages
+  std::chrono::milliseconds timeout{0};  // what the deadline was made from, for error texts
+  std::shared_ptr<const void> owned;     // memory of the library's own that input or output lie in
 
   // "all_reduce #12"
   [[nodiscard]] std::string name() const;
+  // What all of its messages begin with alike, and other ranks' must.
+  [[nodiscard]] Frame frame() const;
 };
 
 }  // namespace ho

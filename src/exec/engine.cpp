@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "base/log.hpp"
 #include "os/affinity.hpp"
@@ -15,28 +16,11 @@ namespace {
 
 // An upper bound for one sleep. Wake-ups do not depend on it; it bounds what a lost one would cost.
 constexpr std::chrono::milliseconds kLongestSleep{500};
-constexpr uint8_t kPointToPointChannel = 3;
 // How long the end of an engine waits for its last bytes to reach the peers' hosts.
 constexpr std::chrono::milliseconds kLinger{1000};
 constexpr int kYieldsForLatency = 16;
 constexpr int kYieldsForThroughput = 4;
 constexpr uint64_t kLatencyBoundBytes = 512U << 10;
-
-OperationPlace place_of(const Call& call, const Schedule& schedule) {
-  OperationPlace place;
-  place.channel = call.channel;
-  place.point_to_point = call.point_to_point;
-  if (call.point_to_point) {
-    place.sends = schedule.op(0).kind == OpKind::kSend;
-    place.peer = schedule.op(0).peer;
-  }
-  return place;
-}
-
-uint32_t lane_key(const OperationPlace& place) {
-  return place.channel | (place.sends ? 0x100U : 0U) |
-         (place.point_to_point ? place.peer.value() << 16 : 0U);
-}
 
 Status watch(int epoll, int fd) {
   epoll_event event{};
@@ -57,7 +41,8 @@ Engine::Engine(const EngineOptions& options,
     : options_(options),
       shm_(std::move(shm)),
       network_(std::move(network)),
-      on_failure_(std::move(on_failure)) {}
+      on_failure_(std::move(on_failure)),
+      messages_(message_options()) {}
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
                                                std::unique_ptr<ShmTransport> shm,
@@ -99,16 +84,16 @@ Engine::~Engine() {
 
 Result<std::shared_ptr<Operation>> Engine::submit(Call call,
                                                   std::shared_ptr<const Schedule> schedule,
-                                                  bool background) {
+                                                  bool background,
+                                                  MakeNextPart next) {
   Lock lock(mutex_);
   auto operation = std::make_shared<Operation>();
+  operation->background_ = background;
   OperationPlace& place = operation->place_;
-  place = place_of(call, *schedule);
-  operation->lane_key_ = lane_key(place);
   Counters& counters = counters_.at(call.channel);
-  Counters& lane = place.point_to_point ? pairs_[operation->lane_key_] : counters;
   call.sequence = counters.entered + 1;
-  place.number = lane.entered + 1;
+  place.channel = call.channel;
+  place.number = call.sequence;
   if (broken_) {
     return broken_->with_context(call.name());
   }
@@ -116,13 +101,13 @@ Result<std::shared_ptr<Operation>> Engine::submit(Call call,
     return departed->with_context(call.name());
   }
   counters.entered = call.sequence;
-  lane.entered = place.number;
-  if (!place.point_to_point) {
-    counters.last = call.collective;
-  }
+  counters.last = call.collective;
+  operation->call_ = call.frame();
+  calls_.add(call.channel, operation->call_);
   operation->run_ = std::make_unique<Run>(
       std::move(call), std::move(schedule), options_.limits, options_.trace ? &trace_ : nullptr);
-  lanes_[operation->lane_key_].push_back(operation);
+  operation->next_ = std::move(next);
+  lanes_[place.channel].push_back(operation);
   if (background) {
     if (!driving_) {
       (void)turn(lock);
@@ -154,9 +139,28 @@ bool Engine::test(Operation& operation) {
   return operation.ended_;
 }
 
+void Engine::wake_waiters() {
+  if (waiters_ > 0 || progress_.joinable()) {
+    changed_.notify_all();
+  }
+}
+
 bool Engine::any_active() const {
-  return std::any_of(
-      lanes_.begin(), lanes_.end(), [](const auto& lane) { return !lane.second.empty(); });
+  return messages_.active() || std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
+           return !lane.second.empty();
+         });
+}
+
+bool Engine::any_background() const {
+  const bool message = std::any_of(
+      message_operations_.begin(), message_operations_.end(), [](const auto& operation) {
+        return operation.second->background_;
+      });
+  return message || std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
+           return std::any_of(lane.second.begin(), lane.second.end(), [](const auto& operation) {
+             return operation->background_;
+           });
+         });
 }
 
 void Engine::let_callers_in(Lock& lock) const {
@@ -170,10 +174,16 @@ void Engine::let_callers_in(Lock& lock) const {
 void Engine::drive(Lock& lock, const std::function<bool()>& enough, Deadline deadline) {
   while (!enough()) {
     if (driving_) {
-      // Somebody else drives; it tells when an operation ends and when it leaves.
+      // Another thread drives; it signals when an operation ends and when it leaves.
+      ++waiters_;
+      auto woken = std::cv_status::no_timeout;
       if (deadline == Deadline::max()) {
         changed_.wait(lock);
-      } else if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) {
+      } else {
+        woken = changed_.wait_until(lock, deadline);
+      }
+      --waiters_;
+      if (woken == std::cv_status::timeout) {
         return;
       }
       continue;
@@ -189,9 +199,7 @@ void Engine::drive(Lock& lock, const std::function<bool()>& enough, Deadline dea
       }
     }
     driving_ = false;
-    if (progress_.joinable()) {
-      changed_.notify_all();
-    }
+    wake_waiters();
     if (!enough() && passed(deadline)) {
       return;
     }
@@ -200,8 +208,8 @@ void Engine::drive(Lock& lock, const std::function<bool()>& enough, Deadline dea
 
 // Where ranks outnumber cores, what this rank waits for is often about to be done by a rank that
 // waits for this core: offering it is cheaper than going to sleep and being woken. It costs next to
-// nothing when nobody else wants to run, but adds up over a long transfer, which gains nothing by
-// it.
+// nothing when no other process wants to run, but adds up over a long transfer, which gains nothing
+// by it.
 void Engine::idle(Lock& lock, Deadline deadline, Idleness& idleness) {
   const int64_t now = now_ns();
   idleness.since_ns = idleness.since_ns == 0 ? now : idleness.since_ns;
@@ -219,9 +227,10 @@ void Engine::idle(Lock& lock, Deadline deadline, Idleness& idleness) {
 }
 
 bool Engine::latency_bound() const {
-  return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
-    return lane.second.front()->run_->moved_bytes() <= kLatencyBoundBytes;
-  });
+  return messages_.largest_bytes() <= kLatencyBoundBytes &&
+         std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
+           return lane.second.front()->run_->moved_bytes() <= kLatencyBoundBytes;
+         });
 }
 
 bool Engine::turn(Lock& lock) {
@@ -246,6 +255,9 @@ bool Engine::turn(Lock& lock) {
     moved |= step_front(lane->second, error);
     lane = lane->second.empty() ? lanes_.erase(lane) : std::next(lane);
   }
+  if (!error) {
+    moved |= step_messages(moved, error);
+  }
   if (error) {
     fail_locally(lock, *error);
     return true;
@@ -253,28 +265,55 @@ bool Engine::turn(Lock& lock) {
   return moved;
 }
 
+std::optional<RunError> Engine::start_run(Operation& operation) {
+  Run& run = *operation.run_;
+  operation.scratch_ =
+      std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[run.scratch_bytes() + 64]);
+  if (operation.scratch_ == nullptr) {
+    return RunError{
+        {StatusCode::kOutOfMemory,
+         fmt::format(
+             "{}: {} bytes for what is on its way", run.call().name(), run.scratch_bytes())},
+        std::nullopt};
+  }
+  operation.started_ = true;
+  run.start(operation.scratch_.get());
+  return std::nullopt;
+}
+
+// The next part has the operation's number, so that errors and traces name one operation.
+std::optional<RunError> Engine::go_on(Operation& operation) {
+  Result<NextPart> next = std::exchange(operation.next_, {})();
+  if (!next.ok()) {
+    return RunError{next.status().with_context(operation.run_->call().name()), std::nullopt};
+  }
+  next->call.sequence = operation.run_->call().sequence;
+  operation.earlier_ = operation.run_->report();
+  operation.run_ = std::make_unique<Run>(std::move(next->call),
+                                         std::move(next->schedule),
+                                         options_.limits,
+                                         options_.trace ? &trace_ : nullptr);
+  operation.started_ = false;
+  return std::nullopt;
+}
+
 bool Engine::step_front(Queue& queue, std::optional<RunError>& error) {
   Operation& operation = *queue.front();
-  Run& run = *operation.run_;
   if (!operation.started_) {
-    operation.scratch_ =
-        std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[run.scratch_bytes() + 64]);
-    if (operation.scratch_ == nullptr) {
-      error = RunError{
-          {StatusCode::kOutOfMemory,
-           fmt::format("{}: {} bytes for partial sums", run.call().name(), run.scratch_bytes())},
-          std::nullopt};
-      return false;
-    }
-    operation.started_ = true;
-    run.start(operation.scratch_.get());
+    error = start_run(operation);
   }
   bool moved = false;
-  error = run.step(&moved);
+  if (!error) {
+    error = operation.run_->make_progress(&moved);
+  }
   if (error) {
     return false;
   }
-  if (run.finished()) {
+  if (operation.run_->finished()) {
+    if (operation.next_) {
+      error = go_on(operation);
+      return !error;
+    }
     const std::shared_ptr<Operation> ended = queue.front();
     queue.pop_front();
     count_completed(*ended);
@@ -285,26 +324,24 @@ bool Engine::step_front(Queue& queue, std::optional<RunError>& error) {
 }
 
 void Engine::count_completed(const Operation& operation) {
-  const Call& call = operation.run_->call();
-  Counters& counters = counters_.at(call.channel);
-  ++counters.completed;
-  if (call.point_to_point) {
-    ++pairs_[operation.lane_key_].completed;
-  }
+  ++counters_.at(operation.place_.channel).completed;
 }
 
 void Engine::end(Operation& operation, const Status& status) {
   operation.report_ = operation.run_->report();
+  operation.report_.add_earlier(operation.earlier_);
   operation.status_ = status;
   operation.ended_ = true;
   operation.scratch_.reset();
-  if (progress_.joinable()) {
-    changed_.notify_all();
-  }
+  operation.run_->free_scaled_input();
+  wake_waiters();
 }
 
 RunWait Engine::merged_wait(Deadline* earliest) const {
-  RunWait merged;
+  RunWait merged = messages_.wait_state();
+  for (const auto& [order, transfer] : messages_.transfers()) {
+    *earliest = std::min(*earliest, transfer->deadline);
+  }
   for (const auto& [key, queue] : lanes_) {
     const Run& run = *queue.front()->run_;
     const RunWait wait = run.wait_state();
@@ -330,7 +367,11 @@ void Engine::sleep(Lock& lock, Deadline deadline) {
     fail_locally(lock, late_operation());
     return;
   }
-  until = std::min({until, deadline, earliest});
+  Deadline next_question = Deadline::max();
+  if (ask_about_long_waits(lock, &next_question)) {
+    return;  // what has come meanwhile goes first
+  }
+  until = std::min({until, deadline, earliest, next_question});
   const WaitHint hint{wait.intra_arrivals, wait.intra_releases};
   const int64_t began = now_ns();
   if (wait.network && network_ != nullptr) {
@@ -366,15 +407,22 @@ std::vector<ChannelState> Engine::states() {
     for (const auto& [key, queue] : lanes_) {
       const Run& run = *queue.front()->run_;
       if (run.call().channel == channel && state.operation.empty()) {
-        state.operation =
-            run.call().point_to_point ? "send/recv" : std::string(to_string(run.call().collective));
+        state.operation = std::string(to_string(run.call().collective));
         state.waiting = run.waiting_text();
       }
     }
-    // Collective channels are listed when idle too, so that a rank that has not come yet is named.
-    if (state.entered > 0 || channel != kPointToPointChannel) {
+    // Collective channels are listed when idle too, so that a rank that has not called yet is
+    // named.
+    if (channel != kMessageChannel) {
       states.push_back(std::move(state));
     }
+  }
+  if (messages_.submitted() > 0) {
+    states.push_back({kMessageChannel,
+                      messages_.submitted(),
+                      messages_.completed(),
+                      messages_.active() ? "send/recv" : "",
+                      messages_.waiting_text()});
   }
   return states;
 }
@@ -389,24 +437,18 @@ EngineProgress Engine::progress() {
     progress.channels.at(channel) = {counters.entered,
                                      counters.last ? std::string(to_string(*counters.last)) : ""};
   }
-  std::map<GlobalRank, PairProgress> by_peer;
-  for (const auto& [key, counters] : pairs_) {
-    PairProgress& pair = by_peer[GlobalRank(key >> 16)];
-    ((key & 0x100U) != 0 ? pair.sent : pair.received) = counters.entered;
-  }
-  for (auto& [peer, pair] : by_peer) {
-    pair.peer = peer;
-    progress.pairs.push_back(pair);
-  }
+  progress.pairs = messages_.pairs();
   return progress;
 }
 
 uint64_t Engine::memory_bytes() {
   const Lock lock(mutex_);
-  uint64_t bytes = shm_->memory_bytes() + (network_ != nullptr ? network_->memory_bytes() : 0);
+  uint64_t bytes = shm_->memory_bytes() + (network_ != nullptr ? network_->memory_bytes() : 0) +
+                   messages_.memory_bytes();
   for (const auto& [key, queue] : lanes_) {
     for (const auto& operation : queue) {
       bytes += operation->started_ ? operation->run_->scratch_bytes() : 0;
+      bytes += operation->run_->call().scaled_bytes;
     }
   }
   return bytes;
@@ -426,9 +468,9 @@ void Engine::progress_loop() {
   }
   Lock lock(mutex_);
   while (!stopping_) {
-    if (any_active() && !driving_) {
+    if (any_background() && !driving_) {
       drive(
-          lock, [this] { return !any_active() || stopping_; }, Deadline::max());
+          lock, [this] { return !any_background() || stopping_; }, Deadline::max());
     } else {
       changed_.wait(lock);
     }

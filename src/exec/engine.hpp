@@ -19,7 +19,10 @@
 #include <vector>
 
 #include "exec/call.hpp"
+#include "exec/call_history.hpp"
 #include "exec/leave_notices.hpp"
+#include "exec/long_wait.hpp"
+#include "exec/point_to_point.hpp"
 #include "exec/run.hpp"
 #include "os/clock.hpp"
 #include "os/fd.hpp"
@@ -28,7 +31,16 @@
 
 namespace ho {
 
-// One submitted operation. Owned jointly by the engine and whoever waits for it.
+// What an operation goes on with, in its place of the channel, when its run has ended. The same on
+// all ranks.
+struct NextPart {
+  Call call;
+  std::shared_ptr<const Schedule> schedule;
+};
+// Called by the driver, with the engine's lock held. Its error fails the operation.
+using MakeNextPart = std::function<Result<NextPart>()>;
+
+// One submitted operation. Owned jointly by the engine and the thread that waits for it.
 class Operation {
  public:
   [[nodiscard]] const OpReport& report() const { return report_; }  // once ended
@@ -37,12 +49,25 @@ class Operation {
   friend class Engine;
   std::unique_ptr<Run> run_;
   std::unique_ptr<std::byte[]> scratch_;
-  uint32_t lane_key_ = 0;
+  MakeNextPart next_;
+  OpReport earlier_;  // of the run before
+  Frame call_;        // as the ranks compare it: of the first part
+  LongWait long_wait_;
   OperationPlace place_;
+  bool background_ = false;
   bool started_ = false;
   bool ended_ = false;
   Status status_;
   OpReport report_;
+};
+
+// How messages point to point reach a peer.
+struct MessageRoutes {
+  GlobalRank self;
+  uint32_t world_size = 1;
+  uint16_t communicator = 0;
+  // Nothing: shared memory.
+  std::function<std::optional<RailIndex>(GlobalRank peer)> rail_to;
 };
 
 struct EngineOptions {
@@ -50,6 +75,11 @@ struct EngineOptions {
   std::chrono::nanoseconds spin{0};
   std::vector<uint32_t> progress_cpus;  // for the progress thread; empty: anywhere
   bool trace = false;
+  MessageRoutes messages;
+  // An operation has not moved for long, or a message is of another call: what the other ranks
+  // should compare with their own call.
+  // Called without locks held.
+  std::function<void(uint8_t channel, const Frame& call)> on_doubt;
 };
 
 // Where a channel of this rank is; the communicator makes the stall report's RankState from it.
@@ -70,13 +100,16 @@ struct EngineProgress {
 
 class Engine {
  public:
-  // Called when an operation fails here, without locks held, once per engine. Somebody then calls
-  // fail() with the outcome for all ranks; until that, or at most `kDecisionTimeout`, the
+  // Called when an operation fails here, without locks held, once per engine. The receiver then
+  // calls fail() with the outcome for all ranks; until that, or at most `kDecisionTimeout`, the
   // operation waits.
   using FailureHandler = std::function<void(const RunError&)>;
   static constexpr std::chrono::milliseconds kDecisionTimeout{1500};
-  // A broken connection may mean that the peer has left. The news of that comes another way, so an
-  // operation waits that long for it before its failure is reported.
+  // A message of another call may be of a later one than that in which its sender differs. So the
+  // ranks are asked, and the failure is reported if none has answered by then.
+  static constexpr std::chrono::milliseconds kComparisonTimeout{1000};
+  // A broken connection may mean that the peer has left. Its leave notice arrives on another path,
+  // so an operation waits that long for it before its failure is reported.
   static constexpr std::chrono::milliseconds kLeaveNoticeTimeout{2000};
 
   // `network` may be null when no rank is on another host.
@@ -88,20 +121,26 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Puts the operation at the end of its channel. `background`: it will be waited for later.
+  // Puts the operation at the end of its channel. `background`: it moves also while nobody waits.
+  // `next`: makes its second part.
   [[nodiscard]] Result<std::shared_ptr<Operation>> submit(Call call,
                                                           std::shared_ptr<const Schedule> schedule,
-                                                          bool background);
+                                                          bool background,
+                                                          MakeNextPart next = {});
+  // A send or receive; they queue behind nothing but what PointToPoint says.
+  [[nodiscard]] Result<std::shared_ptr<Operation>> submit(Transfer transfer, bool background);
   // Drives until the operation has ended, or until the deadline (nothing is cancelled then).
   // nullopt: not ended.
   [[nodiscard]] std::optional<Status> wait(Operation& operation, Deadline deadline);
-  // Whether it has ended; moves what can be moved when nobody else does.
+  // Whether it has ended; moves what can be moved when no other thread does.
   [[nodiscard]] bool test(Operation& operation);
   // Ends everything, now and later, with this error. The first call decides. Any thread.
   void fail(const Status& why);
   // Ends the operations, now and later, that cannot complete without a rank that has left. Any
   // thread.
   void peer_left(PeerLeaveNotice leave_notice);
+  // Not ok: a peer waits in a call, and this rank has made another one in its place. Any thread.
+  [[nodiscard]] Status compare_call(uint8_t channel, const Frame& peer);
   // When nothing more will be submitted: how far this rank goes.
   [[nodiscard]] EngineProgress progress();
   // Waits for all operations to end, at most until their deadlines.
@@ -125,7 +164,7 @@ class Engine {
   using Lock = std::unique_lock<std::mutex>;
   using Queue = std::deque<std::shared_ptr<Operation>>;
 
-  // Somebody who wants the lock: a driver that finds work in every turn would keep it for long.
+  // A thread that wants the lock: a driver that finds work in every turn would keep it for long.
   class Caller {
    public:
     explicit Caller(std::atomic<int>& callers) : callers_(callers) { ++callers_; }
@@ -140,12 +179,24 @@ class Engine {
   // One pass over all active operations. true: something moved or ended.
   [[nodiscard]] bool turn(Lock& lock);
   [[nodiscard]] bool step_front(Queue& queue, std::optional<RunError>& error);
+  [[nodiscard]] std::optional<RunError> start_run(Operation& operation);
+  [[nodiscard]] std::optional<RunError> go_on(Operation& operation);
   void end(Operation& operation, const Status& status);
   void fail_locally(Lock& lock, const RunError& error);
   [[nodiscard]] bool explained_by_leave_notice(Lock& lock, const RunError& error);
+  void await_comparison(Lock& lock, const RunError& error);
   void end_all();
   // true: some operation needed a rank that has left.
   bool end_departed();
+  [[nodiscard]] PointToPoint::Options message_options();
+  [[nodiscard]] Result<Link*> message_link(GlobalRank peer, bool mine);
+  [[nodiscard]] std::vector<GlobalRank> message_callers() const;
+  [[nodiscard]] bool step_messages(bool moved, std::optional<RunError>& error);
+  void end_messages();
+  void end_message(const Transfer& transfer, const Status& status);
+  void end_all_messages();
+  [[nodiscard]] bool end_departed_messages();
+  [[nodiscard]] std::optional<RunError> late_message() const;
   void count_completed(const Operation& operation);
   void drive(Lock& lock, const std::function<bool()>& enough, Deadline deadline);
   void let_callers_in(Lock& lock) const;
@@ -158,8 +209,15 @@ class Engine {
   [[nodiscard]] RunError late_operation() const;
   [[nodiscard]] bool latency_bound() const;
   void sleep(Lock& lock, Deadline deadline);
+  // With the lock let go of.
+  void ask_about(Lock& lock, const std::vector<std::pair<uint8_t, Frame>>& calls) const;
+  // True: somebody was asked. *next: when to look again.
+  [[nodiscard]] bool ask_about_long_waits(Lock& lock, Deadline* next);
   [[nodiscard]] RunWait merged_wait(Deadline* earliest) const;
+  // The driver leaves, or an operation has ended. Most often nobody waits: that costs nothing.
+  void wake_waiters();
   [[nodiscard]] bool any_active() const;
+  [[nodiscard]] bool any_background() const;
   void ensure_progress_thread();
   void progress_loop();
 
@@ -174,10 +232,11 @@ class Engine {
   std::mutex mutex_;
   std::condition_variable changed_;  // driver left, operation ended, new work, failure
   bool driving_ = false;
+  int waiters_ = 0;  // threads that wait while another one drives
   bool stopping_ = false;
   bool reported_ = false;
   std::optional<Status> broken_;
-  // Key: the channel; for point to point the channel, direction and peer.
+  // Key: the channel.
   std::map<uint32_t, Queue> lanes_;
   struct Counters {
     uint32_t entered = 0;
@@ -185,7 +244,9 @@ class Engine {
     std::optional<Collective> last{};  // entered
   };
   std::array<Counters, kChannelCount> counters_;
-  std::map<uint32_t, Counters> pairs_;  // by lane: point to point
+  CallHistory calls_;
+  PointToPoint messages_;
+  std::map<uint64_t, std::shared_ptr<Operation>> message_operations_;  // by Transfer::order
   LeaveNotices leave_notices_;
   bool leave_notices_new_ = false;
   std::thread progress_;

@@ -2,6 +2,9 @@
 // some of them when a rank has left that they need.
 #include <spdlog/fmt/fmt.h>
 
+#include <utility>
+#include <vector>
+
 #include "base/log.hpp"
 #include "exec/engine.hpp"
 
@@ -41,6 +44,7 @@ void Engine::end_all() {
     }
   }
   lanes_.clear();
+  end_all_messages();
 }
 
 // Operations before a leave notice stay and complete: what the rank that left has sent for them is
@@ -48,7 +52,7 @@ void Engine::end_all() {
 // nothing may move any more.
 bool Engine::end_departed() {
   leave_notices_new_ = false;
-  bool any = false;
+  bool any = end_departed_messages();
   for (auto lane = lanes_.begin(); lane != lanes_.end();) {
     Queue& queue = lane->second;
     while (!queue.empty()) {
@@ -71,8 +75,8 @@ bool Engine::end_departed() {
   return any;
 }
 
-// Waits for the news, or for a decision that makes it needless. Where neither comes the peer has
-// not left: its connection is broken.
+// Waits for the leave notice, or for a decision that makes it needless. If neither arrives, the
+// peer has not left: its connection is broken.
 bool Engine::explained_by_leave_notice(Lock& lock, const RunError& error) {
   const StatusCode code = error.status.code();
   if (!error.peer || (code != StatusCode::kPeerLost && code != StatusCode::kConnection)) {
@@ -87,12 +91,33 @@ bool Engine::explained_by_leave_notice(Lock& lock, const RunError& error) {
   return !broken_;
 }
 
-// The first error of this rank goes to everybody; what comes back is the job's first cause, which
-// may be somebody else's. Without an answer the rank's own error stands.
+// The rank whose call differs then reports what differs, and that is the decision. A rank whose
+// part was over has gone on, so the call that differs may be an earlier one.
+void Engine::await_comparison(Lock& lock, const RunError& error) {
+  if (!error.other_call || !options_.on_doubt) {
+    return;
+  }
+  constexpr size_t kAskedBack = 8;
+  std::vector<std::pair<uint8_t, Frame>> calls;
+  for (const auto& [key, queue] : lanes_) {
+    const OperationPlace& place = queue.front()->place_;
+    for (const Frame& call : calls_.until(place.channel, place.number, kAskedBack)) {
+      calls.emplace_back(place.channel, call);
+    }
+  }
+  ask_about(lock, calls);
+  const Deadline timeout = deadline_after(kComparisonTimeout);
+  while (!broken_ && changed_.wait_until(lock, timeout) != std::cv_status::timeout) {
+  }
+}
+
+// The first error of this rank is reported to all ranks; the answer is the job's first cause, which
+// may be another rank's. Without an answer the rank's own error stands.
 void Engine::fail_locally(Lock& lock, const RunError& error) {
   if (explained_by_leave_notice(lock, error)) {
     return;
   }
+  await_comparison(lock, error);
   if (!reported_ && !broken_) {
     reported_ = true;
     lock.unlock();
@@ -108,9 +133,44 @@ void Engine::fail_locally(Lock& lock, const RunError& error) {
   end_all();
 }
 
+bool Engine::ask_about_long_waits(Lock& lock, Deadline* next) {
+  std::vector<std::pair<uint8_t, Frame>> due;
+  const Deadline now = Clock::now();
+  for (auto& [key, queue] : lanes_) {
+    Operation& front = *queue.front();
+    const Run& run = *front.run_;
+    if (front.long_wait_.take_due(run.done_pieces(), run.call().timeout, now)) {
+      due.emplace_back(front.place_.channel, front.call_);
+    }
+    *next = std::min(*next, front.long_wait_.next());
+  }
+  if (due.empty() || !options_.on_doubt) {
+    return false;
+  }
+  ask_about(lock, due);
+  return true;
+}
+
+void Engine::ask_about(Lock& lock, const std::vector<std::pair<uint8_t, Frame>>& calls) const {
+  lock.unlock();
+  for (const auto& [channel, call] : calls) {
+    options_.on_doubt(channel, call);
+  }
+  lock.lock();
+}
+
+Status Engine::compare_call(uint8_t channel, const Frame& peer) {
+  const Caller caller(callers_);
+  const Lock lock(mutex_);
+  return calls_.compare(channel, peer);
+}
+
 // The operation whose deadline has passed. It may be one that still queues behind another of its
-// channel, whose own deadline is later: what they wait for is then the first one's to say.
+// channel, whose own deadline is later: then the first one has what they wait for.
 RunError Engine::late_operation() const {
+  if (auto late = late_message()) {
+    return *std::move(late);
+  }
   for (const auto& [key, queue] : lanes_) {
     for (const auto& operation : queue) {
       const Call& call = operation->run_->call();

@@ -9,7 +9,7 @@ Status left(const PeerLeaveNotice& leave_notice, const std::string& when) {
   const uint32_t rank = leave_notice.rank.value();
   return {StatusCode::kPeerLost,
           fmt::format("rank {} has left (it destroyed its communicator{}); all ranks must make the "
-                      "same calls before they destroy it: look in the program and the output of {} "
+                      "same calls before they destroy it: check the program and the output of {} "
                       "for a call that it skips, a loop that ends early, or an exception",
                       rank,
                       when,
@@ -26,22 +26,28 @@ std::string after(const ChannelProgress& channel) {
 
 std::optional<Status> LeaveNotices::against(const OperationPlace& place) const {
   for (const PeerLeaveNotice& leave_notice : leave_notices_) {
-    if (!place.point_to_point) {
-      const ChannelProgress& channel = leave_notice.channels.at(place.channel);
-      if (place.number > channel.entered) {
-        return left(leave_notice, after(channel));
-      }
-    } else if (place.peer == leave_notice.rank) {
-      const uint32_t done = place.sends ? leave_notice.received_here : leave_notice.sent_here;
-      if (place.number > done) {
-        return left(leave_notice,
-                    fmt::format(" after {} messages to this rank and {} from it",
-                                leave_notice.sent_here,
-                                leave_notice.received_here));
-      }
+    const ChannelProgress& channel = leave_notice.channels.at(place.channel);
+    if (place.number > channel.entered) {
+      return left(leave_notice, after(channel));
     }
   }
   return std::nullopt;
+}
+
+const PeerLeaveNotice* LeaveNotices::of(GlobalRank rank) const {
+  for (const PeerLeaveNotice& leave_notice : leave_notices_) {
+    if (leave_notice.rank == rank) {
+      return &leave_notice;
+    }
+  }
+  return nullptr;
+}
+
+Status LeaveNotices::no_messages(const PeerLeaveNotice& leave_notice) {
+  return left(leave_notice,
+              fmt::format(" after {} messages to this rank and {} from it",
+                          leave_notice.sent_here,
+                          leave_notice.received_here));
 }
 
 Status LeaveNotices::any() const {

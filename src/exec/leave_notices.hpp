@@ -1,9 +1,9 @@
 // Which ranks have left the communicator, and which operations cannot complete without them. Pure.
 //
-// A rank that leaves says how many operations it has entered in each channel. It ends once they are
-// complete, so up to that number whoever is slower can still complete them; from the next one on
-// nobody can.
-// Messages point to point count per peer and direction.
+// A leave notice has how many operations the rank has entered in each channel. It leaves once they
+// are complete, so slower ranks can still complete operations up to that number, but none after it.
+// Messages point to point count per peer and direction: those that the rank has sent, and those
+// that have come to it.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct ChannelProgress {
   std::string last;  // operation: "all_reduce"; "" for none
 };
 
-// Messages begun with one peer, point to point.
+// Messages with one peer, point to point: begun by this rank, and come to it.
 struct PairProgress {
   GlobalRank peer;
   uint32_t sent = 0;
@@ -43,9 +43,6 @@ struct PeerLeaveNotice {
 struct OperationPlace {
   uint8_t channel = 0;
   uint32_t number = 0;  // from 1
-  bool point_to_point = false;
-  bool sends = false;  // point to point only, like the peer
-  GlobalRank peer;
 };
 
 class LeaveNotices {
@@ -54,11 +51,15 @@ class LeaveNotices {
   [[nodiscard]] bool none() const { return leave_notices_.empty(); }
   // Why the operation cannot complete: the first leave notice that it cannot do without.
   [[nodiscard]] std::optional<Status> against(const OperationPlace& place) const;
+  // The notice of this rank, or nullptr.
+  [[nodiscard]] const PeerLeaveNotice* of(GlobalRank rank) const;
+  // Why no more messages pass between that rank and this one.
+  [[nodiscard]] static Status no_messages(const PeerLeaveNotice& leave_notice);
   // The first leave notice, for what needs all ranks and is not numbered.
   [[nodiscard]] Status any() const;
 
  private:
-  std::vector<PeerLeaveNotice> leave_notices_;  // in the order they came
+  std::vector<PeerLeaveNotice> leave_notices_;  // in the order of arrival
 };
 
 }  // namespace ho

@@ -17,8 +17,8 @@
 namespace ho {
 namespace {
 
-// Pieces that move in one step before the engine looks at sockets and deadlines again.
-constexpr int kTurnsPerStep = 16;
+// Pieces that move in one call before the engine looks at sockets and deadlines again.
+constexpr int kTurnsPerCall = 16;
 constexpr uint64_t kBytesPerWake = 128U << 10;
 
 std::vector<std::byte> joined_copy(std::span<const ConstBytes> parts) {
@@ -32,9 +32,25 @@ std::vector<std::byte> joined_copy(std::span<const ConstBytes> parts) {
 }  // namespace
 
 std::string Call::name() const {
-  const std::string_view kind = point_to_point ? "send/recv" : to_string(collective);
-  return fmt::format(
-      "{} #{}{}", kind, sequence, point_to_point ? "" : fmt::format(" ({})", to_string(algorithm)));
+  return fmt::format("{}{} #{} ({})",
+                     to_string(collective),
+                     counts_per_pair ? "_counts" : "",
+                     sequence,
+                     to_string(algorithm));
+}
+
+Frame Call::frame() const {
+  Frame frame;
+  frame.collective = counts_per_pair ? kAllToAllCounts : static_cast<uint8_t>(collective);
+  frame.algorithm = static_cast<uint8_t>(algorithm);
+  frame.dtype = static_cast<uint8_t>(dtype);
+  frame.op = static_cast<uint8_t>(op);
+  frame.flags = fp32_sums ? kFp32Sums : uint8_t{0};
+  frame.communicator = communicator;
+  frame.digest = digest;
+  frame.sequence = sequence;
+  frame.count = count;
+  return frame;
 }
 
 Run::Run(Call call,
@@ -156,36 +172,27 @@ void Run::piece_done(uint32_t op_index, uint32_t piece) {
 }
 
 Frame Run::frame_for(const Queue& queue, const PlanOp& op) const {
-  Frame frame;
-  frame.collective = call_.point_to_point ? 0xff : static_cast<uint8_t>(call_.collective);
-  frame.algorithm = static_cast<uint8_t>(call_.algorithm);
-  frame.dtype = static_cast<uint8_t>(call_.dtype);
-  frame.op = static_cast<uint8_t>(call_.op);
+  Frame frame = call_.frame();
   frame.phase = static_cast<uint8_t>(op.phase);
-  frame.flags = call_.fp32_sums ? kFp32Sums : uint8_t{0};
-  frame.communicator = call_.communicator;
-  frame.digest = call_.digest;
-  frame.sequence = call_.point_to_point ? 0 : call_.sequence;
   frame.op_index = queue.messages;
   frame.payload_bytes = static_cast<uint32_t>(binding_.wire_bytes(op, queue.piece));
-  frame.count = call_.count;
   return frame;
 }
 
-// Lanes share this thread fairly when the lane between groups looks for work after every piece that
-// moved inside, and the queues inside the group take turns. Local copies use the time in which
+// Lanes share this thread fairly when the lane between groups checks for work after every piece
+// that moved inside, and the queues inside the group take turns. Local copies use the time in which
 // nothing else can move.
-std::optional<RunError> Run::step(bool* moved) {
+std::optional<RunError> Run::make_progress(bool* moved) {
   *moved = false;
   bool progress = true;
-  for (int turn = 0; turn < kTurnsPerStep && progress; ++turn) {
+  for (int turn = 0; turn < kTurnsPerCall && progress; ++turn) {
     progress = false;
-    auto error = step_range(0, first_inside_, &progress);
+    auto error = move_one_of_each(0, first_inside_, &progress);
     if (!error) {
-      error = step_inside(&progress);
+      error = move_one_inside(&progress);
     }
     if (!error && !progress) {
-      error = step_range(first_copy_, queues_.size(), &progress);
+      error = move_one_of_each(first_copy_, queues_.size(), &progress);
     }
     if (error) {
       return error;
@@ -198,22 +205,22 @@ std::optional<RunError> Run::step(bool* moved) {
   return std::nullopt;
 }
 
-std::optional<RunError> Run::step_range(size_t first, size_t end, bool* moved) {
+std::optional<RunError> Run::move_one_of_each(size_t first, size_t end, bool* moved) {
   for (size_t at = first; at < end; ++at) {
-    if (auto error = step_once(queues_[at], moved)) {
+    if (auto error = move_one(queues_[at], moved)) {
       return error;
     }
   }
   return std::nullopt;
 }
 
-std::optional<RunError> Run::step_inside(bool* moved) {
+std::optional<RunError> Run::move_one_inside(bool* moved) {
   const size_t inside = first_copy_ - first_inside_;
   bool moved_one = false;
   for (size_t tried = 0; tried < inside && !moved_one; ++tried) {
     Queue& queue = queues_[first_inside_ + next_inside_];
     next_inside_ = next_inside_ + 1 == inside ? 0 : next_inside_ + 1;
-    if (auto error = step_once(queue, &moved_one)) {
+    if (auto error = move_one(queue, &moved_one)) {
       return error;
     }
   }
@@ -221,17 +228,18 @@ std::optional<RunError> Run::step_inside(bool* moved) {
   return std::nullopt;
 }
 
-std::optional<RunError> Run::step_once(Queue& queue, bool* moved) {
-  const Result<bool> progress = step_queue(queue);
+std::optional<RunError> Run::move_one(Queue& queue, bool* moved) {
+  const Result<bool> progress = move_head(queue);
   if (!progress.ok()) {
     return RunError{progress.status().with_context(call_.name() + ", " + describe_head(queue)),
-                    queue.layout->peer};
+                    queue.layout->peer,
+                    progress.status().code() == StatusCode::kMismatch};
   }
   *moved |= *progress;
   return std::nullopt;
 }
 
-Result<bool> Run::step_queue(Queue& queue) {
+Result<bool> Run::move_head(Queue& queue) {
   const bool released = queue.layout->sends && collect_released(queue);
   if (queue.ended || !ready(queue.op(), queue.piece)) {
     return released;
@@ -244,7 +252,7 @@ Result<bool> Run::step_queue(Queue& queue) {
       inter_began_ns_ = began;
     }
   }
-  HORING_ASSIGN(const bool through, step_head(queue, op));
+  HORING_ASSIGN(const bool through, carry_out_head(queue, op));
   if (!through) {
     return released;
   }
@@ -277,7 +285,7 @@ bool Run::collect_released(Queue& queue) {
   return any;
 }
 
-Result<bool> Run::step_head(Queue& queue, const PlanOp& op) {
+Result<bool> Run::carry_out_head(Queue& queue, const PlanOp& op) {
   switch (op.kind) {
     case OpKind::kSend:
       return send_head(queue, op);
@@ -289,7 +297,7 @@ Result<bool> Run::step_head(Queue& queue, const PlanOp& op) {
       copy_head(queue, op);
       return true;
   }
-  return Status(StatusCode::kInternal, "an op of no known kind");
+  return Status(StatusCode::kInternal, "an op of unknown kind");
 }
 
 Result<bool> Run::send_head(Queue& queue, const PlanOp& op) {
@@ -417,7 +425,10 @@ void Run::account(const Queue& queue, const PlanOp& op, uint64_t bytes, int64_t 
     slice.sequence = call_.sequence;
     slice.step = op.step;
     slice.piece = queue.piece;
-    slice.chunk = op.chunks.front().value();
+    // Numbers that a rank gave itself say nothing beside another rank's trace: then the block.
+    const Plan& plan = schedule_->built.plan;
+    const ChunkIndex chunk = op.chunks.front();
+    slice.chunk = plan.own_chunks ? plan.chunks[chunk.at()].block : chunk.value();
     slice.peer = op.peer.value();
     slice.phase = op.phase;
     slice.collective = call_.collective;
@@ -539,7 +550,7 @@ std::string Run::waiting_text() const {
   std::string text;
   std::string last_trouble;
   int listed = 0;
-  // First what waits for somebody else, then what waits for our own progress.
+  // First what waits for another rank, then what waits for our own progress.
   for (const Queue& queue : queues_) {
     const bool waits = queue.ended ? !queue.unreleased.empty() : ready(queue.op(), queue.piece);
     if (waits && listed < 3) {

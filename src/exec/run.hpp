@@ -1,5 +1,5 @@
-// One operation in flight on one rank: the state of its queues, and step(), which moves whatever
-// can move. A run blocks nowhere and knows no thread; the engine drives it.
+// One operation in flight on one rank: the state of its queues, and make_progress(), which moves
+// what can move. A run blocks nowhere and knows no thread; the engine drives it.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@ namespace ho {
 struct RunError {
   Status status;
   std::optional<GlobalRank> peer;
+  bool other_call = false;  // the peer's message is of another call than the run's
 };
 
 // What a run that cannot move now waits for.
@@ -39,10 +40,10 @@ class Run {
 
   [[nodiscard]] const Call& call() const { return call_; }
   [[nodiscard]] uint64_t scratch_bytes() const { return binding_.scratch_bytes(); }
-  // Before the first step: links' counters are read, the clock starts.
+  // Before the first make_progress(): links' counters are read, the clock starts.
   void start(std::byte* scratch);
-  // Moves what can be moved; *moved says whether anything was.
-  [[nodiscard]] std::optional<RunError> step(bool* moved);
+  // Moves what can be moved, some pieces at most; *moved says whether anything was.
+  [[nodiscard]] std::optional<RunError> make_progress(bool* moved);
   [[nodiscard]] bool finished() const { return done_pieces_ == total_pieces_; }
   [[nodiscard]] RunWait wait_state() const;
   // "inter step 2 of rail 1: recv from rank 5 (phase reduce_scatter)", at most three of them.
@@ -51,8 +52,14 @@ class Run {
   [[nodiscard]] uint64_t moved_bytes() const {
     return total_pieces_ * binding_.largest_piece_bytes();
   }
+  [[nodiscard]] uint64_t done_pieces() const { return done_pieces_; }
   // Times and bytes so far.
   [[nodiscard]] OpReport report() const;
+  // Once it has ended.
+  void free_scaled_input() {
+    call_.scaled.reset();
+    call_.scaled_bytes = 0;
+  }
   void add_wait_ns(int64_t ns) { report_.wait_ns += static_cast<uint64_t>(ns); }
 
  private:
@@ -79,12 +86,16 @@ class Run {
   [[nodiscard]] bool ready(uint32_t op_index, uint32_t piece) const;
   [[nodiscard]] bool satisfied(uint32_t dep, uint32_t piece) const;
   [[nodiscard]] Frame frame_for(const Queue& queue, const PlanOp& op) const;
-  [[nodiscard]] std::optional<RunError> step_range(size_t first, size_t end, bool* moved);
-  // At most one piece inside the group.
-  [[nodiscard]] std::optional<RunError> step_inside(bool* moved);
-  [[nodiscard]] std::optional<RunError> step_once(Queue& queue, bool* moved);
-  [[nodiscard]] Result<bool> step_queue(Queue& queue);
-  [[nodiscard]] Result<bool> step_head(Queue& queue, const PlanOp& op);
+  // At most one piece of each queue from `first` on, before `end`.
+  [[nodiscard]] std::optional<RunError> move_one_of_each(size_t first, size_t end, bool* moved);
+  // At most one piece of all queues inside the group.
+  [[nodiscard]] std::optional<RunError> move_one_inside(bool* moved);
+  // At most one piece of the queue; an error names operation and piece, and blames the peer.
+  [[nodiscard]] std::optional<RunError> move_one(Queue& queue, bool* moved);
+  // Its head, if that is ready, with the bookkeeping of what has moved or was released.
+  [[nodiscard]] Result<bool> move_head(Queue& queue);
+  // The head's bytes alone, by the kind of its op; false: not now.
+  [[nodiscard]] Result<bool> carry_out_head(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> send_head(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> recv_head(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> recv_scattered(Queue& queue,

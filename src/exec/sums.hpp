@@ -21,7 +21,7 @@ struct Addends {
   uint64_t elements;
 };
 
-// dst = src (+) incoming; averages are divided where op.final_sum says so.
+// dst = src (+) incoming; averages are divided if op.final_sum is set.
 void add(const Call& call, const PlanOp& op, const Addends& addends);
 
 // Rounds `elements` fp32 sums to the call's 16-bit type, at the same address.

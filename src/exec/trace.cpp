@@ -148,7 +148,7 @@ Status check_trace_file(const std::string& path, uint32_t rank) {
   } else {
     return {};
   }
-  return {StatusCode::kInvalidArgument, why + "; give a file in a directory that you may write"};
+  return invalid(why + "; give a file in a directory that you may write");
 }
 
 void TraceBuffer::add(const TraceSlice& slice) {

@@ -1,26 +1,19 @@
 #include "group/group_map.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
+
+#include "base/quantity.hpp"
 
 namespace ho {
 namespace {
 
 constexpr uint32_t kMaxRanks = 65536;
 
-Status invalid(std::string message) {
-  return {StatusCode::kInvalidArgument, std::move(message)};
-}
-
 std::optional<uint32_t> parse_count(std::string_view text) {
-  uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value == 0 || value > kMaxRanks) {
-    return std::nullopt;
-  }
-  return value;
+  const auto value = whole_number<uint32_t>(text);
+  return value && *value > 0 && *value <= kMaxRanks ? value : std::nullopt;
 }
 
 Status bad_shape(std::string_view text) {

@@ -37,9 +37,10 @@ class GroupMap {
   // The same groups with `rails` rails, at least 1 and at most the ranks of the smallest group.
   [[nodiscard]] GroupMap with_rails(uint32_t rails) const;
 
-  // Ranks of the smallest group unless with_rails() said less.
+  // Ranks of the smallest group unless with_rails() gave less.
   [[nodiscard]] uint32_t rail_count() const { return rail_count_; }
   [[nodiscard]] uint32_t smallest_group() const { return smallest_group_; }
+  [[nodiscard]] uint32_t largest_group() const { return largest_group_; }
   [[nodiscard]] bool equal_groups() const { return smallest_group_ == largest_group_; }
 
   [[nodiscard]] GroupIndex group_of(GlobalRank rank) const { return group_of_[rank.at()]; }

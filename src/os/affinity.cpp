@@ -50,7 +50,7 @@ Status bind_current_thread(std::span<const uint32_t> cpus) {
   }
   const uint32_t highest = *std::max_element(cpus.begin(), cpus.end());
   if (highest >= kMaxCpus) {
-    return {StatusCode::kInvalidArgument, "CPU " + std::to_string(highest) + " does not exist"};
+    return invalid("CPU " + std::to_string(highest) + " does not exist");
   }
   const CpuSet set(CPU_ALLOC(highest + 1));
   const size_t bytes = CPU_ALLOC_SIZE(highest + 1);

@@ -29,9 +29,13 @@ using Deadline = Clock::time_point;
   return std::chrono::nanoseconds(duration).count();
 }
 
+// As now_ns() counts.
+[[nodiscard]] inline int64_t ns_of(Deadline time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
 [[nodiscard]] inline int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-      .count();
+  return ns_of(Clock::now());
 }
 
 }  // namespace ho

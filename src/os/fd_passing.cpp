@@ -22,8 +22,7 @@ Result<AbstractAddress> abstract_address(const std::string& name) {
   AbstractAddress result;
   result.address.sun_family = AF_UNIX;
   if (name.empty() || name.size() + 1 > sizeof(result.address.sun_path)) {
-    return Status(StatusCode::kInvalidArgument,
-                  "abstract socket name of " + std::to_string(name.size()) + " bytes");
+    return invalid("abstract socket name of " + std::to_string(name.size()) + " bytes");
   }
   // A leading zero byte makes the name abstract.
   std::memcpy(result.address.sun_path + 1, name.data(), name.size());
@@ -130,7 +129,7 @@ Status send_with_fds(const Fd& connection,
                      std::span<const int> fds,
                      Deadline deadline) {
   if (fds.size() > kMaxPassedFds) {
-    return {StatusCode::kInvalidArgument, "more descriptors than one message may carry"};
+    return invalid("more descriptors than one message may carry");
   }
   Control control;
   iovec part{const_cast<std::byte*>(message.data()), message.size()};

@@ -47,7 +47,7 @@ Status read_peer_memory(pid_t pid,
                         std::span<const RemoteRange> from,
                         std::span<const std::span<std::byte>> into) {
   if (from.size() > kMaxPeerRanges || into.size() > kMaxPeerRanges) {
-    return {StatusCode::kInvalidArgument, "read_peer_memory: more than 64 ranges"};
+    return invalid("read_peer_memory: more than 64 ranges");
   }
   Remaining remote;
   Remaining local;
@@ -58,7 +58,7 @@ Status read_peer_memory(pid_t pid,
     local.add(reinterpret_cast<uintptr_t>(range.data()), range.size());
   }
   if (remote.total() != local.total()) {
-    return {StatusCode::kInvalidArgument, "read_peer_memory: the two sides differ in size"};
+    return invalid("read_peer_memory: the two sides differ in size");
   }
   while (remote.total() > 0) {
     const ssize_t got =

@@ -56,8 +56,18 @@ SocketAddress::SocketAddress(const sockaddr* address, socklen_t bytes)
 }
 
 Result<SocketAddress> SocketAddress::numeric(std::string_view host, uint16_t port) {
-  HORING_ASSIGN(const AddressList list, look_up(std::string(host), port, AI_NUMERICHOST));
-  return SocketAddress(list->ai_addr, list->ai_addrlen);
+  const auto list = look_up(std::string(host), port, AI_NUMERICHOST);
+  // An empty name would be loopback to the resolver.
+  if (host.empty() || !list.ok()) {
+    return Status(StatusCode::kInvalidArgument,
+                  "'" + std::string(host) + "' is not a numeric IPv4 or IPv6 address");
+  }
+  SocketAddress address((*list)->ai_addr, (*list)->ai_addrlen);
+  if (address.family() == AF_INET && address.host() != host) {
+    return Status(StatusCode::kInvalidArgument,
+                  "'" + std::string(host) + "' is not a numeric address with four parts");
+  }
+  return address;
 }
 
 std::vector<SocketAddress> SocketAddress::any(uint16_t port) {
@@ -97,6 +107,25 @@ std::string SocketAddress::host() const {
   const bool mapped =
       host.starts_with(kMapped) && host.find('.', kMapped.size()) != std::string_view::npos;
   return std::string(mapped ? host.substr(kMapped.size()) : host);
+}
+
+bool SocketAddress::same_host(const SocketAddress& other) const {
+  if (family() != other.family()) {
+    return false;
+  }
+  if (family() == AF_INET) {
+    sockaddr_in mine{};
+    sockaddr_in theirs{};
+    std::memcpy(&mine, &storage_, sizeof mine);
+    std::memcpy(&theirs, &other.storage_, sizeof theirs);
+    return mine.sin_addr.s_addr == theirs.sin_addr.s_addr;
+  }
+  sockaddr_in6 mine{};
+  sockaddr_in6 theirs{};
+  std::memcpy(&mine, &storage_, sizeof mine);
+  std::memcpy(&theirs, &other.storage_, sizeof theirs);
+  return mine.sin6_scope_id == theirs.sin6_scope_id &&
+         std::memcmp(&mine.sin6_addr, &theirs.sin6_addr, sizeof mine.sin6_addr) == 0;
 }
 
 bool SocketAddress::is_loopback() const {
@@ -172,14 +201,18 @@ InterfaceState interface_state(const std::string& name) {
   return (flags & unsigned{IFF_RUNNING}) == 0 ? InterfaceState::kNoCarrier : InterfaceState::kUp;
 }
 
-Result<Fd> reserve_port(const SocketAddress& address) {
+Result<Fd> reserve_port(const SocketAddress& address, Families serves) {
   Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) {
     return system_error("socket for " + address.to_string(), errno);
   }
   HORING_TRY(set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1, "setsockopt(SO_REUSEADDR)"));
   if (address.family() == AF_INET6) {
-    HORING_TRY(set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0, "setsockopt(IPV6_V6ONLY)"));
+    HORING_TRY(set_option(fd.get(),
+                          IPPROTO_IPV6,
+                          IPV6_V6ONLY,
+                          serves == Families::kOwn ? 1 : 0,
+                          "setsockopt(IPV6_V6ONLY)"));
   }
   if (::bind(fd.get(), address.get(), address.size_bytes()) != 0) {
     return system_error("bind " + address.to_string(), errno);
@@ -187,54 +220,48 @@ Result<Fd> reserve_port(const SocketAddress& address) {
   return fd;
 }
 
-Result<Fd> listen_on(const SocketAddress& address, int backlog) {
-  HORING_ASSIGN(Fd fd, reserve_port(address));
-  if (::listen(fd.get(), backlog) != 0) {
+Result<Fd> listen_on(const SocketAddress& address, Families serves) {
+  HORING_ASSIGN(Fd fd, reserve_port(address, serves));
+  if (::listen(fd.get(), kBacklog) != 0) {
     return system_error("listen on " + address.to_string(), errno);
   }
   return fd;
 }
 
-Result<Fd> start_connect(const SocketAddress& address) {
-  Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) {
-    return system_error("socket for " + address.to_string(), errno);
-  }
-  if (::connect(fd.get(), address.get(), address.size_bytes()) != 0 && errno != EINPROGRESS &&
-      errno != EINTR) {
-    return Status(StatusCode::kConnection,
-                  system_error("connect " + address.to_string(), errno).message());
-  }
-  return fd;
-}
-
-Status connect_result(int fd, const SocketAddress& address) {
-  int error = 0;
-  socklen_t bytes = sizeof error;
-  if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) {
-    return system_error("getsockopt(SO_ERROR)", errno);
-  }
-  if (error != 0) {
-    return {StatusCode::kConnection,
-            system_error("connect " + address.to_string(), error).message()};
-  }
-  return {};
-}
-
 Result<std::optional<Accepted>> accept_from(int listener) {
-  sockaddr_storage peer{};
-  socklen_t bytes = sizeof peer;
-  Fd fd(::accept4(
-      listener, reinterpret_cast<sockaddr*>(&peer), &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (fd.valid()) {
-    return std::optional<Accepted>(
-        Accepted{std::move(fd), SocketAddress(reinterpret_cast<const sockaddr*>(&peer), bytes)});
+  constexpr int kMaxGone = 64;
+  int error = 0;
+  for (int gone = 0; gone < kMaxGone; ++gone) {
+    sockaddr_storage peer{};
+    socklen_t bytes = sizeof peer;
+    Fd fd(::accept4(
+        listener, reinterpret_cast<sockaddr*>(&peer), &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd.valid()) {
+      return std::optional<Accepted>(
+          Accepted{std::move(fd), SocketAddress(reinterpret_cast<const sockaddr*>(&peer), bytes)});
+    }
+    error = errno;
+    switch (error) {
+      case EAGAIN:
+        return std::optional<Accepted>();
+      // All but the first: the connection that waited is gone again, or may not come in.
+      case EINTR:
+      case ECONNABORTED:
+      case EPROTO:
+      case EPERM:
+      case ENETDOWN:
+      case ENETUNREACH:
+      case EHOSTDOWN:
+      case EHOSTUNREACH:
+      case ENOPROTOOPT:
+      case EOPNOTSUPP:
+      case ENONET:
+        continue;
+      default:
+        return system_error("accept", error);
+    }
   }
-  // The last three: the connection that waited is gone again.
-  if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || errno == EPROTO) {
-    return std::optional<Accepted>();
-  }
-  return system_error("accept", errno);
+  return system_error("accept", error);
 }
 
 Result<SocketAddress> local_address(int fd) {

@@ -19,10 +19,9 @@ class SocketAddress {
  public:
   SocketAddress() = default;
   SocketAddress(const sockaddr* address, socklen_t bytes);
-  // "10.1.0.1" or "fe80::1%eth0"; no names.
+  // "10.1.0.1" or "fe80::1%eth0"; no names, and no short forms as "10.1". kInvalidArgument.
   [[nodiscard]] static Result<SocketAddress> numeric(std::string_view host, uint16_t port);
-  // Every address of this host ("::" and, where IPv6 is off, "0.0.0.0"); first is to be tried
-  // first.
+  // Every address of this host: "::" and, for where IPv6 is off, "0.0.0.0", in this order.
   [[nodiscard]] static std::vector<SocketAddress> any(uint16_t port);
 
   [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
@@ -31,6 +30,8 @@ class SocketAddress {
   [[nodiscard]] uint16_t port() const;
   void set_port(uint16_t port);
   [[nodiscard]] bool is_loopback() const;
+  // Of one family, with the same bytes and scope; ports do not matter.
+  [[nodiscard]] bool same_host(const SocketAddress& other) const;
   [[nodiscard]] bool is_any() const;
   // Numeric; an IPv4 address in IPv6 form ("::ffff:10.1.0.1") comes out as IPv4.
   [[nodiscard]] std::string host() const;
@@ -51,16 +52,16 @@ class SocketAddress {
 enum class InterfaceState : uint8_t { kUp, kDown, kNoCarrier, kUnknown };
 [[nodiscard]] InterfaceState interface_state(const std::string& name);
 
-// Listens with SO_REUSEADDR; "::" listens for IPv4 too.
-[[nodiscard]] Result<Fd> listen_on(const SocketAddress& address, int backlog);
+inline constexpr int kBacklog = 1024;  // connections that wait to be accepted
+// Whether a socket on "::" is there for IPv4 too.
+enum class Families : uint8_t { kBoth, kOwn };
+// Listens with SO_REUSEADDR.
+[[nodiscard]] Result<Fd> listen_on(const SocketAddress& address, Families serves = Families::kBoth);
 // Keeps a port for a listener that comes later, maybe in another process: while this is open, only
 // who sets SO_REUSEADDR and asks for this very port gets it. Until then connections are refused.
 // The address' port is 0: the kernel chooses.
-[[nodiscard]] Result<Fd> reserve_port(const SocketAddress& address);
-// Starts to connect; the descriptor becomes writable when connect_result() is known.
-[[nodiscard]] Result<Fd> start_connect(const SocketAddress& address);
-[[nodiscard]] Status connect_result(int fd, const SocketAddress& address);
-
+[[nodiscard]] Result<Fd> reserve_port(const SocketAddress& address,
+                                      Families serves = Families::kBoth);
 struct Accepted {
   Fd fd;
   SocketAddress peer;

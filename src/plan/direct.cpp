@@ -9,6 +9,9 @@
 // folds its sum into another's and gets the result back. Both partners of a round add the same two
 // values, so all leaders hold the same association of the sum: the same bits everywhere.
 //
+// Broadcast and reduce: a binomial tree over the leaders, whose root is the leader of the root's
+// group.
+//
 // A round never overwrites what it is still sending (values alternate between scratch and output),
 // so no rank waits for its own send to be taken before it receives: safe for any message size.
 #include <algorithm>
@@ -75,6 +78,7 @@ class Direct {
   void reduce_scatter();
   void all_reduce();
   void broadcast(GlobalRank root);
+  void reduce(GlobalRank root);
 
  private:
   [[nodiscard]] GlobalRank leader_of(uint32_t group) const {
@@ -290,18 +294,53 @@ void Direct::broadcast(GlobalRank root) {
   }
 }
 
+// The broadcast's tree with all messages turned round: leaf leaders first, the root's last.
+void Direct::reduce(GlobalRank root) {
+  const Chunks data = {ChunkIndex(0)};
+  if (!leads()) {
+    writer_.send(leader_, data, Value{});
+    if (self_ == root) {
+      writer_.at(2, 0);
+      (void)writer_.recv(leader_, data, Space::kOutput);
+    }
+    return;
+  }
+  const Space result = self_ == root ? Space::kOutput : Space::kScratch;
+  const uint32_t root_group = map_.group_of(root).value();
+  const uint32_t place = (group_ + groups_ - root_group) % groups_;  // in the tree, root 0
+  const auto leader_at = [&](uint32_t at) { return leader_of((root_group + at) % groups_); };
+  const auto rounds = static_cast<uint32_t>(std::bit_width(groups_ - 1));
+  Value sum = sum_members(data, groups_ == 1 ? result : Space::kScratch, groups_ == 1);
+  const auto first_child = static_cast<uint32_t>(std::bit_width(place));
+  for (uint32_t k = rounds; k-- > first_child;) {
+    if (place + (1U << k) < groups_) {
+      const bool complete = place == 0 && k == 0;
+      writer_.at(1, rounds - 1 - k);
+      sum = writer_.recv_reduce(
+          leader_at(place + (1U << k)), data, sum, complete ? result : Space::kScratch, complete);
+    }
+  }
+  if (place != 0) {
+    writer_.at(1, rounds - first_child);
+    writer_.send(leader_at(place - (1U << (first_child - 1))), data, sum);
+  } else if (self_ != root) {
+    writer_.at(2, 0);
+    writer_.send(root, data, sum);
+  }
+}
+
 }  // namespace
 
 BuiltPlan build_direct(const GroupMap& map, const PlanRequest& request, GlobalRank rank) {
   BuiltPlan built;
-  const bool by_rank = request.collective == Collective::kAllGather ||
-                       request.collective == Collective::kReduceScatter;
   built.plan.whole_ops = true;
-  built.plan.block_count = by_rank ? map.world_size() : 1;
+  built.plan.block_count =
+      static_cast<uint32_t>(blocks_of(request.collective, map.world_size()).value_or(1));
   built.plan.phase_names = {"to leader", "between leaders", "from leader"};
   for (uint32_t block = 0; block < built.plan.block_count; ++block) {
     built.plan.chunks.push_back({block, 0, 1});
   }
+  built.plan.scratch_chunk_count = has_sums(request.collective) ? built.plan.chunks.size() : 0;
   Direct direct(map, rank, built.mine);
   switch (request.collective) {
     case Collective::kAllGather:
@@ -316,6 +355,13 @@ BuiltPlan build_direct(const GroupMap& map, const PlanRequest& request, GlobalRa
     case Collective::kBroadcast:
       direct.broadcast(request.root);
       break;
+    case Collective::kReduce:
+      direct.reduce(request.root);
+      break;
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter:
+      break;  // build_routed()
   }
   return built;
 }

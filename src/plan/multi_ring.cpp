@@ -113,6 +113,7 @@ BuiltPlan build_multi_ring(const GroupMap& map, const PlanRequest& request, Glob
       built.plan.chunks.push_back({block, k, request.ring_count});
     }
   }
+  built.plan.scratch_chunk_count = has_sums(request.collective) ? built.plan.chunks.size() : 0;
   MultiRing rings(map, request.ring_count, rank, built.mine);
   switch (request.collective) {
     case Collective::kReduceScatter:
@@ -123,8 +124,7 @@ BuiltPlan build_multi_ring(const GroupMap& map, const PlanRequest& request, Glob
       built.plan.phase_names = {"reduce_scatter", "all_gather"};
       rings.all_gather(1, rings.reduce_scatter(0));
       break;
-    case Collective::kAllGather:
-    case Collective::kBroadcast:
+    default:  // all-gather; build.cpp sends no other here
       built.plan.phase_names = {"all_gather"};
       rings.copy_own();
       rings.all_gather(0, rings.inputs());

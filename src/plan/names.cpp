@@ -1,4 +1,4 @@
-// The words of a plan, as people and command lines write them.
+// The words of a plan, as used on command lines and in messages.
 #include <array>
 
 #include "plan/plan.hpp"
@@ -6,8 +6,14 @@
 namespace ho {
 namespace {
 
-constexpr std::array<std::string_view, 4> kCollectives = {
-    "all_gather", "reduce_scatter", "all_reduce", "broadcast"};
+constexpr std::array<std::string_view, kCollectiveCount> kCollectives = {"all_gather",
+                                                                         "reduce_scatter",
+                                                                         "all_reduce",
+                                                                         "broadcast",
+                                                                         "all_to_all",
+                                                                         "gather",
+                                                                         "scatter",
+                                                                         "reduce"};
 constexpr std::array<std::string_view, kAlgorithmCount> kAlgorithms = {
     "ring", "multi_ring", "hierarchical", "ho_ring", "direct"};
 constexpr std::array<std::string_view, 2> kLanes = {"intra", "inter"};
@@ -31,8 +37,7 @@ Result<Enum> parse_name(const std::array<std::string_view, N>& names,
     }
     allowed += (i == 0 ? "" : i + 1 == N ? " or " : ", ") + std::string(names[i]);
   }
-  return Status(StatusCode::kInvalidArgument,
-                std::string(what) + " '" + std::string(text) + "' is not known: use " + allowed);
+  return invalid(std::string(what) + " '" + std::string(text) + "' is not known: use " + allowed);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace ho {
 namespace {
 
-// One end of a message: sends and receives of a link sort alike.
+// One end of a message: sends and receives of a link sort in the same order.
 struct LinkEnd {
   uint32_t from = 0;
   uint32_t to = 0;

@@ -36,18 +36,15 @@ struct OpGraph {
 
 // Rule 1: every number is in its range, every lane and space fits its op.
 [[nodiscard]] Status check_bounds(const WholePlan& whole, const GroupMap& map);
-// Rules 2 and 3: pairs the ops of every link and orders all of them, or says which do not fit or
-// wait for each other. A send counts as done only when its receive has run, so that a plan never
-// relies on the network to hold a message. `whole` is within bounds and outlives the graph.
+// Rules 2 and 3: pairs the ops of every link and orders all of them; the error names those that do
+// not fit or wait for each other. A send counts as done only when its receive has run, so that a
+// plan never relies on the network to hold a message. `whole` is within bounds and outlives the
+// graph.
 [[nodiscard]] Result<OpGraph> connect_ops(const WholePlan& whole);
 // Rules 4 and 5.
 [[nodiscard]] Status check_chunks(const OpGraph& graph, const GroupMap& map);
 // Rule 6.
 [[nodiscard]] Status check_bytes(const WholePlan& whole, const GroupMap& map);
-
-// The block's own role, or what it is in a plan of one collective. `block` is within bounds.
-[[nodiscard]] BlockRole role_of(const Plan& plan, uint32_t block);
-[[nodiscard]] bool has_sums(Collective collective);
 
 // "rank 3 op 17 (recv block 5 from rank 2, inter rail 1, phase 0 step 2)"
 [[nodiscard]] std::string describe_op(const WholePlan& whole, uint32_t rank, size_t index);

@@ -1,10 +1,12 @@
-// A plan says which rank sends which chunk to whom, in which order and on which lane. It is a pure
-// value: offsets are in chunks; it knows no buffer, byte, NIC or clock. An executor binds it.
+// A plan has which rank sends which chunk to which, in which order and on which lane. It is a pure
+// value: offsets are in chunks; it has no buffer, byte, NIC or clock. An executor binds it.
 //
 // Execution model (what verify() checks and src/exec does):
-// - A block is a unit of the caller's data: for all-gather and reduce-scatter block r belongs to
-//   global rank r; an all-reduce or broadcast has as many equal blocks as the builder wants.
-//   A chunk is part `part` of `parts` of one block.
+// - A block is a unit of the callers' data with one role (BlockRole): from which rank it comes, or
+//   that it is a sum over all ranks, and to which rank it goes, or that it goes to all. A chunk is
+//   part `part` of `parts` of one block.
+// - A rank's input has the blocks that come from it, and those that are summed; its output those
+//   that go to it, and those that go to all. In a buffer they lie in the order of their numbers.
 // - Each rank has a list of ops. Ops that use the same link, (peer, lane, rail, connection), in the
 //   same direction run in list order (a FIFO); everything else is free but for `deps`.
 // - An op with one chunk runs in pieces: piece p of an op waits only for piece p of its deps. Its
@@ -15,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +33,12 @@ enum class Collective : uint8_t {
   kReduceScatter = 1,
   kAllReduce = 2,
   kBroadcast = 3,
+  kAllToAll = 4,
+  kGather = 5,
+  kScatter = 6,
+  kReduce = 7,
 };
+inline constexpr uint8_t kCollectiveCount = 8;
 enum class Algorithm : uint8_t {
   kRing = 0,
   kMultiRing = 1,
@@ -82,29 +90,50 @@ struct RankPlan {
   std::vector<PlanOp> ops;
 };
 
-// What is done with one block. An all-gather brings it from its owner to all ranks, a
-// reduce-scatter brings its sum to its owner; an all-reduce's has no owner.
+// Where one block comes from and where it goes.
 struct BlockRole {
-  Collective collective = Collective::kAllReduce;
-  GlobalRank owner;
+  std::optional<GlobalRank> from;  // nothing: all ranks, whose blocks are summed
+  std::optional<GlobalRank> to;    // nothing: all ranks
+  [[nodiscard]] bool is_sum() const { return !from; }
+  // Whether `rank` has it in its input, or is to have it in its output.
+  [[nodiscard]] bool in_input(GlobalRank rank) const { return !from || *from == rank; }
+  [[nodiscard]] bool in_output(GlobalRank rank) const { return !to || *to == rank; }
   friend bool operator==(const BlockRole&, const BlockRole&) = default;
 };
 
 struct Plan {
   Collective collective = Collective::kAllGather;
   Algorithm algorithm = Algorithm::kRing;
-  GlobalRank root;  // broadcast only
+  GlobalRank root;  // of a collective that has_root()
   bool whole_ops = false;
   bool phase_barrier = false;
-  uint32_t block_count = 0;  // world size for all-gather and reduce-scatter without block_roles
+  uint32_t block_count = 0;  // where the collective sets it: see blocks_of()
   uint32_t connection_count = 1;
+  // A bound, the same on all ranks, of the chunks that any rank has in scratch. 0: none.
+  uint64_t scratch_chunk_count = 0;
   // By block, where several operations run as one plan (windows of a rail under NCCL, which
-  // src/exec never runs). Empty: each block has the plan's collective; all-gather and
-  // reduce-scatter: block r belongs to rank r; broadcast: all belong to the root.
+  // src/exec never runs). Empty: as role_of() says for the plan's collective.
   std::vector<BlockRole> block_roles;
+  // In the order of their blocks. One rank's part of an all-to-all has only the chunks that its ops
+  // name, with numbers of its own (own_chunks): a table of all pairs of ranks would be too large.
   std::vector<Chunk> chunks;
+  bool own_chunks = false;
   std::vector<std::string> phase_names;  // "reduce_scatter", "all_gather", ...
 };
+
+// Broadcast, gather, scatter, reduce.
+[[nodiscard]] bool has_root(Collective collective);
+// Reduce-scatter, all-reduce, reduce.
+[[nodiscard]] bool has_sums(Collective collective);
+// Whether every block goes from one rank to one rank: all-to-all, gather, scatter.
+[[nodiscard]] bool is_routed(Collective collective);
+// How many blocks the data has: the world size where each rank has one, its square for all-to-all;
+// nothing where it is the builder's choice.
+[[nodiscard]] std::optional<uint64_t> blocks_of(Collective collective, uint32_t world_size);
+// All-gather: block r is from rank r to all. Reduce-scatter: the sum to rank r. Gather, scatter:
+// from rank r to the root, from the root to rank r. All-to-all: block s * world_size + t is from
+// rank s to rank t. The others: all blocks alike. `block` is within bounds.
+[[nodiscard]] BlockRole role_of(const Plan& plan, uint32_t block, uint32_t world_size);
 
 struct PlanRequest {
   Collective collective = Collective::kAllGather;
@@ -114,8 +143,8 @@ struct PlanRequest {
   GlobalRank root;
 };
 
-// The part that all ranks share, then one rank's ops. Both are deterministic functions of
-// (map, request): every rank builds its own and they fit together.
+// The part that all ranks share (but for own_chunks), then one rank's ops. Both are deterministic
+// functions of (map, request): every rank builds its own and they fit together.
 struct BuiltPlan {
   Plan plan;
   RankPlan mine;

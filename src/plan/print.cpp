@@ -54,7 +54,7 @@ std::string print_head(const WholePlan& whole, const GroupMap& map) {
   const Plan& plan = whole.plan;
   std::string text = std::string(to_string(plan.collective)) + " " +
                      std::string(to_string(plan.algorithm)) + ", groups " + map.to_string();
-  if (plan.collective == Collective::kBroadcast) {
+  if (has_root(plan.collective)) {
     text += ", root " + number(plan.root.value());
   }
   text += "\n" + number(map.world_size()) + " ranks, " + number(map.group_count()) + " groups, " +

@@ -70,7 +70,7 @@ class RailBroadcast {
       }
     }
   }
-  // The blocks of the other rails come from their ranks in this group.
+  // The blocks of the other rails are sent by their ranks in this group.
   void receive_others() {
     const auto& members = map_.members(group_);
     const auto size = static_cast<uint32_t>(members.size());

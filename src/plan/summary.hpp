@@ -51,7 +51,7 @@ struct PlanSummary {
   std::vector<StepOverlap> overlaps;  // of the inter steps of the rank's group, inside that group
 };
 
-// `rank` is the one that is looked at closely. Fails where the plan does not fit together.
+// `rank` is the one that is shown in detail. Fails where the plan does not fit together.
 [[nodiscard]] Result<PlanSummary> summarize(const WholePlan& whole,
                                             const GroupMap& map,
                                             GlobalRank rank);

@@ -3,7 +3,7 @@
 // The ranks of equal group rank form a rail, a ring over the groups; each rail's NIC carries only
 // what must cross a group boundary, and each block crosses each boundary once. All-gather: in step
 // s a rail's rank in group g passes the blocks of group g - s on to group g + 1. Whatever arrives
-// is at once sent through shared memory to the group's other ranks, directly to each: nobody there
+// is at once sent through shared memory to the group's other ranks, directly to each: no rank there
 // waits for a neighbour, and the network lane never waits for the memory lane. Reduce-scatter is
 // the mirror image: the block that ends in group d starts in group d + 1 and collects one group's
 // sum per hop; that sum is formed in shared memory ahead of its turn. Sums are added in an order
@@ -206,7 +206,7 @@ class TwoLevel {
   }
 
   // An extra rank's part for a rail goes to that rail's rank before the network step, to the others
-  // with the memory lane. To everybody the part of its own rail comes first.
+  // with the memory lane. The part of its own rail is first for every rank.
   void set_part_phase(uint32_t receiver, uint32_t part) {
     writer_.at(receiver == part ? phases_.gather_inter : phases_.gather_intra, 0);
   }
@@ -304,7 +304,7 @@ class TwoLevel {
     }
     return sum;
   }
-  // Adds what came from the group before, and passes the sum on unless it ends here.
+  // Adds what arrived from the group before, and passes the sum on unless it ends here.
   Value add_and_pass(ChunkIndex chunk, bool owned, uint32_t s, Value sum) {
     if (s > 0) {
       const bool complete = s + 1 == groups_;
@@ -348,6 +348,9 @@ BuiltPlan build_two_level(const GroupMap& map, const PlanRequest& request, Globa
   const ChunkTable table = request.collective == Collective::kAllReduce
                                ? ChunkTable::by_rail(map, built.plan)
                                : ChunkTable::by_rank(map, built.plan);
+  // A rank sums the chunks of its own rail, which are an equal share of all.
+  built.plan.scratch_chunk_count =
+      has_sums(request.collective) ? built.plan.chunks.size() / map.rail_count() : 0;
   TwoLevel levels(map, table, phases, rank, built.mine);
   switch (request.collective) {
     case Collective::kReduceScatter:
@@ -356,8 +359,7 @@ BuiltPlan build_two_level(const GroupMap& map, const PlanRequest& request, Globa
     case Collective::kAllReduce:
       levels.all_gather(levels.reduce_scatter());
       break;
-    case Collective::kAllGather:
-    case Collective::kBroadcast:
+    default:  // all-gather; build.cpp sends no other here
       levels.copy_own();
       levels.all_gather(Value{});
       break;

@@ -12,18 +12,6 @@ Status verify(const WholePlan& whole, const GroupMap& map) {
   return check_bytes(whole, map);
 }
 
-BlockRole role_of(const Plan& plan, uint32_t block) {
-  if (!plan.block_roles.empty()) {
-    return plan.block_roles[block];
-  }
-  return {plan.collective,
-          plan.collective == Collective::kBroadcast ? plan.root : GlobalRank(block)};
-}
-
-bool has_sums(Collective collective) {
-  return collective == Collective::kReduceScatter || collective == Collective::kAllReduce;
-}
-
 Status broken_plan(const Plan& plan, std::string_view rule, std::string message) {
   return {StatusCode::kInternal,
           "plan " + std::string(to_string(plan.collective)) + " " +

@@ -18,10 +18,11 @@ namespace ho {
 //    (input and output the same memory);
 // 5. a symbolic run in which each rank's contribution reaches each place exactly once
 //    (contributions are counted), and every sum is marked final exactly once where it is complete;
-// 6. for hierarchical and ho_ring: the bytes that cross each node boundary are the least possible
-//    (all-gather: all but the group's own blocks come in; reduce-scatter: all but its own go out;
-//    all-reduce: (g-1)/g of the data each way, twice), and each group's rails carry the same amount
-//    to within one part.
+// 6. for hierarchical and ho_ring, and for collectives whose blocks go from one rank to one rank:
+//    the bytes that cross each node boundary are the least possible (what comes from another group
+//    enters each group that it goes to once; a sum for one rank leaves each other group once; what
+//    goes from one rank to one rank does both; all-reduce: (g-1)/g of the data each way, twice),
+//    and each group's rails carry the same amount to within one part.
 [[nodiscard]] Status verify(const WholePlan& whole, const GroupMap& map);
 
 }  // namespace ho

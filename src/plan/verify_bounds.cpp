@@ -18,6 +18,8 @@ class BoundsCheck {
   }
   [[nodiscard]] Status shared_part() const;
   [[nodiscard]] Status chunks_tile() const;
+  // A chunk's own numbers, and that it stands in the order of the blocks.
+  [[nodiscard]] Status chunk_in_place(uint32_t index) const;
   // What is wrong with an op, if anything.
   [[nodiscard]] std::optional<std::string> wrong(uint32_t rank, size_t index);
   [[nodiscard]] std::optional<std::string> wrong_peer(uint32_t rank, const PlanOp& op) const;
@@ -56,9 +58,9 @@ Status BoundsCheck::shared_part() const {
   if (plan.root.at() >= world) {
     return broken("root " + std::to_string(plan.root.value()) + " is no rank");
   }
-  const bool by_rank = plan.block_roles.empty() && (plan.collective == Collective::kAllGather ||
-                                                    plan.collective == Collective::kReduceScatter);
-  if (plan.block_count == 0 || (by_rank && plan.block_count != world)) {
+  const std::optional<uint64_t> blocks =
+      plan.block_roles.empty() ? blocks_of(plan.collective, world) : std::nullopt;
+  if (plan.block_count == 0 || blocks.value_or(plan.block_count) != plan.block_count) {
     return broken(std::to_string(plan.block_count) + " blocks in a world of " +
                   std::to_string(world));
   }
@@ -67,10 +69,32 @@ Status BoundsCheck::shared_part() const {
                   std::to_string(plan.block_count) + " blocks");
   }
   for (const BlockRole& role : plan.block_roles) {
-    if (role.collective > Collective::kBroadcast || role.owner.at() >= world) {
-      return broken("a block with an unknown collective, or whose owner " +
-                    std::to_string(role.owner.value()) + " is no rank");
+    for (const std::optional<GlobalRank>& end : {role.from, role.to}) {
+      if (end && end->at() >= world) {
+        return broken("a block comes from or goes to " + std::to_string(end->value()) +
+                      ", which is no rank");
+      }
     }
+  }
+  return {};
+}
+
+Status BoundsCheck::chunk_in_place(uint32_t index) const {
+  const Plan& plan = whole_.plan;
+  const Chunk& chunk = plan.chunks[index];
+  const std::string name = "chunk " + std::to_string(index);
+  if (chunk.block >= plan.block_count) {
+    return broken(name + " is of block " + std::to_string(chunk.block) + " of " +
+                  std::to_string(plan.block_count));
+  }
+  // A tiled block has as many chunks as parts, so this bounds the memory of a wild plan.
+  if (chunk.part >= chunk.parts || chunk.parts > plan.chunks.size()) {
+    return broken(name + " is part " + std::to_string(chunk.part) + " of " +
+                  std::to_string(chunk.parts));
+  }
+  if (index > 0 && plan.chunks[index - 1].block > chunk.block) {
+    return broken(name + " of block " + std::to_string(chunk.block) +
+                  " stands behind one of a later block");
   }
   return {};
 }
@@ -84,23 +108,14 @@ Status BoundsCheck::chunks_tile() const {
   std::vector<std::vector<bool>> parts(plan.block_count);
   for (uint32_t c = 0; c < plan.chunks.size(); ++c) {
     const Chunk& chunk = plan.chunks[c];
-    const std::string name = "chunk " + std::to_string(c);
-    if (chunk.block >= plan.block_count) {
-      return broken(name + " is of block " + std::to_string(chunk.block) + " of " +
-                    std::to_string(plan.block_count));
-    }
-    // A tiled block has as many chunks as parts, so this bounds the memory of a wild plan.
-    if (chunk.part >= chunk.parts || chunk.parts > plan.chunks.size()) {
-      return broken(name + " is part " + std::to_string(chunk.part) + " of " +
-                    std::to_string(chunk.parts));
-    }
+    HORING_TRY(chunk_in_place(c));
     auto& seen = parts[chunk.block];
     if (seen.empty()) {
       seen.assign(chunk.parts, false);
     }
     if (seen.size() != chunk.parts || seen[chunk.part]) {
-      return broken(name + " does not tile block " + std::to_string(chunk.block) +
-                    " together with the others");
+      return broken("chunk " + std::to_string(c) + " does not tile block " +
+                    std::to_string(chunk.block) + " together with the others");
     }
     seen[chunk.part] = true;
   }
@@ -170,17 +185,16 @@ std::optional<std::string> BoundsCheck::wrong_peer(uint32_t rank, const PlanOp& 
 }
 
 bool BoundsCheck::has_space(uint32_t rank, Space space, uint32_t block) const {
-  const BlockRole role = role_of(whole_.plan, block);
-  switch (role.collective) {
-    case Collective::kAllGather:
-    case Collective::kBroadcast:
-      return space != Space::kInput || role.owner.value() == rank;
-    case Collective::kReduceScatter:
-      return space != Space::kOutput || role.owner.value() == rank;
-    case Collective::kAllReduce:
-      return true;
+  const BlockRole role = role_of(whole_.plan, block, map_.world_size());
+  switch (space) {
+    case Space::kInput:
+      return role.in_input(GlobalRank(rank));
+    case Space::kOutput:
+      return role.in_output(GlobalRank(rank));
+    case Space::kScratch:
+      break;
   }
-  return false;
+  return true;
 }
 
 std::optional<std::string> BoundsCheck::wrong_spaces(uint32_t rank, const PlanOp& op) const {
@@ -197,8 +211,9 @@ std::optional<std::string> BoundsCheck::wrong_spaces(uint32_t rank, const PlanOp
   }
   for (const ChunkIndex chunk : op.chunks) {
     const uint32_t block = whole_.plan.chunks[chunk.at()].block;
-    if (op.kind == OpKind::kRecvReduce && !has_sums(role_of(whole_.plan, block).collective)) {
-      return "this collective has no sums";
+    if (op.kind == OpKind::kRecvReduce &&
+        !role_of(whole_.plan, block, map_.world_size()).is_sum()) {
+      return "this block is no sum";
     }
     for (const auto& [used, space] : {std::pair(reads, op.src), std::pair(writes, op.dst)}) {
       if (used && !has_space(rank, space, block)) {

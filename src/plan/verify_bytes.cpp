@@ -1,5 +1,5 @@
-// Rule 6 of verify(): the two-level algorithms move no more between groups than must move, and
-// load their rails alike.
+// Rule 6 of verify(): the two-level algorithms, and the routes of single blocks, move no more
+// between groups than must move, and load their rails equally.
 #include <algorithm>
 #include <optional>
 
@@ -9,28 +9,34 @@
 namespace ho {
 namespace {
 
-// What must enter and leave a group; nothing where the collective sets no exact amount.
+// What must enter and leave a group; nothing where it is not said.
 struct Least {
   std::optional<uint64_t> in;
   std::optional<uint64_t> out;
 };
 
+// A plan with sums for all has an exact amount only as a whole. What goes to all is passed on, so
+// it may leave a group that it has entered; the same holds for what enters a group to be added.
 Least least_flow(const Plan& plan, const GroupMap& map, const Traffic& traffic, GroupIndex group) {
-  const uint64_t others = uint64_t{map.world_size() - map.group_size(group)} * traffic.block;
-  const uint64_t groups = map.group_count();
-  switch (plan.collective) {
-    case Collective::kAllGather:
-      return {others, std::nullopt};
-    case Collective::kReduceScatter:
-      return {std::nullopt, others};
-    case Collective::kAllReduce: {
-      const uint64_t both = 2 * (groups - 1) * traffic.data / groups;
-      return {both, both};
-    }
-    case Collective::kBroadcast:
-      return {map.group_of(plan.root) == group ? 0 : traffic.data, std::nullopt};
+  uint64_t in = 0;
+  uint64_t out = 0;
+  bool from_one = true;
+  bool to_one = true;
+  for (uint32_t block = 0; block < plan.block_count; ++block) {
+    const BlockRole role = role_of(plan, block, map.world_size());
+    from_one = from_one && role.from;
+    to_one = to_one && role.to;
+    const bool from_here = !role.from || map.group_of(*role.from) == group;
+    const bool to_here = !role.to || map.group_of(*role.to) == group;
+    in += to_here && !from_here ? traffic.block : 0;
+    out += from_here && !to_here ? traffic.block : 0;
   }
-  return {};
+  if (!from_one && !to_one) {
+    const uint64_t groups = map.group_count();
+    const uint64_t both = 2 * (groups - 1) * traffic.data / groups;
+    return {both, both};
+  }
+  return {from_one ? std::optional(in) : std::nullopt, to_one ? std::optional(out) : std::nullopt};
 }
 
 std::string differs(const char* direction, uint64_t units, uint64_t least, uint64_t block) {
@@ -56,7 +62,8 @@ std::optional<std::string> uneven(const std::vector<Flow>& rails,
 
 Status check_bytes(const WholePlan& whole, const GroupMap& map) {
   const Plan& plan = whole.plan;
-  if (plan.algorithm != Algorithm::kHoRing && plan.algorithm != Algorithm::kHierarchical) {
+  if (plan.algorithm != Algorithm::kHoRing && plan.algorithm != Algorithm::kHierarchical &&
+      !is_routed(plan.collective)) {
     return {};
   }
   const Traffic traffic = measure_traffic(whole, map);

@@ -78,9 +78,6 @@ class ChunkCheck {
   Status run_op(uint32_t local, OpId id);
   Status add_incoming(OpId id, const Held& incoming, Held& sum) const;
   [[nodiscard]] Status check_results() const;
-  [[nodiscard]] bool sums() const { return has_sums(role_.collective); }
-  // The rank whose data the block is; not for all-reduce.
-  [[nodiscard]] uint32_t owner() const { return role_.owner.value(); }
   [[nodiscard]] Held& held(uint32_t rank, Space space) {
     return held_[rank * kSpaces + memory(space)];
   }
@@ -109,7 +106,7 @@ Status ChunkCheck::run() {
   }
   for (uint32_t c = 0; c < ids.size(); ++c) {
     chunk_ = ChunkIndex(c);
-    role_ = role_of(plan_, plan_.chunks[c].block);
+    role_ = role_of(plan_, plan_.chunks[c].block, world_);
     HORING_TRY(check_chunk(ids[c]));
   }
   return {};
@@ -143,8 +140,8 @@ void ChunkCheck::add_before(uint32_t local, OpId earlier) {
   before_[local * words_ + other / 64] |= uint64_t{1} << (other % 64);
 }
 
-// The ops come in an order in which they can run, so those before an op are complete when it is
-// met.
+// The ops are in an order in which they can run, so those before an op are complete when it is
+// reached.
 void ChunkCheck::find_order(const Ids& ids) {
   words_ = (ids.size() + 63) / 64;
   before_.assign(ids.size() * words_, 0);
@@ -221,7 +218,7 @@ Status ChunkCheck::check_against_earlier(const Ids& ids,
 void ChunkCheck::set_inputs() {
   held_.assign(world_ * kSpaces, {});
   for (uint32_t rank = 0; rank < world_; ++rank) {
-    if (!sums() && rank != owner()) {
+    if (!role_.in_input(GlobalRank(rank))) {
       continue;
     }
     Held& input = held(rank, Space::kInput);
@@ -290,7 +287,7 @@ Status ChunkCheck::add_incoming(OpId id, const Held& incoming, Held& sum) const 
 
 Status ChunkCheck::check_results() const {
   for (uint32_t rank = 0; rank < world_; ++rank) {
-    if (role_.collective == Collective::kReduceScatter && rank != owner()) {
+    if (!role_.in_output(GlobalRank(rank))) {
       continue;
     }
     const Held& result = held_[rank * kSpaces + static_cast<size_t>(Space::kOutput)];
@@ -299,7 +296,7 @@ Status ChunkCheck::check_results() const {
       return broken("contributions", where + "nothing in its output");
     }
     for (uint32_t from = 0; from < world_; ++from) {
-      const uint32_t want = sums() || from == owner() ? 1 : 0;
+      const uint32_t want = role_.in_input(GlobalRank(from)) ? 1 : 0;
       if (result.counts[from] != want) {
         return broken("contributions",
                       where + "the contribution of rank " + std::to_string(from) + " " +
@@ -307,7 +304,7 @@ Status ChunkCheck::check_results() const {
                           std::to_string(want));
       }
     }
-    if (sums() && world_ > 1 && !result.final_sum) {
+    if (role_.is_sum() && world_ > 1 && !result.final_sum) {
       return broken("contributions", where + "a sum that was never marked final");
     }
   }

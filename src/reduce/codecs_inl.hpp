@@ -3,8 +3,8 @@
 // A codec loads lanes of a storage type as lanes of a compute type and stores them back. Plain
 // types are their own compute type; bytes are multiplied as 16-bit words; fp16, bf16 and fp8 are
 // computed as fp32. The conversions of small floats are integer arithmetic on the bit patterns, so
-// they give the same result on every instruction set and do not depend on flush-to-zero modes that
-// an application may have set: a subnormal never appears as an fp32 subnormal.
+// they give the same result on every instruction set. They do not depend on flush-to-zero modes
+// that an application may have set: a subnormal never appears as an fp32 subnormal.
 //
 // No ordinary include guard: foreach_target.h includes this file again for every instruction set.
 #if defined(HORING_REDUCE_CODECS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
@@ -129,7 +129,7 @@ struct SmallFloat : FloatLanes<Bits> {
   }
 
   // Rounds to nearest even. Overflow gives infinity, or NaN in the formats without infinity: a
-  // saturated sum would look like a number.
+  // saturated sum would be taken for a number.
   static HWY_INLINE void store(V lanes, Element* to) {
     const BV value = hn::BitCast(BitsTag(), lanes);
     const BV magnitude = hn::And(value, Base::bits(0x7fffffff));

@@ -46,6 +46,24 @@ struct MinOp {
     return hn::Min(a, b);
   }
 };
+struct BandOp {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::And(a, b);
+  }
+};
+struct BorOp {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Or(a, b);
+  }
+};
+struct BxorOp {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Xor(a, b);
+  }
+};
 // The processor's max and min drop a NaN on one side; a sum keeps it on either.
 template <class Op>
 struct KeepNan {
@@ -124,6 +142,28 @@ void divide_loop(void* data, size_t count, uint64_t divisor) {
   std::memcpy(at + i, part, rest * sizeof(part[0]));
 }
 
+template <class Codec>
+void premultiply_loop(void* dst, const void* src, size_t count, double factor) {
+  using Real = hn::TFromD<typename Codec::Tag>;
+  const typename Codec::Tag tag;
+  const size_t lanes = hn::Lanes(tag);
+  const auto by = hn::Set(tag, static_cast<Real>(factor));
+  auto* out = static_cast<typename Codec::Element*>(dst);
+  const auto* from = static_cast<const typename Codec::Element*>(src);
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    Codec::store(hn::Mul(Codec::load(from + i), by), out + i);
+  }
+  const size_t rest = count - i;
+  if (rest == 0) {
+    return;
+  }
+  typename Codec::Element part[hn::MaxLanes(typename Codec::Tag())] = {};
+  std::memcpy(part, from + i, rest * sizeof(part[0]));
+  Codec::store(hn::Mul(Codec::load(part), by), part);
+  std::memcpy(out + i, part, rest * sizeof(part[0]));
+}
+
 // On magnitudes, so that neither the most negative number nor a divisor past the type's range
 // needs a case of its own.
 template <typename T>
@@ -146,6 +186,7 @@ void reduce_floats(ReduceOp op, void* dst, const void* a, const void* b, size_t 
   switch (op) {
     case ReduceOp::kSum:
     case ReduceOp::kAvg:
+    case ReduceOp::kPremulSum:
       return binary_loop<Out, A, B, SumOp>(dst, a, b, count);
     case ReduceOp::kProd:
       return binary_loop<Out, A, B, ProdOp>(dst, a, b, count);
@@ -153,6 +194,10 @@ void reduce_floats(ReduceOp op, void* dst, const void* a, const void* b, size_t 
       return binary_loop<Out, A, B, KeepNan<MaxOp>>(dst, a, b, count);
     case ReduceOp::kMin:
       return binary_loop<Out, A, B, KeepNan<MinOp>>(dst, a, b, count);
+    case ReduceOp::kBand:
+    case ReduceOp::kBor:
+    case ReduceOp::kBxor:
+      return;  // not supported
   }
 }
 
@@ -172,6 +217,14 @@ void reduce_integers(ReduceOp op, void* dst, const void* a, const void* b, size_
       return binary_loop<P, P, P, MaxOp>(dst, a, b, count);
     case ReduceOp::kMin:
       return binary_loop<P, P, P, MinOp>(dst, a, b, count);
+    case ReduceOp::kBand:
+      return binary_loop<U, U, U, BandOp>(dst, a, b, count);
+    case ReduceOp::kBor:
+      return binary_loop<U, U, U, BorOp>(dst, a, b, count);
+    case ReduceOp::kBxor:
+      return binary_loop<U, U, U, BxorOp>(dst, a, b, count);
+    case ReduceOp::kPremulSum:
+      return;  // not supported
   }
 }
 
@@ -203,6 +256,27 @@ void reduce_any(DType dtype, ReduceOp op, void* dst, const void* a, const void* 
       return reduce_floats<Float8E4m3, Float8E4m3, Float8E4m3>(op, dst, a, b, count);
     case DType::kFloat8E5m2:
       return reduce_floats<Float8E5m2, Float8E5m2, Float8E5m2>(op, dst, a, b, count);
+    case DType::kInt16:
+    case DType::kUint16:
+    case DType::kBool:
+    case DType::kComplex64:
+    case DType::kComplex128:
+      return;  // not supported
+  }
+}
+
+void premultiply_any(DType dtype, void* dst, const void* src, size_t count, double factor) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return premultiply_loop<Float16>(dst, src, count, factor);
+    case DType::kFloat32:
+      return premultiply_loop<Plain<float>>(dst, src, count, factor);
+    case DType::kFloat64:
+      return premultiply_loop<Plain<double>>(dst, src, count, factor);
+    case DType::kBfloat16:
+      return premultiply_loop<Bfloat16>(dst, src, count, factor);
+    default:
+      return;  // not supported
   }
 }
 
@@ -232,6 +306,12 @@ void scale_any(DType dtype, void* data, size_t count, uint64_t divisor) {
       return divide_loop<Float8E4m3>(data, count, divisor);
     case DType::kFloat8E5m2:
       return divide_loop<Float8E5m2>(data, count, divisor);
+    case DType::kInt16:
+    case DType::kUint16:
+    case DType::kBool:
+    case DType::kComplex64:
+    case DType::kComplex128:
+      return;  // not supported
   }
 }
 
@@ -282,6 +362,7 @@ namespace ho {
 
 HWY_EXPORT(reduce_any);
 HWY_EXPORT(scale_any);
+HWY_EXPORT(premultiply_any);
 HWY_EXPORT(widening_any);
 HWY_EXPORT(widening_pair_any);
 HWY_EXPORT(widen_any);
@@ -296,6 +377,10 @@ void scale_average(DType dtype, void* data, size_t count, uint64_t divisor) {
   if (divisor > 1) {
     HWY_DYNAMIC_DISPATCH(scale_any)(dtype, data, count, divisor);
   }
+}
+
+void premultiply(DType dtype, void* dst, const void* src, size_t count, double factor) {
+  HWY_DYNAMIC_DISPATCH(premultiply_any)(dtype, dst, src, count, factor);
 }
 
 void reduce_widening(

@@ -12,13 +12,18 @@ namespace ho {
 // overlap. No alignment needed. kAvg adds; the division is scale_average's. Integers wrap.
 // fp16, bf16 and fp8 are computed in fp32 and rounded to nearest even; max and min of NaN and a
 // number give NaN. A sum or product past the largest finite number is infinity, in e4m3 (which has
-// no infinity) NaN: it never saturates, so an overflow stays visible. reduction_supported(dtype,
-// op) must hold.
+// no infinity) NaN: it never saturates, so an overflow stays visible. kPremulSum adds too; the
+// factors are premultiply's. reduction_supported(dtype, op) must hold.
 void reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, size_t count);
 
 // data[i] = data[i] / divisor (integers: truncated toward zero; floats: rounded once, for divisors
 // up to 2048 in 16-bit types and 2^24 in fp32). A divisor of 0 or 1 leaves the data as it is.
 void scale_average(DType dtype, void* data, size_t count, uint64_t divisor);
+
+// dst[i] = src[i] * factor, for floating types but fp8; dst may be src itself. The factor is first
+// rounded to the type that it is computed in (fp32, of doubles fp64), the product once to the
+// type. NaN and infinity, of either, go as multiplication has them.
+void premultiply(DType dtype, void* dst, const void* src, size_t count, double factor);
 
 // The option "16-bit data, fp32 sums": kFloat16 and kBfloat16 only.
 // dst[i] = a[i] (op) widen(b[i]), a and dst in fp32; dst may be a.

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cstdint>
+
+#include "base/quantity.hpp"
 
 namespace ho {
 namespace {
@@ -65,14 +66,12 @@ std::optional<InterfaceAddress> parse_interface_address(std::string_view text) {
   if (slash == std::string_view::npos) {
     return address;
   }
-  const std::string_view length = text.substr(slash + 1);
-  uint32_t prefix = 0;
-  const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), prefix);
-  if (error != std::errc() || end != length.data() + length.size() || prefix > count * 8) {
+  const auto prefix = whole_number<uint32_t>(text.substr(slash + 1));
+  if (!prefix || *prefix > count * 8) {
     return std::nullopt;
   }
-  if (shared_network(prefix, count)) {
-    address.subnet = network_text(bytes, count, prefix);
+  if (shared_network(*prefix, count)) {
+    address.subnet = network_text(bytes, count, *prefix);
   }
   return address;
 }

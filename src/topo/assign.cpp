@@ -66,7 +66,7 @@ bool only_loopback(const RankNic& info) {
 }
 
 bool on_any(const Nic& nic, const Subnets& subnets) {
-  // An address without a known subnet (/32, routed) says nothing against it.
+  // An address without a known subnet (/32, routed) does not exclude it.
   return subnets.empty() ||
          std::any_of(nic.addresses.begin(), nic.addresses.end(), [&](const InterfaceAddress& a) {
            return a.subnet.empty() || subnets.contains(a.subnet);
@@ -90,8 +90,7 @@ class Assigner {
 
   Result<Assignment> run() {
     if (infos_.empty() || infos_.size() > kMaxRanks) {
-      return Status(StatusCode::kInvalidArgument,
-                    "a world of " + std::to_string(infos_.size()) + " ranks");
+      return invalid("a world of " + std::to_string(infos_.size()) + " ranks");
     }
     collect_hosts();
     HORING_ASSIGN(const GroupMap by_label, label_groups());
@@ -200,10 +199,9 @@ class Assigner {
     for (const DroppedNic& dropped : info.dropped) {
       list += (list.empty() ? "" : "; ") + dropped.name + " " + dropped.reason;
     }
-    return {StatusCode::kInvalidArgument,
-            text + (list.empty() ? "it shows none at all" : list) +
-                ". Bring one up, give it an address, or change HORING_SOCKET_IFNAME; `horing "
-                "topo` shows what the library sees"};
+    return invalid(text + (list.empty() ? "it shows none at all" : list) +
+                   ". Bring one up, give it an address, or change HORING_SOCKET_IFNAME; `horing "
+                   "topo` shows what the library sees");
   }
 
   [[nodiscard]] size_t reference_group() const {
@@ -493,7 +491,7 @@ class Assigner {
     }
   }
 
-  // Every NIC is used before one is shared, so a slow one among fast ones is used as well: say so.
+  // Every NIC is used before one is shared, so a slow one among fast ones is used as well: warn.
   static void warn_of_speeds(Assignment& result) {
     uint64_t fastest = 0;
     for (const AssignedNic& nic : result.nic_of_rank) {

@@ -27,7 +27,8 @@ struct AssignedNic {
 
 struct Assignment {
   // Group ranks ascend with the global rank, except where another order puts rail r of every group
-  // on one subnet, or different NICs under the first rails. As many rails as rail_choice.hpp says.
+  // on one subnet, or different NICs under the first rails. As many rails as rail_choice.hpp
+  // chooses.
   GroupMap map;
   // NICs that every group has: in each group, rails 0 .. ring_count - 1 use different NICs. At
   // least 1.
@@ -46,9 +47,9 @@ struct Assignment {
                                               const std::optional<GroupFile>& group_file,
                                               uint32_t rails);
 
-// Rail r's NIC as `rank` (whose info is `info`) may use it, for every rail: the one its group uses
-// for that rail where that is on its host, else its own NIC on the rail's subnet, else its NICs in
-// turn. Empty names where it has no NIC.
+// Rail r's NIC as `rank` (whose info is `info`) may use it, for every rail. It is the NIC that its
+// group uses for that rail if that is on its host; else its own NIC on the rail's subnet; else its
+// NICs in turn. Empty names where it has no NIC.
 [[nodiscard]] std::vector<AssignedNic> rails_on_rank(const Assignment& assignment,
                                                      GlobalRank rank,
                                                      const RankInfo& info);

@@ -1,8 +1,9 @@
 #include "topo/binding.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
+
+#include "base/quantity.hpp"
 
 namespace ho {
 namespace {
@@ -10,13 +11,12 @@ namespace {
 constexpr uint32_t kMaxCpus = 65536;
 
 Status bad_list(std::string_view text) {
-  return {StatusCode::kInvalidArgument,
-          "CPU list '" + std::string(text) + "': write numbers and ranges, such as 4-7,9"};
+  return invalid("CPU list '" + std::string(text) + "': write numbers and ranges, such as 4-7,9");
 }
 
 bool parse_cpu(std::string_view text, uint32_t& cpu) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cpu);
-  return error == std::errc() && end == text.data() + text.size() && cpu < kMaxCpus;
+  cpu = whole_number<uint32_t>(text).value_or(kMaxCpus);
+  return cpu < kMaxCpus;
 }
 
 }  // namespace
@@ -91,10 +91,9 @@ Result<std::vector<uint32_t>> progress_cpus(std::string_view setting,
     return !permitted.contains(c);
   });
   if (!cpus.empty()) {
-    return Status(StatusCode::kInvalidArgument,
-                  "HORING_PROGRESS_CPU=" + std::string(setting) +
-                      ": this process may not use CPU " + format_cpu_list(cpus) + ", only " +
-                      format_cpu_list(allowed) + "; take some of those, auto or none");
+    return invalid("HORING_PROGRESS_CPU=" + std::string(setting) +
+                   ": this process may not use CPU " + format_cpu_list(cpus) + ", only " +
+                   format_cpu_list(allowed) + "; take some of those, auto or none");
   }
   return listed;
 }

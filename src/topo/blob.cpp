@@ -46,7 +46,7 @@ class Writer : public ByteWriter {
  private:
   void fail(const std::string& what) {
     if (fault_.ok()) {
-      fault_ = Status(StatusCode::kInvalidArgument, "rank info: " + what);
+      fault_ = invalid("rank info: " + what);
     }
   }
 

@@ -1,4 +1,4 @@
-// Rank info as bytes. Infos come from peers: every length and count is checked before it is used,
+// Rank info as bytes. Infos arrive from peers: every length and count is checked before it is used,
 // text is printable, and nothing may follow the info.
 #pragma once
 

@@ -23,7 +23,7 @@ constexpr uintmax_t kMaxXmlBytes = uintmax_t{64} << 20U;
 constexpr const char* kHowToMake = "; `lstopo --of xml FILE` writes such a file";
 
 Status xml_error(const std::string& path, const std::string& what) {
-  return {StatusCode::kInvalidArgument, "topology file " + path + ": " + what + kHowToMake};
+  return invalid("topology file " + path + ": " + what + kHowToMake);
 }
 
 Result<std::string> read_text(const std::string& path) {
@@ -54,7 +54,7 @@ const NetworkInterface* find_interface(std::span<const NetworkInterface> interfa
   return found == interfaces.end() ? nullptr : &*found;
 }
 
-// getifaddrs says which interfaces there are; hwloc adds the PCI path of those that sysfs placed.
+// getifaddrs lists the interfaces; hwloc adds the PCI path of those that sysfs placed.
 void adopt_pci(std::span<const NetworkInterface> from_hwloc, NetworkInterface& interface) {
   const NetworkInterface* known = find_interface(from_hwloc, interface.name);
   if (known == nullptr || interface.pci.empty() || known->pci != interface.pci) {
@@ -79,8 +79,8 @@ std::vector<std::string> pci_devices() {
   return names;
 }
 
-// Read once in a process, and again when a device has come or gone: each access to a PCI device
-// traps in a virtual machine, and every communicator asks.
+// Read once in a process, and again when a device has appeared or gone: each access to a PCI device
+// traps in a virtual machine, and every communicator needs this.
 Result<Topology> live_devices() {
   static std::mutex mutex;
   static std::vector<std::string> known;
@@ -167,9 +167,8 @@ Status adopt_emulated(std::string_view rails, Topology& topology) {
                              ? std::nullopt
                              : parse_interface_address(entry.substr(equals + 1));
     if (!address || equals == 0) {
-      return {StatusCode::kInvalidArgument,
-              std::string(env::kEmulatedRails.name) + ": '" + std::string(entry) +
-                  "' is not name=address; `horing run` sets the variable, leave it to that"};
+      return invalid(std::string(env::kEmulatedRails.name) + ": '" + std::string(entry) +
+                     "' is not name=address; `horing run` sets the variable, leave it to that");
     }
     NetworkInterface rail;
     rail.name = std::string(entry.substr(0, equals));

@@ -34,7 +34,7 @@ struct SystemRoots {
 };
 
 [[nodiscard]] Result<Topology> discover_live(const SystemRoots& roots = {});
-// As the file says it; nothing of this machine in it.
+// Only what the file has; nothing of this machine.
 [[nodiscard]] Result<Topology> discover_xml(const std::string& path);
 [[nodiscard]] Result<Topology> parse_topology_xml(std::string_view xml, const std::string& path);
 [[nodiscard]] Result<Topology> discover_synthetic(const std::string& description);

@@ -14,7 +14,7 @@ constexpr std::array<uint16_t, 9> kDisplayMakers{
     0x126f,  // Silicon Motion
     0x15ad,  // VMware
     0x18ca,  // XGI Volari
-    0x19e5,  // Huawei iBMC; its accelerators are told by their class
+    0x19e5,  // Huawei iBMC; its accelerators are recognized by their class
     0x1a03,  // ASPEED
     0x1b36,  // Red Hat QXL
 };

@@ -86,19 +86,17 @@ Result<InterfaceFilter> parse_interface_filter(std::string_view text, std::strin
       return std::isspace(static_cast<unsigned char>(c)) != 0 || c == '/' || c == '^' || c == '=';
     });
     if (odd) {
-      return Status(StatusCode::kInvalidArgument,
-                    filter.variable + "=" + filter.text + ": '" + std::string(name) +
-                        "' cannot be an interface name; write a list of prefixes (eth,ib), exact "
-                        "names (=eth0,eth1), or either to exclude (^docker,lo or ^=eth0)");
+      return invalid(filter.variable + "=" + filter.text + ": '" + std::string(name) +
+                     "' cannot be an interface name; write a list of prefixes (eth,ib), exact "
+                     "names (=eth0,eth1), or either to exclude (^docker,lo or ^=eth0)");
     }
     if (!name.empty()) {
       filter.names.emplace_back(name);
     }
   }
   if (filter.names.empty()) {
-    return Status(StatusCode::kInvalidArgument,
-                  filter.variable + "=" + filter.text +
-                      ": names no interface; name some or unset the variable");
+    return invalid(filter.variable + "=" + filter.text +
+                   ": names no interface; name some or unset the variable");
   }
   return filter;
 }

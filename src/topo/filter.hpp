@@ -21,7 +21,7 @@ struct InterfaceFilter {
   bool exact = false;
   std::vector<std::string> names;
   std::string text;
-  std::string variable = "HORING_SOCKET_IFNAME";  // that said so, for messages
+  std::string variable = "HORING_SOCKET_IFNAME";  // that the filter is from, for messages
 };
 [[nodiscard]] Result<InterfaceFilter> parse_interface_filter(
     std::string_view text, std::string_view variable = "HORING_SOCKET_IFNAME");
@@ -38,7 +38,7 @@ struct InterfaceDecision {
 
 // Of a decision's reason: the filter permits the interface, but it is not up.
 [[nodiscard]] bool dropped_for_state(std::string_view reason);
-// Of such an interface: it has an address, so somebody means it to work. Unused ports have none;
+// Of such an interface: it has an address, so it is meant to work. Unused ports have none;
 // bridges inside one host are down while nothing is plugged in.
 [[nodiscard]] bool was_configured(std::string_view name, std::string_view reason);
 

@@ -16,7 +16,7 @@ constexpr size_t kMaxFileBytes = size_t{16} << 20U;
 constexpr const char* kShape = R"(; write {"groups": [["node1", "node2"], ["node3"]]})";
 
 Status bad_file(const std::string& path, const std::string& what) {
-  return {StatusCode::kInvalidArgument, "group file " + path + ": " + what + kShape};
+  return invalid("group file " + path + ": " + what + kShape);
 }
 
 }  // namespace

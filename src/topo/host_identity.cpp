@@ -37,10 +37,9 @@ Result<std::string> namespace_number(const std::string& proc_root, const std::st
 Result<std::string> host_identity(const std::string& proc_root) {
   if (auto given = env::text_if_set(env::kHostId)) {
     if (given->size() > kMaxHostIdBytes) {
-      return Status(StatusCode::kInvalidArgument,
-                    "HORING_HOST_ID has " + std::to_string(given->size()) +
-                        " characters; at most " + std::to_string(kMaxHostIdBytes) +
-                        " are possible, shorten it");
+      return invalid("HORING_HOST_ID has " + std::to_string(given->size()) +
+                     " characters; at most " + std::to_string(kMaxHostIdBytes) +
+                     " are possible, shorten it");
     }
     return std::move(*given);
   }

@@ -1,6 +1,6 @@
-// Who shares memory with whom. Ranks of one host may use shared memory and one another's process
-// ids, so a host here is a boot of a kernel plus the network, pid and ipc namespaces: containers
-// with namespaces of their own are hosts of their own.
+// Which ranks share memory. Ranks of one host may use shared memory and one another's process ids.
+// So a host here is a boot of a kernel plus the network, pid and ipc namespaces: containers with
+// namespaces of their own are hosts of their own.
 #pragma once
 
 #include <string>

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <climits>
 #include <cstdio>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/quantity.hpp"
 #include "topo/address.hpp"
 #include "topo/display_chip.hpp"
 
@@ -38,8 +38,7 @@ using TopologyHandle = std::unique_ptr<hwloc_topology, DestroyTopology>;
 using PciAttributes = hwloc_obj_attr_u::hwloc_pcidev_attr_s;
 
 Status hwloc_error(std::string_view what, int errno_value) {
-  return {StatusCode::kInvalidArgument,
-          "hwloc " + std::string(what) + ": " + std::strerror(errno_value)};
+  return invalid("hwloc " + std::string(what) + ": " + std::strerror(errno_value));
 }
 
 // These backends create contexts on accelerators and displays: seconds at start-up, for names that
@@ -159,7 +158,7 @@ bool is_gpu(const PciAttributes& pci) {
          !only_displays(pci.vendor_id, pci.device_id);
 }
 
-// "cuda0" and the like, where the file knows it; else the PCI name.
+// "cuda0" or similar, if the file has it; else the PCI name.
 std::string gpu_name(const hwloc_obj* device, const std::string& pci) {
   for (const hwloc_obj* child = device->io_first_child; child != nullptr;
        child = child->next_sibling) {
@@ -192,21 +191,19 @@ std::vector<GpuDevice> gpus(hwloc_topology_t topology) {
 
 Status add_attribute(std::string_view name, std::string_view value, NetworkInterface& interface) {
   if (name == "Speed") {
-    const auto [end, error] =
-        std::from_chars(value.data(), value.data() + value.size(), interface.speed_mbit);
-    if (error != std::errc() || end != value.data() + value.size()) {
-      return {StatusCode::kInvalidArgument,
-              "interface " + interface.name + ": Speed '" + std::string(value) +
-                  "' is no whole number of Mbit/s"};
+    const auto speed = whole_number<uint64_t>(value);
+    interface.speed_mbit = speed.value_or(0);
+    if (!speed) {
+      return invalid("interface " + interface.name + ": Speed '" + std::string(value) +
+                     "' is no whole number of Mbit/s");
     }
   } else if (name == "Operstate") {
     interface.operstate = std::string(value);
   } else if (name == "IPAddress") {
     const auto address = parse_interface_address(value);
     if (!address) {
-      return {StatusCode::kInvalidArgument,
-              "interface " + interface.name + ": IPAddress '" + std::string(value) +
-                  "' is no numeric address with a prefix length, such as 10.1.0.1/24"};
+      return invalid("interface " + interface.name + ": IPAddress '" + std::string(value) +
+                     "' is no numeric address with a prefix length, such as 10.1.0.1/24");
     }
     interface.loopback = interface.loopback || address->loopback;
     interface.addresses.emplace_back(value);

@@ -11,7 +11,6 @@
 #include <bit>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -20,6 +19,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/quantity.hpp"
 #include "topo/address.hpp"
 
 namespace ho {
@@ -36,15 +36,7 @@ std::optional<std::string> read_word(const std::string& path) {
 
 std::optional<int64_t> read_number(const std::string& path) {
   const auto word = read_word(path);
-  int64_t value = 0;
-  if (!word) {
-    return std::nullopt;
-  }
-  const auto [end, error] = std::from_chars(word->data(), word->data() + word->size(), value);
-  if (error != std::errc() || end != word->data() + word->size()) {
-    return std::nullopt;
-  }
-  return value;
+  return word ? whole_number<int64_t>(*word) : std::nullopt;
 }
 
 // getifaddrs hands out sockaddrs of several families behind one pointer type; memcpy is the cast
@@ -178,7 +170,7 @@ bool add_from_sysfs(const std::string& sysfs_root,
   const std::string entry = sysfs_root + "/class/net/" + interface.name;
   const auto index = read_number(entry + "/ifindex");
   const std::string hardware = read_word(entry + "/address").value_or("");
-  // Long hardware addresses (InfiniBand) come shortened from the kernel: what there is must agree.
+  // Long hardware addresses (InfiniBand) are shortened by the kernel: the part given must agree.
   if (!index || *index != static_cast<int64_t>(identity.index) ||
       hardware.compare(0, identity.hardware_address.size(), identity.hardware_address) != 0) {
     return false;

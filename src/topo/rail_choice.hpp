@@ -2,8 +2,8 @@
 //
 // A NIC shared by several rails gains nothing: their flows meet in one queue, delay each other and
 // the rings wait for the slowest. So as many rails are used as carry the most together, and of
-// equals the fewest: one per NIC that every group has, more only where a NIC is faster than one
-// rank can drive.
+// equals the fewest. That is one per NIC that every group has, more only where a NIC is faster than
+// one rank can drive.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What one rank tells the others about itself before groups and rails are assigned: no more than
-// the assignment needs. Distances are worked out by the rank, which knows its own topology.
+// What one rank sends the others of itself before groups and rails are assigned: no more than
+// the assignment needs. Distances are worked out by the rank, which has its own topology.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ struct RankPlace {
 
 // The NUMA node that holds all of `cpus`, or -1.
 [[nodiscard]] int32_t numa_node_of(std::span<const NumaNode> nodes, std::span<const uint32_t> cpus);
-// The CPUs that this process may use say the NUMA node; with a local rank and at least one GPU,
+// The CPUs that this process may use give the NUMA node; with a local rank and at least one GPU,
 // GPU number local_rank (modulo their number) is the rank's.
 [[nodiscard]] RankPlace place_of_rank(const Topology& topology,
                                       std::span<const uint32_t> cpus,

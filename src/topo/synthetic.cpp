@@ -1,10 +1,11 @@
 // Synthetic descriptions (discover.hpp has the syntax): hwloc builds the CPUs, the items behind the
-// first semicolon add what hwloc's own strings cannot say.
+// first semicolon add what hwloc's own strings cannot express.
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <vector>
 
+#include "base/quantity.hpp"
 #include "topo/address.hpp"
 #include "topo/discover.hpp"
 #include "topo/hwloc_reader.hpp"
@@ -41,16 +42,9 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 }
 
 Status bad_item(std::string_view item, const std::string& what) {
-  return {StatusCode::kInvalidArgument,
-          "synthetic topology: '" + std::string(item) + "': " + what +
-              "; write for example nic=eth0,numa=0,speed=100000,addr=10.1.0.1/24 or "
-              "gpu=cuda0,numa=0 or host=node1"};
-}
-
-template <typename Number>
-bool to_number(std::string_view text, Number& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+  return invalid("synthetic topology: '" + std::string(item) + "': " + what +
+                 "; write for example nic=eth0,numa=0,speed=100000,addr=10.1.0.1/24 or "
+                 "gpu=cuda0,numa=0 or host=node1");
 }
 
 Result<std::vector<Field>> fields_of(std::string_view item) {
@@ -72,15 +66,14 @@ Result<bool> set_place(std::string_view item,
                        const Topology& topology,
                        Device& device) {
   if (field.name == "numa") {
-    uint32_t node = 0;
-    const bool known = to_number(field.value, node) &&
-                       std::any_of(topology.numa_nodes.begin(),
-                                   topology.numa_nodes.end(),
-                                   [&](const NumaNode& n) { return n.os_index == node; });
+    const auto node = whole_number<uint32_t>(field.value);
+    const bool known = node && std::any_of(topology.numa_nodes.begin(),
+                                           topology.numa_nodes.end(),
+                                           [&](const NumaNode& n) { return n.os_index == *node; });
     if (!known) {
       return bad_item(item, "numa=" + std::string(field.value) + " is no NUMA node of it");
     }
-    device.numa_node = static_cast<int32_t>(node);
+    device.numa_node = static_cast<int32_t>(*node);
     return true;
   }
   if (field.name == "switch") {
@@ -96,9 +89,11 @@ Result<bool> set_place(std::string_view item,
 
 Status set_nic_field(std::string_view item, const Field& field, NetworkInterface& nic) {
   if (field.name == "speed") {
-    if (!to_number(field.value, nic.speed_mbit)) {
+    const auto speed = whole_number<uint64_t>(field.value);
+    if (!speed) {
       return bad_item(item, "speed=" + std::string(field.value) + " is no whole number of Mbit/s");
     }
+    nic.speed_mbit = *speed;
     return {};
   }
   if (field.name == "state") {
@@ -186,9 +181,8 @@ Status check_size(std::string_view machine) {
     (void)std::from_chars(digits.data(), digits.data() + digits.size(), count);
     product *= std::max<uint32_t>(count, 1);
     if (product > kMaxCpus) {
-      return {StatusCode::kInvalidArgument,
-              "synthetic topology: '" + std::string(machine) + "' has more than " +
-                  std::to_string(kMaxCpus) + " objects"};
+      return invalid("synthetic topology: '" + std::string(machine) + "' has more than " +
+                     std::to_string(kMaxCpus) + " objects");
     }
   }
   return {};
@@ -198,18 +192,16 @@ Status check_size(std::string_view machine) {
 
 Result<Topology> discover_synthetic(const std::string& description) {
   if (description.size() > kMaxDescriptionBytes || description.find('\0') != std::string::npos) {
-    return Status(StatusCode::kInvalidArgument,
-                  "synthetic topology: at most " + std::to_string(kMaxDescriptionBytes) +
-                      " characters, none of them zero");
+    return invalid("synthetic topology: at most " + std::to_string(kMaxDescriptionBytes) +
+                   " characters, none of them zero");
   }
   const auto items = split(description, ';');
   HORING_TRY(check_size(items.front()));
   auto loaded = read_hwloc(HwlocSource::kSynthetic, std::string(items.front()));
   if (!loaded.ok()) {
-    return Status(
-        StatusCode::kInvalidArgument,
-        "synthetic topology: '" + std::string(items.front()) + "': " + loaded.status().message() +
-            "; write for example pack:2 numa:1 core:8 pu:1, then items behind semicolons");
+    return invalid("synthetic topology: '" + std::string(items.front()) +
+                   "': " + loaded.status().message() +
+                   "; write for example pack:2 numa:1 core:8 pu:1, then items behind semicolons");
   }
   Topology topology = std::move(loaded).value();
   topology.source = "synthetic";

@@ -1,6 +1,6 @@
 // A scan of tags: text is skipped, quotes respected. It accepts more than XML does; hwloc judges
-// the rest. But hwloc 2.9 believes that objects with CPUs have all four of their sets and crashes
-// where one is missing, so these are looked for here.
+// the rest. But hwloc 2.9 expects that objects with CPUs have all four of their sets and crashes
+// if one is missing, so this is checked here.
 #include "topo/xml_shape.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Says where a damaged XML file is damaged. hwloc answers "invalid argument" to any of it.
+// Finds where an XML file is damaged. hwloc returns "invalid argument" to any of it.
 #pragma once
 
 #include <optional>

@@ -7,20 +7,38 @@ namespace ho {
 namespace {
 
 constexpr uint8_t kMagic = 0xA7;
-constexpr uint8_t kPointToPoint = 0xff;
+constexpr uint8_t kReduceScatter = 1;
+constexpr uint8_t kAllReduce = 2;
+constexpr uint8_t kBroadcast = 3;
+constexpr uint8_t kGather = 5;
+constexpr uint8_t kScatter = 6;
+constexpr uint8_t kReduce = 7;
+
+bool rooted(uint8_t collective) {
+  return collective == kBroadcast || collective == kGather || collective == kScatter ||
+         collective == kReduce;
+}
 
 std::string name_of(uint8_t collective) {
   switch (collective) {
     case 0:
       return "all_gather";
-    case 1:
+    case kReduceScatter:
       return "reduce_scatter";
-    case 2:
+    case kAllReduce:
       return "all_reduce";
-    case 3:
+    case kBroadcast:
       return "broadcast";
-    case kPointToPoint:
-      return "send/recv";
+    case 4:
+      return "all_to_all";
+    case kGather:
+      return "gather";
+    case kScatter:
+      return "scatter";
+    case kReduce:
+      return "reduce";
+    case kAllToAllCounts:
+      return "all_to_all_counts";
     default:
       return "operation type " + std::to_string(collective);
   }
@@ -39,14 +57,25 @@ std::string algorithm_name(uint8_t algorithm) {
 }
 
 std::string call_text(const Frame& frame) {
-  const bool numbered = frame.collective != kPointToPoint;
-  std::string text = name_of(frame.collective) +
-                     (numbered ? " #" + std::to_string(frame.sequence) : "") + " of " +
-                     std::to_string(frame.count) + " " + dtype_name(frame.dtype);
-  if ((frame.collective == 1 || frame.collective == 2) && frame.op < kReduceOpCount) {
+  std::string text = name_of(frame.collective) + " #" + std::to_string(frame.sequence);
+  if (frame.collective == kAllToAllCounts) {  // the ranks' counts and types are compared by itself
+    return text;
+  }
+  text += " of " + std::to_string(frame.count) + " " + dtype_name(frame.dtype);
+  const bool sums = frame.collective == kReduceScatter || frame.collective == kAllReduce ||
+                    frame.collective == kReduce;
+  if (sums && frame.op < kReduceOpCount) {
     text += " " + std::string(to_string(static_cast<ReduceOp>(frame.op)));
   }
   return text;
+}
+
+std::string different_digest(const Frame& expected, const Frame& got) {
+  if (rooted(expected.collective)) {
+    return ": peer passed root " + std::to_string(got.digest) + ", this rank root " +
+           std::to_string(expected.digest);
+  }
+  return ": peer passed other counts per rank, though their sum is the same";
 }
 
 }  // namespace
@@ -79,7 +108,7 @@ Result<Frame> decode(std::span<const std::byte, kFrameBytes> bytes) {
   }
   const auto type = load_le<uint8_t>(bytes, 1);
   if (type < static_cast<uint8_t>(Frame::Type::kData) ||
-      type > static_cast<uint8_t>(Frame::Type::kCloseRefuse)) {
+      type > static_cast<uint8_t>(Frame::Type::kCloseHint)) {
     return bad("unknown type " + std::to_string(type));
   }
   if (load_le<uint8_t>(bytes, 7) > kFp32Sums) {
@@ -131,9 +160,7 @@ Status check_expected(const Frame& expected, const Frame& got) {
         "; pass the same call options on all ranks");
   }
   if (expected.digest != got.digest) {
-    return mismatch(own_call +
-                    ": peer passed another root or other counts per rank, though their sum "
-                    "is the same; pass the same on all ranks");
+    return mismatch(own_call + different_digest(expected, got) + "; pass the same on all ranks");
   }
   if (expected.algorithm != got.algorithm) {
     return mismatch(own_call + ": peer uses algorithm " + algorithm_name(got.algorithm) +
@@ -146,6 +173,13 @@ Status check_expected(const Frame& expected, const Frame& got) {
                   " of phase " + std::to_string(expected.phase) + " with " +
                   std::to_string(expected.payload_bytes) +
                   " bytes; the ranks' counts or settings differ");
+}
+
+Status check_same_call(const Frame& own, Frame peer) {
+  peer.phase = own.phase;
+  peer.op_index = own.op_index;
+  peer.payload_bytes = own.payload_bytes;
+  return check_expected(own, peer);
 }
 
 }  // namespace ho

@@ -2,20 +2,23 @@
 // between this rank and one peer. Nothing here blocks; one thread at a time drives a transport and
 // all its links (the executor's driver), so no implementation locks for its callers.
 //
-// The calls are "try" calls: they move what can be moved now and say whether the whole message is
-// through. The caller repeats a call with the same arguments until it is; only the head message of
-// each direction is ever in progress.
+// The calls are "try" calls: they move what can be moved now and return whether the whole message
+// is through. The caller repeats a call with the same arguments until it is; only the head message
+// of each direction is ever in progress.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/index.hpp"
 #include "base/status.hpp"
 #include "os/clock.hpp"
+#include "os/peer_memory.hpp"
 #include "transport/frame.hpp"
 
 namespace ho {
@@ -25,11 +28,18 @@ struct LinkKey {
   GlobalRank peer;
   RailIndex rail;  // inter: whose NICs; intra: 0
   uint16_t communicator = 0;
-  uint8_t channel = 0;  // below kChannelCount
+  uint8_t channel = 0;  // below kLinkChannelCount
   // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm, see base/index.hpp
   friend auto operator<=>(const LinkKey&, const LinkKey&) = default;
 };
 inline constexpr uint8_t kChannelCount = 4;
+
+// Messages point to point. In shared memory one link carries them both ways. Over a network each
+// direction has a link of its own, which the rank opens whose messages it carries: so nobody needs
+// a connection to a rank that might send, and a receive from any rank opens none.
+inline constexpr uint8_t kMessageChannel = 3;        // over a network: of the lower rank's messages
+inline constexpr uint8_t kHigherMessageChannel = 4;  // over a network only: of the higher rank's
+inline constexpr uint8_t kLinkChannelCount = 5;
 
 using ConstBytes = std::span<const std::byte>;
 using Bytes = std::span<std::byte>;
@@ -41,7 +51,8 @@ class Link {
   Link& operator=(const Link&) = delete;
   virtual ~Link() = default;
 
-  static constexpr size_t kMaxParts = 64;
+  // One read of another process's memory takes a whole message.
+  static constexpr size_t kMaxParts = kMaxPeerRanges;
   // Sends one message; the payload may lie in several parts (scatter-gather, at most kMaxParts).
   // true: accepted; the payload must stay unchanged until released() has counted it.
   // false: not all of it is on its way yet; call again with the same arguments.
@@ -57,6 +68,11 @@ class Link {
   // outside `parts`.
   [[nodiscard]] virtual Result<bool> try_recv(const Frame& expected,
                                               std::span<const Bytes> parts) = 0;
+  // The header of the next message once it is here, decoded but not compared with anything; the
+  // message stays, for try_recv with this very frame. Not while a message is in progress.
+  // `awaited`: the caller cannot go on without one, which is a use of the link as a try_recv is.
+  // Else it is none: it opens no link that was closed while idle, and keeps none from being closed.
+  [[nodiscard]] virtual Result<std::optional<Frame>> try_peek(bool awaited) = 0;
   // The same without a destination: a view of the whole payload in memory of the transport (the
   // shared-memory ring itself, or staging). Empty-optional-like: view.data() == nullptr means not
   // yet (a message of 0 bytes gives a non-null pointer). The view is valid until release_view().
@@ -66,7 +82,7 @@ class Link {
   // Whether its progress is announced by the transport's wait_fd (true) or by the doorbell (false).
   [[nodiscard]] virtual bool over_network() const { return true; }
 
-  // For messages: "tcp 10.1.0.1 (rail0) -> 10.1.0.2, connected" and the like.
+  // For messages: "tcp 10.1.0.1 (rail0) -> 10.1.0.2, connected".
   [[nodiscard]] virtual std::string describe() const = 0;
   // What is wrong with the way to the peer as far as it shows now, for the message of a wait that
   // took too long: "interface rail0 is down here", or "".
@@ -95,6 +111,9 @@ class Transport {
   // try calls then answer false); deadline bounds only that. Owned by the transport; valid until
   // the transport ends.
   [[nodiscard]] virtual Result<Link*> link(const LinkKey& key) = 0;
+  // Peers that have opened the link for messages point to point, or sent on it, which this rank has
+  // not requested. Cheap where there are none.
+  [[nodiscard]] virtual std::vector<LinkKey> unrequested_links() const = 0;
   // Moves connection set-up along, reads readiness. Called once per driver turn. An error names
   // peer, rail and address, and concerns the whole transport only where it cannot go on.
   [[nodiscard]] virtual Status progress() = 0;

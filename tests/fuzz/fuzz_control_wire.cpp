@@ -19,16 +19,17 @@ void again(View body, Decode decode) {
 }
 
 void decode_all(View body) {
-  again(body, ho::wire::decode_rank_claim);
-  again(body, ho::wire::decode_welcome);
-  again(body, ho::wire::decode_contribution);
-  again(body, ho::wire::decode_gathered);
-  again(body, ho::wire::decode_outcome);
-  again(body, ho::wire::decode_report);
-  again(body, ho::wire::decode_leave_notice);
-  again(body, ho::wire::decode_membership);
-  if (const auto states = ho::wire::decode_states(body); states.ok()) {
-    fuzz::require(ho::wire::decode_states(ho::wire::encode(std::span(*states))).ok());
+  again(body, ho::wire::decode<ho::wire::RankClaim>);
+  again(body, ho::wire::decode<ho::wire::Welcome>);
+  again(body, ho::wire::decode<ho::wire::Contribution>);
+  again(body, ho::wire::decode<ho::wire::GatheredPart>);
+  again(body, ho::wire::decode<ho::wire::Outcome>);
+  again(body, ho::wire::decode<ho::FailureReport>);
+  again(body, ho::wire::decode<ho::LeaveNotice>);
+  again(body, ho::wire::decode<ho::CallQuestion>);
+  again(body, ho::wire::decode<ho::Membership>);
+  if (const auto states = ho::wire::decode<std::vector<ho::RankState>>(body); states.ok()) {
+    fuzz::require(ho::wire::decode<std::vector<ho::RankState>>(ho::wire::encode(*states)).ok());
   }
 }
 

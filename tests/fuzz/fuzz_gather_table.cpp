@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const uint32_t rank = std::to_integer<uint32_t>(rest[0]) % kWorldSize;
     now += std::chrono::milliseconds(std::to_integer<int>(rest[1]));
     const size_t length = std::min<size_t>(std::to_integer<size_t>(rest[2]), rest.size() - 3);
-    auto contribution = ho::wire::decode_contribution(rest.subspan(3, length));
+    auto contribution = ho::wire::decode<ho::wire::Contribution>(rest.subspan(3, length));
     rest = rest.subspan(3 + length);
     if (contribution.ok()) {
       if (const auto outcome = table.add({rank, id++}, std::move(*contribution), now)) {

@@ -1,6 +1,6 @@
 // What the connecting rank says about a data connection.
 #include "fuzz.hpp"
-#include "transport/tcp/link_handshake.hpp"
+#include "transport/tcp/link_claim.hpp"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (const auto claim = ho::tcp::decode_claim(fuzz::bytes(data, size)); claim.ok()) {
@@ -11,7 +11,9 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     options.world_size = 4;
     options.rails.resize(2);
     if (ho::tcp::check_claim(*claim, options).ok()) {
-      fuzz::require(claim->from < options.self && claim->rail.value() < 2);
+      fuzz::require(ho::tcp::opens(claim->from, options.self, claim->channel));
+      fuzz::require(claim->from != options.self && claim->from.value() < 4);
+      fuzz::require(claim->rail.value() < 2);
       fuzz::require(claim->stream < claim->stream_count);
     }
   }

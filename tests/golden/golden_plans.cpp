@@ -27,34 +27,50 @@ struct Golden {
   uint32_t rank;  // whose ops are printed
 };
 
-constexpr auto kGather = Collective::kAllGather;
-constexpr auto kScatter = Collective::kReduceScatter;
-constexpr auto kReduce = Collective::kAllReduce;
+constexpr auto kAllGather = Collective::kAllGather;
+constexpr auto kReduceScatter = Collective::kReduceScatter;
+constexpr auto kAllReduce = Collective::kAllReduce;
 constexpr auto kBroadcast = Collective::kBroadcast;
+constexpr auto kAllToAll = Collective::kAllToAll;
+constexpr auto kGather = Collective::kGather;
+constexpr auto kScatter = Collective::kScatter;
+constexpr auto kReduce = Collective::kReduce;
 
-constexpr std::array<Golden, 22> kGoldens = {{
-    {"4x4", kGather, Algorithm::kHoRing, 1, 0, 0},
-    {"4x4", kScatter, Algorithm::kHoRing, 1, 0, 0},
-    {"4x4", kReduce, Algorithm::kHoRing, 1, 0, 5},
+constexpr std::array<Golden, 34> kGoldens = {{
+    {"4x4", kAllGather, Algorithm::kHoRing, 1, 0, 0},
+    {"4x4", kReduceScatter, Algorithm::kHoRing, 1, 0, 0},
+    {"4x4", kAllReduce, Algorithm::kHoRing, 1, 0, 5},
     {"4x4", kBroadcast, Algorithm::kHoRing, 1, 5, 4},
-    {"2x3", kGather, Algorithm::kHierarchical, 1, 0, 1},
-    {"2x3", kScatter, Algorithm::kHierarchical, 1, 0, 1},
-    {"2x3", kReduce, Algorithm::kHierarchical, 1, 0, 1},
-    {"1+3", kGather, Algorithm::kHoRing, 1, 0, 1},
-    {"1+3", kScatter, Algorithm::kHoRing, 1, 0, 2},
-    {"2+4", kGather, Algorithm::kHoRing, 1, 0, 2},
-    {"2+4", kScatter, Algorithm::kHoRing, 1, 0, 3},
-    {"2+4", kReduce, Algorithm::kHoRing, 1, 0, 4},
-    {"1x4", kReduce, Algorithm::kHoRing, 1, 0, 2},
-    {"2x2", kGather, Algorithm::kRing, 1, 0, 0},
-    {"2x2", kReduce, Algorithm::kRing, 1, 0, 3},
-    {"2x2", kGather, Algorithm::kMultiRing, 2, 0, 0},
-    {"2x2", kReduce, Algorithm::kMultiRing, 2, 0, 1},
-    {"4x2", kGather, Algorithm::kDirect, 1, 0, 0},
-    {"3x2", kScatter, Algorithm::kDirect, 1, 0, 0},
-    {"3x2", kReduce, Algorithm::kDirect, 1, 0, 0},
-    {"3x2", kReduce, Algorithm::kDirect, 1, 0, 4},
+    {"2x3", kAllGather, Algorithm::kHierarchical, 1, 0, 1},
+    {"2x3", kReduceScatter, Algorithm::kHierarchical, 1, 0, 1},
+    {"2x3", kAllReduce, Algorithm::kHierarchical, 1, 0, 1},
+    {"1+3", kAllGather, Algorithm::kHoRing, 1, 0, 1},
+    {"1+3", kReduceScatter, Algorithm::kHoRing, 1, 0, 2},
+    {"2+4", kAllGather, Algorithm::kHoRing, 1, 0, 2},
+    {"2+4", kReduceScatter, Algorithm::kHoRing, 1, 0, 3},
+    {"2+4", kAllReduce, Algorithm::kHoRing, 1, 0, 4},
+    {"1x4", kAllReduce, Algorithm::kHoRing, 1, 0, 2},
+    {"2x2", kAllGather, Algorithm::kRing, 1, 0, 0},
+    {"2x2", kAllReduce, Algorithm::kRing, 1, 0, 3},
+    {"2x2", kAllGather, Algorithm::kMultiRing, 2, 0, 0},
+    {"2x2", kAllReduce, Algorithm::kMultiRing, 2, 0, 1},
+    {"4x2", kAllGather, Algorithm::kDirect, 1, 0, 0},
+    {"3x2", kReduceScatter, Algorithm::kDirect, 1, 0, 0},
+    {"3x2", kAllReduce, Algorithm::kDirect, 1, 0, 0},
+    {"3x2", kAllReduce, Algorithm::kDirect, 1, 0, 4},
     {"3x2", kBroadcast, Algorithm::kDirect, 1, 3, 2},
+    {"2x2", kAllToAll, Algorithm::kHoRing, 1, 0, 1},
+    {"2x2", kAllToAll, Algorithm::kDirect, 1, 0, 1},
+    {"2+4", kAllToAll, Algorithm::kHoRing, 1, 0, 4},
+    {"2x2", kGather, Algorithm::kHoRing, 1, 3, 1},
+    {"2+4", kGather, Algorithm::kHoRing, 1, 1, 0},
+    {"2+4", kGather, Algorithm::kDirect, 1, 1, 3},
+    {"2x2", kScatter, Algorithm::kHoRing, 1, 3, 1},
+    {"2+4", kScatter, Algorithm::kHoRing, 1, 1, 0},
+    {"2+4", kScatter, Algorithm::kDirect, 1, 1, 3},
+    {"2x2", kReduce, Algorithm::kHoRing, 1, 3, 0},
+    {"2+4", kReduce, Algorithm::kHoRing, 1, 1, 4},
+    {"2+4", kReduce, Algorithm::kDirect, 1, 1, 2},
 }};
 
 std::string file_name(const Golden& golden) {

@@ -33,7 +33,7 @@ class CheckLinks(unittest.TestCase):
         self.assertEqual(status, 1, said)
         self.assertIn(why, said)
 
-    def test_good_pages_pass(self):
+    def test_pages_that_are_good_pass(self):
         self.assertEqual(check(), (0, "links: 2 pages, 0 problems\n"))
 
     def test_a_dead_link_is_found(self):

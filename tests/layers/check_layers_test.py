@@ -33,7 +33,7 @@ TREE = {
 
 
 class CheckLayers(unittest.TestCase):
-    def test_permitted_edges_pass(self):
+    def test_edges_of_the_table_pass(self):
         violations, count = check_tree(TREE)
         self.assertEqual(violations, [])
         self.assertEqual(count, 5)

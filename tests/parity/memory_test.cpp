@@ -89,8 +89,8 @@ class Progress {
   // Before the runner is made, and outlives it.
   explicit Progress(RunnerConfig& config) {
     config.watch = [this](const ActionSpan& span) {
-      if (span.step == step) {
-        ended_.insert(span.action);
+      if (span.node.step.value == step) {
+        ended_.insert(span.node.action);
       }
     };
   }
@@ -112,8 +112,8 @@ class Progress {
  private:
   [[nodiscard]] bool moves(const StepPlan& plan) const {
     const auto has_ended = [&](ActionId id) { return ended_.contains(id); };
-    for (ActionId id = 0; id < plan.actions.size(); ++id) {
-      const Action& action = plan.actions[id];
+    for (ActionId id; id.at() < plan.actions.size(); ++id) {
+      const Action& action = plan.actions[id.at()];
       if (is_collective(action.act) && action.act != Act::kAgree && !has_ended(id) &&
           std::all_of(action.after.begin(), action.after.end(), has_ended)) {
         return true;

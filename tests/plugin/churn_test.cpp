@@ -17,21 +17,13 @@
 #include "nccl_host/ring_comm.hpp"
 #include "os/clock.hpp"
 #include "releases.hpp"
+#include "sanitizers.hpp"
 
 using namespace ho;
 using namespace ho::nccl_host;
 using namespace ho::plugin_host_test;
 
 namespace {
-
-// Sanitizers keep what is freed.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
 
 constexpr uint32_t kAtOnce = 10;
 // Ten rails have 60 MiB of scratch.
@@ -150,7 +142,7 @@ TEST_CASE("communicators that were destroyed give their memory back", "[quick]")
       expect(error.empty(), "communicators at once work: " + error);
     }
     const size_t after = own_resident_bytes();
-    expect(kSanitized || after < before + kMaxGrowth,
+    expect(test::kSanitized || after < before + kMaxGrowth,
            std::to_string(before >> 10U) + " KiB after one communicator, " +
                std::to_string(after >> 10U) + " KiB after " + std::to_string(comm_id));
   });

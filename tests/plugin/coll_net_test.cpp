@@ -50,7 +50,7 @@ TEST_CASE("a release finds the newest tables that it knows", "[quick]") {
   }
 }
 
-TEST_CASE("collectives of many sizes on 2x2, newest tables", "[quick]") {
+TEST_CASE("collectives of many sizes are right on 2x2 with the newest tables", "[quick]") {
   require_job(host_job(2, 2, 12), [](HostRank& self) {
     CollNetComm comm(self.library(), self.memory(), 1, small_steps(10));
     expect_used(comm);
@@ -70,10 +70,12 @@ struct Case {
   ReduceOp op;
 };
 
+constexpr uint8_t kNcclDTypeCount = 12;
+
 // All that reduceSupport says yes to.
 std::vector<Case> supported(const CollNetComm& comm) {
   std::vector<Case> cases;
-  for (uint8_t dtype = 0; dtype < kDTypeCount; ++dtype) {
+  for (uint8_t dtype = 0; dtype < kNcclDTypeCount; ++dtype) {
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMax, ReduceOp::kMin}) {
       if (comm.reduces(static_cast<DType>(dtype), op)) {
         cases.push_back({static_cast<DType>(dtype), op});
@@ -98,7 +100,7 @@ void run_all_reductions(CollNetComm& comm, size_t type_count) {
 
 }  // namespace
 
-TEST_CASE("all types and operations") {
+TEST_CASE("all types and operations that a release knows are reduced") {
   for (const auto& [version, release] : kReleaseOfVersion) {
     const bool knows_fp8 = version > 8;
     require_job(host_job(2, 1, version), [knows_fp8](HostRank& self) {
@@ -106,13 +108,13 @@ TEST_CASE("all types and operations") {
       expect_used(comm);
       expect(comm.reduces(DType::kFloat8E4m3, ReduceOp::kSum) == knows_fp8, "fp8 since 2.24");
       expect(!comm.reduces(DType::kFloat32, ReduceOp::kAvg), "NCCL never asks for averages");
-      run_all_reductions(comm, knows_fp8 ? kDTypeCount : kDTypeCount - 2);
+      run_all_reductions(comm, knows_fp8 ? kNcclDTypeCount : kNcclDTypeCount - 2);
       comm.close();
     });
   }
 }
 
-TEST_CASE("every version, 2 to 4 nodes of 1 to 4 ranks") {
+TEST_CASE("every version is right on 2 to 4 nodes of 1 to 4 ranks") {
   for (const auto& [version, release] : kReleaseOfVersion) {
     for (uint32_t nodes = 2; nodes <= 4; ++nodes) {
       for (uint32_t ranks = 1; ranks <= 4; ++ranks) {
@@ -133,7 +135,7 @@ TEST_CASE("every version, 2 to 4 nodes of 1 to 4 ranks") {
   }
 }
 
-TEST_CASE("from 1 byte to 64 MiB with NCCL's own chunks") {
+TEST_CASE("1 byte to 64 MiB are right with NCCL's own chunks") {
   for (const int version : {8, 12}) {
     HostJobOptions options = host_job(2, 2, version);
     options.buffer_bytes = (size_t{64} << 20) + 4096;
@@ -152,7 +154,7 @@ TEST_CASE("from 1 byte to 64 MiB with NCCL's own chunks") {
   }
 }
 
-TEST_CASE("sums of every version", "[quick]") {
+TEST_CASE("every version's sums are right", "[quick]") {
   for (const auto& [version, release] : kReleaseOfVersion) {
     require_job(host_job(2, 1, version), [](HostRank& self) {
       CollNetComm comm(self.library(), self.memory(), 6, small_steps(9));
@@ -168,7 +170,8 @@ TEST_CASE("sums of every version", "[quick]") {
 }
 
 // One rank per node: whole buffers, in one call or, where a call may not be so large, in several.
-TEST_CASE("registered buffers, one rank per node", "[quick]") {
+TEST_CASE("registered buffers move in as few calls as they may, with one rank per node",
+          "[quick]") {
   for (const uint32_t nodes : {2U, 3U, 4U}) {
     for (const uint64_t most_bytes : {uint64_t{0}, uint64_t{4096}}) {
       require_job(host_job(nodes, 1, 12), [most_bytes](HostRank& self) {
@@ -192,7 +195,7 @@ TEST_CASE("registered buffers, one rank per node", "[quick]") {
   }
 }
 
-TEST_CASE("registered buffers, several ranks per node", "[quick]") {
+TEST_CASE("registered buffers give right results with several ranks per node", "[quick]") {
   for (const int version : {8, 12}) {
     require_job(host_job(2, 2, version), [](HostRank& self) {
       CollNetOptions options = small_steps(10);
@@ -209,7 +212,7 @@ TEST_CASE("registered buffers, several ranks per node", "[quick]") {
   }
 }
 
-TEST_CASE("several communicators at once", "[quick]") {
+TEST_CASE("several communicators at once keep their data apart", "[quick]") {
   HostJobOptions options = host_job(2, 2, 12);
   options.communicators = 3;
   require_job(options, [](HostRank& self) {
@@ -243,7 +246,7 @@ TEST_CASE("several communicators at once", "[quick]") {
   });
 }
 
-TEST_CASE("communicators come and go, finalized early or late", "[quick]") {
+TEST_CASE("communicators may come and go, finalized early or late", "[quick]") {
   for (const int version : {10, 11}) {
     require_job(host_job(2, 1, version), [](HostRank& self) {
       for (uint64_t turn = 0; turn < 6; ++turn) {

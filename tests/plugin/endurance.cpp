@@ -11,6 +11,7 @@
 
 #include "nccl_host/coll_net_comm.hpp"
 #include "net_line.hpp"
+#include "sanitizers.hpp"
 
 using namespace ho;
 using namespace ho::nccl_host;
@@ -21,14 +22,6 @@ namespace {
 constexpr size_t kSlotBytes = 64;
 constexpr size_t kOutstanding = 32;
 constexpr std::chrono::seconds kTimeout{60};
-// Sanitizers keep what is freed, so that growth says nothing there.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
 constexpr size_t kMaxGrowth = size_t{1} << 20;
 
 size_t resident_bytes() {
@@ -205,7 +198,7 @@ void endure(HostRank& self, uint64_t operations) {
               static_cast<unsigned long long>(operations),
               seconds * 1e6 / static_cast<double>(operations - tenth));
   std::fflush(stdout);
-  expect(kSanitized || after < before + kMaxGrowth, "memory stays constant");
+  expect(test::kSanitized || after < before + kMaxGrowth, "memory stays constant");
   endurance.close();
 }
 

@@ -241,7 +241,7 @@ TEST_CASE("a node that dies ends the others' collectives, nobody hangs", "[quick
   die_in_collectives(3, 1, 1);
 }
 
-TEST_CASE("any node may die") {
+TEST_CASE("whichever node dies, the others' collectives end") {
   for (uint32_t dying = 0; dying < 3; ++dying) {
     die_in_collectives(3, 2, dying);
   }
@@ -397,7 +397,7 @@ TEST_CASE("a rank whose tuning file is malformed is stopped and says where, othe
   HostJob job(options, [path](HostRank& self) {
     CollNetComm comm(self.library(), self.memory(), 1, small_steps());
     expect(comm.connect() == CollNetState::kRefused, "both refuse");
-    expect(log_text().find("no rules and a file that cannot be followed") != std::string::npos,
+    expect(log_text().find("no rules and a file that cannot be used") != std::string::npos,
            "and say what differs: " + log_text());
     bool stopped = false;
     try {

@@ -165,7 +165,7 @@ class Exchange {
 
 }  // namespace
 
-TEST_CASE("flat rings over the network", "[quick]") {
+TEST_CASE("flat rings over the network are right", "[quick]") {
   for (const int version : {8, 12}) {
     HostJobOptions options = host_job(2, 2, version);
     options.link_bytes = small_slots().link_bytes();
@@ -173,7 +173,7 @@ TEST_CASE("flat rings over the network", "[quick]") {
   }
 }
 
-TEST_CASE("flat rings over the network, every version and shape") {
+TEST_CASE("flat rings over the network are right in every version and shape") {
   for (const auto& [version, release] : kReleaseOfVersion) {
     for (const JobShape shape : {JobShape{2, 1}, JobShape{3, 2}, JobShape{4, 1}}) {
       HostJobOptions options = host_job(shape.nodes, shape.ranks_per_node, version);

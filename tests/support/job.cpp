@@ -70,8 +70,9 @@ std::vector<std::string> run_job(const JobOptions& options,
       ho_comm_options comm_options = HO_COMM_OPTIONS_INIT;
       comm_options.rank = static_cast<int32_t>(rank);
       comm_options.world_size = static_cast<int32_t>(groups.size());
-      comm_options.rendezvous = rendezvous.c_str();
-      comm_options.job_key = "a key for tests only";
+      comm_options.store = options.store;
+      comm_options.rendezvous = options.store == nullptr ? rendezvous.c_str() : nullptr;
+      comm_options.job_key = options.store == nullptr ? "a key for tests only" : nullptr;
       comm_options.host_id = host.c_str();
       comm_options.timeout_ms = options.timeout_ms;
       errors[rank] = run_rank(comm_options, body);

@@ -11,10 +11,11 @@
 namespace ho::test {
 
 struct JobOptions {
-  std::string groups = "2x2";   // GroupMap::parse's syntax
-  bool round_robin = false;     // ranks dealt over the groups in turn instead of block order
-  uint64_t timeout_ms = 20000;  // of operations
-  uint32_t rails = 64;          // HORING_RAILS: one per rank of the smallest group, or fewer
+  std::string groups = "2x2";       // GroupMap::parse's syntax
+  bool round_robin = false;         // ranks dealt over the groups in turn instead of block order
+  uint64_t timeout_ms = 20000;      // of operations
+  uint32_t rails = 64;              // HORING_RAILS: one per rank of the smallest group, or fewer
+  const ho_store* store = nullptr;  // where the ranks meet, instead of an address
 };
 
 // Runs `body` on every rank in a thread of its own and returns each rank's error text ("" for

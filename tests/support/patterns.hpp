@@ -2,6 +2,7 @@
 // exact in every type: small whole numbers for sums, powers of two for products.
 #pragma once
 
+#include <complex>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
@@ -20,14 +21,33 @@ inline double pattern(ReduceOp op, uint32_t rank, uint64_t index) {
   if (op == ReduceOp::kProd) {
     return (mixed + rank) % 5 == 0 ? 2.0 : 1.0;  // at most 2^ceil(world/5)
   }
+  if (op == ReduceOp::kBand || op == ReduceOp::kBor || op == ReduceOp::kBxor) {
+    const uint64_t bit = uint64_t{1} << (mixed + rank) % 7;  // all seven fit every integer
+    return static_cast<double>(op == ReduceOp::kBand ? 127 - bit : bit);
+  }
   return static_cast<double>((mixed + uint64_t{rank} * 7) % 4);
 }
 
+// This rank's ho_call_options.scale, where the operation looks at it.
+inline double factor_of(uint32_t rank) {
+  constexpr double kFactors[] = {1, 0.5, -2};
+  return kFactors[rank % 3];
+}
+
 inline double combine(ReduceOp op, double a, double b) {
+  const auto bits_a = static_cast<int64_t>(a);
+  const auto bits_b = static_cast<int64_t>(b);
   switch (op) {
     case ReduceOp::kSum:
     case ReduceOp::kAvg:
+    case ReduceOp::kPremulSum:
       return a + b;
+    case ReduceOp::kBand:
+      return static_cast<double>(bits_a & bits_b);
+    case ReduceOp::kBor:
+      return static_cast<double>(bits_a | bits_b);
+    case ReduceOp::kBxor:
+      return static_cast<double>(bits_a ^ bits_b);
     case ReduceOp::kProd:
       return a * b;
     case ReduceOp::kMax:
@@ -39,9 +59,12 @@ inline double combine(ReduceOp op, double a, double b) {
 }
 
 inline double expected(ReduceOp op, uint32_t world, uint64_t index) {
-  double value = pattern(op, 0, index);
+  const auto operand = [&](uint32_t rank) {
+    return pattern(op, rank, index) * (op == ReduceOp::kPremulSum ? factor_of(rank) : 1);
+  };
+  double value = operand(0);
   for (uint32_t rank = 1; rank < world; ++rank) {
-    value = combine(op, value, pattern(op, rank, index));
+    value = combine(op, value, operand(rank));
   }
   return value;
 }
@@ -95,6 +118,16 @@ inline void store(DType dtype, std::byte* at, double value) {
       narrow(DType::kFloat16, &half, &narrow_value, 1);
       return put(static_cast<uint8_t>(half >> 8));
     }
+    case DType::kInt16:
+      return put(static_cast<int16_t>(-value));
+    case DType::kUint16:
+      return put(static_cast<uint16_t>(value));
+    case DType::kBool:
+      return put(value > 1);
+    case DType::kComplex64:
+      return put(std::complex<float>(narrow_value, -narrow_value));
+    case DType::kComplex128:
+      return put(std::complex<double>(value, -value));
   }
 }
 

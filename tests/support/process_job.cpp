@@ -41,8 +41,9 @@ void run_child(size_t rank,
   ho_comm_options comm_options = HO_COMM_OPTIONS_INIT;
   comm_options.rank = static_cast<int32_t>(rank);
   comm_options.world_size = static_cast<int32_t>(world);
-  comm_options.rendezvous = rendezvous.c_str();
-  comm_options.job_key = "a key for tests only";
+  comm_options.store = options.store;
+  comm_options.rendezvous = options.store == nullptr ? rendezvous.c_str() : nullptr;
+  comm_options.job_key = options.store == nullptr ? "a key for tests only" : nullptr;
   comm_options.host_id = host.c_str();
   comm_options.timeout_ms = options.timeout_ms;
   ho_comm* comm = nullptr;

@@ -16,6 +16,9 @@ class SilentLink : public Link {
   Result<bool> try_recv(const Frame& /*expected*/, std::span<const Bytes> /*parts*/) override {
     return false;
   }
+  Result<std::optional<Frame>> try_peek(bool /*awaited*/) override {
+    return std::optional<Frame>();
+  }
   Result<ConstBytes> try_view(const Frame& /*expected*/) override { return ConstBytes(); }
   void release_view() override {}
   [[nodiscard]] bool over_network() const override { return false; }

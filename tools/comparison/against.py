@@ -86,7 +86,7 @@ def read_native(path: str) -> list[tuple[int, float, int]]:
 
 
 def read_plugin(output: str) -> list[tuple[int, float, int]]:
-    """The same from plugin_perf's table: of its columns CollNet's come first."""
+    """The same from plugin_perf's table: its first columns are CollNet's."""
     lines = [line.split() for line in output.splitlines()]
     return [(int(words[0]), float(words[5]), int(words[9])) for words in lines
             if len(words) > 10 and words[0].isdigit()]
@@ -115,7 +115,7 @@ class Build:
             return {}
 
     def environment(self) -> dict[str, str]:
-        """Its own libraries come first, whatever is installed."""
+        """Its own libraries are found first, whatever is installed."""
         folders = [os.path.join(self.folder, "src", "capi"), os.path.join(self.folder, "plugin")]
         before = os.environ.get("LD_LIBRARY_PATH")
         return {"LD_LIBRARY_PATH": ":".join(folders + ([before] if before else [])), "NCCL_NET_PLUGIN": self.plugin}
@@ -155,7 +155,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Fills in what was not said; refuses what would fail only after minutes."""
+    """Fills in what was not given; refuses what would fail only after minutes."""
     if not options.against:
         for name in ("plugin", "links", "rail_rate", "calls", "report"):
             if getattr(options, name):
@@ -202,7 +202,7 @@ def measure(options: argparse.Namespace, builds: dict[str, Build], scratch: str)
     progress = Progress(options.rounds * len(works) * len(SIDES))
     for number in range(options.rounds):
         for work in works:
-            # AB, then BA: what a machine does to whoever comes second meets both alike.
+            # AB, then BA: an effect of the machine on the second of a pair then affects both equally.
             for side in SIDES if number % 2 == 0 else SIDES[::-1]:
                 sizes = ", ".join(bytes_text(size) for size, _ in work.runs)
                 with progress.step(f"round {number + 1}: {work.link}, {work.collective}, {sizes}, {side} build"):

@@ -5,8 +5,8 @@
 // gloo_perf --json FILE --store DIR --interfaces rail0,rail1 --algorithm A --run C:BYTES:N ...
 //
 // Algorithms: ring (all three collectives; reduce_scatter has none of its own in Gloo and uses
-// halving_doubling), bcube and halving_doubling (all_reduce). RANK and WORLD_SIZE come from the
-// environment; DIR is an empty directory that all ranks see.
+// halving_doubling), bcube and halving_doubling (all_reduce). RANK and WORLD_SIZE are taken from
+// the environment; DIR is an empty directory that all ranks see.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>

@@ -14,7 +14,7 @@ namespace ho::comparison {
 
 enum class Collective : uint8_t { kAllGather, kReduceScatter, kAllReduce };
 
-inline constexpr int kProbes = 3;        // operations that tell how long one takes
+inline constexpr int kProbes = 3;        // operations that show how long one takes
 inline constexpr int kWarmup = 3;        // and those right before the timed ones
 inline constexpr int kFewestTimed = 20;  // fewer let bursts of the shaper show
 

@@ -145,7 +145,7 @@ def all_verdicts(record, scenarios):
 
 
 def broken_shares(record, scenarios):
-    """Cells that beat the limit, whoever's they are: the measurement is broken there."""
+    """Cells that beat the limit, of any library: the measurement is broken there."""
     found = []
     for scenario in scenarios.values():
         for collective in scenario.collectives:

@@ -33,10 +33,9 @@ Status check_link(const Cluster& cluster, uint32_t node, uint32_t rail) {
                 std::string(to_string(cluster.emulation))};
   }
   if (node >= cluster.shape.nodes || rail >= cluster.shape.rails) {
-    return {StatusCode::kInvalidArgument,
-            "no rail " + std::to_string(rail) + " on node " + std::to_string(node) +
-                "; the cluster has " + std::to_string(cluster.shape.nodes) + " nodes and " +
-                std::to_string(cluster.shape.rails) + " rails, counted from 0"};
+    return invalid("no rail " + std::to_string(rail) + " on node " + std::to_string(node) +
+                   "; the cluster has " + std::to_string(cluster.shape.nodes) + " nodes and " +
+                   std::to_string(cluster.shape.rails) + " rails, counted from 0");
   }
   return {};
 }
@@ -97,8 +96,7 @@ Result<Cluster> parse_cluster(std::string_view json) {
     HORING_TRY(check_shape(cluster.shape));
     return cluster;
   } catch (const nlohmann::json::exception& error) {
-    return Status(StatusCode::kInvalidArgument,
-                  std::string("not a description of a cluster: ") + error.what());
+    return invalid(std::string("not a description of a cluster: ") + error.what());
   }
 }
 
@@ -131,8 +129,7 @@ Status set_link_up(const Cluster& cluster, uint32_t node, uint32_t rail, bool up
 Status set_link_rate(const Cluster& cluster, uint32_t node, uint32_t rail, uint64_t rate_mbit) {
   HORING_TRY(check_link(cluster, node, rail));
   if (rate_mbit == 0 || cluster.shape.rail_rate_mbit == 0) {
-    return {StatusCode::kInvalidArgument,
-            "a rate changes only between limits; bring the cluster up with --rail-rate"};
+    return invalid("a rate changes only between limits; bring the cluster up with --rail-rate");
   }
   HORING_TRY(run_tc(reshape_script(rail_port_name(rail, node), rate_mbit), 0));
   return run_tc(reshape_script(rail_name(rail), rate_mbit), cluster.nodes[node].init_pid);

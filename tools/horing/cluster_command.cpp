@@ -6,11 +6,11 @@
 #include <sys/wait.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 
 #include "base/env.hpp"
+#include "base/quantity.hpp"
 #include "horing/cluster.hpp"
 #include "horing/emulation.hpp"
 #include "horing/process.hpp"
@@ -27,7 +27,7 @@ int wait_and_pass_signals(pid_t program, SignalQueue& signals) {
   while (true) {
     const Signal signal = signals.wait();
     if (signal.number != SIGCHLD) {
-      // The terminal tells the program by itself.
+      // The terminal signals the program by itself.
       if (!signal.from_terminal) {
         (void)::kill(program, signal.number);
       }
@@ -70,8 +70,7 @@ Result<int> run_beside(const Cluster& cluster, const std::vector<std::string>& c
 Result<Cluster> cluster_around() {
   HORING_ASSIGN(std::optional<Cluster> cluster, surrounding_cluster());
   if (!cluster.has_value()) {
-    return Status(StatusCode::kInvalidArgument,
-                  "HORING_CLUSTER is not set: this works inside `horing cluster -n .. -- CMD`");
+    return invalid("HORING_CLUSTER is not set: this works inside `horing cluster -n .. -- CMD`");
   }
   return *std::move(cluster);
 }
@@ -81,12 +80,7 @@ std::optional<uint32_t> parse_index(std::string_view text, std::string_view pref
   if (text.substr(0, prefix.size()) == prefix) {
     text.remove_prefix(prefix.size());
   }
-  uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return std::nullopt;
-  }
-  return value;
+  return whole_number<uint32_t>(text);
 }
 
 // With "--" the words are a program and its arguments; without, they are a line for the shell, as
@@ -120,7 +114,7 @@ Result<int> execute_on(const Cluster& cluster,
   return wait_and_pass_signals(child, signals);
 }
 
-// Prints usage: asked for with --help, or instead of doing what the arguments do not say.
+// Prints usage: for --help, or because the arguments are incomplete.
 int show_usage(int argc, const char* const* argv, const char* usage) {
   const std::string_view word = argc == 2 ? argv[1] : "";
   const bool help = word == "--help" || word == "-h";
@@ -132,7 +126,7 @@ Status change_link(const Cluster& cluster, uint32_t node, uint32_t rail, std::st
   if (change == "up" || change == "down") {
     return set_link_up(cluster, node, rail, change == "up");
   }
-  HORING_ASSIGN(const uint64_t rate, parse_rate_mbit(change));
+  HORING_ASSIGN(const uint64_t rate, parse_rate_limit("rate", change, env::kMaxMbit));
   return set_link_rate(cluster, node, rail, rate);
 }
 
@@ -168,9 +162,8 @@ int node_exec_command(int argc, const char* const* argv) {
   }
   if (*node >= cluster.value().shape.nodes) {
     return print_error(kWho,
-                       Status(StatusCode::kInvalidArgument,
-                              "no node " + std::to_string(*node) + "; the cluster has " +
-                                  std::to_string(cluster.value().shape.nodes)));
+                       invalid("no node " + std::to_string(*node) + "; the cluster has " +
+                               std::to_string(cluster.value().shape.nodes)));
   }
   const Result<int> status = execute_on(cluster.value(), *node, program_of(argc, argv));
   return status.ok() ? status.value() : print_error(kWho, status.status());

@@ -1,16 +1,12 @@
 #include "horing/cluster_model.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/env.hpp"
+#include "base/quantity.hpp"
 
 namespace ho {
 namespace {
-
-Status invalid(std::string message) {
-  return {StatusCode::kInvalidArgument, std::move(message)};
-}
 
 std::string dotted(uint32_t first, uint32_t second, uint32_t last) {
   return std::to_string(first) + "." + std::to_string(second) + ".0." + std::to_string(last);
@@ -115,26 +111,6 @@ std::string management_port_name(uint32_t node) {
   return "n" + std::to_string(node) + "m";
 }
 
-Result<uint64_t> parse_rate_mbit(std::string_view text) {
-  if (text == "none") {
-    return uint64_t{0};
-  }
-  uint64_t value = 0;
-  const char* const last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, value);
-  const std::string_view unit(end, static_cast<size_t>(last - end));
-  constexpr uint64_t kMaxMbit = 1000000;
-  if (error == std::errc() && unit == "gbit" && value <= kMaxMbit / 1000) {
-    return value * 1000;
-  }
-  if (error == std::errc() && (unit == "mbit" || unit.empty()) && value <= kMaxMbit) {
-    return value;
-  }
-  return invalid("rate '" + std::string(text) +
-                 "': takes a whole number with mbit or gbit (200mbit), up to 1000gbit, or none for "
-                 "no limit");
-}
-
 std::string rate_text(uint64_t rate_mbit) {
   return rate_mbit == 0 ? "unlimited" : std::to_string(rate_mbit) + " Mbit/s";
 }
@@ -163,13 +139,12 @@ Result<GroupMap> place_by_list(const GroupMap& sizes, std::string_view node_list
   while (begin != std::string_view::npos) {
     const size_t end = std::min(node_list.find_first_of(kSpace, begin), node_list.size());
     const std::string_view word = node_list.substr(begin, end - begin);
-    uint32_t node = 0;
-    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), node);
-    if (error != std::errc() || stop != word.data() + word.size() || node >= members.size()) {
+    const auto node = whole_number<uint32_t>(word);
+    if (!node || *node >= members.size()) {
       return invalid("order file: rank " + std::to_string(rank) + " is on '" + std::string(word) +
                      "'; takes a node number from 0 to " + std::to_string(members.size() - 1));
     }
-    members[node].push_back(GlobalRank(rank++));
+    members[*node].push_back(GlobalRank(rank++));
     begin = node_list.find_first_not_of(kSpace, end);
   }
   for (uint32_t node = 0; node < members.size(); ++node) {

@@ -1,5 +1,5 @@
 // An emulated cluster as a value: how many nodes and rails, what everything is called and which
-// address it has, where each rank goes and what its environment says. Pure.
+// address it has, where each rank runs and what its environment has. Pure.
 #pragma once
 
 #include <sys/types.h>
@@ -59,8 +59,6 @@ inline constexpr std::string_view kOutsideAddress = "10.0.0.254";
 [[nodiscard]] std::string rail_port_name(uint32_t rail, uint32_t node);         // "n1r0", outside
 [[nodiscard]] std::string management_port_name(uint32_t node);                  // "n1m", outside
 
-// "200mbit", "1gbit", "200" (Mbit/s); "0" or "none": not limited.
-[[nodiscard]] Result<uint64_t> parse_rate_mbit(std::string_view text);
 // "200 Mbit/s" or "unlimited"
 [[nodiscard]] std::string rate_text(uint64_t rate_mbit);
 

@@ -15,6 +15,7 @@
 
 #include "bootstrap/rendezvous.hpp"
 #include "comm/communicator.hpp"
+#include "report/table.hpp"
 #include "subcommands/option_error.hpp"
 
 namespace ho {
@@ -161,18 +162,21 @@ Diagnosis diagnose(const Communicator& communicator, const std::vector<Row>& row
 void print_table(const Communicator& communicator,
                  const std::vector<Row>& rows,
                  const Diagnosis& diagnosis) {
-  std::printf("%-6s %-6s %12s %14s  %s\n", "from", "to", "MB/s", "round trip us", "by");
+  std::vector<Column> columns{{"from", true, {}},
+                              {"to", true, {}},
+                              {"MB/s", false, {}},
+                              {"round trip us", false, {}},
+                              {"by", true, {}}};
   for (size_t i = 0; i < rows.size(); ++i) {
-    const Row& row = rows[i];
-    std::printf("%-6u %-6u %12.1f %14.1f  %s%s%s\n",
-                row.from,
-                row.to,
-                row.bytes_per_second / 1e6,
-                row.round_trip_ns / 1e3,
-                via(communicator, row).c_str(),
-                diagnosis.remarks[i].empty() ? "" : "  <- ",
-                diagnosis.remarks[i].c_str());
+    const std::string& remark = diagnosis.remarks[i];
+    add_row(columns,
+            {std::to_string(rows[i].from),
+             std::to_string(rows[i].to),
+             fixed(rows[i].bytes_per_second / 1e6, 1),
+             fixed(rows[i].round_trip_ns / 1e3, 1),
+             via(communicator, rows[i]) + (remark.empty() ? "" : "  <- " + remark)});
   }
+  std::fputs(aligned(columns).c_str(), stdout);
   std::printf("result: %s\n", diagnosis.result.c_str());
 }
 
@@ -218,7 +222,7 @@ int doctor_command(int argc, const char* const* argv) {
       "Tests every link that this job's collectives will use: reachable, bandwidth, round trip.\n"
       "Start it on every rank, as you start the job: horing run -n 4x4 -- horing doctor, or under\n"
       "torchrun, srun or mpirun. MB/s is payload received, all links of a kind busy at once;\n"
-      "inside a group the best of five streams, which on a busy machine still tells of its\n"
+      "inside a group the best of five streams, which on a busy machine still depends on its\n"
       "processors. Exit status 0: healthy, 1: slow links, interfaces that are down, or an error;\n"
       "2: bad arguments.",
       "horing doctor"};

@@ -36,7 +36,7 @@ std::string describe(Emulation emulation, const ClusterOptions& options) {
   return text + "; nodes are plain processes, rails are loopback, not limited";
 }
 
-// What was asked for, or the best that this machine permits.
+// What was requested, or the best that this machine permits.
 Result<Emulation> choose(const ClusterOptions& options, std::string_view who) {
   if (options.emulation.has_value()) {
     return *options.emulation;

@@ -9,7 +9,7 @@
 
 namespace ho {
 
-// Runs body with a cluster as asked for, and returns body's status. The cluster ends with it.
+// Runs body with a cluster as requested, and returns body's status. The cluster ends with it.
 // keeps_terminal: see run_in_outer_namespaces. who: the command, for messages.
 [[nodiscard]] Result<int> run_on_cluster(const ClusterOptions& options,
                                          bool keeps_terminal,

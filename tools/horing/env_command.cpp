@@ -74,7 +74,7 @@ void print_table() {
   }
 }
 
-// A misspelt name does nothing, and nothing else would say so.
+// A misspelt name does nothing, and nothing else reports it.
 void print_unknown() {
   for (const std::string& name : env::unknown_names("HORING_")) {
     std::printf("%s is set and is no variable of libhoring: misspelt?\n", name.c_str());

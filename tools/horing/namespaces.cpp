@@ -33,7 +33,7 @@ Status mount_fresh(const char* kind, const char* where, const char* settings) {
   return {};
 }
 
-// What the outer set and each node do alike.
+// What the outer set and each node have in common.
 Status set_up_common() {
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
     return system_error("making the mounts private", errno);
@@ -117,8 +117,9 @@ int watch(pid_t outer, bool keeps_terminal, SignalQueue& signals) {
       seen = true;
       continue;
     }
-    // `horing run` names the signal, so it gets the one that came. The program of `horing cluster`
-    // gets SIGTERM: a shell that waits for a command would outlive a SIGINT meant for both.
+    // `horing run` names the signal, so it gets the one that arrived. The program of `horing
+    // cluster` gets SIGTERM: a shell that waits for a command would outlive a SIGINT meant for
+    // both.
     const int first = keeps_terminal ? SIGTERM : signal.number;
     (void)::kill(outer, passed_on == 0 ? first : SIGKILL);
     passed_on = signal.number;

@@ -1,9 +1,9 @@
 // The machine as seen by an emulated cluster: one outer set of namespaces that holds everything,
 // and one set per node.
 //
-// The outer set (net, mount, pid, with a private /run) makes names collide with nobody and is the
-// clean-up: when its init process ends, for whatever reason, the kernel ends every process in it
-// and takes every interface and mount with it. A node needs more than a network namespace: with a
+// The outer set (net, mount, pid, with a private /run) keeps names apart from all others, and it
+// cleans up: when its init process ends, for whatever reason, the kernel ends every process in it
+// and removes every interface and mount with it. A node needs more than a network namespace: with a
 // shared /dev/shm or ipc namespace libraries would find shared memory between "nodes" and bypass
 // the rails. So each node has its own net, uts, ipc, mount and pid namespaces, and an init process
 // that reaps what its ranks leave.

@@ -21,13 +21,13 @@ struct NcclFilter {
   // Words that name nothing of NCCL's: "'rings' in NCCL_ALGO"; "" for none.
   std::string unknown;
 };
-// Lists of names, ^ before one that says what to leave out; since 2.24 also one list per function,
-// "allreduce:tree,ring;allgather:^nvls". NCCL minds no case.
+// Lists of names, or after ^ of names to leave out; since 2.24 also one list per function,
+// "allreduce:tree,ring;allgather:^nvls". NCCL ignores case.
 [[nodiscard]] NcclFilter nccl_filter(const nccl_abi::Release& release,
                                      const NcclVariables& variables);
 
 // Whether NCCL_ALGO's or NCCL_PROTO's value leaves the algorithm or protocol `name` for a function:
-// "collnetchain" for "allreduce". per_function: NCCL knows lists for single functions.
+// "collnetchain" for "allreduce". per_function: NCCL has lists for single functions.
 [[nodiscard]] bool setting_leaves(const std::optional<std::string>& setting,
                                   bool per_function,
                                   std::string_view function,

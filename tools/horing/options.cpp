@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/env.hpp"
+#include "base/quantity.hpp"
 #include "subcommands/exit_status.hpp"
 
 namespace ho {
@@ -29,7 +30,7 @@ struct Texts {
   double timeout_s = 0;
   std::string bind_to = "none";
   bool no_prefix = false;
-  bool cluster_around = false;  // which knows what -n would say
+  bool cluster_around = false;  // which has what -n would give
 };
 
 void add_cluster_options(CLI::App& app, Texts& texts, ClusterOptions& options) {
@@ -50,10 +51,10 @@ void add_cluster_options(CLI::App& app, Texts& texts, ClusterOptions& options) {
                  "(loopback at full speed), or auto: namespaces where this machine permits them, "
                  "otherwise paced")
       ->capture_default_str();
-  app.add_flag("--quiet,-q", options.quiet, "Do not say how the cluster is emulated");
+  app.add_flag("--quiet,-q", options.quiet, "Do not print how the cluster is emulated");
   app.add_flag("--probe",
                options.probe_only,
-               "Say which parts of an emulated cluster this machine permits, and run nothing");
+               "Print which parts of an emulated cluster this machine permits, and run nothing");
   app.prefix_command();
   app.formatter(std::make_shared<CommandUsage>());
 }
@@ -61,14 +62,13 @@ void add_cluster_options(CLI::App& app, Texts& texts, ClusterOptions& options) {
 Status check_sizes(const Texts& texts, ClusterOptions& options) {
   if (texts.sizes.empty()) {
     return texts.cluster_around ? Status()
-                                : Status(StatusCode::kInvalidArgument,
-                                         "-n is missing: nodes and ranks, for example -n 4x4");
+                                : invalid("-n is missing: nodes and ranks, for example -n 4x4");
   }
   const auto sizes = GroupMap::parse(texts.sizes);
   if (!sizes.ok() || sizes->world_size() > kMaxRanks) {
-    return {StatusCode::kInvalidArgument,
-            "-n " + texts.sizes + ": takes nodes and ranks, as 4x4, 1+3 or 8 (one node); at most " +
-                std::to_string(kMaxRanks) + " ranks run on one machine"};
+    return invalid("-n " + texts.sizes +
+                   ": takes nodes and ranks, as 4x4, 1+3 or 8 (one node); at most " +
+                   std::to_string(kMaxRanks) + " ranks run on one machine");
   }
   options.sizes = *sizes;
   return {};
@@ -79,7 +79,8 @@ Status check_cluster_options(const CLI::App& app, const Texts& texts, ClusterOpt
     return {};
   }
   HORING_TRY(check_sizes(texts, options));
-  HORING_ASSIGN(options.rail_rate_mbit, parse_rate_mbit(texts.rail_rate));
+  HORING_ASSIGN(options.rail_rate_mbit,
+                parse_rate_limit("--rail-rate", texts.rail_rate, env::kMaxMbit));
   if (app.count("--rails") > 0) {
     options.rails = texts.rails;
   }

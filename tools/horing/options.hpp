@@ -1,4 +1,4 @@
-// What `horing run` and `horing cluster` are asked for.
+// The options of `horing run` and `horing cluster`.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 namespace ho {
 
 struct ClusterOptions {
-  // Set after parsing, but for --probe and for `horing run` inside a cluster, which knows it.
+  // Set after parsing, but for --probe and for `horing run` inside a cluster, which has it.
   std::optional<GroupMap> sizes;
   std::optional<uint32_t> rails;
   uint64_t rail_rate_mbit = 0;
@@ -30,7 +30,7 @@ struct RunOptions {
   JobOptions job;
 };
 
-// What the command line says, or the status to exit with (usage was printed: 0 help, 2 an error).
+// What the command line has, or the status to exit with (usage was printed: 0 help, 2 an error).
 template <typename Options>
 struct Parsed {
   Options options;

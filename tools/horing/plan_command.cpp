@@ -36,9 +36,11 @@ struct PlanArguments {
 };
 
 void declare(CLI::App& app, PlanArguments& arguments) {
-  app.add_option("--collective,-c",
-                 arguments.collective,
-                 "all_gather, reduce_scatter, all_reduce or broadcast")
+  app.add_option(
+         "--collective,-c",
+         arguments.collective,
+         "all_gather, reduce_scatter, all_reduce, broadcast, all_to_all, gather, scatter or "
+         "reduce")
       ->capture_default_str();
   app.add_option(
          "--algorithm,-a", arguments.algorithm, "ring, multi_ring, hierarchical, ho_ring or direct")
@@ -51,7 +53,7 @@ void declare(CLI::App& app, PlanArguments& arguments) {
                  arguments.rails,
                  "rails between the groups: 1 to the ranks of the smallest group (default: all); a "
                  "job uses one per NIC");
-  app.add_option("--root", arguments.root, "broadcast: the rank that has the data")
+  app.add_option("--root", arguments.root, "of broadcast, gather, scatter and reduce")
       ->capture_default_str();
   app.add_option("--rank", arguments.rank, "the rank whose ops and links are printed")
       ->capture_default_str();
@@ -68,9 +70,8 @@ struct BuiltForShow {
 };
 
 Status bad_rank(const char* name, uint32_t value, uint32_t world, const std::string& of) {
-  return {StatusCode::kInvalidArgument,
-          std::string(name) + " " + std::to_string(value) + ": use 0 to " +
-              std::to_string(world - 1) + " with " + of};
+  return invalid(std::string(name) + " " + std::to_string(value) + ": use 0 to " +
+                 std::to_string(world - 1) + " with " + of);
 }
 
 Result<BuiltForShow> build_window(const PlanArguments& arguments) {
@@ -93,17 +94,15 @@ Result<BuiltForShow> build(const PlanArguments& arguments) {
   HORING_ASSIGN(const Collective collective, parse_collective(arguments.collective));
   HORING_ASSIGN(const Algorithm algorithm, parse_algorithm(arguments.algorithm));
   if (arguments.rails && (*arguments.rails == 0 || *arguments.rails > map.smallest_group())) {
-    return Status(StatusCode::kInvalidArgument,
-                  "--rails " + std::to_string(*arguments.rails) + ": use 1 to " +
-                      std::to_string(map.smallest_group()) + " with groups " + arguments.groups);
+    return invalid("--rails " + std::to_string(*arguments.rails) + ": use 1 to " +
+                   std::to_string(map.smallest_group()) + " with groups " + arguments.groups);
   }
   map = map.with_rails(arguments.rails.value_or(map.smallest_group()));
   const uint32_t world = map.world_size();
   if (world > kMaxRanks) {
-    return Status(StatusCode::kInvalidArgument,
-                  "groups " + arguments.groups + " have " + std::to_string(world) +
-                      " ranks: this command builds all of them and takes at most " +
-                      std::to_string(kMaxRanks));
+    return invalid("groups " + arguments.groups + " have " + std::to_string(world) +
+                   " ranks: this command builds all of them and takes at most " +
+                   std::to_string(kMaxRanks));
   }
   for (const auto& [name, value] :
        {std::pair("--rank", arguments.rank), std::pair("--root", arguments.root)}) {
@@ -111,11 +110,11 @@ Result<BuiltForShow> build(const PlanArguments& arguments) {
       return bad_rank(name, value, world, "groups " + arguments.groups);
     }
   }
-  if (collective != Collective::kBroadcast && arguments.root != 0) {
-    return Status(StatusCode::kInvalidArgument, "--root is for --collective broadcast only");
+  if (!has_root(collective) && arguments.root != 0) {
+    return invalid("--root is for --collective broadcast, gather, scatter and reduce only");
   }
   if (algorithm != Algorithm::kMultiRing && arguments.rings) {
-    return Status(StatusCode::kInvalidArgument, "--rings is for --algorithm multi_ring only");
+    return invalid("--rings is for --algorithm multi_ring only");
   }
   const uint32_t rings =
       algorithm == Algorithm::kMultiRing ? arguments.rings.value_or(map.rail_count()) : 1;
@@ -196,6 +195,10 @@ Json overlap_json(const Plan& plan, const PlanSummary& summary) {
   return json;
 }
 
+Json rank_json(const std::optional<GlobalRank>& rank) {
+  return rank ? Json(rank->value()) : Json();
+}
+
 Json plan_json(const BuiltForShow& built, const PlanSummary& summary) {
   const Plan& plan = built.whole.plan;
   Json json = {{"collective", to_string(plan.collective)},
@@ -219,8 +222,7 @@ Json plan_json(const BuiltForShow& built, const PlanSummary& summary) {
   json["bytes"] = traffic_json(summary);
   json["overlap"] = overlap_json(plan, summary);
   for (const BlockRole& role : plan.block_roles) {
-    json["block_roles"].push_back(
-        {{"collective", to_string(role.collective)}, {"owner", role.owner.value()}});
+    json["block_roles"].push_back({{"from", rank_json(role.from)}, {"to", rank_json(role.to)}});
   }
   for (const Chunk& chunk : plan.chunks) {
     json["chunks"].push_back(

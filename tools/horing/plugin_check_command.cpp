@@ -52,8 +52,7 @@ Result<Judged> judge(const std::string& wanted) {
   }
   const auto found = nccl_abi::find_release(version);
   if (!found) {
-    return Status(StatusCode::kInvalidArgument,
-                  "NCCL " + version + ": takes a version like 2.28.9, from 2.19.0 on");
+    return invalid("NCCL " + version + ": takes a version like 2.28.9, from 2.19.0 on");
   }
   return Judged{
       found->release,
@@ -61,7 +60,7 @@ Result<Judged> judge(const std::string& wanted) {
           (found->newer_than_known ? ", which is newer than any that is known here" : "")};
 }
 
-// With --library that file is named wherever NCCL is told of a plugin.
+// With --library that file stands wherever a setting names a plugin to NCCL.
 NcclVariables with_library(const std::string& library, const NcclVariables& usual) {
   return [library, usual](const std::string& name) {
     const bool names = name == "NCCL_NET_PLUGIN" || name == "NCCL_TUNER_PLUGIN";
@@ -82,8 +81,8 @@ PluginReport make_report(const PluginCheckOptions& options, const Judged& judged
   report.judged = judged.text;
   for (const std::string& file : environment.unread_files) {
     report.problems.push_back({"NCCL takes no settings from " + file,
-                               "make it a text file of NAME=VALUE lines, or see to it that NCCL is "
-                               "not told of it (NCCL_CONF_FILE)"});
+                               "make it a text file of NAME=VALUE lines, or make sure that "
+                               "NCCL_CONF_FILE does not name it"});
   }
   for (const nccl_abi::Release& release : nccl_abi::kReleases) {
     report.releases.push_back(find_plugins(release, variables, open));
@@ -147,7 +146,7 @@ int plugin_check_command(int argc, const char* const* argv) {
     std::fprintf(stderr, "horing plugin-check: %s\n", judged.status().message().c_str());
     return kUsageError;
   }
-  // What the plugin logs is in the report, so its own lines on stderr would say it twice.
+  // What the plugin logs is in the report, so its own lines on stderr would repeat it.
   ::setenv(std::string(env::kLogLevel.name).c_str(), "off", 0);
   const PluginReport report = make_report(options, *judged);
   std::fputs((options.json ? to_json(report) + "\n" : to_text(report)).c_str(), stdout);

@@ -5,21 +5,7 @@
 #include <cstdio>
 #include <mutex>
 
-#include "abi/collnet_v10.hpp"
-#include "abi/collnet_v11.hpp"
-#include "abi/collnet_v12.hpp"
-#include "abi/collnet_v8.hpp"
-#include "abi/collnet_v9.hpp"
-#include "abi/net_v10.hpp"
-#include "abi/net_v11.hpp"
-#include "abi/net_v12.hpp"
-#include "abi/net_v8.hpp"
-#include "abi/net_v9.hpp"
-#include "abi/tuner_v2.hpp"
-#include "abi/tuner_v3.hpp"
-#include "abi/tuner_v4.hpp"
-#include "abi/tuner_v5.hpp"
-#include "abi/tuner_v6.hpp"
+#include "abi/tables.hpp"
 
 namespace ho {
 namespace {
@@ -80,7 +66,7 @@ bool start(const Table& table, void*& context) {
     result = table.init(&context, kCommunicator, hear);
   } else {
     nccl_abi::v11::CommConfig config{};
-    config.trafficClass = -1;  // as where nobody sets one
+    config.trafficClass = -1;  // as where none is set
     result = table.init(&context, kCommunicator, &config, hear, nullptr);
   }
   return result == nccl_abi::Result::kSuccess;
@@ -119,8 +105,7 @@ struct Devices {
 };
 
 template <typename Table>
-Devices probe_table(const void* symbol) {
-  const Table& table = *static_cast<const Table*>(symbol);
+Devices probe_table(const Table& table) {
   Devices devices;
   void* context = nullptr;
   devices.started = start(table, context);
@@ -131,44 +116,19 @@ Devices probe_table(const void* symbol) {
   return devices;
 }
 
-Devices probe_net(const FoundPlugin& net) {
-  switch (net.version) {
-    case 8:
-      return probe_table<nccl_abi::v8::Net>(net.table);
-    case 9:
-      return probe_table<nccl_abi::v9::Net>(net.table);
-    case 10:
-      return probe_table<nccl_abi::v10::Net>(net.table);
-    case 11:
-      return probe_table<nccl_abi::v11::Net>(net.table);
-    case 12:
-      return probe_table<nccl_abi::v12::Net>(net.table);
-    default:
-      return {};
-  }
-}
-
-Devices probe_coll_net(const FoundPlugin& coll_net) {
-  switch (coll_net.version) {
-    case 8:
-      return probe_table<nccl_abi::v8::CollNet>(coll_net.table);
-    case 9:
-      return probe_table<nccl_abi::v9::CollNet>(coll_net.table);
-    case 10:
-      return probe_table<nccl_abi::v10::CollNet>(coll_net.table);
-    case 11:
-      return probe_table<nccl_abi::v11::CollNet>(coll_net.table);
-    case 12:
-      return probe_table<nccl_abi::v12::CollNet>(coll_net.table);
-    default:
-      return {};
-  }
+template <typename Tables>
+Devices probe_devices(const FoundPlugin& plugin) {
+  Devices devices;
+  (void)nccl_abi::visit_table(
+      Tables(), plugin.version, plugin.table, [&](auto /*version*/, const auto& table) {
+        devices = probe_table(table);
+      });
+  return devices;
 }
 
 // For a communicator of two nodes with a rank each.
 template <typename Table>
-bool probe_tuner_table(const void* symbol) {
-  const Table& table = *static_cast<const Table*>(symbol);
+bool probe_tuner_table(const Table& table) {
   void* context = nullptr;
   if constexpr (requires { table.destroy(context); }) {
     return table.init(2, 2, hear, &context) == nccl_abi::Result::kSuccess &&
@@ -183,32 +143,26 @@ bool probe_tuner_table(const void* symbol) {
 }
 
 bool probe_tuner(const FoundPlugin& tuner) {
-  switch (tuner.version) {
-    case 2:
-      return probe_tuner_table<nccl_abi::v2::Tuner>(tuner.table);
-    case 3:
-      return probe_tuner_table<nccl_abi::v3::Tuner>(tuner.table);
-    case 4:
-      return probe_tuner_table<nccl_abi::v4::Tuner>(tuner.table);
-    case 5:
-      return probe_tuner_table<nccl_abi::v5::Tuner>(tuner.table);
-    case 6:
-      return probe_tuner_table<nccl_abi::v6::Tuner>(tuner.table);
-    default:
-      return false;
-  }
+  bool works = false;
+  (void)nccl_abi::visit_table(
+      nccl_abi::TunerTables(),
+      tuner.version,
+      tuner.table,
+      [&](auto /*version*/, const auto& table) { works = probe_tuner_table(table); });
+  return works;
 }
 
 }  // namespace
 
 ProbedPlugin probe_plugin(const Findings& findings) {
   ProbedPlugin probed;
-  const Devices net = probe_net(*findings.net());
+  const Devices net = probe_devices<nccl_abi::NetTables>(*findings.net());
   probed.started = net.started;
   probed.devices = net.list;
   if (net.started && findings.coll_net.ours()) {
     const size_t said_before = line_count();
-    for (const ProbedDevice& device : probe_coll_net(findings.coll_net).list) {
+    for (const ProbedDevice& device :
+         probe_devices<nccl_abi::CollNetTables>(findings.coll_net).list) {
       for (ProbedDevice& same : probed.devices) {
         same.coll_net = same.coll_net || same.name == device.name;
       }

@@ -1,4 +1,4 @@
-// What our plugin says once NCCL has loaded it: its network's devices, whether CollNet has them
+// What our plugin reports once NCCL has loaded it: its network's devices, whether CollNet has them
 // too, whether a tuner can be had, and its log.
 #pragma once
 
@@ -21,9 +21,9 @@ struct ProbedPlugin {
   bool started = false;  // the network
   bool has_tuner = false;
   std::vector<ProbedDevice> devices;
-  std::vector<std::string> log;       // what it told NCCL, but for warnings
-  std::string coll_net_said;          // the last line of it that came from starting CollNet
-  std::vector<std::string> warnings;  // of those that it told, the ones that say what is wrong
+  std::vector<std::string> log;       // what it logged to NCCL, except warnings
+  std::string coll_net_said;          // its last line from the start of CollNet
+  std::vector<std::string> warnings;  // those of its warnings that name a problem
 };
 
 // Calls init, devices and getProperties of the newest versions that were found, as NCCL does before

@@ -82,7 +82,7 @@ class Problems {
     found_.push_back({std::move(what), std::move(todo)});
   }
 
-  // How this release is told of a network: some cannot be given a path.
+  // How a network is named to this release: some take no path.
   [[nodiscard]] std::string name_the_net() const {
     const bool by_name = release_.net_naming == nccl_abi::FileNaming::kPrefixed ||
                          release_.net_naming == nccl_abi::FileNaming::kVerbatimIfLibrary;
@@ -103,7 +103,7 @@ class Problems {
     const bool is_program = plugin.file && plugin.opened_as == nccl_abi::kMainProgram;
     if (is_program && !plugin.ours()) {
       add(setting_text(variables_, variable) +
-              " is a beginning of STATIC_PLUGIN: NCCL looks for the plugin in the program itself",
+              " is a beginning of STATIC_PLUGIN: NCCL searches the program itself for the plugin",
           "set " + variable + "=" + file_);
     }
     return is_program;
@@ -198,7 +198,7 @@ class Problems {
   void check_algorithms() {
     const NcclFilter filter = nccl_filter(release_, variables_);
     if (!filter.unknown.empty()) {
-      add(filter.text + ": NCCL knows no " + filter.unknown,
+      add(filter.text + ": NCCL has no " + filter.unknown,
           "write tree, ring, collnetdirect, collnetchain, nvls, nvlstree or pat in NCCL_ALGO, and "
           "ll, ll128 or simple in NCCL_PROTO");
     }
@@ -224,7 +224,7 @@ class Problems {
     const bool kept = count && std::strtoll(count->c_str(), nullptr, 0) >= 1;
     if (forgets && !kept && findings_.net()->opened_as != "libnccl-net.so") {
       add("NCCL " + release_text(release_) +
-              " loses a named plugin when the last communicator of the process goes, and "
+              " loses a named plugin when the last communicator of the process is destroyed, and "
               "communicators made later do without; " +
               setting_text(variables_, "NCCL_NET_PLUGIN_REF_COUNT"),
           "set NCCL_NET_PLUGIN_REF_COUNT=1");
@@ -245,7 +245,7 @@ class Problems {
               setting_text(variables_, "NCCL_TUNER_PLUGIN") + ")",
           todo);
     } else if (tuner.file) {
-      add("NCCL looks for a tuner in " + tuner.file->path + ", which has no " +
+      add("NCCL searches for a tuner in " + tuner.file->path + ", which has no " +
               list_text(release_.tuner) + " (" + setting_text(variables_, "NCCL_TUNER_PLUGIN") +
               ")",
           todo);
@@ -273,20 +273,19 @@ std::vector<std::string> plugin_remarks(const Findings& findings) {
   std::vector<std::string> remarks;
   if (findings.release->tuner.front() < 2) {
     remarks.push_back("NCCL " + release_text(*findings.release) +
-                      " knows only tuners v1, which the plugin does not have: NCCL chooses alone");
+                      " has only tuners v1, which the plugin does not have: NCCL chooses alone");
   }
   if (findings.env.usable() && !findings.env.ours()) {
-    remarks.push_back("NCCL's settings come from the env plugin " + findings.env.name + " of " +
+    remarks.push_back("NCCL takes its settings from the env plugin " + findings.env.name + " of " +
                       findings.env.file->path +
-                      ", which is not asked here: what it sets is not seen");
+                      ", which is not called here: what it sets is not seen");
   }
   const NcclFilter filter = nccl_filter(*findings.release, findings.variables);
   if (!filter.names.empty()) {
-    remarks.push_back(
-        filter.text + ": CollNet is left for " +
-        (filter.with_coll_net.empty() ? "no collective" : filter.with_coll_net) +
-        "; and the tuner no longer allows COLLNET_DIRECT where NCCL rules it out for want of an "
-        "NVSwitch");
+    remarks.push_back(filter.text + ": CollNet is left for " +
+                      (filter.with_coll_net.empty() ? "no collective" : filter.with_coll_net) +
+                      "; and the tuner no longer allows COLLNET_DIRECT where NCCL rules it out "
+                      "because there is no NVSwitch");
   }
   const auto threshold = findings.variables("NCCL_COLLNET_NODE_THRESHOLD");
   const int64_t least_nodes =

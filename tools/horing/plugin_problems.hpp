@@ -18,7 +18,7 @@ struct PluginProblem {
                                                          const std::string& own_file);
 // What is worth knowing and needs nothing to be done.
 [[nodiscard]] std::vector<std::string> plugin_remarks(const Findings& findings);
-// Why a release does not find all of ours, in a few words; "" where it does.
+// Why a release does not find all of ours, as a short text; "" where it does.
 [[nodiscard]] std::string plugin_shortfall(const Findings& findings);
 
 }  // namespace ho

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "report/table.hpp"
+
 namespace ho {
 namespace {
 
@@ -19,19 +21,22 @@ FoundPlugin net_of(const Findings& findings) {
 }
 
 std::string releases_text(const PluginReport& report) {
-  std::string text = fmt::format(
-      "{:<18} {:>7} {:>7} {:>6} {:>4}\n", "what NCCL finds", "network", "CollNet", "tuner", "env");
+  std::vector<Column> columns{{"what NCCL finds", true, {}},
+                              {"network", false, {}},
+                              {"CollNet", false, {}},
+                              {"tuner", false, {}},
+                              {"env", false, {}},
+                              {"", true, {}}};
   for (const Findings& findings : report.releases) {
-    const std::string shortfall = plugin_shortfall(findings);
-    text += fmt::format("{:<18} {:>7} {:>7} {:>6} {:>4}{}\n",
-                        release_text(*findings.release),
-                        version_text(net_of(findings)),
-                        version_text(findings.coll_net),
-                        version_text(findings.tuner),
-                        version_text(findings.env),
-                        shortfall.empty() ? "" : "  " + shortfall);
+    add_row(columns,
+            {release_text(*findings.release),
+             version_text(net_of(findings)),
+             version_text(findings.coll_net),
+             version_text(findings.tuner),
+             version_text(findings.env),
+             plugin_shortfall(findings)});
   }
-  return text;
+  return aligned(columns);
 }
 
 std::string devices_text(const PluginReport& report) {
@@ -73,7 +78,7 @@ Json findings_json(const Findings& findings) {
 std::vector<PluginProblem> problems_of_probe(const Findings& findings, const ProbedPlugin& probed) {
   std::vector<PluginProblem> problems;
   for (const std::string& warning : probed.warnings) {
-    problems.push_back({warning, "do as it says, on every node where that is so"});
+    problems.push_back({warning, "follow this message on every node to which it applies"});
   }
   if (!probed.warnings.empty()) {
     return problems;
@@ -86,9 +91,10 @@ std::vector<PluginProblem> problems_of_probe(const Findings& findings, const Pro
     problems.push_back({"the network of " + file + " has no devices",
                         "see its log: NCCL_DEBUG=INFO, or HORING_LOG_LEVEL=debug here"});
   } else if (!any_coll_net) {
-    problems.push_back({"CollNet of " + file + " offers no devices" +
-                            (probed.coll_net_said.empty() ? "" : ": " + probed.coll_net_said),
-                        "set HORING_COLLNET_HOST=1 if CollNet is worth more than what it says"});
+    problems.push_back(
+        {"CollNet of " + file + " offers no devices" +
+             (probed.coll_net_said.empty() ? "" : ": " + probed.coll_net_said),
+         "set HORING_COLLNET_HOST=1 if CollNet is worth more than the reason given"});
   }
   return problems;
 }

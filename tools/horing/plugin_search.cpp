@@ -27,7 +27,7 @@ std::optional<std::string> environment_value(const std::string& name) {
 
 using Settings = std::map<std::string, std::string>;
 
-// What other files have said before stays.
+// Values from files read before stay.
 void read_settings(const std::string& path, Settings& values, std::vector<std::string>& unread) {
   constexpr size_t kMaxBytes = size_t{1} << 20U;
   const auto text = read_text_file(path, kMaxBytes);
@@ -92,7 +92,7 @@ std::vector<nccl_abi::FilesTried> tried(const Release& release,
   return files_tried(release, kind, setting ? setting->c_str() : nullptr);
 }
 
-// Once there is an env plugin NCCL asks nothing else. Another one than ours is not called here.
+// Once there is an env plugin, NCCL uses no other source. Another one than ours is not called here.
 NcclVariables variables_of(const FoundPlugin& env, const NcclVariables& variables) {
   if (!env.ours()) {
     return variables;

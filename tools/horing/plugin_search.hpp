@@ -34,7 +34,7 @@ struct PluginFile {
   std::string path;                                            // as the loader found it
   std::function<const void*(const std::string& name)> symbol;  // or nullptr
 };
-// As dlopen, which looks for names without a slash itself. An error is the loader's text.
+// As dlopen, which searches for names without a slash itself. An error is the loader's text.
 using OpenPlugin = std::function<Result<PluginFile>(const std::string& file)>;
 [[nodiscard]] OpenPlugin system_loader();
 
@@ -50,7 +50,7 @@ struct FoundPlugin {
   int version = 0;                 // 0: the file has none that the release looks up
   const void* table = nullptr;
   std::string name;             // in the table
-  bool in_our_library = false;  // told by its env plugin's name, which is always there
+  bool in_our_library = false;  // recognized by its env plugin's name, which is always there
 
   [[nodiscard]] bool usable() const { return version != 0; }
   [[nodiscard]] bool ours() const { return usable() && in_our_library; }
@@ -63,7 +63,7 @@ struct Findings {
   std::optional<size_t> taken;    // the first of them that can be, for all that can be known
   FoundPlugin coll_net;
   FoundPlugin tuner;
-  bool tuner_of_net = false;  // no tuner of its own was found, so the net's library was asked
+  bool tuner_of_net = false;  // no tuner of its own was found, so the net's library was searched
   bool nvswitch = false;      // this machine has one
   // What NCCL reads once its env plugin is there.
   NcclVariables variables;

@@ -87,9 +87,9 @@ Result<Fd> text_file(const std::string& text) {
   return file;
 }
 
-// The kernel's words for these errors speak of other things.
+// The kernel's texts for these errors describe other things.
 Status no_namespaces(int error) {
-  std::string why = "no new namespaces are to be had: ";
+  std::string why = "no new namespaces can be made: ";
   switch (error) {
     case ENOSPC:
     case EUSERS:

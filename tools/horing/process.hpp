@@ -1,6 +1,6 @@
 // Child processes: in new namespaces, inside a node, or running another program.
 //
-// Whoever starts a child outlives it or takes it along: every child dies with its parent
+// No child outlives its parent: every child dies with its parent
 // (PR_SET_PDEATHSIG), and a namespace's init takes the whole namespace with it.
 #pragma once
 

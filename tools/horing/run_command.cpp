@@ -35,9 +35,8 @@ constexpr std::chrono::milliseconds kHandOverTime{30'000};
 
 Result<std::string> read_order_file(const std::string& path) {
   const auto refused = [&path](const std::string& why) {
-    return Status(StatusCode::kInvalidArgument,
-                  "--order " + path + ": " + why +
-                      "; takes block, round-robin or a file with the node number of each rank");
+    return invalid("--order " + path + ": " + why +
+                   "; takes block, round-robin or a file with the node number of each rank");
   };
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown)) {
@@ -74,7 +73,7 @@ int hand_over_port(const Fd& to) {
 }
 
 // A port of the node where rank 0 will run. Held until the job is over: rank 0 listens there, and
-// nobody else gets it before.
+// no other process gets it before.
 Result<Fd> reserve_port_on(pid_t node_init) {
   std::array<int, 2> ends{-1, -1};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
@@ -94,10 +93,10 @@ Result<Fd> reserve_port_on(pid_t node_init) {
   if (wait_for(child) == 0 && received.fds.size() == 1) {
     return std::move(received.fds.front());
   }
-  return Status(StatusCode::kSystem, "no TCP port was to be had on rank 0's node; " + message);
+  return Status(StatusCode::kSystem, "no TCP port could be reserved on rank 0's node; " + message);
 }
 
-// Memory that the ranks of each node inherit and share; empty where nobody paces.
+// Memory that the ranks of each node inherit and share; empty where nothing is paced.
 Result<std::vector<Fd>> pace_memories(const Cluster& cluster) {
   std::vector<Fd> memories;
   if (cluster.emulation != Emulation::kPaced) {
@@ -150,32 +149,29 @@ Result<int> run_job(const RunOptions& options, const GroupMap& placement, const 
 // Whether the job fits on a cluster that is up already.
 Status check_fit(const ClusterOptions& options, const Cluster& cluster) {
   if (options.sizes->group_count() > cluster.shape.nodes) {
-    return {StatusCode::kInvalidArgument,
-            "-n " + options.sizes->to_string() + " takes " +
-                std::to_string(options.sizes->group_count()) +
-                " nodes, but the cluster around this job has " +
-                std::to_string(cluster.shape.nodes)};
+    return invalid("-n " + options.sizes->to_string() + " takes " +
+                   std::to_string(options.sizes->group_count()) +
+                   " nodes, but the cluster around this job has " +
+                   std::to_string(cluster.shape.nodes));
   }
   if (options.rails.value_or(0) > cluster.shape.rails) {
-    return {StatusCode::kInvalidArgument,
-            "--rails " + std::to_string(*options.rails) + ", but the cluster around this job has " +
-                std::to_string(cluster.shape.rails)};
+    return invalid("--rails " + std::to_string(*options.rails) +
+                   ", but the cluster around this job has " + std::to_string(cluster.shape.rails));
   }
   if (options.emulation.has_value() && *options.emulation != cluster.emulation) {
-    return {StatusCode::kInvalidArgument,
-            "--emulate " + std::string(to_string(*options.emulation)) +
-                ", but the cluster around this job is " +
-                std::string(to_string(cluster.emulation)) +
-                "; leave the option out, or unset HORING_CLUSTER"};
+    return invalid("--emulate " + std::string(to_string(*options.emulation)) +
+                   ", but the cluster around this job is " +
+                   std::string(to_string(cluster.emulation)) +
+                   "; leave the option out, or unset HORING_CLUSTER");
   }
   return {};
 }
 
 Result<GroupMap> sizes_of(const Cluster& around) {
   if (around.sizes.empty()) {
-    return Status(StatusCode::kInvalidArgument,
-                  "-n is missing, and the cluster around this job does not say how many ranks it "
-                  "is for");
+    return invalid(
+        "-n is missing, and the cluster around this job does not say how many ranks it "
+        "is for");
   }
   return GroupMap::parse(around.sizes);
 }

@@ -1,4 +1,4 @@
-// The signals that matter to whoever waits for processes, as a readable descriptor.
+// The signals that matter to a process that waits for others, as a readable descriptor.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ class SignalQueue {
   // Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD, and ignores SIGPIPE, for the rest of this process.
   [[nodiscard]] static Result<SignalQueue> open();
   [[nodiscard]] int fd() const { return fd_.get(); }
-  // The next signal that came, or nothing. Never waits.
+  // The next signal that arrived, or nothing. Never waits.
   [[nodiscard]] std::optional<Signal> next();
   // Waits for a signal.
   [[nodiscard]] Signal wait();

@@ -92,7 +92,7 @@ int become_rank(const JobOptions& options, const RankStart& start, Pipe& go) {
   (void)::setpgid(0, 0);
   go.write.reset();
   char byte = 0;
-  // The supervisor writes when all ranks have started, and is gone when nothing comes.
+  // The supervisor writes when all ranks have started, and is gone when nothing arrives.
   if (::read(go.read.get(), &byte, 1) != 1) {
     return 1;
   }
@@ -226,7 +226,7 @@ void Supervisor::forward(Stream& stream) {
     stream.fd.reset();
   }
   if (!write_all(stream.target, text)) {
-    end_job(128 + SIGPIPE, "nobody reads the output any more");
+    end_job(128 + SIGPIPE, "no process reads the output any more");
   }
 }
 
@@ -246,7 +246,7 @@ void Supervisor::handle_signals() {
 void Supervisor::reap() {
   while (true) {
     siginfo_t ending{};
-    // First a look, so that the process group is signalled while its number is still taken.
+    // First a check, so that the process group is signalled while its number is still taken.
     if (::waitid(P_ALL, 0, &ending, WEXITED | WNOHANG | WNOWAIT) != 0 || ending.si_pid == 0) {
       return;
     }

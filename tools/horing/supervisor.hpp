@@ -1,5 +1,5 @@
 // Starts a job's ranks and stays with them to the end: forwards their output, and when one fails,
-// the time is up or somebody interrupts, ends them all (SIGTERM, SIGKILL two seconds later).
+// the time is up or the user interrupts, ends them all (SIGTERM, SIGKILL two seconds later).
 #pragma once
 
 #include <chrono>

@@ -157,7 +157,7 @@ std::string rank_text(const View& view, uint32_t rank) {
 
 std::string rails_text(uint32_t rails) {
   if (rails == 0) {
-    return "impossible, no interface is usable: above it says why";
+    return "impossible, no interface is usable: see the reasons above";
   }
   return std::to_string(rails) + (rails == 1 ? " rail" : " rails");
 }
@@ -240,7 +240,7 @@ void print_json(const View& view) {
   json["ranks"] = ranks_json(view);
   json["network_rails"] = view.network_rails;
   json["warnings"] = view.assignment.warnings;
-  // Names come from files and kernels: anything that is not UTF-8 is replaced, not thrown over.
+  // Names are from files and kernels: anything that is not UTF-8 is replaced, not thrown over.
   std::printf("%s\n",
               json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
 }

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "base/env.hpp"
+#include "base/quantity.hpp"
 #include "core/tuner/cost_table.hpp"
 #include "core/tuner/tuning_file.hpp"
 #include "horing/nccl_filter.hpp"
@@ -82,7 +83,7 @@ void declare_nccl(CLI::App& app, TuneOptions& options, Texts& texts) {
       ->capture_default_str();
   app.add_flag("--chunk-sizes",
                options.chunk_sizes,
-               "NCCL asks the tuner for chunk sizes (NCCL 2.30.3 and later)");
+               "NCCL takes chunk sizes from the tuner (NCCL 2.30.3 and later)");
   app.add_option("--file", options.file, "a tuning file (HORING_TUNING_FILE) to apply");
   app.add_option("--min", texts.min, "smallest size in bytes, with K, M, G or without")
       ->capture_default_str();
@@ -90,7 +91,7 @@ void declare_nccl(CLI::App& app, TuneOptions& options, Texts& texts) {
   app.add_flag("--json", options.json, "print JSON");
 }
 
-// What the variable says where the option is not given.
+// The variable's value where the option is not given.
 Status stand_in(const CLI::App& app,
                 const char* option,
                 const env::Variable& variable,
@@ -109,7 +110,7 @@ Status stand_in(const CLI::App& app,
 Status take_environment(const CLI::App& app, TuneOptions& options) {
   HORING_TRY(stand_in(
       app, "--nics", env::kTunerNics, options, [&](uint32_t number) { options.nics = number; }));
-  // As in the tuner, rings are as fast as the NIC where nothing else is said.
+  // As in the tuner, rings are as fast as the NIC where nothing else is given.
   const bool rail_given = app.count("--rail-mbps") > 0;
   HORING_TRY(stand_in(app, "--nic-mbps", env::kTunerNicMbps, options, [&](uint32_t number) {
     options.nic_mbps = number;
@@ -128,9 +129,7 @@ Status take_environment(const CLI::App& app, TuneOptions& options) {
     options.hop_us = number;
   }));
   if (app.count("--file") > 0) {
-    return options.file.empty()
-               ? Status(StatusCode::kInvalidArgument, "--file '': takes the path of a file")
-               : Status();
+    return options.file.empty() ? invalid("--file '': takes the path of a file") : Status();
   }
   options.file = env::text(env::kTuningFile);
   if (!options.file.empty()) {
@@ -150,11 +149,10 @@ void take_nccl_settings(TuneOptions& options) {
 }
 
 Status take_size(const char* name, const std::string& text, uint64_t& bytes) {
-  const auto parsed = plugin::parse_bytes(text);
+  const auto parsed = parse_bytes(text);
   if (!parsed) {
-    return {StatusCode::kInvalidArgument,
-            std::string(name) + " '" + text +
-                "': takes a whole number of bytes, with K, M, G or T or without"};
+    return invalid(std::string(name) + " '" + text +
+                   "': takes a whole number of bytes, with K, M, G or T or without");
   }
   bytes = *parsed;
   return {};
@@ -168,17 +166,15 @@ Status finish(const CLI::App& app, const Texts& texts, TuneOptions& options) {
   HORING_TRY(take_size("--max", texts.max, options.max_bytes));
   HORING_TRY(take_size("--buffsize", texts.buffer, options.buffer_bytes));
   if (options.min_bytes == 0 || options.min_bytes > options.max_bytes) {
-    return {StatusCode::kInvalidArgument,
-            "--min " + texts.min + " and --max " + texts.max +
-                ": sizes are from 1 on, and --max is not less than --min"};
+    return invalid("--min " + texts.min + " and --max " + texts.max +
+                   ": sizes are from 1 on, and --max is not less than --min");
   }
   if (options.buffer_bytes < 4096 || options.buffer_bytes > kMaxBufferBytes) {
-    return {StatusCode::kInvalidArgument, "--buffsize " + texts.buffer + ": takes 4K to 1G"};
+    return invalid("--buffsize " + texts.buffer + ": takes 4K to 1G");
   }
   if (options.heads.value_or(1) > options.ranks_per_node) {
-    return {StatusCode::kInvalidArgument,
-            "--heads " + std::to_string(*options.heads) + ": a node has only " +
-                std::to_string(options.ranks_per_node) + " ranks; see --ranks-per-node"};
+    return invalid("--heads " + std::to_string(*options.heads) + ": a node has only " +
+                   std::to_string(options.ranks_per_node) + " ranks; see --ranks-per-node");
   }
   options.nvswitch = options.nvswitch || options.nvls;
   return {};
@@ -192,7 +188,7 @@ Parsed<TuneOptions> parse_tune_options(int argc, const char* const* argv) {
   CLI::App app(
       "Prints what the NCCL tuner chooses for each collective and size on such nodes, and the "
       "modelled times. Sizes are NCCL's: of all ranks together, for all-reduce the buffer. What is "
-      "not given comes from HORING_TUNING_FILE and HORING_TUNER_*, as in the tuner itself; "
+      "not given is taken from HORING_TUNING_FILE and HORING_TUNER_*, as in the tuner itself; "
       "NCCL_ALGO "
       "and NCCL_PROTO count too.",
       "horing tune");

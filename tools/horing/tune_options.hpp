@@ -1,4 +1,4 @@
-// What `horing tune` is asked for.
+// The options of `horing tune`.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct TuneOptions {
   uint64_t min_bytes = 8;
   uint64_t max_bytes = uint64_t{1} << 30U;
   std::string file;  // "": none
-  // NCCL_ALGO and NCCL_PROTO, which NCCL keeps to before it asks the tuner.
+  // NCCL_ALGO and NCCL_PROTO, which NCCL applies before it calls the tuner.
   std::optional<std::string> nccl_algorithms;
   std::optional<std::string> nccl_protocols;
   // The variables that stood in for options that were not given: "HORING_TUNER_NICS=4".

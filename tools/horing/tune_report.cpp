@@ -1,13 +1,15 @@
 #include "horing/tune_report.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/quantity.hpp"
 #include "core/tuner/chunk.hpp"
+#include "report/table.hpp"
 
 namespace ho {
 namespace {
@@ -16,12 +18,6 @@ using plugin::Choice;
 using plugin::Choices;
 using plugin::TunedCollective;
 using Json = nlohmann::ordered_json;
-
-std::string number(double value, const char* format) {
-  std::array<char, 48> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
 
 std::string name(Choice choice) {
   return std::string(to_string(choice));
@@ -40,7 +36,7 @@ std::string flight_text(const plugin::AgreedInputs& inputs,
       static_cast<double>(plugin::in_flight_bytes(inputs, collective, candidate, bytes)) /
       static_cast<double>(block);
   const double most = inputs.node_count;
-  return ", " + (blocks >= most ? "all" : number(blocks, "%.2g")) + " of " +
+  return ", " + (blocks >= most ? "all" : fmt::format("{:.2g}", blocks)) + " of " +
          std::to_string(inputs.node_count) + " blocks in flight";
 }
 
@@ -58,8 +54,8 @@ std::string why(const plugin::AgreedInputs& inputs,
     return "NCCL allows nothing but what goes through CollNet";
   }
   std::string text = name(decision.candidate) + " takes " +
-                     number(costs.of(decision.candidate) / costs.of(decision.rival), "%.2f") +
-                     " of " + name(decision.rival) + "'s time";
+                     fixed(costs.of(decision.candidate) / costs.of(decision.rival), 2) + " of " +
+                     name(decision.rival) + "'s time";
   if (question.collective != TunedCollective::kAllReduce) {
     text += flight_text(inputs, question.collective, decision.candidate, question.bytes);
   }
@@ -110,7 +106,7 @@ std::string rule_text(const Asked& asked, uint32_t line) {
       asked.allowed.has(rule->choice)) {
     return where;
   }
-  return where + " asks for " + name(rule->choice) + ", which is not possible here (" +
+  return where + " has " + name(rule->choice) + ", which is not possible here (" +
          why_impossible(asked.options, asked.collective, rule->choice) + ")";
 }
 
@@ -195,66 +191,40 @@ std::string choice_text(const TuneRow& row) {
   }
 }
 
-std::string padded(const std::string& text, size_t width) {
-  return std::string(width > text.size() ? width - text.size() : 0, ' ') + text;
-}
-
-// Cells of one line, all but the last aligned to the right.
-using Cells = std::vector<std::string>;
-
-std::string aligned(const std::vector<Cells>& lines) {
-  std::string text;
-  for (const Cells& line : lines) {
-    for (size_t column = 0; column < line.size(); ++column) {
-      size_t width = 0;
-      for (const Cells& other : lines) {
-        width = std::max(width, other[column].size());
-      }
-      const bool last = column + 1 == line.size();
-      text += "  " + (last ? line[column] : padded(line[column], width));
-    }
-    text += '\n';
-  }
-  return text;
-}
-
 std::string rows_text(const std::vector<TuneRow>& rows) {
   const std::vector<Choice> algorithms = timed(rows);
-  Cells head{"from", "to", "choice", "us at"};
+  std::vector<Column> columns{
+      {"from", false, {}}, {"to", false, {}}, {"choice", false, {}}, {"us at", false, {}}};
   for (const Choice choice : algorithms) {
-    head.push_back(name(choice));
+    columns.push_back({name(choice), false, {}});
   }
-  head.emplace_back("why");
-  std::vector<Cells> lines{head};
+  columns.push_back({"why", true, {}});
   for (const TuneRow& row : rows) {
-    Cells line{size_text(row.first_bytes),
-               size_text(row.last_bytes),
-               choice_text(row),
-               size_text(row.timed_bytes)};
+    std::vector<std::string> cells{exact_bytes_text(row.first_bytes),
+                                   exact_bytes_text(row.last_bytes),
+                                   choice_text(row),
+                                   exact_bytes_text(row.timed_bytes)};
     for (const Choice choice : algorithms) {
-      line.push_back(
-          std::isfinite(row.costs.of(choice)) ? number(row.costs.of(choice) / 1000, "%.1f") : "-");
+      const double ns = row.costs.of(choice);
+      cells.push_back(std::isfinite(ns) ? fixed(ns / 1000, 1) : "-");
     }
-    line.push_back(row.why);
-    lines.push_back(std::move(line));
+    cells.push_back(row.why);
+    add_row(columns, std::move(cells));
   }
-  return aligned(lines);
-}
-
-std::string counted(uint32_t count, const char* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+  return aligned(columns, "  ");
 }
 
 std::string inputs_text(const plugin::AgreedInputs& inputs) {
   const std::string intra = inputs.intra_mbps == 0
                                 ? "no limit inside"
-                                : number(inputs.intra_mbps / 1e3, "%g Gbit/s inside");
+                                : fmt::format("{:g} Gbit/s inside", inputs.intra_mbps / 1e3);
   return counted(inputs.node_count, "node") + " of " + counted(inputs.most_local_ranks, "rank") +
          ", " + counted(inputs.nic_count, "NIC") + " and " + counted(inputs.head_count, "head") +
          " each; per NIC " + std::to_string(inputs.rail_mbps) + " Mbit/s for rail rings and " +
          std::to_string(inputs.nic_mbps) + " for NCCL's sends; " + intra + "; " +
-         number(inputs.hop_ns / 1e3, "%g us per hop; ") + counted(inputs.channels(), "channel") +
-         " of " + size_text(inputs.buffer_bytes) + "\n";
+         fmt::format("{:g} us per hop; ", inputs.hop_ns / 1e3) +
+         counted(inputs.channels(), "channel") + " of " + exact_bytes_text(inputs.buffer_bytes) +
+         "\n";
 }
 
 Json row_json(const TuneRow& row) {
@@ -292,21 +262,6 @@ Result<TuneReport> tune_report(const TuneOptions& options, const plugin::TuningF
         rows_of({options, tuner, file, collective, allowed_by(options, collective)});
   }
   return report;
-}
-
-std::string size_text(uint64_t bytes) {
-  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  uint64_t size = 1;
-  // The largest unit of which there is a whole number of quarters.
-  while (unit + 1 < kUnits.size() && bytes >= size * 1024 && bytes % (size * 256) == 0) {
-    ++unit;
-    size *= 1024;
-  }
-  if (bytes / size >= 1024 && unit + 1 < kUnits.size()) {
-    return std::to_string(bytes) + " B";
-  }
-  return number(static_cast<double>(bytes) / static_cast<double>(size), "%.15g ") + kUnits[unit];
 }
 
 std::string to_text(const TuneReport& report) {

@@ -9,7 +9,7 @@
 
 namespace ho {
 
-// Sizes for which the tuner decides alike. Times are those of the geometric middle.
+// Sizes for which the tuner decides the same. Times are those of the geometric middle.
 struct TuneRow {
   uint64_t first_bytes = 0;
   uint64_t last_bytes = 0;  // included
@@ -30,8 +30,6 @@ struct TuneReport {
 [[nodiscard]] Result<TuneReport> tune_report(const TuneOptions& options,
                                              const plugin::TuningFile& file);
 
-// "8 B", "96 KiB", "1.5 MiB", "1234567 B": always exact, in the unit that has it in few digits.
-[[nodiscard]] std::string size_text(uint64_t bytes);
 [[nodiscard]] std::string to_text(const TuneReport& report);
 [[nodiscard]] std::string to_json(const TuneReport& report);
 

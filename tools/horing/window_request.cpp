@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/quantity.hpp"
 #include "core/tuner/tuning_file.hpp"
 
 namespace ho {
@@ -16,10 +17,6 @@ constexpr uint64_t kElementBytes = 4;
 constexpr uint64_t kPieceUnitBytes = 8;
 constexpr uint32_t kMaxMembers = 256;
 
-Status invalid(std::string message) {
-  return {StatusCode::kInvalidArgument, std::move(message)};
-}
-
 Result<WindowKind> kind_of(Collective collective) {
   switch (collective) {
     case Collective::kAllReduce:
@@ -28,16 +25,15 @@ Result<WindowKind> kind_of(Collective collective) {
       return WindowKind::kAllGather;
     case Collective::kReduceScatter:
       return WindowKind::kReduceScatter;
-    case Collective::kBroadcast:
+    default:
       break;
   }
-  return invalid(
-      "--plugin-window --collective broadcast: NCCL's CollNet has none; use all_gather, "
-      "reduce_scatter or all_reduce");
+  return invalid("--plugin-window --collective " + std::string(to_string(collective)) +
+                 ": NCCL's CollNet has none; use all_gather, reduce_scatter or all_reduce");
 }
 
 Result<uint64_t> window_bytes(const WindowOptions& options) {
-  const auto bytes = plugin::parse_bytes(options.bytes);
+  const auto bytes = parse_bytes(options.bytes);
   if (!bytes || *bytes == 0 || *bytes % kElementBytes != 0) {
     return invalid("--bytes '" + options.bytes + "': use a multiple of " +
                    std::to_string(kElementBytes) + " (a float32) above 0, as in 4096 or 128K");

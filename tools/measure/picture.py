@@ -21,7 +21,7 @@ Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
 def lacking() -> str:
-    """What to say where nothing can be drawn, or nothing."""
+    """The message where nothing can be drawn, or ""."""
     return "" if importlib.util.find_spec("matplotlib") else f"pictures take matplotlib: apt-get install {PACKAGE}"
 
 
@@ -42,7 +42,7 @@ def figure(width: float, height: float, title: str = "", rows: int = 1, columns:
 
 
 def save(drawn: Any, path: object) -> None:
-    """What has a tip() as its gid says it under a mouse."""
+    """Elements with a tip() as their gid show it under the mouse."""
     text = io.StringIO()
     drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     pathlib.Path(path).write_text(re.sub(f'<g id="{TIP}([^"]*)">', r"<g><title>\1</title>", text.getvalue()),
@@ -92,7 +92,7 @@ def free_places(points: Sequence[tuple[float, float]], sizes: Sequence[tuple[flo
 
 
 def label_points(drawn: Any, axes: Any, points: Sequence[tuple[float, float]], words: Sequence[str]) -> None:
-    """Writes words beside points, none over another; a thin line leads to a label that stands further away."""
+    """Writes texts beside points, none over another; a thin line leads to a label that stands further away."""
     drawn.draw_without_rendering()  # settles where the axes are
     drawn.set_layout_engine("none")
     renderer = drawn.canvas.get_renderer()

@@ -77,7 +77,7 @@ def fill_in(page: str, section: str, command: str, lines: Sequence[str]) -> None
 
 
 def load(path: object, keys: Sequence[str], command: str) -> dict[str, Any]:
-    """What `command` has measured; a file that says less than it should ends the program."""
+    """What `command` has measured; a file that lacks a key ends the program."""
     try:
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
         if not isinstance(content, dict) or not all(key in content for key in keys):
@@ -93,7 +93,7 @@ def save(path: object, content: Any) -> None:
 
 
 def folder_for(path: object, option: str) -> str:
-    """Makes the folder of a file that will be written; what to say where that cannot be, or nothing."""
+    """Makes the folder of a file that will be written; the message where that is not possible, or ""."""
     folder = os.path.dirname(os.path.abspath(path))
     try:
         os.makedirs(folder, exist_ok=True)

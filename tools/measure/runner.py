@@ -1,4 +1,4 @@
-"""Starts jobs, ends all that they started, and says how far a measurement is."""
+"""Starts jobs, ends all that they started, and shows how far a measurement is."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
@@ -13,13 +13,13 @@ import tempfile
 import time
 from typing import NoReturn
 
-END_SECONDS = 10.0  # for a job that is asked to end, before it is made to: it may have a cluster to take down
+END_SECONDS = 10.0  # for a job to end after SIGTERM, before it is killed: it may have a cluster to take down
 MOST_OUTPUT = 4000  # characters of a failed job's output in a message
 BAR = 20  # characters
 
 
 class JobFailed(Exception):
-    """What was run, how it ended, and what it said last."""
+    """What was run, how it ended, and its last output."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Outcome:
         return f"exit status {self.status}" if self.status else ""
 
     def short_failure(self) -> str:
-        """The same on one line, with what it said last."""
+        """The same on one line, with its last output."""
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
         failure = self.failure()
         return f"{failure}: {' / '.join(lines[-3:])[:400]}" if failure and lines else failure
@@ -59,7 +59,7 @@ class Job:
             start_new_session=True)
 
     def running(self) -> bool:
-        # wait4 and not Popen's own: it also tells processor time.
+        # wait4 and not Popen's own: it also gives processor time.
         if self.process.returncode is None:
             pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
             if pid:
@@ -152,7 +152,7 @@ class Progress:
 
 
 def lacking(build: object, programs: Sequence[str], advice: str = "") -> str:
-    """What to say where a build lacks programs, or nothing."""
+    """The message where a build lacks programs, or ""."""
     missing = [name for name in programs if not os.access(os.path.join(build, "tools", name), os.X_OK)]
     return (f"{build}/tools lacks {', '.join(missing)}: run meson setup {build} && ninja -C {build}"
             f"{advice}, or name another build directory") if missing else ""

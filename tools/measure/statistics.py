@@ -1,4 +1,4 @@
-"""What is said of repeated measurements. No assumption about how they are distributed."""
+"""Statistics of repeated measurements. No assumption about how they are distributed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Interval:
 def order_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     """The narrowest pair of order statistics, as far from one end as from the other, that holds the median with this
     probability: how many of n values are below it is binomial (n, 1/2). Fewer than 6 values reach 95 % with no
-    pair; then it is least and most, and the interval's own level says so."""
+    pair; then it is least and most, and the interval's own level shows it."""
     ordered, count = sorted(values), len(values)
     rank, outside = 1, 2 * 0.5**count
     while 2 * (rank + 1) <= count + 1:

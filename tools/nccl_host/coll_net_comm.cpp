@@ -10,7 +10,7 @@
 namespace ho::nccl_host {
 namespace {
 
-constexpr int kAskedOps = 4;  // NCCL asks for sum, prod, max and min
+constexpr int kAskedOps = 4;  // NCCL checks sum, prod, max and min
 
 }  // namespace
 
@@ -31,7 +31,8 @@ CollNetComm::CollNetComm(PluginLibrary& library,
 CollNetComm::~CollNetComm() {
   try {
     close();
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): whoever cares calls close()
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): callers that need the error
+                                     // call close()
   }
 }
 
@@ -67,7 +68,7 @@ bool CollNetComm::connect_group(std::vector<Handle> handles, void* listener) {
   return result == nccl_abi::Result::kSuccess;
 }
 
-// NCCL itself compares inside a node only, and hangs where nodes come to different ends.
+// NCCL itself compares inside a node only, and hangs where nodes have different results.
 CollNetState CollNetComm::agree(bool connected) {
   uint32_t used = 0;
   for (const uint8_t of_rank : memory_.all_gather(static_cast<uint8_t>(connected))) {
@@ -202,7 +203,7 @@ void CollNetComm::register_other_memory() {
 }
 
 void CollNetComm::run(const Work& work) {
-  memory_.node_barrier();  // inputs are written, results may come
+  memory_.node_barrier();  // inputs are written, results may be written
   if (options_.user_buffers && memory_.shape().ranks_per_node == 1) {
     run_registered(work);
   } else {

@@ -20,18 +20,18 @@ namespace ho::nccl_host {
 struct CollNetOptions {
   CollSettings settings;
   bool poison = true;
-  uint32_t rotate_handles = 0;  // NCCL does not promise that they come in the order of nodes
-  bool early_finalize = false;  // the contexts go before what was made in them
+  uint32_t rotate_handles = 0;  // NCCL does not promise that they are in the order of nodes
+  bool early_finalize = false;  // contexts are freed before what was made in them
   // Registers and deregisters other memory on the service thread while collectives run.
   bool registers_meanwhile = false;
   // Collectives on buffers that the user has registered. Calls then have at most so many bytes
   // where a node has one rank; 0: as the device allows.
   bool user_buffers = false;
   uint64_t most_call_bytes = 0;
-  std::function<void()> before_connect = {};  // when this rank listens, and nobody has come yet
+  std::function<void()> before_connect = {};  // when this rank listens and no peer has connected
 };
 
-// How connecting went, alike on all ranks.
+// The outcome of connecting, the same on all ranks.
 enum class CollNetState { kUsed, kRefused };
 
 class CollNetComm {
@@ -45,10 +45,10 @@ class CollNetComm {
   // Closes what close() has not; errors are lost.
   ~CollNetComm();
 
-  // Collective. Throws HostError where ranks come to different ends.
+  // Collective. Throws HostError where ranks have different outcomes.
   [[nodiscard]] CollNetState connect();
   // Collective with the others' connect(): what a member does that has no CollNet, and one that
-  // listens and then never comes.
+  // listens and then never connects.
   void stay_away();
   [[nodiscard]] CollNetState connect_without_coming();
   [[nodiscard]] bool reduces(DType dtype, ReduceOp op) const;

@@ -1,10 +1,6 @@
 #include <limits>
 
-#include "abi/collnet_v10.hpp"
-#include "abi/collnet_v11.hpp"
-#include "abi/collnet_v12.hpp"
-#include "abi/collnet_v8.hpp"
-#include "abi/collnet_v9.hpp"
+#include "abi/tables.hpp"
 #include "nccl_host/error.hpp"
 #include "nccl_host/properties.hpp"
 #include "nccl_host/tables.hpp"
@@ -16,10 +12,14 @@ using nccl_abi::DataType;
 using nccl_abi::DebugLogger;
 using nccl_abi::ReduceOp;
 
-template <typename Table, typename Properties, typename Part, int kVersion>
+template <typename Version>
 class CollNetOf final : public CollNetTable {
  public:
-  explicit CollNetOf(void* symbol) : table_(static_cast<Table*>(symbol)) {}
+  using Table = typename Version::Type;
+  using Part = std::conditional_t<(Version::value < 9), nccl_abi::v8::Buffer, nccl_abi::v9::Buffer>;
+  static constexpr int kVersion = Version::value;
+
+  explicit CollNetOf(const Table& table) : table_(&table) {}
 
   [[nodiscard]] int version() const override { return kVersion; }
   [[nodiscard]] std::string name() const override { return table_->name; }
@@ -34,12 +34,7 @@ class CollNetOf final : public CollNetTable {
   }
   Result devices(int* count) override { return table_->devices(count); }
   Result properties(int device, DeviceProperties* properties) override {
-    Properties from;
-    const Result result = table_->getProperties(device, &from);
-    if (result == Result::kSuccess) {
-      *properties = properties_of(from);
-    }
-    return result;
+    return read_properties(table_->getProperties, device, properties);
   }
   Result listen(void* context, int device, void* handle, void** listener) override {
     if constexpr (kVersion >= 11) {
@@ -139,28 +134,21 @@ class CollNetOf final : public CollNetTable {
     return {buffer.memory, buffer.data, static_cast<decltype(Part::size)>(window.bytes)};
   }
 
-  Table* table_;
+  const Table* table_;
 };
 
 }  // namespace
 
 std::unique_ptr<CollNetTable> CollNetTable::of(int version, void* symbol) {
-  using namespace nccl_abi;
-  switch (version) {
-    case 8:
-      return std::make_unique<CollNetOf<v8::CollNet, v8::NetProperties, v8::Buffer, 8>>(symbol);
-    case 9:
-      return std::make_unique<CollNetOf<v9::CollNet, v9::NetProperties, v9::Buffer, 9>>(symbol);
-    case 10:
-      return std::make_unique<CollNetOf<v10::CollNet, v9::NetProperties, v10::Buffer, 10>>(symbol);
-    case 11:
-      return std::make_unique<CollNetOf<v11::CollNet, v11::NetProperties, v11::Buffer, 11>>(symbol);
-    case 12:
-      return std::make_unique<CollNetOf<v12::CollNet, v12::NetProperties, v12::Buffer, 12>>(symbol);
-    default:
-      throw HostError("this host does not know CollNet tables of version " +
-                      std::to_string(version));
+  std::unique_ptr<CollNetTable> made;
+  (void)nccl_abi::visit_table(
+      nccl_abi::CollNetTables(), version, symbol, [&](auto number, const auto& table) {
+        made = std::make_unique<CollNetOf<decltype(number)>>(table);
+      });
+  if (made == nullptr) {
+    throw HostError("this host does not know CollNet tables of version " + std::to_string(version));
   }
+  return made;
 }
 
 }  // namespace ho::nccl_host

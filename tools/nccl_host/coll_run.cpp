@@ -114,7 +114,7 @@ void CollRun::drain(uint64_t step, uint32_t channel) {
       break;
     }
   }
-  if (poison_) {  // a result that does not come again is not the last one
+  if (poison_) {  // a result that is not written again is then not taken for the last one
     std::fill_n(from, taken, kPoison);
   }
 }
@@ -198,7 +198,7 @@ nccl_abi::Result CollRun::call(uint64_t step, uint32_t group, void** request) {
   return nccl_abi::Result::kInternalError;
 }
 
-// false: the plugin says "again".
+// false: the plugin returns "again".
 bool CollRun::post(uint64_t step, uint32_t group) {
   void* request = nullptr;
   const bool empty =

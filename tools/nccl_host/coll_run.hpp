@@ -1,7 +1,7 @@
 // One collective through CollNet on one rank: the double of NCCL's kernel, which fills send slots
-// with what the node has and spreads what comes from the rail, and the proxy, which hands slots to
-// the plugin. They run on two threads and meet in the counters of each channel only, so that up to
-// kSlots chunks of a channel are under way.
+// with what the node has and spreads what arrives from the rail, and the proxy, which hands slots
+// to the plugin. They run on two threads and meet in the counters of each channel only, so that up
+// to kSlots chunks of a channel are under way.
 #pragma once
 
 #include <atomic>
@@ -46,7 +46,7 @@ class CollRun {
   void run_proxy();
   void stop();
   [[nodiscard]] uint64_t calls() const { return calls_; }
-  // Times that the plugin said "again".
+  // Times that the plugin returned "again".
   [[nodiscard]] uint64_t again() const { return again_; }
 
  private:

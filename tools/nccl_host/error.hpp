@@ -1,4 +1,4 @@
-// How the host fails: what was asked of the plugin, and what it answered.
+// The host's errors: what the plugin was called with, and what it returned.
 #pragma once
 
 #include <stdexcept>

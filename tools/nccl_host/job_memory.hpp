@@ -1,8 +1,8 @@
-// What the processes of an emulated job share, all being on one machine: the host's own bootstrap
-// (NCCL's runs over sockets), the users' buffers, through which the ranks of a node reach each
-// other as over NVLink, and the links between neighbours of a node.
+// What the processes of an emulated job share; all are on one machine. It has the host's own
+// bootstrap (NCCL's runs over sockets), the users' buffers, through which the ranks of a node reach
+// each other as over NVLink, and the links between neighbours of a node.
 //
-// Every wait has a deadline, and ends at once when a rank says that it has failed.
+// Every wait has a deadline, and ends at once when a rank reports that it has failed.
 #pragma once
 
 #include <atomic>
@@ -44,8 +44,8 @@ class JobMemory {
  public:
   // For processes that are forked from this one.
   [[nodiscard]] static JobMemory anonymous(const JobLayout& layout);
-  // For processes that somebody else starts: one creates it, listens at a path that all reach
-  // (nodes have no other memory in common), and gives it to those who come there.
+  // For processes that were started separately: one creates it, listens at a path that all reach
+  // (nodes have no other memory in common), and gives it to those that connect there.
   [[nodiscard]] static JobMemory create(const JobLayout& layout);
   [[nodiscard]] static Fd listen_at(const std::string& path);
   void hand_out(const Fd& listener, const std::string& path, uint32_t to_ranks);
@@ -70,7 +70,7 @@ class JobMemory {
   size_t bytes_ = 0;
 };
 
-// A counter that everybody who arrives raises.
+// A counter that each rank that arrives raises.
 struct SharedBarrier {
   std::atomic<uint64_t> arrived;
 };
@@ -83,7 +83,8 @@ class CommMemory {
     std::atomic<uint32_t> failed;
     SharedBarrier world;
     SharedBarrier node[kMaxRanks];
-    // How often each rank has passed; here, because communicators come and go in the same memory.
+    // How often each rank has passed; here, because communicators are made and freed in the same
+    // memory.
     struct Rounds {
       uint64_t world;
       uint64_t node;
@@ -108,7 +109,7 @@ class CommMemory {
   void node_barrier() {
     pass(header().node[node()], rounds().node, shape().ranks_per_node, "the ranks of this node");
   }
-  // Everybody's info, by rank. One thread of a rank at a time.
+  // The info of all ranks, by rank. One thread of a rank at a time.
   template <typename Card>
   [[nodiscard]] std::vector<Card> all_gather(const Card& mine) {
     static_assert(sizeof(Card) <= kSegmentInfoBytes && std::is_trivially_copyable_v<Card>);
@@ -121,7 +122,7 @@ class CommMemory {
     }
     return all;
   }
-  // Ends everybody's waits in this communicator.
+  // Ends all ranks' waits in this communicator.
   void fail() { header().failed.store(1); }
   [[nodiscard]] bool failed() { return header().failed.load() != 0; }
 

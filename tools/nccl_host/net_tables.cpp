@@ -2,11 +2,7 @@
 #include <array>
 #include <limits>
 
-#include "abi/net_v10.hpp"
-#include "abi/net_v11.hpp"
-#include "abi/net_v12.hpp"
-#include "abi/net_v8.hpp"
-#include "abi/net_v9.hpp"
+#include "abi/tables.hpp"
 #include "nccl_host/error.hpp"
 #include "nccl_host/properties.hpp"
 #include "nccl_host/tables.hpp"
@@ -24,10 +20,13 @@ bool fits_int(size_t bytes) {
   return bytes <= static_cast<size_t>(std::numeric_limits<int>::max());
 }
 
-template <typename Table, typename Properties, int kVersion>
+template <typename Version>
 class NetOf final : public NetTable {
  public:
-  explicit NetOf(void* symbol) : table_(static_cast<Table*>(symbol)) {}
+  using Table = typename Version::Type;
+  static constexpr int kVersion = Version::value;
+
+  explicit NetOf(const Table& table) : table_(&table) {}
 
   [[nodiscard]] int version() const override { return kVersion; }
   [[nodiscard]] std::string name() const override { return table_->name; }
@@ -45,12 +44,7 @@ class NetOf final : public NetTable {
   }
   Result devices(int* count) override { return table_->devices(count); }
   Result properties(int device, DeviceProperties* properties) override {
-    Properties from;
-    const Result result = table_->getProperties(device, &from);
-    if (result == Result::kSuccess) {
-      *properties = properties_of(from);
-    }
-    return result;
+    return read_properties(table_->getProperties, device, properties);
   }
   Result listen(void* context, int device, void* handle, void** listener) override {
     if constexpr (kVersion >= 11) {
@@ -153,28 +147,22 @@ class NetOf final : public NetTable {
   }
 
  private:
-  Table* table_;
+  const Table* table_;
   nccl_abi::v10::CommConfig config_{-1};
 };
 
 }  // namespace
 
 std::unique_ptr<NetTable> NetTable::of(int version, void* symbol) {
-  using namespace nccl_abi;
-  switch (version) {
-    case 8:
-      return std::make_unique<NetOf<v8::Net, v8::NetProperties, 8>>(symbol);
-    case 9:
-      return std::make_unique<NetOf<v9::Net, v9::NetProperties, 9>>(symbol);
-    case 10:
-      return std::make_unique<NetOf<v10::Net, v10::NetProperties, 10>>(symbol);
-    case 11:
-      return std::make_unique<NetOf<v11::Net, v11::NetProperties, 11>>(symbol);
-    case 12:
-      return std::make_unique<NetOf<v12::Net, v12::NetProperties, 12>>(symbol);
-    default:
-      throw HostError("this host does not know net tables of version " + std::to_string(version));
+  std::unique_ptr<NetTable> made;
+  (void)nccl_abi::visit_table(
+      nccl_abi::NetTables(), version, symbol, [&](auto number, const auto& table) {
+        made = std::make_unique<NetOf<decltype(number)>>(table);
+      });
+  if (made == nullptr) {
+    throw HostError("this host does not know net tables of version " + std::to_string(version));
   }
+  return made;
 }
 
 }  // namespace ho::nccl_host

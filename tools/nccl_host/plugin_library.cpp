@@ -105,7 +105,7 @@ void PluginLibrary::find_tables(void* library, std::string_view release) {
   }
 }
 
-// NCCL keys NICs by name and takes collnet's properties for them: both must tell the same.
+// NCCL keys NICs by name and takes collnet's properties for them: both must give the same.
 void PluginLibrary::check_devices() {
   std::set<std::string> names;
   std::set<std::pair<uint64_t, int>> places;

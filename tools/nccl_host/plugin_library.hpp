@@ -16,7 +16,7 @@ namespace ho::nccl_host {
 
 class PluginLibrary {
  public:
-  // release: "2.28.9". Goes by NCCL_NET_PLUGIN. Throws HostError that says what was tried.
+  // release: "2.28.9". Follows NCCL_NET_PLUGIN. Throws HostError with what was tried.
   explicit PluginLibrary(std::string_view release);
   PluginLibrary(const PluginLibrary&) = delete;
   PluginLibrary& operator=(const PluginLibrary&) = delete;
@@ -24,9 +24,9 @@ class PluginLibrary {
   ~PluginLibrary() = default;
 
   [[nodiscard]] NetTable& net() { return *net_; }
-  // nullptr: the library has none that the release knows, or it has no devices.
+  // nullptr: the library has none that the release supports, or it has no devices.
   [[nodiscard]] CollNetTable* coll_net() { return coll_net_.get(); }
-  // Types that the release asks reduceSupport about.
+  // Types that the release passes to reduceSupport.
   [[nodiscard]] int type_count() const { return type_count_; }
 
   // What a communicator has of the library.

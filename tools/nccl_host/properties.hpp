@@ -23,4 +23,17 @@ DeviceProperties properties_of(const Properties& from) {
   return to;
 }
 
+// By a table's getProperties().
+template <typename Properties>
+nccl_abi::Result read_properties(nccl_abi::Result (*get)(int, Properties*),
+                                 int device,
+                                 DeviceProperties* properties) {
+  Properties from{};
+  const nccl_abi::Result result = get(device, &from);
+  if (result == nccl_abi::Result::kSuccess) {
+    *properties = properties_of(from);
+  }
+  return result;
+}
+
 }  // namespace ho::nccl_host

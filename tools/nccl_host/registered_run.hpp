@@ -19,7 +19,7 @@ class RegisteredRun {
   // On the progress thread. Throws PluginError where the plugin refuses a call.
   void run();
   [[nodiscard]] uint64_t calls() const { return calls_; }
-  // Times that the plugin said "again".
+  // Times that the plugin returned "again".
   [[nodiscard]] uint64_t again() const { return again_; }
 
  private:

@@ -33,7 +33,8 @@ RingComm::RingComm(PluginLibrary& library,
 RingComm::~RingComm() {
   try {
     close();
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): whoever cares calls close()
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): callers that need the error
+                                     // call close()
   }
 }
 

@@ -19,7 +19,7 @@ namespace ho::nccl_host {
 struct RingOptions {
   uint32_t channels = 4;
   uint64_t slot_bytes = uint64_t{128} << 10;
-  std::function<void()> before_connect = {};  // when this rank listens, and nobody has come yet
+  std::function<void()> before_connect = {};  // when this rank listens and no peer has connected
 
   // Of a rank's links to the next rank of its node.
   [[nodiscard]] size_t link_bytes() const { return channels * RingLink::bytes_for(slot_bytes); }
@@ -64,7 +64,7 @@ class RingComm {
   };
   struct Moved {
     bool any = false;
-    bool open = false;  // there is more to come
+    bool open = false;  // more follows
   };
 
   [[nodiscard]] bool is_here(uint32_t rank) const;

@@ -63,7 +63,7 @@ bool NetEnd::receive(uint64_t target) {
     if (done == 0) {
       break;
     }
-    expect(bytes >= 0, "a receive that is done tells its size");
+    expect(bytes >= 0, "a receive that is done gives its size");
     requests.pop_front();
     link.filled(static_cast<uint64_t>(bytes));
     moved = true;

@@ -37,7 +37,7 @@ class RingPlan {
 
   [[nodiscard]] uint64_t steps() const { return loops_ * steps_per_loop_; }
   [[nodiscard]] RingStep step(uint64_t number) const;
-  // Chunks in each direction, all told.
+  // Chunks in each direction, in all.
   [[nodiscard]] uint64_t sends() const { return loops_ * (steps_per_loop_ - 1); }
   [[nodiscard]] uint64_t receives() const { return sends(); }
 

@@ -1,4 +1,4 @@
-// One collective as a user of NCCL asks for it, with inputs and results that a formula gives
+// One collective as a user of NCCL calls it, with inputs and results that a formula gives
 // (perf/values.hpp), so that every byte of every rank can be checked.
 #pragma once
 
@@ -44,7 +44,7 @@ inline constexpr std::byte kPoison{0xa5};  // where nothing has been written
 // Of one of a rank's threads, on which something of this collective must happen in time.
 [[nodiscard]] Backoff waits_for(const char* thread, const Work& work, const CommMemory& memory);
 
-// Writes a rank's input, and poison where its result comes and a little beyond.
+// Writes a rank's input, and poison where its result will be and a little beyond.
 void write_input(const Work& work, CommMemory& memory);
 // Elements that differ from what they must be, and bytes beyond the result that were written.
 [[nodiscard]] uint64_t count_wrong(const Work& work, CommMemory& memory);

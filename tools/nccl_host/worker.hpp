@@ -55,7 +55,7 @@ class EventCount {
   std::atomic<uint32_t> waiting_{0};
 };
 
-// Between looks at something that another thread or process changes: the core is given away at
+// Between checks of something that another thread or process changes: the core is given away at
 // once, and for longer the longer nothing happens.
 class Backoff {
  public:
@@ -64,8 +64,8 @@ class Backoff {
       : what_(std::move(what)), timeout_(timeout) {}
   void reset() { turns_ = 0; }
   void pause();
-  // The same where `counted` tells of all that is waited for: sleeps until something happens after
-  // the `seen` events that the last look knew of. Waiting then costs no turns.
+  // The same where `counted` counts all that is waited for: sleeps until something happens after
+  // the `seen` events that the last check found. Waiting then costs no turns.
   void pause(EventCount& counted, uint32_t seen);
 
  private:

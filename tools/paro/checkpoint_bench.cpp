@@ -13,9 +13,9 @@
 #include "checkpoint/file.hpp"
 #include "checkpoint/load.hpp"
 #include "checkpoint/saver.hpp"
-#include "paro/columns.hpp"
-#include "paro/median.hpp"
 #include "paro/must.hpp"
+#include "report/statistics.hpp"
+#include "report/table.hpp"
 #include "run/agreement.hpp"
 #include "subcommands/output_file.hpp"
 #include "toy_model/training.hpp"
@@ -89,7 +89,7 @@ class Bench {
     }
   }
 
-  // The order turns from round to round: whoever is first finds an emptier disk.
+  // The order turns from round to round: the first one finds an emptier disk.
   [[nodiscard]] Measured run() {
     Measured measured;
     static_cast<void>(train(false));  // warm
@@ -229,17 +229,11 @@ class Bench {
   uint64_t step_ = 0;
 };
 
-std::string number(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
-
 // Median, least and most.
 std::string spread(std::vector<double> values, int digits) {
   std::sort(values.begin(), values.end());
-  return number(median(values), digits) + " (" + number(values.front(), digits) + " to " +
-         number(values.back(), digits) + ")";
+  return ho::fixed(ho::median(values), digits) + " (" + ho::fixed(values.front(), digits) + " to " +
+         ho::fixed(values.back(), digits) + ")";
 }
 
 std::vector<double> rates(const std::vector<double>& seconds, uint64_t bytes) {
@@ -250,7 +244,7 @@ std::vector<double> rates(const std::vector<double>& seconds, uint64_t bytes) {
   return all;
 }
 
-std::vector<double> milliseconds(std::vector<double> seconds) {
+std::vector<double> in_ms(std::vector<double> seconds) {
   for (double& one : seconds) {
     one *= 1e3;
   }
@@ -260,27 +254,27 @@ std::vector<double> milliseconds(std::vector<double> seconds) {
 std::string text_of(const BenchOptions& options, const Measured& measured, int ranks, double load) {
   const auto saving = Measured::ratios(measured.stream, measured.save);
   const auto training = Measured::ratios(measured.with_save, measured.step);
-  std::vector<Column> columns{{"",
-                               true,
-                               {"save, MB/s",
-                                "one stream with fsync, MB/s",
-                                "save / stream",
-                                "step, ms",
-                                "step with a save in the background, ms",
-                                "with / without"}},
-                              {"median (least to most)",
-                               true,
-                               {spread(rates(measured.save, measured.bytes), 0),
-                                spread(rates(measured.stream, measured.bytes), 0),
-                                spread(saving, 3),
-                                spread(milliseconds(measured.step), 1),
-                                spread(milliseconds(measured.with_save), 1),
-                                spread(training, 3)}}};
-  return number(static_cast<double>(measured.bytes) / 1e6, 1) + " MB by " + std::to_string(ranks) +
-         " ranks, " + letters(options.strategy) + ", " + std::to_string(options.rounds) +
-         " rounds, a save in " + std::to_string(options.steps) +
-         " steps; load of the machine at the end: " + number(load, 1) + "\n\n" + aligned(columns) +
-         "Ratios are of the same round.\n";
+  std::vector<ho::Column> columns{{"",
+                                   true,
+                                   {"save, MB/s",
+                                    "one stream with fsync, MB/s",
+                                    "save / stream",
+                                    "step, ms",
+                                    "step with a save in the background, ms",
+                                    "with / without"}},
+                                  {"median (least to most)",
+                                   true,
+                                   {spread(rates(measured.save, measured.bytes), 0),
+                                    spread(rates(measured.stream, measured.bytes), 0),
+                                    spread(saving, 3),
+                                    spread(in_ms(measured.step), 1),
+                                    spread(in_ms(measured.with_save), 1),
+                                    spread(training, 3)}}};
+  return ho::fixed(static_cast<double>(measured.bytes) / 1e6, 1) + " MB by " +
+         std::to_string(ranks) + " ranks, " + letters(options.strategy) + ", " +
+         std::to_string(options.rounds) + " rounds, a save in " + std::to_string(options.steps) +
+         " steps; load of the machine at the end: " + ho::fixed(load, 1) + "\n\n" +
+         ho::aligned(columns) + "Ratios are of the same round.\n";
 }
 
 std::string json_of(const BenchOptions& options, const Measured& measured, int ranks, double load) {
@@ -294,8 +288,8 @@ std::string json_of(const BenchOptions& options, const Measured& measured, int r
              {"stream_s", measured.stream},
              {"step_s", measured.step},
              {"step_with_save_s", measured.with_save},
-             {"save_over_stream", median(Measured::ratios(measured.stream, measured.save))},
-             {"step_ratio", median(Measured::ratios(measured.with_save, measured.step))}}
+             {"save_over_stream", ho::median(Measured::ratios(measured.stream, measured.save))},
+             {"step_ratio", ho::median(Measured::ratios(measured.with_save, measured.step))}}
              .dump(1) +
          "\n";
 }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <string>
 
+#include "base/quantity.hpp"
 #include "checkpoint/export.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/store.hpp"
@@ -48,8 +49,11 @@ class ProgressLine {
     next_ = now + std::chrono::milliseconds(200);
     shown_ = true;
     const auto percent = 100.0 * static_cast<double>(done) / static_cast<double>(all);
-    std::fprintf(
-        stderr, "\r\x1b[K%s: %3.0f %% of %s", what_.c_str(), percent, size_text(all).c_str());
+    std::fprintf(stderr,
+                 "\r\x1b[K%s: %3.0f %% of %s",
+                 what_.c_str(),
+                 percent,
+                 ho::bytes_text(static_cast<double>(all)).c_str());
   }
 
  private:
@@ -84,10 +88,12 @@ ho::Status verify(const Request& request) {
       line(done, all);
     }));
   }
-  std::printf("%s: sound; %s of data in %zu files have the checksums they were saved with\n",
-              reader.folder().c_str(),
-              size_text(bytes).c_str(),
-              reader.manifest().files.size());
+  std::printf(
+      "%s: sound; %s (%llu bytes) of data in %zu files have the checksums they were saved with\n",
+      reader.folder().c_str(),
+      ho::bytes_text(static_cast<double>(bytes)).c_str(),
+      static_cast<unsigned long long>(bytes),
+      reader.manifest().files.size());
   return {};
 }
 
@@ -110,9 +116,10 @@ ho::Status write_export(const Request& request) {
     return {written.status().code(),
             written.status().message() + (taken ? "; --force overwrites it" : "")};
   }
-  std::printf("%s: %s, step %llu\n",
+  std::printf("%s: %s (%llu bytes), step %llu\n",
               request.file.c_str(),
-              size_text(*written).c_str(),
+              ho::bytes_text(static_cast<double>(*written)).c_str(),
+              static_cast<unsigned long long>(*written),
               static_cast<unsigned long long>(reader.manifest().step));
   return {};
 }
@@ -148,8 +155,7 @@ CLI::App* declare_bench(CLI::App& app, BenchOptions& options, std::string& strat
 }  // namespace
 
 int checkpoint_command(int argc, const char* const* argv) {
-  CLI::App app("Looks at a checkpoint of paro_runner_save(), and measures saving.",
-               "paro checkpoint");
+  CLI::App app("Shows a checkpoint of paro_runner_save(), and measures saving.", "paro checkpoint");
   Request request;
   CLI::App* const inspecting =
       declare(app, request, "inspect", "what it is of: step, units, states, files");

@@ -4,9 +4,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/quantity.hpp"
 #include "checkpoint/json.hpp"
 #include "checkpoint/safetensors.hpp"
-#include "paro/columns.hpp"
+#include "report/table.hpp"
 
 namespace paro::tool {
 namespace {
@@ -48,42 +49,32 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
 }
 
 std::string units_text(const Manifest& manifest) {
-  std::vector<Column> columns{
+  std::vector<ho::Column> columns{
       {"unit", false, {}}, {"name", true, {}}, {"trained", false, {}}, {"frozen", false, {}}};
   for (size_t u = 0; u < manifest.units.size(); ++u) {
-    columns[0].cells.push_back(std::to_string(u));
-    columns[1].cells.push_back(checkpoint::shown(manifest.units[u].name));
-    columns[2].cells.push_back(std::to_string(manifest.units[u].trained));
-    columns[3].cells.push_back(std::to_string(manifest.units[u].frozen));
+    const UnitShape& unit = manifest.units[u];
+    ho::add_row(columns,
+                {std::to_string(u),
+                 checkpoint::shown(unit.name),
+                 std::to_string(unit.trained),
+                 std::to_string(unit.frozen)});
   }
-  return aligned(columns);
+  return ho::aligned(columns);
 }
 
 std::string tensors_text(const Manifest& manifest) {
-  std::vector<Column> columns{{"tensor", true, {}}, {"shape", true, {}}, {"place", true, {}}};
+  std::vector<ho::Column> columns{{"tensor", true, {}}, {"shape", true, {}}, {"place", true, {}}};
   for (const checkpoint::NamedTensor& tensor : manifest.tensors) {
-    columns[0].cells.push_back(checkpoint::shown(tensor.name));
-    columns[1].cells.push_back(shape_text(tensor.shape));
-    columns[2].cells.push_back("unit " + std::to_string(tensor.unit) +
-                               (tensor.frozen ? ", frozen" : "") + ", from " +
-                               std::to_string(tensor.first_element));
+    ho::add_row(columns,
+                {checkpoint::shown(tensor.name),
+                 shape_text(tensor.shape),
+                 "unit " + std::to_string(tensor.unit) + (tensor.frozen ? ", frozen" : "") +
+                     ", from " + std::to_string(tensor.first_element)});
   }
-  return aligned(columns);
+  return ho::aligned(columns);
 }
 
 }  // namespace
-
-std::string size_text(uint64_t bytes) {
-  constexpr std::array kUnits{"bytes", "kB", "MB", "GB", "TB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < kUnits.size(); ++unit) {
-    value /= 1000;
-  }
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.2f %s", value, kUnits[unit]);
-  return text.data();
-}
 
 std::string checkpoint_text(const std::string& path, const Manifest& manifest) {
   const Totals totals = totals_of(manifest);
@@ -97,8 +88,9 @@ std::string checkpoint_text(const std::string& path, const Manifest& manifest) {
   text += "parameters  " + std::to_string(totals.trained) + " trained, " +
           std::to_string(totals.frozen) + " frozen\n";
   text += "loss scale  " + nlohmann::json(manifest.loss_scale.value).dump() + "\n";
-  text += "files       " + std::to_string(manifest.files.size()) + ", " + size_text(totals.bytes) +
-          "\n";
+  text += "files       " + std::to_string(manifest.files.size()) + ", " +
+          ho::bytes_text(static_cast<double>(totals.bytes)) + " (" + std::to_string(totals.bytes) +
+          " bytes)\n";
   if (!manifest.job_state.empty()) {
     text += "job state   " + std::to_string(manifest.job_state.size()) + " bytes\n";
   }

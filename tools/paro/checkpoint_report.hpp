@@ -1,4 +1,4 @@
-// A checkpoint in words. Pure.
+// A checkpoint as text. Pure.
 #pragma once
 
 #include <string>
@@ -7,8 +7,6 @@
 
 namespace paro::tool {
 
-// "1.50 GB"
-[[nodiscard]] std::string size_text(uint64_t bytes);
 [[nodiscard]] std::string checkpoint_text(const std::string& path,
                                           const checkpoint::Manifest& manifest);
 [[nodiscard]] std::string checkpoint_json(const std::string& path,

@@ -7,10 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/quantity.hpp"
 #include "base/text_file.hpp"
-#include "paro/invalid.hpp"
-#include "paro/units.hpp"
-#include "planner/quantity.hpp"
+#include "report/statistics.hpp"
 
 namespace paro::tool {
 namespace {
@@ -49,16 +48,16 @@ ho::Result<nlohmann::json> parse_object(std::string_view text, std::string_view 
   try {
     json = nlohmann::json::parse(text, watch);
   } catch (const nlohmann::json::parse_error& error) {
-    return invalid(fmt::format("{}: is not JSON at byte {}", name, error.byte));
+    return ho::invalid(fmt::format("{}: is not JSON at byte {}", name, error.byte));
   } catch (const nlohmann::json::exception&) {
     // A number beyond what a double holds is JSON, but none that could be kept.
-    return invalid(fmt::format("{}: has a number that is too large; takes {}", name, kKeys));
+    return ho::invalid(fmt::format("{}: has a number that is too large; takes {}", name, kKeys));
   }
   if (!json.is_object()) {
-    return invalid(fmt::format("{}: takes one JSON object with {}", name, kKeys));
+    return ho::invalid(fmt::format("{}: takes one JSON object with {}", name, kKeys));
   }
   if (twice) {
-    return invalid(fmt::format("{}: {} is given twice; write it once", name, shown(*twice)));
+    return ho::invalid(fmt::format("{}: {} is given twice; write it once", name, shown(*twice)));
   }
   return json;
 }
@@ -69,7 +68,7 @@ ho::Result<double> quantity(const std::string& what,
                             ho::Result<double> (*parse)(std::string_view, std::string_view),
                             std::string_view example) {
   if (!value.is_string()) {
-    return invalid(
+    return ho::invalid(
         fmt::format("{} {}: takes a text with a unit, as \"{}\"", what, shown(value), example));
   }
   return parse(what, value.get<std::string>());
@@ -79,14 +78,14 @@ ho::Result<uint32_t> whole(const std::string& what, const nlohmann::json& value)
   const bool is_whole = value.is_number_unsigned() && value.get<uint64_t>() >= 1 &&
                         value.get<uint64_t>() <= std::numeric_limits<uint32_t>::max();
   if (!is_whole) {
-    return invalid(fmt::format("{} {}: takes a whole number from 1 on", what, shown(value)));
+    return ho::invalid(fmt::format("{} {}: takes a whole number from 1 on", what, shown(value)));
   }
   return value.get<uint32_t>();
 }
 
 ho::Result<double> positive(const std::string& what, const nlohmann::json& value) {
   if (!value.is_number() || !(value.get<double>() > 0)) {
-    return invalid(fmt::format("{} {}: takes a number above 0", what, shown(value)));
+    return ho::invalid(fmt::format("{} {}: takes a number above 0", what, shown(value)));
   }
   return value.get<double>();
 }
@@ -101,21 +100,21 @@ ho::Status set(ClusterFacts& facts,
   } else if (key == "ranks_per_node") {
     HORING_ASSIGN(facts.ranks_per_node, whole(what, value));
   } else if (key == "memory") {
-    HORING_ASSIGN(facts.memory_bytes, quantity(what, value, parse_size, "80GB"));
+    HORING_ASSIGN(facts.memory_bytes, quantity(what, value, ho::parse_size, "80GB"));
   } else if (key == "intra") {
-    HORING_ASSIGN(facts.intra_bytes_per_s, quantity(what, value, parse_rate, "2000Gbit"));
+    HORING_ASSIGN(facts.intra_bytes_per_s, quantity(what, value, ho::parse_rate, "2000Gbit"));
   } else if (key == "inter") {
-    HORING_ASSIGN(facts.inter_bytes_per_s, quantity(what, value, parse_rate, "80Gbit"));
+    HORING_ASSIGN(facts.inter_bytes_per_s, quantity(what, value, ho::parse_rate, "80Gbit"));
   } else if (key == "nics") {
     HORING_ASSIGN(facts.nics, positive(what, value));
   } else {
-    return invalid(fmt::format("{}: {} is not known; takes {}", name, shown(key), kKeys));
+    return ho::invalid(fmt::format("{}: {} is not known; takes {}", name, shown(key), kKeys));
   }
   return {};
 }
 
 ho::Status missing(std::string_view option, std::string_view meaning, std::string_view example) {
-  return invalid(
+  return ho::invalid(
       fmt::format("{} is missing: {}, for example {} {}", option, meaning, option, example));
 }
 
@@ -128,11 +127,11 @@ void note_rates(std::string_view where,
   }
   std::string note = fmt::format("measured {}: {}/s to {}/s, of which {} counts",
                                  where,
-                                 bytes_text(rates.slowest),
-                                 bytes_text(rates.fastest),
+                                 ho::bytes_text(rates.slowest),
+                                 ho::bytes_text(rates.fastest),
                                  which);
   if (rates.slowest < kEqualShare * rates.fastest) {
-    note += "; they are unequal, horing doctor tells which";
+    note += "; they are unequal, horing doctor shows which";
   }
   notes.push_back(std::move(note));
 }
@@ -159,10 +158,10 @@ ho::Result<ClusterFacts> parse_cluster(std::string_view text, std::string_view n
 ho::Result<ClusterFacts> read_cluster_file(const std::string& path) {
   const auto text = ho::read_text_file(path, kMaxFileBytes);
   if (!text.ok()) {
-    return invalid(fmt::format("--cluster {}: cannot be read ({}); takes a JSON object with {}",
-                               path,
-                               text.status().message(),
-                               kKeys));
+    return ho::invalid(fmt::format("--cluster {}: cannot be read ({}); takes a JSON object with {}",
+                                   path,
+                                   text.status().message(),
+                                   kKeys));
   }
   return parse_cluster(*text, path);
 }
@@ -177,7 +176,7 @@ ClusterFacts merged(const ClusterFacts& stronger, const ClusterFacts& weaker) {
           either(stronger.nics, weaker.nics)};
 }
 
-ho::Status apply(const ClusterFacts& facts, PlanRequest& request) {
+ho::Status apply(const ClusterFacts& facts, PlannerRequest& request) {
   if (!facts.nodes) {
     return missing("--nodes", "how many nodes (groups of ranks) there are", "4");
   }
@@ -191,7 +190,8 @@ ho::Status apply(const ClusterFacts& facts, PlanRequest& request) {
     return missing("--inter", "the rate of a NIC between nodes", "80Gbit");
   }
   if (facts.memory_bytes && *facts.memory_bytes == 0) {
-    return invalid("a memory of 0: takes the bytes of a rank; leave it out where it is not known");
+    return ho::invalid(
+        "a memory of 0: takes the bytes of a rank; leave it out where it is not known");
   }
   request.world = {*facts.nodes, *facts.ranks_per_node};
   request.links.intra_bytes_per_s = facts.intra_bytes_per_s.value_or(0);
@@ -206,7 +206,7 @@ RateSpan span_of(std::vector<double> rates) {
     return {};
   }
   std::sort(rates.begin(), rates.end());
-  return {rates.front(), rates[(rates.size() - 1) / 2], rates.back()};
+  return {rates.front(), ho::percentile(rates, 0.5), rates.back()};
 }
 
 ho::Result<ClusterFacts> facts_of(const MeasuredJob& job, std::vector<std::string>& notes) {
@@ -228,7 +228,7 @@ ho::Result<ClusterFacts> facts_of(const MeasuredJob& job, std::vector<std::strin
       (*facts.nodes > 1 && job.inter.slowest <= 0)) {
     return ho::Status(ho::StatusCode::kConnection,
                       "a link of this job carried nothing while it was measured; horing doctor "
-                      "tells which");
+                      "shows which");
   }
   if (*facts.ranks_per_node > 1) {
     facts.intra_bytes_per_s = job.intra.median;
@@ -244,7 +244,7 @@ ho::Result<ClusterFacts> facts_of(const MeasuredJob& job, std::vector<std::strin
   }
   note_rates("inside nodes",
              job.intra,
-             fmt::format("the median, {}/s,", bytes_text(job.intra.median)),
+             fmt::format("the median, {}/s,", ho::bytes_text(job.intra.median)),
              notes);
   note_rates(fmt::format("between nodes, on each rail (of {})", job.rails),
              job.inter,

@@ -2,7 +2,7 @@
 // for reading the file.
 //
 // A file is a JSON object: {"nodes": 4, "ranks_per_node": 8, "memory": "80GB", "intra": "2000Gbit",
-// "inter": "80Gbit", "nics": 1}. Whatever is left out may come from arguments.
+// "inter": "80Gbit", "nics": 1}. What is left out may be given as arguments.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ struct ClusterFacts {
 // What `stronger` has, and `weaker` where it has nothing.
 [[nodiscard]] ClusterFacts merged(const ClusterFacts& stronger, const ClusterFacts& weaker);
 
-// Writes world, links (but not their algorithm) and memory of the request, or says which option is
-// missing. Rates of links that such a cluster has not need not be known.
-[[nodiscard]] ho::Status apply(const ClusterFacts& facts, PlanRequest& request);
+// Writes world, links (but not their algorithm) and memory of the request, or names the option that
+// is missing. Rates of links that such a cluster has not need not be known.
+[[nodiscard]] ho::Status apply(const ClusterFacts& facts, PlannerRequest& request);
 
-// Rates over all links of a kind, in a job whose links are all busy alike.
+// Rates over all links of a kind, in a job whose links are all equally busy.
 struct RateSpan {
   double slowest = 0;  // 0: there is no such link
   double median = 0;   // of an even number the lower: some had the machine to themselves
@@ -54,7 +54,7 @@ struct MeasuredJob {
 // One rate for each kind of link. Between nodes the slowest: a ring over nodes is as fast as its
 // slowest link, and that one is slow for good. Inside nodes the median: there links are equal but
 // for what the processors do meanwhile, and on a busy machine the slowest of many short streams
-// tells of that; a recommendation would change with it from one call to the next.
+// depends on that; a recommendation would change with it from one call to the next.
 //
 // An error where groups are unequal. Appends to `notes` what the user should know about the
 // measurement.

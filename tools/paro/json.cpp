@@ -54,7 +54,7 @@ Json strategy_json(const StrategyFigures& figures, const PlanOptions& options) {
 }
 
 Json request_json(const PlanOptions& options) {
-  const PlanRequest& request = options.request;
+  const PlannerRequest& request = options.request;
   const Links& links = request.links;
   return {{"model", options.model.text},
           {"parameters", request.model.parameters},

@@ -1,4 +1,4 @@
-// The `paro` program: what one asks about training with sharded states before and beside a job.
+// The `paro` program: planning, trying and inspecting training with sharded states.
 #include <array>
 
 #include "paro/checkpoint_command.hpp"

@@ -7,7 +7,7 @@
 
 namespace paro::tool {
 
-// Collective; alike on all ranks. Throws horing::Error.
+// Collective; the same on all ranks. Throws horing::Error.
 [[nodiscard]] MeasuredJob measure_job(horing::Communicator& job);
 
 }  // namespace paro::tool

@@ -6,7 +6,7 @@
 #include <array>
 #include <set>
 
-#include "paro/units.hpp"
+#include "base/quantity.hpp"
 
 namespace paro::tool {
 namespace {
@@ -29,28 +29,28 @@ ho::Status refused(std::string_view text, std::string_view problem) {
   for (const KnownModel& model : kKnown) {
     names += std::string(model.name) + ", ";
   }
-  return {ho::StatusCode::kInvalidArgument,
-          fmt::format("--model {}: {}; takes {}or a list as "
-                      "params=7e9,trainable=4e8,layers=32,sequence=2048,shared=1e8,sharing=1",
-                      text,
-                      problem,
-                      names)};
+  return ho::invalid(
+      fmt::format("--model {}: {}; takes {}or a list as "
+                  "params=7e9,trainable=4e8,layers=32,sequence=2048,shared=1e8,sharing=1",
+                  text,
+                  problem,
+                  names));
 }
 
 ho::Status set(ModelSpec& spec, std::string_view key, std::string_view value) {
   const std::string what = "--model " + std::string(key);
   if (key == "params") {
-    HORING_ASSIGN(spec.size.parameters, parse_count(what, value));
+    HORING_ASSIGN(spec.size.parameters, ho::parse_count(what, value));
   } else if (key == "trainable") {
-    HORING_ASSIGN(spec.size.trainable, parse_count(what, value));
+    HORING_ASSIGN(spec.size.trainable, ho::parse_count(what, value));
   } else if (key == "layers") {
-    HORING_ASSIGN(spec.layers, parse_whole(what, value, 1));
+    HORING_ASSIGN(spec.layers, ho::parse_whole(what, value, 1));
   } else if (key == "shared") {
-    HORING_ASSIGN(spec.size.shared, parse_count(what, value));
+    HORING_ASSIGN(spec.size.shared, ho::parse_count(what, value));
   } else if (key == "sharing") {
-    HORING_ASSIGN(spec.sharing_units, parse_whole(what, value, 1));
+    HORING_ASSIGN(spec.sharing_units, ho::parse_whole(what, value, 1));
   } else if (key == "sequence") {
-    HORING_ASSIGN(spec.sequence, parse_whole(what, value, 1));
+    HORING_ASSIGN(spec.sequence, ho::parse_whole(what, value, 1));
   } else {
     return refused(spec.text, fmt::format("'{}' is not known", key));
   }

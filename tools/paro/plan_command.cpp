@@ -41,8 +41,8 @@ int show_measured(PlanOptions options, const MeasuredJob& measured) {
   return show(std::move(options), std::move(notes));
 }
 
-// Rank 0 speaks for the job; its launcher may end everybody when one rank has failed, so nobody
-// leaves before it has spoken.
+// Rank 0 prints for the job. Its launcher may end all ranks when one rank has failed, so no rank
+// leaves before rank 0 has printed.
 int measure_and_show(const PlanOptions& options) {
   try {
     auto job = horing::Communicator::create();

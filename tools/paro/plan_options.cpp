@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "paro/invalid.hpp"
-#include "paro/units.hpp"
+#include "base/quantity.hpp"
 #include "subcommands/exit_status.hpp"
 #include "subcommands/option_error.hpp"
 
@@ -68,7 +67,7 @@ void declare_model(CLI::App& app, PlanTexts& texts) {
         "MODEL",
         texts.model,
         "llama-7b, llama-65b, or params=7e9,trainable=4e8,layers=32,sequence=2048 (trainable: "
-        "all of them unless given; the rest is frozen, and split like the strategy's "
+        "all of them unless given; the rest is frozen, and split as the strategy's "
         "parameters); llama-7b,trainable=4e8 changes a known one; shared=131e6: so many of them "
         "are "
         "a unit beside the layers that another one computes with too, as a head with the "
@@ -137,21 +136,23 @@ ho::Status take_bytes(const PlanTexts::Text& text, BytesPerParameter& bytes) {
   for (size_t begin = 0; begin != std::string::npos; ++count) {
     const size_t comma = text->find(',', begin);
     if (count > kStates || (comma == std::string::npos && count + 1 < kStates)) {
-      return invalid(fmt::format("--bytes {}: takes three or four numbers, as 2,2,12", *text));
+      return ho::invalid(fmt::format("--bytes {}: takes three or four numbers, as 2,2,12", *text));
     }
-    HORING_ASSIGN(values.at(count),
-                  parse_number("--bytes", std::string_view(*text).substr(begin, comma - begin)));
+    HORING_ASSIGN(
+        values.at(count),
+        ho::parse_number("--bytes", std::string_view(*text).substr(begin, comma - begin)));
     begin = comma == std::string::npos ? comma : comma + 1;
   }
   if (values[0] + values[1] + values[2] <= 0) {
-    return invalid(fmt::format("--bytes {}: takes at least one number above 0, as 2,2,12", *text));
+    return ho::invalid(
+        fmt::format("--bytes {}: takes at least one number above 0, as 2,2,12", *text));
   }
   bytes = {values[0], values[1], values[2], values[kStates]};
   return {};
 }
 
-// As libparo's runner: sums of several gradients are in fp32, where none are said to be narrow.
-double bytes_of_sum(const PlanRequest& request) {
+// As libparo's runner: sums of several gradients are in fp32, where none are given as narrow.
+double bytes_of_sum(const PlannerRequest& request) {
   constexpr double kFp32 = 4;
   const bool sums = request.micro_batches > 1 || request.sharing_units > 0;
   const BytesPerParameter& bytes = request.bytes;
@@ -166,7 +167,7 @@ ho::Status take_algorithm(const PlanTexts::Text& text, WorldAlgorithm& algorithm
   const auto* const named =
       std::find(kWorldAlgorithmNames.begin(), kWorldAlgorithmNames.end(), *text);
   if (named == kWorldAlgorithmNames.end()) {
-    return invalid(fmt::format(
+    return ho::invalid(fmt::format(
         "--world-algorithm {}: takes {}", *text, fmt::join(kWorldAlgorithmNames, ", ")));
   }
   algorithm = static_cast<WorldAlgorithm>(named - kWorldAlgorithmNames.begin());
@@ -175,37 +176,39 @@ ho::Status take_algorithm(const PlanTexts::Text& text, WorldAlgorithm& algorithm
 
 ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
   if (!texts.model) {
-    return invalid("--model is missing: llama-7b, llama-65b or params=7e9,layers=32");
+    return ho::invalid("--model is missing: llama-7b, llama-65b or params=7e9,layers=32");
   }
   HORING_ASSIGN(options.model, parse_model(*texts.model));
-  HORING_TRY(take(texts.sequence, "--sequence", options.model.sequence, parse_whole, 1U));
-  HORING_TRY(take(texts.micro_batch, "--micro-batch", options.micro_batch, parse_whole, 1U));
-  PlanRequest& request = options.request;
+  HORING_TRY(take(texts.sequence, "--sequence", options.model.sequence, ho::parse_whole, 1U));
+  HORING_TRY(take(texts.micro_batch, "--micro-batch", options.micro_batch, ho::parse_whole, 1U));
+  PlannerRequest& request = options.request;
   request.model = options.model.size;
   request.layers = options.model.layers;
   request.sharing_units = options.model.sharing_units;
   HORING_TRY(take_bytes(texts.bytes, request.bytes));
-  HORING_TRY(take(texts.accumulation, "--accumulation", request.micro_batches, parse_whole, 1U));
+  HORING_TRY(
+      take(texts.accumulation, "--accumulation", request.micro_batches, ho::parse_whole, 1U));
   request.bytes.gradient_sum = bytes_of_sum(request);
-  HORING_TRY(take(texts.compute_time, "--compute-time", request.compute_s, parse_time));
-  HORING_TRY(take(texts.activations, "--activations", request.activation_bytes, parse_size));
-  return take(texts.prefetch, "--prefetch", request.prefetch, parse_whole, 0U);
+  HORING_TRY(take(texts.compute_time, "--compute-time", request.compute_s, ho::parse_time));
+  HORING_TRY(take(texts.activations, "--activations", request.activation_bytes, ho::parse_size));
+  return take(texts.prefetch, "--prefetch", request.prefetch, ho::parse_whole, 0U);
 }
 
 ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
   ClusterFacts& facts = options.facts;
-  HORING_TRY(take(texts.nodes, "--nodes", facts.nodes, parse_whole, 1U));
-  HORING_TRY(take(texts.ranks_per_node, "--ranks-per-node", facts.ranks_per_node, parse_whole, 1U));
-  HORING_TRY(take(texts.memory, "--memory", facts.memory_bytes, parse_size));
-  HORING_TRY(take(texts.intra, "--intra", facts.intra_bytes_per_s, parse_rate));
-  HORING_TRY(take(texts.inter, "--inter", facts.inter_bytes_per_s, parse_rate));
-  HORING_TRY(take(texts.nics, "--nics", facts.nics, parse_number));
+  HORING_TRY(take(texts.nodes, "--nodes", facts.nodes, ho::parse_whole, 1U));
+  HORING_TRY(
+      take(texts.ranks_per_node, "--ranks-per-node", facts.ranks_per_node, ho::parse_whole, 1U));
+  HORING_TRY(take(texts.memory, "--memory", facts.memory_bytes, ho::parse_size));
+  HORING_TRY(take(texts.intra, "--intra", facts.intra_bytes_per_s, ho::parse_rate));
+  HORING_TRY(take(texts.inter, "--inter", facts.inter_bytes_per_s, ho::parse_rate));
+  HORING_TRY(take(texts.nics, "--nics", facts.nics, ho::parse_number));
   HORING_TRY(take_algorithm(texts.world_algorithm, options.request.links.world));
   options.measure = texts.measure;
   if (texts.measure) {
     if (texts.cluster || texts.nodes || texts.ranks_per_node || texts.intra || texts.inter ||
         texts.nics) {
-      return invalid(
+      return ho::invalid(
           "--measure finds nodes, ranks and links itself: of the cluster's options it takes "
           "--memory and --world-algorithm only");
     }
@@ -215,7 +218,7 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
     HORING_ASSIGN(const ClusterFacts file, read_cluster_file(*texts.cluster));
     facts = merged(facts, file);
   } else if (!texts.nodes && !texts.ranks_per_node) {
-    return invalid(
+    return ho::invalid(
         "the cluster is missing: give --cluster FILE, or --nodes and --ranks-per-node, or in a "
         "running job --measure");
   }
@@ -227,15 +230,16 @@ ho::Status take_prices(const PlanTexts& texts, PlanOptions& options) {
     return {};
   }
   Prices prices;
-  HORING_TRY(take(texts.price, "--price", prices.per_rank_hour, parse_number_up_to, kMaxMoney));
-  HORING_TRY(take(texts.watts, "--watts", prices.watts_per_rank, parse_number_up_to, kMaxWatts));
+  HORING_TRY(take(texts.price, "--price", prices.per_rank_hour, ho::parse_number_up_to, kMaxMoney));
   HORING_TRY(
-      take(texts.energy_price, "--energy-price", prices.per_kwh, parse_number_up_to, kMaxMoney));
+      take(texts.watts, "--watts", prices.watts_per_rank, ho::parse_number_up_to, kMaxWatts));
+  HORING_TRY(take(
+      texts.energy_price, "--energy-price", prices.per_kwh, ho::parse_number_up_to, kMaxMoney));
   if (texts.energy_price && !texts.watts) {
-    return invalid("--energy-price takes --watts, which a rank draws, beside it");
+    return ho::invalid("--energy-price takes --watts, which a rank draws, beside it");
   }
   if (options.model.sequence == 0) {
-    return invalid("--sequence is missing: a cost per token takes the tokens of a sample");
+    return ho::invalid("--sequence is missing: a cost per token takes the tokens of a sample");
   }
   options.prices = prices;
   return {};
@@ -274,7 +278,7 @@ ParsedPlanOptions parse_plan_options(int argc, const char* const* argv) {
   app.add_flag("--json", texts.json, "print JSON; memory in bytes, times in seconds");
   app.footer(
       "\nUnits: k M G T P are powers of 1000, Ki Mi Gi Ti Pi of 1024; 80Gbit and 10GB are the same "
-      "rate.\nExit status: 0, also where nothing fits; 2 for arguments that cannot be; 1 for a job "
+      "rate.\nExit status: 0, also where nothing fits; 2 for wrong arguments; 1 for a job "
       "that\ncannot be measured.");
   ParsedPlanOptions parsed;
   try {

@@ -1,5 +1,4 @@
-// What `paro plan` is asked for. Pure, but for reading a cluster file and for usage that is
-// printed.
+// The options of `paro plan`. Pure, but for reading a cluster file and for usage that is printed.
 #pragma once
 
 #include <optional>
@@ -43,7 +42,7 @@ struct PlanOptions {
   ModelSpec model;
   uint32_t micro_batch = 1;  // samples per rank
   ClusterFacts facts;        // from arguments and a file
-  PlanRequest request;       // world, links and memory are set where `measure` is not
+  PlannerRequest request;    // world, links and memory are set where `measure` is not
   std::optional<Prices> prices;
   bool measure = false;
   bool json = false;
@@ -55,7 +54,7 @@ struct PlanOptions {
 
 [[nodiscard]] ho::Result<PlanOptions> understand(const PlanTexts& texts);
 
-// What the command line says, or the status to exit with (help or an error was printed).
+// What the command line has, or the status to exit with (help or an error was printed).
 struct ParsedPlanOptions {
   PlanOptions options;
   std::optional<int> exit_status;

@@ -12,14 +12,14 @@ namespace paro::tool {
 struct Report {
   PlanOptions options;  // complete
   Recommendation recommendation;
-  std::vector<std::string> notes;  // on where the figures come from
+  std::vector<std::string> notes;  // on the source of the figures
 };
 
 // "ZeRO-3, FSDP"; may be empty.
 [[nodiscard]] std::string known_as_text(const Strategy& strategy);
 
 [[nodiscard]] std::string table_text(const Report& report);
-// Bytes and seconds. Keys stay; new ones may come.
+// Bytes and seconds. Keys stay; new ones may be added.
 [[nodiscard]] std::string json_text(const Report& report);
 
 }  // namespace paro::tool

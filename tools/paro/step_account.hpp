@@ -36,7 +36,7 @@ class StepAccount {
 // By the step plan, with groups that are nodes.
 [[nodiscard]] Traffic planned_traffic(const StepRunner& runner);
 
-// Collective; alike on all ranks.
+// Collective; the same on all ranks.
 [[nodiscard]] PeakMemory peak_memory(horing::Communicator& job, const StepRunner& runner);
 
 }  // namespace paro::tool

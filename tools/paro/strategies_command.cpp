@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <string>
 
-#include "paro/columns.hpp"
 #include "paro/report.hpp"
+#include "report/table.hpp"
 #include "strategy/strategy.hpp"
 
 namespace paro::tool {
@@ -18,19 +18,20 @@ int strategies_command(int argc, const char* const* argv) {
                help ? stdout : stderr);
     return help ? 0 : 2;
   }
-  std::vector<Column> columns{{"strategy", true, {}},
-                              {"parameters", true, {}},
-                              {"gradients", true, {}},
-                              {"optimizer state", true, {}},
-                              {"known as", true, {}}};
+  std::vector<ho::Column> columns{{"strategy", true, {}},
+                                  {"parameters", true, {}},
+                                  {"gradients", true, {}},
+                                  {"optimizer state", true, {}},
+                                  {"known as", true, {}}};
   for (const Strategy& strategy : all_strategies()) {
-    columns[0].cells.push_back(letters(strategy));
-    columns[1].cells.emplace_back(describe(strategy.parameters));
-    columns[2].cells.emplace_back(describe(strategy.gradients));
-    columns[3].cells.emplace_back(describe(strategy.optimizer));
-    columns[4].cells.push_back(known_as_text(strategy));
+    ho::add_row(columns,
+                {letters(strategy),
+                 std::string(describe(strategy.parameters)),
+                 std::string(describe(strategy.gradients)),
+                 std::string(describe(strategy.optimizer)),
+                 known_as_text(strategy)});
   }
-  std::fputs(aligned(columns).c_str(), stdout);
+  std::fputs(ho::aligned(columns).c_str(), stdout);
   return 0;
 }
 

@@ -1,12 +1,13 @@
+#include "report/table.hpp"
+
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 
-#include "paro/columns.hpp"
+#include "base/quantity.hpp"
 #include "paro/report.hpp"
-#include "planner/quantity.hpp"
 
 namespace paro::tool {
 namespace {
@@ -25,10 +26,9 @@ Unit time_unit(double largest) {
 }
 
 // Columns stay readable where the cluster that is asked about cannot be meant.
-std::string fixed(double value, int digits) {
+std::string shown(double value, int digits) {
   constexpr double kMaxShown = 1e9;
-  return std::abs(value) < kMaxShown ? fmt::format("{:.{}f}", value, digits)
-                                     : fmt::format("{:.2e}", value);
+  return std::abs(value) < kMaxShown ? ho::fixed(value, digits) : fmt::format("{:.2e}", value);
 }
 
 std::string rate_text(double bytes_per_s) {
@@ -36,11 +36,11 @@ std::string rate_text(double bytes_per_s) {
 }
 
 // "; 131 million in a unit that 1 more shares"; nothing where none does.
-std::string sharing_text(const PlanRequest& request) {
+std::string sharing_text(const PlannerRequest& request) {
   return request.sharing_units == 0
              ? ""
              : fmt::format("; {} in a unit that {} more share{}",
-                           count_text(request.model.shared / request.sharing_units),
+                           ho::count_text(request.model.shared / request.sharing_units),
                            request.sharing_units,
                            request.sharing_units == 1 ? "s" : "");
 }
@@ -48,13 +48,13 @@ std::string sharing_text(const PlanRequest& request) {
 // What the figures are for.
 std::string head_text(const Report& report) {
   const PlanOptions& options = report.options;
-  const PlanRequest& request = options.request;
+  const PlannerRequest& request = options.request;
   const WorldShape& world = request.world;
   std::string text =
       fmt::format("model    {}: {} parameters, {} of them trained, {} layers{}; bytes {},{},{}{}\n",
                   options.model.text,
-                  count_text(request.model.parameters),
-                  count_text(request.model.trainable),
+                  ho::count_text(request.model.parameters),
+                  ho::count_text(request.model.trainable),
                   request.layers,
                   sharing_text(request),
                   request.bytes.parameter,
@@ -76,11 +76,11 @@ std::string head_text(const Report& report) {
   text += fmt::format("\nstep     micro-batch {}, accumulation {}; computation {}\n",
                       options.micro_batch,
                       request.micro_batches,
-                      request.compute_s > 0 ? seconds_text(request.compute_s) : "not given");
+                      request.compute_s > 0 ? ho::seconds_text(request.compute_s) : "not given");
   text += fmt::format("rank     {}; activations {}\n",
-                      request.memory_bytes > 0 ? bytes_text(request.memory_bytes) + " of memory"
+                      request.memory_bytes > 0 ? ho::bytes_text(request.memory_bytes) + " of memory"
                                                : "memory not given, everything counts as fitting",
-                      bytes_text(request.activation_bytes));
+                      ho::bytes_text(request.activation_bytes));
   for (const std::string& note : report.notes) {
     text += "note     " + note + "\n";
   }
@@ -120,13 +120,13 @@ class Table {
         memory_.name,
         time_.name,
         report_.options.request.micro_batches,
-        aligned(columns_));
+        ho::aligned(columns_));
   }
 
  private:
   template <typename Cell>
   void add(std::string head, bool left, Cell cell) {
-    Column column{std::move(head), left, {}};
+    ho::Column column{std::move(head), left, {}};
     for (const StrategyFigures& row : rows_) {
       column.cells.push_back(cell(row));
     }
@@ -136,14 +136,14 @@ class Table {
   template <typename Value>
   void add_bytes(const char* head, Value value) {
     add(head, false, [&](const StrategyFigures& row) {
-      return fixed(value(row.memory) / memory_.size, 2);
+      return shown(value(row.memory) / memory_.size, 2);
     });
   }
 
   template <typename Value>
   void add_seconds(const char* head, Value value) {
     add(head, false, [&](const StrategyFigures& row) {
-      return fixed(value(row.time) / time_.size, 3);
+      return shown(value(row.time) / time_.size, 3);
     });
   }
 
@@ -158,7 +158,7 @@ class Table {
     add("fits", false, [&](const StrategyFigures& row) {
       return row.fits()
                  ? "yes"
-                 : fmt::format("-{} {}", fixed(row.missing_bytes / memory_.size, 2), memory_.name);
+                 : fmt::format("-{} {}", shown(row.missing_bytes / memory_.size, 2), memory_.name);
     });
   }
 
@@ -186,11 +186,11 @@ class Table {
     };
     if (options.prices->per_rank_hour > 0 || options.prices->per_kwh > 0) {
       add("cost/Mtoken", false, [&](const StrategyFigures& row) {
-        return fixed(cost(row).money, 4);
+        return shown(cost(row).money, 4);
       });
     }
     if (options.prices->watts_per_rank > 0) {
-      add("kWh/Mtoken", false, [&](const StrategyFigures& row) { return fixed(cost(row).kwh, 4); });
+      add("kWh/Mtoken", false, [&](const StrategyFigures& row) { return shown(cost(row).kwh, 4); });
     }
   }
 
@@ -205,7 +205,7 @@ class Table {
   const std::vector<StrategyFigures>& rows_;
   Unit memory_;
   Unit time_;
-  std::vector<Column> columns_;
+  std::vector<ho::Column> columns_;
 };
 
 }  // namespace

@@ -37,32 +37,33 @@ toy::Training training_of(const TrainOptions& options, const Strategy& strategy)
 }
 
 // Links as measured in this job; a world of no ranks where the planner's formulas do not hold.
-PlanRequest measured_links(horing::Communicator& job) {
-  PlanRequest request;
+PlannerRequest measured_links(horing::Communicator& job) {
+  PlannerRequest request;
   std::vector<std::string> notes;
   const auto facts = facts_of(measure_job(job), notes);
   const ho::Status status = facts.ok() ? apply(*facts, request) : facts.status();
   if (!status.ok()) {
     if (job.rank() == 0) {
       std::fprintf(
-          stderr, "paro train: what the plan says is left out: %s\n", status.message().c_str());
+          stderr, "paro train: the plan's figures are left out: %s\n", status.message().c_str());
     }
     request.world = {0, 0};
   }
   return request;
 }
 
-// All ranks go on with rank 0's status. Nobody leaves before rank 0 has spoken.
+// All ranks go on with rank 0's status. No rank leaves before rank 0 has printed.
 int32_t agreed(horing::Communicator& job, int32_t status) {
   job.broadcast(std::span<int32_t>(&status, 1), 0);
   return status;
 }
 
-// Nothing where the strategy is over the budget, which rank 0 tells; all ranks see it alike.
+// Nothing where the strategy is over the budget, which rank 0 prints; all ranks have the same
+// result.
 std::optional<Trial> try_within_budget(horing::Communicator& job,
                                        const toy::Training& training,
-                                       const SavePlan& saving,
-                                       const PlanRequest& request) {
+                                       const SaveSettings& saving,
+                                       const PlannerRequest& request) {
   try {
     return try_strategy(job, training, saving, request);
   } catch (const horing::Error& error) {
@@ -82,11 +83,11 @@ int train(const TrainOptions& options) {
       0) {
     return 1;
   }
-  const PlanRequest request = measured_links(job);
+  const PlannerRequest request = measured_links(job);
   std::vector<Trial> trials;
   double alone = 0;
   size_t number = 0;
-  const SavePlan saving{options.save, options.save_every, options.resume};
+  const SaveSettings saving{options.save, options.save_every, options.resume};
   for (const Strategy& strategy : options.strategies) {
     const toy::Training training = training_of(options, strategy);
     if (job.rank() == 0) {

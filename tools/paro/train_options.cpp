@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "paro/units.hpp"
+#include "base/quantity.hpp"
 #include "subcommands/option_error.hpp"
 
 namespace paro::tool {
@@ -47,7 +47,7 @@ void declare(CLI::App& app, TrainTexts& texts, TrainOptions& options) {
   app.add_option("--budget",
                  texts.budget,
                  "bytes that a rank may hold of states: 64MB, 1GiB; a strategy that needs more is "
-                 "refused and tells which would fit [no limit]");
+                 "refused, with those that would fit [no limit]");
   app.add_option("--save",
                  options.save,
                  "folder for checkpoints, on a file system that all ranks share; takes one "
@@ -62,9 +62,7 @@ void declare(CLI::App& app, TrainTexts& texts, TrainOptions& options) {
 }
 
 ho::Status check_saving(const TrainOptions& options) {
-  const auto refused = [](const char* what) {
-    return ho::Status(ho::StatusCode::kInvalidArgument, what);
-  };
+  const auto refused = [](const char* what) { return ho::invalid(what); };
   if (options.save.empty()) {
     return options.resume || options.save_every > 0
                ? refused("--resume and --save-every need --save FOLDER")
@@ -89,20 +87,19 @@ ho::Status understand(const TrainTexts& texts, TrainOptions& options) {
     options.dtype = texts.dtype == "float16" ? ho::DType::kFloat16 : ho::DType::kBfloat16;
   }
   HORING_ASSIGN(options.forward_ms,
-                parse_number_up_to("--forward-ms", texts.forward_ms, kMaxForwardMs));
+                ho::parse_number_up_to("--forward-ms", texts.forward_ms, kMaxForwardMs));
   if (!texts.budget.empty()) {
-    HORING_ASSIGN(const double bytes, parse_size("--budget", texts.budget));
+    HORING_ASSIGN(const double bytes, ho::parse_size("--budget", texts.budget));
     if (!(bytes >= 1 && bytes <= kMaxBytes)) {
-      return {ho::StatusCode::kInvalidArgument,
-              "--budget '" + texts.budget + "': takes 1 byte to 1e18; leave it out for no limit"};
+      return ho::invalid("--budget '" + texts.budget +
+                         "': takes 1 byte to 1e18; leave it out for no limit");
     }
     options.budget_bytes = static_cast<uint64_t>(bytes);
   }
   if (!texts.bucket.empty()) {
-    HORING_ASSIGN(const double bytes, parse_size("--bucket-bytes", texts.bucket));
+    HORING_ASSIGN(const double bytes, ho::parse_size("--bucket-bytes", texts.bucket));
     if (!(bytes <= kMaxBytes)) {
-      return {ho::StatusCode::kInvalidArgument,
-              "--bucket-bytes '" + texts.bucket + "': takes 0 (none) to 1e18 bytes"};
+      return ho::invalid("--bucket-bytes '" + texts.bucket + "': takes 0 (none) to 1e18 bytes");
     }
     options.bucket_bytes = static_cast<uint64_t>(bytes);
   }
@@ -114,9 +111,10 @@ ho::Status understand(const TrainTexts& texts, TrainOptions& options) {
 ParsedTrainOptions parse_train_options(int argc, const char* const* argv) {
   CLI::App app(
       "Trains a small language model in this job (start it with `horing run`), with one strategy "
-      "or with all 14 in turn, and tells what each step took, sent and held, beside what the step "
-      "plan says.\n\nExit status: 1 also where the training went wrong: a gradient was not finite "
-      "although no\nloss scale had to settle, or the loss is not one rank's (up to 100 steps).",
+      "or with all 14 in turn, and prints what each step took, sent and held, beside the step "
+      "plan's figures.\n\nExit status: 1 also where the training went wrong: a gradient was not "
+      "finite although no\nloss scale had to settle, or the loss is not one rank's (up to 100 "
+      "steps).",
       "paro train");
   ParsedTrainOptions parsed;
   TrainTexts texts;

@@ -1,4 +1,4 @@
-// What `paro train` is asked for. Pure, but for usage that is printed.
+// The options of `paro train`. Pure, but for usage that is printed.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct TrainOptions {
   bool resume = false;
 };
 
-// What the command line says, or the status to exit with (help or an error was printed).
+// What the command line has, or the status to exit with (help or an error was printed).
 struct ParsedTrainOptions {
   TrainOptions options;
   std::optional<int> exit_status;

@@ -23,14 +23,14 @@ uint64_t saved_samples(const checkpoint::Manifest& manifest) {
   return found != state.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
 }
 
-OwnedComm communicator_for(const SavePlan& plan, StepRunner& runner) {
+OwnedComm communicator_for(const SaveSettings& plan, StepRunner& runner) {
   return plan.folder.empty() ? OwnedComm() : must(runner.new_communicator("save"));
 }
 
 }  // namespace
 
 TrainStore::TrainStore(horing::Communicator& job,
-                       const SavePlan& plan,
+                       const SaveSettings& plan,
                        const toy::Training& training,
                        const std::unique_ptr<StepRunner>& runner)
     : job_(job),
@@ -44,7 +44,7 @@ uint64_t TrainStore::samples_per_step() const {
          static_cast<uint64_t>(job_.world_size());
 }
 
-// What this rank meets on its own the runner tells to the others.
+// The runner reports this rank's own failure to the others.
 TrainStore::Start TrainStore::restore() {
   Start start;
   const auto mine = [&]() -> ho::Result<Snapshot> {
@@ -53,9 +53,8 @@ TrainStore::Start TrainStore::restore() {
     start.step = reader.manifest().called_steps;
     start.same_batches = saved_samples(reader.manifest()) == samples_per_step();
     if (start.step >= training_.steps) {
-      return ho::Status(ho::StatusCode::kInvalidArgument,
-                        folder.string() + " has " + std::to_string(start.step) +
-                            " steps behind it: --steps counts from the beginning, take more");
+      return ho::invalid(folder.string() + " has " + std::to_string(start.step) +
+                         " steps behind it: --steps counts from the beginning, take more");
     }
     return checkpoint::load(reader, *runner_, {});
   };

@@ -11,7 +11,7 @@
 
 namespace paro::tool {
 
-struct SavePlan {
+struct SaveSettings {
   std::string folder;  // empty: nothing is saved
   uint32_t every = 0;  // steps; 0: after the last only
   bool resume = false;
@@ -21,7 +21,7 @@ struct SavePlan {
 class TrainStore {
  public:
   TrainStore(horing::Communicator& job,
-             const SavePlan& plan,
+             const SaveSettings& plan,
              const toy::Training& training,
              const std::unique_ptr<StepRunner>& runner);
 
@@ -33,7 +33,7 @@ class TrainStore {
   [[nodiscard]] Start begin();
   // After `steps` steps: saves in the background where it is time.
   void after_step(uint64_t steps);
-  // What the last save came to.
+  // The outcome of the last save.
   void finish();
 
  private:
@@ -41,7 +41,7 @@ class TrainStore {
   [[nodiscard]] uint64_t samples_per_step() const;
 
   horing::Communicator& job_;
-  const SavePlan& plan_;
+  const SaveSettings& plan_;
   const toy::Training& training_;
   const std::unique_ptr<StepRunner>& runner_;  // another one after a change of strategy
   checkpoint::Saver saver_;

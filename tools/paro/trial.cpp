@@ -20,7 +20,7 @@ constexpr uint32_t kWarmUpSteps = 2;
 
 double exposed_by_plan(const toy::Training& training,
                        const RunnerConfig& config,
-                       PlanRequest request) {
+                       PlannerRequest request) {
   const std::vector<UnitShape>& units = config.units;
   uint64_t trained = 0;
   for (const UnitShape& unit : units) {
@@ -40,7 +40,7 @@ double exposed_by_plan(const toy::Training& training,
   return figures.ok() ? figures->time.exposed_s : -1;
 }
 
-// What the environment asks for beside training, as of every program that uses libparo.
+// What the environment requests beside training, as of every program that uses libparo.
 struct Beside {
   observe::StepLog log;
   steering::Steering steering;
@@ -58,7 +58,7 @@ ho::Result<Beside> from_environment(horing::Communicator& job) {
       steering::Steering({ho::env::text(ho::env::kStrategyFile), automatic, kInterval}, true)};
 }
 
-// What one rank meets is told to all, before the first step.
+// One rank's failure is reported to all, before the first step.
 Beside beside_training(horing::Communicator& job) {
   auto beside = from_environment(job);
   must(all_ok(job.get(), beside.status()));
@@ -112,8 +112,8 @@ class Steps {
 
 Trial try_strategy(horing::Communicator& job,
                    const toy::Training& training,
-                   const SavePlan& saving,
-                   const PlanRequest& request) {
+                   const SaveSettings& saving,
+                   const PlannerRequest& request) {
   const toy::Model model = must(toy::Model::make(training.model));
   const ho::GroupMap groups = must(nodes_of(job.get()));
   RunnerConfig config = training.runner;

@@ -13,7 +13,7 @@ namespace paro::tool {
 // Collective. Throws horing::Error; `request` has the links, its model is filled in here.
 [[nodiscard]] Trial try_strategy(horing::Communicator& job,
                                  const toy::Training& training,
-                                 const SavePlan& saving,
-                                 const PlanRequest& request);
+                                 const SaveSettings& saving,
+                                 const PlannerRequest& request);
 
 }  // namespace paro::tool

@@ -6,23 +6,13 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "paro/columns.hpp"
+#include "report/table.hpp"
 
 namespace paro::tool {
 namespace {
 
-std::string number(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
-
 std::string ms(double seconds) {
-  return seconds < 0 ? "-" : number(seconds * 1e3, 1);
-}
-
-std::string megabytes(uint64_t bytes) {
-  return number(static_cast<double>(bytes) / 1e6, 2);
+  return seconds < 0 ? "-" : ho::milliseconds(seconds);
 }
 
 // A change of strategy moves data of its own, which is in no step's plan.
@@ -38,14 +28,14 @@ std::string applied(const Trial& trial) {
 }
 
 std::string single_rank_loss(const Trial& trial) {
-  return trial.same_batches ? number(trial.single_rank_loss, 5) : "-";
+  return trial.same_batches ? ho::fixed(trial.single_rank_loss, 5) : "-";
 }
 
 bool has_loss_scale(const Trial& trial) {
   return trial.dtype == ho::DType::kFloat16;
 }
 
-// Of the loss, relative: far more than rounding comes to.
+// Of the loss, relative: far more than rounding causes.
 double tolerance(ho::DType dtype) {
   switch (dtype) {
     case ho::DType::kFloat16:
@@ -62,12 +52,7 @@ bool like_one_rank(const Trial& trial) {
                                     tolerance(trial.dtype) * std::abs(trial.single_rank_loss);
 }
 
-// One column: its head, and what it says of a trial.
-struct Field {
-  const char* head;
-  bool left;
-  std::string (*cell)(const Trial& trial);
-};
+using Field = ho::Field<Trial>;
 
 constexpr std::array kFields{
     Field{"strategy", true, [](const Trial& trial) { return letters(trial.strategy); }},
@@ -78,29 +63,24 @@ constexpr std::array kFields{
     Field{"update", false, [](const Trial& trial) { return ms(trial.times.update); }},
     Field{"hooks", false, [](const Trial& trial) { return ms(trial.times.hooks); }},
     Field{"exposed by plan", false, [](const Trial& trial) { return ms(trial.predicted_exposed); }},
-    Field{"MB inside", false, [](const Trial& trial) { return megabytes(trial.sent.intra_bytes); }},
-    Field{
-        "MB between", false, [](const Trial& trial) { return megabytes(trial.sent.inter_bytes); }},
+    Field{"MB inside",
+          false,
+          [](const Trial& trial) { return ho::megabytes(trial.sent.intra_bytes); }},
+    Field{"MB between",
+          false,
+          [](const Trial& trial) { return ho::megabytes(trial.sent.inter_bytes); }},
     Field{"as planned", true, [](const Trial& trial) { return as_planned(trial); }},
     Field{"memory MB",
           false,
-          [](const Trial& trial) { return megabytes(trial.memory.actual.total()); }},
+          [](const Trial& trial) { return ho::megabytes(trial.memory.actual.total()); }},
     Field{"predicted",
           false,
-          [](const Trial& trial) { return megabytes(trial.memory.predicted.total()); }},
-    Field{"loss", false, [](const Trial& trial) { return number(trial.loss, 5); }},
+          [](const Trial& trial) { return ho::megabytes(trial.memory.predicted.total()); }},
+    Field{"loss", false, [](const Trial& trial) { return ho::fixed(trial.loss, 5); }},
     Field{"one rank's", false, [](const Trial& trial) { return single_rank_loss(trial); }},
 };
 // Where steps were left out.
 constexpr Field kApplied{"applied", false, [](const Trial& trial) { return applied(trial); }};
-
-Column column_of(const Field& field, const std::vector<Trial>& trials) {
-  Column column{field.head, field.left, {}};
-  for (const Trial& trial : trials) {
-    column.cells.push_back(field.cell(trial));
-  }
-  return column;
-}
 
 nlohmann::json json_of(const Trial& trial) {
   const StepTimes& times = trial.times;
@@ -134,23 +114,20 @@ std::string trials_text(const std::vector<Trial>& trials) {
   const bool all_applied = std::all_of(trials.begin(), trials.end(), [](const Trial& trial) {
     return trial.applied_steps == trial.steps;
   });
-  std::vector<Column> columns;
-  columns.reserve(kFields.size() + 1);
-  for (const Field& field : kFields) {
-    columns.push_back(column_of(field, trials));
-  }
+  std::vector<ho::Column> columns = ho::columns_of(kFields, trials);
   if (!all_applied) {
-    columns.push_back(column_of(kApplied, trials));
+    columns.push_back(ho::column_of(kApplied, trials));
   }
   std::string text =
-      aligned(columns) +
+      ho::aligned(columns) +
       "Times per step in ms, bytes per step over all ranks, memory of the fullest rank.\n";
   if (!all_applied) {
     text +=
         has_loss_scale(trials.front())
             ? "Steps were left out because a gradient was not finite, as happens while the loss "
-              "scale settles; the\nlone rank has no loss scale and left none out, so its loss "
-              "is that of more steps.\n"
+              "scale settles; the\nsingle-rank baseline has no loss scale and left none out, so "
+              "its "
+              "loss is that of more steps.\n"
             : "Steps were left out because a gradient was not finite.\n";
   }
   return text;
@@ -165,9 +142,9 @@ std::vector<std::string> warnings(const std::vector<Trial>& trials) {
                     " steps were applied: a gradient was not finite" +
                     (has_loss_scale(trial) ? "; the loss scale needs more steps to settle" : ""));
     } else if (whole && trial.steps <= kMaxComparedSteps && !like_one_rank(trial)) {
-      all.push_back(letters(trial.strategy) + ": the loss is " + number(trial.loss, 5) +
+      all.push_back(letters(trial.strategy) + ": the loss is " + ho::fixed(trial.loss, 5) +
                     ", one rank's is " + single_rank_loss(trial) +
-                    ": further away than rounding brings it");
+                    ": further away than rounding explains");
     }
   }
   return all;

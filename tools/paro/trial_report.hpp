@@ -1,4 +1,4 @@
-// What trying a strategy came to, as a table for people and as JSON for programs. Pure.
+// The result of trying a strategy, as a table for people and as JSON for programs. Pure.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Trial {
   uint64_t strategy_since = 0;            // step that the strategy, times and bytes count from
   uint64_t applied_steps = 0;             // the others were left out: something was not finite
   Traffic sent;                           // by all ranks, per step
-  Traffic planned;                        // what the step plan says
+  Traffic planned;                        // by the step plan
   PeakMemory memory;
   double loss = 0;              // of the last step
   double single_rank_loss = 0;  // one rank, same global batches
@@ -31,7 +31,7 @@ struct Trial {
   double predicted_exposed = 0;  // from the critical path and measured links; below 0: not known
 };
 
-// Tells how many steps were applied where any were not.
+// Has how many steps were applied if some were not.
 [[nodiscard]] std::string trials_text(const std::vector<Trial>& trials);
 // What went wrong with the training itself, a line each. Where no loss scale has to settle that is
 // a step that was left out, else that all were; and a loss that is not one rank's, up to
@@ -39,7 +39,7 @@ struct Trial {
 // step.
 [[nodiscard]] std::vector<std::string> warnings(const std::vector<Trial>& trials);
 inline constexpr uint64_t kMaxComparedSteps = 100;
-// Keys stay; new ones may come.
+// Keys stay; new ones may be added.
 [[nodiscard]] std::string trials_json(const std::vector<Trial>& trials);
 
 }  // namespace paro::tool

@@ -3,14 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "paro/invalid.hpp"
-#include "paro/units.hpp"
+#include "base/quantity.hpp"
 #include "subcommands/option_error.hpp"
 
 namespace paro::bench {
 namespace {
-
-using tool::parse_number_up_to;
 
 // Arguments as they were typed, where CLI11 does not understand them itself.
 struct Texts {
@@ -43,7 +40,7 @@ void declare_work(CLI::App& app, Texts& texts, BenchOptions& options) {
       ->check(CLI::Range(1U, 1024U));
   add("--flops", texts.flops, "operations per second of a rank [312e12: A100, bf16]");
   add("--utilisation", texts.utilisation, "of that [0.4]");
-  add("--real-rate", texts.real_rate, "of a NIC in the cluster that is stood for [80Gbit]");
+  add("--real-rate", texts.real_rate, "of a NIC in the modelled cluster [80Gbit]");
   add("--rail-rate", texts.rail_rate, "of a rail here, as the cluster was made [200Mbit]");
   add("--compute-factors",
       texts.factors,
@@ -76,16 +73,15 @@ void declare_measurement(CLI::App& app, Texts& texts, BenchOptions& options) {
 
 ho::Result<double> parse_fraction(std::string_view what, std::string_view text) {
   const size_t slash = text.find('/');
-  HORING_ASSIGN(const double above, parse_number_up_to(what, text.substr(0, slash), 1));
+  HORING_ASSIGN(const double above, ho::parse_number_up_to(what, text.substr(0, slash), 1));
   double value = above;
   if (slash != std::string_view::npos) {
-    HORING_ASSIGN(const double below, parse_number_up_to(what, text.substr(slash + 1), 1e15));
+    HORING_ASSIGN(const double below, ho::parse_number_up_to(what, text.substr(slash + 1), 1e15));
     value = above / below;
   }
   if (!(value > 0 && value <= 1)) {
-    return ho::Status{ho::StatusCode::kInvalidArgument,
-                      std::string(what) + " '" + std::string(text) +
-                          "': takes more than 0 and at most 1, as 1/2000 or 0.001"};
+    return ho::invalid(std::string(what) + " '" + std::string(text) +
+                       "': takes more than 0 and at most 1, as 1/2000 or 0.001");
   }
   return value;
 }
@@ -96,7 +92,7 @@ ho::Result<std::vector<double>> parse_factors(std::string_view text) {
   while (true) {
     const size_t comma = text.find(',');
     HORING_ASSIGN(const double factor,
-                  parse_number_up_to("--compute-factors", text.substr(0, comma), kMaxFactor));
+                  ho::parse_number_up_to("--compute-factors", text.substr(0, comma), kMaxFactor));
     if (std::find(factors.begin(), factors.end(), factor) == factors.end()) {
       factors.push_back(factor);
     }
@@ -118,7 +114,7 @@ ho::Status positive(std::string_view what, double value) {
   if (value > 0) {
     return {};
   }
-  return {ho::StatusCode::kInvalidArgument, std::string(what) + " of 0: takes more than that"};
+  return ho::invalid(std::string(what) + " of 0: takes more than that");
 }
 
 ho::Status understand(const Texts& texts, BenchOptions& options) {
@@ -127,27 +123,26 @@ ho::Status understand(const Texts& texts, BenchOptions& options) {
   WorkloadSpec& load = options.workload;
   HORING_ASSIGN(load.model, tool::parse_model(texts.model));
   if (load.model.sharing_units > 0) {
-    return tool::invalid(
+    return ho::invalid(
         "--model " + texts.model +
         ": shared= is for paro plan; no unit of the measured model shares another's");
   }
   HORING_ASSIGN(load.scale, parse_fraction("--scale", texts.scale));
-  HORING_ASSIGN(load.flops, parse_number_up_to("--flops", texts.flops, kMaxFlops));
-  HORING_ASSIGN(load.utilisation, parse_number_up_to("--utilisation", texts.utilisation, 1));
+  HORING_ASSIGN(load.flops, ho::parse_number_up_to("--flops", texts.flops, kMaxFlops));
+  HORING_ASSIGN(load.utilisation, ho::parse_number_up_to("--utilisation", texts.utilisation, 1));
   HORING_TRY(positive("--flops", load.flops));
   HORING_TRY(positive("--utilisation", load.utilisation));
-  HORING_ASSIGN(load.real_bytes_per_s, tool::parse_rate("--real-rate", texts.real_rate));
-  HORING_ASSIGN(load.emulated_bytes_per_s, tool::parse_rate("--rail-rate", texts.rail_rate));
+  HORING_ASSIGN(load.real_bytes_per_s, ho::parse_rate("--real-rate", texts.real_rate));
+  HORING_ASSIGN(load.emulated_bytes_per_s, ho::parse_rate("--rail-rate", texts.rail_rate));
   HORING_ASSIGN(options.compute_factors, parse_factors(texts.factors));
   HORING_ASSIGN(options.systems, parse_systems(texts.systems));
-  HORING_ASSIGN(const double bucket, tool::parse_size("--bucket-bytes", texts.bucket));
+  HORING_ASSIGN(const double bucket, ho::parse_size("--bucket-bytes", texts.bucket));
   if (!(bucket <= kMaxBytes)) {
-    return {ho::StatusCode::kInvalidArgument, "--bucket-bytes: takes 0 (none) to 1e18 bytes"};
+    return ho::invalid("--bucket-bytes: takes 0 (none) to 1e18 bytes");
   }
   options.bucket_bytes = static_cast<uint64_t>(bucket);
   if (!options.json.empty() && options.json == options.trace) {
-    return {ho::StatusCode::kInvalidArgument,
-            "--json and --trace name one file: give each its own"};
+    return ho::invalid("--json and --trace name one file: give each its own");
   }
   options.dtype = dtype_of(texts.dtype);
   for (const double factor : options.compute_factors) {
@@ -164,7 +159,7 @@ ParsedBenchOptions parse_bench_options(int argc, const char* const* argv) {
       "Measures training steps of libparo's strategies and of what users run today, in one job and "
       "in turn.\nStart it with `horing run`, on a cluster of `horing cluster` or a real one. "
       "Computation is waited\nfor: as long as the model's arithmetic takes on the device that is "
-      "stood for, scaled as the links are.",
+      "modelled, scaled as the links are.",
       "paro-bench");
   ParsedBenchOptions parsed;
   Texts texts;

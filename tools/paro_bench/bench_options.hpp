@@ -1,4 +1,4 @@
-// What paro-bench is asked for.
+// The options of paro-bench.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct BenchOptions {
 
 struct ParsedBenchOptions {
   BenchOptions options;
-  std::optional<int> exit_status;  // set: end with it, everything has been said
+  std::optional<int> exit_status;  // set: end with it, everything has been printed
 };
 
 [[nodiscard]] ParsedBenchOptions parse_bench_options(int argc, const char* const* argv);

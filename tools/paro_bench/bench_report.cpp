@@ -5,35 +5,22 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "paro/columns.hpp"
 #include "paro_bench/memory_table.hpp"
+#include "report/table.hpp"
 
 namespace paro::bench {
 namespace {
 
-using tool::Column;
 using tool::StepTimes;
 
 // Steps that differ by less are as fast as one another: so much they differ from run to run.
 constexpr double kTie = 0.03;
 
-std::string number(double value, int digits) {
-  return fmt::format("{:.{}f}", value, digits);
-}
-
-std::string ms(double seconds) {
-  return number(seconds * 1e3, 1);
-}
-
-std::string megabytes(uint64_t bytes) {
-  return number(static_cast<double>(bytes) / 1e6, 2);
-}
-
-std::vector<const Outcome*> of_factor(std::span<const Outcome> outcomes, double factor) {
-  std::vector<const Outcome*> some;
+std::vector<Outcome> of_factor(std::span<const Outcome> outcomes, double factor) {
+  std::vector<Outcome> some;
   for (const Outcome& outcome : outcomes) {
     if (outcome.compute_factor == factor) {
-      some.push_back(&outcome);
+      some.push_back(outcome);
     }
   }
   return some;
@@ -47,60 +34,59 @@ std::string as_planned(const Outcome& outcome) {
   return *sample.planned == sample.sent ? "yes" : "NO";
 }
 
-struct Field {
-  const char* head;
-  bool left;
-  std::string (*cell)(const Outcome& outcome);
-};
+using Field = ho::Field<Outcome>;
 
 constexpr std::array kFields{
     Field{"system", true, [](const Outcome& o) { return o.system.name; }},
-    Field{"step ms", false, [](const Outcome& o) { return ms(o.times().step); }},
-    Field{"least", false, [](const Outcome& o) { return ms(o.least_step_s()); }},
-    Field{"most", false, [](const Outcome& o) { return ms(o.most_step_s()); }},
-    Field{"samples/s", false, [](const Outcome& o) { return number(o.samples_per_s(), 1); }},
-    Field{"compute", false, [](const Outcome& o) { return ms(o.times().compute); }},
-    Field{"exposed", false, [](const Outcome& o) { return ms(o.times().exposed); }},
-    Field{"idle", false, [](const Outcome& o) { return ms(o.times().idle); }},
-    Field{"update", false, [](const Outcome& o) { return ms(o.times().update); }},
-    Field{"hooks", false, [](const Outcome& o) { return ms(o.times().hooks); }},
+    Field{"step ms", false, [](const Outcome& o) { return ho::milliseconds(o.times().step); }},
+    Field{"least", false, [](const Outcome& o) { return ho::milliseconds(o.least_step_s()); }},
+    Field{"most", false, [](const Outcome& o) { return ho::milliseconds(o.most_step_s()); }},
+    Field{"samples/s", false, [](const Outcome& o) { return ho::fixed(o.samples_per_s(), 1); }},
+    Field{"compute", false, [](const Outcome& o) { return ho::milliseconds(o.times().compute); }},
+    Field{"exposed", false, [](const Outcome& o) { return ho::milliseconds(o.times().exposed); }},
+    Field{"idle", false, [](const Outcome& o) { return ho::milliseconds(o.times().idle); }},
+    Field{"update", false, [](const Outcome& o) { return ho::milliseconds(o.times().update); }},
+    Field{"hooks", false, [](const Outcome& o) { return ho::milliseconds(o.times().hooks); }},
     Field{"cores busy %",
           false,
           [](const Outcome& o) {
             const auto busy = o.processors_busy();
-            return busy ? number(*busy * 100, 0) : "-";
+            return busy ? ho::fixed(*busy * 100, 0) : "-";
           }},
-    Field{
-        "by plan",
-        false,
-        [](const Outcome& o) { return o.predicted_step_s() > 0 ? ms(o.predicted_step_s()) : "-"; }},
+    Field{"by plan",
+          false,
+          [](const Outcome& o) {
+            return o.predicted_step_s() > 0 ? ho::milliseconds(o.predicted_step_s()) : "-";
+          }},
     Field{"/plan",
           false,
           [](const Outcome& o) {
-            return o.predicted_step_s() > 0 ? number(o.times().step / o.predicted_step_s(), 2)
+            return o.predicted_step_s() > 0 ? ho::fixed(o.times().step / o.predicted_step_s(), 2)
                                             : "-";
           }},
-    Field{
-        "MB inside", false, [](const Outcome& o) { return megabytes(o.last().sent.intra_bytes); }},
-    Field{
-        "MB between", false, [](const Outcome& o) { return megabytes(o.last().sent.inter_bytes); }},
+    Field{"MB inside",
+          false,
+          [](const Outcome& o) { return ho::megabytes(o.last().sent.intra_bytes); }},
+    Field{"MB between",
+          false,
+          [](const Outcome& o) { return ho::megabytes(o.last().sent.inter_bytes); }},
     Field{"as planned", true, [](const Outcome& o) { return as_planned(o); }},
     Field{"memory MB",
           false,
-          [](const Outcome& o) { return megabytes(o.last().memory.actual.total()); }},
+          [](const Outcome& o) { return ho::megabytes(o.last().memory.actual.total()); }},
     Field{"predicted",
           false,
-          [](const Outcome& o) { return megabytes(o.last().memory.predicted.total()); }},
+          [](const Outcome& o) { return ho::megabytes(o.last().memory.predicted.total()); }},
 };
 
-std::string order_text(const std::vector<const Outcome*>& some) {
+std::string order_text(const std::vector<Outcome>& some) {
   std::vector<double> measured;
   std::vector<double> predicted;
-  for (const Outcome* outcome : some) {
-    const bool ours = !outcome->system.is_baseline();
-    if (ours && outcome->predicted_step_s() > 0) {
-      measured.push_back(outcome->times().step);
-      predicted.push_back(outcome->predicted_step_s());
+  for (const Outcome& outcome : some) {
+    const bool ours = !outcome.system.is_baseline();
+    if (ours && outcome.predicted_step_s() > 0) {
+      measured.push_back(outcome.times().step);
+      predicted.push_back(outcome.predicted_step_s());
     }
   }
   const auto tau = kendall_tau_b(measured, predicted, kTie);
@@ -164,7 +150,7 @@ nlohmann::json json_of(const Outcome& outcome) {
   return json;
 }
 
-nlohmann::json json_of(const BenchOptions& options, const PlanRequest& links, uint32_t ranks) {
+nlohmann::json json_of(const BenchOptions& options, const PlannerRequest& links, uint32_t ranks) {
   const WorkloadSpec& spec = options.workload;
   const auto load = workload_of(spec, 1);
   return {{"model", spec.model.text},
@@ -194,7 +180,7 @@ nlohmann::json json_of(const BenchOptions& options, const PlanRequest& links, ui
 }
 
 // What the plans reckon with.
-std::string links_text(const PlanRequest& links) {
+std::string links_text(const PlannerRequest& links) {
   if (links.links.intra_bytes_per_s == 0 && links.links.inter_bytes_per_s == 0) {
     return "links    not known\n";
   }
@@ -208,7 +194,7 @@ std::string links_text(const PlanRequest& links) {
 
 }  // namespace
 
-std::string preface(const BenchOptions& options, const PlanRequest& links) {
+std::string preface(const BenchOptions& options, const PlannerRequest& links) {
   const WorkloadSpec& spec = options.workload;
   const auto load = workload_of(spec, 1);
   return fmt::format(
@@ -240,19 +226,11 @@ std::string outcomes_text(const BenchOptions& options,
                           std::span<const Outcome> outcomes,
                           double compute_factor) {
   const auto some = of_factor(outcomes, compute_factor);
-  std::vector<Column> columns;
-  for (const Field& field : kFields) {
-    Column column{field.head, field.left, {}};
-    for (const Outcome* outcome : some) {
-      column.cells.push_back(field.cell(*outcome));
-    }
-    columns.push_back(std::move(column));
-  }
   return fmt::format("Computation times {}; medians of {} rounds of {} steps.\n",
                      compute_factor,
                      options.rounds,
                      options.steps) +
-         tool::aligned(columns) +
+         ho::aligned(ho::columns_of(kFields, some)) +
          "Times per step in ms, bytes per step over all ranks, memory of the fullest rank, and how "
          "busy the\n"
          "processors of rank 0's machine were meanwhile.\n\n" +
@@ -260,7 +238,7 @@ std::string outcomes_text(const BenchOptions& options,
 }
 
 std::string outcomes_json(const BenchOptions& options,
-                          const PlanRequest& links,
+                          const PlannerRequest& links,
                           uint32_t ranks,
                           std::span<const Outcome> outcomes) {
   nlohmann::json results = nlohmann::json::array();

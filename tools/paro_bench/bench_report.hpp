@@ -12,14 +12,14 @@
 namespace paro::bench {
 
 // What was fixed before measuring.
-[[nodiscard]] std::string preface(const BenchOptions& options, const PlanRequest& links);
+[[nodiscard]] std::string preface(const BenchOptions& options, const PlannerRequest& links);
 // Of one compute factor.
 [[nodiscard]] std::string outcomes_text(const BenchOptions& options,
                                         std::span<const Outcome> outcomes,
                                         double compute_factor);
-// Of all. Keys stay; new ones may come.
+// Of all. Keys stay; new ones may be added.
 [[nodiscard]] std::string outcomes_json(const BenchOptions& options,
-                                        const PlanRequest& links,
+                                        const PlannerRequest& links,
                                         uint32_t ranks,
                                         std::span<const Outcome> outcomes);
 // What was not as it has to be: bytes that are not the step plan's; a line each.

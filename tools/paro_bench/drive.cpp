@@ -66,7 +66,7 @@ Driver::Driver(horing::Communicator& job, const BenchOptions& options)
   const auto facts = tool::facts_of(tool::measure_job(job), notes_);
   const ho::Status status = facts.ok() ? tool::apply(*facts, links_) : facts.status();
   if (!status.ok()) {
-    notes_.push_back("what the step plans say is left out: " + status.message());
+    notes_.push_back("the step plans' figures are left out: " + status.message());
     links_.world = {0, 0};
   }
 }
@@ -131,7 +131,7 @@ std::optional<StrategyFigures> Driver::planned(const System& system, const Workl
   if (links_.world.ranks() != groups_.world_size()) {
     return std::nullopt;
   }
-  PlanRequest request = links_;
+  PlannerRequest request = links_;
   request.model = {load.trained + load.frozen, load.trained};
   request.layers = static_cast<uint32_t>(load.units.size());
   const auto element = static_cast<double>(ho::size_bytes(options_.dtype));

@@ -32,7 +32,7 @@ class Driver {
   [[nodiscard]] std::optional<StrategyFigures> planned(const System& system,
                                                        const Workload& load) const;
 
-  [[nodiscard]] const PlanRequest& links() const { return links_; }
+  [[nodiscard]] const PlannerRequest& links() const { return links_; }
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
  private:
@@ -41,7 +41,7 @@ class Driver {
   horing::Communicator& job_;
   const BenchOptions& options_;
   ho::GroupMap groups_;
-  PlanRequest links_;  // a world of no ranks where they are not known
+  PlannerRequest links_;  // a world of no ranks where they are not known
   std::vector<std::string> notes_;
 };
 

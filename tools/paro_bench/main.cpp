@@ -73,7 +73,7 @@ std::vector<Outcome> empty_outcomes(const BenchOptions& options, const Driver& d
   return outcomes;
 }
 
-// The systems take turns, so that what else the machine does meets all of them alike.
+// The systems take turns, so that other work of the machine affects all of them equally.
 void measure(horing::Communicator& job,
              const BenchOptions& options,
              const Driver& driver,

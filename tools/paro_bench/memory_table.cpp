@@ -1,12 +1,10 @@
 #include "paro_bench/memory_table.hpp"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <array>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "paro/columns.hpp"
+#include "report/table.hpp"
 
 namespace paro::bench {
 namespace {
@@ -27,31 +25,29 @@ constexpr std::array<StateField, kPurposeCount> kStates{{
 }};
 
 std::string held_and_predicted(uint64_t held, uint64_t predicted) {
-  return fmt::format(
-      "{:.2f}/{:.2f}", static_cast<double>(held) / 1e6, static_cast<double>(predicted) / 1e6);
+  return ho::megabytes(held) + "/" + ho::megabytes(predicted);
 }
 
 }  // namespace
 
-std::string memory_text(std::span<const Outcome* const> outcomes) {
-  std::vector<tool::Column> columns{{"system", true, {}}};
+std::string memory_text(std::span<const Outcome> outcomes) {
+  std::vector<ho::Column> columns{{"system", true, {}}};
   for (const StateField& field : kStates) {
     columns.push_back({field.head, false, {}});
   }
   columns.push_back({"all", false, {}});
-  for (const Outcome* outcome : outcomes) {
-    const tool::PeakMemory& memory = outcome->last().memory;
-    columns.front().cells.push_back(outcome->system.name);
-    for (size_t i = 0; i < kStates.size(); ++i) {
-      const Purpose purpose = kStates[i].purpose;
-      columns[i + 1].cells.push_back(
-          held_and_predicted(memory.actual[purpose], memory.predicted[purpose]));
+  for (const Outcome& outcome : outcomes) {
+    const tool::PeakMemory& memory = outcome.last().memory;
+    std::vector<std::string> cells{outcome.system.name};
+    for (const StateField& field : kStates) {
+      cells.push_back(
+          held_and_predicted(memory.actual[field.purpose], memory.predicted[field.purpose]));
     }
-    columns.back().cells.push_back(
-        held_and_predicted(memory.actual.total(), memory.predicted.total()));
+    cells.push_back(held_and_predicted(memory.actual.total(), memory.predicted.total()));
+    ho::add_row(columns, std::move(cells));
   }
   return "Memory of the fullest rank when it held most, in MB: held/predicted.\n" +
-         tool::aligned(columns);
+         ho::aligned(columns);
 }
 
 nlohmann::json memory_json(const MemoryUse& use) {

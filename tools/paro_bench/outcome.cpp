@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "paro/median.hpp"
 #include "planner/planner.hpp"
+#include "report/statistics.hpp"
 
 namespace paro::bench {
 namespace {
@@ -45,7 +45,7 @@ StepTimes Outcome::times() const {
     for (const Sample& sample : samples) {
       values.push_back(sample.times.*part);
     }
-    return tool::median(std::move(values));
+    return ho::median(std::move(values));
   };
   StepTimes middle;
   for (double StepTimes::*part : {&StepTimes::step,
@@ -67,7 +67,7 @@ std::optional<double> Outcome::processors_busy() const {
       shares.push_back(*sample.processors_busy);
     }
   }
-  return shares.empty() ? std::nullopt : std::optional(tool::median(std::move(shares)));
+  return shares.empty() ? std::nullopt : std::optional(ho::median(std::move(shares)));
 }
 
 double Outcome::least_step_s() const {

@@ -35,7 +35,7 @@ struct Outcome {
   // Medians over the samples, each quantity by itself; at least one sample.
   [[nodiscard]] tool::StepTimes times() const;
   [[nodiscard]] double samples_per_s() const { return batch / times().step; }
-  // Median; nothing where the system does not tell.
+  // Median; nothing where the system does not report it.
   [[nodiscard]] std::optional<double> processors_busy() const;
   [[nodiscard]] double least_step_s() const;
   [[nodiscard]] double most_step_s() const;

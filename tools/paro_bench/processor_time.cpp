@@ -14,7 +14,7 @@ constexpr std::string_view kAllProcessors = "cpu ";
 constexpr size_t kTickKinds = 8;
 constexpr size_t kIdle = 3;
 constexpr size_t kWaitingForDisk = 4;
-// Of a hundredth of a second each, all processors together: less says nothing.
+// Of a hundredth of a second each, all processors together: less has no meaning.
 constexpr uint64_t kFewestTicks = 20;
 
 }  // namespace

@@ -15,10 +15,9 @@ struct ProcessorTime {
 
 // The text of /proc/stat; nothing where that is not what it should be.
 [[nodiscard]] std::optional<ProcessorTime> parse_processor_time(std::string_view stat);
-// Nothing where the system does not tell.
+// Nothing where the system does not report it.
 [[nodiscard]] std::optional<ProcessorTime> processor_time();
-// Between two such times, 0 to 1. Nothing where one is not known, or too little time has passed to
-// tell.
+// Between two such times, 0 to 1. Nothing where one is not known, or too little time has passed.
 [[nodiscard]] std::optional<double> busy_share(const std::optional<ProcessorTime>& before,
                                                const std::optional<ProcessorTime>& after);
 

@@ -14,9 +14,8 @@ ho::Status unknown(std::string_view name, const std::string& why) {
   for (const System& baseline : baselines()) {
     names += baseline.name + ", ";
   }
-  return {ho::StatusCode::kInvalidArgument,
-          "--systems: '" + std::string(name) + "': " + why + "; takes letters (IIG, IIG/ring), " +
-              names + "ours, baselines, all"};
+  return ho::invalid("--systems: '" + std::string(name) + "': " + why +
+                     "; takes letters (IIG, IIG/ring), " + names + "ours, baselines, all");
 }
 
 ho::Result<System> ours(std::string_view name) {

@@ -84,8 +84,10 @@ std::vector<TraceEvent> events_of_all(horing::Communicator& job, const StepTrace
   std::vector<int64_t> mine(most * kNumbers, kNone);
   for (size_t i = 0; i < step.spans.size(); ++i) {
     const ActionSpan& span = step.spans[i];
-    const std::array<int64_t, kNumbers> numbers{
-        job.rank(), span.action, ns_between(zero, span.begin), ns_between(zero, span.end)};
+    const std::array<int64_t, kNumbers> numbers{job.rank(),
+                                                span.node.action.value(),
+                                                ns_between(zero, span.begin),
+                                                ns_between(zero, span.end)};
     std::copy(numbers.begin(), numbers.end(), mine.begin() + static_cast<int64_t>(i * kNumbers));
   }
   std::vector<int64_t> all(mine.size() * static_cast<size_t>(job.world_size()));

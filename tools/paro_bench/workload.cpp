@@ -11,7 +11,7 @@ constexpr double kMaxElements = 1U << 28U;
 constexpr double kMaxWaitS = 60;
 
 ho::Status refused(const std::string& what) {
-  return {ho::StatusCode::kInvalidArgument, what};
+  return ho::invalid(what);
 }
 
 }  // namespace

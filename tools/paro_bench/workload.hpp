@@ -37,7 +37,7 @@ struct WorkloadSpec {
 inline constexpr uint32_t kMaxUnits = 8;
 
 struct Workload {
-  std::vector<UnitShape> units;  // all alike
+  std::vector<UnitShape> units;  // all equal
   double trained = 0;            // parameters in all units
   double frozen = 0;
   double time_scale = 1;  // emulated seconds of one real second

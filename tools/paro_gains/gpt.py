@@ -56,7 +56,7 @@ def row_of(system, runs):
             "world_algorithm": "multi_ring" if baseline else "ho_ring",
             "steps_s": [line["seconds"]["step"] for line in lines],
             **{f"{part}_s": seconds for part, seconds in middle.items()},
-            # What is left of a step: the loss, the next batch, telling of the step.
+            # What is left of a step: the loss, the next batch, the output of the step.
             "idle_s": max(0, 2 * middle["step"] - sum(middle.values())),
             "intra_bytes": last["sent_bytes"]["intra"], "inter_bytes": last["sent_bytes"]["inter"],
             "memory_bytes": last["memory_bytes"]["peak"],
@@ -65,7 +65,7 @@ def row_of(system, runs):
 
 
 def measure(cluster, rounds, folder):
-    """A round is every system once, so that what the machine does else meets all of them alike."""
+    """A round is every system once, so that other work of the machine affects all of them equally."""
     if not os.access(cluster.tools / "train_gpt", os.X_OK):
         print(f"\n{NAME}: left out, {cluster.tools}/train_gpt is not built (libtorch-dev, -Dtorch=enabled)")
         return None

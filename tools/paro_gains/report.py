@@ -29,7 +29,7 @@ def baseline_capture(result):
             f'{config["inter_bytes_per_s"] / 1e6:.1f} MB/s a NIC: '
             f'{config["intra_bytes_per_s"] / config["inter_bytes_per_s"]:.0f} times. {config["parameters"]:.3g} '
             f'parameters, {config["trained"]:.3g} trained, times {config["scale"]:.3g}; times of the cluster that '
-            f'is stood for times {config["time_scale"]:.3g}; {config["accumulation"]} micro-batches of '
+            f'is modelled times {config["time_scale"]:.3g}; {config["accumulation"]} micro-batches of '
             f'{config["micro_batch"]} x {config["sequence"]} tokens, {config["dtype"]}; computation '
             f'{ms(config["compute_s"])} ms a step.\n\n' +
             table(("baseline", "step ms", "least", "most", "exposed ms", "MB between", "memory MB"), rows))
@@ -163,7 +163,7 @@ def text(runs, scaling, learned, pictures):
         for name in pictures.get(result["name"], []):
             parts.append(f"![{name}]({name})\n")
         parts += ["### Baseline\n", baseline_capture(result), "\n### Transition plan\n", transition_plan(result),
-                  "\n### What the gains come from\n", gain_split(case, result), "\n### Validation checklist\n",
+                  "\n### Sources of the gains\n", gain_split(case, result), "\n### Validation checklist\n",
                   validation(result), "\n### Acceptance criteria\n", acceptance(case, result), ""]
     return ("\n".join(parts) + scaling_text(scaling) +
             (learned_text(learned, pictures[learned["name"]]) if learned else ""))

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
+
+#include "subcommands/output_file.hpp"
 
 namespace ho::perf {
 namespace {
@@ -123,14 +122,6 @@ Json config_json(const Job& job, const Options& options) {
   return config;
 }
 
-bool cannot_write(const std::string& path) {
-  std::fprintf(stderr,
-               "cannot write %s: %s; give -J a file in a directory that you may write\n",
-               path.c_str(),
-               std::strerror(errno));
-  return false;
-}
-
 }  // namespace
 
 Json json_report(const Job& job,
@@ -157,28 +148,12 @@ Json json_report(const Job& job,
       {"end_time", local_time(times.ended)}};
 }
 
-bool can_write(const std::string& path) {
-  std::error_code unknown;
-  const bool existed = std::filesystem::exists(path, unknown);
-  std::ofstream file(path, std::ios::app);
-  if (!file) {
-    return cannot_write(path);
-  }
-  file.close();
-  if (!existed) {
-    std::filesystem::remove(path, unknown);
-  }
-  return true;
-}
-
-bool write_json(const std::string& path, const Json& report) {
+bool write_json(const std::string& program, const std::string& path, const Json& report) {
   std::error_code unknown;
   const bool replaces = std::filesystem::exists(path, unknown);
-  std::ofstream file(path);
-  file << report.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-  file.close();
-  if (file.fail()) {
-    return cannot_write(path);
+  const std::string text = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (!write_file(program.c_str(), "-J", path, text)) {
+    return false;
   }
   std::printf("# Results written to %s%s\n", path.c_str(), replaces ? ", replacing that file" : "");
   std::fflush(stdout);

@@ -23,10 +23,9 @@ struct Times {
                                                  const std::vector<Row>& rows,
                                                  const Times& times);
 
-// Whether write_json() will be able to; a message on stderr if not. Changes no file that is there.
-[[nodiscard]] bool can_write(const std::string& path);
-// Replaces a file that is there, and says so on stdout. False, with a message on stderr, if it
-// cannot be written.
-[[nodiscard]] bool write_json(const std::string& path, const nlohmann::ordered_json& report);
+// False where it cannot be written, which stderr then says.
+[[nodiscard]] bool write_json(const std::string& program,
+                              const std::string& path,
+                              const nlohmann::ordered_json& report);
 
 }  // namespace ho::perf

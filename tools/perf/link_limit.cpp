@@ -1,7 +1,5 @@
 #include "perf/link_limit.hpp"
 
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -9,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -19,6 +16,7 @@
 #include "os/fd.hpp"
 #include "perf/gather.hpp"
 #include "perf/rails_here.hpp"
+#include "report/table.hpp"
 
 namespace ho::perf {
 namespace {
@@ -30,11 +28,10 @@ constexpr milliseconds kCounted{1200};
 constexpr milliseconds kDrain{100};  // queues of the links empty after the last byte
 constexpr size_t kBufferBytes = size_t{256} << 10;
 
-// What a rank tells the others about its end of a flow.
+// What a rank sends the others about its end of a flow.
 struct Endpoint {
   uint32_t listening = 0;  // 1: this rank carries the flow of its group rank's interface
-  uint32_t address_bytes = 0;
-  std::array<std::byte, sizeof(sockaddr_in6)> address{};
+  SocketAddress address;
 };
 
 struct Outcome {
@@ -42,48 +39,30 @@ struct Outcome {
   double bytes_per_second = 0.0;
 };
 
-bool set_nonblocking(int fd) {
-  const int flags = fcntl(fd, F_GETFL, 0);
-  return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
-}
-
-const sockaddr* as_sockaddr(const sockaddr_storage& storage) {
-  return static_cast<const sockaddr*>(static_cast<const void*>(&storage));
-}
-
 // A socket bound to the rail's address, any port.
-Fd bound_socket(const RailAddress& rail) {
-  Fd fd(::socket(rail.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid() || !set_nonblocking(fd.get()) ||
-      ::bind(fd.get(), as_sockaddr(rail.address), rail.length) != 0) {
-    return {};
-  }
-  return fd;
+Fd bound_socket(const SocketAddress& rail) {
+  Fd fd(::socket(rail.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return fd.valid() && ::bind(fd.get(), rail.get(), rail.size_bytes()) == 0 ? std::move(fd) : Fd();
 }
 
-Fd listen_on(const RailAddress& rail, Endpoint& endpoint) {
+Fd listen_at(const SocketAddress& rail, Endpoint& endpoint) {
   Fd fd = bound_socket(rail);
-  sockaddr_storage bound{};
-  socklen_t length = sizeof(bound);
-  if (!fd.valid() || ::listen(fd.get(), 1) != 0 ||
-      ::getsockname(fd.get(), static_cast<sockaddr*>(static_cast<void*>(&bound)), &length) != 0 ||
-      length > endpoint.address.size()) {
+  if (!fd.valid() || ::listen(fd.get(), 1) != 0) {
     return {};
   }
-  endpoint.listening = 1;
-  endpoint.address_bytes = length;
-  std::memcpy(endpoint.address.data(), &bound, length);
+  const auto bound = local_address(fd.get());
+  if (!bound.ok()) {
+    return {};
+  }
+  endpoint = {1, *bound};
   return fd;
 }
 
-Fd start_connect(const RailAddress& from, const Endpoint& to) {
+Fd start_connect(const SocketAddress& from, const Endpoint& to) {
   Fd fd = bound_socket(from);
-  if (!fd.valid() || to.listening == 0 || to.address_bytes > to.address.size()) {
-    return {};
-  }
-  sockaddr_storage address{};
-  std::memcpy(&address, to.address.data(), to.address_bytes);
-  if (::connect(fd.get(), as_sockaddr(address), to.address_bytes) != 0 && errno != EINPROGRESS) {
+  if (!fd.valid() || to.listening == 0 || to.address.size_bytes() > sizeof(sockaddr_storage) ||
+      (::connect(fd.get(), to.address.get(), to.address.size_bytes()) != 0 &&
+       errno != EINPROGRESS)) {
     return {};
   }
   return fd;
@@ -95,13 +74,13 @@ bool ready(int fd, short events, Deadline deadline) {
   return ::poll(&entry, 1, static_cast<int>(limit)) == 1 && (entry.revents & events) != 0;
 }
 
-// Both ends of this rank's flow: what it sends to the node ahead, what comes from the one behind.
+// Both ends of this rank's flow: what it sends to the node ahead, what arrives from the one behind.
 struct Flow {
   Fd out;
   Fd in;
 };
 
-std::optional<Flow> open_flow(const RailAddress& rail, Fd listener, const Endpoint& ahead) {
+std::optional<Flow> open_flow(const SocketAddress& rail, Fd listener, const Endpoint& ahead) {
   const Deadline deadline = deadline_after(kConnectLimit);
   Flow flow{.out = start_connect(rail, ahead), .in = {}};
   if (!flow.out.valid() || !ready(listener.get(), POLLIN, deadline)) {
@@ -182,9 +161,9 @@ int32_t rank_ahead(const horing::Communicator& comm) {
   return -1;
 }
 
-Outcome run_flow(horing::Communicator& comm, const RailAddress* rail, uint32_t& flows) {
+Outcome run_flow(horing::Communicator& comm, const SocketAddress* rail, uint32_t& flows) {
   Endpoint mine;
-  Fd listener = rail != nullptr ? listen_on(*rail, mine) : Fd();
+  Fd listener = rail != nullptr ? listen_at(*rail, mine) : Fd();
   const auto endpoints = gather_all(comm, mine);
   const int32_t ahead = rank_ahead(comm);
   const bool carries = rail != nullptr && listener.valid() && ahead >= 0;
@@ -203,7 +182,7 @@ Outcome run_flow(horing::Communicator& comm, const RailAddress* rail, uint32_t& 
     const auto rate = stream(*flow);
     outcome = {.worked = rate ? 1U : 0U, .bytes_per_second = rate.value_or(0.0)};
   }
-  // Nobody closes a flow that its sender still fills.
+  // No rank closes a flow that its sender still fills.
   comm.barrier();
   return outcome;
 }
@@ -242,12 +221,18 @@ LinkLimit paced_limit(const horing::Communicator& comm, uint64_t mbit, size_t in
 
 }  // namespace
 
+std::string limit_text(const LinkLimit& limit) {
+  return limit.bytes_per_second > 0.0 ? fixed(limit.bytes_per_second / 1e6, 2) +
+                                            " MB/s per node and direction (" + limit.how + ")"
+                                      : limit.how;
+}
+
 std::string emulation_mode() {
   return env::text(env::kEmulation);
 }
 
 uint32_t nics_per_node(horing::Communicator& comm) {
-  const auto rails = rails_here(env::text(env::kSocketIfname), env::text(env::kEmulatedRails));
+  const auto rails = rails_here();
   auto fewest = static_cast<uint32_t>(rails.size());
   for (const uint32_t of_rank : gather_all(comm, fewest)) {
     fewest = std::min(fewest, of_rank);
@@ -260,7 +245,7 @@ LinkLimit measure_link_limit(horing::Communicator& comm) {
   if (comm.group_count() < 2) {
     return none;
   }
-  const auto rails = rails_here(env::text(env::kSocketIfname), env::text(env::kEmulatedRails));
+  const auto rails = rails_here();
   const auto pace = env::number(env::kRailPaceMbit);
   if (pace.ok() && *pace > 0) {
     return paced_limit(comm, *pace, rails.size());

@@ -18,8 +18,11 @@ struct LinkLimit {
   uint32_t rails = 0;             // interfaces per node that carried a flow
   std::string how;                // one line for people
 };
+// "50.00 MB/s per node and direction (how)", or why there is none.
+[[nodiscard]] std::string limit_text(const LinkLimit& limit);
 
-// Collective. Never throws for a network that does not work: says so in `how`, alike on all ranks.
+// Collective. Never throws for a network that does not work: reports it in `how`, the same on all
+// ranks.
 [[nodiscard]] LinkLimit measure_link_limit(horing::Communicator& comm);
 
 // Collective. Network interfaces that a node has for rails, the fewest of all nodes; 0: none found.

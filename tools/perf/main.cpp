@@ -17,6 +17,7 @@
 #include "perf/options.hpp"
 #include "perf/rows.hpp"
 #include "perf/table.hpp"
+#include "subcommands/output_file.hpp"
 
 namespace ho::perf {
 namespace {
@@ -64,7 +65,7 @@ void say_left_out(bool talks, const std::string& what) {
   }
 }
 
-// All cases that make sense: fp8 has no averages, an all-gather has no operation.
+// All cases that make sense: not every type has every operation, an all-gather has none.
 std::vector<Case> cases_of(Collective collective, const Options& options, bool talks) {
   std::vector<Case> cases;
   for (const DType dtype : options.dtypes) {
@@ -113,7 +114,7 @@ void run_case(horing::Communicator& comm,
                        std::string(to_string(what.dtype)) + " per rank");
       continue;
     }
-    // Sizes are rounded down to whole elements; in a range, several may come to the same.
+    // Sizes are rounded down to whole elements; in a range, several may become equal.
     if (options.listed_sizes.empty() && count == previous) {
       continue;
     }
@@ -148,13 +149,18 @@ Job describe(horing::Communicator& comm,
   return job;
 }
 
+std::string name_of(Collective collective) {
+  return std::string(to_string(collective)) + "_perf";
+}
+
 int run(Collective collective, const Options& options) {
   Times times{.started = std::time(nullptr), .ended = 0};
   const int64_t started = now_ns();
   auto comm = horing::Communicator::create();
   const auto created_ms = static_cast<double>(now_ns() - started) / 1e6;
   const bool talks = comm.rank() == 0;
-  const bool ready = !talks || options.json_file.empty() || can_write(options.json_file);
+  const std::string program = name_of(collective);
+  const bool ready = !talks || can_write_file(program.c_str(), "-J", options.json_file);
   if (const auto readiness = gather_all(comm, ready ? 1U : 0U); readiness.front() == 0U) {
     return EXIT_FAILURE;
   }
@@ -170,14 +176,14 @@ int run(Collective collective, const Options& options) {
   if (talks && rows.empty()) {
     std::fprintf(
         stderr,
-        "%s_perf: nothing was measured, every size or type was left out; see above why, and "
-        "change --sizes, -b, -d or -o\n",
-        std::string(to_string(collective)).c_str());
+        "%s: nothing was measured, every size or type was left out; see above why, and change "
+        "--sizes, -b, -d or -o\n",
+        program.c_str());
   } else if (talks) {
     print_summary(rows);
     times.ended = std::time(nullptr);
     if (!options.json_file.empty() &&
-        !write_json(options.json_file, json_report(job, options, rows, times))) {
+        !write_json(program, options.json_file, json_report(job, options, rows, times))) {
       status = EXIT_FAILURE;
     }
   }
@@ -189,11 +195,11 @@ int run_guarded(Collective collective, const Options& options) {
   try {
     return run(collective, options);
   } catch (const horing::Error& error) {
-    std::fprintf(stderr, "%s_perf: %s\n", std::string(to_string(collective)).c_str(), error.what());
+    std::fprintf(stderr, "%s: %s\n", name_of(collective).c_str(), error.what());
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr,
-                 "%s_perf: not enough memory for the buffers; lower %s\n",
-                 std::string(to_string(collective)).c_str(),
+                 "%s: not enough memory for the buffers; lower %s\n",
+                 name_of(collective).c_str(),
                  options.listed_sizes.empty() ? "-e" : "the sizes of --sizes");
   }
   return EXIT_FAILURE;

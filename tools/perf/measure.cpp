@@ -6,6 +6,7 @@
 
 #include "os/clock.hpp"
 #include "perf/gather.hpp"
+#include "report/statistics.hpp"
 
 namespace ho::perf {
 
@@ -121,13 +122,6 @@ bool claims_share(uint32_t iterations, double boundary_bytes_each, double limit_
          boundary_bytes_each * iterations >= limit_bytes_per_second * kShortestSeconds;
 }
 
-double percentile(std::vector<double> values, double fraction) {
-  std::sort(values.begin(), values.end());
-  const double position = std::ceil(fraction * static_cast<double>(values.size()));
-  const auto index = static_cast<size_t>(std::max(position, 1.0)) - 1;
-  return values[std::min(index, values.size() - 1)];
-}
-
 struct Bench::Timing {
   Sums sums;
   std::vector<double> each_us;
@@ -194,7 +188,9 @@ uint64_t Bench::wrong_elements(uint64_t count) const {
 void Bench::operate(uint64_t count, ho_op_report* report) {
   const auto dtype = static_cast<ho_dtype>(what_.dtype);
   const auto op = static_cast<ho_op>(what_.op);
-  const horing::CallOptions options{.algorithm = options_.algorithm, .report = report};
+  const horing::CallOptions options{.algorithm = options_.algorithm,
+                                    .report = report,
+                                    .scale = static_cast<double>(scale_of(rank_))};
   switch (what_.collective) {
     case Collective::kAllGather:
       return comm_.all_gather(buffers_.send, buffers_.recv, count, dtype, options);

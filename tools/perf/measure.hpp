@@ -63,14 +63,11 @@ struct Measurement {
 [[nodiscard]] double boundary_bytes(Collective collective,
                                     double size_bytes,
                                     const std::vector<uint32_t>& group_sizes);
-// Whether this much traffic over a link's boundary says what the link sustains: a shaped link lets
+// Whether this much traffic over a link's boundary shows what the link sustains: a shaped link lets
 // its first kilobytes pass at once, which is much of a short measurement.
 [[nodiscard]] bool claims_share(uint32_t iterations,
                                 double boundary_bytes_each,
                                 double limit_bytes_per_second);
-// Nearest rank; values need not be sorted, at least one.
-[[nodiscard]] double percentile(std::vector<double> values, double fraction);
-
 // Owns the buffers for all sizes of one case.
 class Bench {
  public:

@@ -3,12 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <utility>
 
+#include "base/quantity.hpp"
 #include "subcommands/option_error.hpp"
 
 namespace ho::perf {
@@ -55,11 +54,14 @@ void add_nccl_options(CLI::App& app, Text& text, Options& options) {
       ->check(CLI::Range(0U, kMaxIterations));
   app.add_option("-c,--check", text.check, "1 checks every byte of the results (default), 0 none")
       ->check(CLI::Range(0, 1));
-  app.add_option("-o,--op", text.op, "sum, prod, min, max, avg or all (default sum)");
+  app.add_option("-o,--op",
+                 text.op,
+                 "sum, prod, min, max, avg, band, bor, bxor, premul_sum or all (default sum)");
   app.add_option("-d,--datatype",
                  text.dtype,
                  "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 fp8_e4m3 "
-                 "fp8_e5m2 or all (default float)");
+                 "fp8_e5m2, for all_gather also int16 uint16 bool complex64 complex128; or all "
+                 "(default float)");
   app.add_option("-z,--blocking",
                  text.blocking,
                  "0 times operations back to back, total / n (default); 1 puts a barrier before "
@@ -104,7 +106,8 @@ uint64_t require_bytes(const std::string& option, const std::string& text, uint6
   }
   const auto bytes = parse_bytes(text);
   if (!bytes) {
-    throw CLI::ValidationError(option, "'" + text + "' is not a size; give bytes, 8K, 4M or 1G");
+    throw CLI::ValidationError(option,
+                               "'" + text + "' is not a size; give bytes, 8K, 4M, 1G or 1T");
   }
   return *bytes;
 }
@@ -132,7 +135,7 @@ std::vector<ReduceOp> require_ops(const std::string& text) {
   } else if (const auto op = parse_reduce_op(text)) {
     ops.push_back(*op);
   } else {
-    throw CLI::ValidationError("-o", "'" + text + "' is not sum, prod, min, max, avg or all");
+    throw CLI::ValidationError("-o", "'" + text + "' is not an operation; --help lists them");
   }
   return ops;
 }
@@ -199,29 +202,6 @@ std::optional<ho_algorithm> parse_algorithm(std::string_view name) {
     }
   }
   return std::nullopt;
-}
-
-std::optional<uint64_t> parse_bytes(std::string_view text) {
-  uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || end - rest > 1) {
-    return std::nullopt;
-  }
-  if (rest == end) {
-    return number;
-  }
-  constexpr std::string_view kSuffixes = "KMG";
-  const auto letter = static_cast<char>(std::toupper(static_cast<unsigned char>(*rest)));
-  const size_t power = kSuffixes.find(letter);
-  if (power == std::string_view::npos) {
-    return std::nullopt;
-  }
-  const uint64_t shift = 10 * (power + 1);
-  if (number > (UINT64_MAX >> shift)) {
-    return std::nullopt;
-  }
-  return number << shift;
 }
 
 std::optional<std::vector<SizeRun>> parse_sizes(std::string_view text, uint32_t iterations) {

@@ -18,8 +18,6 @@ enum class Collective : uint8_t { kAllGather, kReduceScatter, kAllReduce };
 [[nodiscard]] std::string_view to_string(Collective collective);  // "all_gather"
 [[nodiscard]] std::string_view to_string(ho_algorithm algorithm);
 [[nodiscard]] std::optional<ho_algorithm> parse_algorithm(std::string_view name);
-// "64", "8K", "4M", "1G" (powers of 1024), or nothing.
-[[nodiscard]] std::optional<uint64_t> parse_bytes(std::string_view text);
 
 struct SizeRun {
   uint64_t size_bytes = 0;

@@ -1,13 +1,8 @@
 #include "perf/rows.hpp"
 
+#include "base/quantity.hpp"
+
 namespace ho::perf {
-namespace {
-
-std::string counted(uint64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
-}  // namespace
 
 std::string rails_text(const Job& job) {
   if (job.group_count < 2) {

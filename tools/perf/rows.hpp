@@ -31,7 +31,7 @@ struct Job {
 // "4 rails over 1 NIC per node", "4 rails, each a NIC", "2 rails over 2 of 9 NICs per node".
 [[nodiscard]] std::string rails_text(const Job& job);
 
-// One size of one case, in the placements that were asked for (one of them at least).
+// One size of one case, in the placements that were requested (one of them at least).
 struct Row {
   Case what;
   std::optional<Measurement> out_of_place;

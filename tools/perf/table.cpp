@@ -5,16 +5,13 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "report/table.hpp"
+
 namespace ho::perf {
 namespace {
 
 std::string cell(const std::optional<double>& value) {
-  if (!value) {
-    return "-";
-  }
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.3f", *value);
-  return text;
+  return value ? fixed(*value, 3) : "-";
 }
 
 std::string wrong_cell(const Measurement& row) {
@@ -73,13 +70,7 @@ void print_header(const Job& job, const Options& options) {
               std::string(to_string(options.algorithm)).c_str(),
               job.emulation.c_str());
   std::printf("# communicator created in %.0f ms\n", job.startup_ms);
-  if (job.limit.bytes_per_second > 0.0) {
-    std::printf("# link limit %.2f MB/s per node and direction (%s)\n",
-                job.limit.bytes_per_second / 1e6,
-                job.limit.how.c_str());
-  } else {
-    std::printf("# link limit %s\n", job.limit.how.c_str());
-  }
+  std::printf("# link limit %s\n", limit_text(job.limit).c_str());
   std::printf(
       "# %u operations %s after %u warm-up operations; time: mean of the slowest rank; p50, "
       "p95, p99: of the operations, each the slowest rank's\n",
@@ -143,8 +134,8 @@ void print_summary(const std::vector<Row>& rows) {
                                                   : "FAILED";
   if (summary.unclaimed_shares > 0) {
     std::printf(
-        "# note: %u share(s) above 1 come from bursts of the links: too little was moved there to "
-        "tell a share (20 operations and a tenth of a second's bytes at least)\n",
+        "# note: %u share(s) above 1 are from bursts of the links: too little was moved there to "
+        "give a share (20 operations and a tenth of a second's bytes at least)\n",
         summary.unclaimed_shares);
   }
   std::printf("# Out of bounds values : %" PRIu64 " %s\n", summary.wrong, result);

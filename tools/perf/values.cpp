@@ -53,6 +53,8 @@ bool is_signed(DType dtype) {
          dtype == DType::kInt64;
 }
 
+constexpr int64_t kLargestScale = 2;
+
 // Every whole number from 0 to this is exact in the type.
 int64_t largest_exact(DType dtype) {
   if (is_float(dtype)) {
@@ -107,10 +109,15 @@ int64_t reduce_value(DType dtype, ReduceOp op, uint32_t world, uint32_t rank, ui
       return sum_value(largest, world, rank, place);
     case ReduceOp::kAvg:
       return avg_value(largest, world, rank, place);
+    case ReduceOp::kPremulSum:
+      return sum_value(largest / kLargestScale, world, rank, place);
     case ReduceOp::kProd:
       return prod_value(largest, world, rank, place);
     case ReduceOp::kMax:
     case ReduceOp::kMin:
+    case ReduceOp::kBand:
+    case ReduceOp::kBor:
+    case ReduceOp::kBxor:
       break;
   }
   const auto value = static_cast<int64_t>(pick(mix(rank, place), static_cast<uint64_t>(largest)));
@@ -121,6 +128,7 @@ int64_t combine(ReduceOp op, int64_t a, int64_t b) {
   switch (op) {
     case ReduceOp::kSum:
     case ReduceOp::kAvg:
+    case ReduceOp::kPremulSum:
       return a + b;
     case ReduceOp::kProd:
       return a * b;
@@ -128,6 +136,12 @@ int64_t combine(ReduceOp op, int64_t a, int64_t b) {
       return std::max(a, b);
     case ReduceOp::kMin:
       return std::min(a, b);
+    case ReduceOp::kBand:
+      return a & b;
+    case ReduceOp::kBor:
+      return a | b;
+    case ReduceOp::kBxor:
+      return a ^ b;
   }
   return 0;
 }
@@ -154,7 +168,12 @@ Table make_table(DType dtype, BitsOf&& bits_of) {
   std::vector<std::byte> table(kPeriod * bytes);
   for (size_t place = 0; place < kPeriod; ++place) {
     const uint64_t bits = bits_of(place);
-    std::memcpy(table.data() + place * bytes, &bits, bytes);
+    std::byte* const at = table.data() + place * bytes;
+    std::memcpy(at, &bits, std::min(bytes, sizeof(bits)));
+    if (bytes > sizeof(bits)) {  // complex128: bits alone, other ones in the second half
+      const uint64_t more = ~bits;
+      std::memcpy(at + sizeof(bits), &more, bytes - sizeof(bits));
+    }
   }
   return {bytes, std::move(table)};
 }
@@ -205,6 +224,10 @@ Table gather_input(DType dtype, uint32_t rank) {
   return make_table(dtype, [&](size_t place) { return mix(rank, place); });
 }
 
+int64_t scale_of(uint32_t rank) {
+  return rank % 2 == 0 ? 1 : kLargestScale;
+}
+
 Table reduce_input(DType dtype, ReduceOp op, uint32_t world_size, uint32_t rank) {
   return make_table(dtype, [&](size_t place) {
     return encode(dtype, reduce_value(dtype, op, world_size, rank, place));
@@ -213,9 +236,13 @@ Table reduce_input(DType dtype, ReduceOp op, uint32_t world_size, uint32_t rank)
 
 Table reduce_expected(DType dtype, ReduceOp op, uint32_t world_size) {
   return make_table(dtype, [&](size_t place) {
-    int64_t result = reduce_value(dtype, op, world_size, 0, place);
+    const auto operand = [&](uint32_t rank) {
+      const int64_t value = reduce_value(dtype, op, world_size, rank, place);
+      return op == ReduceOp::kPremulSum ? value * scale_of(rank) : value;
+    };
+    int64_t result = operand(0);
     for (uint32_t rank = 1; rank < world_size; ++rank) {
-      result = combine(op, result, reduce_value(dtype, op, world_size, rank, place));
+      result = combine(op, result, operand(rank));
     }
     return encode(dtype, op == ReduceOp::kAvg ? result / int64_t{world_size} : result);
   });

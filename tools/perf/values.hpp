@@ -36,6 +36,8 @@ class Table {
 
 // What `rank` contributes to an all-gather.
 [[nodiscard]] Table gather_input(DType dtype, uint32_t rank);
+// The factor of `rank` where the operation takes one.
+[[nodiscard]] int64_t scale_of(uint32_t rank);
 // What `rank` contributes to a reduction over `world_size` ranks.
 [[nodiscard]] Table reduce_input(DType dtype, ReduceOp op, uint32_t world_size, uint32_t rank);
 // What the reduction gives.

@@ -25,6 +25,7 @@
 #include "perf/link_limit.hpp"
 #include "perf/measure.hpp"
 #include "plugin_perf/options.hpp"
+#include "report/statistics.hpp"
 #include "subcommands/option_error.hpp"
 #include "subcommands/own_plugin.hpp"
 
@@ -103,7 +104,7 @@ struct Way {
   std::vector<double> cpu_s;  // of one operation, on all ranks
   uint64_t wrong = 0;
 
-  [[nodiscard]] double median_us() const { return perf::percentile(times_us, 0.5); }
+  [[nodiscard]] double median_us() const { return percentile(times_us, 0.5); }
 };
 
 template <typename Comm>
@@ -147,7 +148,7 @@ void print_way(const Way& way, double size, double bus_factor, double share_us) 
     return;
   }
   const double gbps = size / way.median_us() / 1e3;
-  const double cpu_s_per_gb = perf::percentile(way.cpu_s, 0.5) / (size / 1e9);
+  const double cpu_s_per_gb = percentile(way.cpu_s, 0.5) / (size / 1e9);
   std::printf(" %11.2f %7.3f %7.3f %7.2f %6" PRIu64,
               way.median_us(),
               gbps,
@@ -172,13 +173,7 @@ void print_header(const Options& options, const JobShape& shape, const perf::Lin
       perf::emulation_mode().c_str(),
       nccl_host::is_chain(Collective::kAllReduce, shape) ? "COLLNET_CHAIN, one rank per node"
                                                          : "COLLNET_DIRECT");
-  if (limit.bytes_per_second > 0.0) {
-    std::printf("# link limit %.2f MB/s per node and direction (%s)\n",
-                limit.bytes_per_second / 1e6,
-                limit.how.c_str());
-  } else {
-    std::printf("# link limit %s\n", limit.how.c_str());
-  }
+  std::printf("# link limit %s\n", perf::limit_text(limit).c_str());
   std::printf(
       "# medians of %u rounds, both ways in turns; share: bytes that must cross a node's boundary "
       "/ limit / time; cpu: seconds of all ranks' processors per GB of the size\n"
@@ -308,7 +303,7 @@ class Bench {
   std::optional<RingComm> ring_;
 };
 
-// Some releases take no path, only a name that the loader looks for.
+// Some releases take no path, only a name that the loader searches for.
 std::string name_for(const std::filesystem::path& path, const std::string& release) {
   using enum nccl_abi::FileNaming;
   const auto found = nccl_abi::find_release(release);
@@ -323,8 +318,8 @@ std::string name_for(const std::filesystem::path& path, const std::string& relea
   return "horing";
 }
 
-// Where neither --plugin nor the environment says, the library that was built or installed with
-// this program.
+// Where neither --plugin nor the environment names one, the library that was built or installed
+// with this program.
 void choose_plugin(const Options& options) {
   std::string plugin = options.plugin;
   if (plugin.empty() && std::getenv("NCCL_NET_PLUGIN") == nullptr) {
@@ -341,7 +336,7 @@ void choose_plugin(const Options& options) {
   }
 }
 
-// Nothing is measured that is larger than what was asked for.
+// Nothing is measured that is larger than what was requested.
 std::string too_small(const Options& options, const JobShape& shape) {
   for (const Collective kind : options.collectives) {
     for (const perf::SizeRun& run : options.sizes) {

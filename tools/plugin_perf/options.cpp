@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "abi/releases.hpp"
+#include "base/quantity.hpp"
 #include "subcommands/option_error.hpp"
 
 namespace ho::plugin_perf {
@@ -23,7 +24,7 @@ struct Text {
 };
 
 uint64_t bytes_of(const std::string& option, const std::string& text, uint64_t fallback) {
-  const auto bytes = text.empty() ? fallback : perf::parse_bytes(text);
+  const auto bytes = text.empty() ? fallback : parse_bytes(text);
   if (!bytes || (!text.empty() && (*bytes == 0 || *bytes % sizeof(uint64_t) != 0))) {
     throw CLI::ValidationError(option, "'" + text + "' is no size like 128K, a multiple of 8");
   }
@@ -58,7 +59,7 @@ void understand(const Text& text, Options& options) {
   if (!sizes || sizes->empty()) {
     throw CLI::ValidationError("--sizes", "'" + text.sizes + "' is not a list like 64K:100,1M");
   }
-  if (!dtype || !op || *op == ReduceOp::kAvg || !reduction_supported(*dtype, *op)) {
+  if (!dtype || !op || *op >= ReduceOp::kAvg || !reduction_supported(*dtype, *op)) {
     throw CLI::ValidationError("-d, -o",
                                text.op + " of " + text.dtype + " is not what CollNet reduces");
   }

@@ -30,7 +30,7 @@ inline void print_usage(const Program& program, std::FILE* stream) {
     std::fprintf(stream, "  %-13s %s\n", command.name, command.purpose);
   }
   std::fprintf(stream,
-               "\n`%s COMMAND --help` says more. `%s --version` prints the version.\n",
+               "\n`%s COMMAND --help` has more. `%s --version` prints the version.\n",
                program.name,
                program.name);
 }

@@ -15,7 +15,7 @@
 
 namespace ho {
 
-// True also where nothing says that this process is a rank.
+// True also where nothing shows that this process is a rank.
 inline bool first_rank() {
   for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
     if (const char* const rank = std::getenv(name)) {
@@ -42,8 +42,8 @@ inline int exit_after(const CLI::App& app, const CLI::ParseError& error) {
   return fail_after_first_rank(failed ? kUsageError : 0);
 }
 
-// Nothing where the arguments parse and `understand`, which then looks at them, has no objection;
-// otherwise the status to end with, everything having been said.
+// Nothing where the arguments parse and `understand`, which then checks them, has no objection;
+// otherwise the status to end with, after everything was printed.
 template <typename Understand>
 std::optional<int> exit_unless_parsed(CLI::App& app,
                                       int argc,

@@ -21,9 +21,9 @@ class OpenBeside {
   explicit OpenBeside(const std::string& path)
       : fd_(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)),
         nobody_reads_(!fd_.valid() && errno == ENXIO) {}
-  // A named pipe of which nobody reads; opening that would wait for ever.
+  // A named pipe that no process reads; opening that would wait for ever.
   [[nodiscard]] bool nobody_reads() const { return nobody_reads_; }
-  // Whoever reads does not see an end before this program's.
+  // A reader does not see an end before this program's.
   void stay() { static_cast<void>(fd_.release()); }
 
  private:
@@ -33,22 +33,27 @@ class OpenBeside {
 
 // Why the last file could not be opened.
 inline const char* why_unwritable(const OpenBeside& beside) {
-  return beside.nobody_reads() ? "nobody reads from it" : std::strerror(errno);
+  return beside.nobody_reads() ? "no process reads from it" : std::strerror(errno);
 }
 
 // Before anything is measured, so that a name that cannot be written costs nothing. What is in the
-// file stays until there is something better. True where no file is asked for.
+// file stays until there is something better, and no file is made. True where none is asked for.
 inline bool can_write_file(const char* program, const char* option, const std::string& path) {
   if (path.empty()) {
     return true;
   }
   OpenBeside beside(path);
   std::error_code ignored;
+  const bool is_new = std::filesystem::symlink_status(path, ignored).type() ==
+                      std::filesystem::file_type::not_found;
   if (std::filesystem::is_fifo(path, ignored) && !beside.nobody_reads()) {
     beside.stay();
     return true;
   }
   if (!beside.nobody_reads() && std::ofstream(path, std::ios::app).is_open()) {
+    if (is_new) {
+      std::filesystem::remove(path, ignored);  // another process may have removed it: no fault
+    }
     return true;
   }
   std::fprintf(stderr,
@@ -60,7 +65,7 @@ inline bool can_write_file(const char* program, const char* option, const std::s
   return false;
 }
 
-// True where no file is asked for.
+// True where no file is requested.
 inline bool write_file(const char* program,
                        const char* option,
                        const std::string& path,

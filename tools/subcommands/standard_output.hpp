@@ -1,5 +1,5 @@
-// What a program printed has arrived, or it says so: a full disk or a closed descriptor would else
-// look like success.
+// What a program printed has arrived, or the program reports an error: a full disk or a closed
+// descriptor would else be taken for success.
 #pragma once
 
 #include <cerrno>
@@ -9,7 +9,7 @@
 
 namespace ho {
 
-// `status`, or 1 where that is 0 and standard output could not be written, which is told. Once,
+// `status`, or 1 where that is 0 and standard output could not be written, which is printed. Once,
 // when everything is printed.
 inline int status_after_output(const char* program, int status) {
   const bool failed_before = std::ferror(stdout) != 0;
@@ -18,7 +18,7 @@ inline int status_after_output(const char* program, int status) {
   if (!failed_before && !fails) {
     return status;
   }
-  // Where an earlier write failed, nobody has kept why: a line more fails again, or has room by
+  // Where an earlier write failed, the reason is lost: a line more fails again, or has room by
   // now.
   if (!fails) {
     std::clearerr(stdout);

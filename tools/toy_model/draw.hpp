@@ -9,7 +9,7 @@
 
 namespace paro::toy {
 
-// 64 well-spread bits for these words, in this order.
+// 64 well-spread bits for these numbers, in this order.
 [[nodiscard]] constexpr uint64_t draw(std::initializer_list<uint64_t> words) {
   uint64_t bits = 0x6a09e667f3bcc909U;
   for (const uint64_t word : words) {

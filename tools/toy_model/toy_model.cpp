@@ -16,7 +16,7 @@
 namespace paro::toy {
 namespace {
 
-// Words that keep the draws for weights and those for data apart.
+// Numbers that keep the draws for weights and those for data apart.
 constexpr uint64_t kForWeights = 1;
 constexpr uint64_t kForData = 2;
 
@@ -74,7 +74,7 @@ BlockShape block_shape(const Configuration& c) {
 }
 
 // How much of a block's result is its own work; the rest is its input. One step moves all blocks
-// the same way, so that a deep model whose blocks had their whole say would diverge.
+// the same way, so that a deep model whose blocks had their full effect would diverge.
 float block_share(const Configuration& c) {
   constexpr uint32_t kMaxWholeBlocks = 4;
   return c.blocks <= kMaxWholeBlocks
@@ -97,7 +97,7 @@ void add_scaled(std::span<const float> values, float factor, std::span<float> to
 }
 
 ho::Status refuse(const std::string& what) {
-  return {ho::StatusCode::kInvalidArgument, "toy model: " + what};
+  return ho::invalid("toy model: " + what);
 }
 
 ho::Status check_size(const char* name, uint32_t value, uint32_t least, uint32_t most) {

@@ -8,7 +8,7 @@
 // configured. Sizes are configured too, so that units can be as uneven as anything: one element, a
 // prime number of them, nothing trained.
 //
-// The model knows nothing of sharding. It reads a unit's whole parameters in the type they come in,
+// The model does not depend on sharding. It reads a unit's whole parameters in the type they have,
 // computes in fp32, and adds gradients to a buffer of the type that the buffer has. All functions
 // are const, and ranks that are threads can share a model; a Pass belongs to one micro-batch.
 #pragma once

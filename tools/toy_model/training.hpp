@@ -64,7 +64,7 @@ struct TrainedStep {
     Training training,
     const std::function<ho::Status(StepRunner&)>& watch = {});
 
-// What `world` ranks should come to. Loss scaling is left out: it should not show.
+// The result expected of `world` ranks. Loss scaling is left out: it should have no effect.
 [[nodiscard]] Outcome train_single_rank(uint32_t world, const Training& training);
 
 }  // namespace paro::toy

@@ -63,7 +63,7 @@ struct BlockImpl : torch::nn::Module {
     const torch::Tensor mixed = x + attention(norm1(x));
     return mixed + down(torch::gelu(up(norm2(mixed))));
   }
-  // Each place looks at itself and at those before it.
+  // Each place attends to itself and to those before it.
   torch::Tensor attention(const torch::Tensor& x) {
     const int64_t length = x.size(1);
     const int64_t size = x.size(2) / heads;
@@ -133,7 +133,7 @@ std::string text_of(const std::vector<int64_t>& shape) {
   return "[" + text + "]";
 }
 
-// "" or the first parameter that the two do not have alike.
+// "" or the first parameter that differs between the two.
 std::string set_values(const std::vector<Part>& parts, const Values& values) {
   const torch::NoGradGuard no_grad;
   size_t used = 0;

@@ -1,4 +1,4 @@
-// What a checkpoint says of the training, beside the states.
+// What a checkpoint has of the training, beside the states.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Trains a small GPT: libparo linked into a framework, as a program that is started like any other.
+// Trains a small GPT: libparo linked into a framework, as a program that is started as any other.
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -43,7 +43,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A reader of --json that leaves ends no training: that it could not be written is said at the
+  // A reader of --json that leaves ends no training: that it could not be written is printed at the
   // end.
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   return ho::status_after_output("train_gpt", run(argc, argv));

@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "paro/units.hpp"
+#include "base/quantity.hpp"
 #include "subcommands/option_error.hpp"
 
 namespace paro::gpt {
@@ -29,7 +29,7 @@ void declare_model(CLI::App& app, Texts& texts, Options& options) {
   app.add_option("--width", shape.width, "[64]")->check(CLI::Range(1, 65536));
   app.add_option("--heads", shape.heads, "of attention; divides the width [4]")
       ->check(CLI::Range(1, 65536));
-  app.add_option("--context", shape.context, "bytes that the model looks back [64]")
+  app.add_option("--context", shape.context, "bytes before a byte that the model uses [64]")
       ->check(CLI::Range(1, 65536));
   app.add_option("--dtype", texts.dtype, "float32 or bfloat16, of parameters and gradients")
       ->check(CLI::IsMember({"float32", "bfloat16"}));
@@ -43,7 +43,7 @@ void declare_model(CLI::App& app, Texts& texts, Options& options) {
   app.add_option("--from",
                  options.from,
                  "initial values: a file of `paro checkpoint export`, as base for --lora-rank");
-  app.add_option("--seed", shape.seed, "of initial values and of what is read when [1]")
+  app.add_option("--seed", shape.seed, "of initial values and of the order of reading [1]")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 62U));
 }
 
@@ -67,7 +67,8 @@ void declare_training(CLI::App& app, Texts& texts, Options& options) {
   app.add_option("--steps", options.steps, "to train up to, with those before a resume [200]")
       ->check(CLI::Range(0U, kMax * 1000));
   app.add_option("--learning-rate", texts.learning_rate, "of AdamW [0.001]");
-  app.add_option("--clip", texts.clip, "norm that gradients are shortened to; 0: are not [1]");
+  app.add_option(
+      "--clip", texts.clip, "gradients with a larger norm are clipped to it; 0: no clipping [1]");
   app.add_option("--threads", options.threads, "that a rank computes with [1]")
       ->check(CLI::Range(1, 1024));
 }
@@ -139,18 +140,18 @@ ho::Status understand(const Texts& texts, Options& options) {
   std::sort(frozen.begin(), frozen.end());
   frozen.erase(std::unique(frozen.begin(), frozen.end()), frozen.end());
   HORING_ASSIGN(options.learning_rate,
-                tool::parse_number_up_to("--learning-rate", texts.learning_rate, 1e3));
-  HORING_ASSIGN(options.clip, tool::parse_number_up_to("--clip", texts.clip, 1e9));
+                ho::parse_number_up_to("--learning-rate", texts.learning_rate, 1e3));
+  HORING_ASSIGN(options.clip, ho::parse_number_up_to("--clip", texts.clip, 1e9));
   if (!texts.memory.empty()) {
-    HORING_ASSIGN(const double bytes, tool::parse_size("--memory", texts.memory));
+    HORING_ASSIGN(const double bytes, ho::parse_size("--memory", texts.memory));
     if (!(bytes >= 1 && bytes <= kMaxBytes)) {
-      return {ho::StatusCode::kInvalidArgument,
-              "--memory '" + texts.memory + "': takes 1 byte to 1e18; leave it out for no limit"};
+      return ho::invalid("--memory '" + texts.memory +
+                         "': takes 1 byte to 1e18; leave it out for no limit");
     }
     options.memory_bytes = static_cast<uint64_t>(bytes);
   }
   const std::string wrong = contradiction(options);
-  return wrong.empty() ? ho::Status() : ho::Status(ho::StatusCode::kInvalidArgument, wrong);
+  return wrong.empty() ? ho::Status() : ho::invalid(wrong);
 }
 
 }  // namespace
@@ -159,10 +160,10 @@ Parsed parse_options(int argc, const char* const* argv) {
   CLI::App app(
       "Trains a small GPT on bytes of text. Every rank is a process: start it with `horing run`, "
       "torchrun, srun or\nmpirun, or alone. Its parameters, gradients and optimizer state are "
-      "sharded as --strategy says.",
+      "sharded by --strategy.",
       "train_gpt");
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return std::string("train_gpt: ") + error.what() + "; --help tells more\n";
+    return std::string("train_gpt: ") + error.what() + "; see --help\n";
   });
   Parsed parsed;
   Texts texts;

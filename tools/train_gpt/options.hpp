@@ -1,4 +1,4 @@
-// What train_gpt is asked for. Pure, but for usage that is printed.
+// The options of train_gpt. Pure, but for usage that is printed.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Options {
   uint32_t sample = 0;  // bytes
 };
 
-// What the command line says, or the status to exit with (help or an error was printed).
+// What the command line has, or the status to exit with (help or an error was printed).
 struct Parsed {
   Options options;
   std::optional<int> exit_status;

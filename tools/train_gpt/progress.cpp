@@ -56,7 +56,7 @@ std::optional<StepLine> line_of(const std::string& text) {
   }
 }
 
-// Where it is not open errno says why.
+// Where it is not open errno has the reason.
 std::ofstream opened(const std::string& name, std::ios::openmode mode) {
   const ho::OpenBeside beside(name);
   errno = beside.nobody_reads() ? ENXIO : 0;
@@ -65,7 +65,7 @@ std::ofstream opened(const std::string& name, std::ios::openmode mode) {
 
 std::string unwritable(const char* option, const std::string& name) {
   return std::string(option) + " " + name + ": cannot be written (" +
-         (errno == ENXIO ? "nobody reads from it" : std::strerror(errno)) + ")";
+         (errno == ENXIO ? "no process reads from it" : std::strerror(errno)) + ")";
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ Progress::Progress(std::string json,
 }
 
 // Of a training that went further than its last checkpoint the rest is done again. Lines that are
-// not ours stay. The file is replaced at once: whoever kills this loses none of it.
+// not ours stay. The file is replaced at once: a kill loses none of it.
 void Progress::keep_up_to(uint64_t step) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(json_name_, ignored)) {

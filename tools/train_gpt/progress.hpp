@@ -1,4 +1,4 @@
-// What rank 0 tells about the steps: a line for people, lines of JSON, a curve.
+// What rank 0 reports of the steps: a line for people, lines of JSON, a curve.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@ class Progress {
            std::string svg,
            uint64_t last_step,
            std::optional<uint64_t> resumed_after);
-  // "" or why a file cannot be written: said before anything is trained.
+  // "" or why a file cannot be written: printed before anything is trained.
   [[nodiscard]] const std::string& error() const { return error_; }
   void add(const StepLine& line);
   // "" or why a file could not be written.

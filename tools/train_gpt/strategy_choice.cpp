@@ -12,7 +12,7 @@ namespace {
 ho::Result<Recommendation> recommend_for(const Load& load, const tool::MeasuredJob& measured) {
   std::vector<std::string> notes;
   HORING_ASSIGN(const tool::ClusterFacts facts, tool::facts_of(measured, notes));
-  PlanRequest request;
+  PlannerRequest request;
   HORING_TRY(tool::apply(facts, request));
   request.model = {load.parameters, load.trained, load.shared, load.shared_trained};
   request.layers = load.layers;
@@ -32,7 +32,7 @@ ho::Result<Recommendation> recommend_for(const Load& load, const tool::MeasuredJ
 
 ho::Result<Choice> choose_strategy(horing::Communicator& job, const Load& load) {
   if (job.world_size() == 1) {
-    return Choice{{"NNN"}, "one rank shares with nobody"};
+    return Choice{{"NNN"}, "a single rank has no rank to share with"};
   }
   Load slowest = load;
   job.all_reduce(std::span<double>(&slowest.micro_batch_s, 1), HO_MAX);

@@ -26,7 +26,7 @@ struct Choice {
   std::string why;                      // the first
 };
 
-// Collective, and alike on all ranks: measures the links, and asks the planner.
+// Collective, the same on all ranks: measures the links and runs the planner.
 [[nodiscard]] ho::Result<Choice> choose_strategy(horing::Communicator& job, const Load& load);
 
 }  // namespace paro::gpt

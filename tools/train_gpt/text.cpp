@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr const char* kDefaultFolder = "/usr/share/common-licenses";
 
 ho::Status failed(const std::string& message) {
-  return {ho::StatusCode::kInvalidArgument, message};
+  return ho::invalid(message);
 }
 
 // Links are other names of files that are there too.

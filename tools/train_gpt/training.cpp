@@ -28,7 +28,7 @@ constexpr std::chrono::minutes kSampleDeadline{30};
 constexpr size_t kMaxErrorBytes = 1U << 16U;
 constexpr uint32_t kPromptBytes = 16;
 
-// Where ranks have an error, all throw the first one's. Nobody waits for a rank that has left.
+// Where ranks have an error, all throw the first one's. No rank waits for one that has left.
 void agree(horing::Communicator& job, const std::string& error) {
   int32_t first = error.empty() ? job.world_size() : job.rank();
   job.all_reduce(std::span<int32_t>(&first, 1), HO_MIN);
@@ -49,7 +49,7 @@ void agree(horing::Communicator& job, const ho::Status& status) {
   agree(job, status.ok() ? std::string() : status.message());
 }
 
-// What all ranks must have alike to train one model in one rhythm.
+// What must be the same on all ranks to train one model in step.
 Settings settings_of(const Options& options) {
   Settings settings = settings_of(options.shape);
   const auto add = [&](const char* name, const auto& value) {
@@ -114,7 +114,7 @@ Text agreed_text(horing::Communicator& job, const Options& options) {
   return std::move(text).value();
 }
 
-// A checkpoint that fits, and what it says.
+// A checkpoint that fits, and its content.
 struct Resumed {
   Checkpoint checkpoint;
   JobState state;
@@ -232,8 +232,8 @@ class Training {
     return runner;
   }
 
-  // With the first of the strategies that fits: the planner knows units by their mean, the runner
-  // knows each.
+  // With the first of the strategies that fits: the planner counts units by their mean, the runner
+  // counts each.
   std::unique_ptr<Gpt> made(const Values& values) {
     const std::vector<std::string> strategies = wanted_strategies();
     RunnerOptions how = runner_options();
@@ -347,7 +347,7 @@ class Training {
     }
   }
 
-  // A disk that is full ends no training: it is said, and tried again at the next save.
+  // A disk that is full ends no training: it is logged, and tried again at the next save.
   void save(Gpt& gpt) {
     wait_save(gpt);
     saved_ = gpt.runner().applied_steps();

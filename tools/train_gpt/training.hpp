@@ -8,7 +8,7 @@
 
 namespace paro::gpt {
 
-// Collective. Throws; a Refusal where all ranks have the same one, for rank 0 to tell.
+// Collective. Throws; a Refusal where all ranks have the same one, for rank 0 to print.
 void train(horing::Communicator& job, const Options& options);
 
 class Refusal : public std::runtime_error {

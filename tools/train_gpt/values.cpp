@@ -14,7 +14,7 @@ namespace paro::gpt {
 namespace {
 
 ho::Status refused(const std::string& file, const std::string& why) {
-  return {ho::StatusCode::kInvalidArgument, "--from " + file + ": " + why};
+  return ho::invalid("--from " + file + ": " + why);
 }
 
 ho::Result<std::vector<float>> fp32_of(const checkpoint::Tensor& tensor, const char* data) {

@@ -160,7 +160,7 @@ Reply BuiltinNet::listen(void* context, int32_t device, void* handle, void** lis
   return Reply::kSuccess;
 }
 
-Result<std::shared_ptr<Connector>> BuiltinNet::begin_connect(
+Result<std::shared_ptr<CommConnector>> BuiltinNet::begin_connect(
     const PendingKey& key, const BuiltinDevice& device, std::span<std::byte, kHandleBytes> handle) {
   Result<Handle> decoded = decode_handle(handle);
   if (!decoded.ok() && config_.options.off) {
@@ -179,9 +179,9 @@ Result<std::shared_ptr<Connector>> BuiltinNet::begin_connect(
                       std::string(to_string(config_.options.carrier)) +
                       "; set HORING_TRANSPORT alike on all ranks");
   }
-  HORING_ASSIGN(std::unique_ptr<Connector> started,
-                Connector::start(device, checked, *config_.key, config_.options));
-  std::shared_ptr<Connector> connector = std::move(started);
+  HORING_ASSIGN(std::unique_ptr<CommConnector> started,
+                CommConnector::start(device, checked, *config_.key, config_.options));
+  std::shared_ptr<CommConnector> connector = std::move(started);
   HORING_ASSIGN(const uint64_t id, pending_.add(key, connector));
   set_local_id(handle, id);
   return connector;
@@ -203,7 +203,7 @@ Reply BuiltinNet::connect(void* context,
   }
   const auto bytes = handle_bytes(handle);
   const PendingKey key = pending_key(context, device, bytes);
-  std::shared_ptr<Connector> connector = pending_.find(local_id(bytes), key);
+  std::shared_ptr<CommConnector> connector = pending_.find(local_id(bytes), key);
   if (connector == nullptr) {
     auto begun = begin_connect(key, *chosen, bytes);
     if (!begun.ok()) {
@@ -276,14 +276,7 @@ Reply BuiltinNet::register_memory(
   return Reply::kSuccess;
 }
 
-// NOLINTNEXTLINE(readability-function-size): NCCL's parameters
-Reply BuiltinNet::register_dma_buf(void* /*comm*/,
-                                   void* /*data*/,
-                                   size_t /*bytes*/,
-                                   int32_t /*kind*/,
-                                   uint64_t /*offset*/,
-                                   int32_t /*fd*/,
-                                   void** memory) {
+Reply BuiltinNet::register_dma_buf(void* /*comm*/, const DmaBuf& /*buffer*/, void** memory) {
   *memory = nullptr;
   log_error("the builtin network moves host memory only, no DMA buffers");
   return Reply::kInvalidUsage;
@@ -293,33 +286,19 @@ Reply BuiltinNet::deregister(void* /*comm*/, void* /*memory*/) {
   return Reply::kSuccess;
 }
 
-// NOLINTNEXTLINE(readability-function-size): NCCL's parameters
-Reply BuiltinNet::isend(void* comm,
-                        void* data,
-                        size_t bytes,
-                        int32_t tag,
-                        void* /*memory*/,
-                        void* /*profile*/,
-                        void** request) {
+Reply BuiltinNet::isend(void* comm, const Send& send, void** request) {
   Request* made = nullptr;
-  const Reply reply = static_cast<SendComm*>(static_cast<Comm*>(comm))
-                          ->isend({static_cast<const std::byte*>(data), bytes}, tag, &made);
+  const Reply reply =
+      static_cast<SendComm*>(static_cast<Comm*>(comm))
+          ->isend({static_cast<const std::byte*>(send.data), send.bytes}, send.tag, &made);
   *request = made;
   return reply;
 }
 
 // kOptionalCompletion changes nothing: the request is given out as ever.
-// NOLINTNEXTLINE(readability-function-size): NCCL's parameters
-Reply BuiltinNet::irecv(void* comm,
-                        int32_t count,
-                        void** data,
-                        const size_t* bytes,
-                        const int32_t* tags,
-                        void** /*memories*/,
-                        void** /*profiles*/,
-                        void** request) {
+Reply BuiltinNet::irecv(void* comm, const Receives& receives, void** request) {
   *request = nullptr;
-  const auto rooms = rooms_of(count, data, bytes, tags);
+  const auto rooms = rooms_of(receives);
   if (!rooms) {
     return Reply::kInvalidArgument;
   }
@@ -331,12 +310,7 @@ Reply BuiltinNet::irecv(void* comm,
 
 // The kernel has copied into host memory before a receive completes, so there is nothing to flush:
 // NCCL takes success without a request for a flush that has ended already.
-Reply BuiltinNet::iflush(void* /*comm*/,
-                         int32_t /*count*/,
-                         void** /*data*/,
-                         const int32_t* /*bytes*/,
-                         void** /*memories*/,
-                         void** request) {
+Reply BuiltinNet::iflush(void* /*comm*/, const Flush& /*flush*/, void** request) {
   *request = nullptr;
   return Reply::kSuccess;
 }

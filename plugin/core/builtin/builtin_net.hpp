@@ -11,7 +11,7 @@
 
 #include "auth/job_key.hpp"
 #include "base/status.hpp"
-#include "core/builtin/connector.hpp"
+#include "core/builtin/comm_connector.hpp"
 #include "core/builtin/devices.hpp"
 #include "core/builtin/listener.hpp"
 #include "core/builtin/net_options.hpp"
@@ -62,35 +62,11 @@ class BuiltinNet : public NetDriver {
   [[nodiscard]] Reply close_listen(void* listener) override;
   [[nodiscard]] Reply register_memory(
       void* comm, void* data, size_t bytes, int32_t kind, void** memory) override;
-  [[nodiscard]] Reply register_dma_buf(void* comm,
-                                       void* data,
-                                       size_t bytes,
-                                       int32_t kind,
-                                       uint64_t offset,
-                                       int32_t fd,
-                                       void** memory) override;
+  [[nodiscard]] Reply register_dma_buf(void* comm, const DmaBuf& buffer, void** memory) override;
   [[nodiscard]] Reply deregister(void* comm, void* memory) override;
-  [[nodiscard]] Reply isend(void* comm,
-                            void* data,
-                            size_t bytes,
-                            int32_t tag,
-                            void* memory,
-                            void* profile,
-                            void** request) override;
-  [[nodiscard]] Reply irecv(void* comm,
-                            int32_t count,
-                            void** data,
-                            const size_t* bytes,
-                            const int32_t* tags,
-                            void** memories,
-                            void** profiles,
-                            void** request) override;
-  [[nodiscard]] Reply iflush(void* comm,
-                             int32_t count,
-                             void** data,
-                             const int32_t* bytes,
-                             void** memories,
-                             void** request) override;
+  [[nodiscard]] Reply isend(void* comm, const Send& send, void** request) override;
+  [[nodiscard]] Reply irecv(void* comm, const Receives& receives, void** request) override;
+  [[nodiscard]] Reply iflush(void* comm, const Flush& flush, void** request) override;
   [[nodiscard]] Reply test(void* request, int32_t* done, int32_t* sizes) override;
   void promise_order(void* comm) const override;
   [[nodiscard]] int progress_fd(void* comm) const override;
@@ -114,13 +90,13 @@ class BuiltinNet : public NetDriver {
   [[nodiscard]] std::unique_ptr<Comm> take(void* comm);
   [[nodiscard]] Owner known_owner(const void* context) const;  // with the mutex held
   void* keep(std::unique_ptr<Comm> comm, const Owner& owner);
-  [[nodiscard]] Result<std::shared_ptr<Connector>> begin_connect(
+  [[nodiscard]] Result<std::shared_ptr<CommConnector>> begin_connect(
       const PendingKey& key,
       const BuiltinDevice& device,
       std::span<std::byte, kHandleBytes> handle);
 
   BuiltinConfig config_;
-  PendingConnects<Connector> pending_;
+  PendingConnects<CommConnector> pending_;
   // What registration gives out: host memory needs none.
   char memory_token_ = 0;
 

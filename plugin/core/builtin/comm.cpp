@@ -22,23 +22,23 @@ constexpr std::chrono::seconds kShutdown{1};
 constexpr std::chrono::microseconds kShutdownPause{100};
 
 // The peer's host has not taken all that was written.
-bool has_unsent(const std::unique_ptr<NetLane>& lane) {
+bool has_unsent(const std::unique_ptr<NetStream>& stream) {
   int bytes = 0;
-  return ::ioctl(lane->socket().fd.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0;
+  return ::ioctl(stream->socket().fd.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
 }  // namespace
 
 Result<ConnectionSet> make_connections(std::string device,
                                        std::string peer,
-                                       std::vector<std::unique_ptr<tcp::Socket>> sockets) {
+                                       std::vector<std::unique_ptr<Socket>> sockets) {
   ConnectionSet connections;
   connections.device = std::move(device);
   connections.peer = std::move(peer);
   HORING_ASSIGN(connections.poller, tcp::Poller::create());
   for (auto& socket : sockets) {
     HORING_TRY(connections.poller->add(*socket));
-    connections.lanes.push_back(std::make_unique<NetLane>(std::move(socket)));
+    connections.streams.push_back(std::make_unique<NetStream>(std::move(socket)));
   }
   return connections;
 }
@@ -125,8 +125,8 @@ Status Comm::tick() {
 }
 
 Status Comm::check(int64_t /*now_ns*/) {
-  for (const auto& lane : connections_.lanes) {
-    HORING_TRY(lane->stream().check_alive(tcp::look_at_connection));
+  for (const auto& stream : connections_.streams) {
+    HORING_TRY(stream->tcp().check_alive(tcp::look_at_connection));
   }
   return {};
 }
@@ -155,8 +155,8 @@ void Comm::fail(const Status& status) {
   failure_ = status.with_context(
       fmt::format("device {}, peer {}{}", connections_.device, connections_.peer, what));
   // The peer is to notice soon, after what is on its way already.
-  for (const auto& lane : connections_.lanes) {
-    ::shutdown(lane->socket().fd.get(), SHUT_WR);
+  for (const auto& stream : connections_.streams) {
+    ::shutdown(stream->socket().fd.get(), SHUT_WR);
   }
   if (active_ > 0) {
     static_cast<void>(failure());
@@ -181,12 +181,14 @@ void Comm::finish() {
   // where only the word that this end closes is on its way: a peer's host that is gone costs
   // nothing.
   const bool waits =
-      active_ == 0 && std::any_of(connections_.lanes.begin(), connections_.lanes.end(), has_unsent);
+      active_ == 0 &&
+      std::any_of(connections_.streams.begin(), connections_.streams.end(), has_unsent);
   const Deadline deadline = deadline_after(waits ? kShutdown : std::chrono::seconds(0));
   say_leaving(deadline);
-  const auto unacknowledged = [](const auto& lane) { return lane->stream().finish_output(); };
+  const auto unacknowledged = [](const auto& stream) { return stream->tcp().finish_output(); };
   // All of them at once first, none waits for the others' answers.
-  while (std::count_if(connections_.lanes.begin(), connections_.lanes.end(), unacknowledged) > 0) {
+  while (std::count_if(connections_.streams.begin(), connections_.streams.end(), unacknowledged) >
+         0) {
     if (passed(deadline)) {
       log_at(waits ? LogLevel::kWarn : LogLevel::kDebug,
              "device {}, peer {}: closed before the peer's host took all that was sent",
@@ -204,7 +206,7 @@ void Comm::say_leaving(Deadline deadline) {
   }
   LeavingBytes bytes{};
   std::span<const std::byte> left = std::span(bytes).first(encode_leaving(bytes));
-  const int fd = connections_.lanes.front()->socket().fd.get();
+  const int fd = connections_.streams.front()->socket().fd.get();
   while (true) {
     const ssize_t sent = ::send(fd, left.data(), left.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     left = left.subspan(sent > 0 ? static_cast<size_t>(sent) : 0);
@@ -219,11 +221,11 @@ void Comm::say_leaving(Deadline deadline) {
 // Looks into the kernel only, for the comm's own state is its callers'. An end of stream says
 // nothing yet: what came last before it may be waiting there.
 bool Comm::peer_is_lost() const {
-  pollfd looked_at{connections_.lanes.front()->socket().fd.get(), POLLRDHUP, 0};
+  pollfd looked_at{connections_.streams.front()->socket().fd.get(), POLLRDHUP, 0};
   if (::poll(&looked_at, 1, 0) != 1 || peer_leaves_.load(std::memory_order_acquire)) {
     return false;
   }
-  std::array<std::byte, NetLane::kAheadBytes> waiting;  // NOLINT: filled by recv
+  std::array<std::byte, tcp::kAheadBytes> waiting;  // NOLINT: filled by recv
   const ssize_t got = ::recv(looked_at.fd, waiting.data(), waiting.size(), MSG_PEEK | MSG_DONTWAIT);
   if (got < 0) {
     return errno != EAGAIN && errno != EINTR;

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "core/builtin/lane.hpp"
 #include "core/builtin/records.hpp"
+#include "core/builtin/stream.hpp"
 #include "core/driver/reply.hpp"
 #include "os/clock.hpp"
 #include "transport/tcp/pacer.hpp"
@@ -39,12 +39,13 @@ struct ConnectionSet {
   std::string device;
   std::string peer;  // "10.1.0.2:4000"
   std::unique_ptr<tcp::Poller> poller;
-  std::vector<std::unique_ptr<NetLane>> lanes;
+  std::vector<std::unique_ptr<NetStream>> streams;
   std::shared_ptr<tcp::Pacer> pacer;  // of what is sent; null: it is not paced
   uint32_t pace_slot = 0;
 };
-[[nodiscard]] Result<ConnectionSet> make_connections(
-    std::string device, std::string peer, std::vector<std::unique_ptr<tcp::Socket>> sockets);
+[[nodiscard]] Result<ConnectionSet> make_connections(std::string device,
+                                                     std::string peer,
+                                                     std::vector<std::unique_ptr<Socket>> sockets);
 
 class Comm {
  public:
@@ -103,7 +104,7 @@ class Comm {
   // The reply to every call after the failure; the first one logs it.
   [[nodiscard]] Reply failure();
   [[nodiscard]] uint32_t active() const { return active_; }
-  [[nodiscard]] std::vector<std::unique_ptr<NetLane>>& lanes() { return connections_.lanes; }
+  [[nodiscard]] std::vector<std::unique_ptr<NetStream>>& streams() { return connections_.streams; }
   [[nodiscard]] bool paced() const { return connections_.pacer != nullptr; }
   // From when on that many bytes may leave.
   [[nodiscard]] int64_t reserve_pace(size_t bytes, int64_t now_ns) {

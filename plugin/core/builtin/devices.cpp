@@ -128,10 +128,9 @@ Result<BuiltinDevices> discover_devices() {
   if (!devices.taken.empty()) {
     return devices;
   }
-  return Status(StatusCode::kInvalidArgument,
-                fmt::format("no network interface can be used: {}; bring one up, or change {}",
-                            devices.left_out.empty() ? "there is none" : devices.left_out,
-                            filter.variable));
+  return invalid(fmt::format("no network interface can be used: {}; bring one up, or change {}",
+                             devices.left_out.empty() ? "there is none" : devices.left_out,
+                             filter.variable));
 }
 
 }  // namespace ho::plugin

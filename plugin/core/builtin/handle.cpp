@@ -69,29 +69,23 @@ Status check_address(const Handle& handle) {
 
 }  // namespace
 
-tcp::Address Handle::socket_address() const {
-  tcp::Address result;
+SocketAddress Handle::socket_address() const {
   if (family == AF_INET6) {
     sockaddr_in6 six{};
     six.sin6_family = AF_INET6;
     six.sin6_port = htons(port);
     std::memcpy(&six.sin6_addr, address.data(), sizeof six.sin6_addr);
-    std::memcpy(&result.storage, &six, sizeof six);
-    result.size = sizeof six;
-  } else {
-    sockaddr_in four{};
-    four.sin_family = AF_INET;
-    four.sin_port = htons(port);
-    std::memcpy(&four.sin_addr, address.data(), sizeof four.sin_addr);
-    std::memcpy(&result.storage, &four, sizeof four);
-    result.size = sizeof four;
+    return {reinterpret_cast<const sockaddr*>(&six), sizeof six};
   }
-  return result;
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = htons(port);
+  std::memcpy(&four.sin_addr, address.data(), sizeof four.sin_addr);
+  return {reinterpret_cast<const sockaddr*>(&four), sizeof four};
 }
 
 std::string Handle::to_string() const {
-  return tcp::host_and_port(tcp::to_text(socket_address()), port) +
-         (who.empty() ? "" : " (" + who + ")");
+  return socket_address().to_string() + (who.empty() ? "" : " (" + who + ")");
 }
 
 Result<Handle> handle_of(const SocketAddress& bound) {

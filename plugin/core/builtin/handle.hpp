@@ -14,7 +14,6 @@
 #include "core/driver/handle_secret.hpp"
 #include "core/driver/net_driver.hpp"
 #include "os/socket.hpp"
-#include "transport/tcp/address.hpp"
 
 namespace ho::plugin {
 
@@ -36,7 +35,7 @@ struct Handle {
   HandleSecret secret{};
   std::string who = {};  // who listens, as rank_on_host_text() has it; shortened on its way
 
-  [[nodiscard]] tcp::Address socket_address() const;
+  [[nodiscard]] SocketAddress socket_address() const;
   [[nodiscard]] std::string to_string() const;  // "10.1.0.1:4000 (RANK 3 on node1)"
 };
 

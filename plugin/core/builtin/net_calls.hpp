@@ -11,6 +11,7 @@
 #include "base/status.hpp"
 #include "core/builtin/handle.hpp"
 #include "core/builtin/recv_comm.hpp"
+#include "core/driver/net_driver.hpp"
 #include "core/driver/reply.hpp"
 
 namespace ho::plugin {
@@ -35,17 +36,15 @@ struct Rooms {
 };
 
 // Nothing: no irecv has so many.
-[[nodiscard]] inline std::optional<Rooms> rooms_of(int32_t count,
-                                                   void** data,
-                                                   const size_t* bytes,
-                                                   const int32_t* tags) {
-  if (count < 1 || static_cast<uint32_t>(count) > kMaxReceives) {
+[[nodiscard]] inline std::optional<Rooms> rooms_of(const NetDriver::Receives& receives) {
+  if (receives.count < 1 || static_cast<uint32_t>(receives.count) > kMaxReceives) {
     return std::nullopt;
   }
   Rooms rooms;
-  rooms.count = static_cast<size_t>(count);
+  rooms.count = static_cast<size_t>(receives.count);
   for (size_t i = 0; i < rooms.count; ++i) {
-    rooms.each[i] = {static_cast<std::byte*>(data[i]), bytes[i], tags[i]};
+    rooms.each[i] = {
+        static_cast<std::byte*>(receives.data[i]), receives.bytes[i], receives.tags[i]};
   }
   return rooms;
 }

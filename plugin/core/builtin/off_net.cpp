@@ -7,7 +7,7 @@ namespace ho::plugin {
 
 Result<std::unique_ptr<NetDriver>> OffNet::create(BuiltinConfig config, const TurnedOff& off) {
   if (config.devices.empty() || config.key == nullptr) {
-    return Status(StatusCode::kInvalidArgument, "a network without devices or a key object");
+    return invalid("a network without devices or a key object");
   }
   config.options.off = off;
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private

@@ -32,7 +32,7 @@ Status PostedReceives::add(const ReceiveCredit& record) {
   return {};
 }
 
-std::optional<PostedReceives::Place> PostedReceives::take(int32_t tag) {
+std::optional<PostedReceives::Slot> PostedReceives::take(int32_t tag) {
   for (size_t i = 0; i < count_; ++i) {
     Group& group = groups_.at(order_.at(i));
     for (uint32_t slot = 0; slot < group.record.count; ++slot) {
@@ -40,7 +40,7 @@ std::optional<PostedReceives::Place> PostedReceives::take(int32_t tag) {
         continue;
       }
       group.open.reset(slot);
-      const Place place{group.record.sequence, slot, group.record.rooms.at(slot)};
+      const Slot place{group.record.sequence, slot, group.record.rooms.at(slot)};
       if (group.open.none()) {
         const auto at = order_.begin() + static_cast<ptrdiff_t>(i);
         std::rotate(at, at + 1, order_.begin() + static_cast<ptrdiff_t>(count_));

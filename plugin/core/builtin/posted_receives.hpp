@@ -14,7 +14,7 @@ namespace ho::plugin {
 
 class PostedReceives {
  public:
-  struct Place {
+  struct Slot {
     uint64_t sequence = 0;
     uint32_t slot = 0;
     uint64_t room = 0;
@@ -23,7 +23,7 @@ class PostedReceives {
   // An error (kProtocol) for a record that no receiver of ours sends.
   [[nodiscard]] Status add(const ReceiveCredit& record);
   // The oldest place with that tag, which is then taken; nothing where there is none yet.
-  [[nodiscard]] std::optional<Place> take(int32_t tag);
+  [[nodiscard]] std::optional<Slot> take(int32_t tag);
   [[nodiscard]] size_t groups() const { return count_; }
 
  private:

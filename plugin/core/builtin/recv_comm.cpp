@@ -14,9 +14,9 @@ constexpr uint32_t kQuietChecks = 3;
 }  // namespace
 
 RecvComm::RecvComm(ConnectionSet connections)
-    : Comm(std::move(connections)), inputs_(lanes().size()) {
+    : Comm(std::move(connections)), inputs_(streams().size()) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    inputs_[i].lane = lanes()[i].get();
+    inputs_[i].stream = streams()[i].get();
   }
 }
 
@@ -75,14 +75,14 @@ void RecvComm::announce(const RecvRequest& request) {
 }
 
 void RecvComm::write_credits() {
-  NetLane& lane = *lanes().front();
-  while (rooms_begin_ < rooms_end_ && lane.socket().writable && !lane.ended()) {
+  NetStream& stream = *streams().front();
+  while (rooms_begin_ < rooms_end_ && stream.socket().writable && !stream.ended()) {
     const size_t size = rooms_end_ - rooms_begin_;
     std::array<iovec, 1> buffer{iovec{rooms_.data() + rooms_begin_, size}};
-    const Result<size_t> written = lane.write(buffer, size);
+    const Result<size_t> written = stream.write(buffer, size);
     if (!written.ok()) {
       // The sender may have closed after all that it had to send, which is still to be read.
-      lane.look_for_end();
+      stream.look_for_end();
       return;
     }
     rooms_begin_ += *written;
@@ -100,7 +100,7 @@ Status RecvComm::advance() {
 // true: a piece of a message is due on this connection.
 Result<bool> RecvComm::find_segment(Input& input) {
   while (input.request == nullptr) {
-    if (!input.lane->fetch(kSegmentBytes)) {
+    if (!input.stream->fetch(kSegmentBytes)) {
       return false;
     }
     HORING_TRY(start_segment(input));
@@ -126,9 +126,9 @@ Status RecvComm::read_input(Input& input) {
       }
       std::byte* const to =
           input.request->slots.at(input.segment.slot).room.data + input.segment.offset + input.got;
-      const size_t got = input.lane->read({to, std::min<uint64_t>(left, budget)});
+      const size_t got = input.stream->read({to, std::min<uint64_t>(left, budget)});
       if (got == 0) {
-        return input.lane->ended() ? *input.lane->ended() : Status();
+        return input.stream->ended() ? *input.stream->ended() : Status();
       }
       arrived_ = true;
       input.got += got;
@@ -149,13 +149,13 @@ bool RecvComm::is_early(const NetSegment& segment) const {
 }
 
 Status RecvComm::start_segment(Input& input) {
-  HORING_ASSIGN(input.segment, decode_segment(input.lane->ahead().first(kSegmentBytes)));
+  HORING_ASSIGN(input.segment, decode_segment(input.stream->ahead().first(kSegmentBytes)));
   const NetSegment& segment = input.segment;
   input.early = is_early(segment);
   if (input.early) {
     return {};
   }
-  input.lane->drop(kSegmentBytes);
+  input.stream->drop(kSegmentBytes);
   if (segment.kind == NetSegment::Kind::kLeaving) {
     note_peer_leaves();
     return {};
@@ -214,14 +214,14 @@ void RecvComm::end_segment(Input& input) {
 
 // Nothing more will come, and nothing that came waits for its receive.
 bool RecvComm::has_ended(const Input& input) {
-  return input.lane->ended().has_value() && !input.early;
+  return input.stream->ended().has_value() && !input.early;
 }
 
 Status RecvComm::look_for_ends() {
   if (!std::all_of(inputs_.begin(), inputs_.end(), &RecvComm::has_ended)) {
     return {};
   }
-  return *inputs_.front().lane->ended();
+  return *inputs_.front().stream->ended();
 }
 
 // A sender closes all connections at once. Where one ends alone, what was to come on it is lost.
@@ -230,7 +230,7 @@ Status RecvComm::check(int64_t now_ns) {
   quiet_checks_ = ended != inputs_.end() && !arrived_ ? quiet_checks_ + 1 : 0;
   arrived_ = false;
   if (quiet_checks_ >= kQuietChecks) {
-    return *ended->lane->ended();
+    return *ended->stream->ended();
   }
   return Comm::check(now_ns);
 }

@@ -38,7 +38,7 @@ class RecvComm final : public Comm {
     uint32_t slots_left = 0;
   };
   struct Input {
-    NetLane* lane = nullptr;
+    NetStream* stream = nullptr;
     RecvRequest* request = nullptr;  // null: a header is due
     NetSegment segment;
     uint64_t got = 0;

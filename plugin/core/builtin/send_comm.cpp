@@ -24,9 +24,9 @@ size_t gather(std::span<const std::byte> part, size_t& skip, size_t limit, iovec
 }  // namespace
 
 SendComm::SendComm(ConnectionSet connections)
-    : Comm(std::move(connections)), outputs_(lanes().size()) {
+    : Comm(std::move(connections)), outputs_(streams().size()) {
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    outputs_[i].lane = lanes()[i].get();
+    outputs_[i].stream = streams()[i].get();
   }
 }
 
@@ -36,11 +36,11 @@ Reply SendComm::isend(std::span<const std::byte> data, int32_t tag, Request** re
     return Reply::kInvalidArgument;
   }
   SendRequest* const free = free_request();
-  auto place = free != nullptr ? take_place(tag) : std::nullopt;
+  auto place = free != nullptr ? take_slot(tag) : std::nullopt;
   if (!place) {
     note_again(false);  // what comes now is taken here
     progress();
-    place = free != nullptr ? take_place(tag) : std::nullopt;
+    place = free != nullptr ? take_slot(tag) : std::nullopt;
   }
   if (failed()) {
     return failure();
@@ -60,10 +60,10 @@ Reply SendComm::isend(std::span<const std::byte> data, int32_t tag, Request** re
   return Reply::kSuccess;
 }
 
-std::optional<PostedReceives::Place> SendComm::take_place(int32_t tag) {
+std::optional<PostedReceives::Slot> SendComm::take_slot(int32_t tag) {
   if (ordered()) {
     // The receiver's next one; only it knows how much room there is.
-    return PostedReceives::Place{next_sequence_++, 0, kMaxMessageBytes};
+    return PostedReceives::Slot{next_sequence_++, 0, kMaxMessageBytes};
   }
   return book_.take(tag);
 }
@@ -117,18 +117,18 @@ Status SendComm::advance() {
   }
   HORING_TRY(read_credits());
   for (Output& output : outputs_) {
-    if (output.lane == lanes().front().get()) {
+    if (output.stream == streams().front().get()) {
       continue;
     }
     // Only rooms come this way, and they come on the first connection: whatever can be read here is
     // the end or a fault.
-    if (output.lane->fetch(1)) {
+    if (output.stream->fetch(1)) {
       return {StatusCode::kProtocol, "the peer sent data on a connection that is not for them"};
     }
   }
   for (Output& output : outputs_) {
-    if (output.lane->ended()) {
-      return *output.lane->ended();
+    if (output.stream->ended()) {
+      return *output.stream->ended();
     }
   }
   return {};
@@ -136,7 +136,7 @@ Status SendComm::advance() {
 
 Status SendComm::write_output(Output& output) {
   size_t budget = kTurnBytes;
-  while (output.count > 0 && output.lane->socket().writable) {
+  while (output.count > 0 && output.stream->socket().writable) {
     if (budget == 0) {
       note_more();
       break;
@@ -154,7 +154,8 @@ Status SendComm::write_output(Output& output) {
       asked += gather(piece.header, skip, most - asked, buffers.at(used++));
       asked += gather(piece.data, skip, most - asked, buffers.at(used++));
     }
-    HORING_ASSIGN(const size_t written, output.lane->write(std::span(buffers).first(used), asked));
+    HORING_ASSIGN(const size_t written,
+                  output.stream->write(std::span(buffers).first(used), asked));
     budget -= written;
     output.paced_bytes -= std::min(output.paced_bytes, written);
     HORING_TRY(note_written(output, written));
@@ -208,17 +209,17 @@ Status SendComm::note_written(Output& output, size_t bytes) {
 }
 
 Status SendComm::read_credits() {
-  NetLane& lane = *lanes().front();
+  NetStream& stream = *streams().front();
   ReceiveCredit record;
   while (true) {
-    HORING_ASSIGN(const size_t size, decode_credit(lane.ahead(), record));
+    HORING_ASSIGN(const size_t size, decode_credit(stream.ahead(), record));
     if (size == 0) {
-      if (!lane.fetch(lane.ahead().size() + 1)) {
+      if (!stream.fetch(stream.ahead().size() + 1)) {
         return {};
       }
       continue;
     }
-    lane.drop(size);
+    stream.drop(size);
     if (record.count == 0) {
       note_peer_leaves();
       continue;

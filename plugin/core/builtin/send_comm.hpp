@@ -28,7 +28,7 @@ class SendComm final : public Comm {
   struct SendRequest : Request {
     std::span<const std::byte> data;
     int32_t tag = 0;
-    PostedReceives::Place place;
+    PostedReceives::Slot place;
     uint32_t pieces_left = 0;
   };
   struct Piece {
@@ -39,7 +39,7 @@ class SendComm final : public Comm {
   };
   // A connection with the pieces that wait for it. A request has at most one piece per connection.
   struct Output {
-    NetLane* lane = nullptr;
+    NetStream* stream = nullptr;
     std::array<Piece, kMaxRequests> pieces;
     size_t first = 0;
     size_t count = 0;
@@ -55,7 +55,7 @@ class SendComm final : public Comm {
   [[nodiscard]] size_t encode_leaving(LeavingBytes& bytes) const override;
   [[nodiscard]] bool is_leaving(std::span<const std::byte> waiting) const override;
   [[nodiscard]] SendRequest* free_request();
-  [[nodiscard]] std::optional<PostedReceives::Place> take_place(int32_t tag);
+  [[nodiscard]] std::optional<PostedReceives::Slot> take_slot(int32_t tag);
   void post(SendRequest& request);
   void post_piece(SendRequest& request, NetSegment segment);
   [[nodiscard]] Status write_output(Output& output);

@@ -16,10 +16,6 @@ using rail::WindowKind;
 
 namespace {
 
-Status invalid(std::string text) {
-  return {StatusCode::kInvalidArgument, std::move(text)};
-}
-
 // Nothing lies in an empty buffer, so nothing need be known about it.
 Status check_buffer(const CollBuffer& buffer, uint64_t byte_count, const char* what) {
   if (byte_count == 0) {
@@ -33,7 +29,7 @@ Status check_buffer(const CollBuffer& buffer, uint64_t byte_count, const char* w
 }
 
 Status check_reduction(DType dtype, ReduceOp op, uint64_t byte_count) {
-  if (!reduction_supported(dtype, op) || op == ReduceOp::kAvg) {
+  if (!reduction_supported(dtype, op) || op >= ReduceOp::kAvg) {
     return invalid(fmt::format("{} of {} is not offered", to_string(op), to_string(dtype)));
   }
   if (byte_count % size_bytes(dtype) != 0) {

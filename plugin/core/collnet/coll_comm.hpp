@@ -1,4 +1,4 @@
-// One communicator of CollNet's: a rail member, the memory it knows, and NCCL's requests.
+// One communicator of CollNet's: a rail member, its registered memory, and NCCL's requests.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ struct CollBuffer {
 
 class CollComm {
  public:
-  // comm_id: of NCCL's communicator, where it said one.
+  // comm_id: of NCCL's communicator, where it has one.
   CollComm(std::unique_ptr<rail::RailMember> member, uint64_t comm_id)
       : comm_id_(comm_id), member_(std::move(member)) {}
   [[nodiscard]] uint64_t comm_id() const { return comm_id_; }

@@ -12,7 +12,7 @@
 namespace ho::plugin {
 namespace {
 
-// What NCCL allows a plugin to say.
+// The largest value that NCCL accepts.
 constexpr size_t kMaxWindowBytes = size_t{1} << 40U;
 
 // The text goes to the log, since NCCL has no place for it.
@@ -36,14 +36,18 @@ CollBuffer buffer_of(const CollNet::Part& part) {
   return {part.data, part.bytes, static_cast<const rail::Registration*>(part.memory)};
 }
 
+// The first of ours have NCCL's numbers; what comes after them there (a release's new types, what
+// users define) is something else.
+constexpr int32_t kNcclDTypeCount = static_cast<int32_t>(DType::kFloat8E5m2) + 1;
+constexpr int32_t kNcclReduceOpCount = static_cast<int32_t>(ReduceOp::kAvg) + 1;
+
 bool is_known(const CollNet::Reduction& reduction) {
-  return reduction.dtype >= 0 && reduction.dtype < kDTypeCount && reduction.op >= 0 &&
-         reduction.op < kReduceOpCount;
+  return reduction.dtype >= 0 && reduction.dtype < kNcclDTypeCount && reduction.op >= 0 &&
+         reduction.op < kNcclReduceOpCount;
 }
 
 Status closed_already(const char* what) {
-  return {StatusCode::kInvalidArgument,
-          fmt::format("there is no such {}, or it is closed already", what)};
+  return invalid(fmt::format("there is no such {}, or it is closed already", what));
 }
 
 Reply unknown(const CollNet::Reduction& reduction, std::string_view call) {
@@ -139,7 +143,7 @@ Result<std::unique_ptr<rail::RailListener>> CollNet::open_rail(int32_t device) c
 }
 
 // An error would end the communicator, or leave its other members waiting. So a member that cannot
-// listen says why in the handle's place, and all of them refuse CollNet for that reason.
+// listen sends the reason in the handle's place, and all of them refuse CollNet for that reason.
 Reply CollNet::listen(void* context, int32_t device, void* handle, void** listener) {
   auto made = std::make_unique<Listener>();
   made->context = static_cast<Context*>(context);
@@ -151,7 +155,7 @@ Reply CollNet::listen(void* context, int32_t device, void* handle, void** listen
   } else if (rail.status().code() == StatusCode::kInvalidArgument) {
     return answer(rail.status(), "listen");  // no such device
   } else {
-    if (!settings_.off) {  // else it has been said
+    if (!settings_.off) {  // else it has been logged
       log_warn("CollNet listen: {}", rail.status().message());
     }
     made->off = turned_off_here(rail.status());
@@ -176,8 +180,7 @@ Result<std::unique_ptr<CollComm>> CollNet::connect_rail(void* const* handles,
                                                         int32_t rank,
                                                         Listener& listener) {
   if (members < 1 || rank < 0 || rank >= members) {
-    return Status(StatusCode::kInvalidArgument,
-                  fmt::format("member {} of {} cannot be", rank, members));
+    return invalid(fmt::format("member {} of {} cannot be", rank, members));
   }
   if (listener.rail == nullptr) {
     return Status(StatusCode::kConnection, listener.off.why);
@@ -253,8 +256,8 @@ bool CollNet::reduces(int32_t dtype, int32_t op) {
 }
 
 bool CollNet::reduces_all() {
-  for (int32_t dtype = 0; dtype < kDTypeCount; ++dtype) {
-    for (int32_t op = 0; op < kReduceOpCount; ++op) {
+  for (int32_t dtype = 0; dtype < kNcclDTypeCount; ++dtype) {
+    for (int32_t op = 0; op < kNcclReduceOpCount; ++op) {
       if (static_cast<ReduceOp>(op) != ReduceOp::kAvg && !reduces(dtype, op)) {
         return false;
       }

@@ -1,8 +1,8 @@
-// CollNet as NCCL knows it, free of any version: the devices of a network, rails among the nodes
+// CollNet as NCCL uses it, for all versions: the devices of a network, rails among the nodes
 // that have them, and calls on those.
 //
 // Rails work on host memory. Where the network below moves GPU memory itself, NCCL would give that
-// up on every device that CollNet offers: then none is offered, unless the settings say so.
+// up on every device that CollNet offers: then none is offered, unless a setting allows it.
 //
 // Threads are as NetDriver's. connect() blocks until all members agree, or to its deadline.
 #pragma once
@@ -34,7 +34,7 @@ class CollNet {
     uint64_t wanted_piece_bytes = 0;           // 0: by the size of what moves
     bool host_memory_wanted = false;           // HORING_COLLNET_HOST
     std::function<std::string()> consistency;  // gives rail::RailMember::Setup::consistency
-    std::optional<TurnedOff> off;              // the plugin cannot work: members are told why
+    std::optional<TurnedOff> off;              // the plugin cannot work: members get the reason
     // Where a member that uses the device meets the others.
     std::function<Result<SocketAddress>(int32_t device)> rendezvous_address;
   };
@@ -114,7 +114,7 @@ class CollNet {
   struct Listener {
     Context* context = nullptr;
     std::unique_ptr<rail::RailListener> rail;  // null: off
-    TurnedOff off;                             // what members have been told instead
+    TurnedOff off;                             // what members have got instead
   };
   [[nodiscard]] Result<std::unique_ptr<rail::RailListener>> open_rail(int32_t device) const;
   [[nodiscard]] Result<std::unique_ptr<CollComm>> connect_rail(void* const* handles,

@@ -88,41 +88,44 @@ class NetDriver {
   // kind: kHostMemory or kCudaMemory.
   [[nodiscard]] virtual Reply register_memory(
       void* comm, void* data, size_t bytes, int32_t kind, void** memory) = 0;
-  [[nodiscard]] virtual Reply register_dma_buf(void* comm,
-                                               void* data,
-                                               size_t bytes,
-                                               int32_t kind,
-                                               uint64_t offset,
-                                               int32_t fd,
-                                               void** memory) = 0;
+  struct DmaBuf {
+    void* data = nullptr;
+    size_t bytes = 0;
+    int32_t kind = 0;
+    uint64_t offset = 0;
+    int32_t fd = -1;
+  };
+  [[nodiscard]] virtual Reply register_dma_buf(void* comm, const DmaBuf& buffer, void** memory) = 0;
   [[nodiscard]] virtual Reply deregister(void* comm, void* memory) = 0;
 
-  // A null request means "again", and nothing has been begun. profile is handed on to NCCL's
-  // profiler, or null.
-  [[nodiscard]] virtual Reply isend(void* comm,
-                                    void* data,
-                                    size_t bytes,
-                                    int32_t tag,
-                                    void* memory,
-                                    void* profile,
-                                    void** request) = 0;
+  struct Send {
+    void* data = nullptr;
+    size_t bytes = 0;
+    int32_t tag = 0;
+    void* memory = nullptr;
+    void* profile = nullptr;  // handed on to NCCL's profiler
+  };
+  // A null request means "again", and nothing has been begun.
+  [[nodiscard]] virtual Reply isend(void* comm, const Send& send, void** request) = 0;
+  struct Receives {
+    int32_t count = 0;
+    void** data = nullptr;
+    const size_t* bytes = nullptr;
+    const int32_t* tags = nullptr;
+    void** memories = nullptr;
+    void** profiles = nullptr;  // null: none
+  };
   // `count` messages at once, at most max_recvs, told apart by their tags: each is the oldest one
   // sent with its tag that no earlier receive has taken. bytes[i] is the room; a longer message is
   // an error. *request may come in as kOptionalCompletion (NCCL does not need the sizes).
-  [[nodiscard]] virtual Reply irecv(void* comm,
-                                    int32_t count,
-                                    void** data,
-                                    const size_t* bytes,
-                                    const int32_t* tags,
-                                    void** memories,
-                                    void** profiles,
-                                    void** request) = 0;
-  [[nodiscard]] virtual Reply iflush(void* comm,
-                                     int32_t count,
-                                     void** data,
-                                     const int32_t* bytes,
-                                     void** memories,
-                                     void** request) = 0;
+  [[nodiscard]] virtual Reply irecv(void* comm, const Receives& receives, void** request) = 0;
+  struct Flush {
+    int32_t count = 0;
+    void** data = nullptr;
+    const int32_t* bytes = nullptr;
+    void** memories = nullptr;
+  };
+  [[nodiscard]] virtual Reply iflush(void* comm, const Flush& flush, void** request) = 0;
   // sizes: one per message of the request, may be null.
   [[nodiscard]] virtual Reply test(void* request, int32_t* done, int32_t* sizes) = 0;
 

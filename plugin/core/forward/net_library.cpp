@@ -14,7 +14,7 @@ namespace {
 constexpr int kOldestKnown = 5;
 
 Status refused(const std::string& name, const std::string& why) {
-  return {StatusCode::kInvalidArgument, fmt::format("{}={}: {}", env::kNetForward.name, name, why)};
+  return invalid(fmt::format("{}={}: {}", env::kNetForward.name, name, why));
 }
 
 std::string symbol_of(int version) {

@@ -1,5 +1,5 @@
-// A plugin's table of one version as a driver. Every call goes through, and every reply comes back
-// as it is.
+// A plugin's table of one version as a driver. Every call is passed on, and every reply is returned
+// unchanged.
 //
 // The table is read at each call: plugins set members in their init. Versions up to v10 are
 // initialised once for the process, as NCCL does, and never finalized; from v11 on each context is
@@ -28,7 +28,7 @@ template <typename Net>
 class TableDriver final : public NetDriver {
  public:
   // library: keeps the table where it is; may be empty.
-  TableDriver(SharedLibrary library, Net& table, std::string file)
+  TableDriver(SharedLibrary library, const Net& table, std::string file)
       : library_(std::move(library)), table_(table), file_(std::move(file)) {}
   TableDriver(const TableDriver&) = delete;
   TableDriver& operator=(const TableDriver&) = delete;
@@ -135,68 +135,44 @@ class TableDriver final : public NetDriver {
     return reply_of(table_.regMr(comm, data, bytes, kind, memory));
   }
 
-  // NOLINTNEXTLINE(readability-function-size): NCCL's parameters
-  [[nodiscard]] Reply register_dma_buf(void* comm,
-                                       void* data,
-                                       size_t bytes,
-                                       int32_t kind,
-                                       uint64_t offset,
-                                       int32_t fd,
-                                       void** memory) override {
+  [[nodiscard]] Reply register_dma_buf(void* comm, const DmaBuf& of, void** memory) override {
     return table_.regMrDmaBuf == nullptr
                ? lacks("regMrDmaBuf")
-               : reply_of(table_.regMrDmaBuf(comm, data, bytes, kind, offset, fd, memory));
+               : reply_of(table_.regMrDmaBuf(
+                     comm, of.data, of.bytes, of.kind, of.offset, of.fd, memory));
   }
 
   [[nodiscard]] Reply deregister(void* comm, void* memory) override {
     return reply_of(table_.deregMr(comm, memory));
   }
 
-  // NOLINTNEXTLINE(readability-function-size): NCCL's parameters
-  [[nodiscard]] Reply isend(void* comm,
-                            void* data,
-                            size_t bytes,
-                            int32_t tag,
-                            void* memory,
-                            void* profile,
-                            void** request) override {
-    if (kSizesAreInt<Net> && bytes > kMaxIntBytes) {
-      return too_large(bytes);
+  [[nodiscard]] Reply isend(void* comm, const Send& send, void** request) override {
+    if (kSizesAreInt<Net> && send.bytes > kMaxIntBytes) {
+      return too_large(send.bytes);
     }
-    return forward::isend(table_, comm, {data, bytes, tag, memory, profile}, request);
+    return forward::isend(table_, comm, send, request);
   }
 
-  // NOLINTNEXTLINE(readability-function-size): NCCL's parameters
-  [[nodiscard]] Reply irecv(void* comm,
-                            int32_t count,
-                            void** data,
-                            const size_t* bytes,
-                            const int32_t* tags,
-                            void** memories,
-                            void** profiles,
-                            void** request) override {
+  [[nodiscard]] Reply irecv(void* comm, const Receives& receives, void** request) override {
+    const int32_t count = receives.count;
     if (count < 1 || static_cast<size_t>(count) > kMaxGrouped) {
-      log_error("a receive of {} messages at once; 1 to {} can be", count, kMaxGrouped);
+      log_error("a receive of {} messages at once; takes 1 to {}", count, kMaxGrouped);
       return Reply::kInvalidArgument;
     }
     for (int32_t i = 0; kSizesAreInt<Net> && i < count; ++i) {
-      if (bytes[i] > kMaxIntBytes) {
-        return too_large(bytes[i]);
+      if (receives.bytes[i] > kMaxIntBytes) {
+        return too_large(receives.bytes[i]);
       }
     }
-    return forward::irecv(table_, comm, {count, data, bytes, tags, memories, profiles}, request);
+    return forward::irecv(table_, comm, receives, request);
   }
 
-  [[nodiscard]] Reply iflush(void* comm,
-                             int32_t count,
-                             void** data,
-                             const int32_t* bytes,
-                             void** memories,
-                             void** request) override {
-    auto* const sizes = const_cast<int32_t*>(bytes);  // NOLINT: NCCL's type; only read
+  [[nodiscard]] Reply iflush(void* comm, const Flush& flush, void** request) override {
+    auto* const sizes = const_cast<int32_t*>(flush.bytes);  // NOLINT: NCCL's type; only read
     return table_.iflush == nullptr
                ? lacks("iflush")
-               : reply_of(table_.iflush(comm, count, data, sizes, memories, request));
+               : reply_of(
+                     table_.iflush(comm, flush.count, flush.data, sizes, flush.memories, request));
   }
 
   [[nodiscard]] Reply test(void* request, int32_t* done, int32_t* sizes) override {
@@ -277,7 +253,7 @@ class TableDriver final : public NetDriver {
             : forward::init(table_, {context.comm_id, traffic_class, host_}, of_plugin);
     initialised_ = initialised_ || reply == Reply::kSuccess;
     if (reply != Reply::kSuccess) {
-      log_error("the init of {} reported {} ({}); its own lines before this one say why",
+      log_error("the init of {} reported {} ({}); see its own lines before this one",
                 origin(),
                 to_string(reply),
                 static_cast<int32_t>(reply));
@@ -311,7 +287,7 @@ class TableDriver final : public NetDriver {
     Context& known = *found->second;
     const int32_t wanted = traffic_class < 0 ? known.traffic_class : traffic_class;
     if (wanted >= 0 && kVersion<Net> < 10 && !std::exchange(dropped_class_, true)) {
-      log_warn("{} knows no traffic classes: {} is dropped", origin(), wanted);
+      log_warn("{} has no traffic classes: {} is dropped", origin(), wanted);
     }
     if (!kHasContexts<Net> || wanted == known.traffic_class) {
       return {Reply::kSuccess, known.of_plugin, wanted};
@@ -327,7 +303,7 @@ class TableDriver final : public NetDriver {
     return {reply, of_plugin, wanted};
   }
 
-  // NCCL asks through the network and through CollNet: both get the same device.
+  // NCCL calls through the network and through CollNet: both get the same device.
   [[nodiscard]] Reply make_once(std::vector<int32_t> parts, int32_t* device) {
     using VirtualDevice = typename ArgumentsOf<decltype(Net::makeVDevice)>::Pointee;
     VirtualDevice wanted{};
@@ -368,7 +344,7 @@ class TableDriver final : public NetDriver {
   }
 
   SharedLibrary library_;
-  Net& table_;
+  const Net& table_;
   std::string file_;
   std::mutex mutex_;
   HostFunctions host_ = own_host_functions();

@@ -111,17 +111,9 @@ Reply connect(const Net& table,
   }
 }
 
-struct SendArguments {
-  void* data = nullptr;
-  size_t bytes = 0;
-  int32_t tag = 0;
-  void* memory = nullptr;
-  void* profile = nullptr;
-};
-
 // Of bytes that the version's type holds.
 template <typename Net>
-Reply isend(const Net& table, void* comm, const SendArguments& send, void** request) {
+Reply isend(const Net& table, void* comm, const NetDriver::Send& send, void** request) {
   if constexpr (kHasProfiles<Net>) {
     return reply_of(
         table.isend(comm, send.data, send.bytes, send.tag, send.memory, send.profile, request));
@@ -133,17 +125,8 @@ Reply isend(const Net& table, void* comm, const SendArguments& send, void** requ
   }
 }
 
-struct ReceiveArguments {
-  int32_t count = 0;  // 1 .. kMaxGrouped
-  void** data = nullptr;
-  const size_t* bytes = nullptr;
-  const int32_t* tags = nullptr;
-  void** memories = nullptr;
-  void** profiles = nullptr;  // null: none
-};
-
 template <typename Net>
-Reply irecv(const Net& table, void* comm, const ReceiveArguments& receive, void** request) {
+Reply irecv(const Net& table, void* comm, const NetDriver::Receives& receive, void** request) {
   // No plugin writes to what NCCL's types leave writable.
   auto* const sizes = const_cast<size_t*>(receive.bytes);  // NOLINT
   auto* const tags = const_cast<int32_t*>(receive.tags);   // NOLINT
@@ -162,7 +145,7 @@ Reply irecv(const Net& table, void* comm, const ReceiveArguments& receive, void*
     std::transform(sizes, sizes + receive.count, narrow.begin(), [](size_t bytes) {
       return static_cast<int>(bytes);
     });
-    *request = nullptr;  // v8 knows no completion that may be left out
+    *request = nullptr;  // v8 has no completion that may be left out
     return reply_of(table.irecv(
         comm, receive.count, receive.data, narrow.data(), tags, receive.memories, request));
   } else {

@@ -12,7 +12,7 @@
 
 namespace ho::plugin::rail {
 
-// Memory that every lane's connections know: what the driver gave for it, by lane.
+// Memory that every stream's connections know: what the driver gave for it, by stream.
 struct Registration {
   std::byte* base = nullptr;
   size_t byte_count = 0;
@@ -77,7 +77,7 @@ class Calls final : public EnteredWindows {
   }
   // By the thread that moves them: a message of the call is done.
   void message_done(uint64_t number);
-  // By the same: never looks again at the calls that are complete.
+  // By the same: from now on skips the calls that are complete.
   void pass_complete();
 
  private:

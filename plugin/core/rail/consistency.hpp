@@ -1,5 +1,5 @@
-// What the members of a rail must have alike, as text: lines of "what=value". All members write the
-// same lines in the same order, so that the first line that differs says what does.
+// What the members of a rail must have in common, as text: lines of "what=value". All members write
+// the same lines in the same order, so that the first line that differs names the difference.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ struct Difference {
   std::string second;
 };
 
-// Either text may be anything: they come from peers. What is shown of them is printable and short.
+// Either text may be anything: they arrive from peers. What is shown of them is printable and
+// short.
 [[nodiscard]] std::optional<Difference> first_difference(std::string_view first,
                                                          std::string_view second);
 

@@ -69,8 +69,8 @@ Result<RailHandle> decode_handle(std::span<const std::byte, kHandleBytes> bytes)
   if (load_le<uint64_t>(bytes, 0) != kMagic) {
     return Status(
         StatusCode::kUnsupported,
-        "it does not use this plugin; set NCCL_NET_PLUGIN and install the plugin alike "
-        "on all nodes; where the log there says \"horing plugin: not usable\", it says why");
+        "it does not use this plugin; set NCCL_NET_PLUGIN and install the same plugin on all "
+        "nodes; if the log there has \"horing plugin: not usable\", it has the reason too");
   }
   const auto version = load_le<uint32_t>(bytes, kVersionAt);
   if (version != kVersion) {

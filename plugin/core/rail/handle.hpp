@@ -1,5 +1,5 @@
-// What a member of a rail tells the others before they meet, as the bytes of NCCL's listen handle.
-// Pure. The bytes come from other ranks: everything in them is checked here.
+// What a member of a rail sends the others before they meet, as the bytes of NCCL's listen handle.
+// Pure. The bytes arrive from other ranks: everything in them is checked here.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace ho::plugin::rail {
 
 struct RailHandle {
-  uint64_t id = 0;  // random: NCCL does not promise that handles come in the order of ranks
+  uint64_t id = 0;  // random: NCCL does not promise that handles are in the order of ranks
   HandleSecret secret{};
   SocketAddress address;  // where this member listens
 };
@@ -23,8 +23,8 @@ struct RailHandle {
 using HandleBytes = std::array<std::byte, kHandleBytes>;
 [[nodiscard]] HandleBytes encode(const RailHandle& handle);
 // kUnsupported: these are no handle of ours; the member has another plugin, or none.
-// kConnection: the member cannot take part, and says why. kMismatch: of ours, but of another
-// version. kProtocol: malformed.
+// kConnection: the member cannot take part, for the reason that it sends. kMismatch: of ours, but
+// of another version. kProtocol: malformed.
 [[nodiscard]] Result<RailHandle> decode_handle(std::span<const std::byte, kHandleBytes> bytes);
 
 }  // namespace ho::plugin::rail

@@ -1,5 +1,5 @@
-// Which memory a member reads and writes for each message of a window: what the engine (lane.cpp,
-// ring.cpp) does with it and what its plan (window_plan.cpp) says of it. Pure.
+// Which memory a member reads and writes for each message of a window: what the engine (stream.cpp,
+// ring.cpp) does with it and what its plan (window_plan.cpp) has of it. Pure.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace ho::plugin::rail {
 
-// Lanes of reductions first, then those of broadcasts. Each is a connection between neighbours.
-inline constexpr size_t kLaneCount = 2 * size_t{kOwnerLanes};
+// Streams of reductions first, then those of broadcasts. Each is a connection between neighbours.
+inline constexpr size_t kStreamCount = 2 * size_t{kOwnerStreams};
 
-[[nodiscard]] inline Walk::Lane lane_at(size_t number) {
-  return {number < kOwnerLanes ? FlowKind::kReduction : FlowKind::kBroadcast,
-          static_cast<uint32_t>(number % kOwnerLanes)};
+[[nodiscard]] inline Walk::Stream stream_at(size_t number) {
+  return {number < kOwnerStreams ? FlowKind::kReduction : FlowKind::kBroadcast,
+          static_cast<uint32_t>(number % kOwnerStreams)};
 }
 
 // The member that a member sends to, or receives from.
@@ -29,7 +29,7 @@ enum class Memory : uint8_t { kInput, kResult, kScratch };
 
 struct SendOperand {
   Memory source = Memory::kInput;
-  // The receive of the same place that must be complete: on this kind's lane.
+  // The receive of the same place that must be complete: on this kind's stream.
   std::optional<FlowKind> after;
 };
 
@@ -47,12 +47,12 @@ struct SendOperand {
 }
 
 struct ReceiveOperand {
-  bool adds_input = false;  // what has come is added to the member's contribution
+  bool adds_input = false;  // what has arrived is added to the member's contribution
   bool final_sum = false;   // which completes the sum
   Memory destination = Memory::kResult;
   // This member's send that must be complete before the destination is written, where input and
   // result are the same memory.
-  std::optional<Place> after_send;
+  std::optional<Position> after_send;
 };
 
 [[nodiscard]] inline ReceiveOperand receive_operand(const Window& window,
@@ -62,11 +62,11 @@ struct ReceiveOperand {
   if (kind == FlowKind::kBroadcast) {
     return {};
   }
-  const bool final_sum = message.place.owner == self;
+  const bool final_sum = message.position.owner == self;
   ReceiveOperand operand{
       true, final_sum, final_sum ? Memory::kResult : Memory::kScratch, std::nullopt};
   if (window.exchanges()) {  // both flows are of the same bytes
-    operand.after_send = message.place;
+    operand.after_send = message.position;
     operand.after_send->owner = 1 - self;
   }
   return operand;

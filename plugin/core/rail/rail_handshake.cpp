@@ -21,14 +21,14 @@ using Blob = std::vector<std::byte>;
 constexpr std::chrono::microseconds kConnectPause{500};
 constexpr std::chrono::seconds kTimeToAgree{5};
 
-// What a member says of itself when all have met.
+// What a member sends of itself when all are connected.
 struct RankClaim {
   uint32_t rank = 0;
   uint64_t piece_bytes = 0;
-  std::string driver;              // its kind
-  std::string process;             // process_text()
-  std::vector<HandleBytes> lanes;  // where they listen; none: it cannot take part
-  std::string consistency;         // what all must have alike; without lanes, why there are none
+  std::string driver;                // its kind
+  std::string process;               // process_text()
+  std::vector<HandleBytes> streams;  // where they listen; none: it cannot take part
+  std::string consistency;  // what all must have in common; without streams, why there are none
 
   // "rail member 2 (node1, pid 71)"
   [[nodiscard]] std::string name() const {
@@ -36,20 +36,20 @@ struct RankClaim {
   }
 };
 
-// Where the member before this one connects to, lane by lane.
-class LaneListeners {
+// Where the member before this one connects to, stream by stream.
+class StreamListeners {
  public:
-  explicit LaneListeners(NetDriver& driver) : driver_(driver) {}
-  LaneListeners(const LaneListeners&) = delete;
-  LaneListeners& operator=(const LaneListeners&) = delete;
-  ~LaneListeners() {
+  explicit StreamListeners(NetDriver& driver) : driver_(driver) {}
+  StreamListeners(const StreamListeners&) = delete;
+  StreamListeners& operator=(const StreamListeners&) = delete;
+  ~StreamListeners() {
     for (void* const listener : listeners_) {
       (void)driver_.close_listen(listener);
     }
   }
 
   Status open(void* context, int32_t device) {
-    for (size_t i = 0; i < kLaneCount; ++i) {
+    for (size_t i = 0; i < kStreamCount; ++i) {
       HandleBytes handle{};
       void* listener = nullptr;
       const Reply reply = driver_.listen(context, device, handle.data(), &listener);
@@ -83,8 +83,8 @@ Blob encode(const RankClaim& one) {
   writer.number(one.piece_bytes, 8);
   writer.text(one.driver, kMaxDriverBytes);
   writer.text(one.process, kMaxProcessBytes);
-  writer.number(one.lanes.size(), 4);
-  for (const HandleBytes& handle : one.lanes) {
+  writer.number(one.streams.size(), 4);
+  for (const HandleBytes& handle : one.streams) {
     writer.append(handle);
   }
   writer.text(one.consistency, kMaxConsistencyBytes);
@@ -98,8 +98,8 @@ Result<RankClaim> decode(const Blob& blob) {
   decoded.piece_bytes = reader.number<uint64_t>();
   decoded.driver = printable(as_text(reader.blob(kMaxDriverBytes)), kMaxDriverBytes);
   decoded.process = printable(as_text(reader.blob(kMaxProcessBytes)), kMaxProcessBytes);
-  decoded.lanes.resize(reader.count(kLaneCount, kHandleBytes));
-  for (HandleBytes& handle : decoded.lanes) {
+  decoded.streams.resize(reader.count(kStreamCount, kHandleBytes));
+  for (HandleBytes& handle : decoded.streams) {
     std::ranges::copy(reader.bytes(handle.size()), handle.begin());
   }
   decoded.consistency = as_text(reader.blob(kMaxConsistencyBytes));
@@ -118,7 +118,7 @@ struct Unlike {
 
 Status differ(const RankClaim& first, const RankClaim& second, const Unlike& unlike) {
   return {StatusCode::kMismatch,
-          fmt::format("{} of {} and {} differ: {} and {}; set them alike on all nodes",
+          fmt::format("{} of {} and {} differ: {} and {}; set them to the same value on all nodes",
                       unlike.what,
                       first.name(),
                       second.name(),
@@ -131,7 +131,7 @@ Status check_like_first(const RankClaim& one, const RankClaim& first) {
   if (one.driver != first.driver) {
     return differ(first, one, {"networks", first.driver, one.driver});
   }
-  if (one.lanes.size() != kLaneCount) {
+  if (one.streams.size() != kStreamCount) {
     return {StatusCode::kConnection, one.name() + ": " + one.consistency};
   }
   if (one.piece_bytes != first.piece_bytes) {
@@ -146,7 +146,7 @@ Status check_like_first(const RankClaim& one, const RankClaim& first) {
   return {};
 }
 
-// Members by their place in the ring. Every member comes to the same result.
+// Members by their position in the ring. Every member gets the same result.
 Result<std::vector<RankClaim>> in_ring_order(const std::vector<Blob>& blobs) {
   std::vector<RankClaim> members;
   members.reserve(blobs.size());
@@ -160,67 +160,69 @@ Result<std::vector<RankClaim>> in_ring_order(const std::vector<Blob>& blobs) {
   std::vector<RankClaim> ring(members.size());
   std::vector<bool> taken(members.size(), false);
   for (size_t i = 0; i < members.size(); ++i) {
-    const uint32_t place = members[i].rank;
-    if (place >= ring.size() || taken[place]) {
+    const uint32_t position = members[i].rank;
+    if (position >= ring.size() || taken[position]) {
       return Status(StatusCode::kMismatch,
                     fmt::format("{} of {} {}",
                                 members[i].name(),
                                 ring.size(),
-                                place < ring.size() ? "is there twice" : "cannot be"));
+                                position < ring.size() ? "is there twice" : "is out of range"));
     }
     HORING_TRY(check_like_first(members[i], members.front()));
-    taken[place] = true;
-    ring[place] = members[i];
+    taken[position] = true;
+    ring[position] = members[i];
   }
   return ring;
 }
 
-// One attempt at what is missing of a lane. handle: where the next member listens.
-Reply connect_lane(const RailMember::Setup& setup,
-                   int32_t device,
-                   HandleBytes& handle,
-                   void* listener,
-                   LaneLink& lane) {
+// One attempt at what is missing of a stream. handle: where the next member listens.
+Reply connect_stream(const RailMember::Setup& setup,
+                     int32_t device,
+                     HandleBytes& handle,
+                     void* listener,
+                     StreamLink& stream) {
   void* device_handle = nullptr;
-  if (lane.to_next == nullptr) {
+  if (stream.to_next == nullptr) {
     const Reply reply = setup.driver->connect(
-        setup.context, device, kNoTrafficClass, handle.data(), &lane.to_next, &device_handle);
+        setup.context, device, kNoTrafficClass, handle.data(), &stream.to_next, &device_handle);
     if (reply != Reply::kSuccess) {
       return reply;
     }
   }
-  return lane.from_previous != nullptr
+  return stream.from_previous != nullptr
              ? Reply::kSuccess
-             : setup.driver->accept(listener, &lane.from_previous, &device_handle);
+             : setup.driver->accept(listener, &stream.from_previous, &device_handle);
 }
 
-// All lanes to the next member and from the previous one.
-Result<RailLinks> connect_lanes(const RailMember::Setup& setup,
-                                int32_t device,
-                                const LaneListeners& lane_listeners,
-                                const std::vector<RankClaim>& members,
-                                uint32_t rank,
-                                Deadline deadline) {
+// All streams to the next member and from the previous one.
+Result<RailLinks> connect_streams(const RailMember::Setup& setup,
+                                  int32_t device,
+                                  const StreamListeners& stream_listeners,
+                                  const std::vector<RankClaim>& members,
+                                  uint32_t rank,
+                                  Deadline deadline) {
   if (members.size() == 1) {
     return RailLinks(*setup.driver, {});
   }
   // A copy: NCCL lets a driver keep notes in the handle it connects to.
-  std::vector<HandleBytes> next = members[(rank + 1) % members.size()].lanes;
+  std::vector<HandleBytes> next = members[(rank + 1) % members.size()].streams;
   // Owned from the first connection on.
-  RailLinks links(*setup.driver, std::vector<LaneLink>(kLaneCount));
+  RailLinks links(*setup.driver, std::vector<StreamLink>(kStreamCount));
   while (true) {
     size_t missing = 0;
-    for (size_t i = 0; i < kLaneCount; ++i) {
-      LaneLink& lane = links.lane(i);
-      const Reply reply = connect_lane(setup, device, next[i], lane_listeners.listeners()[i], lane);
+    for (size_t i = 0; i < kStreamCount; ++i) {
+      StreamLink& stream = links.stream(i);
+      const Reply reply =
+          connect_stream(setup, device, next[i], stream_listeners.listeners()[i], stream);
       if (reply != Reply::kSuccess) {
         return Status(StatusCode::kConnection,
-                      fmt::format("lane {} could not be connected: {} reported {}",
+                      fmt::format("stream {} could not be connected: {} reported {}",
                                   i,
                                   setup.driver->name(),
                                   to_string(reply)));
       }
-      missing += (lane.to_next == nullptr ? 1U : 0U) + (lane.from_previous == nullptr ? 1U : 0U);
+      missing +=
+          (stream.to_next == nullptr ? 1U : 0U) + (stream.from_previous == nullptr ? 1U : 0U);
     }
     if (missing == 0) {
       return links;
@@ -229,13 +231,13 @@ Result<RailLinks> connect_lanes(const RailMember::Setup& setup,
       return Status(StatusCode::kTimeout,
                     fmt::format("{} of {} connections to its neighbours were not there in time",
                                 missing,
-                                2 * kLaneCount));
+                                2 * kStreamCount));
     }
     std::this_thread::sleep_for(kConnectPause);
   }
 }
 
-// Everybody says whether it can; anybody's no is everybody's error.
+// Every member reports whether it can; if one cannot, that is the error of all.
 Status agree(ControlPlane& plane, const Status& own, uint32_t rank, Deadline deadline) {
   const std::string text =
       own.ok() ? "" : fmt::format("rail member {} ({}): {}", rank, process_text(), own.message());
@@ -255,8 +257,8 @@ struct Invitation {
   std::shared_ptr<const JobKey> key;
 };
 
-// The plane's ranks are places among the handles, since nobody knows more before all have met; who
-// has come says which member it is.
+// The plane's ranks are places among the handles, since the member numbers are not known before all
+// have connected; a member that connects sends its number.
 Result<Invitation> invitation(const RailMember::Setup& setup,
                               std::span<const HandleBytes> handles,
                               uint32_t rank,
@@ -285,8 +287,7 @@ Result<Invitation> invitation(const RailMember::Setup& setup,
     }
   }
   if (made.rendezvous.rank == made.rendezvous.world_size) {
-    return Status(StatusCode::kInvalidArgument,
-                  "this member's own handle is not among those that NCCL passed");
+    return invalid("this member's own handle is not among those that NCCL passed");
   }
   return made;
 }
@@ -296,8 +297,7 @@ Result<Invitation> invitation(const RailMember::Setup& setup,
 Result<std::unique_ptr<RailListener>> RailListener::open(int32_t device, SocketAddress address) {
   auto listener = std::make_unique<RailListener>();
   address.set_port(0);
-  constexpr int kBacklog = 1024;
-  HORING_ASSIGN(listener->socket, listen_on(address, kBacklog));
+  HORING_ASSIGN(listener->socket, listen_on(address));
   HORING_ASSIGN(listener->handle.address, local_address(listener->socket.get()));
   HORING_TRY(fill_random(std::as_writable_bytes(std::span(&listener->handle.id, 1))));
   HORING_ASSIGN(listener->handle.secret, make_handle_secret());
@@ -319,30 +319,31 @@ Result<std::unique_ptr<RailMember>> RailMember::connect(const Setup& setup,
       ControlPlane::create(invited.rendezvous, invited.key, deadline, std::move(own_listener));
   if (!met.ok()) {
     return met.status().with_context(
-        fmt::format("the {} members of a rail, one per node, did not meet (a member that has not "
-                    "come is called by its place among NCCL's handles, as a rank)",
+        fmt::format("the {} members of a rail, one per node, did not all connect (a member that "
+                    "has not connected is named by its position among NCCL's handles, as a rank)",
                     handles.size()));
   }
   std::unique_ptr<ControlPlane> plane = *std::move(met);
-  LaneListeners lane_listeners(*setup.driver);
-  const Status opened = lane_listeners.open(setup.context, listener.device);
-  const RankClaim self{.rank = rank,
-                       .piece_bytes = setup.wanted_piece_bytes,
-                       .driver = setup.driver->kind(),
-                       .process = process_text(),
-                       .lanes = opened.ok() ? lane_listeners.handles() : std::vector<HandleBytes>(),
-                       .consistency = opened.ok() ? setup.consistency : opened.message()};
+  StreamListeners stream_listeners(*setup.driver);
+  const Status opened = stream_listeners.open(setup.context, listener.device);
+  const RankClaim self{
+      .rank = rank,
+      .piece_bytes = setup.wanted_piece_bytes,
+      .driver = setup.driver->kind(),
+      .process = process_text(),
+      .streams = opened.ok() ? stream_listeners.handles() : std::vector<HandleBytes>(),
+      .consistency = opened.ok() ? setup.consistency : opened.message()};
   HORING_ASSIGN(const auto blobs, plane->all_gather("rail members", encode(self), {}, deadline));
-  // All members see the same blobs, so they refuse alike.
+  // All members see the same blobs, so they refuse for the same reason.
   HORING_ASSIGN(const auto members, in_ring_order(blobs));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::unique_ptr<RailMember> member(new RailMember(std::move(plane)));
-  auto links = connect_lanes(setup, listener.device, lane_listeners, members, rank, deadline);
+  auto links = connect_streams(setup, listener.device, stream_listeners, members, rank, deadline);
   const RailRing::Shape shape{
       static_cast<uint32_t>(members.size()), rank, setup.wanted_piece_bytes};
   const Status own =
       links.ok() ? member->start_ring(setup, *std::move(links), shape) : links.status();
-  // Members whose neighbours failed come to this as late as the deadline.
+  // Members whose neighbours failed reach this as late as the deadline.
   HORING_TRY(agree(*member->plane_, own, rank, deadline + kTimeToAgree));
   ControlPlane::Callbacks callbacks;
   callbacks.on_decision = [ring = member->ring_.get()](const FailureDecision& decision) {
@@ -358,7 +359,8 @@ Status RailMember::start_ring(const Setup& setup, RailLinks links, RailRing::Sha
     plane_->report(
         {why.code(), GlobalRank(plane_->rendezvous().rank), std::nullopt, why.message()});
   };
-  // Not the context itself: NCCL may close it first, and open another communicator's in its place.
+  // Not the context itself: NCCL may close it first, and open another communicator's in its
+  // position.
   const auto look_around = [driver = setup.driver, self = setup.driver->owner_of(setup.context)] {
     return driver->lost_peer(self);
   };
@@ -367,7 +369,7 @@ Status RailMember::start_ring(const Setup& setup, RailLinks links, RailRing::Sha
 }
 
 // The ring's thread reports to the plane, whose thread ends the ring: each must have ended before
-// the other's object goes. Goodbye is said before the connections close.
+// the other's object goes. The shutdown is sent before the connections close.
 RailMember::~RailMember() {
   if (ring_ != nullptr) {
     ring_->stop();

@@ -1,11 +1,11 @@
 // How the members of a rail become a ring: all of them, or none and all for the same reason.
 //
-// NCCL hands every member the handles of all. Whoever listens behind the first of them is the
-// coordinator of a control plane (src/bootstrap), through which the members say who they are, hand
-// out where their lanes listen, and at last whether they connected. Only when all have said yes
-// does connect() return a ring anywhere. A member that never comes, dies or cannot connect is named
-// to all others within the deadline. The control plane stays: it notices a dead member at once, and
-// one member's failure ends the ring on all.
+// NCCL hands every member the handles of all. The member that listens behind the first of them is
+// the coordinator of a control plane (src/bootstrap). Through it the members send who they are,
+// where their streams listen, and at last whether all streams are connected. connect() returns a
+// ring only when they are on all members. A member that never connects, dies or cannot connect its
+// streams is named to all others within the deadline. The control plane stays: it notices a dead
+// member at once, and one member's failure ends the ring on all.
 #pragma once
 
 #include <chrono>
@@ -42,7 +42,7 @@ class RailMember {
     std::shared_ptr<const JobKey> job_key;
     std::chrono::milliseconds timeout{60'000};
     uint64_t wanted_piece_bytes = 0;
-    // What all members must have alike besides, as lines of "what=value" (consistency.hpp).
+    // What all members must have in common besides, as lines of "what=value" (consistency.hpp).
     std::string consistency;
   };
 

@@ -1,5 +1,5 @@
-// The ring of one rail as one member runs it: lanes to both neighbours, the calls that NCCL has
-// made, and a thread that moves them, so that nobody has to ask for progress.
+// The ring of one rail as one member runs it: streams to both neighbours, the calls that NCCL has
+// made, and a thread that moves them, so that no caller has to make progress.
 #pragma once
 
 #include <atomic>
@@ -15,33 +15,33 @@
 #include "base/status.hpp"
 #include "core/driver/net_driver.hpp"
 #include "core/rail/call.hpp"
-#include "core/rail/lane.hpp"
 #include "core/rail/operands.hpp"
+#include "core/rail/stream.hpp"
 #include "os/event_fd.hpp"
 #include "os/fd.hpp"
 #include "os/private_memory.hpp"
 
 namespace ho::plugin::rail {
 
-// Connections of all lanes. Owns them: closed with it.
+// Connections of all streams. Owns them: closed with it.
 class RailLinks {
  public:
-  RailLinks(NetDriver& driver, std::vector<LaneLink> lanes)
-      : driver_(&driver), lanes_(std::move(lanes)) {}
+  RailLinks(NetDriver& driver, std::vector<StreamLink> streams)
+      : driver_(&driver), streams_(std::move(streams)) {}
   RailLinks(RailLinks&& other) noexcept
-      : driver_(other.driver_), lanes_(std::exchange(other.lanes_, {})) {}
+      : driver_(other.driver_), streams_(std::exchange(other.streams_, {})) {}
   RailLinks(const RailLinks&) = delete;
   RailLinks& operator=(const RailLinks&) = delete;
   RailLinks& operator=(RailLinks&&) = delete;
   ~RailLinks();
 
   [[nodiscard]] NetDriver& driver() const { return *driver_; }
-  [[nodiscard]] const std::vector<LaneLink>& lanes() const { return lanes_; }
-  [[nodiscard]] LaneLink& lane(size_t number) { return lanes_[number]; }
+  [[nodiscard]] const std::vector<StreamLink>& streams() const { return streams_; }
+  [[nodiscard]] StreamLink& stream(size_t number) { return streams_[number]; }
 
  private:
   NetDriver* driver_;
-  std::vector<LaneLink> lanes_;
+  std::vector<StreamLink> streams_;
 };
 
 class RailRing {
@@ -54,11 +54,11 @@ class RailRing {
 
   // Of what this member finds itself, on the ring's thread, once.
   using OnFailure = std::function<void(const Status&)>;
-  // What besides the ring's own connections may have failed. Asked about once a second, on the
-  // ring's thread, while nothing moves; an error that stays for two looks ends the ring.
+  // What besides the ring's own connections may have failed. Called about once a second, on the
+  // ring's thread, while nothing moves; an error that stays for two calls ends the ring.
   using LookAround = std::function<Status()>;
 
-  // `links` may have no lanes where there is one member.
+  // `links` may have no streams where there is one member.
   [[nodiscard]] static Result<std::unique_ptr<RailRing>> start(RailLinks links,
                                                                Shape shape,
                                                                OnFailure on_failure,
@@ -97,11 +97,11 @@ class RailRing {
            LookAround look_around,
            EventFd wake,
            Fd epoll);
-  [[nodiscard]] Status make_lanes();
+  [[nodiscard]] Status make_streams();
   [[nodiscard]] Status watch_progress();
   void run();
   [[nodiscard]] Result<bool> turn();
-  [[nodiscard]] const Lane* other_lane(size_t number) const;
+  [[nodiscard]] const Stream* other_stream(size_t number) const;
   [[nodiscard]] Status look_around();
   [[nodiscard]] bool do_local_work();
   void rest();
@@ -120,9 +120,9 @@ class RailRing {
   RailLinks links_;
   EventFd wake_;
   Fd epoll_;
-  bool can_sleep_ = false;  // every lane's connections have a descriptor to sleep on
+  bool can_sleep_ = false;  // every stream's connections have a descriptor to sleep on
   std::unique_ptr<Registration> scratch_memory_;
-  std::vector<Lane> lanes_;
+  std::vector<Stream> streams_;
   Calls calls_;
   uint64_t local_work_done_ = 0;  // calls
   uint32_t idle_turns_ = 0;
@@ -130,8 +130,8 @@ class RailRing {
   std::atomic<bool> asleep_{false};
   std::atomic<bool> stop_{false};
   std::atomic<bool> failed_{false};
-  // The thread touches no memory of calls any more: only then is a failure told, for whoever hears
-  // of it may free them.
+  // The thread touches no memory of calls any more: only then is a failure reported, since the
+  // caller that gets it may free them.
   std::atomic<bool> ended_{false};
   std::mutex mutex_;
   Status why_;

@@ -81,35 +81,36 @@ uint64_t piece_count(const Window& window, uint64_t flow_bytes, uint64_t wanted)
   return flow_bytes / piece + (flow_bytes % piece == 0 ? 0 : 1);
 }
 
-Walk::Walk(Lane lane, Side side, uint32_t self, uint64_t wanted_piece_bytes)
-    : lane_(lane),
+Walk::Walk(Stream stream, Side side, uint32_t self, uint64_t wanted_piece_bytes)
+    : stream_(stream),
       side_(side),
       self_(self),
       wanted_piece_bytes_(wanted_piece_bytes),
-      place_{0, lane.index, 0} {}
+      position_{0, stream.index, 0} {}
 
 std::optional<Message> Walk::next_in(const Window& window) {
-  for (; place_.owner < window.members; place_.owner += kOwnerLanes, place_.piece = 0) {
-    const uint32_t hop = hop_of(lane_.kind, place_.owner, self_, window.members);
+  for (; position_.owner < window.members; position_.owner += kOwnerStreams, position_.piece = 0) {
+    const uint32_t hop = hop_of(stream_.kind, position_.owner, self_, window.members);
     const bool takes_part = side_ == Side::kSends ? sends(hop, window.members) : receives(hop);
-    const Segment segment = window.segment(place_.owner);
+    const Segment segment = window.segment(position_.owner);
     const uint64_t piece = piece_bytes_of(window, segment.byte_count, wanted_piece_bytes_);
-    const uint64_t done = place_.piece * piece;
+    const uint64_t done = position_.piece * piece;
     if (takes_part && done < segment.byte_count) {
       return Message{
-          place_, {segment.offset + done, std::min(piece, segment.byte_count - done)}, hop};
+          position_, {segment.offset + done, std::min(piece, segment.byte_count - done)}, hop};
     }
   }
   return std::nullopt;
 }
 
 std::optional<Message> Walk::next(const EnteredWindows& entered) {
-  if (place_.operation < entered.first()) {
-    place_ = {entered.first(), lane_.index, 0};
+  if (position_.operation < entered.first()) {
+    position_ = {entered.first(), stream_.index, 0};
   }
-  for (; place_.operation < entered.end(); place_ = {place_.operation + 1, lane_.index, 0}) {
-    const Window& window = entered.window(place_.operation);
-    if (!window.has(lane_.kind)) {
+  for (; position_.operation < entered.end();
+       position_ = {position_.operation + 1, stream_.index, 0}) {
+    const Window& window = entered.window(position_.operation);
+    if (!window.has(stream_.kind)) {
       continue;
     }
     if (const auto message = next_in(window)) {

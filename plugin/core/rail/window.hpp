@@ -9,11 +9,11 @@
 // every link busy.
 //
 // A flow is cut into pieces, small ones where it is short or alone, and a member passes on a piece
-// as soon as it has it. Flows of one kind whose owners are equal modulo kOwnerLanes share a lane, a
-// connection of its own between neighbours. On a lane all messages go in one order, that of their
-// Place, on every link: so nobody needs headers, every receive knows its memory beforehand, and the
-// first message of all that are missing can always move, whatever the lanes do among themselves.
-// Flows of different owners do not wait for each other.
+// as soon as it has it. Flows of one kind whose owners are equal modulo kOwnerStreams share a
+// stream, a connection of its own between neighbours. On a stream all messages go in one order,
+// that of their Position, on every link. So no headers are needed, and every receive has its memory
+// beforehand. And the first message of all that are missing can always move, however the streams
+// are interleaved. Flows of different owners do not wait for each other.
 //
 // An all-reduce of two members whose window is small is an exchange instead: each sends its whole
 // contribution to the other and reduces what it gets. That is one reduction of the whole window per
@@ -30,7 +30,7 @@
 
 namespace ho::plugin::rail {
 
-inline constexpr uint32_t kOwnerLanes = 4;
+inline constexpr uint32_t kOwnerStreams = 4;
 
 // What each member passes on at once: small enough that a block of some 100 KiB fills a ring, large
 // enough that a message's system calls are few beside its bytes (docs/results/plugin.md).
@@ -71,27 +71,27 @@ struct Window {
 };
 
 // `wanted` where it is not 0 (HORING_PIECE_BYTES). Else a window's flows together have at least as
-// many pieces as there are members, so that all links can be busy at once, and each at least two
-// where it is longer than two of kMinPieceBytes; fewer where pieces would be smaller than
+// many pieces as there are members, so that all links can be busy at once. Each flow has at least
+// two where it is longer than two of kMinPieceBytes; fewer where pieces would be smaller than
 // kMinPieceBytes. An exchange has pieces of kMaxPieceBytes.
 [[nodiscard]] uint64_t piece_bytes_of(const Window& window, uint64_t flow_bytes, uint64_t wanted);
 
 // How many such pieces a flow has; the last may be shorter.
 [[nodiscard]] uint64_t piece_count(const Window& window, uint64_t flow_bytes, uint64_t wanted);
 
-// Where a message comes in a lane's order.
-struct Place {
+// Where a message is in a stream's order.
+struct Position {
   uint64_t operation = 0;  // the rail's operations are numbered from 0
   uint32_t owner = 0;
   uint64_t piece = 0;
-  friend bool operator==(const Place&, const Place&) = default;
-  friend bool operator<(const Place& a, const Place& b) {
+  friend bool operator==(const Position&, const Position&) = default;
+  friend bool operator<(const Position& a, const Position& b) {
     return std::tie(a.operation, a.owner, a.piece) < std::tie(b.operation, b.owner, b.piece);
   }
 };
 
 struct Message {
-  Place place;
+  Position position;
   Segment bytes;     // in the window
   uint32_t hop = 0;  // links between the flow's first member and this one
 };
@@ -103,39 +103,39 @@ class EnteredWindows {
   EnteredWindows(const EnteredWindows&) = delete;
   EnteredWindows& operator=(const EnteredWindows&) = delete;
   virtual ~EnteredWindows() = default;
-  // [first, end) may be asked for; what is before is complete.
+  // window() takes [first, end); what is before is complete.
   [[nodiscard]] virtual uint64_t first() const = 0;
   [[nodiscard]] virtual uint64_t end() const = 0;
   [[nodiscard]] virtual const Window& window(uint64_t operation) const = 0;
 };
 
-// The messages that one member sends, or receives, on one lane, in their order.
+// The messages that one member sends, or receives, on one stream, in their order.
 class Walk {
  public:
   enum class Side : uint8_t { kSends, kReceives };
-  struct Lane {
+  struct Stream {
     FlowKind kind = FlowKind::kReduction;
-    uint32_t index = 0;  // below kOwnerLanes
+    uint32_t index = 0;  // below kOwnerStreams
   };
 
   // wanted_piece_bytes: as for piece_bytes_of().
-  Walk(Lane lane, Side side, uint32_t self, uint64_t wanted_piece_bytes);
+  Walk(Stream stream, Side side, uint32_t self, uint64_t wanted_piece_bytes);
   // The next message. Nothing: it belongs to an operation that has not been entered.
   [[nodiscard]] std::optional<Message> next(const EnteredWindows& entered);
   // It has been begun.
-  void advance() { ++place_.piece; }
+  void advance() { ++position_.piece; }
 
  private:
   [[nodiscard]] std::optional<Message> next_in(const Window& window);
 
-  Lane lane_;
+  Stream stream_;
   Side side_;
   uint32_t self_;
   uint64_t wanted_piece_bytes_;
-  Place place_;
+  Position position_;
 };
 
-// How many messages a member sends and receives for a window, on all lanes.
+// How many messages a member sends and receives for a window, on all streams.
 [[nodiscard]] uint64_t message_count(const Window& window,
                                      uint32_t self,
                                      uint64_t wanted_piece_bytes);

@@ -35,6 +35,18 @@ Collective collective_of(WindowKind kind) {
   return Collective::kReduceScatter;
 }
 
+BlockRole role_of(WindowKind kind, GlobalRank owner) {
+  switch (kind) {
+    case WindowKind::kAllReduce:
+      return {};
+    case WindowKind::kAllGather:
+      return {owner, std::nullopt};
+    case WindowKind::kReduceScatter:
+      break;
+  }
+  return {std::nullopt, owner};
+}
+
 Space space_of(Memory memory) {
   switch (memory) {
     case Memory::kInput:
@@ -61,15 +73,15 @@ class WindowPlanner {
 
  private:
   // Which op of a rank's is this message.
-  using Ops = std::map<std::pair<FlowKind, Place>, uint32_t>;
+  using Ops = std::map<std::pair<FlowKind, Position>, uint32_t>;
   struct Written {
     Ops receives;
     Ops sends;
   };
 
   void copy_own_segments(uint32_t self, RankPlan& mine) const;
-  void write_lane(size_t number, uint32_t self, Written& written, RankPlan& mine) const;
-  [[nodiscard]] std::vector<size_t> lanes_of(uint32_t self) const;
+  void write_stream(size_t number, uint32_t self, Written& written, RankPlan& mine) const;
+  [[nodiscard]] std::vector<size_t> streams_of(uint32_t self) const;
   [[nodiscard]] std::vector<Message> walk(size_t number, Walk::Side side, uint32_t self) const;
   [[nodiscard]] PlanOp transfer(size_t number,
                                 Walk::Side side,
@@ -101,7 +113,7 @@ Plan WindowPlanner::shared_part() {
   plan.collective = collective_of(windows_.front().kind);
   plan.algorithm = Algorithm::kRing;
   plan.whole_ops = true;
-  plan.connection_count = kLaneCount;
+  plan.connection_count = kStreamCount;
   bool spreads = false;
   for (uint64_t operation = 0; operation < windows_.size(); ++operation) {
     const Window& window = windows_[operation];
@@ -122,7 +134,7 @@ Plan WindowPlanner::shared_part() {
         plan.chunks.push_back(
             {plan.block_count, static_cast<uint32_t>(piece), static_cast<uint32_t>(pieces)});
       }
-      plan.block_roles.push_back({collective_of(window.kind), GlobalRank(owner)});
+      plan.block_roles.push_back(role_of(window.kind, GlobalRank(owner)));
       ++plan.block_count;
     }
   }
@@ -139,21 +151,21 @@ RankPlan WindowPlanner::ops_of(uint32_t self) {
   RankPlan mine;
   Written written;
   copy_own_segments(self, mine);
-  for (const size_t number : lanes_of(self)) {
-    write_lane(number, self, written, mine);
+  for (const size_t number : streams_of(self)) {
+    write_stream(number, self, written, mine);
   }
   return mine;
 }
 
 // In their order, but that of two members each sends what the other owns before it receives its
 // own: in an exchange the receive waits for that send.
-std::vector<size_t> WindowPlanner::lanes_of(uint32_t self) const {
-  std::vector<size_t> lanes(kLaneCount);
-  std::iota(lanes.begin(), lanes.end(), size_t{0});
+std::vector<size_t> WindowPlanner::streams_of(uint32_t self) const {
+  std::vector<size_t> streams(kStreamCount);
+  std::iota(streams.begin(), streams.end(), size_t{0});
   if (members_ == 2 && self == 0) {
-    std::swap(lanes[0], lanes[1]);
+    std::swap(streams[0], streams[1]);
   }
-  return lanes;
+  return streams;
 }
 
 void WindowPlanner::copy_own_segments(uint32_t self, RankPlan& mine) const {
@@ -180,7 +192,7 @@ void WindowPlanner::copy_own_segments(uint32_t self, RankPlan& mine) const {
 
 std::vector<Message> WindowPlanner::walk(size_t number, Walk::Side side, uint32_t self) const {
   std::vector<Message> messages;
-  Walk walk(lane_at(number), side, self, wanted_piece_bytes_);
+  Walk walk(stream_at(number), side, self, wanted_piece_bytes_);
   while (const auto message = walk.next(entered_)) {
     messages.push_back(*message);
     walk.advance();
@@ -189,18 +201,18 @@ std::vector<Message> WindowPlanner::walk(size_t number, Walk::Side side, uint32_
 }
 
 // A send stands behind the receive that it waits for. Receives and sends each keep their order.
-void WindowPlanner::write_lane(size_t number,
-                               uint32_t self,
-                               Written& written,
-                               RankPlan& mine) const {
-  const FlowKind kind = lane_at(number).kind;
+void WindowPlanner::write_stream(size_t number,
+                                 uint32_t self,
+                                 Written& written,
+                                 RankPlan& mine) const {
+  const FlowKind kind = stream_at(number).kind;
   const std::vector<Message> receives = walk(number, Walk::Side::kReceives, self);
   size_t next = 0;
   const auto write_receive = [&] {
     const Message& message = receives[next++];
-    written.receives[{kind, message.place}] = static_cast<uint32_t>(mine.ops.size());
+    written.receives[{kind, message.position}] = static_cast<uint32_t>(mine.ops.size());
     const ReceiveOperand operand =
-        receive_operand(windows_[message.place.operation], kind, message, self);
+        receive_operand(windows_[message.position.operation], kind, message, self);
     mine.ops.push_back(receive(number, self, message));
     if (operand.after_send) {
       const auto sent = written.sends.find({kind, *operand.after_send});
@@ -212,12 +224,12 @@ void WindowPlanner::write_lane(size_t number,
     }
   };
   for (const Message& message : walk(number, Walk::Side::kSends, self)) {
-    const SendOperand operand = send_operand(windows_[message.place.operation], kind, message);
+    const SendOperand operand = send_operand(windows_[message.position.operation], kind, message);
     while (operand.after == kind && next < receives.size() &&
-           !written.receives.contains({kind, message.place})) {
+           !written.receives.contains({kind, message.position})) {
       write_receive();
     }
-    written.sends[{kind, message.place}] = static_cast<uint32_t>(mine.ops.size());
+    written.sends[{kind, message.position}] = static_cast<uint32_t>(mine.ops.size());
     mine.ops.push_back(send(number, self, message, written.receives));
   }
   while (next < receives.size()) {
@@ -231,12 +243,12 @@ PlanOp WindowPlanner::transfer(size_t number,
                                const Message& message) const {
   PlanOp op;
   op.lane = ho::Lane::kInter;
-  op.phase = phase_of(lane_at(number).kind);
+  op.phase = phase_of(stream_at(number).kind);
   op.step = message.hop - (side == Walk::Side::kReceives ? 1 : 0);
   op.peer = GlobalRank(neighbour_of(self, members_, side));
   op.connection = static_cast<uint32_t>(number);
-  const uint32_t first = first_chunk_.at({message.place.operation, message.place.owner});
-  op.chunks = {ChunkIndex(first + message.place.piece)};
+  const uint32_t first = first_chunk_.at({message.position.operation, message.position.owner});
+  op.chunks = {ChunkIndex(first + message.position.piece)};
   return op;
 }
 
@@ -245,14 +257,14 @@ PlanOp WindowPlanner::send(size_t number,
                            const Message& message,
                            const Ops& received) const {
   const SendOperand operand =
-      send_operand(windows_[message.place.operation], lane_at(number).kind, message);
+      send_operand(windows_[message.position.operation], stream_at(number).kind, message);
   PlanOp op = transfer(number, Walk::Side::kSends, self, message);
   op.kind = OpKind::kSend;
   op.src = space_of(operand.source);
   op.dst = op.src;
   if (operand.after) {
     // None where the walk has none: verify() then finds that the place holds nothing yet.
-    if (const auto earlier = received.find({*operand.after, message.place});
+    if (const auto earlier = received.find({*operand.after, message.position});
         earlier != received.end()) {
       op.deps = {earlier->second};
     }
@@ -261,15 +273,15 @@ PlanOp WindowPlanner::send(size_t number,
 }
 
 PlanOp WindowPlanner::receive(size_t number, uint32_t self, const Message& message) const {
-  const FlowKind kind = lane_at(number).kind;
+  const FlowKind kind = stream_at(number).kind;
   const ReceiveOperand operand =
-      receive_operand(windows_[message.place.operation], kind, message, self);
+      receive_operand(windows_[message.position.operation], kind, message, self);
   PlanOp op = transfer(number, Walk::Side::kReceives, self, message);
   op.kind = operand.adds_input ? OpKind::kRecvReduce : OpKind::kRecv;
   op.dst = space_of(operand.destination);
   op.src = operand.adds_input ? Space::kInput : op.dst;
   op.final_sum = operand.final_sum;
-  if (operand.after_send) {  // the message comes at once, its sum is stored later
+  if (operand.after_send) {  // the message arrives at once, its sum is stored later
     op.dst = Space::kScratch;
   }
   return op;
@@ -291,9 +303,6 @@ PlanOp WindowPlanner::store(const PlanOp& received,
 }
 
 Status check_windows(const std::vector<Window>& windows, uint64_t wanted_piece_bytes) {
-  const auto invalid = [](std::string message) {
-    return Status(StatusCode::kInvalidArgument, std::move(message));
-  };
   uint64_t pieces = 0;
   for (size_t i = 0; i < windows.size(); ++i) {
     const Window& window = windows[i];

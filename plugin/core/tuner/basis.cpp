@@ -10,7 +10,7 @@ uint32_t clamped(uint64_t number) {
   return static_cast<uint32_t>(std::min<uint64_t>(number, UINT32_MAX));
 }
 
-// Where nodes cannot be alike, the fewest and the most that any of them can have.
+// Where nodes cannot have equally many, the fewest and the most that any of them can have.
 CommunicatorShape::Local assumed(const CommunicatorShape& shape) {
   if (shape.nodes == 0 || shape.ranks < shape.nodes) {
     return {};

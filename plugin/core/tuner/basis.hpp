@@ -1,6 +1,6 @@
-// What the tuners of all communicators go by besides what NCCL tells each of them: this node's
-// NICs, the environment and the tuning file. Every rank has to come to the same, without asking
-// others: docs/design/adr/0012-tuners-decide-alike.md says how.
+// What the tuners of all communicators use besides what NCCL passes to each of them: this node's
+// NICs, the environment and the tuning file. Every rank has to get the same result without a
+// message to others: docs/design/adr/0012-tuners-decide-alike.md explains how.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +16,33 @@
 
 namespace ho::plugin {
 
-// What NCCL tells every rank of a communicator alike.
+// What NCCL passes to all ranks of a communicator, with the same values.
 struct CommunicatorShape {
   uint64_t ranks = 0;
   uint64_t nodes = 0;
-  // Ranks on the nodes that have fewest and most; nothing where NCCL's version does not say. Then
-  // nodes are taken to be alike as far as the numbers permit it.
+  // Ranks on the nodes that have fewest and most; nothing where NCCL's version does not give it.
+  // Then nodes are taken to have equally many, as far as the numbers permit it.
   struct Local {
     uint64_t least = 0;
     uint64_t most = 0;
   };
   std::optional<Local> local;
   bool asks_chunk_sizes = false;
-  // Set only where every rank knows it to be so.
+  // Set only where every rank knows it.
   bool collnet_connected = false;
 };
 
 class TunerBasis {
  public:
   // nic_mbps: of this node's network devices; none where our CollNet does not run, so that only
-  // the tuning file has a say. An error where a HORING_TUNER_* is wrong.
+  // the tuning file counts. An error where a HORING_TUNER_* is wrong.
   [[nodiscard]] static Result<TunerBasis> from_environment(std::span<const uint32_t> nic_mbps,
                                                            bool reduces_all_types);
 
   // Leaves every choice to NCCL.
   [[nodiscard]] static TunerBasis silent() { return TunerBasis(AgreedInputs(), TuningFile()); }
 
-  // consistency_text() of it. A tuning file that cannot be read is none like any other.
+  // consistency_text() of it. A tuning file that cannot be read is equal to no other.
   [[nodiscard]] std::string consistency() const { return consistency_text(inputs_); }
   [[nodiscard]] bool has_tuning_file() const { return inputs_.tuning_file_digest != 0; }
   [[nodiscard]] bool can_follow_tuning_file() const { return file_.ok(); }

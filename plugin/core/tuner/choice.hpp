@@ -9,7 +9,7 @@
 
 namespace ho::plugin {
 
-// NCCL asks a tuner about broadcast and reduce too; CollNet does neither, so they stay NCCL's.
+// NCCL calls a tuner for broadcast and reduce too; CollNet does neither, so they stay NCCL's.
 enum class TunedCollective : uint8_t { kAllReduce, kAllGather, kReduceScatter };
 inline constexpr size_t kTunedCollectiveCount = 3;
 inline constexpr std::array kTunedCollectives{
@@ -71,7 +71,7 @@ class Choices {
 // Whether any NCCL has that algorithm for that collective; always so for kDefault and kOwn.
 [[nodiscard]] bool can_be(TunedCollective collective, Choice choice);
 
-// "all_reduce", "collnet_direct": also the words of a tuning file.
+// "all_reduce", "collnet_direct": also the names in a tuning file.
 [[nodiscard]] std::string_view to_string(TunedCollective collective);
 [[nodiscard]] std::string_view to_string(Choice choice);
 [[nodiscard]] std::optional<TunedCollective> parse_tuned_collective(std::string_view text);

@@ -4,16 +4,16 @@
 // The rail buffer of one head holds N blocks of S bytes, one per node (S = bytes per rank). NCCL
 // walks through it in windows, in order: per channel it has 8 steps of a chunk in flight, so
 // F = 8 x channels x chunk bytes of the buffer at once. Block k is broadcast along the ring from
-// node k (reduced along the ring to node k): it crosses N - 1 of the N links, all but one, and that
-// one is another link for each block.
+// node k (reduced along the ring to node k). It crosses N - 1 of the N links; the link that it
+// skips is another one for each block.
 //
-// What F buys. As long as the window touches fewer than N blocks, some link is skipped by none of
-// them and carries every byte of the window: the walk goes at one link's rate, however many roots
-// overlap. Only while all N blocks are touched can each link be excused from one. From 0 to
-// (N - 1) S the last block's first g bytes can go ahead over the links that the earlier blocks
-// skip, one after the other (link k is free during block k, which is the order in which the last
-// block needs them), where g = min(S, max(0, F - (N - 2) S)) is what the window shows of the last
-// block before block 0 is through. So the busiest link is busy for
+// The effect of F. As long as the window touches fewer than N blocks, some link is skipped by none
+// of them and carries every byte of the window: the rate is that of one link, however many roots
+// overlap. Only while all N blocks are touched can each link skip one. Let
+// g = min(S, max(0, F - (N - 2) S)) be what the window shows of the last block before block 0 is
+// through. From 0 to (N - 1) S, these first g bytes of the last block can go ahead over the links
+// that the earlier blocks skip, one after the other: link k is free during block k, which is the
+// order in which the last block needs them. So the busiest link is busy for
 //
 //     N S - g bytes, g = clamp(F - (N - 2) S, 0, S)
 //
@@ -30,12 +30,12 @@
 
 namespace ho::plugin {
 
-// S. `bytes` is what NCCL tells tuners: of all ranks together.
+// S. `bytes` is what NCCL passes to tuners: of all ranks together.
 [[nodiscard]] uint64_t block_bytes(const AgreedInputs& inputs, uint64_t bytes) noexcept;
 
-// NCCL's chunk without our doing, for a choice that goes through CollNet: a slot of the buffer
-// (chain: at most 256 KiB, NVLS: at most 128 KiB and 32 KiB below 150 GB/s per node), halved down
-// to 128, 64 and 32 KiB while a channel's share of a head's data has too few chunks.
+// NCCL's own chunk, for a choice that goes through CollNet: a slot of the buffer. It is at most
+// 256 KiB for the chain, and for NVLS 128 KiB, or 32 KiB below 150 GB/s per node. It is halved to
+// 128, 64 and 32 KiB while a channel's share of a head's data has too few chunks.
 [[nodiscard]] uint64_t nccl_chunk_bytes(const AgreedInputs& inputs,
                                         Choice choice,
                                         uint64_t head_bytes) noexcept;
@@ -53,15 +53,15 @@ struct ChunkRequest {
   uint64_t nccl_chunk_bytes = 0;
 };
 
-// What to give back from getChunkSize. NCCL's own value but for all-gather and reduce-scatter by
-// CollNet direct, where it is the smallest multiple of 512 that has (N - 1) S bytes in flight, at
-// most a slot of the buffer (NCCL clamps to that); where not even that gains anything over one root
-// at a time, NCCL's value. Never less than NCCL's value. NVLS keeps NCCL's value: its own buffers
-// are cut to NCCL's chunk, a larger one has no room.
+// The result of getChunkSize: NCCL's own value, except for all-gather and reduce-scatter by CollNet
+// direct. There it is the smallest multiple of 512 that has (N - 1) S bytes in flight, at most a
+// slot of the buffer (NCCL clamps to that). If not even that gains anything over one root at a
+// time, NCCL's value. Never less than NCCL's value. NVLS keeps NCCL's value: its own buffers are
+// cut to NCCL's chunk, a larger one has no room.
 [[nodiscard]] uint64_t chosen_chunk_bytes(const AgreedInputs& inputs,
                                           const ChunkRequest& request) noexcept;
 
-// F for a decision: with our chunk where NCCL asks for it, with NCCL's where not.
+// F for a decision: with our chunk where NCCL takes one from us, else with NCCL's.
 [[nodiscard]] uint64_t in_flight_bytes(const AgreedInputs& inputs,
                                        TunedCollective collective,
                                        Choice choice,

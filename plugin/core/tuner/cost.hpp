@@ -53,7 +53,7 @@ namespace ho::plugin {
 
 // How much less time a rail ring must take than the best of NCCL's own to be chosen. More for
 // windows in one node's block: there roots have to overlap for a gain, which in measurements
-// (docs/results/plugin.md) they did by 6 to 12 % less than the model says.
+// (docs/results/plugin.md) they did by 6 to 12 % less than in the model.
 inline constexpr double kMargin = 1.03;
 inline constexpr double kWindowMargin = 1.15;
 
@@ -64,7 +64,7 @@ struct Question {
 };
 
 // By Choice, in nanoseconds; infinite for what cannot run, and for kDefault. Whether CollNet is
-// there at all is for NCCL to say, in what it allows.
+// there at all is not in them: NCCL shows that by what it allows.
 struct Costs {
   std::array<double, kChoiceCount> ns{};
   double margin = kMargin;
@@ -87,8 +87,8 @@ struct Decision {
 };
 
 // Among `possible` a rail ring that beats the best of NCCL's own by the margin; else kOwn, or
-// kDefault where there are no costs to go by. Ring and tree are taken to be possible whatever
-// `possible` says, so that it never seems better to overrule somebody who forbade them.
+// kDefault where there are no costs. Ring and tree are taken as possible even if `possible` does
+// not have them, so that it never seems better to overrule a user who forbade them.
 [[nodiscard]] Decision decide(const Costs& costs, Choices possible) noexcept;
 
 }  // namespace ho::plugin

@@ -1,7 +1,6 @@
 // NCCL's table of costs, one per algorithm and protocol, from the third version of its tuner
-// interface on. NCCL takes the entry with the smallest cost and does not look again whether it can
-// run, so a wrong write crashes the job: nothing is written where the shape is not one that we
-// know.
+// interface on. NCCL takes the entry with the smallest cost and does not check again whether it can
+// run, so a wrong write crashes the job. Nothing is written where the shape is not a known one.
 #pragma once
 
 #include <cstddef>
@@ -52,10 +51,10 @@ class CostTable {
   std::span<float> costs_;
 };
 
-// The same for the second version of NCCL's tuner interface, which has no table but says whether
-// the call can take CollNet and NVLS, and takes what it is told. Nothing there says whether nodes
-// have an NVSwitch, without which NCCL forbids direct; NVLS does not exist without one. Nor what
-// heads NCCL found: all-gather and reduce-scatter, where a rank that is no head would trap, go
+// The same for the second version of NCCL's tuner interface, which has no table. It passes whether
+// the call can take CollNet and NVLS, and takes what the tuner names. It does not show whether
+// nodes have an NVSwitch, without which NCCL forbids direct; NVLS does not exist without one. Nor
+// what heads NCCL found: all-gather and reduce-scatter, where a rank that is no head would trap, go
 // through CollNet with one rank per node only.
 [[nodiscard]] Choices allowed_by_support(const AgreedInputs& inputs,
                                          TunedCollective collective,
@@ -66,9 +65,10 @@ class CostTable {
 // NVSwitch. Only where nothing else can have forbidden it and it is known to run:
 //   - one rank per node (each is a head then; a rank that is none would trap) and CollNet known to
 //     be connected for this communicator (without heads NCCL divides by zero);
-//   - the user set neither NCCL_ALGO nor NCCL_PROTO, whose exclusions look just the same;
+//   - the user set neither NCCL_ALGO nor NCCL_PROTO, whose exclusions have the same effect on the
+//   table;
 //   - CollNet reduces this type with this operation: always so for an all-gather; for an all-reduce
-//     NCCL says so by allowing the chain; else only if CollNet reduces all that NCCL has.
+//     NCCL shows it by allowing the chain; else only if CollNet reduces all that NCCL has.
 [[nodiscard]] bool may_force_collnet_direct(const AgreedInputs& inputs,
                                             TunedCollective collective,
                                             Choices allowed) noexcept;

@@ -15,7 +15,7 @@ constexpr uint32_t kMaxAssumedChannels = 32;
 constexpr uint32_t kMinBufferBytes = 4096;
 
 Status untrue(const std::string& what) {
-  return {StatusCode::kInvalidArgument, "tuner: " + what};
+  return invalid("tuner: " + what);
 }
 
 std::string shape_text(const AgreedInputs& inputs) {
@@ -115,7 +115,7 @@ std::string consistency_text(const AgreedInputs& inputs) {
   const uint64_t digest = inputs.tuning_file_digest;
   text += named("tuning files", env::kTuningFile) + "=" +
           (digest == 0                ? "no rules"
-           : digest == kBadTuningFile ? "a file that cannot be followed (its rank's log says why)"
+           : digest == kBadTuningFile ? "a file that cannot be used (see that rank's log)"
                                       : "rules of digest " + std::to_string(digest)) +
           "\n";
   return text;
@@ -132,7 +132,7 @@ Result<AgreedInputs> with_environment(AgreedInputs inputs) {
   HORING_TRY(take(env::kTunerHopUs, inputs.hop_ns, 1000));
   inputs.channel_count = within_nccl_limits(inputs.channels());
   HORING_TRY(take(env::kTunerChannels, inputs.channel_count, 1));
-  // NCCL goes by its default where it cannot read the number.
+  // NCCL uses its default where it cannot read the number.
   inputs.buffer_bytes =
       std::max(nccl_number("NCCL_BUFFSIZE").value_or(inputs.buffer_bytes), kMinBufferBytes);
   if (is_set("NCCL_ALGO") || is_set("NCCL_PROTO")) {

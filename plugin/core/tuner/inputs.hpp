@@ -1,9 +1,9 @@
 // What decisions rest on, besides a call's own arguments and NCCL's table of costs.
 //
 // NCCL hangs where ranks take different algorithms. It gives all ranks equal arguments and equal
-// tables; everything else that the tuner looks at is in AgreedInputs, and every rank comes to the
-// same value of it by itself: from what NCCL tells all ranks of a communicator alike, and from what
-// nodes have to have alike, or their rails refuse (consistency_text();
+// tables. Everything else that the tuner uses is in AgreedInputs. Every rank computes the same
+// value of it by itself, from what NCCL passes to all ranks of a communicator and from settings
+// that must be the same on all nodes. If they are not, the rails refuse (consistency_text();
 // docs/design/adr/0012-tuners-decide-alike.md).
 #pragma once
 
@@ -42,7 +42,7 @@ struct AgreedInputs {
   uint32_t intra_hop_ns = 2000;   // the same inside a node
   uint8_t collnet_connected = 0;  // known to be, for this communicator, to every rank of it
   uint8_t whole_windows = 0;      // registered user buffers reach CollNet in one call
-  uint8_t sets_chunk_size = 0;    // NCCL asks us for chunk sizes (tuner v6)
+  uint8_t sets_chunk_size = 0;    // NCCL takes chunk sizes from us (tuner v6)
   uint8_t reduces_all_types = 0;  // CollNet takes each type and operation of NCCL's
   uint8_t algorithms_filtered = 0;  // the user set NCCL_ALGO or NCCL_PROTO
   uint8_t unused[7] = {};
@@ -63,7 +63,7 @@ static_assert(std::is_trivially_copyable_v<AgreedInputs> && sizeof(AgreedInputs)
 // Whether they can be true.
 [[nodiscard]] Status check(const AgreedInputs& inputs);
 
-// What all nodes must have alike, as lines of "what=value": all that no communicator says.
+// What all nodes must have in common, as lines of "what=value": all that is not per communicator.
 [[nodiscard]] std::string consistency_text(const AgreedInputs& inputs);
 
 // HORING_TUNER_* and NCCL's own settings, NCCL_BUFFSIZE, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS,

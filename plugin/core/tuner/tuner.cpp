@@ -5,8 +5,8 @@
 namespace ho::plugin {
 namespace {
 
-// The model is asked at four sizes per power of two, up to the largest that NCCL's sizes reach, and
-// between two of them that differ the exact size is searched for.
+// The model is computed at four sizes per power of two, up to the largest that NCCL's sizes reach;
+// between two of them with different results the exact size is searched for.
 constexpr uint32_t kLargestPower = 44;
 constexpr uint64_t kSizesPerPower = 4;
 // Rounding makes decisions flicker where two costs cross; one crossing is as good as the next.
@@ -30,7 +30,7 @@ std::vector<uint64_t> sizes_to_ask() {
   return sizes;
 }
 
-// What the model says about one collective.
+// The model's choices for one collective.
 class Modelled {
  public:
   Modelled(const AgreedInputs& inputs, TunedCollective collective, bool registered)

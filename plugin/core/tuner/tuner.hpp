@@ -20,8 +20,8 @@ struct Call {
   uint32_t operations = 1;  // which NCCL runs as one; 0 counts as 1
   bool registered = false;
 
-  // CollNet runs the operations of a group one after the other, and NCCL reckons a ring's latency
-  // for each, so that each is looked at by itself.
+  // CollNet runs the operations of a group one after the other, and NCCL counts a ring's latency
+  // for each, so each is modelled by itself.
   [[nodiscard]] uint64_t bytes_of_one() const { return bytes / (operations == 0 ? 1 : operations); }
 };
 
@@ -34,7 +34,7 @@ struct ChoiceRange {
   friend bool operator==(const ChoiceRange&, const ChoiceRange&) = default;
 };
 
-// One of NCCL's own algorithms, or kDefault where the model knows none, and its protocol.
+// One of NCCL's own algorithms, or kDefault where the model has none, and its protocol.
 struct OwnAlgorithm {
   Choice choice = Choice::kDefault;
   bool low_latency = false;  // LL, else SIMPLE
@@ -51,7 +51,7 @@ class Tuner {
   // Makes NCCL take what we choose: one entry of its table becomes the least, or those of CollNet
   // are forbidden, or nothing is written (kDefault). What was chosen.
   [[nodiscard]] Choice apply(const Call& call, CostTable table) const noexcept;
-  // For an NCCL that takes one answer: what to name where choose() says kOwn.
+  // For an NCCL that takes one algorithm: what to name where choose() returns kOwn.
   [[nodiscard]] OwnAlgorithm best_own(const Call& call, Choices allowed) const noexcept;
   [[nodiscard]] uint64_t chunk_bytes(const ChunkRequest& request) const noexcept {
     return chosen_chunk_bytes(inputs_, request);
@@ -66,7 +66,7 @@ class Tuner {
 
  private:
   using Ranges = std::vector<ChoiceRange>;  // sorted; the first begins at 0
-  // Sets of the choices that the model asks about, which are the last five.
+  // Sets of the choices that the model compares, which are the last five.
   static constexpr uint32_t kFirstAsked = static_cast<uint32_t>(Choice::kCollNetDirect);
   static constexpr size_t kAskedSets = Choices::kSetCount >> kFirstAsked;
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "auth/printable.hpp"
 #include "base/env.hpp"
 #include "base/hash.hpp"
+#include "base/quantity.hpp"
 #include "base/text_file.hpp"
 
 namespace ho::plugin {
@@ -19,25 +19,12 @@ constexpr std::array<std::string_view, kFieldCount> kFieldNames{
 constexpr const char* kShape = "write collective,min_bytes,max_bytes,nodes,ranks_per_node,choice";
 constexpr size_t kShownBytes = 40;
 
-Status invalid(std::string message) {
-  return {StatusCode::kInvalidArgument, std::move(message)};
-}
-
 std::string_view trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(kBlanks);
   if (first == std::string_view::npos) {
     return text.substr(text.size());
   }
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
-std::optional<uint64_t> parse_digits(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return std::nullopt;
-  }
-  return value;
 }
 
 bool is_any(std::string_view text) {
@@ -107,7 +94,7 @@ Status read_count(const Line& line,
   if (is_any(field)) {
     return {};
   }
-  const auto number = parse_digits(field);
+  const auto number = whole_number<uint64_t>(field);
   if (!number || *number == 0 || *number > UINT32_MAX) {
     return line.bad_field(index, field, "takes a whole number from 1, or * for any");
   }
@@ -152,25 +139,6 @@ Result<TuningRule> read_rule(const Line& line) {
 }
 
 }  // namespace
-
-std::optional<uint64_t> parse_bytes(std::string_view text) {
-  constexpr std::string_view kUnits = "KMGT";
-  uint32_t shift = 0;
-  if (!text.empty()) {
-    const char last = text.back();
-    const size_t unit =
-        kUnits.find(last >= 'a' && last <= 'z' ? static_cast<char>(last - 32) : last);
-    if (unit != std::string_view::npos) {
-      shift = static_cast<uint32_t>(10 * (unit + 1));
-      text.remove_suffix(1);
-    }
-  }
-  const auto number = parse_digits(text);
-  if (!number || *number > (UINT64_MAX >> shift)) {
-    return std::nullopt;
-  }
-  return *number << shift;
-}
 
 bool TuningRule::is_for(const AgreedInputs& inputs, TunedCollective asked) const {
   const bool ranks_match = !ranks_per_node || (inputs.least_local_ranks == *ranks_per_node &&

@@ -29,9 +29,6 @@
 
 namespace ho::plugin {
 
-// "4096", "256K", "1g": bytes, with a power of 1024 or without; nothing for anything else.
-[[nodiscard]] std::optional<uint64_t> parse_bytes(std::string_view text);
-
 struct TuningRule {
   std::optional<TunedCollective> collective;  // nothing: any, as for what follows
   uint64_t min_bytes = 0;
@@ -50,7 +47,7 @@ class TuningFile {
   static constexpr size_t kMaxRules = 1024;
 
   TuningFile() = default;  // without rules
-  // An error begins with "PATH:LINE:COLUMN: " and says what is wrong. `path` is for messages.
+  // An error begins with "PATH:LINE:COLUMN: " and names what is wrong. `path` is for messages.
   [[nodiscard]] static Result<TuningFile> parse(std::string_view text, const std::string& path);
   // Regular files only, and never more than kMaxBytes of one.
   [[nodiscard]] static Result<TuningFile> load(const std::string& path);
@@ -60,7 +57,7 @@ class TuningFile {
   [[nodiscard]] const TuningRule* find(const AgreedInputs& inputs,
                                        TunedCollective collective,
                                        uint64_t bytes) const;
-  // Equal for files that say the same, whatever their blanks and comments; 0 without rules.
+  // Equal for files with the same rules, whatever their blanks and comments; 0 without rules.
   [[nodiscard]] uint64_t digest() const;
 
  private:

@@ -44,9 +44,9 @@ Result<bool> SideChannel::tested(int32_t* size) {
 
 Result<bool> SideChannel::send(std::span<const std::byte> data) {
   if (request_ == nullptr) {
-    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): NCCL's interface does not say const
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): NCCL's interface has no const
     void* const bytes = const_cast<std::byte*>(data.data());
-    if (net_->isend(comm_, bytes, data.size(), kTag, nullptr, nullptr, &request_) !=
+    if (net_->isend(comm_, {bytes, data.size(), kTag, nullptr, nullptr}, &request_) !=
         Reply::kSuccess) {
       return ended();
     }
@@ -61,7 +61,8 @@ Result<size_t> SideChannel::receive(std::span<std::byte> room) {
     const int32_t tag = kTag;
     void* memory = nullptr;
     void* profile = nullptr;
-    if (net_->irecv(comm_, 1, &to, &bytes, &tag, &memory, &profile, &request_) != Reply::kSuccess) {
+    if (net_->irecv(comm_, {1, &to, &bytes, &tag, &memory, &profile}, &request_) !=
+        Reply::kSuccess) {
       return ended();
     }
   }

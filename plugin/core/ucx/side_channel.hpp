@@ -27,7 +27,7 @@ class SideChannel {
 
   // Side::kSends: true once all of it has left. `data` stays where it is until then.
   [[nodiscard]] Result<bool> send(std::span<const std::byte> data);
-  // Side::kReceives: what came, at most as much as there is room; nothing yet: 0.
+  // Side::kReceives: what arrived, at most as much as there is room; nothing yet: 0.
   [[nodiscard]] Result<size_t> receive(std::span<std::byte> room);
   // false: the peer has closed, or it cannot be reached any more. Not while one of the above is
   // under way.

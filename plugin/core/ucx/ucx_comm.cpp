@@ -19,7 +19,7 @@ constexpr int kMaxProgressCalls = 1024;
 // The notice of a mismatch, on its way to the peer.
 constexpr std::chrono::milliseconds kNoticeLimit{1000};
 
-// Far more are never under way at once than come before a number comes again.
+// Numbers repeat only after far more messages than are ever under way at once.
 uint64_t number_of(uint64_t sequence, uint64_t slot) {
   static_assert(kMaxReceives <= 8);
   return sequence * 8 + slot;
@@ -57,7 +57,7 @@ ho::ucx::Request UcxComm::receive(uint64_t number, std::span<std::byte> room) {
 Status UcxComm::lost(ucs_status_t status) const {
   return {StatusCode::kPeerLost,
           fmt::format("the peer is lost ({}): its process has ended or given up, or the network "
-                      "between is down; look at its log",
+                      "between is down; see its log",
                       ho::ucx::call().status_string(status))};
 }
 

@@ -1,7 +1,7 @@
-// The two ends of a comm whose data UCX moves. They speak as the builtin network's ends do: the
+// The two ends of a comm whose data UCX moves. Their protocol is that of the builtin network: the
 // receiver announces rooms, the sender takes them, so that nothing arrives before its place is
-// known. Both are UCX's tagged messages, and no tag comes twice. The TCP connection on which the
-// two ends met stays open: where it ends, the peer has gone.
+// known. Both are UCX's tagged messages, and no tag is used twice. The TCP connection on which the
+// two ends met stays open: when it ends, the peer is gone.
 //
 // One thread at a time calls a comm; progress is made inside those calls.
 #pragma once
@@ -65,7 +65,7 @@ class UcxComm {
  protected:
   explicit UcxComm(UcxConnections connections) : connections_(std::move(connections)) {}
 
-  // What came besides requests.
+  // What arrived besides requests.
   [[nodiscard]] virtual Status advance() = 0;
   // How far a message of a request is. An error is the comm's.
   [[nodiscard]] virtual Result<bool> is_done(UcxRequest& request, uint32_t message) = 0;
@@ -116,7 +116,7 @@ class UcxSendComm final : public UcxComm {
   void expect_room(Announced& announced);
 
   PostedReceives book_;
-  std::array<Announced, kMaxRequests> rooms_;  // they come in order
+  std::array<Announced, kMaxRequests> rooms_;  // they arrive in order
   size_t next_room_ = 0;
   std::array<UcxRequest, kMaxRequests> requests_;
   ho::ucx::Request too_long_;
@@ -127,8 +127,8 @@ class UcxRecvComm final : public UcxComm {
   explicit UcxRecvComm(UcxConnections connections) : UcxComm(std::move(connections)) {}
   UcxRecvComm(const UcxRecvComm&) = delete;
   UcxRecvComm& operator=(const UcxRecvComm&) = delete;
-  // The sender waits for the acknowledgements of what came. A peer that is closing too may not
-  // listen any more.
+  // The sender waits for the acknowledgements of what arrived. A peer that is closing too may not
+  // receive them any more.
   ~UcxRecvComm() override { close(std::chrono::milliseconds(100)); }
   // 1 to kMaxReceives rooms. A null request: kMaxRequests are under way.
   [[nodiscard]] Reply irecv(std::span<const RecvComm::Room> rooms, UcxRequest** request);

@@ -1,4 +1,4 @@
-// What the two ends of a comm over UCX tell each other. The connecting end speaks first, over the
+// What the two ends of a comm over UCX send each other. The connecting end sends first, over the
 // authenticated TCP connection; the other answers over UCX, with the first one's nonce.
 #pragma once
 

@@ -60,7 +60,7 @@ Result<std::unique_ptr<UcxNet>> UcxNet::create(BuiltinConfig config) {
 Result<UcxEnd> UcxNet::end_of(int32_t device) {
   DeviceProperties properties;
   if (tcp_->properties(device, &properties) != Reply::kSuccess) {
-    return Status(StatusCode::kInvalidArgument, "there is no device " + std::to_string(device));
+    return invalid("there is no device " + std::to_string(device));
   }
   const std::lock_guard lock(mutex_);
   auto& context = contexts_[device];
@@ -88,7 +88,7 @@ Reply UcxNet::close(void* context) {
 
 Reply UcxNet::listen(void* context, int32_t device, void* handle, void** listener) {
   *listener = nullptr;
-  // What UCX lacks on this device shows before anybody waits.
+  // What UCX lacks on this device is found before a peer waits.
   if (const auto end = end_of(device); !end.ok()) {
     return answer(end.status());
   }
@@ -218,32 +218,18 @@ Reply UcxNet::close_send(void* comm) {
   return Reply::kSuccess;
 }
 
-// NOLINTNEXTLINE(readability-function-size): NCCL's parameters
-Reply UcxNet::isend(void* comm,
-                    void* data,
-                    size_t bytes,
-                    int32_t tag,
-                    void* /*memory*/,
-                    void* /*profile*/,
-                    void** request) {
+Reply UcxNet::isend(void* comm, const Send& send, void** request) {
   UcxRequest* made = nullptr;
-  const Reply reply = static_cast<UcxSendComm*>(comm_of(comm))
-                          ->isend({static_cast<const std::byte*>(data), bytes}, tag, &made);
+  const Reply reply =
+      static_cast<UcxSendComm*>(comm_of(comm))
+          ->isend({static_cast<const std::byte*>(send.data), send.bytes}, send.tag, &made);
   *request = made;
   return reply;
 }
 
-// NOLINTNEXTLINE(readability-function-size): NCCL's parameters
-Reply UcxNet::irecv(void* comm,
-                    int32_t count,
-                    void** data,
-                    const size_t* bytes,
-                    const int32_t* tags,
-                    void** /*memories*/,
-                    void** /*profiles*/,
-                    void** request) {
+Reply UcxNet::irecv(void* comm, const Receives& receives, void** request) {
   *request = nullptr;
-  const auto rooms = rooms_of(count, data, bytes, tags);
+  const auto rooms = rooms_of(receives);
   if (!rooms) {
     return Reply::kInvalidArgument;
   }

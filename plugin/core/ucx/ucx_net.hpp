@@ -52,41 +52,16 @@ class UcxNet final : public NetDriver {
       void* comm, void* data, size_t bytes, int32_t kind, void** memory) override {
     return tcp_->register_memory(comm, data, bytes, kind, memory);
   }
-  // NOLINTNEXTLINE(readability-function-size): NCCL's parameters
-  [[nodiscard]] Reply register_dma_buf(void* comm,
-                                       void* data,
-                                       size_t bytes,
-                                       int32_t kind,
-                                       uint64_t offset,
-                                       int32_t fd,
-                                       void** memory) override {
-    return tcp_->register_dma_buf(comm, data, bytes, kind, offset, fd, memory);
+  [[nodiscard]] Reply register_dma_buf(void* comm, const DmaBuf& buffer, void** memory) override {
+    return tcp_->register_dma_buf(comm, buffer, memory);
   }
   [[nodiscard]] Reply deregister(void* comm, void* memory) override {
     return tcp_->deregister(comm, memory);
   }
-  [[nodiscard]] Reply isend(void* comm,
-                            void* data,
-                            size_t bytes,
-                            int32_t tag,
-                            void* memory,
-                            void* profile,
-                            void** request) override;
-  [[nodiscard]] Reply irecv(void* comm,
-                            int32_t count,
-                            void** data,
-                            const size_t* bytes,
-                            const int32_t* tags,
-                            void** memories,
-                            void** profiles,
-                            void** request) override;
-  [[nodiscard]] Reply iflush(void* comm,
-                             int32_t count,
-                             void** data,
-                             const int32_t* bytes,
-                             void** memories,
-                             void** request) override {
-    return tcp_->iflush(comm, count, data, bytes, memories, request);
+  [[nodiscard]] Reply isend(void* comm, const Send& send, void** request) override;
+  [[nodiscard]] Reply irecv(void* comm, const Receives& receives, void** request) override;
+  [[nodiscard]] Reply iflush(void* comm, const Flush& flush, void** request) override {
+    return tcp_->iflush(comm, flush, request);
   }
   [[nodiscard]] Reply test(void* request, int32_t* done, int32_t* sizes) override;
 
@@ -106,7 +81,7 @@ class UcxNet final : public NetDriver {
 
   UcxNet(std::unique_ptr<BuiltinNet> tcp, std::chrono::milliseconds timeout)
       : tcp_(std::move(tcp)), timeout_(timeout) {}
-  // What a device's comms come from; UCX opens the device with the first one.
+  // What a device's comms are made from; UCX opens the device with the first one.
   [[nodiscard]] Result<UcxEnd> end_of(int32_t device);
   [[nodiscard]] Result<std::shared_ptr<UcxCall>> begin_call(
       const PendingKey& key, SideChannel line, std::span<std::byte, kHandleBytes> handle);

@@ -37,7 +37,7 @@ Status reach(UcxConnections& connections, std::vector<std::byte> address) {
 
 Status timed_out() {
   return {StatusCode::kTimeout,
-          "the other end said nothing over UCX in time; check UCX_TLS and UCX_NET_DEVICES on both "
+          "the other end sent nothing over UCX in time; check UCX_TLS and UCX_NET_DEVICES on both "
           "hosts, and that their networks reach each other"};
 }
 
@@ -71,7 +71,7 @@ Result<bool> UcxCall::advance() {
   const ucs_status_t status = answered_.received(bytes);
   if (status == UCS_INPROGRESS) {
     if (is_said_ && !connections_.line.is_open()) {
-      return Status(StatusCode::kPeerLost, "the other end has gone; look at its log");
+      return Status(StatusCode::kPeerLost, "the other end is gone; see its log");
     }
     return false;
   }

@@ -1,5 +1,5 @@
 // A comm over UCX in the making. Neither end blocks: step() is called until there is a comm or an
-// error. What they have to prove, they have proved on the TCP connection that they come with.
+// error. What they have to prove, they have proved on the TCP connection that they are given.
 #pragma once
 
 #include <chrono>
@@ -42,7 +42,7 @@ class UcxCall {
   ho::ucx::Request answered_;
 };
 
-// The accepting end: hears, and answers over UCX.
+// The accepting end: receives, and answers over UCX.
 class UcxAnswer {
  public:
   [[nodiscard]] static Result<std::unique_ptr<UcxAnswer>> start(const UcxEnd& end,

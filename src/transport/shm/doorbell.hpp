@@ -1,16 +1,16 @@
 // Sleeping until a peer has news, without a lost wake-up and with few needless ones.
 //
-// Ranks outnumber cores, so a wake-up that only makes the sleeper look and sleep again is the
-// dearest thing here. A sleeper therefore publishes what it wants (a number of arrivals, releases)
-// and the peers decide: they ring only when their event completes what it waits for.
+// Ranks outnumber cores, so a wake-up after which the sleeper only checks and sleeps again is the
+// most expensive thing here. A sleeper therefore publishes what it waits for (a number of arrivals,
+// releases) and the peers decide: they ring only when their event completes that.
 //
 // No wake-up is lost because both sides write first and read second, all sequentially consistent:
-//   sleeper:  mode := asleep;   then looks at arrivals, rings and acknowledgements once more
-//   ringer:   publishes;        then looks at mode
-// In the one total order of these operations, either the sleeper's second look comes after the
-// ringer's publication and finds it, or the ringer's look comes after the sleeper's mode and rings.
+//   sleeper:  mode := asleep;   then checks arrivals, rings and acknowledgements once more
+//   ringer:   publishes;        then reads mode
+// In the one total order of these operations, either the sleeper's second check is after the
+// ringer's publication and finds it, or the ringer's read is after the sleeper's mode and rings.
 // The ringer that turns mode back to awake (a compare-and-swap, so exactly one does) makes the
-// system call; it may act on the wishes of an earlier sleep, which costs a wake-up, never loses
+// system call. It may act on what an earlier sleep waited for, which costs a wake-up, never loses
 // one.
 #pragma once
 
@@ -60,7 +60,7 @@ class Sleeper {
   [[nodiscard]] bool wake_requested() const {
     return block_->wake_requested.load(std::memory_order_seq_cst) != 0;
   }
-  // Announces the sleep. Everything must be looked at once more after it.
+  // Announces the sleep. Everything must be checked once more after it.
   void announce(SleepMode mode, uint32_t wants, uint32_t wake_at);
   [[nodiscard]] bool count_reached(uint32_t wants, uint32_t wake_at) const {
     return (wants & kWantsCount) != 0 && static_cast<int32_t>(arrivals() - wake_at) >= 0;
@@ -70,7 +70,7 @@ class Sleeper {
   // Back to awake, whether woken or not; swallows the rings of the event fd that belong to it.
   // Nothing where no sleep was announced.
   void finish(SleepMode mode);
-  // The rank is awake and will look at everything: a wake() request is hereby served.
+  // The rank is awake and will check everything: a wake() request is hereby served.
   void serve_wake_request() { block_->wake_requested.store(0, std::memory_order_seq_cst); }
 
  private:

@@ -23,7 +23,7 @@ std::byte* RingWriter::reserve(uint64_t payload_bytes, uint64_t wanted_bytes) {
     read_ = control_->read.load(std::memory_order_acquire);
   }
   if (size - used() < pad + needed) {
-    // Ask, then look again: the reader gives space first and looks for askers second.
+    // Request, then check again: the reader frees space first and checks for requests second.
     waits_for_ = pad + std::clamp(wanted_bytes, needed, size / 2);
     space_seen_ = false;
     control_->wants_space.store(waits_for_, kOrdered);

@@ -1,11 +1,11 @@
 // The two ends of one single-producer single-consumer ring of records in shared memory.
 //
-// A record is a header line of 64 bytes and a payload that lies in one piece (the end of the ring
-// is padded where the next record would wrap), so that a reader can look at a message where it
-// lies. Records are multiples of 64 bytes and at most a quarter of the ring; a producer that finds
+// A record is a header line of 64 bytes and a payload that lies in one piece, so that a reader can
+// use a message in place. (The end of the ring is padded where the next record would wrap.)
+// Records are multiples of 64 bytes and at most a quarter of the ring; a producer that finds
 // no room therefore faces a ring that is more than half full, whose reader has been rung.
 //
-// The reader believes nothing: positions, kinds and lengths are checked on a private copy of the
+// The reader trusts nothing: positions, kinds and lengths are checked on a private copy of the
 // header before use, so a broken peer gives an error here, never an access out of bounds.
 #pragma once
 
@@ -46,8 +46,8 @@ class RingWriter {
   RingWriter(RingControl& control, std::span<std::byte> ring) : control_(&control), ring_(ring) {}
 
   [[nodiscard]] uint64_t max_payload_bytes() const { return ring_.size() / 4 - kRecordHeaderBytes; }
-  // Room for one record with this payload, in place, or nullptr: then the reader has been asked to
-  // tell when `wanted_bytes` (at least the record's size) are free.
+  // Room for one record with this payload, in place, or nullptr: then the reader is requested to
+  // signal when `wanted_bytes` (at least the record's size) are free.
   [[nodiscard]] std::byte* reserve(uint64_t payload_bytes, uint64_t wanted_bytes);
   // Publishes the reserved record, whose payload has been written. True when that made the ring
   // half full.
@@ -56,7 +56,7 @@ class RingWriter {
                              uint64_t payload_bytes,
                              bool whole);
 
-  // Whether the last reserve() failed, would succeed now, and nobody has marked that as seen.
+  // Whether the last reserve() failed, would succeed now, and that was not marked as seen.
   [[nodiscard]] bool space_came() const;
   void mark_seen() { space_seen_ = space_seen_ || space_came(); }
   [[nodiscard]] uint64_t acked() const { return control_->acked.load(std::memory_order_seq_cst); }
@@ -90,7 +90,7 @@ class RingReader {
   [[nodiscard]] bool consume();
   void acknowledge() { control_->acked.store(++acked_, std::memory_order_seq_cst); }
 
-  // Messages that were published since peek() last looked (or since mark_seen()).
+  // Messages that were published since the last peek() (or since mark_seen()).
   [[nodiscard]] uint64_t unseen() const {
     return control_->published.load(std::memory_order_seq_cst) - seen_published_;
   }

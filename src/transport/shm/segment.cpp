@@ -24,7 +24,7 @@ SegmentGeometry::SegmentGeometry(size_t member_count, uint64_t wanted_ring_bytes
 }
 
 size_t SegmentGeometry::slot(size_t owner, size_t writer, uint8_t channel) {
-  const size_t place = writer < owner ? writer : writer - 1;  // nobody writes to itself
+  const size_t place = writer < owner ? writer : writer - 1;  // no rank writes to itself
   return place * kChannelCount + channel;
 }
 

@@ -20,17 +20,17 @@ namespace ho {
 
 inline constexpr size_t kCacheLine = 64;
 
-// How the words in a segment are read and written: who goes to sleep and who has news each write
-// one word and then read the other's.
+// How the words in a segment are read and written: the sleeper and the publisher each write one
+// word and then read the other's.
 inline constexpr auto kOrdered = std::memory_order_seq_cst;
 
 // What peers touch to make a rank's transport aware of news. See doorbell.hpp.
 struct DoorbellBlock {
   // Written by peers: whole messages published to this rank, of all rings; wraps.
   alignas(kCacheLine) std::atomic<uint32_t> arrivals;
-  // The futex word: a SleepMode. Written by the owner going to sleep and by whoever wakes it.
+  // The futex word: a SleepMode. Written by the owner going to sleep and by the peer that wakes it.
   alignas(kCacheLine) std::atomic<uint32_t> mode;
-  // Written by the owner before `mode`: what it wants to be woken for.
+  // Written by the owner before `mode`: the events that shall wake it.
   std::atomic<uint32_t> wants;
   std::atomic<uint32_t> wake_at;  // value of `arrivals`, if wants has kWantsCount
   // Set by wake().

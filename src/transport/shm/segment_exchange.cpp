@@ -18,9 +18,9 @@ namespace {
 
 constexpr uint64_t kMagic = 0x6d68732d676e6972;  // "ring-shm"
 using Secret = std::array<std::byte, 16>;
-// Between two looks at what has happened elsewhere.
+// Between two checks whether another rank has failed.
 constexpr std::chrono::milliseconds kSlice{100};
-// From the failure of a rank until the others hear of it.
+// From the failure of a rank until the others have its report.
 constexpr std::chrono::milliseconds kTimeToReport{1000};
 
 // What goes through the control plane. Ranks of one host share byte order and layout.
@@ -39,7 +39,7 @@ struct SegmentInfo {
 };
 static_assert(std::is_trivially_copyable_v<SegmentInfo>);
 
-// What comes with the descriptors over the Unix socket.
+// What is sent with the descriptors over the Unix socket.
 struct PendingHandshake {
   uint64_t magic = kMagic;
   uint32_t from_index = 0;
@@ -101,7 +101,7 @@ class SegmentExchange {
   [[nodiscard]] Status hear_why_gone() const;
   template <typename Call>
   [[nodiscard]] Status in_slices(const Call& call) const;
-  // Reads what a caller sent. Callers that are not of the job are dropped without a word.
+  // Reads what a caller sent. Callers that are not of the job are dropped without an answer.
   [[nodiscard]] Status hear(const Fd& caller);
   [[nodiscard]] std::string absent() const;
 
@@ -113,7 +113,7 @@ class SegmentExchange {
   SegmentInfo own_;
   std::unique_ptr<Secret> probe_ = std::make_unique<Secret>();
   std::vector<SegmentInfo> infos_;
-  std::vector<Fd> callers_;  // connected, not heard yet
+  std::vector<Fd> callers_;  // connected, nothing read yet
   std::vector<std::unique_ptr<ShmPeer>> peers_;
 };
 
@@ -187,8 +187,8 @@ Status SegmentExchange::interrupted() const {
   return options_.interrupted ? options_.interrupted() : Status();
 }
 
-// What may wait, with short deadlines one after the other: between them what has happened elsewhere
-// is heard.
+// Calls that may wait, with short deadlines one after the other: between them it checks whether
+// another rank has failed.
 template <typename Call>
 Status SegmentExchange::in_slices(const Call& call) const {
   while (true) {
@@ -200,7 +200,8 @@ Status SegmentExchange::in_slices(const Call& call) const {
   }
 }
 
-// A rank that could not go on closes its socket a moment before it says why, and that is the cause.
+// A rank that could not go on closes its socket a moment before its report arrives, which has the
+// cause.
 Status SegmentExchange::hear_why_gone() const {
   const Deadline end = std::min(deadline_, deadline_after(kTimeToReport));
   Status why = interrupted();

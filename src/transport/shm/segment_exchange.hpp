@@ -1,7 +1,7 @@
-// How the ranks of a host come to share memory: each introduces itself through the control plane's
-// exchange (where its socket is, what proves that a caller belongs to the job), hands its
-// descriptors to every other over abstract Unix sockets, and tries to read a random value in every
-// other's memory, because only trying tells whether the kernel lets it.
+// How the ranks of a host share memory. Each rank publishes, through the control plane's exchange,
+// where its socket is and what proves that a caller belongs to the job. It hands its descriptors to
+// every other over abstract Unix sockets. Then it tries to read a random value in every other's
+// memory, because only a try shows whether the kernel permits it.
 #pragma once
 
 #include <memory>

@@ -10,10 +10,8 @@
 namespace ho {
 namespace {
 
-constexpr size_t kMaxParts = 64;
-static_assert(kMaxParts <= kMaxPeerRanges);
 // A message of this many parts by reference fits in the smallest ring's largest record.
-static_assert(kMaxParts * sizeof(RemoteRange) <=
+static_assert(Link::kMaxParts * sizeof(RemoteRange) <=
               SegmentGeometry::kMinRingBytes / 4 - kRecordHeaderBytes);
 
 template <typename Part>
@@ -162,7 +160,7 @@ uint64_t ShmLink::released() {
   return unread_.empty() ? accepted_ : unread_.front();
 }
 
-// The peer's word, but never more than was sent.
+// The peer's count, but never more than was sent.
 uint64_t ShmLink::acked_by_peer() const {
   return std::min(wiring_.out.acked(), references_);
 }
@@ -275,6 +273,21 @@ Result<bool> ShmLink::receive(const Frame& expected, std::span<const Bytes> part
       return true;
     }
   }
+}
+
+Result<std::optional<Frame>> ShmLink::try_peek(bool /*awaited*/) {
+  auto record = wiring_.in.peek();
+  if (!record.ok()) {
+    return fail(record.status().code(), record.status().message());
+  }
+  if (!record->has_value()) {
+    return std::optional<Frame>();
+  }
+  const auto frame = decode((*record)->frame);
+  if (!frame.ok()) {
+    return fail(frame.status().code(), frame.status().message());
+  }
+  return std::optional<Frame>(*frame);
 }
 
 Result<bool> ShmLink::try_recv(const Frame& expected, std::span<const Bytes> parts) {

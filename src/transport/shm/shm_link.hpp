@@ -2,7 +2,7 @@
 // in its own segment that the peer writes.
 //
 // Three ways for a payload, chosen by the sender:
-//   inline     up to a quarter of a ring: copied in, and out or looked at in place
+//   inline     up to a quarter of a ring: copied in, and copied out or used in place
 //   reference  from single_copy_min_bytes, where the receiver may read this process's memory: only
 //              addresses go through the ring, the receiver copies once, straight to its destination
 //   fragments  everything else: streamed through the ring in quarters
@@ -41,6 +41,7 @@ class ShmLink : public Link {
                                       std::span<const ConstBytes> payload) override;
   [[nodiscard]] uint64_t released() override;
   [[nodiscard]] Result<bool> try_recv(const Frame& expected, std::span<const Bytes> parts) override;
+  [[nodiscard]] Result<std::optional<Frame>> try_peek(bool awaited) override;
   [[nodiscard]] Result<ConstBytes> try_view(const Frame& expected) override;
   void release_view() override;
   [[nodiscard]] bool over_network() const override { return false; }
@@ -82,7 +83,7 @@ class ShmLink : public Link {
   uint64_t sent_bytes_ = 0;      // of the message that is being fragmented
   uint64_t accepted_ = 0;        // messages
   uint64_t acked_ = 0;           // references whose acknowledgement released() has counted
-  uint64_t acked_seen_ = 0;      // the same that a rank about to sleep has been told of
+  uint64_t acked_seen_ = 0;      // the same that a rank about to sleep has seen
   uint64_t references_ = 0;      // references sent
   std::deque<uint64_t> unread_;  // message numbers of references not acknowledged yet
 

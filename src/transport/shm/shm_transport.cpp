@@ -30,6 +30,7 @@ class ShmTransportImpl : public ShmTransport {
   }
 
   [[nodiscard]] Result<Link*> link(const LinkKey& key) override;
+  [[nodiscard]] std::vector<LinkKey> unrequested_links() const override;
   [[nodiscard]] Status progress() override { return {}; }
   [[nodiscard]] int wait_fd() const override { return event_.fd(); }
   [[nodiscard]] bool prepare_wait(const WaitHint& hint) override {
@@ -96,18 +97,32 @@ Result<Link*> ShmTransportImpl::link(const LinkKey& key) {
   const size_t peer = index_of(key.peer);
   if (peer == options_.members.size() || key.peer == options_.self ||
       key.channel >= kChannelCount) {
-    return Status(StatusCode::kInvalidArgument,
-                  "no shared memory link from rank " + std::to_string(options_.self.value()) +
-                      " to rank " + std::to_string(key.peer.value()) + " on channel " +
-                      std::to_string(key.channel) +
-                      ": links lead to other ranks of this host, on channels below " +
-                      std::to_string(kChannelCount));
+    return invalid("no shared memory link from rank " + std::to_string(options_.self.value()) +
+                   " to rank " + std::to_string(key.peer.value()) + " on channel " +
+                   std::to_string(key.channel) +
+                   ": links lead to other ranks of this host, on channels below " +
+                   std::to_string(kChannelCount));
   }
   auto& link = links_[{peer, key.channel}];
   if (link == nullptr) {
     link = make_link(peer, key.channel);
   }
   return static_cast<Link*>(link.get());
+}
+
+std::vector<LinkKey> ShmTransportImpl::unrequested_links() const {
+  std::vector<LinkKey> found;
+  const size_t self = index_of(options_.self);
+  for (size_t peer = 0; peer < peers_.size(); ++peer) {
+    if (peer == self || links_.count({peer, kMessageChannel}) != 0) {
+      continue;
+    }
+    const RingControl& control = geometry_.control(segment_.bytes(), self, peer, kMessageChannel);
+    if (control.written.load(kOrdered) != 0) {
+      found.push_back({options_.members[peer], RailIndex(0), 0, kMessageChannel});
+    }
+  }
+  return found;
 }
 
 ShmTransportImpl::News ShmTransportImpl::news(const WaitHint& hint) const {
@@ -183,9 +198,8 @@ Status check_options(const ShmOptions& options) {
   std::sort(sorted.begin(), sorted.end());
   const bool duplicate = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
   if (duplicate || !std::binary_search(sorted.begin(), sorted.end(), options.self)) {
-    return {StatusCode::kInvalidArgument,
-            "shared memory of rank " + std::to_string(options.self.value()) +
-                ": the ranks of this host must be distinct and contain the rank itself"};
+    return invalid("shared memory of rank " + std::to_string(options.self.value()) +
+                   ": the ranks of this host must be distinct and contain the rank itself");
   }
   return {};
 }

@@ -26,7 +26,7 @@ struct ShmOptions {
                                    << 10;  // payloads from here on are read by the receiver
   bool single_copy = true;                 // process_vm_readv where the kernel permits it
   uint64_t job_id = 0;
-  // Not ok: the others cannot come any more, and why. Asked at least every 100 ms while the
+  // Not ok: the others can no longer connect, and why. Called at least every 100 ms while the
   // transport is made, and not later.
   std::function<Status()> interrupted = {};
 };
@@ -40,13 +40,13 @@ class ShmTransport : public Transport {
   // Collective over the members (the exchange is called twice, not at all by a single member). On
   // success nothing is left to connect. `exchange` must end by the deadline itself.
   //
-  // link() knows a peer and a channel; rail and communicator of the key are not looked at, so two
+  // link() uses a peer and a channel; rail and communicator of the key are ignored, so two
   // communicators over one transport must use a channel in the same order on both sides.
   [[nodiscard]] static Result<std::unique_ptr<ShmTransport>> create(const ShmOptions& options,
                                                                     const GroupExchange& exchange,
                                                                     Deadline deadline);
 
-  // Sleeps until a peer's event that `hint` asks for, wake(), or the deadline: for when nothing but
+  // Sleeps until a peer's event that `hint` names, wake(), or the deadline: for when nothing but
   // shared memory (or wake) can end the wait. With network links use prepare_wait, epoll over
   // wait_fd() (the eventfd), finish_wait.
   void wait(const WaitHint& hint, Deadline deadline) {
@@ -56,7 +56,7 @@ class ShmTransport : public Transport {
     }
   }
   // Its three parts, where other threads use the transport in turn: only sleep() may run beside
-  // them, the others look at all links. finish_sleep() only after prepare_sleep() has said true.
+  // them, the others check all links. finish_sleep() only after prepare_sleep() has returned true.
   [[nodiscard]] virtual bool prepare_sleep(const WaitHint& hint) = 0;
   virtual void sleep(Deadline deadline) = 0;
   virtual void finish_sleep() = 0;

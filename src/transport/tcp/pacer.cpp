@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
+
+#include "base/quantity.hpp"
 
 namespace ho::tcp {
 namespace {
@@ -16,13 +17,10 @@ static_assert(std::atomic<int64_t>::is_always_lock_free && sizeof(std::atomic<in
 constexpr uint64_t kNsPerByteAtOneMbit = 8000;
 
 Result<int> parse_domain(const std::string& domain) {
-  int fd = -1;
-  const char* const end = domain.data() + domain.size();
-  if (domain.rfind("fd:", 0) == 0) {
-    const auto parsed = std::from_chars(domain.data() + 3, end, fd);
-    if (parsed.ec == std::errc() && parsed.ptr == end && fd >= 0) {
-      return fd;
-    }
+  const std::string_view text = domain;
+  const auto fd = text.starts_with("fd:") ? whole_number<int>(text.substr(3)) : std::nullopt;
+  if (fd.value_or(-1) >= 0) {
+    return *fd;
   }
   return Status(StatusCode::kInvalidArgument,
                 "pace domain '" + domain + "': expected fd:N, the number of an inherited memfd");

@@ -7,8 +7,6 @@
 #include <array>
 #include <cerrno>
 
-#include "transport/tcp/tcp_link.hpp"
-
 namespace ho::tcp {
 namespace {
 
@@ -69,8 +67,8 @@ Result<bool> Poller::poll() {
       socket->hung_up |= (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
       socket->readable |= socket->hung_up || (event.events & EPOLLIN) != 0;
       socket->writable |= (event.events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0;
-      if (socket->owner != nullptr) {
-        socket->owner->note_event();
+      if (socket->event != nullptr) {
+        *socket->event = true;
       }
     }
   } while (count < 0 || static_cast<size_t>(count) == events.size());
@@ -83,7 +81,7 @@ Result<bool> Poller::poll() {
   const bool expired =
       ::read(timer_->fd.get(), &expirations, sizeof expirations) == ssize_t{sizeof expirations};
   if (expired) {
-    timer_set_for_ns_ = kNever;
+    timer_set_for_ns_ = kNeverNs;
   }
   return expired;
 }

@@ -13,7 +13,7 @@
 namespace ho::tcp {
 namespace {
 
-using Iovecs = std::array<iovec, kMaxParts + 1>;
+using Iovecs = std::array<iovec, Link::kMaxParts + 1>;
 
 // Appends `parts` from byte `offset` on, at most `limit` bytes; returns the bytes appended.
 template <typename Part>
@@ -43,7 +43,8 @@ Status lost_connection(const char* call, int errno_value) {
             "the peer reset the connection: its process has ended or given up; look at its log"};
   }
   if (errno_value == ETIMEDOUT || errno_value == EHOSTUNREACH || errno_value == ENETUNREACH ||
-      errno_value == ENETDOWN) {
+      errno_value == ENETDOWN || errno_value == EHOSTDOWN || errno_value == ENONET ||
+      errno_value == EPERM || errno_value == EPROTO) {
     return {StatusCode::kConnection,
             "the rail is down (" + system_error(call, errno_value).message() +
                 "): check cable, switch port and interface on both ends"};
@@ -58,7 +59,8 @@ Status closed_by_peer() {
 
 }  // namespace
 
-Stream::Stream(std::unique_ptr<Socket> socket) : socket_(std::move(socket)) {
+Stream::Stream(std::unique_ptr<Socket> socket, size_t ahead_bytes)
+    : socket_(std::move(socket)), ahead_(ahead_bytes) {
   // What arrived during the handshake made no edge of its own.
   socket_->readable = true;
   socket_->writable = true;
@@ -77,14 +79,18 @@ Result<size_t> Stream::write(const FrameBytes& header,
   }
   asked +=
       append(iovecs, count, parts, offset < kFrameBytes ? 0 : offset - kFrameBytes, limit - asked);
+  return write(std::span(iovecs).first(count), asked);
+}
+
+Result<size_t> Stream::write(std::span<iovec> buffers, size_t bytes) {
   msghdr message{};
-  message.msg_iov = iovecs.data();
-  message.msg_iovlen = count;
+  message.msg_iov = buffers.data();
+  message.msg_iovlen = buffers.size();
   while (socket_->writable) {
     const ssize_t written = ::sendmsg(socket_->fd.get(), &message, MSG_NOSIGNAL);
     if (written >= 0) {
       // A short write filled the buffer: the next edge comes when it has room.
-      socket_->writable = static_cast<size_t>(written) == asked;
+      socket_->writable = static_cast<size_t>(written) == bytes;
       return static_cast<size_t>(written);
     }
     if (errno == EAGAIN) {
@@ -122,12 +128,39 @@ Result<size_t> Stream::read_into(std::span<iovec> buffers) {
 }
 
 Result<bool> Stream::fill_ahead() {
+  const size_t held = ahead_end_ - ahead_begin_;
   ahead_.resize(kAheadBytes);
-  std::array<iovec, 1> buffer{iovec{ahead_.data(), ahead_.size()}};
+  if (ahead_begin_ > 0) {
+    std::memmove(ahead_.data(), ahead_.data() + ahead_begin_, held);
+    ahead_begin_ = 0;
+    ahead_end_ = held;
+  }
+  std::array<iovec, 1> buffer{iovec{ahead_.data() + held, ahead_.size() - held}};
   HORING_ASSIGN(const size_t got, read_into(buffer));
-  ahead_begin_ = 0;
-  ahead_end_ = got;
+  ahead_end_ += got;
   return got > 0;
+}
+
+Result<bool> Stream::fetch(size_t bytes) {
+  while (ahead_end_ - ahead_begin_ < bytes) {
+    HORING_ASSIGN(const bool filled, fill_ahead());
+    if (!filled) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Result<size_t> Stream::read(Bytes to) {
+  if (ahead_begin_ < ahead_end_) {
+    return take_ahead(to.data(), to.size());
+  }
+  ahead_.resize(kAheadBytes);
+  std::array<iovec, 2> both{iovec{to.data(), to.size()}, iovec{ahead_.data(), ahead_.size()}};
+  HORING_ASSIGN(const size_t got, read_into(both));
+  ahead_begin_ = 0;
+  ahead_end_ = got - std::min(got, to.size());
+  return std::min(got, to.size());
 }
 
 size_t Stream::take_ahead(std::byte* to, size_t limit) {

@@ -7,6 +7,9 @@
 // missing, at most kMaxLowWaterBytes: the process is then woken once per piece, not per packet.
 // What stays below the mark because the peer sends something else than is awaited is found by
 // look_below_mark().
+//
+// Whose messages begin otherwise (the plugin's network) reads and writes bytes: fetch(), read() and
+// the second write(). Both ways are not mixed on one stream.
 #pragma once
 
 #include <sys/uio.h>
@@ -25,7 +28,6 @@
 
 namespace ho::tcp {
 
-inline constexpr size_t kMaxParts = 64;
 inline constexpr size_t kSmallPayloadBytes = 2048;
 inline constexpr size_t kAheadBytes = 4096;
 inline constexpr size_t kMaxLowWaterBytes = 65536;
@@ -39,7 +41,8 @@ enum class HeaderRead : uint8_t {
 
 class Stream {
  public:
-  explicit Stream(std::unique_ptr<Socket> socket);
+  // After the handshake. ahead_bytes: allocated now, so that no read allocates.
+  explicit Stream(std::unique_ptr<Socket> socket, size_t ahead_bytes = 0);
 
   [[nodiscard]] Socket& socket() { return *socket_; }
   [[nodiscard]] const Socket& socket() const { return *socket_; }
@@ -50,6 +53,18 @@ class Stream {
                                      std::span<const ConstBytes> parts,
                                      size_t offset,
                                      size_t limit);
+
+  // Writes the buffers, which have `bytes` altogether. 0: would block.
+  [[nodiscard]] Result<size_t> write(std::span<iovec> buffers, size_t bytes);
+
+  // true: ahead() holds at least `bytes`, of at most kAheadBytes.
+  [[nodiscard]] Result<bool> fetch(size_t bytes);
+  [[nodiscard]] std::span<const std::byte> ahead() const {
+    return std::span(ahead_).subspan(ahead_begin_, ahead_end_ - ahead_begin_);
+  }
+  void drop(size_t bytes) { ahead_begin_ += bytes; }
+  // Fills `to` from its beginning; what comes behind it is read ahead. 0: nothing there now.
+  [[nodiscard]] Result<size_t> read(Bytes to);
 
   // true: the head message's header is complete (header()). With kWithPayload, payload bytes may
   // already lie in `parts`.
@@ -95,6 +110,7 @@ class Stream {
  private:
   // Reads into the buffers in order; 0: would block.
   [[nodiscard]] Result<size_t> read_into(std::span<iovec> buffers);
+  // Reads behind what is ahead; false: would block.
   [[nodiscard]] Result<bool> fill_ahead();
   size_t take_ahead(std::byte* to, size_t limit);
 

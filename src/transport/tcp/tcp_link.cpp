@@ -5,7 +5,6 @@
 #include "base/log.hpp"
 #include "os/clock.hpp"
 #include "os/socket.hpp"
-#include "transport/tcp/address.hpp"
 
 namespace ho::tcp {
 namespace {
@@ -16,7 +15,7 @@ Status check_parts(const Frame& frame, std::span<const Part> parts) {
   for (const Part& part : parts) {
     total += part.size();
   }
-  if (parts.size() > kMaxParts || total != frame.payload_bytes || total > kMaxPayloadBytes) {
+  if (parts.size() > Link::kMaxParts || total != frame.payload_bytes || total > kMaxPayloadBytes) {
     return {StatusCode::kInternal,
             "a message of " + std::to_string(frame.payload_bytes) + " bytes was given " +
                 std::to_string(parts.size()) + " parts with " + std::to_string(total) + " bytes"};
@@ -27,11 +26,8 @@ Status check_parts(const Frame& frame, std::span<const Part> parts) {
 }  // namespace
 
 TcpLink::TcpLink(Context& context, const LinkKey& key)
-    : context_(context), key_(key), dials_(context.options.self < key.peer) {
+    : context_(context), key_(key), dials_(opens(context.options.self, key.peer, key.channel)) {
   streams_.resize(context.options.streams);
-  if (dials_) {
-    start_dialling();
-  }
 }
 
 TcpLink::~TcpLink() = default;
@@ -85,7 +81,6 @@ Status TcpLink::enter_call() {
   last_used_turn_ = context_.turn;
   if (state_ == State::kClosed && dials_) {
     state_ = State::kOpening;
-    start_dialling();
     if (Status status = advance_opening(); !status.ok()) {
       return fail(status);
     }
@@ -113,13 +108,14 @@ Result<bool> TcpLink::try_send(const Frame& frame, std::span<const ConstBytes> p
   if (*written) {
     send_active_ = false;
     ++sent_count_;
+    note_message();
   }
   return *written;
 }
 
 Result<bool> TcpLink::write_message(Stream& stream, std::span<const ConstBytes> payload) {
   // Close frames go between messages.
-  if (control_left_ > 0 && send_offset_ == 0) {
+  if (!control_.empty() && send_offset_ == 0) {
     HORING_ASSIGN(const bool flushed, flush_control());
     if (!flushed) {
       return false;
@@ -174,6 +170,7 @@ Result<bool> TcpLink::try_recv(const Frame& expected, std::span<const Bytes> par
   if (*received) {
     recv_active_ = false;
     ++received_count_;
+    note_message();
   }
   return *received;
 }
@@ -219,11 +216,39 @@ Result<bool> TcpLink::receive_header(const Frame& expected,
       return true;
     }
     HORING_TRY(on_control(frame, parts));
-    if (state_ != State::kOpen) {
+    if (frame.type != Frame::Type::kCloseHint && state_ != State::kOpen) {
       return false;
     }
   }
   return true;
+}
+
+Result<std::optional<Frame>> TcpLink::try_peek(bool awaited) {
+  HORING_TRY(awaited ? enter_call() : error_);
+  if (state_ != State::kOpen && state_ != State::kClosing) {
+    return std::optional<Frame>();
+  }
+  Result<std::optional<Frame>> found = peek_open();
+  return found.ok() ? std::move(found) : fail(found.status());
+}
+
+Result<std::optional<Frame>> TcpLink::peek_open() {
+  while (state_ == State::kOpen || state_ == State::kClosing) {
+    Stream& stream = receiving_stream();
+    const HeaderRead how = header_read(0);
+    HORING_ASSIGN(const bool complete, stream.read_header(how, {}));
+    if (!complete) {
+      stream.await_rest(how, 0);
+      break;
+    }
+    HORING_ASSIGN(const Frame frame, decode(stream.header()));
+    if (frame.type == Frame::Type::kData) {
+      note_data_ahead();
+      return std::optional<Frame>(frame);
+    }
+    HORING_TRY(on_control(frame, {}));
+  }
+  return std::optional<Frame>();
 }
 
 Result<ConstBytes> TcpLink::try_view(const Frame& expected) {
@@ -251,6 +276,7 @@ bool TcpLink::take_unseen_event() {
 }
 
 void TcpLink::tick() {
+  hint_ticks_ -= std::min(hint_ticks_, 1U);
   if (state_ != State::kOpen && state_ != State::kClosing) {
     return;
   }
@@ -283,9 +309,10 @@ void TcpLink::close_streams() {
       --context_.open_connections;
     }
   }
-  dialers_.clear();
-  control_left_ = 0;
+  connectors_.clear();
+  control_.clear();
   refusal_due_ = false;
+  note_message();
 }
 
 Status TcpLink::with_place(const Status& cause) const {

@@ -1,13 +1,19 @@
 // One link: the message FIFOs to one peer over one connection (or several, message k using number
 // k modulo their count), its opening, failing, and closing when idle.
 //
-// Closing. A rank with more connections than it may keep closes idle links of which it is the
-// lower rank (it opened them, and it will open them again). It sends a CloseRequest that says how
-// many messages it has sent and received. The peer agrees only when it has received and sent
-// exactly as many and has nothing under way, so that no message can be lost; it answers CloseAccept
-// and closes. Otherwise, because messages crossed the request, it answers CloseRefuse and all goes
-// on. Either way the next use of the link on the lower rank opens it again; the higher rank's calls
-// wait for that. A higher rank never begins: its cap is kept by its peers' caps.
+// Closing (tcp_transport.cpp says why). A rank with more connections than it may keep closes idle
+// links of which it is the lower rank (it opened them, and it will open them again; a link for the
+// higher rank's messages has the ranks the other way round, here and below). It sends a
+// CloseRequest that says how many messages it has sent and received. The peer agrees only when it
+// has received and sent exactly as many and has nothing under way, so that no message can be lost;
+// it answers CloseAccept and closes. Otherwise, because messages crossed the request, it answers
+// CloseRefuse and all goes on. Either way the next use of the link on the lower rank opens it
+// again; the higher rank's calls wait for that.
+//
+// A higher rank never begins, or two requests could cross. Where it is the one with too many
+// connections (all send to it, say), it sends a CloseHint on an idle link. The lower rank then
+// begins as soon as the link is not in use, unless a message passes first. A hint needs no answer:
+// after the next message the higher rank may send another one.
 //
 // A close frame takes its place among the messages: it goes over the connection that the sender's
 // next message will take, so the peer meets it after all earlier messages and before any later one.
@@ -23,8 +29,9 @@
 #include <string>
 #include <vector>
 
+#include "connect/connector.hpp"
 #include "transport/tcp/context.hpp"
-#include "transport/tcp/dialer.hpp"
+#include "transport/tcp/link_claim.hpp"
 #include "transport/tcp/stream.hpp"
 #include "transport/transport.hpp"
 
@@ -43,13 +50,13 @@ class TcpLink final : public Link {
   [[nodiscard]] uint64_t released() override { return sent_count_; }
   // After an error `parts` may hold bytes of a message that did not match.
   [[nodiscard]] Result<bool> try_recv(const Frame& expected, std::span<const Bytes> parts) override;
+  [[nodiscard]] Result<std::optional<Frame>> try_peek(bool awaited) override;
   [[nodiscard]] Result<ConstBytes> try_view(const Frame& expected) override;
   void release_view() override { view_ready_ = false; }
   [[nodiscard]] std::string describe() const override;
   [[nodiscard]] std::string trouble() const override;
 
   // For the transport.
-  void note_event() { event_ = true; }
   // Whether an event came that concerns a pending call, since the last call or the last asking.
   [[nodiscard]] bool take_unseen_event();
   // Moves opening and closing along; looks for close requests on links that are not in use.
@@ -61,16 +68,20 @@ class TcpLink final : public Link {
   void attach(uint8_t stream, std::unique_ptr<Socket> socket);
   // Whether closing may begin, and when the link was last used.
   [[nodiscard]] bool closable() const;
-  [[nodiscard]] bool closing() const { return state_ == State::kClosing; }
+  // Whether it is the peer that may begin, and should be asked.
+  [[nodiscard]] bool hintable() const;
+  // It is likely to be closed soon: closing, or the peer has had a hint not long ago.
+  [[nodiscard]] bool leaving() const { return state_ == State::kClosing || hint_ticks_ > 0; }
   [[nodiscard]] uint64_t last_used_turn() const { return last_used_turn_; }
   void begin_close();
+  void send_hint();
   // Ends the output of its streams; true: a peer's host has not acknowledged all of it.
   [[nodiscard]] bool finish_output();
   [[nodiscard]] uint64_t memory_bytes() const;
 
  private:
   enum class State : uint8_t {
-    kOpening,  // dialling, or waiting for the peer to
+    kOpening,  // connecting, or waiting for the peer to
     kOpen,
     kClosing,  // lower rank: request sent; higher rank: acceptance being sent
     kClosed,   // by agreement; opens again
@@ -78,6 +89,7 @@ class TcpLink final : public Link {
   };
 
   [[nodiscard]] Status enter_call();
+  [[nodiscard]] Result<std::optional<Frame>> peek_open();
   [[nodiscard]] Result<bool> receive(const Frame& expected, std::span<const Bytes> parts);
   [[nodiscard]] Result<bool> receive_header(const Frame& expected,
                                             std::span<const Bytes> parts,
@@ -92,13 +104,19 @@ class TcpLink final : public Link {
   [[nodiscard]] HeaderRead header_read(uint32_t payload_bytes) const;
   [[nodiscard]] Result<bool> write_message(Stream& stream, std::span<const ConstBytes> payload);
   [[nodiscard]] size_t pace(size_t wanted_bytes);
-  void start_dialling();
+  [[nodiscard]] Status start_connecting();
+  [[nodiscard]] LinkClaim claim_of(size_t stream) const;
+  [[nodiscard]] Status cannot_connect(const Status& why) const;
   void note_attached();
   [[nodiscard]] Status advance_opening();
   [[nodiscard]] Status advance_closing();
   [[nodiscard]] Status inspect();
+  [[nodiscard]] Result<bool> inspect_hint();
+  [[nodiscard]] bool idle() const;
+  void note_message();
   [[nodiscard]] Status on_control(const Frame& frame, std::span<const Bytes> parts);
   [[nodiscard]] Status on_request(const Frame& frame);
+  [[nodiscard]] Status on_hint();
   void note_data_ahead();
   void queue_control(Frame::Type type);
   [[nodiscard]] Result<bool> flush_control();
@@ -110,12 +128,12 @@ class TcpLink final : public Link {
 
   Context& context_;
   const LinkKey key_;
-  const bool dials_;
+  const bool dials_;  // the lower rank; for kHigherMessageChannel the higher
   State state_ = State::kOpening;
   Status error_;
   Status send_error_;
   std::vector<std::unique_ptr<Stream>> streams_;
-  std::vector<std::unique_ptr<Dialer>> dialers_;
+  std::vector<std::unique_ptr<Connector>> connectors_;  // while this rank opens the link
   uint64_t last_used_turn_ = 0;
   bool event_ = false;
 
@@ -138,9 +156,11 @@ class TcpLink final : public Link {
   size_t view_bytes_ = 0;
 
   // Close frames.
-  FrameBytes control_{};
-  size_t control_left_ = 0;
-  bool refusal_due_ = false;  // a message crossed our request: a CloseRefuse will come
+  std::vector<std::byte> control_;  // what has not been written: an answer, a hint before it
+  bool refusal_due_ = false;        // a message crossed our request: a CloseRefuse will come
+  bool hinted_ = false;             // higher rank: sent a hint, and no message has passed since
+  uint32_t hint_ticks_ = 0;         // how long that counts as leaving: the peer may not look
+  bool close_wanted_ = false;       // lower rank: the peer sent a hint, likewise
 };
 
 }  // namespace ho::tcp

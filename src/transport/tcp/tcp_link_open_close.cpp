@@ -1,7 +1,8 @@
 // Opening a link, and the agreement by which an idle one is closed (tcp_link.hpp explains it).
 #include <algorithm>
 
-#include "base/log.hpp"
+#include "connect/rail_interface.hpp"
+#include "os/clock.hpp"
 #include "transport/tcp/tcp_link.hpp"
 
 namespace ho::tcp {
@@ -9,6 +10,8 @@ namespace {
 
 // Links in use find close frames in their try calls; looking earlier costs them a system call.
 constexpr uint64_t kIdleTurns = 16;
+// A peer that does not look at its links for so long does not close the one of the hint now.
+constexpr uint32_t kHintTicks = 2;
 
 Status violation(std::string text) {
   return {StatusCode::kProtocol, "close frame from the peer: " + std::move(text)};
@@ -16,11 +19,63 @@ Status violation(std::string text) {
 
 }  // namespace
 
-void TcpLink::start_dialling() {
-  dialers_.clear();
+LinkClaim TcpLink::claim_of(size_t stream) const {
+  LinkClaim claim;
+  claim.from = context_.options.self;
+  claim.to = key_.peer;
+  claim.rail = key_.rail;
+  claim.communicator = key_.communicator;
+  claim.channel = key_.channel;
+  claim.stream = static_cast<uint8_t>(stream);
+  claim.stream_count = static_cast<uint8_t>(streams_.size());
+  claim.job_id = context_.options.job_id;
+  return claim;
+}
+
+// Only reaching the peer's host and port is bounded. A peer that is reached but busy elsewhere
+// answers when it next drives its transport; the operation's deadline covers that.
+Status TcpLink::start_connecting() {
+  const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
+  Connector::Options options;
+  options.name =
+      "rank " + std::to_string(key_.peer.value()) + ", rail " + std::to_string(key_.rail.value());
+  HORING_ASSIGN(options.to,
+                SocketAddress::numeric(peer.rail_addresses.at(key_.rail.at()), peer.port));
+  options.from = context_.options.rails.at(key_.rail.at());
+  options.purpose = kHandshakePurpose;
+  options.key = context_.options.key;
+  options.deadline_ns = now_ns() + ns_of(context_.options.connect_timeout);
+  options.peer_may_be_busy = true;
+  options.watch = [this](Socket& socket) {
+    socket.event = &event_;
+    return context_.poller->add(socket);
+  };
   for (size_t i = 0; i < streams_.size(); ++i) {
-    dialers_.push_back(std::make_unique<Dialer>(context_, key_, static_cast<uint8_t>(i), this));
+    options.claim = [this, i] {
+      const auto claim = encode(claim_of(i));
+      return std::vector<std::byte>(claim.begin(), claim.end());
+    };
+    connectors_.push_back(std::make_unique<Connector>(options));
   }
+  return {};
+}
+
+Status TcpLink::cannot_connect(const Status& why) const {
+  if (why.code() != StatusCode::kConnection && why.code() != StatusCode::kTimeout) {
+    return why;
+  }
+  const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
+  const RailInterface& rail = context_.options.rails.at(key_.rail.at());
+  const std::string& host = peer.rail_addresses.at(key_.rail.at());
+  const auto to = SocketAddress::numeric(host, peer.port);
+  return {StatusCode::kConnection,
+          "cannot connect from " + rail.address +
+              (rail.name.empty() ? "" : " (" + rail.name + ")") + " to " +
+              (to.ok() ? to->to_string() : host) + " within " +
+              std::to_string(context_.options.connect_timeout.count()) + " ms: " + why.message() +
+              "; check that rank " + std::to_string(key_.peer.value()) +
+              " is running, that both ends of rail " + std::to_string(key_.rail.value()) +
+              " are up and in one network, and that no firewall drops its port"};
 }
 
 bool TcpLink::can_attach(uint8_t stream) const {
@@ -29,7 +84,7 @@ bool TcpLink::can_attach(uint8_t stream) const {
 }
 
 void TcpLink::attach(uint8_t stream, std::unique_ptr<Socket> socket) {
-  socket->owner = this;
+  socket->event = &event_;
   streams_.at(stream) = std::make_unique<Stream>(std::move(socket));
   ++context_.open_connections;
   note_attached();
@@ -41,22 +96,30 @@ void TcpLink::note_attached() {
   state_ = all ? State::kOpen : State::kOpening;
   if (all) {
     event_ = true;
-    dialers_.clear();
+    connectors_.clear();
   }
 }
 
 Status TcpLink::advance_opening() {
-  for (size_t i = 0; i < dialers_.size(); ++i) {
+  if (connectors_.empty()) {
+    HORING_TRY(start_connecting());
+  }
+  for (size_t i = 0; i < connectors_.size(); ++i) {
     if (streams_[i] != nullptr) {
       continue;
     }
-    HORING_ASSIGN(std::unique_ptr<Socket> socket, dialers_[i]->step());
-    if (socket == nullptr) {
+    Result<std::unique_ptr<Socket>> socket = connectors_[i]->step(now_ns());
+    if (!socket.ok()) {
+      return cannot_connect(socket.status());
+    }
+    if (*socket == nullptr) {
+      context_.poller->wake_at(connectors_[i]->next_deadline_ns());
       continue;
     }
-    attach(static_cast<uint8_t>(i), std::move(socket));
+    tune_data_socket((*socket)->fd.get());
+    attach(static_cast<uint8_t>(i), *std::move(socket));
     if (state_ == State::kOpen) {
-      break;  // the dialers are gone
+      break;  // the connectors are gone
     }
   }
   return {};
@@ -66,8 +129,10 @@ void TcpLink::advance() {
   Status status;
   if (state_ == State::kOpening && dials_) {
     status = advance_opening();
-  } else if (state_ == State::kClosing || control_left_ > 0) {
+  } else if (state_ == State::kClosing || !control_.empty()) {
     status = advance_closing();
+  } else if (close_wanted_ && closable()) {
+    begin_close();
   } else if (state_ == State::kOpen && !recv_active_ &&
              last_used_turn_ + kIdleTurns < context_.turn && receiving_stream().may_read()) {
     status = inspect();
@@ -79,9 +144,16 @@ void TcpLink::advance() {
 }
 
 bool TcpLink::closable() const {
-  const bool quiet = dials_ && state_ == State::kOpen && !send_active_ && !recv_active_ &&
-                     !view_ready_ && !refusal_due_ && control_left_ == 0 &&
-                     last_used_turn_ < context_.turn;
+  return dials_ && idle();
+}
+
+bool TcpLink::hintable() const {
+  return !dials_ && !hinted_ && idle();
+}
+
+bool TcpLink::idle() const {
+  const bool quiet = state_ == State::kOpen && !send_active_ && !recv_active_ && !view_ready_ &&
+                     !refusal_due_ && control_.empty() && last_used_turn_ < context_.turn;
   return quiet && std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) {
            return stream->at_message_start();
          });
@@ -89,8 +161,23 @@ bool TcpLink::closable() const {
 
 void TcpLink::begin_close() {
   state_ = State::kClosing;
+  close_wanted_ = false;
   queue_control(Frame::Type::kCloseRequest);
   advance();
+}
+
+void TcpLink::send_hint() {
+  hinted_ = true;
+  hint_ticks_ = kHintTicks;
+  queue_control(Frame::Type::kCloseHint);
+  advance();
+}
+
+// The link is of use: what was said of it as an idle one is no longer so.
+void TcpLink::note_message() {
+  hinted_ = false;
+  hint_ticks_ = 0;
+  close_wanted_ = false;
 }
 
 void TcpLink::queue_control(Frame::Type type) {
@@ -99,25 +186,26 @@ void TcpLink::queue_control(Frame::Type type) {
   frame.communicator = key_.communicator;
   frame.count = received_count_;
   frame.sequence = static_cast<uint32_t>(sent_count_);
-  control_ = encode(frame);
-  control_left_ = kFrameBytes;
+  const FrameBytes bytes = encode(frame);
+  control_.insert(control_.end(), bytes.begin(), bytes.end());
 }
 
 Result<bool> TcpLink::flush_control() {
-  while (control_left_ > 0) {
+  while (!control_.empty()) {
+    iovec buffer{control_.data(), control_.size()};
     HORING_ASSIGN(const size_t written,
-                  sending_stream().write(control_, {}, kFrameBytes - control_left_, control_left_));
+                  sending_stream().write(std::span(&buffer, 1), control_.size()));
     if (written == 0) {
       return false;
     }
-    control_left_ -= written;
+    control_.erase(control_.begin(), control_.begin() + static_cast<ptrdiff_t>(written));
   }
   return true;
 }
 
 Status TcpLink::advance_closing() {
   // A message that is partly written goes first; try_send flushes after it.
-  if (control_left_ > 0 && send_offset_ > 0 && send_active_) {
+  if (!control_.empty() && send_offset_ > 0 && send_active_) {
     return {};
   }
   HORING_ASSIGN(const bool flushed, flush_control());
@@ -134,9 +222,18 @@ Status TcpLink::advance_closing() {
 
 // Reads one header and acts on it if it is a close frame. A data header stays for the next receive.
 Status TcpLink::inspect() {
+  bool hint = true;
+  while (hint) {  // an answer may follow it that no event announces any more
+    HORING_ASSIGN(hint, inspect_hint());
+  }
+  return {};
+}
+
+// true: it was a hint.
+Result<bool> TcpLink::inspect_hint() {
   Stream& stream = receiving_stream();
   if (head_checked_ || stream.header_complete()) {
-    return {};
+    return false;
   }
   const Result<bool> complete = stream.read_header(HeaderRead::kAlone, {});
   if (!complete.ok()) {
@@ -144,18 +241,19 @@ Status TcpLink::inspect() {
     const bool all_ended = std::all_of(streams_.begin(), streams_.end(), [&](const auto& each) {
       return each.get() == &stream || each->at_end();
     });
-    return all_ended ? complete.status() : Status();
+    return all_ended ? Result<bool>(complete.status()) : Result<bool>(false);
   }
   if (!*complete) {
     stream.await_rest(HeaderRead::kAlone, 0);
-    return {};
+    return false;
   }
   HORING_ASSIGN(const Frame frame, decode(stream.header()));
   if (frame.type == Frame::Type::kData) {
     note_data_ahead();
-    return {};
+    return false;
   }
-  return on_control(frame, {});
+  HORING_TRY(on_control(frame, {}));
+  return frame.type == Frame::Type::kCloseHint;
 }
 
 // A message in front of the answer to our request: it was sent before the request arrived, so the
@@ -176,6 +274,9 @@ Status TcpLink::on_control(const Frame& frame, std::span<const Bytes> parts) {
   if (frame.type == Frame::Type::kCloseRequest) {
     return on_request(frame);
   }
+  if (frame.type == Frame::Type::kCloseHint) {
+    return on_hint();
+  }
   if (!answer_due()) {
     return violation("an answer without a request");
   }
@@ -193,8 +294,21 @@ Status TcpLink::on_control(const Frame& frame, std::span<const Bytes> parts) {
   return {};
 }
 
+// One that meets a request of ours changes nothing: the answer comes behind it.
+Status TcpLink::on_hint() {
+  if (!dials_) {
+    return violation("a hint from the rank that could close the link itself");
+  }
+  if (state_ == State::kOpen) {
+    close_wanted_ = true;
+    context_.poller->wake_at(now_ns());
+  }
+  return {};
+}
+
 Status TcpLink::on_request(const Frame& frame) {
-  if (dials_ || state_ != State::kOpen || control_left_ > 0) {
+  // A hint may still be here that has not left; more than one frame is a peer that does not wait.
+  if (dials_ || state_ != State::kOpen || control_.size() > kFrameBytes) {
     return violation("an unexpected request");
   }
   const bool agreed = !send_active_ && frame.count == sent_count_ &&

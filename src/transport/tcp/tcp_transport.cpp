@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "connect/acceptor.hpp"
 #include "os/clock.hpp"
-#include "transport/tcp/acceptor.hpp"
+#include "os/socket.hpp"
 #include "transport/tcp/context.hpp"
+#include "transport/tcp/link_claim.hpp"
 #include "transport/tcp/tcp_link.hpp"
 
 namespace ho {
@@ -41,6 +43,41 @@ Status check_options(const TcpOptions& options) {
   return {};
 }
 
+struct DataPort {
+  std::vector<Fd> listeners;
+  uint16_t port = 0;
+};
+
+// One socket per address family in use, on one port number that is free in both.
+Result<DataPort> listen_for(const std::vector<RailInterface>& rails) {
+  constexpr int kAttempts = 16;
+  bool four = false;
+  bool six = false;
+  for (const RailInterface& rail : rails) {
+    HORING_ASSIGN(const SocketAddress address, SocketAddress::numeric(rail.address, 0));
+    (address.family() == AF_INET6 ? six : four) = true;
+  }
+  Status last;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const std::vector<SocketAddress> any = SocketAddress::any(0);
+    HORING_ASSIGN(Fd first, listen_on(four ? any.back() : any.front(), Families::kOwn));
+    HORING_ASSIGN(const SocketAddress bound, local_address(first.get()));
+    DataPort data_port;
+    data_port.port = bound.port();
+    data_port.listeners.push_back(std::move(first));
+    if (!four || !six) {
+      return data_port;
+    }
+    Result<Fd> second = listen_on(SocketAddress::any(bound.port()).front(), Families::kOwn);
+    if (second.ok()) {
+      data_port.listeners.push_back(*std::move(second));
+      return data_port;
+    }
+    last = second.status();
+  }
+  return last.with_context("no port is free for both IPv4 and IPv6");
+}
+
 class SocketTransport final : public TcpTransport {
  public:
   explicit SocketTransport(const TcpOptions& options) { context_.options = options; }
@@ -52,11 +89,12 @@ class SocketTransport final : public TcpTransport {
       HORING_ASSIGN(context_.pacer,
                     Pacer::create(context_.options.pace_domain, context_.options.rail_pace_mbit));
     }
-    HORING_ASSIGN(acceptor_, Acceptor::open(context_));
+    HORING_ASSIGN(DataPort data_port, listen_for(context_.options.rails));
+    endpoint_.port = data_port.port;
+    HORING_ASSIGN(acceptor_, Acceptor::open(std::move(data_port.listeners), acceptor_options()));
     for (const RailInterface& rail : context_.options.rails) {
       endpoint_.rail_addresses.push_back(rail.address);
     }
-    endpoint_.port = acceptor_->port();
     next_tick_ns_ = now_ns() + kTickNs;
     return {};
   }
@@ -83,18 +121,29 @@ class SocketTransport final : public TcpTransport {
     return static_cast<Link*>(link);
   }
 
+  [[nodiscard]] std::vector<LinkKey> unrequested_links() const override {
+    std::vector<LinkKey> found;
+    for (const auto& [where, socket] : parked_) {
+      if (where.first.channel >= kMessageChannel) {
+        found.push_back(where.first);
+      }
+    }
+    return found;
+  }
+
   [[nodiscard]] Status progress() override {
     ++context_.turn;
     HORING_TRY(context_.poller->poll().status());
-    HORING_TRY(acceptor_->progress([this](const LinkClaim& claim) { return decide(claim); },
-                                   [this](const LinkClaim& claim, std::unique_ptr<Socket> socket) {
-                                     deliver(claim, std::move(socket));
-                                   }));
+    const int64_t now = now_ns();
+    if (!acceptor_->idle()) {
+      acceptor_->step(now);
+      HORING_TRY(acceptor_->stuck(now));
+      context_.poller->wake_at(acceptor_->next_deadline_ns());
+    }
     for (const auto& link : order_) {
       link->advance();
     }
     close_idle();
-    const int64_t now = now_ns();
     if (now >= next_tick_ns_) {
       next_tick_ns_ = now + kTickNs;
       for (const auto& link : order_) {
@@ -161,13 +210,47 @@ class SocketTransport final : public TcpTransport {
       return invalid("this host has " + std::to_string(options.rails.size()) +
                      " rails, the peer's " + std::to_string(peer_rails));
     }
-    if (key.communicator != options.communicator || key.channel >= kChannelCount) {
+    if (key.communicator != options.communicator || key.channel >= kLinkChannelCount) {
       return invalid("communicator " + std::to_string(key.communicator) + ", channel " +
                      std::to_string(key.channel) + " does not belong to this transport");
     }
     return {};
   }
 
+  [[nodiscard]] Acceptor::Options acceptor_options() {
+    Acceptor::Options options;
+    options.name = "rank " + std::to_string(context_.options.self.value()) + ", tcp port " +
+                   std::to_string(endpoint_.port);
+    options.purpose = kHandshakePurpose;
+    options.key = context_.options.key;
+    options.handshake_time = context_.options.connect_timeout;
+    options.max_handshakes = 1024;
+    options.on_shortage = "each link to another node takes descriptors";
+    options.watch = [this](Socket& socket) { return context_.poller->add(socket); };
+    options.watch_sets_flags = true;
+    options.judge = [this](const Acceptor::Arrival& arrival) { return judge(arrival); };
+    options.deliver = [this](const Acceptor::Arrival& arrival, std::unique_ptr<Socket> socket) {
+      deliver(*decode_claim(arrival.claim), std::move(socket));
+    };
+    return options;
+  }
+
+  [[nodiscard]] Status judge(const Acceptor::Arrival& arrival) const {
+    HORING_ASSIGN(const LinkClaim claim, decode_claim(arrival.claim));
+    HORING_TRY(check_claim(claim, context_.options));
+    const RailInterface& rail = context_.options.rails.at(claim.rail.at());
+    HORING_ASSIGN(const SocketAddress expected, SocketAddress::numeric(rail.address, 0));
+    HORING_ASSIGN(const SocketAddress local, local_address(arrival.fd));
+    if (expected.host() != local.host()) {
+      return {StatusCode::kMismatch,
+              "the connection came to " + local.host() + ", but rail " +
+                  std::to_string(claim.rail.value()) + " of rank " +
+                  std::to_string(context_.options.self.value()) + " is " + rail.address};
+    }
+    return decide(claim);
+  }
+
+  // Whether the link can take this connection: not a duplicate.
   [[nodiscard]] Status decide(const LinkClaim& claim) const {
     const LinkKey key = claim.key_of_peer();
     const auto found = links_.find(key);
@@ -187,6 +270,8 @@ class SocketTransport final : public TcpTransport {
     if (!decide(claim).ok()) {
       return;  // two equal claims were decided on in one turn
     }
+    bind_accepted(socket->fd.get(), context_.options.rails.at(claim.rail.at()));
+    tune_data_socket(socket->fd.get());
     const LinkKey key = claim.key_of_peer();
     if (const auto found = links_.find(key); found != links_.end()) {
       found->second->attach(claim.stream, std::move(socket));
@@ -195,7 +280,12 @@ class SocketTransport final : public TcpTransport {
     }
   }
 
-  // Above the cap, asks the peer of the longest unused link to close it. The cap is where the
+  // Why at all: send() and recv() reach every rank, so a rank may come to have as many links as the
+  // job has ranks, times streams and communicators. Each connection holds a descriptor on both
+  // ends, of which 1024 are a usual limit, kernel memory as of its busiest time, and is probed
+  // every few seconds; most are not used again soon (docs/design/adr/0019-one-acceptor.md).
+  //
+  // Above the cap, closes the longest unused link, or has the peer close it. The cap is where the
   // number of connections returns to, never a reason not to open a link. A link that is used again
   // while it closes waits only for what TcpLink says.
   void close_idle() {
@@ -206,14 +296,19 @@ class SocketTransport final : public TcpTransport {
     uint32_t leaving = 0;
     TcpLink* oldest = nullptr;
     for (const auto& link : order_) {
-      leaving += link->closing() ? context_.options.streams : 0;
-      if (link->closable() &&
+      leaving += link->leaving() ? context_.options.streams : 0;
+      if ((link->closable() || link->hintable()) &&
           (oldest == nullptr || link->last_used_turn() < oldest->last_used_turn())) {
         oldest = link.get();
       }
     }
-    if (oldest != nullptr && context_.open_connections > cap + leaving) {
+    if (oldest == nullptr || context_.open_connections <= cap + leaving) {
+      return;
+    }
+    if (oldest->closable()) {
       oldest->begin_close();
+    } else {
+      oldest->send_hint();
     }
   }
 

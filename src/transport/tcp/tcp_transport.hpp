@@ -10,18 +10,11 @@
 #include <vector>
 
 #include "auth/job_key.hpp"
+#include "connect/rail_interface.hpp"
 #include "transport/tcp/answers.hpp"
 #include "transport/transport.hpp"
 
 namespace ho {
-
-// One of this host's interfaces, as a rail.
-struct RailInterface {
-  std::string name;            // "rail0"; empty: not bound to a device
-  std::string address;         // numeric, IPv4 or IPv6
-  uint32_t pace_slot = 0;      // which of the host's paced rails this is (rail_pace_mbit)
-  int32_t traffic_class = -1;  // IP's TOS or traffic class byte of connections; negative: untouched
-};
 
 struct TcpOptions {
   GlobalRank self;

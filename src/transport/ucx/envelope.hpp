@@ -1,10 +1,10 @@
 // The header of every active message: the frame, which link it is on and where in it, what the
 // sender has consumed of the other direction, and the proof that the sender may use that link.
 //
-// UCX delivers bytes from anybody who reaches the worker, so each message carries a token: a hash
-// under the job key over the link and over the random numbers that both ends drew for this
-// transport and exchanged over the authenticated control plane. A message with another token is
-// dropped before anything in it is believed. The token does not hide or protect the payload: who
+// UCX delivers bytes from anyone who can reach the worker, so each message carries a token. It is a
+// hash under the job key over the link and over two random numbers: both ends drew one for this
+// transport and sent it over the authenticated control plane. A message with another token is
+// dropped before anything in it is used. The token does not hide or protect the payload: anyone who
 // can read the network can copy it.
 #pragma once
 

@@ -21,8 +21,8 @@ Status cannot_open(const char* file, const std::string& why) {
               "HORING_TRANSPORT=tcp"};
 }
 
-// Signal handlers as they were. Put back instead of telling UCX beforehand: all that it reads is
-// the environment, and setenv() beside other threads' getenv() is a race that ends in a crash.
+// Signal handlers as they were. They are put back instead of a setting for UCX: UCX reads only the
+// environment, and setenv() beside other threads' getenv() is a race that ends in a crash.
 class KeptHandlers {
  public:
   KeptHandlers() {
@@ -72,7 +72,7 @@ class KeptHandlers {
   std::vector<Kept> kept_;
 };
 
-// Looks functions up until one is missing.
+// Finds functions until one is missing.
 class Lookup {
  public:
   explicit Lookup(void* library) : library_(library) {}

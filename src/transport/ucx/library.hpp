@@ -1,4 +1,4 @@
-// UCX's functions. Its library is opened when a transport over UCX is asked for, and is no part of
+// UCX's functions. Its library is opened when a transport over UCX is requested, and is no part of
 // what this one needs: merely loading UCX sets signal handlers of the whole process.
 #pragma once
 
@@ -40,7 +40,7 @@ struct Functions {
 };
 
 // Opens that library, which then stays. The handlers that UCX sets by default (a menu at SIGHUP,
-// its own report of faults) are taken off again, unless the environment asks for them:
+// its own report of faults) are taken off again, unless the environment requests them:
 // UCX_DEBUG_SIGNO; UCX_ERROR_SIGNALS or UCX_HANDLE_ERRORS.
 [[nodiscard]] Result<Functions> open_library(const char* file);
 

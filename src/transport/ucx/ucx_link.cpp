@@ -17,7 +17,7 @@ Status check_parts(const Frame& frame, std::span<const Part> parts) {
   for (const Part& part : parts) {
     total += part.size();
   }
-  if (parts.size() > kMaxParts || total != frame.payload_bytes || total > kMaxPayloadBytes) {
+  if (parts.size() > Link::kMaxParts || total != frame.payload_bytes || total > kMaxPayloadBytes) {
     return {StatusCode::kInternal,
             "a message of " + std::to_string(frame.payload_bytes) + " bytes was given " +
                 std::to_string(parts.size()) + " parts with " + std::to_string(total) + " bytes"};
@@ -67,7 +67,7 @@ UcxLink::~UcxLink() {
 }
 
 std::string UcxLink::describe() const {
-  const char* state = !error_.ok() ? "failed" : peer_ == nullptr ? "not asked for yet" : "open";
+  const char* state = !error_.ok() ? "failed" : peer_ == nullptr ? "not requested yet" : "open";
   return "ucx rank " + std::to_string(identity_.self.value()) + " -> rank " +
          std::to_string(identity_.key.peer.value()) + ", " + state;
 }
@@ -159,7 +159,7 @@ Status UcxLink::take_acknowledged(uint32_t consumed) {
   if (consumed - acknowledged_ <= sent_ - acknowledged_) {
     acknowledged_ = consumed;
   } else if (acknowledged_ - consumed > kWindowMessages) {
-    return {StatusCode::kProtocol, "the peer says it consumed messages that were never sent"};
+    return {StatusCode::kProtocol, "the peer reports as consumed messages that were never sent"};
   }
   return {};
 }
@@ -175,7 +175,7 @@ ucs_status_t UcxLink::deliver(const Envelope& envelope,
   }
   if (envelope.index - received_ >= kWindowMessages || arrivals_.count(envelope.index) != 0) {
     return violation("message " + std::to_string(envelope.index) + " is outside of the window at " +
-                     std::to_string(received_) + " or came twice");
+                     std::to_string(received_) + " or arrived twice");
   }
   Arrival& arrival = arrivals_[envelope.index];
   arrival.frame = envelope.frame;
@@ -188,7 +188,8 @@ ucs_status_t UcxLink::deliver(const Envelope& envelope,
   }
   if (data.size() > kEagerBytes) {
     arrivals_.erase(envelope.index);
-    return violation("a message of " + std::to_string(data.size()) + " bytes came unasked");
+    return violation("a message of " + std::to_string(data.size()) +
+                     " bytes arrived that were not requested");
   }
   arrival.copy.assign(data.begin(), data.end());
   arrival.data = arrival.copy;
@@ -216,11 +217,25 @@ Result<bool> UcxLink::head_matches(const Frame& expected) {
     if (head->second.data.size() != expected.payload_bytes) {
       return fail({StatusCode::kProtocol,
                    "the payload has " + std::to_string(head->second.data.size()) +
-                       " bytes, its header says " + std::to_string(expected.payload_bytes)});
+                       " bytes, its header has " + std::to_string(expected.payload_bytes)});
     }
     head_checked_ = true;
   }
   return true;
+}
+
+Result<std::optional<Frame>> UcxLink::try_peek(bool /*awaited*/) {
+  const auto head = arrivals_.find(received_);
+  if (head == arrivals_.end()) {
+    HORING_TRY(check_usable());
+    return std::optional<Frame>();
+  }
+  HORING_TRY(error_);
+  const Result<Frame> frame = decode(head->second.frame);
+  if (!frame.ok()) {
+    return fail(frame.status());
+  }
+  return std::optional<Frame>(*frame);
 }
 
 Result<bool> UcxLink::try_recv(const Frame& expected, std::span<const Bytes> parts) {

@@ -1,9 +1,9 @@
 // One link over active messages.
 //
-// UCX buffers what arrives before it is asked for, without bound. So a link has a window: at most
-// kWindowMessages are on their way or waiting at the receiver, and the count of consumed messages
+// UCX buffers what arrives before it is requested, without bound. So a link has a window: at most
+// kWindowMessages are on their way or waiting at the receiver. The count of consumed messages
 // travels back with the other direction's messages, or alone when there are none. Small payloads
-// come with the message and are read where UCX put them; larger ones are announced and fetched
+// arrive with the message and are read where UCX put them; larger ones are announced and fetched
 // straight into their destination (rendezvous), so the window bounds the memory too.
 //
 // UCX does not promise that small and large messages arrive in the order they were sent; the
@@ -27,7 +27,6 @@ namespace ho::ucx {
 inline constexpr unsigned kMessageId = 7;
 inline constexpr uint32_t kWindowMessages = 32;
 inline constexpr size_t kEagerBytes = 8192;
-inline constexpr size_t kMaxParts = 64;
 
 // What a link is and proves.
 struct LinkIdentity {
@@ -48,12 +47,14 @@ class UcxLink final : public Link {
                                       std::span<const ConstBytes> payload) override;
   [[nodiscard]] uint64_t released() override;
   [[nodiscard]] Result<bool> try_recv(const Frame& expected, std::span<const Bytes> parts) override;
+  [[nodiscard]] Result<std::optional<Frame>> try_peek(bool awaited) override;
   [[nodiscard]] Result<ConstBytes> try_view(const Frame& expected) override;
   void release_view() override;
   [[nodiscard]] std::string describe() const override;
 
   // For the transport.
   void connect(Peer* peer) { peer_ = peer; }
+  [[nodiscard]] bool connected() const { return peer_ != nullptr; }
   [[nodiscard]] bool accepts(const Token& token) const {
     return equal(token, identity_.receive_token);
   }
@@ -92,7 +93,7 @@ class UcxLink final : public Link {
 
   Worker& worker_;
   const LinkIdentity identity_;
-  Peer* peer_ = nullptr;  // nullptr: this rank has not asked for the link yet
+  Peer* peer_ = nullptr;  // nullptr: this rank has not requested the link yet
   Status error_;
 
   std::deque<Outgoing> outgoing_;  // front is the oldest that is not complete
@@ -102,7 +103,7 @@ class UcxLink final : public Link {
 
   std::map<uint32_t, Arrival> arrivals_;  // by index
   uint32_t received_ = 0;
-  uint32_t announced_ = 0;  // of received_, what the peer has been told
+  uint32_t announced_ = 0;  // of received_, what has been reported to the peer
   bool head_checked_ = false;
   bool fetching_ = false;
   Request fetch_;

@@ -32,14 +32,15 @@ class WorkerTransport final : public UcxTransport {
       for (int calls = 0; calls < kMaxProgressCalls; ++calls) {
         worker_->progress();
       }
-      static_cast<void>(worker_->set_handler(kMessageId, nullptr, nullptr));  // nobody listens now
+      static_cast<void>(
+          worker_->set_handler(kMessageId, nullptr, nullptr));  // no receiver any more
     }
     links_.clear();
   }
 
   [[nodiscard]] Status open() {
     if (options_.key == nullptr) {
-      return {StatusCode::kInvalidArgument, "ucx transport: no job key"};
+      return invalid("ucx transport: no job key");
     }
     // An address that is surely not this host's: UCX cannot be kept to loopback.
     if (const Status allowed = options_.key->allows_address("192.0.2.1"); !allowed.ok()) {
@@ -88,8 +89,11 @@ class WorkerTransport final : public UcxTransport {
       }
     }
     link.connect(peer.get());
+    std::erase(unrequested_, key);
     return static_cast<Link*>(&link);
   }
+
+  [[nodiscard]] std::vector<LinkKey> unrequested_links() const override { return unrequested_; }
 
   [[nodiscard]] Status progress() override {
     for (int calls = 0; calls < kMaxProgressCalls && worker_->progress(); ++calls) {
@@ -119,12 +123,11 @@ class WorkerTransport final : public UcxTransport {
   [[nodiscard]] Status check_key(const LinkKey& key) const {
     if (key.peer == options_.self || key.peer.value() >= options_.world_size ||
         key.peer.at() >= blobs_.size() || key.rail.value() >= options_.rail_count ||
-        key.communicator != options_.communicator || key.channel >= kChannelCount) {
-      return {StatusCode::kInvalidArgument,
-              "ucx link to rank " + std::to_string(key.peer.value()) + ", rail " +
-                  std::to_string(key.rail.value()) + ", communicator " +
-                  std::to_string(key.communicator) + ", channel " + std::to_string(key.channel) +
-                  " does not exist in this transport"};
+        key.communicator != options_.communicator || key.channel >= kLinkChannelCount) {
+      return invalid("ucx link to rank " + std::to_string(key.peer.value()) + ", rail " +
+                     std::to_string(key.rail.value()) + ", communicator " +
+                     std::to_string(key.communicator) + ", channel " + std::to_string(key.channel) +
+                     " does not exist in this transport");
     }
     return {};
   }
@@ -160,7 +163,7 @@ class WorkerTransport final : public UcxTransport {
         *param);
   }
 
-  // Messages may come before this rank has asked for their link; they wait in it.
+  // Messages may arrive before this rank has requested their link; they wait in it.
   ucs_status_t receive(ConstBytes header, ConstBytes data, const ucp_am_recv_param_t& param) {
     const Result<Envelope> envelope = decode_envelope(header);
     Status status = envelope.status();
@@ -170,12 +173,20 @@ class WorkerTransport final : public UcxTransport {
     if (status.ok()) {
       UcxLink& link = link_for(envelope->key_of_peer());
       if (link.accepts(envelope->token)) {
+        note_unrequested(envelope->key_of_peer(), link);
         return link.deliver(*envelope, data, param);
       }
       status = Status(StatusCode::kUnauthenticated, "it does not prove the job key");
     }
     log_warn("dropped a ucx message: {}", status.message());
     return UCS_OK;
+  }
+
+  void note_unrequested(const LinkKey& key, const UcxLink& link) {
+    if (!link.connected() && key.channel >= kMessageChannel &&
+        std::find(unrequested_.begin(), unrequested_.end(), key) == unrequested_.end()) {
+      unrequested_.push_back(key);
+    }
   }
 
   UcxOptions options_;
@@ -185,6 +196,7 @@ class WorkerTransport final : public UcxTransport {
   std::vector<std::vector<std::byte>> blobs_;  // peers' endpoints, by global rank
   std::map<LinkKey, std::unique_ptr<UcxLink>> links_;
   std::map<GlobalRank, std::unique_ptr<Peer>> peers_;
+  std::vector<LinkKey> unrequested_;  // for messages, and used by the peer
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ class Request {
   void reset();
   // UCS_OK: done. UCS_INPROGRESS. Else its error.
   [[nodiscard]] ucs_status_t status() const;
-  // The same of a tagged receive that was not to complete at once, and how many bytes came.
+  // The same of a tagged receive that was not to complete at once, and how many bytes arrived.
   [[nodiscard]] ucs_status_t received(size_t& bytes) const;
 
  private:
@@ -40,7 +40,7 @@ class Request {
   void* handle_ = nullptr;  // nullptr: done at once; may be an error code in disguise
 };
 
-// What UCX knows of this host's devices. Its workers may be used by one thread each at a time.
+// What UCX has found of this host's devices. Its workers may be used by one thread each at a time.
 class Context {
  public:
   // features: UCP_FEATURE_...; devices: as UCX_NET_DEVICES takes them, which an environment that
@@ -71,7 +71,7 @@ class Worker {
   [[nodiscard]] Result<std::vector<std::byte>> address() const;
   [[nodiscard]] Status set_handler(unsigned id, ucp_am_recv_callback_t callback, void* argument);
   // Tagged messages. data and room stay where they are until the request ends; a receive's request
-  // tells how many bytes came, even where they were there at once.
+  // has how many bytes arrived, even where they were there at once.
   [[nodiscard]] Request send_tagged(const Peer& peer,
                                     ucp_tag_t tag,
                                     std::span<const std::byte> data);

@@ -21,6 +21,7 @@ struct Setup {
         element_bytes(size_bytes(of.dtype)) {
     options.algorithm = of.algorithm ? static_cast<ho_algorithm>(*of.algorithm) : HO_ALGORITHM_AUTO;
     options.fp32_sums = of.fp32_sums ? 1 : 0;
+    options.scale = factor_of(rank);
     for (uint32_t r = 0; r < world; ++r) {
       const size_t other = r == 1 ? 0 : of.count + size_t{3} * r;
       counts.push_back(of.unequal ? other : of.count);
@@ -158,13 +159,150 @@ void check_broadcast(Setup s) {
   require_equal(out, want, s.element_bytes, s.c.name());
 }
 
+// Of an all-to-all with unequal counts. In a world of two all four differ, one is none.
+size_t count_between(const Setup& s, uint32_t from, uint32_t to) {
+  const size_t other = (from + 2 * to) % 3 == 2 ? 0 : s.c.count + size_t{5} * from + to;
+  return s.c.unequal ? other : s.c.count;
+}
+
+std::vector<std::byte> slice(const std::vector<std::byte>& of, size_t first, size_t bytes) {
+  const auto begin = of.begin() + static_cast<ptrdiff_t>(first);
+  return {begin, begin + static_cast<ptrdiff_t>(bytes)};
+}
+
+// What `from` sends to all, and which part of it is for this rank.
+std::vector<std::byte> block_from(const Setup& s, uint32_t from) {
+  size_t total = 0;
+  size_t before = 0;
+  for (uint32_t to = 0; to < s.world; ++to) {
+    before = to == s.rank ? total : before;
+    total += count_between(s, from, to);
+  }
+  return slice(filled(s.c.dtype, s.c.op, from, total),
+               before * s.element_bytes,
+               count_between(s, from, s.rank) * s.element_bytes);
+}
+
+void check_all_to_all(Setup s) {
+  std::vector<size_t> send_counts;
+  std::vector<size_t> recv_counts;
+  std::vector<std::byte> want;
+  size_t sent = 0;
+  for (uint32_t other = 0; other < s.world; ++other) {
+    send_counts.push_back(count_between(s, s.rank, other));
+    recv_counts.push_back(count_between(s, other, s.rank));
+    sent += send_counts.back();
+    const auto block = block_from(s, other);
+    want.insert(want.end(), block.begin(), block.end());
+  }
+  const auto in = filled(s.c.dtype, s.c.op, s.rank, sent);
+  const auto before = in;
+  std::vector<std::byte> out(want.size(), std::byte{0xee});
+  if (s.c.unequal) {
+    s.finish(ho_all_to_all_counts(s.comm,
+                                  in.data(),
+                                  send_counts.data(),
+                                  out.data(),
+                                  recv_counts.data(),
+                                  s.dtype(),
+                                  &s.options,
+                                  nullptr,
+                                  s.into()));
+  } else {
+    s.finish(ho_all_to_all(
+        s.comm, in.data(), out.data(), s.c.count, s.dtype(), &s.options, nullptr, s.into()));
+  }
+  require_equal(in, before, 1, s.c.name() + ": the input changed");
+  require_equal(out, want, s.element_bytes, s.c.name());
+}
+
+void check_gather(Setup s) {
+  const bool root = static_cast<int32_t>(s.rank) == s.c.root;
+  const auto mine = filled(s.c.dtype, s.c.op, s.rank, s.c.count);
+  std::vector<std::byte> out(root ? s.total * s.element_bytes : 0, std::byte{0xee});
+  const bool in_place = s.c.in_place && root;
+  if (in_place) {
+    std::copy(mine.begin(), mine.end(), out.begin() + static_cast<ptrdiff_t>(s.own_offset()));
+  }
+  s.finish(ho_gather(s.comm,
+                     in_place ? out.data() + s.own_offset() : mine.data(),
+                     root ? out.data() : nullptr,
+                     s.c.count,
+                     s.dtype(),
+                     s.c.root,
+                     &s.options,
+                     nullptr,
+                     s.into()));
+  std::vector<std::byte> want;
+  for (uint32_t r = 0; r < s.world && root; ++r) {
+    const auto part = filled(s.c.dtype, s.c.op, r, s.c.count);
+    want.insert(want.end(), part.begin(), part.end());
+  }
+  require_equal(out, want, s.element_bytes, s.c.name());
+}
+
+void check_scatter(Setup s) {
+  const bool root = static_cast<int32_t>(s.rank) == s.c.root;
+  auto all = filled(s.c.dtype, s.c.op, static_cast<uint32_t>(s.c.root), s.total);
+  const auto before = all;
+  std::vector<std::byte> out(s.own_bytes(), std::byte{0xee});
+  const bool in_place = s.c.in_place && root;
+  s.finish(ho_scatter(s.comm,
+                      root ? all.data() : nullptr,
+                      in_place ? all.data() + s.own_offset() : out.data(),
+                      s.c.count,
+                      s.dtype(),
+                      s.c.root,
+                      &s.options,
+                      nullptr,
+                      s.into()));
+  require_equal(all, before, 1, s.c.name() + ": the input changed");
+  require_equal(in_place ? slice(all, s.own_offset(), s.own_bytes()) : out,
+                slice(before, s.own_offset(), s.own_bytes()),
+                s.element_bytes,
+                s.c.name());
+}
+
+void check_reduce(Setup s) {
+  const bool root = static_cast<int32_t>(s.rank) == s.c.root;
+  auto in = filled(s.c.dtype, s.c.op, s.rank, s.c.count);
+  const auto before = in;
+  std::vector<std::byte> out(in.size(), std::byte{0xee});
+  const bool in_place = s.c.in_place && root;
+  s.finish(ho_reduce(s.comm,
+                     in.data(),
+                     in_place ? in.data()
+                     : root   ? out.data()
+                              : nullptr,
+                     s.c.count,
+                     s.dtype(),
+                     s.op(),
+                     s.c.root,
+                     &s.options,
+                     nullptr,
+                     s.into()));
+  if (!in_place) {
+    require_equal(in, before, 1, s.c.name() + ": the input changed");
+  }
+  if (root) {
+    require_equal(
+        in_place ? in : out, reduced(s.c, s.world, 0, s.c.count), s.element_bytes, s.c.name());
+  }
+}
+
 }  // namespace
+
+bool takes_counts(Collective collective) {
+  return collective == Collective::kAllGather || collective == Collective::kReduceScatter ||
+         collective == Collective::kAllToAll;
+}
 
 std::string Case::name() const {
   return std::string(to_string(collective)) + " " +
          std::string(algorithm ? to_string(*algorithm) : "auto") + " " +
          std::string(to_string(dtype)) + " " + std::string(to_string(op)) + " count " +
-         std::to_string(count) + (in_place ? " in place" : "") + (fp32_sums ? " fp32_sums" : "") +
+         std::to_string(count) + (has_root(collective) ? " root " + std::to_string(root) : "") +
+         (in_place ? " in place" : "") + (fp32_sums ? " fp32_sums" : "") +
          (unequal ? " unequal counts" : "") + (request ? " as a request" : "");
 }
 
@@ -179,6 +317,14 @@ void check_case(ho_comm* comm, const Case& c) {
       return check_all_reduce(setup);
     case Collective::kBroadcast:
       return check_broadcast(setup);
+    case Collective::kAllToAll:
+      return check_all_to_all(setup);
+    case Collective::kGather:
+      return check_gather(setup);
+    case Collective::kScatter:
+      return check_scatter(setup);
+    case Collective::kReduce:
+      return check_reduce(setup);
   }
 }
 

@@ -11,8 +11,8 @@
 #include "group/group_map.hpp"
 #include "horing.h"
 #include "job.hpp"
+#include "sanitizers.hpp"
 #include "scoped_variable.hpp"
-#include "thread_sanitizer.hpp"
 
 using namespace ho;
 using namespace ho::test;
@@ -37,7 +37,7 @@ void sweep(ho_comm* comm, const std::vector<uint64_t>& counts, size_t turn = 0) 
 
 }  // namespace
 
-TEST_CASE("all collectives and algorithms on many shapes") {
+TEST_CASE("all collectives and algorithms compute their formulas on many shapes") {
   for (const char* groups :
        {"1x1", "1x2", "2x1", "1x4", "3x1", "2x2", "3x2", "2x3", "4x2", "1+3", "3+2+1", "1+4"}) {
     if (kThreadSanitizer && GroupMap::parse(groups)->world_size() > 5) {
@@ -56,7 +56,7 @@ TEST_CASE("all collectives and algorithms on many shapes") {
   }
 }
 
-TEST_CASE("fewer rails than ranks, as on nodes that share a NIC") {
+TEST_CASE("results are right on fewer rails than ranks, as where ranks share a NIC") {
   // Most of a case's time goes into its communicators. On loopback 0 rails (as NICs allow) are one.
   struct Shape {
     const char* groups;
@@ -105,7 +105,7 @@ TEST_CASE("a split communicator chooses its own rails") {
   });
 }
 
-TEST_CASE("sizes around piece borders") {
+TEST_CASE("results are right at sizes around the borders of pieces") {
   // Pieces are of at least 8 KiB: 2048 floats.
   require_job({"2x2"}, [](ho_comm* comm) {
     sweep(comm, {2047, 2048, 2049, 8192, 40000});
@@ -124,7 +124,7 @@ TEST_CASE("sizes around piece borders") {
   require_job({"1+3"}, [](ho_comm* comm) { sweep(comm, {2049, 40000}, 1); });
 }
 
-TEST_CASE("every type and operation") {
+TEST_CASE("results are right for every type and operation") {
   require_job({"2x2"}, [](ho_comm* comm) {
     for (uint8_t d = 0; d < kDTypeCount; ++d) {
       for (uint8_t o = 0; o < kReduceOpCount; ++o) {
@@ -136,15 +136,19 @@ TEST_CASE("every type and operation") {
         for (const Algorithm algorithm : {Algorithm::kHoRing, Algorithm::kDirect}) {
           check_case(comm, {Collective::kAllReduce, algorithm, dtype, op, 501, false});
           check_case(comm, {Collective::kReduceScatter, algorithm, dtype, op, 501, true});
+          check_case(comm, {Collective::kReduce, algorithm, dtype, op, 501, true});
         }
       }
-      check_case(comm,
-                 {Collective::kAllGather,
-                  Algorithm::kHoRing,
-                  static_cast<DType>(d),
-                  ReduceOp::kSum,
-                  777,
-                  false});
+      for (const Collective collective : {Collective::kAllGather,
+                                          Collective::kBroadcast,
+                                          Collective::kAllToAll,
+                                          Collective::kGather,
+                                          Collective::kScatter}) {
+        Case c{collective, Algorithm::kHoRing, static_cast<DType>(d), ReduceOp::kSum, 777, false};
+        check_case(comm, c);
+        c.unequal = collective == Collective::kAllToAll;
+        check_case(comm, c);
+      }
     }
   });
 }
@@ -160,6 +164,16 @@ TEST_CASE("windows bound the scratch memory") {
           {Collective::kReduceScatter, algorithm, DType::kFloat32, ReduceOp::kSum, 70001, false});
       check_case(
           comm, {Collective::kAllReduce, algorithm, DType::kFloat32, ReduceOp::kSum, 300007, true});
+    }
+    for (const int32_t root : {0, 3}) {
+      for (const Collective collective : {Collective::kAllToAll,
+                                          Collective::kGather,
+                                          Collective::kScatter,
+                                          Collective::kReduce}) {
+        Case c{collective, Algorithm::kHoRing, DType::kFloat32, ReduceOp::kSum, 70001, false};
+        c.root = root;
+        check_case(comm, c);
+      }
     }
     if (ho_comm_memory_bytes(comm) > (16U << 20)) {
       throw std::runtime_error("more than 16 MiB held");
@@ -178,8 +192,9 @@ TEST_CASE("collectives make their links beside messages that come in") {
       std::array<ho_request*, 2 * kMessages> requests{};
       const float mine = static_cast<float>(rank);
       for (size_t i = 0; i < kMessages; ++i) {
-        must(ho_recv(comm, &came[i], 1, HO_FLOAT32, (rank + 3) % 4, nullptr, &requests[2 * i]));
-        must(ho_send(comm, &mine, 1, HO_FLOAT32, (rank + 1) % 4, nullptr, &requests[2 * i + 1]));
+        must(ho_recv(
+            comm, &came[i], 1, HO_FLOAT32, (rank + 3) % 4, 0, nullptr, nullptr, &requests[2 * i]));
+        must(ho_send(comm, &mine, 1, HO_FLOAT32, (rank + 1) % 4, 0, nullptr, &requests[2 * i + 1]));
       }
       Case c;
       c.count = 100;

@@ -13,9 +13,9 @@
 #include "horing.h"
 #include "job.hpp"
 #include "reduce/reduce.hpp"
+#include "sanitizers.hpp"
 #include "scoped_variable.hpp"
 #include "temporary_folder.hpp"
-#include "thread_sanitizer.hpp"
 
 using namespace ho;
 using namespace ho::test;
@@ -33,10 +33,13 @@ void sweep_fp32_sums(ho_comm* comm, uint64_t per_rank, size_t turn) {
     }
     for (const DType dtype : {DType::kFloat16, DType::kBfloat16}) {
       ++turn;
-      for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg}) {
+      for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kPremulSum}) {
         const bool in_place = ++turn % 2 == 0;
         Case c{Collective::kAllReduce, algorithm, dtype, op, per_rank * world, in_place};
         c.fp32_sums = true;
+        check_case(comm, c);
+        c.collective = Collective::kReduce;
+        c.root = ho_comm_world_size(comm) - 1;
         check_case(comm, c);
         c.collective = Collective::kReduceScatter;
         c.count = per_rank;
@@ -68,7 +71,9 @@ uint16_t bfloat16(float value) {
 
 }  // namespace
 
-TEST_CASE("fp32_sums: all collectives, algorithms, types and places, in pieces of several tiles") {
+TEST_CASE(
+    "fp32_sums: results are right in all collectives, algorithms, types and places, in many "
+    "tiles") {
   // Sums to the output go through a tile of 2,048 elements. A piece has 4,096 here.
   const std::vector<const char*> shapes =
       kThreadSanitizer ? std::vector{"2x2", "1+3"} : std::vector{"1x2", "1x4", "2x1", "2x2", "1+3"};
@@ -98,7 +103,7 @@ TEST_CASE("fp32_sums: sums of a group are rounded once") {
   });
 }
 
-TEST_CASE("fp32_sums: what has none says so") {
+TEST_CASE("fp32_sums: a type, operation or algorithm that has none says so") {
   require_job({"2x1"}, [](ho_comm* comm) {
     std::array<uint16_t, 4> data{};
     ho_call_options options = HO_CALL_OPTIONS_INIT;
@@ -109,8 +114,8 @@ TEST_CASE("fp32_sums: what has none says so") {
       expect(status == HO_UNSUPPORTED, "refuses");
       expect(std::strstr(ho_last_error_message(), words) != nullptr, words);
     };
-    refused(HO_FLOAT32, HO_SUM, "fp32_sums is for sum and avg of half and bfloat16");
-    refused(HO_BFLOAT16, HO_MAX, "fp32_sums is for sum and avg of half and bfloat16");
+    refused(HO_FLOAT32, HO_SUM, "fp32_sums is for sum, avg and premul_sum of half and bfloat16");
+    refused(HO_BFLOAT16, HO_MAX, "fp32_sums is for sum, avg and premul_sum of half and bfloat16");
     options.algorithm = HO_ALGORITHM_DIRECT;
     refused(HO_BFLOAT16, HO_SUM, "the direct algorithm has no fp32_sums");
     options.algorithm = HO_ALGORITHM_AUTO;  // small: direct without fp32_sums
@@ -128,7 +133,7 @@ TEST_CASE("fp32_sums: what has none says so") {
   });
 }
 
-TEST_CASE("unequal counts and requests, with every algorithm") {
+TEST_CASE("unequal counts and requests give right results with every algorithm") {
   for (const char* groups : {"2x2", "1+3"}) {
     require_job({groups}, [](ho_comm* comm) {
       size_t turn = 0;  // in place at one count, out of place at the other
@@ -140,8 +145,8 @@ TEST_CASE("unequal counts and requests, with every algorithm") {
             Case c{collective, algorithm, DType::kInt32, ReduceOp::kSum, count, in_place};
             c.request = true;
             check_case(comm, c);
-            c.unequal =
-                collective == Collective::kAllGather || collective == Collective::kReduceScatter;
+            c.root = 1;
+            c.unequal = takes_counts(collective);
             check_case(comm, c);
             c.request = false;
             check_case(comm, c);

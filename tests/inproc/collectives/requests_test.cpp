@@ -1,10 +1,15 @@
 // A wait that is given a time has two outcomes without success: the operation is not over and the
 // request valid, or the operation's own deadline has passed and the request is gone.
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <horing/communicator.hpp>
+#include <iterator>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "catch.hpp"
@@ -31,15 +36,43 @@ void stay_away(const std::shared_future<void>& over) {
   ensure(over.wait_for(std::chrono::minutes(1)) == std::future_status::ready, "the other is done");
 }
 
-ho_request* start_one(ho_comm* comm, float& value, uint64_t timeout_ms) {
+ho_request* start_one(ho_comm* comm, float& value, uint64_t timeout_ms, bool foreground = false) {
   ho_call_options options = HO_CALL_OPTIONS_INIT;
   options.timeout_ms = timeout_ms;
+  options.foreground = foreground ? 1 : 0;
   ho_request* request = nullptr;
   must(ho_all_reduce(comm, &value, &value, 1, HO_FLOAT32, HO_SUM, &options, nullptr, &request));
   return request;
 }
 
+size_t threads_of_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
 }  // namespace
+
+TEST_CASE("a request in the foreground moves while it is waited for, and makes no thread") {
+  for (const bool foreground : {true, false}) {
+    std::atomic<size_t> before = 0;
+    std::atomic<size_t> after = 0;
+    require_job({"1x2", false, kLongMs}, [&](ho_comm* comm) {
+      must(ho_barrier(comm, nullptr, nullptr));
+      if (ho_comm_rank(comm) == 0) {
+        before = threads_of_process();
+      }
+      must(ho_barrier(comm, nullptr, nullptr));
+      float value = 1;
+      must(ho_request_wait(start_one(comm, value, 0, foreground), 0));
+      ensure(value == 2, "sums up");
+      if (ho_comm_rank(comm) == 0) {
+        after = threads_of_process();
+      }
+      must(ho_barrier(comm, nullptr, nullptr));
+    });
+    CHECK((after == before) == foreground);
+  }
+}
 
 TEST_CASE("a request that is not over is in progress, stays valid and can complete") {
   std::promise<void> tried;
@@ -78,6 +111,41 @@ TEST_CASE("a request whose own deadline passes within the wait is a timeout, and
     ensure(status == HO_TIMEOUT && contains(said, "did not complete within 200 ms"), "a timeout");
   });
   CHECK(errors == std::vector<std::string>(2));
+}
+
+// The first thread moves both operations until its own has ended; nobody else moves the other one.
+TEST_CASE("two threads wait for requests in the foreground, and the second is woken in time") {
+  std::promise<void> first_ended;
+  const std::shared_future<void> over(first_ended.get_future());
+  require_job({"1x2", false, kLongMs}, [&](ho_comm* comm) {
+    float value = 1;
+    std::array<float, 2> gathered{};
+    ho_call_options options = HO_CALL_OPTIONS_INIT;
+    options.foreground = 1;
+    const auto gather = [&] {
+      ho_request* request = nullptr;
+      must(
+          ho_all_gather(comm, &value, gathered.data(), 1, HO_FLOAT32, &options, nullptr, &request));
+      return request;
+    };
+    if (ho_comm_rank(comm) == 1) {
+      // Both threads over there should be waiting by then; where they are not, nothing is proved.
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      must(ho_request_wait(gather(), 0));
+      stay_away(over);
+      must(ho_request_wait(start_one(comm, value, 0, true), 0));
+      return;
+    }
+    ho_request* first = gather();
+    ho_request* second = start_one(comm, value, 0, true);
+    std::future<ho_status> other =
+        std::async(std::launch::async, [&] { return ho_request_wait(second, 0); });
+    must(ho_request_wait(first, 0));
+    first_ended.set_value();
+    ensure(other.wait_for(std::chrono::minutes(1)) == std::future_status::ready, "is woken");
+    must(other.get());
+    ensure(value == 2 && gathered[1] == 1, "both are right");
+  });
 }
 
 TEST_CASE("C++: wait_for says false while the operation goes on, and throws its own deadline") {

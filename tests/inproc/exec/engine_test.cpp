@@ -2,6 +2,7 @@
 #include "exec/engine.hpp"
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -25,6 +26,7 @@ class SilentTransport : public ShmTransport {
   SilentTransport(Journal& journal, EventFd event) : journal_(journal), event_(std::move(event)) {}
 
   Result<Link*> link(const LinkKey& /*key*/) override { return &link_; }
+  [[nodiscard]] std::vector<LinkKey> unrequested_links() const override { return {}; }
   Status progress() override {
     ++journal_.turns;
     // A driver that spins, or sleeps past the deadline, would not end in time otherwise.
@@ -85,7 +87,7 @@ Call call_until(std::byte& into, Deadline deadline, std::chrono::milliseconds ti
   call.dtype = DType::kUint8;
   call.output = &into;
   call.count = 1;
-  call.block_counts = {1};
+  call.block_counts = BlockCounts(1);
   call.world_size = 2;
   call.deadline = deadline;
   call.timeout = timeout;
@@ -149,6 +151,21 @@ TEST_CASE("a queued operation ends at its own deadline, not that of the one in f
           static_cast<int>(bench.journal.sleeps.size() + 1) * kMaxTurnsPerSleep);
     CHECK(bench.journal.sleeps.size() < 10);
   }
+}
+
+TEST_CASE("a scaled input is freed when its operation ends, also where nobody lets go of that") {
+  Bench bench;
+  std::byte into{};
+  Call call = call_until(into, deadline_after(kShort), kShort);
+  call.scaled = std::shared_ptr<std::byte[]>(std::make_unique<std::byte[]>(64));
+  call.scaled_bytes = 64;
+  const std::weak_ptr<std::byte[]> scaled = call.scaled;
+  const auto kept = bench.engine->submit(std::move(call), receive_one(*bench.engine), true);
+  REQUIRE(kept.ok());
+  CHECK_FALSE(scaled.expired());
+  CHECK(bench.engine->memory_bytes() >= 64);
+  REQUIRE(bench.engine->wait(**kept, Deadline::max()).has_value());
+  CHECK(scaled.expired());
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ TEST_CASE("a rank that destroys its runner in a step is named at once") {
     static_cast<void>(trainer.step(comm, 0));
     // Nobody is still busy with the first step when the rank goes.
     must(paro_runner_synchronize(trainer.runner()));
-    ho::test::must(ho_barrier(comm, nullptr));
+    ho::test::must(ho_barrier(comm, nullptr, nullptr));
     if (ho_comm_rank(comm) == 2) {
       paro_unit_view view = PARO_UNIT_VIEW_INIT;
       must(paro_runner_before_forward(trainer.runner(), 0, &view));
@@ -153,7 +153,7 @@ TEST_CASE("learning rates that differ stop the step on every rank, before anythi
       trainer.destroy();
       // By now an abort would be the decision on the whole job.
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
-      ho::test::must(ho_barrier(comm, nullptr));
+      ho::test::must(ho_barrier(comm, nullptr, nullptr));
     });
   }
 }
@@ -244,8 +244,8 @@ TEST_CASE("a rail that times out ends the runner on all ranks with one cause, an
       const std::lock_guard lock(mutex);
       causes.insert(error.substr(cause, error.find(';', cause) - cause));
     }
-    ho::test::must(ho_barrier(sibling, nullptr));
-    ho::test::must(ho_barrier(comm, nullptr));
+    ho::test::must(ho_barrier(sibling, nullptr, nullptr));
+    ho::test::must(ho_barrier(comm, nullptr, nullptr));
     ho_comm_destroy(sibling);
     must(paro_runner_rejoin(trainer.runner(), comm));
   });

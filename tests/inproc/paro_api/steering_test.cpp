@@ -206,7 +206,7 @@ TEST_CASE("an optimizer of the framework's own is steered too") {
   CHECK(steered.strategies[4] == "GGG");
 }
 
-TEST_CASE("options of steering are looked at") {
+TEST_CASE("options of steering that cannot work are refused") {
   require_job({"1x1"}, [&](ho_comm* comm) {
     const toy::Training training = training_of("NNN");
     std::string letters;

@@ -7,6 +7,8 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "catch.hpp"
 #include "job.hpp"
@@ -181,32 +183,30 @@ void train(ho_comm* comm, const RunnerOptions& options, const Settings& settings
   }
 }
 
-}  // namespace
-
-TEST_CASE("shared parameters, and steps of any number of micro-batches, in all strategies") {
-  for (const char* nodes : {"2x2", "3+1"}) {
-    require_job({nodes}, [](ho_comm* comm) {
-      for (const Strategy& strategy : all_strategies()) {
-        for (const uint64_t bucket_bytes : {uint64_t{0}, uint64_t{4096}}) {
-          train(comm, options_for(letters(strategy), bucket_bytes), [](uint32_t, size_t) {
-            return Setting();
-          });
-        }
-      }
-    });
-  }
+// Every other strategy with buckets, from the first or from the second on.
+void train_all(const char* nodes, bool bucketed) {
+  require_job({nodes}, [&](ho_comm* comm) {
+    bool buckets = bucketed;
+    for (const Strategy& strategy : all_strategies()) {
+      const auto options = options_for(letters(strategy), buckets ? 4096 : 0);
+      train(comm, options, [](uint32_t, size_t) { return Setting(); });
+      buckets = !buckets;
+    }
+  });
 }
 
-TEST_CASE("parameter groups have a rate and a weight decay of their own") {
+using Jobs = std::vector<std::pair<const char*, std::vector<const char*>>>;  // nodes, strategies
+
+void train_with_groups(const Jobs& jobs) {
   const Settings settings = [](uint32_t unit, size_t i) {
     if (unit == 0 && i >= 3 && i < 8) {
       return Setting{0.5, 0.25};
     }
     return unit == 1 ? Setting{0, 0} : Setting{1, unit == 3 && i < 4 ? 0 : 0.125};
   };
-  for (const char* nodes : {"2x2", "3+1"}) {
-    require_job({nodes}, [&](ho_comm* comm) {
-      for (const char* strategy : {"NNN", "NIG", "IIG", "GGG"}) {
+  for (const auto& job : jobs) {
+    require_job({job.first}, [&](ho_comm* comm) {
+      for (const char* strategy : job.second) {
         RunnerOptions options = options_for(strategy, 4096);
         options.sgd.weight_decay = 0.125;
         options.parameter_groups = {
@@ -229,7 +229,29 @@ TEST_CASE("parameter groups have a rate and a weight decay of their own") {
   }
 }
 
-TEST_CASE("what cannot be is refused") {
+}  // namespace
+
+TEST_CASE("shared parameters train in all strategies, with any number of micro-batches in a step") {
+  train_all("2x2", false);
+  train_all("3+1", true);
+}
+
+// With tools/test --full.
+TEST_CASE("shared parameters train in all strategies, the other half of them with buckets",
+          "[.more]") {
+  train_all("2x2", true);
+  train_all("3+1", false);
+}
+
+TEST_CASE("parameter groups have a rate and a weight decay of their own") {
+  train_with_groups({{"2x2", {"NNN", "IIG"}}, {"3+1", {"NIG", "GGG"}}});
+}
+
+TEST_CASE("parameter groups have a rate of their own, the other half of the jobs", "[.more]") {
+  train_with_groups({{"2x2", {"NIG", "GGG"}}, {"3+1", {"NNN", "IIG"}}});
+}
+
+TEST_CASE("units that cannot share parameters, and impossible groups, are refused") {
   require_job({"2x1"}, [](ho_comm* comm) {
     const auto refusal = [&](const RunnerOptions& options, const std::vector<Unit>& given) {
       try {
@@ -249,7 +271,7 @@ TEST_CASE("what cannot be is refused") {
     expect_in(refusal(options, {{"a", 4, 0}, {"b", 0, 0, "a"}, {"c", 0, 0, "b"}}),
               "paro_unit 2 (c).shares is \"b\": paro_unit 1 (b) shares those of \"a\" itself");
     expect_in(refusal(options, {{"a", 4, 0}, {"a", 5, 0}, {"b", 0, 0, "a"}}),
-              "paro_unit 2 (b).shares is \"a\": paro_unit 0 and paro_unit 1 are both called so");
+              "paro_unit 2 (b).shares is \"a\": paro_unit 0 and paro_unit 1 both have this name");
     // What messages call a unit without a name is not its name.
     const std::array<paro_unit, 3> unnamed{
         {{nullptr, 4, 0, nullptr}, {"named", 4, 0, nullptr}, {nullptr, 0, 0, "unnamed"}}};

@@ -11,7 +11,7 @@ namespace {
 
 using nccl_abi::Result;
 
-TEST_CASE("calls that should not be are answered") {
+TEST_CASE("calls that NCCL should not make are answered with an error") {
   auto& old_net = table<nccl_abi::v8::Net>("ncclNetPlugin_v8");
   auto& old_coll_net = table<nccl_abi::v8::CollNet>("ncclCollNetPlugin_v8");
   auto& net = table<nccl_abi::v11::Net>("ncclNetPlugin_v11");
@@ -52,6 +52,23 @@ TEST_CASE("calls that should not be are answered") {
   CHECK(coll_net.finalize(nullptr) == Result::kSuccess);
   CHECK(net.finalize(of_net) == Result::kSuccess);
   CHECK(net.finalize(of_net) == Result::kSuccess);
+}
+
+TEST_CASE("what has a number in this library alone is none of NCCL's reductions") {
+  auto& coll_net = table<nccl_abi::v11::CollNet>("ncclCollNetPlugin_v11");
+  const auto supported = [&](int type, int op) {
+    int answer = -1;
+    CHECK(coll_net.reduceSupport(static_cast<nccl_abi::DataType>(type),
+                                 static_cast<nccl_abi::ReduceOp>(op),
+                                 &answer) == Result::kSuccess);
+    return answer;
+  };
+  CHECK(supported(2, 0) == 1);
+  CHECK(supported(11, 3) == 1);
+  // NCCL gives these numbers to types of later releases, and to operations that users define.
+  CHECK(supported(12, 0) == 0);
+  CHECK(supported(2, 5) == 0);
+  CHECK(supported(7, 8) == 0);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ size_t count_of(const std::string& call) {
   return static_cast<size_t>(std::count(journal().calls.begin(), journal().calls.end(), call));
 }
 
-TEST_CASE("forward: a context per communicator, or one init for the process") {
+TEST_CASE("forward: a plugin gets a context per communicator, or one init for the process") {
   for_each_version([](const auto& table, NetDriver& driver) {
     const bool has_contexts = version_of(table) >= 11;
     void* const one = open(driver, 21);
@@ -93,7 +93,7 @@ TEST_CASE("forward: a driver that goes finalizes what is open") {
   });
 }
 
-TEST_CASE("forward: the traffic class of a communicator, and of a connection") {
+TEST_CASE("forward: the traffic class of a communicator or a connection reaches the plugin") {
   for_each_version([](const auto& table, NetDriver& driver) {
     void* const plain = open(driver, 1);
     void* const classed = open(driver, 2, 40);
@@ -128,51 +128,50 @@ TEST_CASE("forward: sizes that an int does not hold are refused where it must") 
     constexpr size_t kLarge = size_t{3} << 30U;
     void* request = nullptr;
     const Reply wanted = narrow ? Reply::kInvalidArgument : Reply::kSuccess;
-    REQUIRE(driver.isend(nullptr, nullptr, kLarge, 0, nullptr, nullptr, &request) == wanted);
+    REQUIRE(driver.isend(nullptr, {nullptr, kLarge, 0, nullptr, nullptr}, &request) == wanted);
     REQUIRE(journal().sent_bytes == (narrow ? 0 : kLarge));
     constexpr size_t kMax = (size_t{1} << 31U) - 1;
-    REQUIRE(driver.isend(nullptr, nullptr, kMax, 0, nullptr, nullptr, &request) == Reply::kSuccess);
+    REQUIRE(driver.isend(nullptr, {nullptr, kMax, 0, nullptr, nullptr}, &request) ==
+            Reply::kSuccess);
     REQUIRE(journal().sent_bytes == kMax);
     std::array<void*, 3> data{};
     const std::array<size_t, 3> rooms{1, kMax, kLarge};
     const std::array<int32_t, 3> tags{};
-    REQUIRE(
-        driver.irecv(
-            nullptr, 2, data.data(), rooms.data(), tags.data(), data.data(), nullptr, &request) ==
-        Reply::kSuccess);
+    REQUIRE(driver.irecv(nullptr,
+                         {2, data.data(), rooms.data(), tags.data(), data.data(), nullptr},
+                         &request) == Reply::kSuccess);
     REQUIRE(journal().rooms == std::vector<size_t>{1, kMax});
-    REQUIRE(
-        driver.irecv(
-            nullptr, 3, data.data(), rooms.data(), tags.data(), data.data(), nullptr, &request) ==
-        wanted);
+    REQUIRE(driver.irecv(nullptr,
+                         {3, data.data(), rooms.data(), tags.data(), data.data(), nullptr},
+                         &request) == wanted);
     REQUIRE(journal().rooms.size() == (narrow ? 2 : 3));
-    REQUIRE(
-        driver.irecv(
-            nullptr, 65, data.data(), rooms.data(), tags.data(), data.data(), nullptr, &request) ==
-        Reply::kInvalidArgument);
+    REQUIRE(driver.irecv(nullptr,
+                         {65, data.data(), rooms.data(), tags.data(), data.data(), nullptr},
+                         &request) == Reply::kInvalidArgument);
   });
 }
 
-TEST_CASE("forward: requests, profiles and optional completions as the version has them") {
+TEST_CASE(
+    "forward: requests, profiles and optional completions are passed as the version has them") {
   for_each_version([](const auto& table, NetDriver& driver) {
     open(driver);
     std::array<void*, 1> data{};
     const size_t room = 1;
     const int32_t tag = 0;
     void* request = reinterpret_cast<void*>(kOptionalCompletion);  // NOLINT: NCCL's mark
-    REQUIRE(driver.irecv(nullptr, 1, data.data(), &room, &tag, data.data(), nullptr, &request) ==
+    REQUIRE(driver.irecv(nullptr, {1, data.data(), &room, &tag, data.data(), nullptr}, &request) ==
             Reply::kSuccess);
     REQUIRE(request == &journal());
     REQUIRE(reinterpret_cast<uintptr_t>(journal().request_before) ==
             (version_of(table) == 8 ? 0 : kOptionalCompletion));
     REQUIRE(journal().profiles_given == (version_of(table) >= 10));
     int profile = 0;
-    REQUIRE(driver.isend(nullptr, nullptr, 1, 0, nullptr, &profile, &request) == Reply::kSuccess);
+    REQUIRE(driver.isend(nullptr, {nullptr, 1, 0, nullptr, &profile}, &request) == Reply::kSuccess);
     REQUIRE(journal().profile == (version_of(table) >= 10 ? &profile : nullptr));
   });
 }
 
-TEST_CASE("forward: properties of any version, with NCCL's defaults for what it lacks") {
+TEST_CASE("forward: properties of any version are read, with NCCL's defaults for what it lacks") {
   for_each_version([](const auto& table, NetDriver& driver) {
     open(driver);
     const int version = version_of(table);
@@ -200,7 +199,7 @@ TEST_CASE("forward: properties of any version, with NCCL's defaults for what it 
   });
 }
 
-TEST_CASE("forward: what NCCL leaves to a plugin to have") {
+TEST_CASE("forward: what a plugin need not have is offered where it has it") {
   for_each_version([](auto& table, NetDriver& driver) {
     void* const context = open(driver);
     const int version = version_of(table);
@@ -212,14 +211,14 @@ TEST_CASE("forward: what NCCL leaves to a plugin to have") {
     void* memory = nullptr;
     REQUIRE(driver.device_memory(nullptr, nullptr, &memory) == Reply::kSuccess);
     REQUIRE(driver.consumed(nullptr, 1, nullptr) == Reply::kSuccess);
-    REQUIRE(driver.register_dma_buf(nullptr, nullptr, 1, 1, 0, -1, &memory) == Reply::kSuccess);
+    REQUIRE(driver.register_dma_buf(nullptr, {nullptr, 1, 1, 0, -1}, &memory) == Reply::kSuccess);
     REQUIRE(driver.set_attributes(context, nullptr) ==
             (version >= 11 ? Reply::kSuccess : Reply::kInvalidUsage));
     REQUIRE(count_of("getDeviceMr") + count_of("irecvConsumed") + count_of("regMrDmaBuf") == 3);
   });
 }
 
-TEST_CASE("forward: a plugin without what may be missing") {
+TEST_CASE("forward: a plugin may lack what it need not have") {
   for_each_version([](auto& table, NetDriver& driver) {
     table.getDeviceMr = nullptr;
     table.irecvConsumed = nullptr;
@@ -240,9 +239,10 @@ TEST_CASE("forward: a plugin without what may be missing") {
     int32_t number = 0;
     REQUIRE(driver.device_memory(nullptr, nullptr, &pointer) == Reply::kInvalidUsage);
     REQUIRE(driver.consumed(nullptr, 1, nullptr) == Reply::kInvalidUsage);
-    REQUIRE(driver.register_dma_buf(nullptr, nullptr, 1, 1, 0, -1, &pointer) ==
+    REQUIRE(driver.register_dma_buf(nullptr, {nullptr, 1, 1, 0, -1}, &pointer) ==
             Reply::kInvalidUsage);
-    REQUIRE(driver.iflush(nullptr, 0, nullptr, nullptr, nullptr, &pointer) == Reply::kInvalidUsage);
+    REQUIRE(driver.iflush(nullptr, {0, nullptr, nullptr, nullptr}, &pointer) ==
+            Reply::kInvalidUsage);
     REQUIRE(driver.make_virtual_device(&number, 1, &number) == Reply::kInvalidUsage);
     REQUIRE(driver.set_attributes(context, nullptr) == Reply::kInvalidUsage);
     DeviceProperties properties;

@@ -18,19 +18,19 @@ conformance::NetUnderTest plugin_under_test(int version) {
   return under_test;
 }
 
-TEST_CASE("a forwarded plugin whose sizes are int") {
+TEST_CASE("a forwarded plugin whose sizes are int passes the network suite") {
   run_suite(plugin_under_test(8));
 }
 
-TEST_CASE("a forwarded plugin that is initialised once") {
+TEST_CASE("a forwarded plugin that is initialised once passes the network suite") {
   run_suite(plugin_under_test(10));
 }
 
-TEST_CASE("a forwarded plugin with a context per communicator") {
+TEST_CASE("a forwarded plugin with a context per communicator passes the network suite") {
   run_suite(plugin_under_test(12));
 }
 
-TEST_CASE("a forwarded plugin's devices, under its own names and in its order") {
+TEST_CASE("a forwarded plugin's devices have its own names and its order") {
   for (const int version : {8, 9, 10, 11, 12}) {
     auto made = forward::forward_to(plugin_of(version));
     REQUIRE(made.ok());

@@ -36,7 +36,7 @@ InterfaceFilter filter_of(const std::string& text) {
   return *filter;
 }
 
-TEST_CASE("devices: usable interfaces with all that NCCL asks for") {
+TEST_CASE("devices: usable interfaces are offered with all that NCCL asks for") {
   const auto devices = builtin_devices(two_and_loopback(), filter_of(""), false).taken;
   REQUIRE(devices.size() == 2);
   const DeviceProperties& first = devices[0].properties;
@@ -65,7 +65,7 @@ TEST_CASE("devices: numbers are the same again, and others on another host") {
   REQUIRE(once[0].properties.guid != elsewhere[0].properties.guid);
 }
 
-TEST_CASE("devices: the filter chooses") {
+TEST_CASE("devices: the filter chooses among the interfaces") {
   const auto listed = builtin_devices(two_and_loopback(), filter_of("=eth1"), false).taken;
   REQUIRE(listed.size() == 1);
   REQUIRE(listed[0].properties.name == "eth1");
@@ -146,7 +146,7 @@ TEST_CASE("devices: NCCL's filter is followed on this host") {
           std::string::npos);
 }
 
-TEST_CASE("devices: of this host") {
+TEST_CASE("devices: those of this host have names and ids of their own") {
   const auto devices = discover_devices();
   if (!devices.ok()) {  // a machine may have none
     REQUIRE(devices.status().code() == StatusCode::kInvalidArgument);

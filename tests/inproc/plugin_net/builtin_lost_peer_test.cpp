@@ -73,13 +73,13 @@ TEST_CASE("builtin net: a peer that closes is not lost") {
     CHECK(stays_well(*net, other));
   }
   std::array<std::byte, 8> bytes{};
-  SECTION("the receiver") {
+  SECTION("the receiver closes first") {
     REQUIRE(net->close_recv(std::exchange(pair.receive, nullptr)) == Reply::kSuccess);
     CHECK(stays_well(*net, other));
     // Also once somebody has read it.
     CHECK_FALSE(End(*net, pair.send).send(bytes.data(), bytes.size(), 0).ok());
   }
-  SECTION("the sender") {
+  SECTION("the sender closes first") {
     REQUIRE(net->close_send(std::exchange(pair.send, nullptr)) == Reply::kSuccess);
     CHECK(stays_well(*net, other));
     const auto request = End(*net, pair.receive).try_receive({{bytes.data(), bytes.size(), 0}});
@@ -99,12 +99,12 @@ TEST_CASE("builtin net: a peer that breaks off is lost, for its own communicator
   exchange(pair);
   std::array<std::byte, 8> bytes{};
   End receiver(*net, pair.receive);
-  SECTION("the receiver, with a receive under way") {
+  SECTION("the receiver closes with a receive under way") {
     const auto request = receiver.try_receive({{bytes.data(), bytes.size(), 0}});
     REQUIRE(request.ok());
     REQUIRE(net->close_recv(std::exchange(pair.receive, nullptr)) == Reply::kSuccess);
   }
-  SECTION("the sender, after an error") {
+  SECTION("the sender closes after an error") {
     const auto request = receiver.try_receive({{bytes.data(), 1, 0}});
     REQUIRE(request.ok());
     const auto too_long = End(*net, pair.send).send(bytes.data(), bytes.size(), 0);
@@ -156,13 +156,13 @@ TEST_CASE("builtin net: connections are known by their context, also when it has
   REQUIRE(net->close(std::exchange(pair.context, nullptr)) == Reply::kSuccess);
   const NetDriver::Owner later = net->owner_of(open_context(*net, 7));
   const NetDriver::Owner stranger = net->owner_of(open_context(*net, 8));
-  SECTION("its own") {
+  SECTION("its own connection breaks off") {
     break_off(pair);
     CHECK(found_lost(*net, later).code() == StatusCode::kPeerLost);
     CHECK(stays_well(*net, before));
     CHECK(stays_well(*net, stranger));
   }
-  SECTION("another's of its communicator, and of another one") {
+  SECTION("another's connection breaks off, of its communicator or not") {
     Pair other(*net);
     other.opening.comm_id = GENERATE(7U, 8U);
     REQUIRE(other.connect().message() == "");

@@ -17,17 +17,17 @@
 namespace ho::plugin::conformance {
 namespace {
 
-TEST_CASE("builtin net over one connection") {
+TEST_CASE("the builtin network passes the suite over one connection") {
   run_suite(builtin_under_test({}));
 }
 
-TEST_CASE("builtin net over four connections") {
+TEST_CASE("the builtin network passes the suite over four connections") {
   BuiltinCase options;
   options.streams = 4;
   run_suite(builtin_under_test(options));
 }
 
-TEST_CASE("builtin net over IPv6 with a job key") {
+TEST_CASE("the builtin network passes the suite over IPv6 with a job key") {
   BuiltinCase options;
   options.address = "::1";
   options.secret = "a secret of this test's own";
@@ -170,11 +170,11 @@ void check_constant_memory(uint64_t total) {
   }
 }
 
-TEST_CASE("builtin net: a million small messages in constant memory") {
+TEST_CASE("builtin net: a million small messages take constant memory") {
   check_constant_memory(scaled(1'000'000));
 }
 
-TEST_CASE("builtin net: ten million small messages in constant memory", "[.long]") {
+TEST_CASE("builtin net: ten million small messages take constant memory", "[.long]") {
   check_constant_memory(10'000'000);
 }
 
@@ -270,7 +270,7 @@ TEST_CASE("builtin net: what has been looked at wakes nobody again") {
 }
 
 // Prints, asserts nothing about time: what one core moves depends on the machine.
-TEST_CASE("builtin net: rate of large messages", "[.rate]") {
+TEST_CASE("builtin net: large messages are moved, and their rate is printed", "[.rate]") {
   BuiltinCase options;
   options.streams = GENERATE(1U, 4U);
   const auto net = make_builtin(options);
@@ -316,19 +316,19 @@ TEST_CASE("builtin net: a traffic class is on the connection's packets") {
   options.address = GENERATE("127.0.0.1", "::1");
   const auto net = make_builtin(options);
   const size_t before = sockets_of_class(104);
-  SECTION("of the connection") {
+  SECTION("the class of a connection is on its sending end") {
     Pair pair(*net);
     pair.traffic_class = 104;
     REQUIRE(pair.connect().message() == "");
     REQUIRE(sockets_of_class(104) == before + 1);  // the accepting end was not told
   }
-  SECTION("of the communicator, at both ends") {
+  SECTION("the class of a communicator is on both ends") {
     Pair pair(*net);
     pair.opening.traffic_class = 104;
     REQUIRE(pair.connect().message() == "");
     REQUIRE(sockets_of_class(104) == before + 2);
   }
-  SECTION("none") {
+  SECTION("no class is on the packets by default") {
     Pair pair(*net);
     REQUIRE(pair.connect().message() == "");
     REQUIRE(sockets_of_class(104) == before);
@@ -390,7 +390,7 @@ TEST_CASE("builtin net: sends keep to the pace of their rail, polled and asleep"
   REQUIRE(now_ns() - begin_ns > 70'000'000);
 }
 
-TEST_CASE("builtin net: what a driver answers besides") {
+TEST_CASE("builtin net: a driver answers for its devices, memory and contexts") {
   const auto net = make_builtin({});
   int32_t count = 0;
   REQUIRE(net->device_count(&count) == Reply::kSuccess);
@@ -406,10 +406,10 @@ TEST_CASE("builtin net: what a driver answers besides") {
   REQUIRE(memory != nullptr);
   REQUIRE(net->deregister(nullptr, memory) == Reply::kSuccess);
   REQUIRE(net->register_memory(nullptr, &count, 4, kCudaMemory, &memory) == Reply::kInvalidUsage);
-  REQUIRE(net->register_dma_buf(nullptr, &count, 4, kHostMemory, 0, -1, &memory) ==
+  REQUIRE(net->register_dma_buf(nullptr, {&count, 4, kHostMemory, 0, -1}, &memory) ==
           Reply::kInvalidUsage);
   void* request = &count;
-  REQUIRE(net->iflush(nullptr, 0, nullptr, nullptr, nullptr, &request) == Reply::kSuccess);
+  REQUIRE(net->iflush(nullptr, {0, nullptr, nullptr, nullptr}, &request) == Reply::kSuccess);
   REQUIRE(request == nullptr);
   void* one = nullptr;
   void* two = nullptr;

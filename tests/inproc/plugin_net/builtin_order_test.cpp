@@ -70,11 +70,11 @@ TEST_CASE("ordered net: what a sender that has closed left behind is received") 
 
 TEST_CASE("ordered net: a broken promise is an error of the receiver") {
   OrderedPair ordered(1);
-  SECTION("another tag") {
+  SECTION("another tag than the receive's is refused") {
     ordered.send(0, 7);
     REQUIRE_FALSE(ordered.receive(0, 8).ok());
   }
-  SECTION("more bytes than there is room") {
+  SECTION("more bytes than there is room are refused") {
     ordered.send(0, 7);
     REQUIRE_FALSE(ordered.receive(0, 7, kBytes - 1).ok());
   }

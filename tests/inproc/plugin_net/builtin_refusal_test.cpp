@@ -69,10 +69,10 @@ Reply connect_to(NetDriver& net, Listening& to, HandleBytes handle) {
 }
 
 Fd raw_connection(const Handle& handle) {
-  const tcp::Address address = handle.socket_address();
+  const SocketAddress address = handle.socket_address();
   Fd fd(::socket(handle.family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(fd.valid());
-  REQUIRE(::connect(fd.get(), address.raw(), address.size) == 0);
+  REQUIRE(::connect(fd.get(), address.get(), address.size_bytes()) == 0);
   return fd;
 }
 
@@ -126,19 +126,19 @@ TEST_CASE("builtin net: a wrong secret, listener or job key is refused") {
   SECTION("the right one is let in") {
     REQUIRE(connect_to(*net, listening, listening.handle) == Reply::kSuccess);
   }
-  SECTION("a wrong secret") {
+  SECTION("a wrong secret is refused") {
     handle.secret[7] ^= std::byte{1};
     HandleBytes bytes{};
     encode(handle, bytes);
     REQUIRE(connect_to(*net, listening, bytes) == Reply::kRemoteError);
   }
-  SECTION("a listener that was there before") {
+  SECTION("a listener that was there before is refused") {
     ++handle.listener_id;
     HandleBytes bytes{};
     encode(handle, bytes);
     REQUIRE(connect_to(*net, listening, bytes) != Reply::kSuccess);
   }
-  SECTION("a job key on one side") {
+  SECTION("a job key on one side only is refused") {
     BuiltinCase keyed;
     keyed.secret = "a secret that only one side has";
     REQUIRE(connect_to(*make_builtin(keyed), listening, listening.handle) == Reply::kRemoteError);
@@ -354,7 +354,7 @@ TEST_CASE("builtin net: records survive their encoding, others are refused") {
   REQUIRE_FALSE(decode_stream_claim(encode(claim)).ok());
 }
 
-TEST_CASE("builtin net: the book of rooms") {
+TEST_CASE("builtin net: posted receives are taken by tag, the oldest first, and are bounded") {
   PostedReceives book;
   ReceiveCredit record;
   record.count = 2;

@@ -1,5 +1,5 @@
 // The builtin network between two interfaces of one host, as between two ranks whose shared memory
-// is off. Hidden: tests/inproc/transport/two_nics makes the interfaces and asks for it.
+// is off. Hidden: tests/support/two_nics makes the interfaces and asks for it.
 #include <string>
 
 #include "builtin_net_for_test.hpp"

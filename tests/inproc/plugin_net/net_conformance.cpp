@@ -308,10 +308,10 @@ void run_suite(const NetUnderTest& under_test) {
   Pair pair(*net);
   pair.takes_both = under_test.takes_both;
   REQUIRE(pair.connect().to_string() == Status().to_string());
-  SECTION("messages of all sizes") {
+  SECTION("messages of all sizes arrive whole") {
     REQUIRE(send_sizes(pair, {0, 1, 7, 65535, 65536, kMebi + 3, 0, 64 * kMebi, 1}) == "");
   }
-  SECTION("grouped receives, tags in every order") {
+  SECTION("grouped receives take tags in every order") {
     for (uint32_t count = 1; count <= under_test.most_receives; ++count) {
       REQUIRE(all_orders(pair, count) == "");
     }
@@ -319,30 +319,30 @@ void run_suite(const NetUnderTest& under_test) {
   SECTION("the oldest place with a tag is taken") {
     REQUIRE(oldest_first(pair).message() == "");
   }
-  SECTION("again") {
+  SECTION("what cannot be done yet is to be tried again") {
     REQUIRE(again(pair, under_test.most_requests).message() == "");
     REQUIRE(again(pair, under_test.most_requests).message() == "");
   }
-  SECTION("many outstanding") {
+  SECTION("many outstanding requests are completed") {
     REQUIRE(many_outstanding(pair, under_test.most_requests, scaled(20000), 700) == "");
     REQUIRE(many_outstanding(pair, under_test.most_requests, 200, 300'000) == "");
   }
-  SECTION("several comms at once") {
+  SECTION("several connections at once keep their messages apart") {
     REQUIRE(several_comms(*net) == "");
   }
-  SECTION("the sender closes when all is sent") {
+  SECTION("what was sent arrives after the sender has closed") {
     REQUIRE(closed_after_sending(pair).message() == "");
   }
   if (under_test.reports_too_long) {
-    SECTION("a message longer than its room") {
+    SECTION("a message longer than its room is an error") {
       REQUIRE(too_long(pair).message() == "");
     }
   }
   if (under_test.reports_lost_peer) {
-    SECTION("the sender goes in the middle of a message") {
+    SECTION("a sender that goes in the middle of a message is an error") {
       REQUIRE(peer_closes(pair, true).message() == "");
     }
-    SECTION("the receiver goes in the middle of a message") {
+    SECTION("a receiver that goes in the middle of a message is an error") {
       REQUIRE(peer_closes(pair, false).message() == "");
     }
   }

@@ -3,23 +3,12 @@
 #include <thread>
 
 #include "net_conformance.hpp"
+#include "sanitizers.hpp"
 
 namespace ho::plugin::conformance {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define NET_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define NET_TEST_SANITIZED 1
-#endif
-#endif
-
-#ifdef NET_TEST_SANITIZED
-constexpr uint64_t kSlowness = 20;
-#else
-constexpr uint64_t kSlowness = 1;
-#endif
+constexpr uint64_t kSlowness = test::kSanitized ? 20 : 1;
 
 Deadline limit() {
   return deadline_after(std::chrono::seconds(60));
@@ -131,7 +120,8 @@ Result<void*> End::try_send(const std::byte* data, size_t bytes, int32_t tag) {
   void* request = nullptr;
   // Only read from.
   auto* const plain = const_cast<std::byte*>(data);  // NOLINT
-  HORING_TRY(as_status(net_->isend(comm_, plain, bytes, tag, nullptr, nullptr, &request), "isend"));
+  HORING_TRY(
+      as_status(net_->isend(comm_, {plain, bytes, tag, nullptr, nullptr}, &request), "isend"));
   return request;
 }
 
@@ -147,12 +137,12 @@ Result<void*> End::try_receive(const std::vector<Part>& parts) {
   std::vector<void*> none(parts.size());
   void* request = nullptr;
   HORING_TRY(as_status(net_->irecv(comm_,
-                                   static_cast<int32_t>(parts.size()),
-                                   data.data(),
-                                   bytes.data(),
-                                   tags.data(),
-                                   none.data(),
-                                   none.data(),
+                                   {static_cast<int32_t>(parts.size()),
+                                    data.data(),
+                                    bytes.data(),
+                                    tags.data(),
+                                    none.data(),
+                                    none.data()},
                                    &request),
                        "irecv"));
   return request;

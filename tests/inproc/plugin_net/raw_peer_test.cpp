@@ -14,12 +14,12 @@
 #include "base/logger.hpp"
 #include "builtin_net_for_test.hpp"
 #include "catch.hpp"
+#include "connect/handshake_io.hpp"
 #include "core/builtin/handle.hpp"
 #include "core/builtin/records.hpp"
 #include "core/driver/handle_secret.hpp"
 #include "os/clock.hpp"
 #include "os/socket.hpp"
-#include "transport/tcp/link_handshake.hpp"
 
 namespace ho::plugin::conformance {
 namespace {
@@ -53,17 +53,17 @@ class RawListener {
   // One call; what it answers.
   Reply accept() { return net_->accept(listener_, &comm_, nullptr); }
 
-  [[nodiscard]] std::unique_ptr<tcp::Socket> knock() const {
-    const tcp::Address address = handle_.socket_address();
+  [[nodiscard]] std::unique_ptr<Socket> knock() const {
+    const SocketAddress address = handle_.socket_address();
     Fd fd(::socket(handle_.family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     REQUIRE(fd.valid());
-    REQUIRE(::connect(fd.get(), address.raw(), address.size) == 0);
+    REQUIRE(::connect(fd.get(), address.get(), address.size_bytes()) == 0);
     REQUIRE(::fcntl(fd.get(), F_SETFL, O_NONBLOCK) == 0);
-    return std::make_unique<tcp::Socket>(std::move(fd));
+    return std::make_unique<Socket>(std::move(fd));
   }
 
   // Passes the handshake with the right secret, as a sender of one stream.
-  [[nodiscard]] std::unique_ptr<tcp::Socket> enter() {
+  [[nodiscard]] std::unique_ptr<Socket> enter() {
     auto socket = knock();
     const auto key = connection_key(handle_.secret, *JobKey::none(false));
     REQUIRE(key.ok());
@@ -78,10 +78,10 @@ class RawListener {
       socket->readable = true;
       socket->writable = true;
       if (!done) {
-        const auto state = tcp::advance_handshake(*socket, *handshake);
+        const auto state = advance_handshake(*socket, *handshake);
         REQUIRE(state.ok());
-        REQUIRE(*state != tcp::HandshakeState::kLost);
-        done = *state == tcp::HandshakeState::kDone;
+        REQUIRE(*state != HandshakeState::kLost);
+        done = *state == HandshakeState::kDone;
       }
       if (comm_ == nullptr) {
         REQUIRE(accept() == Reply::kSuccess);
@@ -98,7 +98,7 @@ class RawListener {
   Handle handle_;
 };
 
-void send_segment(tcp::Socket& socket, const NetSegment& segment) {
+void send_segment(Socket& socket, const NetSegment& segment) {
   const SegmentBytes head = encode(segment);
   std::vector<std::byte> bytes(head.begin(), head.end());
   bytes.resize(bytes.size() + segment.length, std::byte{0xee});
@@ -121,9 +121,9 @@ Outcome received(const std::vector<NetSegment>& segments) {
   const size_t bytes = kRoom;
   const int32_t tag = kTag;
   void* request = nullptr;
-  REQUIRE(
-      listener.net().irecv(listener.comm(), 1, &data, &bytes, &tag, nullptr, nullptr, &request) ==
-      Reply::kSuccess);
+  REQUIRE(listener.net().irecv(listener.comm(),
+                               {1, &data, &bytes, &tag, nullptr, nullptr},
+                               &request) == Reply::kSuccess);
   REQUIRE(request != nullptr);
   for (const NetSegment& segment : segments) {
     send_segment(*peer, segment);
@@ -197,14 +197,14 @@ TEST_CASE(
   RawListener listener(options);
   const auto last = std::make_shared<LastLine>();
   logger().sinks().push_back(last);
-  std::vector<std::unique_ptr<tcp::Socket>> strangers;
-  SECTION("nobody at all") {
+  std::vector<std::unique_ptr<Socket>> strangers;
+  SECTION("nobody came at all") {
     while (listener.accept() == Reply::kSuccess) {
     }
     CHECK(last->text().find("nobody connected to ") != std::string::npos);
     CHECK(last->text().find("nobody came at all") != std::string::npos);
   }
-  SECTION("a connector of this network with a wrong key") {
+  SECTION("a connector of this network came with a wrong key") {
     BuiltinCase other;
     other.secret = "the secret of another job";
     const auto net = make_builtin(other);
@@ -224,7 +224,7 @@ TEST_CASE(
     CHECK(last->text().find("nobody connected to ") != std::string::npos);
     CHECK(last->text().find("the job keys differ") != std::string::npos);
   }
-  SECTION("no handshake, and one with a wrong key") {
+  SECTION("strangers came without a handshake and with a wrong key") {
     strangers.push_back(listener.knock());
     strangers.push_back(listener.knock());
     const auto key = connection_key(std::array<std::byte, kSecretBytes>{}, *JobKey::none(false));
@@ -236,9 +236,9 @@ TEST_CASE(
     while (listener.accept() == Reply::kSuccess) {
       strangers[1]->readable = true;
       strangers[1]->writable = true;
-      if (!refused && !tcp::advance_handshake(*strangers[1], *handshake).ok()) {
+      if (!refused && !advance_handshake(*strangers[1], *handshake).ok()) {
         refused = true;
-        tcp::flush_refusal(*strangers[1], *handshake);
+        flush_refusal(*strangers[1], *handshake);
       }
     }
     CHECK(refused);

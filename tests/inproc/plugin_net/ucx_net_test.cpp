@@ -21,14 +21,14 @@ std::unique_ptr<NetDriver> make_ucx(const BuiltinCase& options) {
   return made.ok() ? std::unique_ptr<NetDriver>(*std::move(made)) : nullptr;
 }
 
-TEST_CASE("ucx net") {
+TEST_CASE("the UCX network passes the suite") {
   NetUnderTest under_test;
   under_test.make = [] { return make_ucx({}); };
   under_test.takes_both = true;
   run_suite(under_test);
 }
 
-TEST_CASE("ucx net with a job key") {
+TEST_CASE("the UCX network passes the suite with a job key") {
   BuiltinCase options;
   options.secret = "a secret of this test's own";
   NetUnderTest under_test;
@@ -69,7 +69,7 @@ TEST_CASE("ucx net: rails that are addresses only are refused, with what to do")
   CHECK(has(refused, "run without --rails"));
 }
 
-TEST_CASE("ucx net: handshakes, whole, cut and altered") {
+TEST_CASE("ucx net: handshakes survive their encoding, cut or altered ones are refused") {
   UcxHandshake handshake;
   handshake.nonce[3] = std::byte{7};
   handshake.secret = kMaxSecret;
@@ -92,7 +92,7 @@ TEST_CASE("ucx net: handshakes, whole, cut and altered") {
   }
 }
 
-TEST_CASE("ucx net: an interface's devices, as UCX names them") {
+TEST_CASE("ucx net: an interface's devices have UCX's names") {
   const test::TemporaryFolder sysfs;
   std::filesystem::create_directories(sysfs.path("class/net/eth0/device/infiniband/mlx5_1"));
   std::filesystem::create_directories(sysfs.path("class/net/eth1"));

@@ -144,7 +144,7 @@ TEST_CASE("a reference must name exactly the message's bytes, in memory that is 
   CHECK(code_of(reference_to({{8, 100}})) == StatusCode::kPeerLost);
 }
 
-TEST_CASE("random damage is survived") {
+TEST_CASE("random damage to a ring is survived") {
   std::mt19937 random(11);
   size_t errors = 0;
   for (int round = 0; round < 3000; ++round) {

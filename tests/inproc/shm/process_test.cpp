@@ -195,11 +195,11 @@ void check_killed_peer(const ShmCase& config) {
   (*transport)->wait({}, deadline);
 }
 
-TEST_CASE("two processes talk, one is killed: payloads read in place") {
+TEST_CASE("a killed process is noticed by its peer, with payloads read in place") {
   check_killed_peer({});
 }
 
-TEST_CASE("two processes talk, one is killed: payloads through the ring") {
+TEST_CASE("a killed process is noticed by its peer, with payloads through the ring") {
   ShmCase config;
   config.single_copy = false;
   check_killed_peer(config);

@@ -19,24 +19,24 @@ Link* link_of(ShmTransport& transport, uint32_t peer, uint8_t channel = 0) {
   return *link;
 }
 
-TEST_CASE("shared memory, large payloads read in place") {
+TEST_CASE("shared memory passes the suite, with large payloads read in place") {
   run_suite(shm_under_test({}));
 }
 
-TEST_CASE("shared memory, everything through the rings") {
+TEST_CASE("shared memory passes the suite, with everything through the rings") {
   ShmCase config;
   config.single_copy = false;
   run_suite(shm_under_test(config));
 }
 
-TEST_CASE("shared memory, the smallest rings") {
+TEST_CASE("shared memory passes the suite, with the smallest rings") {
   ShmCase config;
   config.ring_bytes = 1;
   config.single_copy = false;
   run_suite(shm_under_test(config));
 }
 
-TEST_CASE("shared memory, small payloads read in place too") {
+TEST_CASE("shared memory passes the suite, with small payloads read in place too") {
   ShmCase config;
   config.ring_bytes = 8192;
   config.single_copy_min_bytes = 65;  // the suite never receives a message of 64 bytes

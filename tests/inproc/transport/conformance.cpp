@@ -146,6 +146,59 @@ void check_channels(const UnderTest& under_test) {
           }) == "");
 }
 
+// A peek shows the next message's header and leaves the message where it is.
+void check_peek(const UnderTest& under_test) {
+  const std::vector<size_t> sizes{0, 8, 5000, 1U << 20, 0, 300000, 1};
+  REQUIRE(run_ranks(under_test, 2, [&](Rank& rank) -> Status {
+            HORING_ASSIGN(Link * link, rank.link(1 - rank.self.value()));
+            size_t k = 0;
+            std::vector<std::byte> payload;
+            if (rank.self.value() == 0) {
+              std::vector<std::vector<std::byte>> payloads;
+              for (size_t i = 0; i < sizes.size(); ++i) {
+                payloads.push_back(pattern(i, sizes[i]));
+              }
+              HORING_TRY(rank.run({[&, link]() -> Result<bool> {
+                for (; k < sizes.size(); ++k) {
+                  const ConstBytes part(payloads[k]);
+                  HORING_ASSIGN(const bool sent,
+                                link->try_send(frame_of(static_cast<uint32_t>(k), sizes[k]),
+                                               std::span(&part, 1)));
+                  if (!sent) {
+                    return false;
+                  }
+                }
+                return link->released() == sizes.size();
+              }}));
+              return {};
+            }
+            return rank.run({[&, link]() -> Result<bool> {
+              for (; k < sizes.size(); ++k) {
+                const Frame expected = frame_of(static_cast<uint32_t>(k), sizes[k]);
+                if (payload.empty()) {
+                  HORING_ASSIGN(const auto seen, link->try_peek(k % 2 == 0));
+                  if (!seen.has_value()) {
+                    return false;
+                  }
+                  HORING_ASSIGN(const auto again, link->try_peek(false));
+                  if (seen != expected || again != seen) {
+                    return Status(StatusCode::kInternal, "a peek shows another header");
+                  }
+                  payload.resize(sizes[k]);
+                }
+                const Bytes part(payload);
+                HORING_ASSIGN(const bool came, link->try_recv(expected, std::span(&part, 1)));
+                if (!came) {
+                  return false;
+                }
+                HORING_TRY(check_pattern(k, payload));
+                payload.clear();
+              }
+              return true;
+            }});
+          }) == "");
+}
+
 // The sender runs ahead until it is held back; only then does the receiver begin.
 void check_back_pressure(const UnderTest& under_test) {
   constexpr uint32_t kMessages = 1024;
@@ -305,10 +358,13 @@ void check_lost_peer(const UnderTest& under_test) {
 }  // namespace
 
 void run_suite(const UnderTest& under_test) {
-  SECTION("every size and shape, both directions at once") {
+  SECTION("a peek shows the next header and takes nothing") {
+    check_peek(under_test);
+  }
+  SECTION("every size and shape passes, both directions at once") {
     check_shapes(under_test);
   }
-  SECTION("many channels and peers") {
+  SECTION("many channels and peers keep their messages apart") {
     check_channels(under_test);
   }
   SECTION("a sender far ahead is held back and loses nothing") {
@@ -317,10 +373,10 @@ void run_suite(const UnderTest& under_test) {
   SECTION("a message of another operation is a mismatch") {
     check_mismatch(under_test);
   }
-  SECTION("random sizes and shapes") {
+  SECTION("random sizes and shapes pass") {
     check_soak(under_test);
   }
-  SECTION("a chain of dependent messages") {
+  SECTION("a chain of dependent messages loses no wake-up") {
     check_ping_pong(under_test);
   }
   if (under_test.reports_lost_peer) {

@@ -11,15 +11,18 @@ namespace {
 
 constexpr size_t kLargeBytes = 300000;
 
-// Two ranks in one thread, so that a test says who does what when. Rank 0 opens all links, and
-// asks to close one as soon as two are open.
+// Two ranks in one thread, so that a test says who does what when. Rank 0 opens all links. A rank
+// whose cap is one link is above it as soon as two are open.
 class Pair {
  public:
-  explicit Pair(uint32_t streams) {
+  static constexpr uint32_t kNoCap = 256;
+
+  explicit Pair(uint32_t streams) : Pair(streams, {streams, streams}) {}
+  Pair(uint32_t streams, const std::array<uint32_t, 2>& caps) {
     TcpCase config;
     config.streams = streams;
-    config.max_connections = streams;
     for (uint32_t rank = 0; rank < 2; ++rank) {
+      config.max_connections = caps.at(rank);
       auto transport = TcpTransport::listen(options_of(config, GlobalRank(rank), 2));
       REQUIRE(transport.ok());
       transports_.at(rank) = *std::move(transport);
@@ -128,6 +131,80 @@ TEST_CASE("tcp: a close request is met by a rank that awaits a message on anothe
   let_rank_0_ask_to_close(pair);
   REQUIRE(pair.link(0, 0).describe().find("closing") != std::string::npos);
   pass(pair, 0, 1);
+}
+
+bool one_link_is_open(const Pair& pair, uint32_t streams) {
+  return pair.at(0).open_connections() == streams && pair.at(1).open_connections() == streams;
+}
+
+// Rank 1 has come above its cap, and says so on channel 0, which has rested longer.
+void let_rank_1_hint(const Pair& pair) {
+  pass(pair, 0, 0);
+  pass(pair, 1, 0);
+  for (int turn = 0; turn < 3; ++turn) {
+    REQUIRE(pair.at(1).progress().ok());
+  }
+}
+
+TEST_CASE("tcp: a rank above its cap has idle links closed that its peer opened") {
+  for (const uint32_t streams : {1U, 3U}) {
+    const Pair pair(streams, {Pair::kNoCap, streams});
+    for (uint32_t round = 0; round < 3; ++round) {
+      pass(pair, 0, round);
+      pass(pair, 1, round);
+      pair.drive_until([&] { return one_link_is_open(pair, streams); });
+      CHECK(pair.link(1, 0).describe().find("closed while idle") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE(
+    "tcp: a rank that is asked to close a link it uses does so only when a message has passed") {
+  const Pair pair(1, {Pair::kNoCap, 1});
+  let_rank_1_hint(pair);
+  // Rank 0 waits for a message on the link when the hint comes.
+  std::vector<std::byte> got(8);
+  for (int turn = 0; turn < 40; ++turn) {
+    REQUIRE_FALSE(received(pair.link(0, 0), 0, got));
+    REQUIRE(pair.at(0).progress().ok());
+  }
+  CHECK(pair.link(0, 0).describe().find("connected") != std::string::npos);
+  const std::vector<std::byte> bytes = pattern(9, 8);
+  bool gone = false;
+  pair.drive_until([&] {
+    gone = gone || sent(pair.link(1, 0), 0, bytes);
+    return received(pair.link(0, 0), 0, got);
+  });
+  REQUIRE(got == bytes);
+  pair.drive_until([&] { return one_link_is_open(pair, 1); });
+  pass(pair, 0, 1);
+}
+
+TEST_CASE("tcp: a message that crosses a close hint arrives whole") {
+  const Pair pair(1, {Pair::kNoCap, 1});
+  let_rank_1_hint(pair);
+  const std::vector<std::byte> large = pattern(8, kLargeBytes);
+  std::vector<std::byte> got(large.size());
+  bool gone = sent(pair.link(0, 0), 1, large);
+  pair.drive_until([&] {
+    gone = gone || sent(pair.link(0, 0), 1, large);
+    return received(pair.link(1, 0), 1, got);
+  });
+  REQUIRE(got == large);
+  pair.drive_until([&] { return one_link_is_open(pair, 1); });
+}
+
+TEST_CASE("tcp: a close request and a close hint may cross") {
+  for (const uint32_t streams : {1U, 3U}) {
+    const Pair pair(streams);
+    let_rank_1_hint(pair);
+    for (int turn = 0; turn < 3; ++turn) {
+      REQUIRE(pair.at(0).progress().ok());
+    }
+    REQUIRE(pair.link(0, 0).describe().find("closing") != std::string::npos);
+    pair.drive_until([&] { return one_link_is_open(pair, streams); });
+    pass(pair, 0, 1);
+  }
 }
 
 // What ranks do in a job: messages of all sizes on all channels, more links than the cap allows,

@@ -17,10 +17,11 @@
 #include "base/logger.hpp"
 #include "catch.hpp"
 #include "conformance.hpp"
+#include "connect/handshake_io.hpp"
+#include "os/socket.hpp"
 #include "reserved_place.hpp"
 #include "tcp_ranks.hpp"
-#include "transport/tcp/address.hpp"
-#include "transport/tcp/link_handshake.hpp"
+#include "transport/tcp/link_claim.hpp"
 
 namespace ho::conformance {
 namespace {
@@ -67,10 +68,7 @@ std::string address_that_is_not_loopback() {
   std::string found;
   for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
     if (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET) {
-      tcp::Address address;
-      std::memcpy(&address.storage, each->ifa_addr, sizeof(sockaddr_in));
-      address.size = sizeof(sockaddr_in);
-      const std::string text = tcp::to_text(address);
+      const std::string text = SocketAddress(each->ifa_addr, sizeof(sockaddr_in)).host();
       found = text.rfind("127.", 0) == 0 ? found : text;
     }
   }
@@ -79,9 +77,9 @@ std::string address_that_is_not_loopback() {
 }
 
 Result<Fd> raw_connection(const std::string& host, uint16_t port) {
-  HORING_ASSIGN(const tcp::Address to, tcp::parse_address(host, port));
+  HORING_ASSIGN(const SocketAddress to, SocketAddress::numeric(host, port));
   Fd fd(::socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (::connect(fd.get(), to.raw(), to.size) != 0) {
+  if (::connect(fd.get(), to.get(), to.size_bytes()) != 0) {
     return system_error("connect", errno);
   }
   return fd;
@@ -103,7 +101,7 @@ bool is_closed_by(TcpTransport& transport, const Fd& fd) {
   return false;
 }
 
-TEST_CASE("tcp: equal settings connect") {
+TEST_CASE("tcp: ranks of equal settings connect") {
   REQUIRE(outcome_at_rank_0({}, {}).ok());
 }
 
@@ -193,7 +191,7 @@ TEST_CASE("tcp: keys of links that cannot be are refused") {
                              LinkKey{GlobalRank(2), RailIndex(0), 0, 0},
                              LinkKey{GlobalRank(1), RailIndex(1), 0, 0},
                              LinkKey{GlobalRank(1), RailIndex(0), 1, 0},
-                             LinkKey{GlobalRank(1), RailIndex(0), 0, kChannelCount}}) {
+                             LinkKey{GlobalRank(1), RailIndex(0), 0, kLinkChannelCount}}) {
     REQUIRE((*transport)->link(bad).status().code() == StatusCode::kInvalidArgument);
   }
 }
@@ -233,16 +231,16 @@ Status answer_to_claim(TcpTransport& transport,
   if (::fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0) {
     return system_error("fcntl", errno);
   }
-  tcp::Socket socket(std::move(fd));
+  Socket socket(std::move(fd));
   for (const Deadline limit = deadline_after(std::chrono::seconds(20)); !passed(limit);) {
     HORING_TRY(transport.progress());
     socket.readable = true;  // no poller says so
     socket.writable = true;
-    HORING_ASSIGN(const tcp::HandshakeState state, tcp::advance_handshake(socket, *handshake));
-    if (state == tcp::HandshakeState::kDone) {
+    HORING_ASSIGN(const HandshakeState state, advance_handshake(socket, *handshake));
+    if (state == HandshakeState::kDone) {
       return {};
     }
-    if (state == tcp::HandshakeState::kLost) {
+    if (state == HandshakeState::kLost) {
       return {StatusCode::kConnection, "closed without a word"};
     }
   }
@@ -304,9 +302,8 @@ TEST_CASE("tcp: a connection that does not finish its handshake in time is dropp
   sinks.pop_back();
   const std::string text = log.str();
   CHECK(std::count(text.begin(), text.end(), '\n') == 2);
-  CHECK(
-      text.find("dropped a connection from 127.0.0.1 that did not finish its handshake in time") !=
-      std::string::npos);
+  CHECK(text.find("refused a connection from 127.0.0.1: it did not finish its handshake within 50 "
+                  "ms") != std::string::npos);
   CHECK((*transport)->open_connections() == 0);
 }
 

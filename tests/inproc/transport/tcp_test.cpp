@@ -6,29 +6,29 @@
 namespace ho::conformance {
 namespace {
 
-TEST_CASE("tcp over loopback") {
+TEST_CASE("tcp passes the suite over loopback") {
   run_suite(tcp_under_test({}));
 }
 
-TEST_CASE("tcp over IPv6 loopback") {
+TEST_CASE("tcp passes the suite over IPv6 loopback") {
   TcpCase options;
   options.address = "::1";
   run_suite(tcp_under_test(options));
 }
 
-TEST_CASE("tcp with three streams per link") {
+TEST_CASE("tcp passes the suite with three streams per link") {
   TcpCase options;
   options.streams = 3;
   run_suite(tcp_under_test(options));
 }
 
-TEST_CASE("tcp with paced rails") {
+TEST_CASE("tcp passes the suite with paced rails") {
   TcpCase options;
   options.pace_mbit = 20000;
   run_suite(tcp_under_test(options));
 }
 
-TEST_CASE("tcp with a connection cap below the number of links") {
+TEST_CASE("tcp passes the suite with fewer connections than links") {
   TcpCase options;
   options.max_connections = 2;
   run_suite(tcp_under_test(options));

@@ -7,8 +7,8 @@
 
 #include "catch.hpp"
 #include "conformance.hpp"
+#include "connect/rail_interface.hpp"
 #include "tcp_ranks.hpp"
-#include "transport/tcp/address.hpp"
 
 namespace ho::conformance {
 namespace {
@@ -21,7 +21,7 @@ std::string bound_to(const Fd& fd) {
 }
 
 std::string dialled_on(const RailInterface& rail, const std::string& to) {
-  const auto dialled = tcp::dial(rail, *tcp::parse_address(to, 9));
+  const auto dialled = dial(rail, *SocketAddress::numeric(to, 9));
   REQUIRE(dialled.ok());
   return bound_to(dialled->fd);
 }

@@ -39,7 +39,7 @@ UnderTest ucx_under_test() {
   return under_test;
 }
 
-TEST_CASE("ucx") {
+TEST_CASE("ucx passes the suite of transports") {
   run_suite(ucx_under_test());
 }
 

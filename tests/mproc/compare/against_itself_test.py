@@ -21,7 +21,7 @@ class AgainstItself(unittest.TestCase):
         self.report = pathlib.Path(folder.name, "report")
         self.command = [sys.executable, COMPARE, "--build", BUILD, "--against", BUILD, *SMALL, "--report", self.report]
 
-    def test_a_report_of_both(self):
+    def test_a_report_has_the_lines_of_both(self):
         answer = subprocess.run(self.command, capture_output=True, text=True)
         self.assertIn(answer.returncode, (0, 1), answer.stderr)  # 1: one of the two happened to be slower
         content = json.loads(self.report.with_suffix(".json").read_text())
@@ -39,7 +39,7 @@ class AgainstItself(unittest.TestCase):
         self.assertIn(page, answer.stdout)
         self.assertIn("[12/12]", answer.stderr)
 
-    def test_an_interrupt_ends_it(self):
+    def test_an_interrupt_ends_the_comparison(self):
         # A shell starts what runs in its background with interrupts ignored, which lasts.
         with subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:

@@ -37,9 +37,9 @@ int try_everything(ho_comm* comm, ho_request* pending) {
   const std::vector<bool> promises{
       refused(all_reduce(comm)),
       refused(all_reduce(comm, &request)) && request == nullptr,
-      refused(ho_barrier(comm, nullptr)),
-      refused(ho_send(comm, &value, 1, HO_FLOAT32, 0, nullptr, nullptr)),
-      refused(ho_recv(comm, &value, 1, HO_FLOAT32, 0, nullptr, nullptr)),
+      refused(ho_barrier(comm, nullptr, nullptr)),
+      refused(ho_send(comm, &value, 1, HO_FLOAT32, 0, 0, nullptr, nullptr)),
+      refused(ho_recv(comm, &value, 1, HO_FLOAT32, 0, 0, nullptr, nullptr, nullptr)),
       refused(ho_comm_split(comm, 0, 0, &part)) && part == nullptr,
       refused(ho_comm_abort(comm, "from the child")),
       refused(ho_comm_measure_links(comm)),

@@ -1,0 +1,191 @@
+"""Finds libhoring and declares its C interface (horing.h) to ctypes. Loaded on first use."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import logging
+import os
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint64, c_void_p
+from pathlib import Path
+
+from horing.errors import error_for
+
+logger = logging.getLogger("horing")
+
+# The interface that this package is written for: major and minor version of horing.h.
+INTERFACE = "0.1"
+IN_PROGRESS = 13
+ALGORITHM_AUTO = 255
+ANY_SOURCE = -1
+
+
+class CommOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("rank", c_int32),
+        ("world_size", c_int32),
+        ("local_rank", c_int32),
+        ("rendezvous", c_char_p),
+        ("job_key", c_char_p),
+        ("host_id", c_char_p),
+        ("timeout_ms", c_uint64),
+        ("store", c_void_p),
+    ]
+
+
+class CallOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("algorithm", c_int),
+        ("timeout_ms", c_uint64),
+        ("fp32_sums", c_int32),
+        ("scale", c_double),
+        ("foreground", c_int32),
+    ]
+
+
+class OpReport(ctypes.Structure):
+    """What one operation moved and where its time went (ho_op_report)."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("algorithm", c_int),
+        ("intra_sent_bytes", c_uint64),
+        ("intra_received_bytes", c_uint64),
+        ("inter_sent_bytes", c_uint64),
+        ("inter_received_bytes", c_uint64),
+        ("total_ns", c_uint64),
+        ("inter_ns", c_uint64),
+        ("intra_ns", c_uint64),
+        ("overlap_ns", c_uint64),
+        ("wait_ns", c_uint64),
+    ]
+
+
+SET_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p, c_size_t)
+WAIT_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_uint64)
+GET_CALLBACK = ctypes.CFUNCTYPE(
+    c_int, c_void_p, c_char_p, c_void_p, c_size_t, POINTER(c_size_t)
+)
+
+
+class StoreCallbacks(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("context", c_void_p),
+        ("name", c_char_p),
+        ("set", SET_CALLBACK),
+        ("wait", WAIT_CALLBACK),
+        ("get", GET_CALLBACK),
+    ]
+
+
+_COMM = c_void_p
+_BUFFER = c_void_p
+_COUNTS = POINTER(c_size_t)
+_DTYPE = c_int
+_OP = c_int
+_ROOT = c_int32
+# What ends the arguments of every collective.
+_END = [POINTER(CallOptions), POINTER(OpReport), POINTER(c_void_p)]
+
+# Functions that answer an ho_status, which becomes an exception.
+_CHECKED: dict[str, list[type]] = {
+    "ho_comm_create": [POINTER(CommOptions), POINTER(_COMM)],
+    "ho_comm_split": [_COMM, c_int32, c_int32, POINTER(_COMM)],
+    "ho_comm_abort": [_COMM, c_char_p],
+    "ho_all_gather": [_COMM, _BUFFER, _BUFFER, c_size_t, _DTYPE, *_END],
+    "ho_all_gather_counts": [_COMM, _BUFFER, _BUFFER, _COUNTS, _DTYPE, *_END],
+    "ho_reduce_scatter": [_COMM, _BUFFER, _BUFFER, c_size_t, _DTYPE, _OP, *_END],
+    "ho_reduce_scatter_counts": [_COMM, _BUFFER, _BUFFER, _COUNTS, _DTYPE, _OP, *_END],
+    "ho_all_reduce": [_COMM, _BUFFER, _BUFFER, c_size_t, _DTYPE, _OP, *_END],
+    "ho_broadcast": [_COMM, _BUFFER, _BUFFER, c_size_t, _DTYPE, _ROOT, *_END],
+    "ho_all_to_all": [_COMM, _BUFFER, _BUFFER, c_size_t, _DTYPE, *_END],
+    "ho_all_to_all_counts": [_COMM, _BUFFER, _COUNTS, _BUFFER, _COUNTS, _DTYPE, *_END],
+    "ho_gather": [_COMM, _BUFFER, _BUFFER, c_size_t, _DTYPE, _ROOT, *_END],
+    "ho_scatter": [_COMM, _BUFFER, _BUFFER, c_size_t, _DTYPE, _ROOT, *_END],
+    "ho_reduce": [_COMM, _BUFFER, _BUFFER, c_size_t, _DTYPE, _OP, _ROOT, *_END],
+    "ho_barrier": [_COMM, POINTER(CallOptions), POINTER(c_void_p)],
+    "ho_send": [
+        _COMM, _BUFFER, c_size_t, _DTYPE, c_int32, c_int32, POINTER(CallOptions),
+        POINTER(c_void_p),
+    ],
+    "ho_recv": [
+        _COMM, _BUFFER, c_size_t, _DTYPE, c_int32, c_int32, POINTER(CallOptions),
+        POINTER(c_int32), POINTER(c_void_p),
+    ],
+    "ho_request_test": [c_void_p, POINTER(c_int32)],
+}
+
+_PLAIN: dict[str, tuple[type | None, list[type]]] = {
+    "ho_version": (c_char_p, []),
+    "ho_last_error_message": (c_char_p, []),
+    "ho_set_last_error_message": (None, [c_char_p]),
+    "ho_comm_destroy": (None, [_COMM]),
+    "ho_comm_rank": (c_int32, [_COMM]),
+    "ho_comm_world_size": (c_int32, [_COMM]),
+    "ho_comm_group_count": (c_int32, [_COMM]),
+    "ho_comm_rail_count": (c_int32, [_COMM]),
+    "ho_comm_group_of": (c_int32, [_COMM, c_int32]),
+    "ho_comm_group_rank_of": (c_int32, [_COMM, c_int32]),
+    "ho_comm_group_size": (c_int32, [_COMM, c_int32]),
+    "ho_comm_rail_of": (c_int32, [_COMM, c_int32]),
+    "ho_comm_memory_bytes": (c_uint64, [_COMM]),
+    # HO_IN_PROGRESS is no error, so the caller looks at the status.
+    "ho_request_wait": (c_int, [c_void_p, c_uint64]),
+}
+
+
+def library_path() -> Path:
+    """The libhoring that this package uses: the one that came with it, or HORING_LIBRARY."""
+    given = os.environ.get("HORING_LIBRARY")
+    if given:
+        return Path(given)
+    own = Path(__file__).parent / "lib" / "libhoring.so.0"
+    if own.exists():
+        return own
+    raise ImportError(
+        f"{own} is missing: this is a source folder, or a broken installation. Install the "
+        "package (pip install .), or set HORING_LIBRARY to a built libhoring.so.0"
+    )
+
+
+def _others_loaded(path: Path) -> list[str]:
+    own = os.path.realpath(path)
+    with open("/proc/self/maps") as maps:
+        mapped = {line.split(maxsplit=5)[5].strip() for line in maps if "libhoring.so" in line}
+    return sorted(each for each in mapped if os.path.realpath(each) != own)
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """libhoring with its functions declared; every failure of a checked one is an exception."""
+    path = library_path()
+    for other in _others_loaded(path):
+        logger.warning("%s is loaded already; horing uses its own: %s", other, path)
+    loaded = ctypes.CDLL(str(path))
+    for name, (result, arguments) in _PLAIN.items():
+        function = getattr(loaded, name)
+        function.restype = result
+        function.argtypes = arguments
+    version = loaded.ho_version().decode()
+    if not version.startswith(INTERFACE + "."):
+        raise ImportError(f"{path} is HO-Ring {version}; this package needs {INTERFACE}.x")
+
+    def check(status: int, function: object, arguments: object) -> int:
+        if status != 0:
+            raise_status(status)
+        return status
+
+    for name, arguments in _CHECKED.items():
+        function = getattr(loaded, name)
+        function.restype = c_int
+        function.argtypes = arguments
+        function.errcheck = check
+    return loaded
+
+
+def raise_status(status: int) -> None:
+    message = library().ho_last_error_message().decode(errors="replace")
+    raise error_for(status, message or f"status {status}")

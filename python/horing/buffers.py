@@ -1,0 +1,191 @@
+"""Memory of the caller as the C interface wants it: address, element count and type.
+
+numpy arrays and everything else with the buffer protocol (bytearray, array.array, memoryview), and
+everything that exports DLPack on the CPU (torch, jax, cupy's host arrays). Never copies.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+from typing import Any
+
+from horing.errors import InvalidArgumentError, UnsupportedError
+from horing.types import DType
+
+
+@dataclasses.dataclass(frozen=True)
+class Buffer:
+    """Contiguous elements. `owner` keeps the memory alive."""
+
+    address: int
+    count: int
+    dtype: DType
+    owner: Any
+
+
+# struct's format characters (native sizes) by kind and bytes.
+_BY_FORMAT = {
+    "b": DType.INT8,
+    "B": DType.UINT8,
+    "c": DType.UINT8,
+    "h": DType.INT16,
+    "H": DType.UINT16,
+    "?": DType.BOOL,
+    "e": DType.FLOAT16,
+    "f": DType.FLOAT32,
+    "d": DType.FLOAT64,
+    "Zf": DType.COMPLEX64,
+    "Zd": DType.COMPLEX128,
+}
+_INTEGERS = {
+    ("i", 4): DType.INT32,
+    ("i", 8): DType.INT64,
+    ("u", 4): DType.UINT32,
+    ("u", 8): DType.UINT64,
+}
+_SIGNED = "ilqn"
+_UNSIGNED = "ILQN"
+
+# (type code, bits) of DLPack.
+_BY_DLPACK = {
+    (0, 8): DType.INT8,
+    (0, 16): DType.INT16,
+    (0, 32): DType.INT32,
+    (0, 64): DType.INT64,
+    (1, 8): DType.UINT8,
+    (1, 16): DType.UINT16,
+    (1, 32): DType.UINT32,
+    (1, 64): DType.UINT64,
+    (2, 16): DType.FLOAT16,
+    (2, 32): DType.FLOAT32,
+    (2, 64): DType.FLOAT64,
+    (4, 16): DType.BFLOAT16,
+    (5, 64): DType.COMPLEX64,
+    (5, 128): DType.COMPLEX128,
+    (6, 8): DType.BOOL,
+    (10, 8): DType.FLOAT8_E4M3,
+    (12, 8): DType.FLOAT8_E5M2,
+}
+_DLPACK_CPU = 1
+_DLPACK_HOST = (_DLPACK_CPU, 3)  # 3: page-locked memory of the host
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("type_code", ctypes.c_uint8),
+        ("type_bits", ctypes.c_uint8),
+        ("type_lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+class _PyBuffer(ctypes.Structure):
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("suboffsets", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("internal", ctypes.c_void_p),
+    ]
+
+
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes = [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int]
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes = [ctypes.POINTER(_PyBuffer)]
+
+
+def buffer_of(value: Any, *, writable: bool, what: str) -> Buffer:
+    """The memory of `value`. `what` names it in errors ("send", "recv")."""
+    if isinstance(value, Buffer):
+        return value
+    try:
+        view = memoryview(value)
+    except (TypeError, ValueError, BufferError):  # numpy has no buffer format for some types
+        if hasattr(value, "__dlpack__"):
+            return _from_dlpack(value, what)
+        raise InvalidArgumentError(
+            f"{what}: {type(value).__name__} has neither the buffer protocol nor DLPack; pass a "
+            "numpy array, a bytearray, an array.array or a CPU tensor"
+        ) from None
+    return _from_view(view, writable, what)
+
+
+def _from_view(view: memoryview, writable: bool, what: str) -> Buffer:
+    if not view.c_contiguous:
+        raise InvalidArgumentError(
+            f"{what}: its elements do not lie one after the other; pass a contiguous copy"
+        )
+    if writable and view.readonly:
+        raise InvalidArgumentError(f"{what}: it is read-only and would be written")
+    return Buffer(_address(view), view.nbytes // view.itemsize, _dtype_of(view, what), view)
+
+
+def _dtype_of(view: memoryview, what: str) -> DType:
+    code = view.format.lstrip("@=<")  # "<" is what this machine has
+    kind = "i" if code in _SIGNED else "u" if code in _UNSIGNED else ""
+    dtype = _BY_FORMAT.get(code, _INTEGERS.get((kind, view.itemsize)))
+    if dtype is None:
+        raise UnsupportedError(f"{what}: no element type for the buffer format {view.format!r}")
+    return dtype
+
+
+def _address(view: memoryview) -> int:
+    got = _PyBuffer()
+    _get_buffer(view, ctypes.byref(got), 0)
+    address = got.buf or 0
+    _release_buffer(ctypes.byref(got))
+    return address
+
+
+def _from_dlpack(value: Any, what: str) -> Buffer:
+    device = value.__dlpack_device__()[0]
+    if device not in _DLPACK_HOST:
+        raise UnsupportedError(
+            f"{what}: it is in a device's memory; horing moves memory of the host. For GPUs use "
+            "NCCL with the horing plugin (python -m horing --plugin-path)"
+        )
+    try:
+        capsule = value.__dlpack__()
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise InvalidArgumentError(
+            f"{what}: it does not export its memory ({error}); pass a detached, writable array"
+        ) from error
+    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    count, expected, contiguous = 1, 1, True
+    for axis in reversed(range(tensor.ndim)):
+        size = tensor.shape[axis]
+        if tensor.strides and size > 1 and tensor.strides[axis] != expected:
+            contiguous = False
+        expected *= size
+        count *= size
+    if not contiguous:
+        raise InvalidArgumentError(
+            f"{what}: its elements do not lie one after the other; pass a contiguous copy"
+        )
+    dtype = _BY_DLPACK.get((tensor.type_code, tensor.type_bits))
+    if dtype is None or tensor.type_lanes != 1:
+        raise UnsupportedError(
+            f"{what}: no element type for DLPack's type {tensor.type_code} of "
+            f"{tensor.type_bits} bits"
+        )
+    address = (tensor.data or 0) + tensor.byte_offset
+    return Buffer(address, count, dtype, (value, capsule))

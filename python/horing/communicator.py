@@ -1,0 +1,552 @@
+"""A communicator and its operations, as in horing.h, with Python's exceptions and memory."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from horing import _library
+from horing._library import ANY_SOURCE, CallOptions, CommOptions, OpReport, library
+from horing.buffers import Buffer, buffer_of
+from horing.errors import HoringError, InvalidArgumentError
+from horing.stores import Store, callbacks_of
+from horing.types import Algorithm, DType, ReduceOp
+
+# One sleep inside C. After each, Python sees whether Ctrl-C was pressed.
+_SLICE_MS = 100
+
+
+@functools.lru_cache(maxsize=256)
+def call_options(
+    *,
+    algorithm: Algorithm = Algorithm.AUTO,
+    timeout: float | None = None,
+    fp32_sums: bool = False,
+    scale: float = 1.0,
+    foreground: bool = False,
+) -> CallOptions:
+    """What any operation takes beside its data (ho_call_options). `timeout` is in seconds; None:
+    the communicator's. Nobody writes to it: calls share it."""
+    return CallOptions(
+        ctypes.sizeof(CallOptions),
+        algorithm,
+        milliseconds(timeout),
+        int(fp32_sums),
+        scale,
+        int(foreground),
+    )
+
+
+def milliseconds(seconds: float | None) -> int:
+    """0, the C interface's default, for None; at least 1 otherwise."""
+    return 0 if seconds is None else max(1, round(seconds * 1000))
+
+
+class Request:
+    """An operation under way. Its buffers must stay as they are until it has ended.
+
+    Used by one thread at a time. What it needs is kept alive until then, even if it is dropped.
+    """
+
+    def __init__(self, handle: int | None, owner: Communicator, kept: tuple[Any, ...]):
+        self._handle = handle
+        self._owner = owner
+        self._kept = kept
+        self.report: OpReport | None = None
+        self._source: ctypes.c_int32 | None = None
+        owner._add_pending(self)
+
+    @property
+    def source(self) -> int:
+        """Whose message a receive got, once it has ended."""
+        if self._source is None or self._handle is not None:
+            raise InvalidArgumentError("source: only of a receive that has ended")
+        return self._source.value
+
+    def test(self) -> bool:
+        """Whether it has ended; then wait() returns at once."""
+        if self._handle is None:
+            return True
+        done = ctypes.c_int32()
+        library().ho_request_test(self._handle, ctypes.byref(done))
+        return bool(done.value)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it ends, at most `timeout` seconds. False: it goes on. Raises its error."""
+        left = None if timeout is None else milliseconds(timeout)
+        while self._handle is not None:
+            slice_ms = _SLICE_MS if left is None else min(_SLICE_MS, left)
+            status = library().ho_request_wait(self._handle, max(slice_ms, 1))
+            if status == _library.IN_PROGRESS:
+                if left is not None:
+                    left -= slice_ms
+                    if left <= 0:
+                        return False
+                continue
+            self._handle = None
+            self._kept = ()
+            self._owner._drop_pending(self)
+            if status != 0:
+                _library.raise_status(status)
+        return True
+
+
+class Communicator:
+    """Ranks that run collectives together. Making one is collective.
+
+    Without arguments rank, world size and rendezvous come from the environment (torchrun's,
+    Slurm's, Open MPI's or PMI's variables). One thread at a time, except abort().
+    """
+
+    _handle: int | None
+
+    def __init__(
+        self,
+        rank: int | None = None,
+        world_size: int | None = None,
+        *,
+        local_rank: int | None = None,
+        rendezvous: str | None = None,
+        job_key: str | None = None,
+        host_id: str | None = None,
+        timeout: float | None = None,
+        store: Store | None = None,
+        store_name: str | None = None,
+    ):
+        self._start()
+        text = {
+            "rendezvous": rendezvous,
+            "job_key": job_key,
+            "host_id": host_id,
+        }
+        options = CommOptions(
+            ctypes.sizeof(CommOptions),
+            -1 if rank is None else rank,
+            -1 if world_size is None else world_size,
+            -1 if local_rank is None else local_rank,
+            *(None if each is None else each.encode() for each in text.values()),
+            milliseconds(timeout),
+        )
+        handle = ctypes.c_void_p()
+        with contextlib.ExitStack() as stack:
+            if store is not None:
+                callbacks = stack.enter_context(callbacks_of(store, store_name))
+                options.store = ctypes.cast(ctypes.pointer(callbacks), ctypes.c_void_p)
+            library().ho_comm_create(ctypes.byref(options), ctypes.byref(handle))
+        self._handle = handle.value
+
+    def _start(self) -> None:
+        self._handle = None
+        self._pending: set[Request] = set()
+        self._pending_lock = threading.Lock()
+
+    def _add_pending(self, request: Request) -> None:
+        with self._pending_lock:
+            self._pending.add(request)
+
+    def _drop_pending(self, request: Request) -> None:
+        with self._pending_lock:
+            self._pending.discard(request)
+
+    @property
+    def handle(self) -> int:
+        """The ho_comm, for calls of other libraries."""
+        if self._handle is None:
+            raise InvalidArgumentError("the communicator is closed")
+        return self._handle
+
+    def split(self, color: int, key: int = 0) -> Communicator | None:
+        """Collective. Ranks of one color form a communicator, by key; None for a color below 0."""
+        made = ctypes.c_void_p()
+        library().ho_comm_split(self.handle, color, key, ctypes.byref(made))
+        if made.value is None:
+            return None
+        split = Communicator.__new__(Communicator)
+        split._start()
+        split._handle = made.value
+        return split
+
+    def abort(self, reason: str = "") -> None:
+        """Ends every wait of this communicator and its splits, on every rank. Any thread."""
+        library().ho_comm_abort(self.handle, reason.encode())
+
+    def close(self) -> None:
+        """Destroys it. Not collective; waits for this rank's own requests, until their deadlines."""
+        handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        # Also those that were dropped: while one is left, the communicator stays.
+        with self._pending_lock:
+            pending = list(self._pending)
+        for request in pending:
+            with contextlib.suppress(HoringError):  # whoever wants to know has waited for it
+                request.wait()
+        library().ho_comm_destroy(handle)
+
+    def __enter__(self) -> Communicator:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None and self._handle is not None:
+            # The others learn the reason instead of waiting for this rank.
+            with contextlib.suppress(Exception):
+                self.abort(f"{kind.__name__ if kind else 'error'}: {error}")
+        self.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+    @property
+    def rank(self) -> int:
+        return int(library().ho_comm_rank(self.handle))
+
+    @property
+    def world_size(self) -> int:
+        return int(library().ho_comm_world_size(self.handle))
+
+    @property
+    def group_count(self) -> int:
+        return int(library().ho_comm_group_count(self.handle))
+
+    @property
+    def rail_count(self) -> int:
+        return int(library().ho_comm_rail_count(self.handle))
+
+    def group_of(self, rank: int) -> int:
+        """Below 0 for a rank out of range."""
+        return int(library().ho_comm_group_of(self.handle, rank))
+
+    def group_rank_of(self, rank: int) -> int:
+        return int(library().ho_comm_group_rank_of(self.handle, rank))
+
+    def group_size(self, group: int) -> int:
+        return int(library().ho_comm_group_size(self.handle, group))
+
+    def rail_of(self, rank: int) -> int:
+        """Below 0 for an extra rank, which has no rail of its own."""
+        return int(library().ho_comm_rail_of(self.handle, rank))
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the library holds for it on this rank, now."""
+        return int(library().ho_comm_memory_bytes(self.handle))
+
+    # --- collectives. Each returns a Request; wait() on it, or use the call's `wait=True`, which is
+    # the default. Shapes are horing.h's.
+
+    def all_gather(self, send: Any, recv: Any, *, wait: bool = True, **settings: Any) -> Request:
+        """recv has world_size times send's elements, by rank."""
+        source, target = self._pair(send, recv)
+        _expect(target, source.count * self.world_size, "recv")
+        return self._collective("ho_all_gather", source, target, source.count, settings, wait)
+
+    def all_gather_counts(
+        self,
+        send: Any,
+        recv: Any,
+        counts: Sequence[int],
+        *,
+        wait: bool = True,
+        **settings: Any,
+    ) -> Request:
+        """counts[r] elements of rank r, the same on all ranks."""
+        source, target = self._pair(send, recv)
+        per_rank = self._counts(counts)
+        _expect(source, counts[self.rank], "send")
+        _expect(target, sum(counts), "recv")
+        return self._collective("ho_all_gather_counts", source, target, per_rank, settings, wait)
+
+    def reduce_scatter(
+        self,
+        send: Any,
+        recv: Any,
+        op: ReduceOp = ReduceOp.SUM,
+        *,
+        wait: bool = True,
+        **settings: Any,
+    ) -> Request:
+        """send has world_size times recv's elements; recv gets this rank's part of the result."""
+        source, target = self._pair(send, recv)
+        _expect(source, target.count * self.world_size, "send")
+        return self._collective(
+            "ho_reduce_scatter", source, target, target.count, settings, wait, op
+        )
+
+    def reduce_scatter_counts(
+        self,
+        send: Any,
+        recv: Any,
+        counts: Sequence[int],
+        op: ReduceOp = ReduceOp.SUM,
+        *,
+        wait: bool = True,
+        **settings: Any,
+    ) -> Request:
+        """counts[r] elements for rank r, the same on all ranks."""
+        source, target = self._pair(send, recv)
+        per_rank = self._counts(counts)
+        _expect(source, sum(counts), "send")
+        _expect(target, counts[self.rank], "recv")
+        return self._collective(
+            "ho_reduce_scatter_counts", source, target, per_rank, settings, wait, op
+        )
+
+    def all_reduce(
+        self,
+        send: Any,
+        recv: Any = None,
+        op: ReduceOp = ReduceOp.SUM,
+        *,
+        wait: bool = True,
+        **settings: Any,
+    ) -> Request:
+        """In place without recv."""
+        source, target = self._pair(send, send if recv is None else recv)
+        _expect(target, source.count, "recv")
+        return self._collective("ho_all_reduce", source, target, source.count, settings, wait, op)
+
+    def broadcast(
+        self, data: Any, root: int = 0, *, wait: bool = True, **settings: Any
+    ) -> Request:
+        """In place: root's data on all ranks."""
+        both = buffer_of(data, writable=True, what="data")
+        return self._collective("ho_broadcast", both, both, both.count, settings, wait, root)
+
+    def all_to_all(self, send: Any, recv: Any, *, wait: bool = True, **settings: Any) -> Request:
+        """Block r of send goes to rank r, block r of recv comes from it. Not in place."""
+        source, target = self._pair(send, recv)
+        _expect(target, source.count, "recv")
+        count, rest = divmod(source.count, self.world_size)
+        if rest:
+            raise InvalidArgumentError(
+                f"send: {source.count} elements do not divide by {self.world_size} ranks"
+            )
+        return self._collective("ho_all_to_all", source, target, count, settings, wait)
+
+    def all_to_all_counts(
+        self,
+        send: Any,
+        send_counts: Sequence[int],
+        recv: Any,
+        recv_counts: Sequence[int],
+        *,
+        wait: bool = True,
+        **settings: Any,
+    ) -> Request:
+        """send_counts[r] elements go to rank r, recv_counts[r] come from it."""
+        source, target = self._pair(send, recv)
+        to, back = self._counts(send_counts), self._counts(recv_counts)
+        _expect(source, sum(send_counts), "send")
+        _expect(target, sum(recv_counts), "recv")
+        return self._start_call(
+            "ho_all_to_all_counts",
+            (source.address, to, target.address, back, source.dtype),
+            (source, target, to, back),
+            settings,
+            wait,
+        )
+
+    def gather(
+        self, send: Any, recv: Any = None, root: int = 0, *, wait: bool = True, **settings: Any
+    ) -> Request:
+        """recv on root only: world_size times send's elements, by rank."""
+        source, target = self._rooted(send, recv, root)
+        if target is not None:
+            _expect(target, source.count * self.world_size, "recv")
+        return self._collective("ho_gather", source, target, source.count, settings, wait, root)
+
+    def scatter(
+        self, send: Any, recv: Any, root: int = 0, *, wait: bool = True, **settings: Any
+    ) -> Request:
+        """send on root only: world_size times recv's elements, by rank."""
+        target = buffer_of(recv, writable=True, what="recv")
+        source = None
+        if self.rank == root:
+            source = buffer_of(send, writable=False, what="send")
+            _expect(source, target.count * self.world_size, "send")
+        return self._start_call(
+            "ho_scatter",
+            (
+                None if source is None else source.address,
+                target.address,
+                target.count,
+                target.dtype,
+                root,
+            ),
+            (source, target),
+            settings,
+            wait,
+        )
+
+    def reduce(
+        self,
+        send: Any,
+        recv: Any = None,
+        op: ReduceOp = ReduceOp.SUM,
+        root: int = 0,
+        *,
+        wait: bool = True,
+        **settings: Any,
+    ) -> Request:
+        """recv on root only."""
+        source, target = self._rooted(send, recv, root)
+        if target is not None:
+            _expect(target, source.count, "recv")
+        return self._collective(
+            "ho_reduce", source, target, source.count, settings, wait, op, root
+        )
+
+    def barrier(self, *, wait: bool = True, **settings: Any) -> Request:
+        handle = ctypes.c_void_p()
+        options = call_options(**{"foreground": wait, **settings})
+        library().ho_barrier(self.handle, ctypes.byref(options), ctypes.byref(handle))
+        return self._request(handle, (), wait)
+
+    # --- point to point
+
+    def send(
+        self, data: Any, peer: int, tag: int = 0, *, wait: bool = True, **settings: Any
+    ) -> Request:
+        what = buffer_of(data, writable=False, what="data")
+        handle = ctypes.c_void_p()
+        options = call_options(**{"foreground": wait, **settings})
+        library().ho_send(
+            self.handle,
+            what.address,
+            what.count,
+            what.dtype,
+            peer,
+            tag,
+            ctypes.byref(options),
+            ctypes.byref(handle),
+        )
+        return self._request(handle, (what,), wait)
+
+    def recv(
+        self,
+        data: Any,
+        peer: int = ANY_SOURCE,
+        tag: int = 0,
+        *,
+        wait: bool = True,
+        **settings: Any,
+    ) -> Request:
+        """From `peer`, or from any rank; the request's `source` says whose message it was."""
+        into = buffer_of(data, writable=True, what="data")
+        handle, source = ctypes.c_void_p(), ctypes.c_int32(peer)
+        options = call_options(**{"foreground": wait, **settings})
+        library().ho_recv(
+            self.handle,
+            into.address,
+            into.count,
+            into.dtype,
+            peer,
+            tag,
+            ctypes.byref(options),
+            ctypes.byref(source),
+            ctypes.byref(handle),
+        )
+        return self._request(handle, (into, source), wait, source)
+
+    # --- what the calls share
+
+    def _pair(self, send: Any, recv: Any) -> tuple[Buffer, Buffer]:
+        source = buffer_of(send, writable=False, what="send")
+        target = buffer_of(recv, writable=True, what="recv")
+        if source.dtype != target.dtype:
+            raise InvalidArgumentError(
+                f"send has {source.dtype.name} elements, recv {target.dtype.name}"
+            )
+        return source, target
+
+    def _rooted(self, send: Any, recv: Any, root: int) -> tuple[Buffer, Buffer | None]:
+        if self.rank == root:
+            return self._pair(send, recv)
+        return buffer_of(send, writable=False, what="send"), None
+
+    def _counts(self, counts: Sequence[int]) -> ctypes.Array[ctypes.c_size_t]:
+        if len(counts) != self.world_size or any(each < 0 for each in counts):
+            raise InvalidArgumentError(
+                f"counts: one of 0 or more for each of {self.world_size} ranks, not {list(counts)}"
+            )
+        return (ctypes.c_size_t * len(counts))(*counts)
+
+    def _collective(
+        self,
+        name: str,
+        source: Buffer,
+        target: Buffer | None,
+        count: Any,
+        settings: dict[str, Any],
+        wait: bool,
+        *more: int,
+    ) -> Request:
+        return self._start_call(
+            name,
+            (
+                source.address,
+                None if target is None else target.address,
+                count,
+                source.dtype,
+                *more,
+            ),
+            (source, target, count),
+            settings,
+            wait,
+        )
+
+    def _start_call(
+        self,
+        name: str,
+        arguments: tuple[Any, ...],
+        kept: tuple[Any, ...],
+        settings: dict[str, Any],
+        wait: bool,
+    ) -> Request:
+        handle = ctypes.c_void_p()
+        report = OpReport(ctypes.sizeof(OpReport))
+        options = call_options(**{"foreground": wait, **settings})
+        getattr(library(), name)(
+            self.handle,
+            *arguments,
+            ctypes.byref(options),
+            ctypes.byref(report),
+            ctypes.byref(handle),
+        )
+        request = self._request(handle, (*kept, report), False)
+        request.report = report
+        if wait:
+            request.wait()
+        return request
+
+    def _request(
+        self,
+        handle: ctypes.c_void_p,
+        kept: tuple[Any, ...],
+        wait: bool,
+        source: ctypes.c_int32 | None = None,
+    ) -> Request:
+        request = Request(handle.value, self, kept)
+        request._source = source
+        if wait:
+            request.wait()
+        return request
+
+
+def _expect(buffer: Buffer, count: int, what: str) -> None:
+    if buffer.count != count:
+        raise InvalidArgumentError(f"{what}: it has {buffer.count} elements, {count} are needed")
+
+
+__all__ = ["Communicator", "DType", "Request"]

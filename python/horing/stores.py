@@ -1,0 +1,89 @@
+"""Key-value stores that ranks meet through, as callbacks of the C interface (ho_store)."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from horing._library import (
+    GET_CALLBACK,
+    SET_CALLBACK,
+    WAIT_CALLBACK,
+    StoreCallbacks,
+    library,
+)
+
+_TIMEOUT = 3
+_INTERNAL = 12
+
+
+class Store(Protocol):
+    """What any key-value store can do. Called inside Communicator() only, on its thread.
+
+    Whoever can read or write the store can join the job, or pass for one of its ranks.
+    """
+
+    def set(self, key: str, value: bytes) -> None: ...
+
+    def wait(self, key: str, timeout: float) -> None:
+        """Until the key is there, at most `timeout` seconds; then it raises TimeoutError."""
+
+    def get(self, key: str) -> bytes:
+        """The value of a key that is there."""
+
+
+@contextlib.contextmanager
+def callbacks_of(store: Store, name: str | None) -> Iterator[StoreCallbacks]:
+    """The store as the C interface takes it. What the store raised is the cause of the error."""
+    raised: list[BaseException] = []
+
+    def guarded(action: Any) -> int:
+        try:
+            return int(action())
+        except BaseException as error:  # noqa: BLE001  (it must not pass through C)
+            raised.append(error)
+            library().ho_set_last_error_message(str(error).encode())
+            return _TIMEOUT if isinstance(error, TimeoutError) else _INTERNAL
+
+    def set_value(context: object, key: bytes, value: int, size: int) -> int:
+        def action() -> int:
+            store.set(key.decode(), ctypes.string_at(value, size))
+            return 0
+
+        return guarded(action)
+
+    def wait(context: object, key: bytes, timeout_ms: int) -> int:
+        def action() -> int:
+            store.wait(key.decode(), timeout_ms / 1000)
+            return 0
+
+        return guarded(action)
+
+    def get(context: object, key: bytes, value: int, capacity: int, size: Any) -> int:
+        def action() -> int:
+            found = bytes(store.get(key.decode()))
+            size[0] = len(found)
+            if len(found) <= capacity:  # otherwise the size says what is wrong
+                ctypes.memmove(value, found, len(found))
+            return 0
+
+        return guarded(action)
+
+    callbacks = StoreCallbacks(
+        ctypes.sizeof(StoreCallbacks),
+        None,
+        None if name is None else name.encode(),
+        SET_CALLBACK(set_value),
+        WAIT_CALLBACK(wait),
+        GET_CALLBACK(get),
+    )
+    try:
+        yield callbacks
+    except Exception as error:
+        if raised:
+            if isinstance(raised[-1], KeyboardInterrupt):
+                raise raised[-1] from None
+            raise error from raised[-1]
+        raise

@@ -1,0 +1,579 @@
+"""The process group: every call of torch.distributed as an operation of libhoring."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from horing.communicator import Communicator, Request
+from horing.errors import HoringError
+from horing.torch import tensors as memory
+from horing.torch.identity import Identity
+from horing.torch.works import Completer, OwnThread, Traffic, Work, distributed_error
+from horing.types import ReduceOp
+
+_OPS = {
+    dist.ReduceOp.SUM: ReduceOp.SUM,
+    dist.ReduceOp.AVG: ReduceOp.AVG,
+    dist.ReduceOp.PRODUCT: ReduceOp.PROD,
+    dist.ReduceOp.MIN: ReduceOp.MIN,
+    dist.ReduceOp.MAX: ReduceOp.MAX,
+    dist.ReduceOp.BAND: ReduceOp.BAND,
+    dist.ReduceOp.BOR: ReduceOp.BOR,
+    dist.ReduceOp.BXOR: ReduceOp.BXOR,
+    dist.ReduceOp.PREMUL_SUM: ReduceOp.PREMUL_SUM,
+}
+# Up to here a coalesced call copies tensors into one; above, the copy costs more than it saves.
+_COALESCED_BYTES = 1 << 20
+
+
+class TorchStore:
+    """A torch Store as horing takes it. Keys of one group: the store is already the group's."""
+
+    def __init__(self, store: c10d.Store):
+        self._store = store
+
+    def set(self, key: str, value: bytes) -> None:
+        self._store.set(key, value)  # type: ignore[arg-type]  # it takes bytes as well
+
+    def wait(self, key: str, timeout: float) -> None:
+        try:
+            self._store.wait([key], timedelta(seconds=timeout))
+        except RuntimeError as error:
+            raise TimeoutError(str(error)) from error
+
+    def get(self, key: str) -> bytes:
+        return bytes(self._store.get(key))
+
+
+def _reduce_op(given: Any) -> tuple[ReduceOp, float]:
+    """Our operation, and the factor of PREMUL_SUM."""
+    ours = _OPS.get(getattr(given, "op", given))
+    if ours is None:
+        raise ValueError(f"horing has no reduction {given}")
+    scale = 1.0
+    if ours == ReduceOp.PREMUL_SUM:
+        factor = given.__getstate__()[1]
+        scale = float(factor.item() if isinstance(factor, torch.Tensor) else factor)
+    return ours, scale
+
+
+def _one(tensors: Any, what: str) -> torch.Tensor:
+    """The only tensor of a list of one."""
+    if isinstance(tensors, torch.Tensor):
+        return memory.check(tensors, what)
+    if len(tensors) != 1:
+        raise ValueError(f"{what}: one tensor per rank, not {len(tensors)}")
+    return memory.check(tensors[0], what)
+
+
+def _list(tensors: Any, what: str) -> list[torch.Tensor]:
+    """The tensors of a list, or of a list of one list."""
+    if len(tensors) > 0 and not isinstance(tensors[0], torch.Tensor):
+        if len(tensors) != 1:
+            raise ValueError(f"{what}: one list of tensors per rank, not {len(tensors)}")
+        tensors = tensors[0]
+    checked = [memory.check(each, what) for each in tensors]
+    if any(each.dtype != checked[0].dtype for each in checked):
+        raise ValueError(f"{what}: tensors of one type, not {[each.dtype for each in checked]}")
+    return checked
+
+
+def _operation(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Failures of the library become torch's errors, with the call's name."""
+
+    @functools.wraps(method)
+    def called(self: Any, *arguments: Any, **named: Any) -> Any:
+        try:
+            return method(self, *arguments, **named)
+        except HoringError as error:
+            raise distributed_error(error, method.__name__) from error
+
+    return called
+
+
+class ProcessGroup(Identity):
+    """A group over its own communicator. Tensors of the host.
+
+    Any thread may call it; calls of one group go out in the order in which its lock was taken, so
+    threads that share a group must agree on an order across ranks, as with every backend.
+    """
+
+    def __init__(
+        self,
+        store: c10d.Store,
+        rank: int,
+        size: int,
+        timeout: timedelta,
+        *,
+        communicator: Communicator | None = None,
+    ):
+        super().__init__(store, rank, size, timeout)
+        self._splits = 0
+        self._lock = threading.RLock()
+        self._own_thread = OwnThread()
+        self._completers = {
+            channel: Completer(f"horing {channel}")
+            for channel in ("all_gather", "reduce_scatter", "other")
+        }
+        self.traffic = Traffic()
+        if communicator is None:
+            local_rank = os.environ.get("LOCAL_RANK", "")
+            communicator = Communicator(
+                rank,
+                size,
+                local_rank=int(local_rank) if local_rank.isdigit() else None,
+                timeout=timeout.total_seconds(),
+                store=TorchStore(store) if size > 1 else None,
+            )
+        self._communicator: Communicator | None = communicator
+
+    @property
+    def communicator(self) -> Communicator:
+        if self._communicator is None:
+            raise dist.DistBackendError(f"horing: {self!r} was shut down")
+        return self._communicator
+
+    # --- its life
+
+    def abort(self) -> None:
+        """Ends every wait on every rank of the group."""
+        if self._communicator is not None:
+            self._communicator.abort(f"{self!r} was aborted")
+
+    def shutdown(self) -> None:
+        with self._lock:
+            communicator, self._communicator = self._communicator, None
+        if communicator is not None:
+            for completer in self._completers.values():
+                completer.close()
+            communicator.close()
+
+    def split_group(
+        self,
+        new_ranks: list[int],
+        timeout: timedelta | None = None,
+        opts: Any = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+        device_types: Any = None,
+    ) -> ProcessGroup | None:
+        """Collective over this group: those in `new_ranks` get a group, the others None."""
+        wanted = sorted(new_ranks)
+        member = self._rank in wanted
+        with self._lock:
+            self._splits += 1
+            name = group_name or f"{self._name}:split:{self._splits}"
+            # Ranks of one new group, and no others, agree on its lowest rank.
+            try:
+                made = self.communicator.split(wanted[0] if member else -1, self._rank)
+            except HoringError as error:
+                raise distributed_error(error, "split_group") from error
+        if made is None:
+            return None
+        group = ProcessGroup(
+            c10d.PrefixStore(f"{name}/", self._store),
+            made.rank,
+            made.world_size,
+            timeout or self._timeout,
+            communicator=made,
+        )
+        group._set_group_name(name)
+        group._set_group_desc(group_desc or f"{self._desc}:split:{self._splits}")
+        return group
+
+    splitGroup = split_group  # noqa: N815
+
+    # --- collectives
+
+    @_operation
+    def allreduce(self, given: Any, opts: Any = None, timeout: Any = None) -> Work:
+        opts = _options(opts, c10d.AllreduceOptions, timeout)
+        tensor = _one(given, "all_reduce")
+        return self._all_reduce("all_reduce", [tensor], opts)
+
+    @_operation
+    def allreduce_coalesced(self, given: Sequence[torch.Tensor], opts: Any = None) -> Work:
+        opts = _options(opts, c10d.AllreduceCoalescedOptions)
+        tensors = [memory.check(each, "all_reduce_coalesced") for each in given]
+        return self._all_reduce("all_reduce_coalesced", tensors, opts)
+
+    def _all_reduce(self, what: str, given: list[torch.Tensor], opts: Any) -> Work:
+        op, scale = _reduce_op(opts.reduceOp)
+        requests, after = [], []
+        for batch in _batches(given):
+            target = memory.Outputs(batch) if len(batch) > 1 else None
+            whole = batch[0]
+            if target is not None:
+                whole = target.memory
+                if not target.direct:
+                    torch.cat([each.reshape(-1) for each in batch], out=whole)
+            reduction = memory.Reduction(whole, op, scale)
+            data = memory.buffer_of(reduction.tensor)
+            requests.append(
+                self._call(
+                    opts, "all_reduce", data, data, op=reduction.op, scale=scale
+                )
+            )
+            after.append(reduction.finish)
+            if target is not None:
+                after.append(target.finish)
+        return self._work(what, requests, given, after)
+
+    @_operation
+    def reduce(self, given: Any, opts: Any = None, op: Any = None, timeout: Any = None) -> Work:
+        if isinstance(opts, int):
+            root, opts = opts, _options(None, c10d.ReduceOptions, timeout)
+            opts.rootRank = root
+            opts.reduceOp = dist.ReduceOp.SUM if op is None else op
+        opts = _options(opts, c10d.ReduceOptions)
+        tensor = _one(given, "reduce")
+        ours, scale = _reduce_op(opts.reduceOp)
+        reduction = memory.Reduction(tensor, ours, scale)
+        data = memory.buffer_of(reduction.tensor)
+        on_root = opts.rootRank == self._rank
+        request = self._call(
+            opts, "reduce", data, data if on_root else None, op=reduction.op, root=opts.rootRank,
+            scale=scale,
+        )
+        return self._work("reduce", [request], [tensor], [reduction.finish] if on_root else [])
+
+    @_operation
+    def broadcast(self, given: Any, opts: Any = None, timeout: Any = None) -> Work:
+        if isinstance(opts, int):
+            root, opts = opts, _options(None, c10d.BroadcastOptions, timeout)
+            opts.rootRank = root
+        opts = _options(opts, c10d.BroadcastOptions)
+        tensor = _one(given, "broadcast")
+        output = memory.Output(tensor, keeps=True)
+        request = self._call(opts, "broadcast", memory.buffer_of(output.memory), opts.rootRank)
+        return self._work("broadcast", [request], [tensor], [output.finish])
+
+    @_operation
+    def allgather(self, outputs: Any, given: Any, opts: Any = None) -> Work:
+        opts = _options(opts, c10d.AllgatherOptions)
+        tensor = _one(given, "all_gather")
+        targets = _list(outputs, "all_gather")
+        return self._all_gather("all_gather", [(targets, tensor)], opts)
+
+    @_operation
+    def allgather_coalesced(
+        self, outputs: Sequence[Sequence[torch.Tensor]], given: Sequence[torch.Tensor], opts: Any = None
+    ) -> Work:
+        """outputs[r] are the tensors of rank r."""
+        opts = _options(opts, c10d.AllgatherOptions)
+        pairs = [
+            (
+                [memory.check(of_rank[index], "all_gather_coalesced") for of_rank in outputs],
+                memory.check(tensor, "all_gather_coalesced"),
+            )
+            for index, tensor in enumerate(given)
+        ]
+        return self._all_gather("all_gather_coalesced", pairs, opts)
+
+    @_operation
+    def all_gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
+        opts = _options(opts, c10d.AllgatherOptions)
+        return self._all_gather_flat("all_gather_single", [(output, given)], opts)
+
+    _allgather_base = all_gather_single
+
+    @_operation
+    def all_gather_single_coalesced(
+        self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
+    ) -> Work:
+        opts = _options(opts, c10d.AllgatherOptions)
+        pairs = list(zip(outputs, given, strict=True))
+        return self._all_gather_flat("all_gather_single_coalesced", pairs, opts)
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def _all_gather_flat(
+        self, what: str, pairs: Sequence[tuple[torch.Tensor, torch.Tensor]], opts: Any
+    ) -> Work:
+        requests, after, result = [], [], []
+        for output, given in pairs:
+            source = memory.buffer_of(memory.check(given, what).contiguous())
+            target = memory.Output(memory.check(output, what))
+            requests.append(
+                self._call(opts, "all_gather", source, memory.buffer_of(target.memory))
+            )
+            after.append(target.finish)
+            result.append(output)
+        return self._work(what, requests, result, after, "all_gather")
+
+    def _all_gather(
+        self, what: str, pairs: Sequence[tuple[list[torch.Tensor], torch.Tensor]], opts: Any
+    ) -> Work:
+        requests, after, result = [], [], []
+        for targets, given in pairs:
+            source = memory.buffer_of(given.contiguous())
+            output = memory.Outputs(targets)
+            into = memory.buffer_of(output.memory)
+            counts = [memory.buffer_of(each).count for each in targets]
+            if all(count == source.count for count in counts):
+                requests.append(self._call(opts, "all_gather", source, into))
+            else:
+                requests.append(self._call(opts, "all_gather_counts", source, into, counts))
+            after.append(output.finish)
+            result.extend(targets)
+        return self._work(what, requests, result, after, "all_gather")
+
+    @_operation
+    def reduce_scatter(self, outputs: Any, given: Any, opts: Any = None, timeout: Any = None) -> Work:
+        opts = _options(opts, c10d.ReduceScatterOptions, timeout)
+        output = _one(outputs, "reduce_scatter")
+        parts = _list(given, "reduce_scatter")
+        counts = [each.numel() for each in parts]
+        return self._reduce_scatter(
+            "reduce_scatter", [(output, memory.flattened(parts), counts)], opts
+        )
+
+    @_operation
+    def reduce_scatter_single(
+        self, output: torch.Tensor, given: torch.Tensor, opts: Any = None
+    ) -> Work:
+        opts = _options(opts, c10d.ReduceScatterOptions)
+        return self._reduce_scatter(
+            "reduce_scatter_single", [(output, memory.check(given, "reduce_scatter"), None)], opts
+        )
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    @_operation
+    def reduce_scatter_single_coalesced(
+        self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
+    ) -> Work:
+        opts = _options(opts, c10d.ReduceScatterOptions)
+        what = "reduce_scatter_single_coalesced"
+        triples = [
+            (output, memory.check(tensor, what), None)
+            for output, tensor in zip(outputs, given, strict=True)
+        ]
+        return self._reduce_scatter(what, triples, opts)
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def _reduce_scatter(
+        self,
+        what: str,
+        triples: Sequence[tuple[torch.Tensor, torch.Tensor, list[int] | None]],
+        opts: Any,
+    ) -> Work:
+        op, scale = _reduce_op(opts.reduceOp)
+        requests, after, result = [], [], []
+        for output, given, counts in triples:
+            source = memory.Reduction(given.contiguous(), op, scale)
+            target = memory.Reduction(memory.check(output, what), op, scale)
+            ends = (memory.buffer_of(source.tensor), memory.buffer_of(target.tensor))
+            if counts is None or all(count == counts[0] for count in counts):
+                requests.append(
+                    self._call(opts, "reduce_scatter", *ends, op=source.op, scale=scale)
+                )
+            else:
+                scaled = [count * ends[0].count // sum(counts) for count in counts]
+                requests.append(
+                    self._call(
+                        opts, "reduce_scatter_counts", *ends, scaled, op=source.op, scale=scale
+                    )
+                )
+            after.append(target.finish)
+            result.append(output)
+        return self._work(what, requests, result, after, "reduce_scatter")
+
+    @_operation
+    def gather(self, outputs: Any, given: Any, opts: Any = None) -> Work:
+        opts = _options(opts, c10d.GatherOptions)
+        tensor = _one(given, "gather")
+        on_root = opts.rootRank == self._rank
+        targets = _list(outputs, "gather") if on_root else []
+        output = memory.Outputs(targets) if on_root else None
+        request = self._call(
+            opts,
+            "gather",
+            memory.buffer_of(tensor.contiguous()),
+            None if output is None else memory.buffer_of(output.memory),
+            opts.rootRank,
+        )
+        return self._work(
+            "gather", [request], targets, [output.finish] if output is not None else []
+        )
+
+    @_operation
+    def scatter(self, outputs: Any, given: Any, opts: Any = None) -> Work:
+        opts = _options(opts, c10d.ScatterOptions)
+        tensor = _one(outputs, "scatter")
+        output = memory.Output(tensor)
+        source = None
+        if opts.rootRank == self._rank:
+            source = memory.buffer_of(memory.flattened(_list(given, "scatter")))
+        request = self._call(
+            opts, "scatter", source, memory.buffer_of(output.memory), opts.rootRank
+        )
+        return self._work("scatter", [request], [tensor], [output.finish])
+
+    @_operation
+    def alltoall(self, outputs: Any, given: Any, opts: Any = None) -> Work:
+        opts = _options(opts, c10d.AllToAllOptions)
+        sources, targets = _list(given, "all_to_all"), _list(outputs, "all_to_all")
+        output = memory.Outputs(targets)
+        return self._all_to_all(
+            "all_to_all",
+            memory.buffer_of(memory.flattened(sources)),
+            [memory.buffer_of(each).count for each in sources],
+            memory.buffer_of(output.memory),
+            [memory.buffer_of(each).count for each in targets],
+            opts,
+            targets,
+            output.finish,
+        )
+
+    @_operation
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        given: torch.Tensor,
+        output_splits: list[int] | None,
+        input_splits: list[int] | None,
+        opts: Any = None,
+    ) -> Work:
+        opts = _options(opts, c10d.AllToAllOptions)
+        source = memory.check(given, "all_to_all_single").contiguous()
+        target = memory.Output(memory.check(output, "all_to_all_single"))
+        return self._all_to_all(
+            "all_to_all_single",
+            memory.buffer_of(source),
+            self._split_counts(source, input_splits, "input"),
+            memory.buffer_of(target.memory),
+            self._split_counts(target.memory, output_splits, "output"),
+            opts,
+            [output],
+            target.finish,
+        )
+
+    alltoall_base = all_to_all_single
+
+    def _split_counts(
+        self, tensor: torch.Tensor, splits: list[int] | None, what: str
+    ) -> list[int]:
+        rows = tensor.shape[0] if tensor.dim() else 0
+        if not splits:
+            if rows % self._world_size:
+                raise ValueError(
+                    f"all_to_all_single: {rows} rows of the {what} do not divide by "
+                    f"{self._world_size} ranks; pass {what}_split_sizes"
+                )
+            splits = [rows // self._world_size] * self._world_size
+        if len(splits) != self._world_size or sum(splits) != rows:
+            raise ValueError(
+                f"all_to_all_single: {what}_split_sizes {splits} for {rows} rows and "
+                f"{self._world_size} ranks"
+            )
+        per_row = memory.buffer_of(tensor).count // rows if rows else 0
+        return [split * per_row for split in splits]
+
+    def _all_to_all(
+        self,
+        what: str,
+        source: Any,
+        send_counts: list[int],
+        target: Any,
+        recv_counts: list[int],
+        opts: Any,
+        result: list[torch.Tensor],
+        finish: Callable[[], None],
+    ) -> Work:
+        request = self._call(
+            opts, "all_to_all_counts", source, send_counts, target, recv_counts
+        )
+        return self._work(what, [request], result, [finish])
+
+    @_operation
+    def barrier(self, opts: Any = None, timeout: Any = None) -> Work:
+        opts = _options(opts, c10d.BarrierOptions, timeout)
+        return self._work("barrier", [self._call(opts, "barrier")], [], [])
+
+    # --- point to point
+
+    @_operation
+    def send(self, given: Any, peer: int, tag: int = 0) -> Work:
+        tensor = _one(given, "send")
+        request = self._call(None, "send", memory.buffer_of(tensor.contiguous()), peer, tag)
+        return self._work("send", [request], [tensor], [], None)
+
+    @_operation
+    def recv(self, given: Any, peer: int, tag: int = 0) -> Work:
+        output = memory.Output(_one(given, "recv"))
+        request = self._call(None, "recv", memory.buffer_of(output.memory), peer, tag)
+        return self._work("recv", [request], [output.tensor], [output.finish], None)
+
+    @_operation
+    def recv_anysource(self, given: Any, tag: int = 0) -> Work:
+        work: Work = self.recv(given, -1, tag)
+        return work
+
+    # --- what the calls share
+
+    def _call(self, opts: Any, name: str, *arguments: Any, **named: Any) -> Request:
+        timeout = getattr(opts, "timeout", None)
+        if timeout is None or timeout.total_seconds() < 0:
+            timeout = self._timeout
+        with self._lock:
+            self._sequence += 1
+            request: Request = getattr(self.communicator, name)(
+                *arguments,
+                wait=False,
+                timeout=timeout.total_seconds(),
+                foreground=not getattr(opts, "asyncOp", True),  # torch waits for it at once
+                **named,
+            )
+        return request
+
+    def _work(
+        self,
+        what: str,
+        requests: Sequence[Request],
+        result: Sequence[torch.Tensor],
+        after: Sequence[Callable[[], None]],
+        channel: str | None = "other",
+    ) -> Work:
+        completer = self._own_thread if channel is None else self._completers[channel]
+        return Work(self, what, requests, result, after, self.traffic, completer)
+
+
+def _options(given: Any, kind: type, timeout: timedelta | None = None) -> Any:
+    """The options of the call. Some callers pass the fields instead."""
+    if given is None or isinstance(given, (dist.ReduceOp, dist.ReduceOp.RedOpType)):
+        options = kind()
+        if given is not None:
+            options.reduceOp = given
+        if timeout is not None:
+            options.timeout = timeout
+        return options
+    return given
+
+
+def _batches(tensors: list[torch.Tensor]) -> list[list[torch.Tensor]]:
+    """Small tensors of one type together, large ones alone; the same on every rank."""
+    if len(tensors) == 1:
+        return [tensors]
+    batches: list[list[torch.Tensor]] = []
+    open_batches: dict[torch.dtype, tuple[list[torch.Tensor], int]] = {}
+    for tensor in tensors:
+        size = tensor.numel() * tensor.element_size()
+        batch, held = open_batches.get(tensor.dtype, ([], 0))
+        if batch and held + size <= _COALESCED_BYTES:
+            batch.append(tensor)
+            open_batches[tensor.dtype] = (batch, held + size)
+        else:
+            batches.append([tensor])
+            open_batches[tensor.dtype] = (batches[-1], size)
+    return batches

@@ -1,0 +1,30 @@
+"""Makes the name "horing" known to torch.distributed. Runs inside `import torch`, so it imports
+nothing that torch has not loaded, and no library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def register() -> None:
+    """Once per process; later calls do nothing."""
+    import torch
+    import torch.distributed as dist
+
+    if not dist.is_available() or "horing" in dist.Backend.backend_list:
+        return
+    dist.Backend.register_backend("horing", _create, extended_api=True, devices=["cpu"])
+    del torch
+
+
+def _create(options: Any, backend_options: Any) -> Any:
+    import torch
+
+    from horing.torch.versions import check_version
+
+    check_version(torch.__version__)
+    from horing.torch.process_group import ProcessGroup
+
+    return ProcessGroup(
+        options.store, options.group_rank, options.group_size, options.timeout
+    )

@@ -1,0 +1,164 @@
+"""Tensors as memory that libhoring can work on: in place where it is contiguous, else through one
+copy. Tensors of a device are refused here."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import torch
+
+from horing.buffers import Buffer
+from horing.types import DType, ReduceOp
+
+_DTYPES = {
+    torch.int8: DType.INT8,
+    torch.uint8: DType.UINT8,
+    torch.int16: DType.INT16,
+    torch.uint16: DType.UINT16,
+    torch.int32: DType.INT32,
+    torch.uint32: DType.UINT32,
+    torch.int64: DType.INT64,
+    torch.uint64: DType.UINT64,
+    torch.float16: DType.FLOAT16,
+    torch.bfloat16: DType.BFLOAT16,
+    torch.float32: DType.FLOAT32,
+    torch.float64: DType.FLOAT64,
+    torch.float8_e4m3fn: DType.FLOAT8_E4M3,
+    torch.float8_e5m2: DType.FLOAT8_E5M2,
+    torch.bool: DType.BOOL,
+    torch.complex64: DType.COMPLEX64,
+    torch.complex128: DType.COMPLEX128,
+}
+
+# Sums of booleans are "any", products "all".
+_BOOLEAN_OPS = {
+    ReduceOp.SUM: ReduceOp.BOR,
+    ReduceOp.MAX: ReduceOp.BOR,
+    ReduceOp.PROD: ReduceOp.BAND,
+    ReduceOp.MIN: ReduceOp.BAND,
+}
+
+
+def check(tensor: torch.Tensor, what: str) -> torch.Tensor:
+    """A dense tensor of the host; raises what to do for any other."""
+    if tensor.device.type != "cpu":
+        raise ValueError(
+            f"{what}: the tensor is on {tensor.device}, and the horing backend moves CPU tensors. "
+            'For GPUs use init_process_group("nccl") with the horing plugin in NCCL: '
+            "NCCL_NET_PLUGIN=$(python -m horing --plugin-path)"
+        )
+    if tensor.layout != torch.strided:
+        raise ValueError(f"{what}: {tensor.layout} tensors are not supported; pass a dense one")
+    return tensor.detach()
+
+
+def buffer_of(tensor: torch.Tensor) -> Buffer:
+    """The memory of a contiguous tensor."""
+    dtype = _DTYPES.get(tensor.dtype)
+    if dtype is None:
+        # Any other type is moved as bytes; Reduction refuses it.
+        return Buffer(
+            tensor.data_ptr(), tensor.numel() * tensor.element_size(), DType.UINT8, tensor
+        )
+    return Buffer(tensor.data_ptr(), tensor.numel(), dtype, tensor)
+
+
+class Output:
+    """Where a result goes: the tensor's own memory, or a copy that finish() brings back."""
+
+    def __init__(self, tensor: torch.Tensor, *, keeps: bool = False):
+        """`keeps`: what is in the tensor is read as well."""
+        self.tensor = tensor
+        self.direct = tensor.is_contiguous()
+        if self.direct:
+            self.memory = tensor
+        else:
+            self.memory = tensor.contiguous() if keeps else torch.empty(
+                tensor.shape, dtype=tensor.dtype
+            )
+
+    def finish(self) -> None:
+        if not self.direct:
+            self.tensor.copy_(self.memory)
+
+
+def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
+    """One flat tensor over all of them, where they lie one after the other; else nothing."""
+    if not tensors or not all(each.is_contiguous() for each in tensors):
+        return None
+    end = tensors[0].data_ptr()
+    storage = tensors[0].untyped_storage().data_ptr()
+    for each in tensors:
+        if each.data_ptr() != end or each.untyped_storage().data_ptr() != storage:
+            return None
+        end += each.numel() * each.element_size()
+    total = sum(each.numel() for each in tensors)
+    return tensors[0].as_strided((total,), (1,), tensors[0].storage_offset())
+
+
+class Outputs:
+    """Several results, one after the other in one flat tensor."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]):
+        self.tensors = tensors
+        flat = joined(tensors)
+        self.direct = flat is not None
+        self.memory = (
+            flat
+            if flat is not None
+            else torch.empty(sum(each.numel() for each in tensors), dtype=tensors[0].dtype)
+        )
+
+    def finish(self) -> None:
+        if self.direct:
+            return
+        offset = 0
+        for each in self.tensors:
+            each.copy_(self.memory[offset : offset + each.numel()].view(each.shape))
+            offset += each.numel()
+
+
+def flattened(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Their elements one after the other: their own memory if it is so, else a copy."""
+    flat = joined(tensors)
+    return flat if flat is not None else torch.cat([each.reshape(-1) for each in tensors])
+
+
+def _copy_back(narrow: torch.Tensor, wide: torch.Tensor) -> None:
+    narrow.copy_(wide)
+
+
+class Reduction:
+    """How a tensor of any type is reduced: as what, by which operation, and what then.
+
+    `tensor` is what libhoring reduces in place of the caller's; `finish` puts its values where
+    they belong.
+    """
+
+    def __init__(
+        self, tensor: torch.Tensor, op: ReduceOp, scale: float
+    ):
+        self.op, self.scale = op, scale
+        self._after: list[Callable[[], None]] = []
+        if tensor.is_complex():
+            if op not in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM):
+                raise ValueError(f"{op.name} of complex numbers is not supported; SUM and AVG are")
+            tensor = torch.view_as_real(tensor)
+        elif tensor.dtype == torch.bool:
+            self.op = _BOOLEAN_OPS.get(op, op)
+            tensor = tensor.view(torch.uint8)
+        elif tensor.dtype in (torch.int16, torch.uint16):
+            self._after.append(functools.partial(_copy_back, tensor, wide := tensor.to(torch.int32)))
+            tensor = wide
+        elif tensor.dtype not in _DTYPES:
+            raise ValueError(f"{op.name} of {tensor.dtype} is not supported; reduce a wider type")
+        output = Output(tensor, keeps=True)
+        if not output.direct:
+            self._after.insert(0, output.finish)
+        self.tensor = output.memory
+
+    def finish(self) -> None:
+        for step in self._after:
+            step()
+

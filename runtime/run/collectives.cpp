@@ -1,0 +1,90 @@
+#include "run/collectives.hpp"
+
+#include "optim/gradients.hpp"
+
+namespace paro {
+
+ho::Status start_gather(const Shards& shards,
+                        const StepBuffers& buffers,
+                        const Action& action,
+                        ActionId id,
+                        Transfer& transfer) {
+  const bool frozen = action.content == Content::kFrozen;
+  const Routes& routes = (frozen ? shards.frozen_routes : shards.trained_routes)[action.unit];
+  const UnitState& unit = shards.units[action.unit];
+  const Storage& held = frozen ? unit.frozen : unit.parameters;
+  return transfer.gather(routes.of(action.domain),
+                         held,
+                         action.phase == Phase::kSyncP
+                             ? ElementView(held)
+                             : buffers.gathered(shards.config, id, action.content));
+}
+
+std::vector<ElementView> reduced_buffers(const Shards& shards,
+                                         const StepBuffers& buffers,
+                                         const Action& action,
+                                         ActionId id) {
+  std::vector<ElementView> places;
+  for (const uint32_t unit : units_of(action)) {
+    places.push_back(action.phase == Phase::kBackward ? buffers.output(shards, action, id, unit)
+                                                      : ElementView(shards.units[unit].sums));
+  }
+  return places;
+}
+
+ho::Status start_reduction(const Shards& shards,
+                           const Action& action,
+                           const std::vector<ElementView>& places,
+                           Transfer& transfer) {
+  const Routes& all =
+      is_merged(action) ? shards.merged_routes.at(action.unit) : shards.trained_routes[action.unit];
+  const auto& routes = all.of(action.domain);
+  return action.act == Act::kAllReduce ? transfer.all_reduce(routes, places)
+                                       : transfer.reduce_scatter(routes, places);
+}
+
+void add_gradients(Shards& shards,
+                   const Action& action,
+                   uint32_t unit,
+                   const ElementView& gradients,
+                   uint32_t micro_batches) {
+  const ho::DType dtype = shards.config.gradient_dtype;
+  Storage& sums = shards.units[unit].sums;
+  for (const Range& range : sums.ranges()) {
+    std::byte* const sum = sums.at(range.begin);
+    const std::byte* const from = gradients.at(range.begin);
+    if (sums.dtype() == ho::DType::kFloat32) {
+      accumulate(dtype, {reinterpret_cast<float*>(sum), range.count()}, from);
+    } else {
+      accumulate(dtype, sum, from, range.count());
+    }
+  }
+  // A unit that shares these parameters comes before their own: theirs is the last part.
+  const bool last = !action.shared && home_of(shards.config.units, action.unit) == action.unit;
+  if (last && action.micro_batch + 1 == micro_batches) {
+    sums.round_to(dtype);
+  }
+}
+
+ho::Status round_parameters(Shards& shards, const StepBuffers& buffers, const StepPlan& plan) {
+  for (UnitState& unit : shards.units) {
+    unit.sums.zero();
+    for (const Range& range : unit.master().ranges()) {
+      round_to(shards.config.parameter_dtype,
+               {reinterpret_cast<const float*>(unit.master().at(range.begin)), range.count()},
+               unit.parameters.at(range.begin));
+    }
+  }
+  for (ActionId id; id.at() < plan.actions.size(); ++id) {
+    const Action& action = plan.actions[id.at()];
+    if (action.phase == Phase::kSyncP) {
+      Transfer transfer(shards.ledger, shards.transfer_options());
+      const ho::Status started = start_gather(shards, buffers, action, id, transfer);
+      const ho::Status finished = transfer.finish();
+      HORING_TRY((started.ok() ? finished : started).with_context(describe(plan, action)));
+    }
+  }
+  return {};
+}
+
+}  // namespace paro

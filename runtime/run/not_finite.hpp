@@ -1,0 +1,53 @@
+// What is said of a step that is left out because a gradient is not finite.
+//
+// A sum does not tell whose share of it spoilt it. So each rank looks at what it computed before
+// that is reduced, and the ranks compare what they found when a step is left out.
+//
+// Owner: StepRunner, on its thread; anew for each step.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "run/shards.hpp"
+
+namespace paro {
+
+class NotFiniteRecord {
+ public:
+  // Before a reduction of what this rank computed, at `places`: one for each of the action's units.
+  void look_at_own(const RunnerConfig& config,
+                   const Action& action,
+                   const std::vector<ElementView>& places,
+                   uint32_t micro_batches);
+  // Of a unit's sum from element `begin` on, in which something is not finite.
+  void note_sum(uint64_t unit, uint64_t begin, std::span<const float> gradient);
+  // Collective, where all ranks leave a step out: a line in rank 0's log, a warning unless the
+  // loss scale `shrinks`; what the norm is, infinite or no number.
+  [[nodiscard]] ho::Result<double> compare(const Shards& shards,
+                                           const std::string& step,
+                                           bool shrinks) const;
+
+ private:
+  // As ranks send it; of the sums that this rank holds what begins with sum_.
+  struct Found {
+    uint64_t when = UINT64_MAX;  // this rank computed it: smaller is earlier; none
+    uint64_t unit = 0;
+    uint64_t element = 0;
+    uint64_t micro_batch = 0;
+    uint64_t nan = 0;
+    uint64_t sum_unit = UINT64_MAX;  // none
+    uint64_t sum_element = 0;
+    uint64_t sum_nan = 0;  // any is
+  };
+  // "" if nobody knows of any.
+  [[nodiscard]] static std::string cause_of(const RunnerConfig& config,
+                                            std::span<const Found> all,
+                                            std::span<const ho::GlobalRank> ranks);
+
+  Found mine_;
+};
+
+}  // namespace paro

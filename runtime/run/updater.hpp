@@ -1,0 +1,57 @@
+// The optimizer on this rank's shards: norm, averaging, clipping, the rule or the framework's own,
+// parameter groups, loss scale. Element by element in blocks of fp32; nothing here communicates but
+// same_progress().
+//
+// Owner: StepRunner, on its thread. Errors: those of the framework's own optimizer.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "optim/gradients.hpp"
+#include "optim/loss_scale.hpp"
+#include "run/not_finite.hpp"
+#include "run/shards.hpp"
+#include "state/snapshot.hpp"
+
+namespace paro {
+
+class Updater {
+ public:
+  Updater(const RunnerConfig& config, GroupsByUnit groups);
+
+  // What sums over ranks and micro-batches of scaled losses' gradients are multiplied by.
+  [[nodiscard]] double averaging_factor(const Shards& shards, uint32_t micro_batches) const;
+  // Of what this rank has of the averaged gradients in its world parts, which hold each element
+  // once, whatever copies of it there are.
+  [[nodiscard]] Norm norm(const Shards& shards, double factor, NotFiniteRecord& not_finite);
+  // Parameters and states of a unit, with its gradients' sums times `factor`.
+  [[nodiscard]] ho::Status update(Shards& shards, uint32_t unit, double factor);
+  // All units are updated, or the step was left out.
+  void end_step(bool applied);
+
+  [[nodiscard]] const LossScale& scale() const { return scale_; }
+  // Steps that have changed masters.
+  [[nodiscard]] uint64_t applied_steps() const { return applied_; }
+  void write_to(Snapshot& snapshot) const;
+  [[nodiscard]] ho::Status restore(const Snapshot& snapshot);
+  // Collective over `comm`, of the ranks as they were numbered: that all can go on from here.
+  [[nodiscard]] ho::Status same_progress(ho_comm* comm, ho::GlobalRank self) const;
+
+ private:
+  // Of elements of one group.
+  [[nodiscard]] ho::Status update_piece(Shards& shards,
+                                        const BufferRange& piece,
+                                        const ParameterGroup* group,
+                                        double factor);
+
+  LossScale scale_;
+  GroupsByUnit groups_;
+  uint64_t applied_ = 0;
+  uint64_t optimizer_steps_ = 0;  // applied since the rule's state was zeros
+  bool torn_ = false;             // an optimizer failed when some masters had changed
+  std::vector<float> block_;
+  std::vector<float*> states_of_block_;  // for the framework's own optimizer
+};
+
+}  // namespace paro

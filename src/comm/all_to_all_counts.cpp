@@ -1,0 +1,176 @@
+// All-to-all with counts per rank. A rank knows what it sends and what it expects, but the routes
+// pass through ranks that know neither. So the operation has two parts: the ranks gather all rows
+// of counts, then move the data. Each rank compares all rows, so that all find the same mismatch.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "comm/communicator.hpp"
+
+namespace ho {
+namespace {
+
+// Every rank has the counts of all pairs of ranks.
+constexpr uint32_t kMaxRanks = 4096;
+
+// The rows as they are gathered: of each rank its type, what it sends to each rank, and what it
+// expects of each.
+class CountRows {
+ public:
+  CountRows(const CollectiveCall& asked, uint32_t world)
+      : world_(world), row_(1 + 2 * size_t{world}), all_(row_ * world, 0) {
+    mine_.push_back(static_cast<uint64_t>(asked.dtype));
+    mine_.insert(mine_.end(), asked.counts.begin(), asked.counts.end());
+    mine_.insert(mine_.end(), asked.recv_counts.begin(), asked.recv_counts.end());
+  }
+
+  [[nodiscard]] const uint64_t* mine() const { return mine_.data(); }
+  [[nodiscard]] uint64_t* all() { return all_.data(); }
+  [[nodiscard]] size_t row() const { return row_; }
+  [[nodiscard]] uint64_t sent(uint32_t from, uint32_t to) const {
+    return all_[from * row_ + 1 + to];
+  }
+  // By block, as role_of() numbers them.
+  [[nodiscard]] std::vector<uint64_t> block_counts() const {
+    std::vector<uint64_t> counts;
+    counts.reserve(size_t{world_} * world_);
+    for (uint32_t from = 0; from < world_; ++from) {
+      for (uint32_t to = 0; to < world_; ++to) {
+        counts.push_back(sent(from, to));
+      }
+    }
+    return counts;
+  }
+
+  // `most`: elements that a rank may send to another.
+  [[nodiscard]] Status compare(uint64_t most) const {
+    for (uint32_t rank = 0; rank < world_; ++rank) {
+      if (all_[rank * row_] != all_[0]) {
+        return {StatusCode::kMismatch,
+                fmt::format("rank 0 passed {}, rank {} {}; pass the same type on all ranks",
+                            type_of(0),
+                            rank,
+                            type_of(rank))};
+      }
+    }
+    for (uint32_t from = 0; from < world_; ++from) {
+      for (uint32_t to = 0; to < world_; ++to) {
+        HORING_TRY(compare_pair(from, to, most));
+      }
+    }
+    return {};
+  }
+
+ private:
+  [[nodiscard]] std::string type_of(uint32_t rank) const {
+    const uint64_t value = all_[rank * row_];
+    return value < kDTypeCount ? std::string(to_string(static_cast<DType>(value)))
+                               : "dtype " + std::to_string(value);
+  }
+  [[nodiscard]] Status compare_pair(uint32_t from, uint32_t to, uint64_t most) const {
+    const uint64_t sends = sent(from, to);
+    const uint64_t expects = all_[to * row_ + 1 + world_ + from];
+    if (sends > most) {
+      return {StatusCode::kProtocol,
+              fmt::format(
+                  "rank {} sends {} elements to rank {}, beyond 64 TiB in all", from, sends, to)};
+    }
+    if (sends != expects) {
+      return {StatusCode::kMismatch,
+              fmt::format("rank {} sends {} elements to rank {}, which expects {}; send_counts[{}] "
+                          "of rank {} and recv_counts[{}] of rank {} must be equal",
+                          from,
+                          sends,
+                          to,
+                          expects,
+                          to,
+                          from,
+                          from,
+                          to)};
+    }
+    return {};
+  }
+
+  uint32_t world_;
+  size_t row_;
+  std::vector<uint64_t> mine_;
+  std::vector<uint64_t> all_;
+};
+
+// What the second part needs when the rows are there; it is made by the driver's thread.
+struct Exchange {
+  std::shared_ptr<CountRows> rows;
+  Call call;  // but for its blocks
+  SelectionRules rules;
+  SelectionInput input;
+  uint64_t most = 0;
+  std::map<Algorithm, std::shared_ptr<const Schedule>> schedules;
+
+  [[nodiscard]] Result<NextPart> data_part() const {
+    HORING_TRY(rows->compare(most));
+    NextPart part{call, nullptr};
+    std::vector<uint64_t> counts = rows->block_counts();
+    part.call.count = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+    part.call.block_counts = BlockCounts(std::move(counts));
+    SelectionInput whole = input;
+    whole.message_bytes = part.call.count * size_bytes(call.dtype);
+    whole.total_bytes = whole.message_bytes / call.world_size;
+    HORING_ASSIGN(part.call.algorithm, select_algorithm(rules, whole));
+    part.schedule = schedules.at(part.call.algorithm);
+    return part;
+  }
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
+    const CollectiveCall& asked, bool background) {
+  const uint32_t world = placement_.map.world_size();
+  if (world > kMaxRanks) {
+    return Status(
+        StatusCode::kUnsupported,
+        fmt::format("all_to_all_counts among {} ranks: at most {} are possible; split the "
+                    "communicator, or use all_to_all",
+                    world,
+                    kMaxRanks));
+  }
+  Exchange exchange;
+  exchange.rows = std::make_shared<CountRows>(asked, world);
+  exchange.call = begin_call(asked, Algorithm::kHoRing);
+  exchange.call.counts_per_pair = true;
+  exchange.call.digest = 0;
+  exchange.rules = settings_.rules;
+  exchange.input = selection_input(asked);
+  exchange.most = most_per_rank(asked.dtype);
+  const auto wanted = asked.options.algorithm ? asked.options.algorithm : settings_.rules.forced;
+  for (const Algorithm algorithm :
+       {wanted.value_or(Algorithm::kHoRing), wanted.value_or(Algorithm::kDirect)}) {
+    HORING_ASSIGN(exchange.schedules[algorithm],
+                  schedule_for(asked.collective, algorithm, GlobalRank(0), asked.collective));
+  }
+
+  CollectiveCall rows;
+  rows.collective = Collective::kAllGather;
+  rows.send = exchange.rows->mine();
+  rows.recv = exchange.rows->all();
+  rows.count = exchange.rows->row();
+  rows.dtype = DType::kUint64;
+  rows.options.timeout = asked.options.timeout;
+  rows.owned = exchange.rows;
+  const SelectionRules by_size{std::nullopt, settings_.rules.direct_max_bytes};
+  HORING_ASSIGN(const Algorithm algorithm, select_algorithm(by_size, selection_input(rows)));
+  HORING_ASSIGN(auto schedule,
+                schedule_for(rows.collective, algorithm, GlobalRank(0), asked.collective));
+  HORING_ASSIGN(Call call, make_call(rows, algorithm, schedule->built.plan));
+  call.collective = asked.collective;
+  call.channel = exchange.call.channel;
+  call.counts_per_pair = true;
+  call.deadline = exchange.call.deadline;
+  return engine_->submit(
+      std::move(call), std::move(schedule), background, [exchange = std::move(exchange)] {
+        return exchange.data_part();
+      });
+}
+
+}  // namespace ho

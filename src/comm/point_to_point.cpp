@@ -1,0 +1,54 @@
+// Sends and receives: their arguments are checked here, and the engine matches them.
+#include <spdlog/fmt/fmt.h>
+
+#include "comm/communicator.hpp"
+
+namespace ho {
+namespace {
+
+constexpr uint64_t kMaxTransferBytes = uint64_t{1} << 46;
+
+}  // namespace
+
+MessageRoutes Communicator::message_routes() const {
+  MessageRoutes routes;
+  routes.self = self_;
+  routes.world_size = placement_.map.world_size();
+  routes.communicator = id_;
+  routes.rail_to = [this](GlobalRank peer) -> std::optional<RailIndex> {
+    const GroupMap& map = placement_.map;
+    if (map.group_of(self_) == map.group_of(peer) && placement_.same_host(self_, peer)) {
+      return std::nullopt;
+    }
+    return map.rail_of(std::min(self_, peer)).value_or(RailIndex(0));
+  };
+  return routes;
+}
+
+Result<std::shared_ptr<Operation>> Communicator::start(const PointToPointCall& asked,
+                                                       bool background) {
+  Transfer transfer;
+  transfer.sends = asked.sends;
+  transfer.peer = asked.peer;
+  transfer.tag = asked.tag;
+  transfer.dtype = asked.dtype;
+  transfer.count = asked.count;
+  transfer.data = static_cast<const std::byte*>(asked.data);
+  transfer.into = static_cast<std::byte*>(asked.into);
+  transfer.source = asked.source;
+  transfer.timeout = asked.options.timeout.value_or(settings_.timeout);
+  transfer.deadline = deadline_after(transfer.timeout);
+  const uint32_t world = placement_.map.world_size();
+  if (asked.peer && asked.peer->value() >= world) {
+    return invalid(fmt::format("{}: there are {} ranks", transfer.name(), world));
+  }
+  const void* buffer = asked.sends ? asked.data : asked.into;
+  if (asked.count > kMaxTransferBytes / size_bytes(asked.dtype) ||
+      (buffer == nullptr && asked.count > 0)) {
+    return invalid(fmt::format("{}: a null buffer, or a count beyond 64 TiB; is it negative?",
+                               transfer.name()));
+  }
+  return engine_->submit(transfer, background);
+}
+
+}  // namespace ho

@@ -1,0 +1,44 @@
+// A connection's own end: which of this host's interfaces it leaves from, and how its socket is set
+// up. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.hpp"
+#include "os/fd.hpp"
+#include "os/socket.hpp"
+
+namespace ho {
+
+// One of this host's interfaces, as a rail.
+struct RailInterface {
+  std::string name;            // "rail0"; empty: not bound to a device
+  std::string address;         // numeric, IPv4 or IPv6; empty: routing chooses
+  uint32_t pace_slot = 0;      // which of the host's paced rails this is (rail_pace_mbit)
+  int32_t traffic_class = -1;  // IP's TOS or traffic class byte of connections; negative: untouched
+};
+
+// Whether another interface of this network namespace than `interface_name` has that address. The
+// kernel keeps packets to it inside the host: a socket that is bound to an interface would send
+// them out of it, where nobody hears them.
+[[nodiscard]] bool is_on_another_interface(const SocketAddress& address,
+                                           const std::string& interface_name);
+// A socket on the rail's interface with a connect under way to `to`; not bound to the interface
+// where `to` is on another one of this host. Errors: this end cannot be used at all.
+struct Dialled {
+  Fd fd;
+  int connect_errno = 0;  // 0: connected or under way
+};
+[[nodiscard]] Result<Dialled> dial(const RailInterface& from, const SocketAddress& to);
+
+// IP's TOS byte, or IPv6's traffic class, of what the socket sends; nothing where it is negative.
+void set_traffic_class(int fd, int32_t traffic_class);
+// For an accepted connection: answers leave through the rail's interface too, also where several
+// interfaces have one subnet. Left alone when the connection did not come in there, or came from
+// another interface of this host.
+void bind_accepted(int fd, const RailInterface& rail);
+// No delay, keep-alive that notices a dead rail within about 11 s while nothing is in flight.
+void tune_data_socket(int fd);
+
+}  // namespace ho

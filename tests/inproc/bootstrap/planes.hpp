@@ -1,0 +1,180 @@
+// Worlds of control planes over loopback, a thread per rank, for the tests of this folder.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bootstrap/control_plane.hpp"
+#include "bootstrap/wire.hpp"
+#include "catch.hpp"
+#include "has.hpp"
+#include "os/socket.hpp"
+#include "reserved_place.hpp"
+
+namespace ho::test {
+
+using namespace std::chrono_literals;
+
+using Plane = std::unique_ptr<ControlPlane>;
+using Created = Result<Plane>;
+
+inline const std::string kSecret = "a test secret of enough length";
+
+inline std::shared_ptr<const JobKey> key_of(const std::string& secret = kSecret) {
+  return JobKey::from_text(secret).value();
+}
+
+inline Rendezvous at(const std::string& place, uint32_t rank, uint32_t world_size) {
+  return {.rank = rank,
+          .world_size = world_size,
+          .local_rank = {},
+          .address = place,
+          .source = "arguments"};
+}
+
+struct Attempt {
+  Rendezvous rendezvous;
+  std::shared_ptr<const JobKey> key = key_of();
+  std::chrono::milliseconds time = 20s;
+};
+
+inline std::vector<Created> create_all(const std::vector<Attempt>& attempts) {
+  std::vector<std::future<Created>> pending;
+  pending.reserve(attempts.size());
+  for (const Attempt& attempt : attempts) {
+    pending.push_back(std::async(std::launch::async, [attempt] {
+      return ControlPlane::create(attempt.rendezvous, attempt.key, deadline_after(attempt.time));
+    }));
+  }
+  std::vector<Created> created;
+  created.reserve(pending.size());
+  for (auto& one : pending) {
+    created.push_back(one.get());
+  }
+  return created;
+}
+
+inline std::vector<Plane> world(uint32_t size, const std::string& place = ReservedPlace().text()) {
+  std::vector<Attempt> attempts;
+  for (uint32_t rank = 0; rank < size; ++rank) {
+    attempts.push_back({.rendezvous = at(place, rank, size)});
+  }
+  std::vector<Plane> planes;
+  for (Created& created : create_all(attempts)) {
+    INFO(created.status().to_string());
+    REQUIRE(created.ok());
+    planes.push_back(std::move(created).value());
+  }
+  return planes;
+}
+
+// Far away: an answer that waited for it would be kTimeout.
+inline constexpr std::chrono::milliseconds kFar = 60s;
+
+// The last rank of a world of 4 comes again and again with little time, until rank 0 ends for that.
+inline Status end_by_timeout(const std::string& place,
+                             const std::shared_ptr<const JobKey>& key,
+                             std::future<Created>& first) {
+  while (first.wait_for(0s) != std::future_status::ready) {
+    (void)ControlPlane::create(at(place, 3, 4), key, deadline_after(200ms));
+  }
+  return first.get().status();
+}
+
+inline std::vector<std::byte> blob_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+inline std::string text_of(const std::vector<std::byte>& blob) {
+  return {reinterpret_cast<const char*>(blob.data()), blob.size()};
+}
+
+using Gathered = Result<std::vector<std::vector<std::byte>>>;
+
+inline std::future<Gathered> gather(ControlPlane& plane,
+                                    const std::string& tag,
+                                    const std::string& mine,
+                                    std::vector<GlobalRank> members = {},
+                                    std::chrono::milliseconds time = 20s) {
+  return std::async(std::launch::async, [&plane, tag, mine, members = std::move(members), time] {
+    return plane.all_gather(tag, blob_of(mine), members, deadline_after(time));
+  });
+}
+
+// Collects one rank's decision and counts them. Declared before the plane that calls it, so that it
+// outlives it.
+class Ear {
+ public:
+  void listen(ControlPlane& plane, std::vector<RankState> states = {}) {
+    plane.start({.on_decision =
+                     [this](const FailureDecision& decision) {
+                       const std::lock_guard lock(mutex_);
+                       decision_ = decision.cause;
+                       ++count_;
+                       changed_.notify_all();
+                     },
+                 .describe_state = [states] { return states; },
+                 .on_leave_notice =
+                     [this](const LeaveNotice& leave_notice) {
+                       const std::lock_guard lock(mutex_);
+                       leave_notices_.push_back(leave_notice);
+                       changed_.notify_all();
+                     },
+                 .on_call_question =
+                     [this](const CallQuestion& question) {
+                       const std::lock_guard lock(mutex_);
+                       questions_.push_back(question);
+                       changed_.notify_all();
+                     }});
+  }
+  // The first `count` questions that were heard.
+  std::vector<CallQuestion> questions(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, 20s, [&] { return questions_.size() >= count; });
+    return questions_;
+  }
+  // The first `count` leave notices that were heard of.
+  std::vector<LeaveNotice> leave_notices(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, 20s, [&] { return leave_notices_.size() >= count; });
+    return leave_notices_;
+  }
+  Status heard() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, 20s, [this] { return count_ > 0; });
+    return count_ > 0 ? decision_ : Status(StatusCode::kInternal, "no decision came");
+  }
+  int count() {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Status decision_;
+  int count_ = 0;
+  std::vector<LeaveNotice> leave_notices_;
+  std::vector<CallQuestion> questions_;
+};
+
+inline Fd raw_connection(uint16_t port) {
+  const auto address = SocketAddress::numeric("127.0.0.1", port).value();
+  for (int i = 0; i < 2000; ++i) {
+    Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (::connect(fd.get(), address.get(), address.size_bytes()) == 0) {
+      return fd;
+    }
+    std::this_thread::sleep_for(5ms);
+  }
+  return {};
+}
+
+}  // namespace ho::test

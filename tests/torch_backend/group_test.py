@@ -1,0 +1,365 @@
+"""What the group does call by call: types, operations, layouts, groups, errors."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
+import torch.distributed.checkpoint as dcp
+from ranks import run_ranks
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+import horing.torch
+
+NODES = [2, 2]
+RANKS = 4
+
+
+def rank() -> int:
+    return dist.get_rank()
+
+
+class Calls(unittest.TestCase):
+    """Bodies run on every rank; an assertion that fails there fails the test with its text."""
+
+    def check(self, body: Any, nodes: list[int] | None = None, **options: Any) -> list[Any]:
+        return run_ranks(nodes or NODES, body, **options)
+
+    def test_every_type_is_reduced_or_moved(self) -> None:
+        def body() -> None:
+            for dtype in (
+                torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8,
+                torch.uint8, torch.int16, torch.int32, torch.int64, torch.complex64,
+            ):
+                tensor = torch.full((5,), rank() + 1).to(dtype)
+                dist.all_reduce(tensor)
+                assert torch.equal(tensor, torch.full((5,), 10).to(dtype)), (dtype, tensor)
+            flags = torch.tensor([rank() == 2, True, False])
+            dist.all_reduce(flags, dist.ReduceOp.MAX)
+            assert flags.tolist() == [True, True, False], flags
+            for dtype in (torch.bool, torch.int16, torch.complex128, torch.float8_e4m3fn):
+                sent = torch.tensor([1, 0, 1]).to(dtype) if rank() == 1 else torch.zeros(3).to(dtype)
+                dist.broadcast(sent, 1)
+                assert sent.to(torch.complex128).real.tolist() == [1, 0, 1], (dtype, sent)
+
+        self.check(body)
+
+    def test_every_reduction_gives_its_result(self) -> None:
+        def body() -> None:
+            op = dist.ReduceOp
+            expected = {op.SUM: 10, op.PRODUCT: 24, op.MIN: 1, op.MAX: 4, op.AVG: 2.5}
+            for each, value in expected.items():
+                tensor = torch.full((3,), float(rank() + 1))
+                dist.all_reduce(tensor, each)
+                assert tensor.tolist() == [value] * 3, (each, tensor)
+            for each, value in {op.BAND: 0, op.BOR: 7, op.BXOR: 4}.items():
+                bits = torch.full((3,), rank() + 1)
+                dist.all_reduce(bits, each)
+                assert bits.tolist() == [value] * 3, (each, bits)
+            scaled = torch.full((3,), float(rank() + 1))
+            dist.all_reduce(scaled, dist._make_nccl_premul_sum(0.5))
+            assert scaled.tolist() == [5.0] * 3, scaled
+
+        self.check(body)
+
+    def test_tensors_that_are_not_contiguous_are_results_too(self) -> None:
+        def body() -> None:
+            column = torch.arange(12.0).reshape(3, 4)[:, 1]
+            before = column.clone()
+            dist.all_reduce(column)
+            assert torch.equal(column, RANKS * before), column
+            parts = [torch.zeros(2, 3).t() for _ in range(RANKS)]
+            dist.all_gather(parts, torch.full((3, 2), float(rank())))
+            assert [part[0, 0].item() for part in parts] == [0, 1, 2, 3], parts
+            whole = torch.zeros(2 * RANKS, 2).t()
+            dist.all_gather_into_tensor(whole.t(), torch.full((2, 2), float(rank())))
+            assert whole.t()[::2, 0].tolist() == [0, 1, 2, 3], whole
+
+        self.check(body)
+
+    def test_gathers_of_lists_write_into_every_tensor_of_the_list(self) -> None:
+        def body() -> None:
+            flat = torch.zeros(RANKS * 3)
+            adjacent = list(flat.chunk(RANKS))
+            dist.all_gather(adjacent, torch.full((3,), float(rank())))
+            assert flat.tolist() == [0.0] * 3 + [1.0] * 3 + [2.0] * 3 + [3.0] * 3, flat
+            uneven = [torch.zeros(each + 1) for each in range(RANKS)]
+            dist.group.WORLD.allgather([uneven], [torch.full((rank() + 1,), float(rank()))]).wait()
+            assert [part.tolist() for part in uneven] == [[0], [1] * 2, [2] * 3, [3] * 4], uneven
+            out = torch.zeros(2)
+            dist.reduce_scatter(out, [torch.full((2,), float(each)) for each in range(RANKS)])
+            assert out.tolist() == [4.0 * rank()] * 2, out
+            short = torch.zeros(rank() + 1)
+            dist.group.WORLD.reduce_scatter(
+                [short], [[torch.full((each + 1,), float(each)) for each in range(RANKS)]]
+            ).wait()
+            assert short.tolist() == [4.0 * rank()] * (rank() + 1), short
+
+        self.check(body)
+
+    def test_all_to_all_moves_equal_and_uneven_blocks(self) -> None:
+        def body() -> None:
+            out = torch.empty(RANKS, dtype=torch.int64)
+            dist.all_to_all_single(out, torch.arange(RANKS) + 10 * rank())
+            assert out.tolist() == [10 * other + rank() for other in range(RANKS)], out
+            counts = [(rank() + other) % 3 for other in range(RANKS)]
+            sent = torch.cat([torch.full((c, 2), 10 * rank() + i) for i, c in enumerate(counts)])
+            uneven = torch.empty(sum(counts), 2, dtype=torch.int64)
+            dist.all_to_all_single(uneven, sent, counts, counts)
+            expected = [10 * other + rank() for other, c in enumerate(counts) for _ in range(c)]
+            assert uneven[:, 1].tolist() == expected, uneven
+            outs = [torch.empty(1 + other) for other in range(RANKS)]
+            dist.all_to_all(outs, [torch.full((1 + rank(),), float(other)) for other in range(RANKS)])
+            assert [part.tolist() for part in outs] == [[rank()] * (1 + r) for r in range(RANKS)], outs
+
+        self.check(body)
+
+    def test_coalesced_calls_give_what_single_ones_give(self) -> None:
+        def body() -> None:
+            tensors = [torch.full((n,), float(rank() + n)) for n in (1, 5, 400_000, 7)]
+            tensors.append(torch.full((4,), rank() + 1))
+            with dist._coalescing_manager():
+                for tensor in tensors:
+                    dist.all_reduce(tensor)
+            for tensor, n in zip(tensors, (1, 5, 400_000, 7), strict=False):
+                assert tensor.unique().tolist() == [4.0 * n + 6], tensor
+            assert tensors[4].tolist() == [10] * 4
+            outs = [torch.zeros(RANKS * n) for n in (1, 3)]
+            with dist._coalescing_manager():
+                for out, n in zip(outs, (1, 3), strict=True):
+                    dist.all_gather_into_tensor(out, torch.full((n,), float(rank())))
+            assert outs[1].tolist() == [float(r) for r in range(RANKS) for _ in range(3)], outs
+            sums = [torch.zeros(n) for n in (1, 3)]
+            with dist._coalescing_manager():
+                for out, n in zip(sums, (1, 3), strict=True):
+                    dist.reduce_scatter_tensor(out, torch.arange(float(RANKS)).repeat_interleave(n))
+            assert sums[1].tolist() == [4.0 * rank()] * 3, sums
+
+        self.check(body)
+
+    def test_messages_match_by_tag_from_anyone_and_from_oneself(self) -> None:
+        def body() -> None:
+            if rank() == 0:
+                for tag in (5, 3):
+                    got = torch.zeros(2)
+                    dist.recv(got, 1, tag=tag)
+                    assert got.tolist() == [float(tag)] * 2, got
+                heard = sorted(dist.recv(torch.zeros(1), tag=9) for _ in range(RANKS - 1))
+                assert heard == [1, 2, 3], heard
+            else:
+                if rank() == 1:
+                    works = [dist.isend(torch.full((2,), float(tag)), 0, tag=tag) for tag in (3, 5)]
+                    for work in works:
+                        work.wait()
+                dist.send(torch.ones(1), 0, tag=9)
+            group = dist.group.WORLD
+            mine = torch.zeros(3)
+            work = group.recv([mine], rank(), 1)
+            group.send([torch.full((3,), 2.0)], rank(), 1).wait()
+            work.wait()
+            assert mine.tolist() == [2.0] * 3, mine
+            ring = torch.zeros(1)
+            for work in dist.batch_isend_irecv([
+                dist.P2POp(dist.isend, torch.full((1,), float(rank())), (rank() + 1) % RANKS),
+                dist.P2POp(dist.irecv, ring, (rank() - 1) % RANKS),
+            ]):
+                work.wait()
+            assert ring.item() == (rank() - 1) % RANKS, ring
+
+        self.check(body)
+
+    def test_objects_are_broadcast_gathered_and_scattered(self) -> None:
+        def body() -> None:
+            everybody: list[Any] = [None] * RANKS
+            dist.all_gather_object(everybody, {"rank": rank()})
+            assert everybody == [{"rank": r} for r in range(RANKS)], everybody
+            objects = ["a", [1, 2]] if rank() == 2 else [None, None]
+            dist.broadcast_object_list(objects, src=2)
+            assert objects == ["a", [1, 2]], objects
+            got: list[Any] = [None]
+            dist.scatter_object_list(got, list("abcd") if rank() == 0 else None)
+            assert got == ["abcd"[rank()]], got
+            gathered = [None] * RANKS if rank() == 3 else None
+            dist.gather_object(rank(), gathered, dst=3)
+            assert gathered in (None, [0, 1, 2, 3]), gathered
+
+        self.check(body)
+
+    def test_groups_of_some_ranks_work_from_several_threads(self) -> None:
+        def body() -> None:
+            even, odd = dist.new_group([0, 2]), dist.new_group([1, 3])
+            everybody = dist.new_group(list(range(RANKS)))
+            mine = even if rank() % 2 == 0 else odd
+            wrong: list[Any] = []
+
+            def reduce_often(group: Any, expected: float) -> None:
+                for _ in range(50):
+                    tensor = torch.full((100,), float(rank()))
+                    dist.all_reduce(tensor, group=group)
+                    if tensor.unique().tolist() != [expected]:
+                        wrong.append(tensor)
+
+            threads = [
+                threading.Thread(target=reduce_often, args=(mine, 2.0 + 2 * (rank() % 2))),
+                threading.Thread(target=reduce_often, args=(everybody, 6.0)),
+            ]
+            for thread in threads:
+                thread.start()
+            reduce_often(dist.group.WORLD, 6.0)
+            for thread in threads:
+                thread.join()
+            assert not wrong, wrong
+            halves = dist.group.WORLD.split_group([0, 1] if rank() < 2 else [2, 3])
+            tensor = torch.full((1,), float(rank()))
+            halves.allreduce([tensor]).wait()
+            assert tensor.item() == (1.0 if rank() < 2 else 5.0), tensor
+
+        self.check(body)
+
+    def test_functional_collectives_and_dtensors_come_out_right(self) -> None:
+        def body() -> None:
+            mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("a", "b"))
+            total = funcol.all_reduce(torch.ones(3), "sum", mesh["b"])
+            assert (total + 0).tolist() == [2.0] * 3, total
+            full = torch.arange(24.0).reshape(6, 4)
+            sharded = distribute_tensor(full, mesh, [Shard(0), Shard(1)])
+            assert torch.equal(sharded.full_tensor(), full), sharded
+            product = (sharded @ distribute_tensor(torch.eye(4), mesh, [Shard(0), Shard(1)]))
+            assert torch.equal(product.full_tensor(), full), product
+
+        self.check(body)
+
+    def test_distributed_checkpoints_are_saved_and_loaded(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            def body() -> None:
+                mesh = init_device_mesh("cpu", (RANKS,))
+                full = torch.arange(40.0).reshape(10, 4)
+                dcp.save({"w": distribute_tensor(full, mesh, [Shard(0)])}, checkpoint_id=folder)
+                loaded = {"w": distribute_tensor(torch.zeros(10, 4), mesh, [Shard(0)])}
+                dcp.load(loaded, checkpoint_id=folder)
+                assert torch.equal(loaded["w"].full_tensor(), full), loaded
+
+            self.check(body)
+
+    def test_futures_complete_with_the_result(self) -> None:
+        def body() -> None:
+            tensor = torch.full((4,), float(rank()))
+            future = dist.all_reduce(tensor, async_op=True).get_future()
+            doubled = future.then(lambda done: done.value()[0] * 2)
+            assert doubled.wait().tolist() == [12.0] * 4, doubled
+            works = [dist.all_reduce(torch.ones(8), async_op=True) for _ in range(20)]
+            for work in works:
+                work.wait()
+                assert work.is_completed() and work.is_success()
+
+        self.check(body)
+
+    def test_traffic_counts_bytes_inside_and_between_nodes(self) -> None:
+        def body() -> tuple[int, int]:
+            dist.all_reduce(torch.ones(1 << 16))
+            moved = horing.torch.traffic()
+            return moved.intra_sent_bytes, moved.inter_sent_bytes
+
+        moved = self.check(body)
+        self.assertTrue(all(inside > 0 for inside, between in moved))
+        # Each of two nodes sends half of the data in each of two phases.
+        self.assertEqual(sum(between for inside, between in moved), 2 << 18)
+
+
+class Errors(unittest.TestCase):
+    """Every rank gets an error that names the cause; nobody waits for the timeout of 60 s."""
+
+    def assert_fails(self, body: Any, *words: str, ranks: Any = range(RANKS), **options: Any) -> None:
+        def run() -> Any:
+            started = time.monotonic()
+            try:
+                body()
+            except Exception as error:  # noqa: BLE001
+                dist.distributed_c10d._world.pg_map.clear()
+                return type(error).__name__, str(error), time.monotonic() - started
+            return "nothing", "", 0.0
+
+        def leave() -> Any:
+            result = run()
+            time.sleep(1)  # the others' errors are their own, not that this rank has left
+            dist.distributed_c10d._update_default_pg(None)
+            return result
+
+        results = run_ranks(NODES, leave, **options)
+        for index in ranks:
+            kind, text, seconds = results[index]
+            self.assertEqual(kind, "DistBackendError", (index, kind, text))
+            for word in words:
+                self.assertIn(word, text, index)
+            self.assertLess(seconds, 30)
+
+    def test_counts_that_differ_are_named_on_every_rank(self) -> None:
+        self.assert_fails(lambda: dist.all_reduce(torch.ones(8 + (rank() == 2))), "8", "9")
+
+    def test_types_that_differ_are_named_on_every_rank(self) -> None:
+        kinds = (torch.float32, torch.float64)
+        self.assert_fails(
+            lambda: dist.all_reduce(torch.ones(8, dtype=kinds[rank() == 3])), "float", "double"
+        )
+
+    def test_calls_that_differ_are_named_on_every_rank(self) -> None:
+        def body() -> None:
+            if rank() == 1:
+                dist.broadcast(torch.ones(8), 0)
+            else:
+                dist.all_reduce(torch.ones(8))
+
+        self.assert_fails(body, "broadcast", "all_reduce", timeout=5)
+
+    def test_a_rank_that_dies_is_named_on_the_others(self) -> None:
+        def body() -> None:
+            dist.all_reduce(torch.ones(8))
+            if rank() == 3:
+                os.kill(os.getpid(), signal.SIGKILL)
+            dist.all_reduce(torch.ones(8))
+
+        self.assert_fails(body, "rank 3", ranks=range(3), may_die=[3])
+
+    def test_a_rank_that_does_not_come_is_named_after_the_timeout(self) -> None:
+        def body() -> None:
+            if rank() == 1:
+                time.sleep(6)
+            horing.torch.monitored_barrier(timeout=timedelta(seconds=2))
+
+        self.assert_fails(body, "rank 1", " timeout ")
+
+    def test_an_aborted_group_fails_everywhere_and_afterwards(self) -> None:
+        def body() -> None:
+            if rank() == 0:
+                time.sleep(0.5)
+                dist.group.WORLD.abort()
+            dist.all_reduce(torch.ones(8))
+
+        self.assert_fails(body, "abort")
+
+    def test_a_tensor_of_a_device_is_refused_with_advice(self) -> None:
+        def body() -> None:
+            for call in (dist.all_reduce, lambda tensor: dist.broadcast(tensor, 0)):
+                try:
+                    call(torch.ones(3, device="meta"))
+                except ValueError as error:
+                    assert "nccl" in str(error) and "--plugin-path" in str(error), error
+                else:
+                    raise AssertionError("nothing was refused")
+
+        run_ranks([1], body)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))

@@ -1,0 +1,157 @@
+// The method's published and derived figures.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "cost/memory.hpp"
+#include "cost/step_time.hpp"
+#include "method_figures.hpp"
+
+using paro::Links;
+using paro::ModelSize;
+using paro::parse_strategy;
+using paro::WorldAlgorithm;
+using paro::WorldShape;
+using paro::test::check_figure;
+using paro::test::seven_billion_memory_gb;
+
+namespace {
+
+constexpr WorldShape kWorld{4, 8};
+constexpr ModelSize kSeven{7e9, 7e9};
+constexpr ModelSize kSixtyFive{65e9, 65e9};
+constexpr double kGigabit = 1e9 / 8;
+// 2000 Gb/s inside a group, 80 Gb/s between groups for each rank, flat rings.
+constexpr Links kNicPerRank{2000 * kGigabit, 80 * kGigabit, 8, WorldAlgorithm::kRing};
+constexpr Links kOneNic{2000 * kGigabit, 80 * kGigabit, 1, WorldAlgorithm::kRing};
+
+double gigabytes(const std::string& strategy, const ModelSize& model) {
+  return paro::state_bytes(*parse_strategy(strategy), model, {}, kWorld).total() / 1e9;
+}
+
+double communication(const std::string& strategy, const ModelSize& model, const Links& links) {
+  return paro::step_seconds(*parse_strategy(strategy), model, {}, kWorld, links).communication(10);
+}
+
+}  // namespace
+
+TEST_CASE("memory of 7B on 32 ranks in groups of 8 is what the paper has") {
+  const auto& figures = seven_billion_memory_gb();
+  REQUIRE(figures.size() == paro::kStrategyCount);
+  for (const auto& [strategy, figure] : figures) {
+    INFO(strategy);
+    check_figure(gigabytes(strategy, kSeven), figure, 0.1);
+  }
+}
+
+TEST_CASE("65B fits 80 GB with four strategies only") {
+  const std::map<std::string, double> figures{
+      {"IIG", 56.9}, {"IGG", 44.7}, {"GIG", 44.7}, {"GGG", 32.5}};
+  for (const auto& strategy : paro::all_strategies()) {
+    const std::string name = letters(strategy);
+    INFO(name);
+    const auto figure = figures.find(name);
+    CHECK((gigabytes(name, kSixtyFive) <= 80) == (figure != figures.end()));
+    if (figure != figures.end()) {
+      check_figure(gigabytes(name, kSixtyFive), figure->second, 0.1);
+    }
+  }
+}
+
+TEST_CASE("communication of 7B is what the paper has, with a NIC for each rank") {
+  const std::map<std::string, std::pair<double, double>> figures{{"NII", {0.80, 0.01}},
+                                                                 {"INI", {1.29, 0.01}},
+                                                                 {"III", {1.73, 0.01}},
+                                                                 {"IIG", {1.73, 0.01}},
+                                                                 {"NIG", {1.98, 0.01}},
+                                                                 {"ING", {2.47, 0.01}},
+                                                                 {"NNG", {2.71, 0.01}},
+                                                                 {"IGG", {14.7, 0.1}},
+                                                                 {"NGG", {14.9, 0.1}},
+                                                                 {"GIG", {27.7, 0.1}},
+                                                                 {"GNG", {28.5, 0.1}},
+                                                                 {"GGG", {40.7, 0.1}}};
+  for (const auto& [strategy, figure] : figures) {
+    INFO(strategy);
+    check_figure(communication(strategy, kSeven, kNicPerRank), figure.first, figure.second);
+  }
+}
+
+TEST_CASE("communication of 65B is what the paper has, with a NIC for each rank") {
+  const std::map<std::string, std::pair<double, double>> figures{
+      {"IIG", {16.1, 0.1}}, {"IGG", {136, 1}}, {"GIG", {258, 1}}, {"GGG", {378, 1}}};
+  for (const auto& [strategy, figure] : figures) {
+    INFO(strategy);
+    check_figure(communication(strategy, kSixtyFive, kNicPerRank), figure.first, figure.second);
+  }
+}
+
+TEST_CASE("communication of 7B is what the paper has where a group shares one NIC") {
+  const std::map<std::string, double> figures{{"NNI", 2.20},
+                                              {"NII", 2.64},
+                                              {"NNG", 2.71},
+                                              {"NIG", 2.90},
+                                              {"INI", 3.13},
+                                              {"ING", 3.39},
+                                              {"IIG", 3.57},
+                                              {"III", 3.57}};
+  for (const auto& [strategy, figure] : figures) {
+    INFO(strategy);
+    check_figure(communication(strategy, kSeven, kOneNic), figure, 0.01);
+  }
+}
+
+TEST_CASE("frozen parameters cost gathers but no gradients") {
+  const ModelSize frozen{65e9, 65e9 / 16};
+  const auto full = paro::step_seconds(*parse_strategy("IIG"), kSixtyFive, {}, kWorld, kNicPerRank);
+  const auto some = paro::step_seconds(*parse_strategy("IIG"), frozen, {}, kWorld, kNicPerRank);
+  CHECK(some.parameters == Approx(full.parameters));
+  CHECK(some.gradients == Approx(full.gradients / 16));
+  CHECK(some.sync_g == Approx(full.sync_g / 16));
+  CHECK(some.sync_p == Approx(full.sync_p / 16));
+}
+
+TEST_CASE("HO-Ring uses every NIC; with one it saves what a flat ring pushes too much") {
+  const Links eight{2000 * kGigabit, 80 * kGigabit, 8, WorldAlgorithm::kHoRing};
+  const Links one{2000 * kGigabit, 80 * kGigabit, 1, WorldAlgorithm::kHoRing};
+  const double bytes = 14e9;
+  const double ring = paro::world_seconds(bytes, kWorld, kNicPerRank);
+  CHECK(ring == Approx(31.0 / 32 * bytes / 10e9));
+  const double intra_block = 7.0 / 8 * bytes / 4 / 250e9;
+  CHECK(paro::world_seconds(bytes, kWorld, eight) == Approx(0.75 * bytes / 8 / 10e9 + intra_block));
+  CHECK(paro::world_seconds(bytes, kWorld, one) == Approx(0.75 * bytes / 10e9 + intra_block));
+}
+
+TEST_CASE("there are as many flat rings as NICs that ranks of a group can have") {
+  const double bytes = 14e9;
+  const auto seconds = [&](double nics, double intra_bytes_per_s) {
+    const Links links{intra_bytes_per_s, 80 * kGigabit, nics, WorldAlgorithm::kMultiRing};
+    return paro::world_seconds(bytes, kWorld, links);
+  };
+  const double carried = 31.0 / 32 * bytes;
+  CHECK(seconds(1, 2000 * kGigabit) == Approx(paro::world_seconds(bytes, kWorld, kNicPerRank)));
+  CHECK(seconds(4, 2000 * kGigabit) == Approx(carried / (4 * 10e9)));
+  CHECK(seconds(16, 2000 * kGigabit) == Approx(carried / (8 * 10e9)));
+  CHECK(seconds(8, 400 * kGigabit) == Approx(carried / 50e9));
+}
+
+TEST_CASE("worlds of one group and groups of one rank use one kind of link only") {
+  CHECK(paro::inter_seconds(1e9, {1, 8}, kNicPerRank) == 0);
+  CHECK(paro::intra_seconds(1e9, {4, 1}, kNicPerRank) == 0);
+  CHECK(paro::world_seconds(1e9, {1, 8}, kNicPerRank) ==
+        Approx(paro::intra_seconds(1e9, {1, 8}, kNicPerRank)));
+  for (const auto algorithm :
+       {WorldAlgorithm::kRing, WorldAlgorithm::kMultiRing, WorldAlgorithm::kHoRing}) {
+    Links links = kNicPerRank;
+    links.world = algorithm;
+    CHECK(paro::world_seconds(1e9, {4, 1}, links) == Approx(0.75 * 1e9 / 10e9));
+    CHECK(paro::world_seconds(1e9, {1, 1}, links) == 0);
+  }
+}
+
+TEST_CASE("the paper's T and indicator follow their formulas") {
+  CHECK(paro::paper_step_seconds(2.0, 3.0) == 3.0);
+  CHECK(paro::throughput_indicator(2.0) == Approx(-std::log(2.0)));
+}

@@ -1,0 +1,83 @@
+#include "step/critical_path.hpp"
+
+#include "catch.hpp"
+#include "shapes.hpp"
+
+using namespace paro;
+
+namespace {
+
+StepPlan plan_of(const char* triple,
+                 uint32_t units,
+                 uint32_t micro_batches,
+                 uint64_t bucket_elements = 0) {
+  StepShape shape{
+      parse_strategy(triple).value(), Scope::kReplicated, {}, micro_batches, 1, bucket_elements};
+  for (uint32_t u = 0; u < units; ++u) {
+    shape.units.push_back({"unit", 8, 0});
+  }
+  return build_step_plan(shape).value();
+}
+
+// Seconds of a computation and of a collective; the norm takes nothing.
+std::function<ActionCost(const Action&)> costs(double compute, double inter, double intra) {
+  return [=](const Action& action) -> ActionCost {
+    if (action.act == Act::kAgree || action.act == Act::kUpdate) {
+      return {};
+    }
+    if (!is_collective(action.act)) {
+      return {compute, ActionCost::Link::kNone};
+    }
+    return action.domain == Domain::kIntra ? ActionCost{intra, ActionCost::Link::kIntra}
+                                           : ActionCost{inter, ActionCost::Link::kInter};
+  };
+}
+
+}  // namespace
+
+TEST_CASE("communication is exposed where it has nothing to hide behind") {
+  // One unit: all-reduce after the backward pass, before the update.
+  const auto path = critical_path(plan_of("NNN", 1, 1), costs(1, 3, 0));
+  CHECK(path.compute_s == Approx(2));
+  CHECK(path.step_s == Approx(5));
+  CHECK(path.exposed_s() == Approx(3));
+}
+
+TEST_CASE("reductions hide behind the backward pass but for the last") {
+  const auto path = critical_path(plan_of("NNN", 4, 1), costs(1, 1, 0));
+  CHECK(path.compute_s == Approx(8));
+  CHECK(path.exposed_s() == Approx(1));
+}
+
+TEST_CASE("a bucket is reduced when the last of its units is through") {
+  // A collective takes 3 s whatever it moves: four of them, or two.
+  const auto apart = critical_path(plan_of("NNN", 4, 1), costs(1, 3, 0));
+  CHECK(apart.exposed_s() == Approx(9));
+  const auto together = critical_path(plan_of("NNN", 4, 1, 16), costs(1, 3, 0));
+  CHECK(together.compute_s == Approx(8));
+  CHECK(together.exposed_s() == Approx(4));
+}
+
+TEST_CASE("sync-p hides behind the next forward pass but for the first unit") {
+  // Reduce-scatters of 1 hide behind backward but for one; all-gathers behind forward but for one.
+  const auto path = critical_path(plan_of("NNG", 4, 1), costs(1, 1, 0));
+  CHECK(path.exposed_s() == Approx(2));
+}
+
+TEST_CASE("communication that takes longer than computation is what a step takes") {
+  // 4 units: 4 gathers forward, 4 backward, 4 reductions, each of 2 s on one link that they share.
+  const auto path = critical_path(plan_of("GGG", 4, 1), costs(0.1, 2, 0));
+  CHECK(path.step_s >= Approx(24));
+  CHECK(path.step_s <= 26);
+}
+
+TEST_CASE("links inside and between groups work at the same time") {
+  const auto both = critical_path(plan_of("IGG", 6, 4), costs(1, 1, 1));
+  const auto one = critical_path(plan_of("GGG", 6, 4), costs(1, 1, 1));
+  CHECK(both.step_s < one.step_s);
+}
+
+TEST_CASE("nothing is exposed where there is no communication") {
+  const auto path = critical_path(plan_of("III", 3, 2), costs(1, 0, 0));
+  CHECK(path.exposed_s() == Approx(0));
+}

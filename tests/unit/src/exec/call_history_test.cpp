@@ -1,0 +1,96 @@
+#include "exec/call_history.hpp"
+
+#include "catch.hpp"
+#include "exec/long_wait.hpp"
+#include "plan/plan.hpp"
+
+using namespace ho;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr uint8_t kRest = 2;
+
+Frame gather(uint32_t number, uint16_t root, uint64_t count = 12) {
+  Frame frame;
+  frame.collective = 5;
+  frame.dtype = 7;
+  frame.sequence = number;
+  frame.digest = root;
+  frame.count = count;
+  return frame;
+}
+
+}  // namespace
+
+TEST_CASE("a peer's call is compared with the own one of its number and channel") {
+  CallHistory history;
+  history.add(kRest, gather(1, 0));
+  history.add(kRest, gather(2, 0));
+  CHECK(history.compare(kRest, gather(1, 0)).ok());
+  CHECK(history.compare(kRest, gather(3, 5)).ok());          // not called yet
+  CHECK(history.compare(kRest - 1, gather(2, 5)).ok());      // numbered apart
+  CHECK(history.compare(kChannelCount, gather(2, 5)).ok());  // no such channel
+  const Status other = history.compare(kRest, gather(1, 5));
+  CHECK(other.code() == StatusCode::kMismatch);
+  CHECK(other.message().find("peer passed root 5, this rank root 0") != std::string::npos);
+  CHECK(history.compare(kRest, gather(2, 0, 13)).code() == StatusCode::kMismatch);
+}
+
+TEST_CASE("where in its call a peer is makes no other call of it") {
+  CallHistory history;
+  history.add(kRest, gather(1, 0));
+  Frame peer = gather(1, 0);
+  peer.phase = 3;
+  peer.op_index = 4;
+  peer.payload_bytes = 5;
+  CHECK(history.compare(kRest, peer).ok());
+}
+
+// src/transport may not look at plans, so it has their numbers and names once more.
+TEST_CASE("an error names every collective and its root as the plans do") {
+  for (size_t i = 0; i < kCollectiveCount; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    INFO(to_string(collective));
+    Frame own = gather(1, 0);
+    own.collective = static_cast<uint8_t>(i);
+    Frame peer = own;
+    peer.digest = 1;
+    const std::string text = check_same_call(own, peer).message();
+    CHECK(text.find(std::string(to_string(collective)) + " #1") != std::string::npos);
+    CHECK((text.find("root 1") != std::string::npos) == has_root(collective));
+  }
+}
+
+TEST_CASE("only the last calls of a channel are kept") {
+  CallHistory history;
+  for (uint32_t number = 1; number <= CallHistory::kKept + 1; ++number) {
+    history.add(kRest, gather(number, 0));
+  }
+  CHECK(history.compare(kRest, gather(1, 5)).ok());
+  CHECK_FALSE(history.compare(kRest, gather(2, 5)).ok());
+  const auto asked = history.until(kRest, 10, 3);
+  REQUIRE(asked.size() == 3);
+  CHECK(asked.front().sequence == 8);
+  CHECK(asked.back().sequence == 10);
+  CHECK(history.until(kRest, 3, 8).size() == 2);
+}
+
+TEST_CASE("a wait is asked about when nothing has moved, and again ever later") {
+  const Deadline start{std::chrono::seconds(1000)};
+  LongWait wait;
+  CHECK(wait.next() == Deadline::max());
+  CHECK_FALSE(wait.take_due(5, 60s, start));
+  CHECK(wait.next() == start + 1s);
+  CHECK_FALSE(wait.take_due(5, 60s, start + 999ms));
+  CHECK_FALSE(wait.take_due(6, 60s, start + 1s));  // it has moved
+  CHECK(wait.next() == start + 2s);
+  CHECK(wait.take_due(6, 60s, start + 2s));
+  CHECK_FALSE(wait.take_due(6, 60s, start + 3s));
+  CHECK(wait.take_due(6, 60s, start + 4s));
+  CHECK(wait.next() == start + 8s);
+  // A short timeout leaves time for an answer.
+  LongWait brief;
+  CHECK_FALSE(brief.take_due(0, 800ms, start));
+  CHECK(brief.next() == start + 200ms);
+}

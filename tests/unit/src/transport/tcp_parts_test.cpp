@@ -1,0 +1,93 @@
+#include <sys/mman.h>
+
+#include "catch.hpp"
+#include "os/fd.hpp"
+#include "transport/tcp/link_claim.hpp"
+#include "transport/tcp/pacer.hpp"
+
+namespace ho::tcp {
+namespace {
+
+TEST_CASE("a claim survives its encoding, and nothing else is one") {
+  LinkClaim claim;
+  claim.from = GlobalRank(3);
+  claim.to = GlobalRank(70000);
+  claim.rail = RailIndex(2);
+  claim.communicator = 517;
+  claim.channel = 3;
+  claim.stream = 1;
+  claim.stream_count = 4;
+  claim.job_id = 0x1122334455667788ULL;
+  const auto bytes = encode(claim);
+  const auto decoded = decode_claim(bytes);
+  REQUIRE(decoded.ok());
+  REQUIRE(encode(*decoded) == bytes);
+  REQUIRE(decoded->to == claim.to);
+  REQUIRE(decoded->job_id == claim.job_id);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    REQUIRE_FALSE(decode_claim(std::span(bytes).first(size)).ok());
+  }
+  auto other = bytes;
+  other[0] = std::byte{9};
+  REQUIRE_FALSE(decode_claim(other).ok());
+}
+
+TEST_CASE("a claim is checked in every field") {
+  TcpOptions options;
+  options.self = GlobalRank(5);
+  options.world_size = 8;
+  options.communicator = 1;
+  options.job_id = 42;
+  options.rails.resize(2);
+  options.streams = 2;
+  const LinkClaim good{GlobalRank(3), GlobalRank(5), RailIndex(1), 1, 0, 1, 2, 42};
+  REQUIRE(check_claim(good, options).ok());
+  const auto refused = [&](auto change) {
+    LinkClaim claim = good;
+    change(claim);
+    return !check_claim(claim, options).ok();
+  };
+  REQUIRE(refused([](LinkClaim& c) { c.from = GlobalRank(5); }));
+  REQUIRE(refused([](LinkClaim& c) { c.from = GlobalRank(6); }));  // the lower rank connects
+  REQUIRE(refused([](LinkClaim& c) { c.from = GlobalRank(8); }));
+  REQUIRE(refused([](LinkClaim& c) { c.to = GlobalRank(4); }));
+  REQUIRE(refused([](LinkClaim& c) { c.rail = RailIndex(2); }));
+  REQUIRE(refused([](LinkClaim& c) { c.communicator = 0; }));
+  REQUIRE(refused([](LinkClaim& c) { c.channel = kLinkChannelCount; }));
+  REQUIRE(refused([](LinkClaim& c) { c.stream = 2; }));
+  REQUIRE(refused([](LinkClaim& c) { c.stream_count = 1; }));
+  REQUIRE(refused([](LinkClaim& c) { c.job_id = 43; }));
+}
+
+TEST_CASE("a paced rail is booked slice after slice, rails apart") {
+  const auto pacer = Pacer::create("", 8);  // 1 byte per microsecond
+  REQUIRE(pacer.ok());
+  const int64_t now = 1'000'000'000;
+  const int64_t credit = Pacer::kCreditNs;
+  REQUIRE((*pacer)->reserve(RailIndex(0), 2000, now) == now - credit);
+  REQUIRE((*pacer)->reserve(RailIndex(0), 500, now) == now - credit + 2'000'000);
+  REQUIRE((*pacer)->reserve(RailIndex(0), 1, now) == now - credit + 2'500'000);
+  REQUIRE((*pacer)->reserve(RailIndex(1), 1, now) == now - credit);
+  // Time that passed unused beyond the credit is lost, as a shaper's bucket overflows.
+  const int64_t later = now + 1'000'000'000;
+  REQUIRE((*pacer)->reserve(RailIndex(0), 1, later) == later - credit);
+}
+
+TEST_CASE("a pace domain is shared through its memfd, and checked") {
+  const Fd memory(::memfd_create("pace", MFD_CLOEXEC));
+  const std::string domain = "fd:" + std::to_string(memory.get());
+  REQUIRE_FALSE(Pacer::create(domain, 8).ok());  // too small
+  REQUIRE(::ftruncate(memory.get(), static_cast<off_t>(Pacer::kDomainBytes)) == 0);
+  const auto first = Pacer::create(domain, 8);
+  const auto second = Pacer::create(domain, 8);
+  REQUIRE(first.ok());
+  REQUIRE(second.ok());
+  const int64_t start = (*first)->reserve(RailIndex(63), 1000, 5'000'000'000);
+  REQUIRE((*second)->reserve(RailIndex(63), 1000, 5'000'000'000) == start + 1'000'000);
+  for (const char* bad : {"fd:", "fd:-1", "fd:1x", "file:3", "fd:99999"}) {
+    REQUIRE_FALSE(Pacer::create(bad, 8).ok());
+  }
+}
+
+}  // namespace
+}  // namespace ho::tcp

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Labels that cover nothing; and drawings, where matplotlib is there."""
+import importlib.util
+import itertools
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).parents[4] / "tools"))
+# pylint: disable=wrong-import-position
+from measure import picture  # noqa: E402
+from paro_gains import picture as gains  # noqa: E402
+
+BOUNDS = (0, 0, 600, 400)
+
+
+def rows(count):
+    """So close to each other that labels beside the points would cover each other."""
+    return [{"system": f"system{n}", "baseline": n % 3 == 0, "world_algorithm": "ho_ring", "compute_factor": 1,
+             "step_s": 1 + n / 100, "memory_bytes": 5e7 + n * 1e6, "compute_s": 0.5, "exposed_s": 0.2, "idle_s": 0.1,
+             "update_s": 0.1, "hooks_s": 0.1} for n in range(count)]
+
+
+RESULT = {"results": rows(12), "groups": "4x4", "rails": 4, "rate": 200,
+          "config": {"model": "some", "ranks": 16, "micro_batch": 1, "accumulation": 4}}
+
+
+class Places(unittest.TestCase):
+    def assert_free(self, points, sizes):
+        places = picture.free_places(points, sizes, BOUNDS)
+        for a, b in itertools.combinations(places, 2):
+            self.assertFalse(picture.overlap(a, b), (a, b))
+        for box, (x, y) in itertools.product(places, points):
+            self.assertFalse(picture.overlap(box, (x - 2, y - 2, x + 2, y + 2)))
+        for left, bottom, right, top in places:
+            self.assertTrue(left >= 0 and bottom >= 0 and right <= 600 and top <= 400)
+        return places
+
+    def test_a_single_label_stands_to_the_right(self):
+        (left, bottom, right, top), = self.assert_free([(100, 100)], [(40, 10)])
+        self.assertEqual((left, bottom, right, top), (107, 95, 147, 105))
+
+    def test_at_the_right_edge_it_stands_elsewhere(self):
+        self.assert_free([(595, 100)], [(40, 10)])
+        self.assert_free([(2, 2), (598, 398)], [(40, 10)] * 2)
+
+    def test_many_points_in_one_place_have_free_labels(self):
+        self.assert_free([(300 + n % 4, 200 + n // 4) for n in range(17)], [(45, 10)] * 17)
+
+    def test_a_label_without_room_stands_beside_its_point(self):
+        places = picture.free_places([(5, 5)], [(700, 10)], BOUNDS)
+        self.assertEqual(places[0][0], 12)
+
+    def test_what_is_missing_is_named(self):
+        self.assertIn(picture.lacking(), ("", "pictures take matplotlib: apt-get install python3-matplotlib"))
+
+
+@unittest.skipUnless(importlib.util.find_spec("matplotlib"), "matplotlib is not installed")
+class Drawings(unittest.TestCase):
+    def test_the_same_figures_give_the_same_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            texts = set()
+            for draw in (gains.throughput, gains.bars):
+                for name in ("one.svg", "two.svg"):
+                    picture.save(draw(RESULT), pathlib.Path(folder, name))
+                    texts.add(pathlib.Path(folder, name).read_text())
+            self.assertEqual(len(texts), 2)
+            for text in texts:
+                self.assertIn("system11", text)
+            self.assertIn("<title>system11: 1110 ms, 61.0 MB</title>", "".join(texts))
+            for text in texts:
+                self.assertNotIn("<dc:date>", text)
+
+    def test_labels_of_systems_do_not_cover_each_other(self):
+        from matplotlib.text import Text  # pylint: disable=import-outside-toplevel
+        drawn = gains.throughput(RESULT)
+        drawn.draw_without_rendering()  # annotations stand where they belong only then
+        renderer = drawn.canvas.get_renderer()
+        # Of the words alone, without the line that leads to them.
+        boxes = [tuple(Text.get_window_extent(text, renderer).extents) for text in drawn.axes[0].texts]
+        self.assertEqual(len(boxes), 12)
+        for (left, bottom, right, top), other in itertools.combinations(boxes, 2):
+            self.assertFalse(picture.overlap((left + 1, bottom + 1, right - 1, top - 1), other))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,188 @@
+#include <utility>
+#include <vector>
+
+#include "catch.hpp"
+#include "paro/plan_options.hpp"
+
+namespace paro::tool {
+namespace {
+
+PlanTexts usual() {
+  PlanTexts texts;
+  texts.model = "llama-7b";
+  texts.nodes = "4";
+  texts.ranks_per_node = "8";
+  texts.memory = "80GB";
+  texts.intra = "2000Gbit";
+  texts.inter = "80Gbit";
+  return texts;
+}
+
+ParsedPlanOptions parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "plan");
+  return parse_plan_options(static_cast<int>(words.size()), words.data());
+}
+
+struct Case {
+  PlanTexts::Text PlanTexts::*option;
+  PlanTexts::Text text;
+  const char* message;
+};
+
+}  // namespace
+
+TEST_CASE("every option of the command line is in the request") {
+  const auto parsed = parse({"--model=llama-65b",
+                             "--nodes",
+                             "4",
+                             "--ranks-per-node",
+                             "8",
+                             "--memory",
+                             "80GB",
+                             "--intra",
+                             "2000Gbit",
+                             "--inter",
+                             "80Gbit",
+                             "--nics",
+                             "8",
+                             "--micro-batch",
+                             "4",
+                             "--accumulation",
+                             "10",
+                             "--compute-time",
+                             "54s",
+                             "--activations",
+                             "5GiB",
+                             "--world-algorithm",
+                             "ring",
+                             "--prefetch",
+                             "2",
+                             "--sequence",
+                             "512",
+                             "--bytes",
+                             "4,4,8",
+                             "--price",
+                             "2",
+                             "--json"});
+  REQUIRE_FALSE(parsed.exit_status.has_value());
+  const PlanOptions& options = parsed.options;
+  CHECK(options.request.model.parameters == 65e9);
+  CHECK(options.request.layers == 80);
+  CHECK(options.request.bytes.parameter == 4);
+  CHECK(options.request.bytes.optimizer == 8);
+  CHECK(options.request.world.ranks() == 32);
+  CHECK(options.request.links.nics_per_group == 8);
+  CHECK(options.request.links.world == WorldAlgorithm::kRing);
+  CHECK(options.request.micro_batches == 10);
+  CHECK(options.request.compute_s == 54);
+  CHECK(options.request.activation_bytes == 5.0 * 1024 * 1024 * 1024);
+  CHECK(options.request.prefetch == 2);
+  CHECK(options.tokens_per_rank() == 4.0 * 512 * 10);
+  REQUIRE(options.prices.has_value());
+  CHECK(options.prices->per_rank_hour == 2);
+  CHECK(options.json);
+  CHECK_FALSE(options.measure);
+}
+
+TEST_CASE("help and wrong options end a command line at once") {
+  CHECK(parse({"--help"}).exit_status == 0);
+  CHECK(parse({"--modell", "x"}).exit_status == 2);
+  CHECK(parse({"--model"}).exit_status == 2);
+  CHECK(parse({"--model", "llama-7b"}).exit_status == 2);
+  CHECK(parse({"surplus"}).exit_status == 2);
+}
+
+TEST_CASE("of an option given twice the last counts") {
+  const auto parsed =
+      parse({"--model", "llama-7b", "--nodes", "4", "--nodes", "1", "--ranks-per-node", "1"});
+  REQUIRE_FALSE(parsed.exit_status.has_value());
+  CHECK(parsed.options.request.world.group_count == 1);
+}
+
+TEST_CASE("world algorithms are known by name") {
+  PlanTexts texts = usual();
+  for (const WorldAlgorithm algorithm :
+       {WorldAlgorithm::kRing, WorldAlgorithm::kMultiRing, WorldAlgorithm::kHoRing}) {
+    texts.world_algorithm = std::string(to_string(algorithm));
+    const auto options = understand(texts);
+    REQUIRE(options.ok());
+    CHECK(options->request.links.world == algorithm);
+  }
+}
+
+TEST_CASE("what is left out has its default") {
+  const auto options = understand(usual());
+  REQUIRE(options.ok());
+  CHECK(options->request.micro_batches == 1);
+  CHECK(options->request.compute_s == 0);
+  CHECK(options->request.links.nics_per_group == 1);
+  CHECK(options->request.links.world == WorldAlgorithm::kHoRing);
+  CHECK(options->request.bytes.optimizer == 12);
+  CHECK_FALSE(options->prices.has_value());
+}
+
+TEST_CASE("arguments that cannot be are named") {
+  const std::vector<Case> cases{
+      {&PlanTexts::model, std::nullopt, "--model is missing"},
+      {&PlanTexts::model, "gpt", "--model gpt: 'gpt' is not known"},
+      {&PlanTexts::nodes, "0", "--nodes '0': takes a whole number from 1"},
+      {&PlanTexts::nodes, "-4", "--nodes '-4': takes"},
+      {&PlanTexts::memory, "-80GB", "--memory '-80GB': takes bytes"},
+      {&PlanTexts::intra, "nan", "--intra 'nan': takes a rate"},
+      {&PlanTexts::inter, std::nullopt, "--inter is missing"},
+      {&PlanTexts::nics, "two", "--nics 'two': takes a number"},
+      {&PlanTexts::world_algorithm,
+       "tree",
+       "--world-algorithm tree: takes ring, multi_ring, ho_ring"},
+      {&PlanTexts::micro_batch, "0", "--micro-batch '0': takes"},
+      {&PlanTexts::accumulation, "x", "--accumulation 'x': takes"},
+      {&PlanTexts::compute_time, "-1s", "--compute-time '-1s': takes a time"},
+      {&PlanTexts::compute_time, "5", "--compute-time '5': takes a time"},
+      {&PlanTexts::activations, "1Gbit", "--activations '1Gbit': takes bytes"},
+      {&PlanTexts::prefetch, "-1", "--prefetch '-1': takes"},
+      {&PlanTexts::bytes, "2,2", "--bytes 2,2: takes three or four numbers"},
+      {&PlanTexts::bytes, "2,2,12,1,1", "--bytes 2,2,12,1,1: takes three or four numbers"},
+      {&PlanTexts::bytes, "2,x,12", "--bytes 'x': takes a number"},
+      {&PlanTexts::bytes, "0,0,0", "--bytes 0,0,0: takes at least one number above 0"},
+      {&PlanTexts::cluster, "/no/such", "--cluster /no/such: cannot be read"},
+      {&PlanTexts::price, "-2", "--price '-2': takes a number"},
+      {&PlanTexts::price, "1e308", "--price '1e308': takes a number from 0 to 1000000"},
+      {&PlanTexts::price, "nan", "--price 'nan': takes a number"},
+      {&PlanTexts::watts, "1e7", "--watts '1e7': takes a number from 0 to 1000000"},
+      {&PlanTexts::energy_price, "inf", "--energy-price 'inf': takes a number"},
+      {&PlanTexts::energy_price, "0.3", "--energy-price takes --watts"}};
+  for (const Case& bad : cases) {
+    PlanTexts texts = usual();
+    texts.*bad.option = bad.text;
+    const auto refused = understand(texts);
+    INFO(bad.message << "; got " << refused.status().message());
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.status().code() == ho::StatusCode::kInvalidArgument);
+    CHECK(refused.status().message().find(bad.message) == 0);
+    CHECK(refused.status().message().find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("a cluster is described or measured") {
+  PlanTexts texts = usual();
+  texts.measure = true;
+  CHECK(understand(texts).status().message().find("--measure finds nodes") == 0);
+  texts.nodes.reset();
+  texts.ranks_per_node.reset();
+  texts.intra.reset();
+  texts.inter.reset();
+  CHECK(understand(texts).ok());
+  texts.measure = false;
+  CHECK(understand(texts).status().message().find("the cluster is missing") == 0);
+}
+
+TEST_CASE("a cost takes the tokens of a sample") {
+  PlanTexts texts = usual();
+  texts.model = "params=7e9,layers=32";
+  texts.watts = "400";
+  CHECK(understand(texts).status().message().find("--sequence is missing") == 0);
+  texts.sequence = "512";
+  CHECK(understand(texts).ok());
+}
+
+}  // namespace paro::tool

@@ -1,0 +1,196 @@
+#include "paro/report.hpp"
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "catch.hpp"
+#include "has.hpp"
+#include "report/table.hpp"
+
+namespace paro::tool {
+namespace {
+
+using Json = nlohmann::json;
+
+Report report_for(const char* memory,
+                  bool with_price,
+                  const char* model = "llama-65b",
+                  const char* bytes = "2,2,12,2") {
+  PlanTexts texts;
+  texts.bytes = bytes;
+  texts.model = model;
+  texts.nodes = "4";
+  texts.ranks_per_node = "8";
+  texts.memory = memory;
+  texts.intra = "2000Gbit";
+  texts.inter = "80Gbit";
+  texts.nics = "8";
+  texts.world_algorithm = "ring";
+  texts.accumulation = "10";
+  texts.compute_time = "54s";
+  if (with_price) {
+    texts.price = "2";
+    texts.watts = "400";
+  }
+  auto options = understand(texts);
+  REQUIRE(options.ok());
+  auto recommendation = recommend(options->request);
+  REQUIRE(recommendation.ok());
+  return {*options, *recommendation, {"a note"}};
+}
+
+std::string line_with(const std::string& text, const std::string& words) {
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    if (line.find(words) != std::string::npos) {
+      return line;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("JSON has the agreed keys") {
+  const Json json = Json::parse(json_text(report_for("80GB", false)));
+  CHECK(json["recommended"] == "IIG");
+  CHECK(json["runner_up"] == "IGG");
+  CHECK(json["why"].get<std::string>().find("IIG takes") == 0);
+  CHECK(json["ranking"] == Json::array({"IIG", "IGG", "GIG", "GGG"}));
+  CHECK(json["notes"] == Json::array({"a note"}));
+  REQUIRE(json["strategies"].size() == kStrategyCount);
+  const Json& last = json["strategies"].back();
+  CHECK(last["name"] == "GGG");
+  CHECK(last["known_as"] == Json::array({"ZeRO-3", "FSDP"}));
+  CHECK(last["fits"] == true);
+  CHECK(last["missing_bytes"] == 0);
+  const Json& memory = last["memory_bytes"];
+  CHECK(memory["total"].get<double>() == Approx(32.5e9));
+  CHECK(memory["total"].get<double>() ==
+        Approx(memory["parameters"].get<double>() + memory["gradients"].get<double>() +
+               memory["optimizer"].get<double>()));
+  const Json& time = last["time_s"];
+  CHECK(time["comm"].get<double>() ==
+        Approx(10 * (time["param"].get<double>() + time["gradient"].get<double>()) +
+               time["sync_g"].get<double>() + time["sync_p"].get<double>()));
+  CHECK(time["step"].get<double>() == Approx(54 + last["exposed_s"].get<double>()));
+  CHECK(last["paper_t_s"] == time["comm"]);
+  CHECK(last["throughput_indicator"].get<double>() < 0);
+  CHECK(last["cost_per_million_tokens"].is_null());
+}
+
+TEST_CASE("JSON has costs where there is a price") {
+  const Json json = Json::parse(json_text(report_for("80GB", true)));
+  const Json& row = json["strategies"][9];
+  CHECK(row["name"] == "IIG");
+  const double step_s = row["time_s"]["step"].get<double>();
+  CHECK(row["cost_per_million_tokens"].get<double>() ==
+        Approx(step_s / 3600 * 2 * 1e6 / (2048 * 10)));
+  CHECK(row["kwh_per_million_tokens"].get<double>() ==
+        Approx(step_s / 3600 * 0.4 * 1e6 / (2048 * 10)));
+}
+
+TEST_CASE("JSON recommends nothing where nothing fits") {
+  const Json json = Json::parse(json_text(report_for("16GB", false)));
+  CHECK(json["recommended"].is_null());
+  CHECK(json["runner_up"].is_null());
+  CHECK(json["ranking"].empty());
+  CHECK(json["why"].get<std::string>().find("nothing fits") == 0);
+  CHECK(json["strategies"][13]["fits"] == false);
+  CHECK(json["strategies"][13]["missing_bytes"].get<double>() == Approx(23e9));
+}
+
+TEST_CASE("what units share is told, and gathered once more") {
+  const Report tied = report_for("80GB", false, "llama-65b,shared=262M");
+  CHECK(has(
+      line_with(table_text(tied), "model "),
+      "80 layers; 262 million in a unit that 1 more shares; bytes 2,2,12, sums of gradients 2"));
+  const Json with = Json::parse(json_text(tied));
+  const Json without = Json::parse(json_text(report_for("80GB", false)));
+  CHECK(with["request"]["sharing_units"] == 1);
+  CHECK(with["request"]["shared_parameters"] == 262e6);
+  CHECK(without["request"]["sharing_units"] == 0);
+  const auto gathers = [](const Json& json) {
+    return json["strategies"][13]["time_s"]["param"].get<double>();
+  };
+  CHECK(gathers(with) == Approx(gathers(without) * (65e9 + 262e6) / 65e9));
+  CHECK(has(table_text(report_for("80GB", false, "llama-65b,shared=262M,sharing=2")),
+            "in a unit that 2 more share; bytes"));
+}
+
+TEST_CASE("sums of gradients are in fp32, where none are said to be narrow") {
+  const auto gradients_of_nnn = [](const char* bytes) {
+    const Json json = Json::parse(json_text(report_for("80GB", false, "llama-65b", bytes)));
+    return json["strategies"][0]["memory_bytes"]["gradients"].get<double>();
+  };
+  CHECK(gradients_of_nnn("2,2,12") == Approx(4 * 65e9));
+  CHECK(gradients_of_nnn("2,2,12,2") == Approx(2 * 65e9));
+  CHECK(gradients_of_nnn("2,8,12") == Approx(8 * 65e9));
+  CHECK(gradients_of_nnn("2,0,12") == 0);
+}
+
+TEST_CASE("JSON has no indicator where T is zero") {
+  Report report = report_for("80GB", false);
+  report.options.request.world = {1, 1};
+  report.options.request.memory_bytes = 0;
+  report.options.request.compute_s = 0;
+  auto recommendation = recommend(report.options.request);
+  REQUIRE(recommendation.ok());
+  report.recommendation = *recommendation;
+  const Json json = Json::parse(json_text(report));
+  CHECK(json["strategies"][0]["throughput_indicator"].is_null());
+}
+
+TEST_CASE("the table marks, measures and says why") {
+  const std::string text = table_text(report_for("80GB", true));
+  INFO(text);
+  const std::string best = line_with(text, "*  IIG");
+  CHECK(best.find("63.38") != std::string::npos);
+  CHECK(best.find(" yes ") != std::string::npos);
+  CHECK(best.find(" 0.910 ") != std::string::npos);
+  CHECK(line_with(text, "+  IGG").find("ZeRO++") != std::string::npos);
+  CHECK(line_with(text, "   NNN").find("-960.00 GB") != std::string::npos);
+  CHECK(line_with(text, "strategy  params").find("kWh/Mtoken") != std::string::npos);
+  CHECK(line_with(text, "note ").find("a note") != std::string::npos);
+  CHECK(line_with(text, "recommended:") == "recommended: IIG (*)");
+  CHECK(line_with(text, "runner-up: ") == "runner-up:   IGG (+)");
+  CHECK(line_with(text, "why: ").find("IIG takes") != std::string::npos);
+}
+
+TEST_CASE("the table stays readable where figures cannot be meant") {
+  Report report = report_for("80GB", true);
+  report.options.request.bytes.optimizer = 1e18;
+  report.options.request.links.inter_bytes_per_s = 1;
+  auto recommendation = recommend(report.options.request);
+  REQUIRE(recommendation.ok());
+  report.recommendation = *recommendation;
+  const std::string row = line_with(table_text(report), "   NNN");
+  INFO(row);
+  CHECK(row.find("e+") != std::string::npos);
+  CHECK(row.size() < 250);
+}
+
+TEST_CASE("the table recommends nothing where nothing fits") {
+  const std::string text = table_text(report_for("16GB", false));
+  CHECK(line_with(text, "recommended:") == "recommended: none");
+  CHECK(line_with(text, "runner-up: ") == "runner-up:   none");
+  CHECK(line_with(text, "why: ").find("nothing fits") != std::string::npos);
+}
+
+TEST_CASE("columns are aligned by their kind, and no line ends in blanks") {
+  std::vector<ho::Column> columns{
+      {"a", true, {"x", "long"}}, {"number", false, {"1", "22"}}, {"", true, {"y", ""}}};
+  CHECK(ho::aligned(columns) == "a     number\nx          1  y\nlong      22\n");
+  ho::add_row(columns, {"z", "3333333", ""});
+  CHECK(ho::aligned(columns, "  ") ==
+        "  a      number\n  x           1  y\n  long       22\n  z     3333333\n");
+  CHECK(ho::aligned({}).empty());
+}
+
+TEST_CASE("cells have numbers of a fixed precision") {
+  CHECK(ho::fixed(3.14159, 2) == "3.14");
+  CHECK(ho::milliseconds(0.01234) == "12.3");
+  CHECK(ho::megabytes(1'250'000) == "1.25");
+}
+
+}  // namespace paro::tool

@@ -1,0 +1,26 @@
+"""PaRO on FSDP2: parameters, gradients and optimizer state each at a scope of its own.
+
+    from paro.torch import Optimizer, fully_shard, microbatch
+    fully_shard(model, mesh=mesh, strategy="IIG")
+    optimizer = Optimizer(torch.optim.AdamW, model, lr=1e-4)
+"""
+
+from __future__ import annotations
+
+from paro.torch.agreement import MismatchError
+from paro.torch.backward import microbatch
+from paro.torch.meshes import init_mesh
+from paro.torch.optimizer import Optimizer
+from paro.torch.sharding import fully_shard
+from paro.torch.strategies import STRATEGIES, Scope, Strategy
+
+__all__ = [
+    "STRATEGIES",
+    "MismatchError",
+    "Optimizer",
+    "Scope",
+    "Strategy",
+    "fully_shard",
+    "init_mesh",
+    "microbatch",
+]

@@ -1,0 +1,105 @@
+"""Backward passes: what of them is reduced when, in one order on all ranks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from torch import nn
+
+from paro.torch.reduction import Reduction
+from paro.torch.sharding import Unit, units_of
+
+
+class Backward:
+    """The passes of a model, from one step of its optimizer to the next.
+
+    Reductions start from the last unit to the first, as backward completes them. One that is not
+    complete holds back those behind it until the pass has ended: where a rank's pass takes another
+    way, its reductions would else be paired with others of its peers.
+    """
+
+    def __init__(self, reductions: list[Reduction]) -> None:
+        self.reductions = reductions[::-1]
+        self.waiting = list(self.reductions)
+        self.last = True  # whether this pass is its step's last one
+        self.marked = False  # whether microbatch() says where it ends
+        self.unreduced = 0  # passes since the last one that was marked as last
+
+    def _reduces(self, reduction: Reduction) -> bool:
+        return self.last or reduction.every_sum
+
+    def arrives(self, reduction: Reduction, index: int) -> None:
+        """Before a gradient is added. One that came already begins another pass, unless it is marked."""
+        if index in reduction.seen and not self.marked:
+            self.end()
+
+    def completed(self) -> None:
+        while self.waiting and self.waiting[0].complete:
+            first = self.waiting.pop(0)
+            if self._reduces(first):
+                first.start()
+
+    def end(self) -> None:
+        """Starts what the pass has left, and what came after its unit had been started."""
+        for reduction in self.reductions:
+            if self._reduces(reduction) and (reduction in self.waiting or reduction.sums is not None):
+                reduction.start()
+        for reduction in self.reductions:
+            reduction.seen.clear()
+            if reduction.every_sum:
+                reduction.finish()
+        self.waiting = list(self.reductions)
+
+    def finish(self, what: str) -> None:
+        """Before the optimizer looks at the gradients."""
+        if self.unreduced > 0:
+            raise RuntimeError(
+                f"paro: {what} after {self.unreduced} micro-batches, none of them marked as the last; "
+                "run the last one of each step in microbatch(model, last=True)"
+            )
+        # A pass that microbatch() did not mark ends here.
+        if any(reduction.seen for reduction in self.reductions):
+            self.end()
+        for reduction in self.reductions:
+            reduction.finish()
+
+    def clear(self) -> None:
+        for reduction in self.reductions:
+            reduction.clear()
+        self.waiting = list(self.reductions)
+        self.unreduced = 0
+
+
+def _tell_fsdp(unit: Unit, last: bool) -> None:
+    strategy, module = unit.strategy, unit.module
+    if strategy.keeps_unsharded:
+        module.set_reshard_after_backward(last, recurse=False)
+    if strategy.reduces_last_only:
+        module.set_requires_gradient_sync(last, recurse=False)
+    elif unit.shard_mesh.ndim == 2:
+        module.set_requires_all_reduce(last, recurse=False)
+
+
+@contextlib.contextmanager
+def microbatch(model: nn.Module, *, last: bool) -> Iterator[None]:
+    """Around the forward and backward pass of a micro-batch: `last` for the last one of a step.
+
+    Without it every backward pass is taken as a step's only one: right, and with more communication
+    where there are several.
+    """
+    units = units_of(model, "microbatch")
+    backward = units[0].backward
+    if backward is None:
+        raise RuntimeError("microbatch: make paro.torch.Optimizer for this model first")
+    backward.last, backward.marked = last, True
+    for unit in units:
+        _tell_fsdp(unit, last)
+    try:
+        yield
+        backward.end()
+        backward.unreduced = 0 if last else backward.unreduced + 1
+    finally:
+        backward.last, backward.marked = True, False
+        for unit in units:
+            _tell_fsdp(unit, True)

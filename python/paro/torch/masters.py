@@ -1,0 +1,77 @@
+"""fp32 masters of a unit's parameters at the optimizer's scope, and the way to and from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from paro.torch.pieces import Layout, local_of
+from paro.torch.reduction import Reduction, all_gather
+from paro.torch.sharding import Unit
+
+
+class UnitMasters:
+    """Masters apart from the parameters: one row of the layout, a parameter of the optimizer each."""
+
+    def __init__(self, unit: Unit, parameters: list[tuple[str, nn.Parameter]]) -> None:
+        self.unit = unit
+        rows, row = 1, 0
+        self.group: dist.ProcessGroup | None = None
+        if unit.strategy.splits_shards and unit.mesh.size(0) > 1:
+            self.group = unit.mesh.get_group(0)
+            rows, row = unit.mesh.size(0), unit.mesh.get_local_rank(0)
+        self.row = row
+        self.layout = Layout(parameters, rows)
+        first = local_of(parameters[0][1])
+        policy = unit.mp_policy
+        self.gathered_as = policy.param_dtype or first.dtype
+        reduced_as = policy.reduce_dtype or self.gathered_as
+        self.reduction = Reduction(
+            self.layout, self.group, row, reduced_as, unit.strategy.splits_every_sum
+        )
+        self.values = torch.zeros(self.layout.row_elements, device=first.device)
+        self.masters: list[nn.Parameter] = []
+        for piece in self.layout.pieces:
+            begin, end = piece.range_of(row)
+            view = self.values[piece.offset : piece.offset + end - begin]
+            view.copy_(local_of(piece.parameter).flatten()[begin:end])
+            self.masters.append(nn.Parameter(view))
+        for index, piece in enumerate(self.layout.pieces):
+            register: Any = piece.parameter.register_post_accumulate_grad_hook
+            register(self._hook(index))
+
+    def _hook(self, index: int) -> Any:
+        def take(_: torch.Tensor) -> None:
+            backward = self.unit.backward
+            assert backward is not None
+            backward.arrives(self.reduction, index)
+            self.reduction.add(index)
+            if self.reduction.complete:
+                backward.completed()
+
+        return take
+
+    def set_gradients(self) -> None:
+        """After the reduction has ended."""
+        for index, master in enumerate(self.masters):
+            master.grad = self.reduction.gradient_of(index)
+
+    def start_gather(self) -> tuple[Any, torch.Tensor]:
+        """Sends what the optimizer has made of this rank's row to those who hold the same shards."""
+        row = self.values.to(self.gathered_as)
+        if self.group is None:
+            return None, row
+        rows = torch.empty(self.layout.rows * row.numel(), dtype=row.dtype, device=row.device)
+        return all_gather(rows, row, self.group), rows
+
+    def finish_gather(self, work: Any, gathered: torch.Tensor) -> None:
+        if work is not None:
+            work.wait()
+        rows = gathered.view(self.layout.rows, -1)
+        for piece in self.layout.pieces:
+            shard = local_of(piece.parameter).view(-1)
+            for part, elements in self.layout.parts(piece, rows):
+                shard[elements].copy_(part.reshape(-1))

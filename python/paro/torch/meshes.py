@@ -1,0 +1,72 @@
+"""Meshes of two dimensions: between groups ("inter") and inside them ("intra")."""
+
+from __future__ import annotations
+
+import os
+
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+from paro.torch.agreement import require_same
+from paro.torch.strategies import Scope, Strategy
+
+NAMES = ("inter", "intra")
+ADVICE = (
+    'make one with paro.torch.init_mesh(device_type, group_size=...), or init_device_mesh(device_type, '
+    '(groups, group_size), mesh_dim_names=("inter", "intra"))'
+)
+
+
+def init_mesh(device_type: str, group_size: int | None = None) -> DeviceMesh:
+    """A mesh of all ranks, in groups of `group_size` successive ones [the ranks of this node, as
+    LOCAL_WORLD_SIZE has it]. Collective: ranks that ask for different ones all get the error."""
+    ranks = dist.get_world_size()
+    if group_size is None:
+        group_size = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
+    require_same({"group size": group_size, "device type": device_type}, "init_mesh")
+    if group_size < 1 or ranks % group_size != 0:
+        raise ValueError(f"init_mesh: groups of {group_size} ranks do not divide the {ranks} ranks")
+    shape = (ranks // group_size, group_size)
+    return init_device_mesh(device_type, shape, mesh_dim_names=NAMES)
+
+
+def world_of(mesh: DeviceMesh) -> DeviceMesh:
+    """The ranks of a mesh in one dimension."""
+    if mesh.ndim == 1:
+        return mesh
+    world = dist.group.WORLD
+    if world is not None and mesh.mesh.flatten().tolist() == list(range(world.size())):
+        return DeviceMesh.from_group(world, mesh.device_type, mesh_dim_names=("world",))
+    return mesh._flatten()
+
+
+def shard_mesh(mesh: DeviceMesh, strategy: Strategy) -> DeviceMesh:
+    """What FSDP2 gets: its one dimension, or (replicas, shards). Made once for a mesh and scope."""
+    made: dict[tuple[Scope, bool], DeviceMesh] = mesh.__dict__.setdefault("_paro_shard_meshes", {})
+    key = (strategy.shards, strategy.splits_shards)
+    if key not in made:
+        made[key] = _shard_mesh(mesh, strategy)
+    return made[key]
+
+
+def _shard_mesh(mesh: DeviceMesh, strategy: Strategy) -> DeviceMesh:
+    if mesh.ndim not in (1, 2):
+        raise ValueError(f"fully_shard: the mesh has {mesh.ndim} dimensions, not 2; {ADVICE}")
+    if strategy.shards is Scope.G:
+        return world_of(mesh)
+    if strategy.shards is Scope.N:
+        if mesh.size() != dist.get_world_size():
+            raise ValueError(
+                f"fully_shard: strategy NNN takes a mesh of all {dist.get_world_size()} ranks, "
+                f"this one has {mesh.size()}; III keeps copies between groups on any mesh"
+            )
+        # All ranks are replicas of shards of one rank.
+        return init_device_mesh(mesh.device_type, (mesh.size(), 1), mesh_dim_names=NAMES)
+    if mesh.ndim == 1:
+        raise ValueError(
+            f"fully_shard: strategy {strategy} needs a mesh with an inner dimension, this one has "
+            f"{mesh.size()} ranks in one; {ADVICE}"
+        )
+    if mesh.mesh_dim_names is None:
+        raise ValueError(f"fully_shard: the dimensions of the mesh have no names; {ADVICE}")
+    return mesh[mesh.mesh_dim_names[1]] if strategy.splits_shards else mesh

@@ -1,0 +1,181 @@
+"""Optimizer: any element-wise optimizer of torch, at the strategy's scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor
+
+from paro.torch.agreement import require_same
+from paro.torch.backward import Backward
+from paro.torch.masters import UnitMasters
+from paro.torch.meshes import world_of
+from paro.torch.sharding import Unit, managed_parameters, trainable, units_of
+
+# Each element's update depends on that element alone: pieces of a tensor may be updated apart.
+ELEMENTWISE = (
+    torch.optim.SGD,
+    torch.optim.Adam,
+    torch.optim.AdamW,
+    torch.optim.NAdam,
+    torch.optim.RAdam,
+    torch.optim.Adamax,
+    torch.optim.Adagrad,
+    torch.optim.Adadelta,
+    torch.optim.RMSprop,
+    torch.optim.Rprop,
+    torch.optim.ASGD,
+)
+NOT_ELEMENTWISE = tuple(
+    getattr(torch.optim, name)
+    for name in ("Muon", "LBFGS", "Adafactor", "SparseAdam")
+    if hasattr(torch.optim, name)
+)
+
+
+def _check_elementwise(kind: type[torch.optim.Optimizer], elementwise: bool) -> None:
+    if issubclass(kind, NOT_ELEMENTWISE):
+        raise ValueError(
+            f"paro.torch.Optimizer: {kind.__name__} looks at more of a tensor than one element, and a "
+            "rank has pieces of tensors only; use AdamW or another element-wise one"
+        )
+    if not issubclass(kind, ELEMENTWISE) and not elementwise:
+        raise ValueError(
+            f"paro.torch.Optimizer: {kind.__name__} is not one of torch's element-wise optimizers; if each "
+            "element's update depends on that element alone, add elementwise=True"
+        )
+
+
+def _described(units: list[Unit], parameters: list[list[tuple[str, nn.Parameter]]]) -> dict[str, Any]:
+    """What must be the same on all ranks."""
+    return {
+        "strategies": [str(unit.strategy) for unit in units],
+        "meshes": [str(tuple(unit.mesh.mesh.tolist())) for unit in units],
+        "units": [[name for name, _ in each] for each in parameters],
+        "shapes": [[tuple(p.shape) for _, p in each] for each in parameters],
+        "types": [[str(p.dtype) for _, p in each] for each in parameters],
+        "frozen parameters": [[n for n, p in each if not p.requires_grad] for each in parameters],
+        "mp_policy": [str(unit.mp_policy) for unit in units],
+    }
+
+
+class Optimizer(torch.optim.Optimizer):
+    """`kind(params, **defaults)` over what this rank has of the model's trainable parameters.
+
+    Collective, and before the first training step; parameters are initialised by then. `params` are
+    `kind`'s: parameters of the model, or groups of them with options of their own [all trainable
+    ones]. Learning rate schedulers take it as they take `kind`.
+
+    Where the optimizer's scope is that of the shards, and these are in fp32, it works on them as it
+    does with FSDP2. Elsewhere it works on fp32 masters, which this makes.
+    """
+
+    def __init__(
+        self,
+        kind: type[torch.optim.Optimizer],
+        model: nn.Module,
+        params: Iterable[Any] | None = None,
+        *,
+        elementwise: bool = False,
+        **defaults: Any,
+    ) -> None:
+        _check_elementwise(kind, elementwise)
+        self.model = model
+        self.units = units_of(model, "paro.torch.Optimizer")
+        if any(unit.backward is not None for unit in self.units):
+            raise ValueError("paro.torch.Optimizer: this model has one already; make one for a model")
+        managed = managed_parameters(model, self.units)
+        for name, parameter in (each for unit in managed for each in unit):
+            if parameter.is_meta:
+                raise ValueError(
+                    f"paro.torch.Optimizer: {name} is on the meta device; model.to_empty(device=...), then "
+                    "initialise its parameters before the optimizer is made"
+                )
+        mesh = world_of(self.units[0].mesh)
+        require_same(_described(self.units, managed), "paro.torch.Optimizer", mesh.get_group())
+        strategies = {str(unit.strategy) for unit in self.units}
+        if len(strategies) > 1:
+            raise ValueError(
+                f"paro.torch.Optimizer: the model's modules have strategies {', '.join(sorted(strategies))}; "
+                "give all of them the same one"
+            )
+        self.unit_masters: list[UnitMasters] = []
+        # What the optimizer works on, by the parameter that the model has.
+        self._of: dict[int, nn.Parameter] = {}
+        self.names: dict[int, str] = {}
+        for unit, parameters in zip(self.units, managed, strict=True):
+            self._take(unit, list(trainable(parameters)))
+        backward = Backward([each.reduction for each in self.unit_masters])
+        for unit in self.units:
+            unit.backward = backward
+        self.backward = backward
+        self.inner = kind(self._translated(params), **defaults)
+        super().__init__(self.inner.param_groups, self.inner.defaults)
+        self.param_groups = self.inner.param_groups
+        self.state = self.inner.state
+
+    def _take(self, unit: Unit, parameters: list[tuple[str, nn.Parameter]]) -> None:
+        if not parameters:
+            return
+        masters: Iterable[nn.Parameter] = (parameter for _, parameter in parameters)
+        if unit.strategy.splits_shards or any(p.dtype is not torch.float32 for _, p in parameters):
+            made = UnitMasters(unit, parameters)
+            self.unit_masters.append(made)
+            masters = made.masters
+        for (name, parameter), master in zip(parameters, masters, strict=True):
+            self._of[id(parameter)] = master
+            self.names[id(master)] = name
+
+    def _translated(self, params: Iterable[Any] | None) -> list[Any]:
+        if params is None:
+            return list(self._of.values())
+        return [
+            {**each, "params": [self._master(p) for p in each["params"]]}
+            if isinstance(each, dict)
+            else self._master(each)
+            for each in params
+        ]
+
+    def _master(self, parameter: nn.Parameter) -> nn.Parameter:
+        if id(parameter) not in self._of:
+            raise ValueError(
+                "paro.torch.Optimizer: params has a tensor that is no trainable parameter of the model "
+                "under fully_shard; take them from model.parameters() after fully_shard"
+            )
+        return self._of[id(parameter)]
+
+    @torch.no_grad()
+    def finish_gradients(self, what: str) -> None:
+        """Waits for the reductions. After it every master has its gradient."""
+        self.backward.finish(what)
+        for each in self.unit_masters:
+            each.set_gradients()
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        if closure is not None:
+            raise ValueError("paro.torch.Optimizer.step: takes no closure")
+        self.finish_gradients("Optimizer.step")
+        self.inner.step()
+        gathers = [(each, *each.start_gather()) for each in self.unit_masters]
+        for each, work, gathered in gathers:
+            each.finish_gather(work, gathered)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drops all gradients, also sums of micro-batches. Memory is freed in any case."""
+        self.backward.clear()
+        self.inner.zero_grad(set_to_none=True)
+        self.model.zero_grad(set_to_none=True)
+
+    def masters(self) -> Iterable[tuple[str, nn.Parameter]]:
+        return ((self.names[id(master)], master) for master in self._of.values())
+
+
+def optimizer_gradient(master: nn.Parameter) -> torch.Tensor | None:
+    """This rank's part of the gradient, as a plain tensor."""
+    gradient = master.grad
+    with torch.no_grad():
+        return gradient.to_local() if isinstance(gradient, DTensor) else gradient

@@ -1,0 +1,129 @@
+"""fully_shard: FSDP2's, told what a strategy asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
+from torch.distributed.fsdp import fully_shard as fsdp_fully_shard
+from torch.distributed.tensor import DTensor
+
+from paro.torch.meshes import init_mesh, shard_mesh
+from paro.torch.strategies import Strategy, strategy_of
+
+if TYPE_CHECKING:
+    from paro.torch.backward import Backward
+
+_UNIT = "_paro_unit"
+
+
+class Unit:
+    """What one call of fully_shard manages. Its parameters are communicated together."""
+
+    def __init__(
+        self, module: FSDPModule, mesh: DeviceMesh, strategy: Strategy, mp_policy: MixedPrecisionPolicy
+    ) -> None:
+        self.module = module
+        self.mesh = mesh
+        self.shard_mesh = shard_mesh(mesh, strategy)
+        self.strategy = strategy
+        self.mp_policy = mp_policy
+        self.backward: Backward | None = None  # once the optimizer is made
+
+    def check_optimizer(self, module: nn.Module, *_: Any) -> None:
+        """Before a forward pass: without an Optimizer of ours the groups would drift apart."""
+        if self.backward is None and module.training and torch.is_grad_enabled():
+            raise RuntimeError(
+                f"paro: a forward pass for training under strategy {self.strategy} before the optimizer "
+                "was made; make paro.torch.Optimizer(torch.optim.AdamW, model, ...) first"
+            )
+
+
+def fully_shard(
+    module: nn.Module,
+    *,
+    mesh: DeviceMesh | None = None,
+    strategy: str | Strategy = "IIG",
+    mp_policy: MixedPrecisionPolicy | None = None,
+    **options: Any,
+) -> FSDPModule:
+    """As torch.distributed.fsdp.fully_shard, with a strategy in place of reshard_after_forward.
+
+    `mesh`: two dimensions, between groups and inside them [init_mesh of the first parameter's
+    device]; under G at all three states one dimension will do. `options` are FSDP2's: shard_placement_fn,
+    ignored_params, offload_policy (not where the optimizer splits shards). Inner modules come first,
+    all of a model with the same mesh and strategy.
+    """
+    chosen = strategy_of(strategy)
+    if "reshard_after_forward" in options:
+        raise TypeError("fully_shard: reshard_after_forward is what the strategy's first letter says")
+    if isinstance(module, FSDPModule):
+        raise ValueError(
+            f"fully_shard: this {type(module).__name__} is sharded already; call fully_shard once for "
+            "each module, inner ones first"
+        )
+    if chosen.splits_shards and options.get("offload_policy") is not None:
+        raise ValueError(
+            f"fully_shard: strategy {chosen} reduces shards between groups on their device; leave "
+            "offload_policy out, or use GGG or III"
+        )
+    for inner in module.modules():
+        if isinstance(inner, FSDPModule) and unit_of(inner) is None:
+            raise ValueError(
+                f"fully_shard: a {type(inner).__name__} inside was sharded by torch's fully_shard; "
+                "use paro.torch.fully_shard for all modules of a model"
+            )
+    if mesh is None:
+        mesh = init_mesh(next(module.parameters()).device.type)
+    policy = mp_policy or MixedPrecisionPolicy()
+    made = fsdp_fully_shard(
+        module,
+        mesh=shard_mesh(mesh, chosen),
+        mp_policy=policy,
+        reshard_after_forward=not chosen.keeps_unsharded,
+        **options,
+    )
+    unit = Unit(made, mesh, chosen, policy)
+    setattr(made, _UNIT, unit)
+    check = torch.compiler.disable(unit.check_optimizer)  # type: ignore[no-untyped-call]
+    module.register_forward_pre_hook(check, prepend=True)
+    return made
+
+
+def unit_of(module: nn.Module) -> Unit | None:
+    return getattr(module, _UNIT, None)
+
+
+def units_of(model: nn.Module, what: str) -> list[Unit]:
+    """In the order of modules. Raises ValueError where there is none, naming the caller."""
+    units = [unit for unit in map(unit_of, model.modules()) if unit is not None]
+    if not units:
+        raise ValueError(f"{what}: no module of this model was given to paro.torch.fully_shard")
+    return units
+
+
+def managed_parameters(model: nn.Module, units: list[Unit]) -> list[list[tuple[str, nn.Parameter]]]:
+    """By unit: the parameters that it manages, tied ones once, named as in the model."""
+    owners = {id(unit.module): index for index, unit in enumerate(units)}
+    found: list[list[tuple[str, nn.Parameter]]] = [[] for _ in units]
+    seen: set[int] = set()
+
+    def visit(module: nn.Module, prefix: str, owner: int | None) -> None:
+        owner = owners.get(id(module), owner)
+        for name, parameter in module.named_parameters(recurse=False):
+            if id(parameter) not in seen and isinstance(parameter, DTensor) and owner is not None:
+                seen.add(id(parameter))
+                found[owner].append((prefix + name, parameter))
+        for name, child in module.named_children():
+            visit(child, f"{prefix}{name}.", owner)
+
+    visit(model, "", None)
+    return found
+
+
+def trainable(parameters: list[tuple[str, nn.Parameter]]) -> Iterator[tuple[str, nn.Parameter]]:
+    return ((name, parameter) for name, parameter in parameters if parameter.requires_grad)

@@ -1,0 +1,71 @@
+"""The strategies, and what each asks of FSDP2."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Scope(enum.Enum):
+    """Over whom a state is split: nobody (every rank has all), a group, or all ranks."""
+
+    N = "N"
+    I = "I"  # noqa: E741
+    G = "G"
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """Scopes of the parameters, the gradients between micro-batches and the optimizer's state."""
+
+    parameters: Scope
+    gradients: Scope
+    optimizer: Scope
+
+    def __str__(self) -> str:
+        return self.parameters.value + self.gradients.value + self.optimizer.value
+
+    @property
+    def shards(self) -> Scope:
+        """Over whom FSDP2 shards. What the optimizer splits further is ours: see splits_shards."""
+        states = (self.parameters, self.gradients)
+        return Scope.I if self.optimizer is Scope.G and Scope.I in states else self.optimizer
+
+    @property
+    def splits_shards(self) -> bool:
+        """Whether ranks of different groups that hold the same shard split the optimizer's state."""
+        return self.optimizer is Scope.G and self.shards is Scope.I
+
+    @property
+    def keeps_unsharded(self) -> bool:
+        """Whether parameters stay gathered between micro-batches."""
+        return self.parameters is Scope.N and self.shards is not Scope.N
+
+    @property
+    def reduces_last_only(self) -> bool:
+        """Whether every rank sums whole gradients until the last micro-batch."""
+        return self.gradients is Scope.N
+
+    @property
+    def splits_every_sum(self) -> bool:
+        """Whether gradients leave the group's scope in every micro-batch."""
+        return self.splits_shards and self.gradients is Scope.G
+
+
+_NAMES = "NNN NNI NII NNG NIG NGG INI III ING IIG IGG GNG GGG".split()
+STRATEGIES = {name: Strategy(*(Scope(letter) for letter in name)) for name in _NAMES}
+
+
+def strategy_of(name: str | Strategy) -> Strategy:
+    """Raises ValueError for what is none, with what to write instead."""
+    if isinstance(name, Strategy):
+        return strategy_of(str(name))
+    upper = str(name).upper()
+    if upper in STRATEGIES:
+        return STRATEGIES[upper]
+    if upper == "GIG":
+        raise ValueError(
+            "strategy GIG cannot be had on FSDP2, which reduces gradients over the ranks that share "
+            "a parameter's shards; III keeps both inside groups, IGG has gradients over all ranks"
+        )
+    raise ValueError(f"strategy {name!r} is none of {', '.join(_NAMES)}")

@@ -10,17 +10,24 @@ from __future__ import annotations
 from paro.torch.agreement import MismatchError
 from paro.torch.backward import microbatch
 from paro.torch.meshes import init_mesh
+from paro.torch.norms import clip_grad_norm_
 from paro.torch.optimizer import Optimizer
+from paro.torch.scaler import GradScaler
 from paro.torch.sharding import fully_shard
+from paro.torch.state_dicts import get_state_dict, set_state_dict
 from paro.torch.strategies import STRATEGIES, Scope, Strategy
 
 __all__ = [
     "STRATEGIES",
+    "GradScaler",
     "MismatchError",
     "Optimizer",
     "Scope",
     "Strategy",
+    "clip_grad_norm_",
     "fully_shard",
+    "get_state_dict",
     "init_mesh",
     "microbatch",
+    "set_state_dict",
 ]

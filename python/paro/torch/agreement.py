@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
 
 
 class MismatchError(ValueError):
-    """Ranks were given different things. Every rank of the group gets it."""
+    """Ranks were given different things. Every rank gets it."""
 
 
 def _ranks(ranks: list[int]) -> str:
@@ -16,15 +17,35 @@ def _ranks(ranks: list[int]) -> str:
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {text}"
 
 
-def require_same(fields: dict[str, Any], what: str, group: dist.ProcessGroup | None = None) -> None:
-    """Collective. Raises MismatchError that names the first field that differs, and whose it is."""
-    gathered: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(gathered, fields, group=group)
-    members = dist.get_process_group_ranks(group or dist.group.WORLD)
-    for field in gathered[0]:
+def _gathered(fields: dict[str, Any], mesh: DeviceMesh | None) -> dict[int, dict[str, Any]]:
+    """By rank. Over the default group where the mesh has all its ranks: so ranks with other meshes
+    are met too."""
+    groups: list[dist.ProcessGroup | None] = [None]
+    if mesh is not None and mesh.size() < dist.get_world_size():
+        groups = [mesh.get_group(dimension) for dimension in range(mesh.ndim)]
+    by_rank = {dist.get_rank(): fields}
+    for group in groups:
+        parts: list[Any] = [None] * dist.get_world_size(group)
+        dist.all_gather_object(parts, by_rank, group=group)
+        by_rank = {rank: each for part in parts for rank, each in part.items()}
+    return by_rank
+
+
+def require_same(
+    fields: dict[str, Any], call: str, mesh: DeviceMesh | None = None, error: Exception | None = None
+) -> None:
+    """Collective over the mesh [all ranks]. Raises MismatchError that names the first field that
+    differs and whose it is. `error`: why this rank cannot go on, which all ranks are told."""
+    gathered = _gathered({"call": call, "error": error and str(error), **fields}, mesh)
+    if error is not None:
+        raise error
+    for rank, theirs in gathered.items():
+        if theirs["error"] is not None:
+            raise MismatchError(f"{call}: rank {rank} has an error: {theirs['error']}")
+    for field in dict.fromkeys(field for theirs in gathered.values() for field in theirs):
         values: dict[str, list[int]] = {}
-        for rank, theirs in zip(members, gathered, strict=True):
+        for rank, theirs in gathered.items():
             values.setdefault(str(theirs.get(field, "not given")), []).append(rank)
         if len(values) > 1:
             told = "; ".join(f"{value} on {_ranks(ranks)}" for value, ranks in values.items())
-            raise MismatchError(f"{what}: ranks have different values of {field}: {told}")
+            raise MismatchError(f"{call}: ranks have different values of {field}: {told}")

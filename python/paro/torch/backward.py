@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from torch import nn
 
 from paro.torch.reduction import Reduction
 from paro.torch.sharding import Unit, units_of
+
+if TYPE_CHECKING:
+    from paro.torch.optimizer import Optimizer
 
 
 class Backward:
@@ -24,6 +28,7 @@ class Backward:
         self.waiting = list(self.reductions)
         self.last = True  # whether this pass is its step's last one
         self.marked = False  # whether microbatch() says where it ends
+        self.optimizer: Callable[[], Optimizer | None] = lambda: None
         self.unreduced = 0  # passes since the last one that was marked as last
 
     def _reduces(self, reduction: Reduction) -> bool:

@@ -39,6 +39,9 @@ class UnitMasters:
             view = self.values[piece.offset : piece.offset + end - begin]
             view.copy_(local_of(piece.parameter).flatten()[begin:end])
             self.masters.append(nn.Parameter(view))
+
+    def take_gradients(self) -> None:
+        """From now on, as backward passes complete them."""
         for index, piece in enumerate(self.layout.pieces):
             register: Any = piece.parameter.register_post_accumulate_grad_hook
             register(self._hook(index))

@@ -23,9 +23,10 @@ def init_mesh(device_type: str, group_size: int | None = None) -> DeviceMesh:
     ranks = dist.get_world_size()
     if group_size is None:
         group_size = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
-    require_same({"group size": group_size, "device type": device_type}, "init_mesh")
+    error = None
     if group_size < 1 or ranks % group_size != 0:
-        raise ValueError(f"init_mesh: groups of {group_size} ranks do not divide the {ranks} ranks")
+        error = ValueError(f"init_mesh: groups of {group_size} ranks do not divide the {ranks} ranks")
+    require_same({"group size": group_size, "device type": device_type}, "init_mesh", error=error)
     shape = (ranks // group_size, group_size)
     return init_device_mesh(device_type, shape, mesh_dim_names=NAMES)
 
@@ -45,28 +46,39 @@ def shard_mesh(mesh: DeviceMesh, strategy: Strategy) -> DeviceMesh:
     made: dict[tuple[Scope, bool], DeviceMesh] = mesh.__dict__.setdefault("_paro_shard_meshes", {})
     key = (strategy.shards, strategy.splits_shards)
     if key not in made:
+        error = None
+        try:
+            _check(mesh, strategy)
+        except ValueError as refused:
+            error = refused
+        told = {"strategy": str(strategy), "mesh": mesh.mesh.tolist()}
+        require_same(told, "fully_shard", mesh, error)
         made[key] = _shard_mesh(mesh, strategy)
     return made[key]
 
 
-def _shard_mesh(mesh: DeviceMesh, strategy: Strategy) -> DeviceMesh:
+def _check(mesh: DeviceMesh, strategy: Strategy) -> None:
     if mesh.ndim not in (1, 2):
         raise ValueError(f"fully_shard: the mesh has {mesh.ndim} dimensions, not 2; {ADVICE}")
-    if strategy.shards is Scope.G:
-        return world_of(mesh)
-    if strategy.shards is Scope.N:
-        if mesh.size() != dist.get_world_size():
-            raise ValueError(
-                f"fully_shard: strategy NNN takes a mesh of all {dist.get_world_size()} ranks, "
-                f"this one has {mesh.size()}; III keeps copies between groups on any mesh"
-            )
-        # All ranks are replicas of shards of one rank.
-        return init_device_mesh(mesh.device_type, (mesh.size(), 1), mesh_dim_names=NAMES)
-    if mesh.ndim == 1:
+    if strategy.shards is Scope.N and mesh.size() != dist.get_world_size():
+        raise ValueError(
+            f"fully_shard: strategy NNN takes a mesh of all {dist.get_world_size()} ranks, this one has "
+            f"{mesh.size()}; III keeps copies between groups on any mesh"
+        )
+    if strategy.shards is Scope.I and mesh.ndim == 1:
         raise ValueError(
             f"fully_shard: strategy {strategy} needs a mesh with an inner dimension, this one has "
             f"{mesh.size()} ranks in one; {ADVICE}"
         )
-    if mesh.mesh_dim_names is None:
+    if strategy.shards is Scope.I and mesh.mesh_dim_names is None:
         raise ValueError(f"fully_shard: the dimensions of the mesh have no names; {ADVICE}")
+
+
+def _shard_mesh(mesh: DeviceMesh, strategy: Strategy) -> DeviceMesh:
+    if strategy.shards is Scope.G:
+        return world_of(mesh)
+    if strategy.shards is Scope.N:
+        # All ranks are replicas of shards of one rank.
+        return init_device_mesh(mesh.device_type, (mesh.size(), 1), mesh_dim_names=NAMES)
+    assert mesh.mesh_dim_names is not None
     return mesh[mesh.mesh_dim_names[1]] if strategy.splits_shards else mesh

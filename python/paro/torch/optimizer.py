@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.distributed.tensor import DTensor
 
 from paro.torch.agreement import require_same
 from paro.torch.backward import Backward
 from paro.torch.masters import UnitMasters
-from paro.torch.meshes import world_of
 from paro.torch.sharding import Unit, managed_parameters, trainable, units_of
 
 # Each element's update depends on that element alone: pieces of a tensor may be updated apart.
@@ -49,17 +51,53 @@ def _check_elementwise(kind: type[torch.optim.Optimizer], elementwise: bool) -> 
         )
 
 
-def _described(units: list[Unit], parameters: list[list[tuple[str, nn.Parameter]]]) -> dict[str, Any]:
+def _check(
+    kind: type[torch.optim.Optimizer],
+    elementwise: bool,
+    units: list[Unit],
+    managed: list[list[tuple[str, nn.Parameter]]],
+) -> None:
+    _check_elementwise(kind, elementwise)
+    if any(unit.backward is not None for unit in units):
+        raise ValueError("paro.torch.Optimizer: this model has one already; make one for a model")
+    for name, parameter in (each for unit in managed for each in unit):
+        if parameter.is_meta:
+            raise ValueError(
+                f"paro.torch.Optimizer: {name} is on the meta device; model.to_empty(device=...), then "
+                "initialise its parameters before the optimizer is made"
+            )
+    strategies = {str(unit.strategy) for unit in units}
+    if len(strategies) > 1:
+        raise ValueError(
+            f"paro.torch.Optimizer: the model's modules have strategies {', '.join(sorted(strategies))}; "
+            "give all of them the same one"
+        )
+
+
+def _described(
+    kind: type[torch.optim.Optimizer], units: list[Unit], managed: list[list[tuple[str, nn.Parameter]]]
+) -> dict[str, Any]:
     """What must be the same on all ranks."""
     return {
         "strategies": [str(unit.strategy) for unit in units],
-        "meshes": [str(tuple(unit.mesh.mesh.tolist())) for unit in units],
-        "units": [[name for name, _ in each] for each in parameters],
-        "shapes": [[tuple(p.shape) for _, p in each] for each in parameters],
-        "types": [[str(p.dtype) for _, p in each] for each in parameters],
-        "frozen parameters": [[n for n, p in each if not p.requires_grad] for each in parameters],
+        "meshes": [unit.mesh.mesh.tolist() for unit in units],
+        "units": [[name for name, _ in each] for each in managed],
+        "shapes": [[tuple(p.shape) for _, p in each] for each in managed],
+        "types": [[str(p.dtype) for _, p in each] for each in managed],
+        "frozen parameters": [[n for n, p in each if not p.requires_grad] for each in managed],
         "mp_policy": [str(unit.mp_policy) for unit in units],
+        "kind of optimizer": kind.__name__,
     }
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a master lies: from element `first` of its flattened shard, which the ranks of `group`
+    split."""
+
+    master: nn.Parameter
+    first: int
+    group: dist.ProcessGroup | None
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -82,52 +120,50 @@ class Optimizer(torch.optim.Optimizer):
         elementwise: bool = False,
         **defaults: Any,
     ) -> None:
-        _check_elementwise(kind, elementwise)
         self.model = model
         self.units = units_of(model, "paro.torch.Optimizer")
-        if any(unit.backward is not None for unit in self.units):
-            raise ValueError("paro.torch.Optimizer: this model has one already; make one for a model")
         managed = managed_parameters(model, self.units)
-        for name, parameter in (each for unit in managed for each in unit):
-            if parameter.is_meta:
-                raise ValueError(
-                    f"paro.torch.Optimizer: {name} is on the meta device; model.to_empty(device=...), then "
-                    "initialise its parameters before the optimizer is made"
-                )
-        mesh = world_of(self.units[0].mesh)
-        require_same(_described(self.units, managed), "paro.torch.Optimizer", mesh.get_group())
-        strategies = {str(unit.strategy) for unit in self.units}
-        if len(strategies) > 1:
-            raise ValueError(
-                f"paro.torch.Optimizer: the model's modules have strategies {', '.join(sorted(strategies))}; "
-                "give all of them the same one"
-            )
+        error = None
+        try:
+            _check(kind, elementwise, self.units, managed)
+        except ValueError as refused:
+            error = refused
+        told = _described(kind, self.units, managed)
+        require_same(told, "paro.torch.Optimizer", self.units[0].mesh, error)
         self.unit_masters: list[UnitMasters] = []
         # What the optimizer works on, by the parameter that the model has.
         self._of: dict[int, nn.Parameter] = {}
-        self.names: dict[int, str] = {}
+        self._parameters: list[nn.Parameter] = []
+        self._places: dict[int, Place] = {}
+        self.names: dict[int, str] = {}  # of parameters and of their masters
         for unit, parameters in zip(self.units, managed, strict=True):
             self._take(unit, list(trainable(parameters)))
-        backward = Backward([each.reduction for each in self.unit_masters])
-        for unit in self.units:
-            unit.backward = backward
-        self.backward = backward
+        self.backward = Backward([each.reduction for each in self.unit_masters])
         self.inner = kind(self._translated(params), **defaults)
         super().__init__(self.inner.param_groups, self.inner.defaults)
         self.param_groups = self.inner.param_groups
         self.state = self.inner.state
+        for each in self.unit_masters:
+            each.take_gradients()
+        self.backward.optimizer = weakref.ref(self)
+        for unit in self.units:
+            unit.backward = self.backward
 
     def _take(self, unit: Unit, parameters: list[tuple[str, nn.Parameter]]) -> None:
         if not parameters:
             return
-        masters: Iterable[nn.Parameter] = (parameter for _, parameter in parameters)
+        masters = [parameter for _, parameter in parameters]
         if unit.strategy.splits_shards or any(p.dtype is not torch.float32 for _, p in parameters):
             made = UnitMasters(unit, parameters)
             self.unit_masters.append(made)
             masters = made.masters
+            for piece, master in zip(made.layout.pieces, masters, strict=True):
+                place = Place(master, piece.range_of(made.row)[0], made.group)
+                self._places[id(piece.parameter)] = place
         for (name, parameter), master in zip(parameters, masters, strict=True):
             self._of[id(parameter)] = master
-            self.names[id(master)] = name
+            self._parameters.append(parameter)
+            self.names[id(parameter)] = self.names[id(master)] = name
 
     def _translated(self, params: Iterable[Any] | None) -> list[Any]:
         if params is None:
@@ -160,6 +196,11 @@ class Optimizer(torch.optim.Optimizer):
             raise ValueError("paro.torch.Optimizer.step: takes no closure")
         self.finish_gradients("Optimizer.step")
         self.inner.step()
+        self.gather_parameters()
+
+    @torch.no_grad()
+    def gather_parameters(self) -> None:
+        """Makes the parameters what the masters are. Collective."""
         gathers = [(each, *each.start_gather()) for each in self.unit_masters]
         for each, work, gathered in gathers:
             each.finish_gather(work, gathered)
@@ -170,8 +211,25 @@ class Optimizer(torch.optim.Optimizer):
         self.inner.zero_grad(set_to_none=True)
         self.model.zero_grad(set_to_none=True)
 
-    def masters(self) -> Iterable[tuple[str, nn.Parameter]]:
-        return ((self.names[id(master)], master) for master in self._of.values())
+    def pairs(self) -> Iterable[tuple[nn.Parameter, nn.Parameter]]:
+        """Parameters of the model with what the optimizer works on."""
+        return ((parameter, self._of[id(parameter)]) for parameter in self._parameters)
+
+    def manages(self, tensor: torch.Tensor) -> bool:
+        """Whether it is a trainable parameter of the model."""
+        return id(tensor) in self._of
+
+    def master_of(self, parameter: nn.Parameter) -> nn.Parameter:
+        return self._of[id(parameter)]
+
+    def place_of(self, parameter: nn.Parameter) -> Place | None:
+        """Of a master apart from the parameter; None where they are the same."""
+        return self._places.get(id(parameter))
+
+    def split_group_of(self, parameter: nn.Parameter) -> dist.ProcessGroup | None:
+        """The ranks that hold the same shard and split the optimizer's part of it."""
+        place = self.place_of(parameter)
+        return place.group if place is not None else None
 
 
 def optimizer_gradient(master: nn.Parameter) -> torch.Tensor | None:

@@ -84,7 +84,7 @@ def fully_shard(
         module,
         mesh=shard_mesh(mesh, chosen),
         mp_policy=policy,
-        reshard_after_forward=not chosen.keeps_unsharded,
+        reshard_after_forward=False if chosen.keeps_unsharded else None,
         **options,
     )
     unit = Unit(made, mesh, chosen, policy)

@@ -1,0 +1,62 @@
+"""The norm of all gradients, each element counted once whatever its scope."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.tensor import DTensor, Shard
+
+from paro.torch.optimizer import Optimizer, optimizer_gradient
+from paro.torch.sharding import units_of
+
+
+def _groups_of(optimizer: Optimizer, parameter: nn.Parameter) -> tuple[dist.ProcessGroup, ...]:
+    """Groups whose ranks hold different elements of the parameter's gradient at the optimizer."""
+    assert isinstance(parameter, DTensor)
+    mesh = parameter.device_mesh
+    groups = [
+        mesh.get_group(dimension)
+        for dimension, placement in enumerate(parameter.placements)
+        if isinstance(placement, Shard) or placement.is_shard()
+    ]
+    split = optimizer.split_group_of(parameter)
+    return tuple(groups if split is None else [*groups, split])
+
+
+@torch.no_grad()
+def clip_grad_norm_(model: nn.Module, max_norm: float, norm_type: float = 2.0) -> torch.Tensor:
+    """As torch.nn.utils.clip_grad_norm_, over the whole gradient under any strategy.
+
+    After the last micro-batch's backward pass, before Optimizer.step. Collective. Returns the norm
+    before clipping, the same on all ranks. Elements that tensor parallelism shards count too; those
+    that it replicates count once.
+    """
+    backward = units_of(model, "clip_grad_norm_")[0].backward
+    optimizer = backward.optimizer() if backward is not None else None
+    if optimizer is None:
+        raise RuntimeError("clip_grad_norm_: make paro.torch.Optimizer for this model first")
+    optimizer.finish_gradients("clip_grad_norm_")
+    largest = norm_type == float("inf")
+    # Ranks add up the same groups in the same order, also those in which they have nothing.
+    sums: dict[tuple[dist.ProcessGroup, ...], torch.Tensor] = {}
+    gradients = []
+    for parameter, master in optimizer.pairs():
+        key = _groups_of(optimizer, parameter)
+        if key not in sums:
+            sums[key] = torch.zeros((), device=parameter.device)
+        gradient = optimizer_gradient(master)
+        if gradient is None or gradient.numel() == 0:
+            continue
+        gradients.append(gradient)
+        norm = torch.linalg.vector_norm(gradient, norm_type, dtype=torch.float32)
+        sums[key] = torch.maximum(sums[key], norm) if largest else sums[key] + norm**norm_type
+    for groups, total in sums.items():
+        for group in groups:
+            dist.all_reduce(total, dist.ReduceOp.MAX if largest else dist.ReduceOp.SUM, group=group)
+    totals = torch.stack(list(sums.values()))
+    norm = totals.max() if largest else totals.sum() ** (1.0 / norm_type)
+    factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
+    if gradients:
+        torch._foreach_mul_(gradients, factor)
+    return norm

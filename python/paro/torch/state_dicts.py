@@ -1,0 +1,122 @@
+"""State dicts for torch.distributed.checkpoint: the same names and tensors under every strategy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor
+
+from paro.torch.optimizer import Optimizer
+from paro.torch.tensor_pieces import TensorPieces
+
+StateDict = dict[str, Any]
+
+
+def _of_master(optimizer: Optimizer, parameter: nn.Parameter, tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor that has an element for each of the master's, as the part of the whole that it is."""
+    place = optimizer.place_of(parameter)
+    if place is None or tensor.shape != place.master.shape:
+        return tensor
+    assert isinstance(parameter, DTensor)
+    chunks: Any = parameter.__create_chunk_list__()  # type: ignore[no-untyped-call]
+    box = (tuple(chunks[0].offsets), tuple(chunks[0].sizes))
+    return TensorPieces(tensor.detach(), tuple(parameter.shape), box, place.first)
+
+
+def _model_state(model: nn.Module, optimizer: Optimizer) -> StateDict:
+    """As model.state_dict(), with the fp32 masters under the parameters' names."""
+    state: StateDict = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        state[name] = tensor.detach() if isinstance(tensor, torch.Tensor) else tensor
+        if optimizer.manages(tensor):
+            master = optimizer.master_of(tensor)
+            state[name] = _of_master(optimizer, tensor, master.detach())
+    return state
+
+
+@torch.no_grad()
+def _create_state(optimizer: Optimizer) -> None:
+    """Makes the state that the optimizer makes in its first step, and changes nothing else."""
+    masters = [master for _, master in optimizer.pairs()]
+    if any(optimizer.inner.state[master] for master in masters):
+        return
+    before = [master.detach().clone() for master in masters]
+    gradients = [master.grad for master in masters]
+    rates = [group["lr"] for group in optimizer.param_groups]
+    for master in masters:
+        master.grad = torch.zeros_like(master)
+    for group in optimizer.param_groups:
+        group["lr"] = torch.zeros_like(group["lr"]) if isinstance(group["lr"], torch.Tensor) else 0.0
+    optimizer.inner.step()
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+    for master, value, gradient in zip(masters, before, gradients, strict=True):
+        master.copy_(value)
+        master.grad = gradient
+        for key, each in optimizer.inner.state[master].items():
+            if key == "step" and isinstance(each, torch.Tensor):
+                each.zero_()
+
+
+def _optimizer_state(optimizer: Optimizer) -> StateDict:
+    """As torch.distributed.checkpoint.state_dict.get_optimizer_state_dict has it: by parameter name.
+
+    Before a first step it has the state that this would make, so that a checkpoint can be loaded into it.
+    """
+    _create_state(optimizer)
+    state = {}
+    for parameter, master in optimizer.pairs():
+        tensors = optimizer.inner.state[master]
+        state[optimizer.names[id(master)]] = {
+            key: _of_master(optimizer, parameter, each) if isinstance(each, torch.Tensor) else each
+            for key, each in tensors.items()
+        }
+    groups = [
+        {**group, "params": [optimizer.names[id(master)] for master in group["params"]]}
+        for group in optimizer.param_groups
+    ]
+    return {"state": state, "param_groups": groups}
+
+
+def get_state_dict(model: nn.Module, optimizer: Optimizer) -> tuple[StateDict, StateDict]:
+    """Of the model and of its optimizer, for torch.distributed.checkpoint.save and load.
+
+    Tensors are the ranks' own: a load writes into them; set_state_dict then does the rest.
+    """
+    return _model_state(model, optimizer), _optimizer_state(optimizer)
+
+
+@torch.no_grad()
+def set_state_dict(
+    model: nn.Module, optimizer: Optimizer, *, model_state_dict: StateDict, optim_state_dict: StateDict
+) -> None:
+    """Takes what get_state_dict gave and a checkpoint was loaded into. Collective."""
+    for name, tensor in _model_state(model, optimizer).items():
+        if name not in model_state_dict:
+            raise ValueError(f"set_state_dict: the model's state dict has no {name}")
+        _copy(tensor, model_state_dict[name])
+    groups = optim_state_dict["param_groups"]
+    own = _optimizer_state(optimizer)
+    for index, (group, loaded) in enumerate(zip(optimizer.param_groups, groups, strict=True)):
+        if own["param_groups"][index]["params"] != loaded["params"]:
+            raise ValueError(f"set_state_dict: parameter group {index} has other parameters there")
+        group.update({key: value for key, value in loaded.items() if key != "params"})
+    for parameter, master in optimizer.pairs():
+        loaded = optim_state_dict["state"][optimizer.names[id(master)]]
+        held = optimizer.inner.state[master]
+        for key, value in loaded.items():
+            if isinstance(held.get(key), torch.Tensor):
+                _copy(_of_master(optimizer, parameter, held[key]), value)
+            else:
+                held[key] = value
+    optimizer.gather_parameters()
+
+
+def _copy(into: torch.Tensor, value: torch.Tensor) -> None:
+    if isinstance(into, TensorPieces) and isinstance(value, TensorPieces):
+        into, value = into.flat, value.flat
+    if into is not value and into.data_ptr() != value.data_ptr():
+        into.copy_(value)
+

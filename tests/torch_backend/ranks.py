@@ -49,7 +49,8 @@ def _run(
 
 def run_ranks(
     nodes: Sequence[int], body: Callable[..., Any], *arguments: Any, backend: str = "horing",
-    timeout: float = 60, may_die: Sequence[int] = (), started: Callable[[list[int]], None] | None = None,
+    timeout: float = 60, seconds: float = SECONDS, may_die: Sequence[int] = (),
+    started: Callable[[list[int]], None] | None = None,
 ) -> list[Any]:
     """What `body` returned on each rank; raises RanksFailed with the texts of those that failed.
 
@@ -70,9 +71,9 @@ def run_ranks(
         if started is not None:
             started([process.pid for process in processes])
         results, failed = [], []
-        until = time.monotonic() + SECONDS
+        until = time.monotonic() + seconds
         for rank, pipe in enumerate(pipes):
-            good, result = False, f"no result after {SECONDS} s"
+            good, result = False, f"no result after {seconds} s"
             try:
                 if pipe.poll(max(0.0, until - time.monotonic())):
                     good, result = pipe.recv()

@@ -1,0 +1,128 @@
+"""Every strategy trains as one process does with torch's own AdamW.
+
+usage: matrix_test.py [--full]   (--full: all shapes with all combinations)
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import unittest
+from typing import Any
+
+import paro.torch
+import torch
+import torch.distributed as dist
+from models import Model, loss_of, micro_batches
+from ranks import run_ranks
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from training import LR, STEPS, adamw, compared, sharded, step_of, whole
+
+FULL = "--full" in sys.argv
+SHAPES = [(2, 2), (2, 3), (4, 1), (1, 4)]
+CLOSE = 2e-5  # fp32
+CLOSE_IN_BF16 = 3e-2  # of fp32, after four steps
+CASES = list(itertools.product((1, 3), (False, True), (False, True), (False, True)))
+# Accumulation, bf16, clipping, frozen parameters: each met with and without the others.
+SHORT_CASES = [(1, False, True, False), (3, False, False, True), (3, False, True, True), (3, True, True, False)]
+
+
+def all_cases(shape: tuple[int, int], cases: list[Any]) -> list[tuple[Any, ...]]:
+    """What differs too much, with what it differs by."""
+    mesh = paro.torch.init_mesh("cpu", shape[1])
+    bad = []
+    for name in paro.torch.STRATEGIES:
+        for parts, half, clip, frozen in cases:
+            worst = compared(name, mesh, parts, half, clip, frozen)
+            if not worst < (CLOSE_IN_BF16 if half else CLOSE):
+                bad.append((name, f"accumulation {parts}, bf16 {half}, clip {clip}, frozen {frozen}", worst))
+    return bad
+
+
+def losses_of(model: nn.Module, optimizer: paro.torch.Optimizer, parts: int) -> tuple[list[float], list[torch.Tensor]]:
+    losses = [step_of(model, optimizer, step, parts)[0] for step in range(STEPS)]
+    return losses, [whole(p).detach() for p in model.parameters()]
+
+
+def plain(replicas: int, parts: int) -> tuple[list[float], list[torch.Tensor]]:
+    """FSDP2 as it is: one dimension, or hybrid sharding that all-reduces in the last micro-batch."""
+    model = Model()
+    ranks = dist.get_world_size()
+    shape, names = ((ranks,), ("shard",)) if replicas == 1 else (
+        (replicas, ranks // replicas), ("replicate", "shard"))
+    mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    root: Any = fully_shard(model, mesh=mesh)
+    optimizer = adamw(model.parameters())
+    losses = []
+    for step in range(STEPS):
+        total = torch.zeros(())
+        batches = micro_batches(step, dist.get_rank(), ranks, parts)
+        for index, (x, y) in enumerate(batches):
+            root.set_requires_all_reduce(index + 1 == parts)
+            loss = loss_of(model, x, y, parts)
+            loss.backward()
+            total += loss.detach()
+        optimizer.step()
+        optimizer.zero_grad()
+        dist.all_reduce(total)
+        losses.append(total.item() / ranks)
+    return losses, [whole(p).detach() for p in model.parameters()]
+
+
+def bits_differ(strategy: str, replicas: int, parts: int) -> list[str]:
+    mesh = paro.torch.init_mesh("cpu", dist.get_world_size() // max(replicas, 2))
+    model = sharded(Model(), strategy, mesh)
+    ours = losses_of(model, paro.torch.Optimizer(torch.optim.AdamW, model, lr=LR), parts)
+    theirs = plain(replicas, parts)
+    bad = [] if ours[0] == theirs[0] else [f"losses {ours[0]} {theirs[0]}"]
+    return bad + [
+        f"parameter {index}" for index, (a, b) in enumerate(zip(ours[1], theirs[1], strict=True))
+        if not torch.equal(a, b)
+    ]
+
+
+class Matrix(unittest.TestCase):
+    def test_every_strategy_trains_as_one_process_does(self) -> None:
+        for shape in SHAPES if FULL else SHAPES[:2]:
+            cases = CASES if FULL else SHORT_CASES
+
+            def run(shape: tuple[int, int] = shape, cases: list[Any] = cases) -> Any:
+                return all_cases(shape, cases)
+
+            with self.subTest(shape=shape):
+                for bad in run_ranks([shape[1]] * shape[0], run, backend="gloo", seconds=1200):
+                    self.assertEqual(bad, [])
+
+    def test_groups_of_one_rank_and_a_single_group_train_too(self) -> None:
+        for shape in SHAPES[2:]:
+
+            def run(shape: tuple[int, int] = shape) -> Any:
+                return all_cases(shape, [(3, False, True, True)])
+
+            with self.subTest(shape=shape):
+                for bad in run_ranks([shape[1]] * shape[0], run, backend="gloo"):
+                    self.assertEqual(bad, [])
+
+    def test_over_horing_too(self) -> None:
+        def run() -> Any:
+            return all_cases((2, 2), [(3, False, True, False)])
+
+        for bad in run_ranks([2, 2], run):
+            self.assertEqual(bad, [])
+
+    def test_ggg_is_fsdp2_to_the_last_bit(self) -> None:
+        for bad in run_ranks([2, 2], bits_differ, "GGG", 1, 3, backend="gloo"):
+            self.assertEqual(bad, [])
+
+    def test_iii_is_hybrid_sharding_to_the_last_bit(self) -> None:
+        for bad in run_ranks([2, 2], bits_differ, "III", 2, 3, backend="gloo"):
+            self.assertEqual(bad, [])
+
+
+if __name__ == "__main__":
+    sys.argv = [argument for argument in sys.argv if argument != "--full"]
+    sys.exit(unittest.main(verbosity=2))

@@ -1,0 +1,254 @@
+"""Memory of each state is its scope's; bytes between nodes are what the strategy needs; planted
+faults are noticed."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import unittest
+from typing import Any
+
+import horing.torch
+import paro.torch
+import torch
+import torch.distributed as dist
+from paro.torch.backward import Backward
+from paro.torch.reduction import Reduction
+from ranks import run_ranks
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from training import compared
+
+WIDTH, LAYERS = 64, 4
+PARAMETERS = LAYERS * WIDTH * WIDTH
+FP32 = 4
+GROUPS, GROUP_SIZE = 2, 2
+DIVISOR = {"N": 1, "I": GROUP_SIZE, "G": GROUPS * GROUP_SIZE}
+
+
+def layers(strategy: str, mesh: DeviceMesh) -> nn.Module:
+    torch.manual_seed(5)
+    model = nn.Sequential(*(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)))
+    for layer in model:
+        paro.torch.fully_shard(layer, mesh=mesh, strategy=strategy)
+    paro.torch.fully_shard(model, mesh=mesh, strategy=strategy)
+    return model
+
+
+def live_bytes() -> int:
+    """Of the storages of all tensors that Python can reach."""
+    gc.collect()
+    storages: dict[int, int] = {}
+    pending = [each for each in gc.get_objects() if isinstance(each, torch.Tensor)]
+    for tensor in pending:
+        if tensor.is_leaf and tensor.grad is not None:
+            pending.append(tensor.grad)
+        try:
+            storage = tensor.untyped_storage()
+            place = storage.data_ptr()
+        except (NotImplementedError, RuntimeError):  # a tensor without a storage of its own
+            continue
+        if storage.device.type == "cpu" and place:
+            storages[place] = storage.nbytes()
+    return sum(storages.values())
+
+
+def one_pass(model: nn.Module, last: bool) -> None:
+    rows = torch.ones(3, WIDTH)
+    with paro.torch.microbatch(model, last=last):
+        model(rows).square().sum().backward()
+
+
+def bytes_of(strategy: str) -> tuple[int, int]:
+    """What lives in the middle of a step, and between two steps."""
+    mesh = paro.torch.init_mesh("cpu", GROUP_SIZE)
+    before = live_bytes()
+    model = layers(strategy, mesh)
+    optimizer = paro.torch.Optimizer(torch.optim.AdamW, model, lr=1e-3)
+    for last in (False, True):
+        one_pass(model, last)
+    optimizer.step()
+    optimizer.zero_grad()
+    between = live_bytes() - before
+    one_pass(model, False)
+    return live_bytes() - before, between
+
+
+def expected_bytes(strategy: str) -> tuple[int, int]:
+    parameters, gradients, optimizer = (PARAMETERS * FP32 // DIVISOR[letter] for letter in strategy)
+    chosen = paro.torch.STRATEGIES[strategy]
+    shard = PARAMETERS * FP32 // DIVISOR[chosen.shards.value]
+    # fp32 shards are their own masters, but where the optimizer splits them.
+    states = (3 if chosen.splits_shards else 2) * optimizer
+    gathered = parameters if chosen.keeps_unsharded else 0
+    return gathered + shard + gradients + states, shard + states
+
+
+def sent_bytes(strategy: str, parts: int) -> int:
+    """By this rank between nodes in a step."""
+    mesh = paro.torch.init_mesh("cpu", GROUP_SIZE)
+    model = layers(strategy, mesh)
+    optimizer = paro.torch.Optimizer(torch.optim.AdamW, model, lr=1e-3)
+    groups = {mesh.get_group(0), mesh.get_group(1), dist.group.WORLD}
+
+    def step() -> None:
+        for part in range(parts):
+            one_pass(model, part + 1 == parts)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    def sent() -> int:
+        return sum(horing.torch.traffic(group).inter_sent_bytes for group in groups)
+
+    step()  # connections, and what is agreed once
+    before = sent()
+    step()
+    return sent() - before
+
+
+def expected_sent(strategy: str, parts: int) -> float:
+    """Of a rank, between nodes, in multiples of the parameters' bytes."""
+    outer = (GROUPS - 1) / GROUPS
+    shard, world = outer / GROUP_SIZE, outer / GROUP_SIZE  # of the shards; of everything over all rails
+    p, g, o = strategy
+    total = 0.0
+    if paro.torch.STRATEGIES[strategy].splits_shards:
+        reductions = parts if g == "G" else 1
+        return shard * reductions + shard  # and the gather
+    if o == "N":
+        return 2 * world
+    if o == "I":
+        return 2 * shard
+    total += world * (parts if g == "G" else 1)  # reduce-scatter
+    total += world * (2 * parts if p == "G" else 1)  # gathers: in forward and in backward
+    return total
+
+
+class States(unittest.TestCase):
+    def test_every_state_takes_the_memory_of_its_scope(self) -> None:
+        def run() -> Any:
+            return {name: bytes_of(name) for name in paro.torch.STRATEGIES}
+
+        for by_name in run_ranks([2, 2], run, backend="gloo"):
+            for name, (middle, between) in by_name.items():
+                with self.subTest(name):
+                    expected = expected_bytes(name)
+                    self.assertAlmostEqual(middle / expected[0], 1.0, delta=0.03, msg=f"{middle} {expected}")
+                    self.assertAlmostEqual(between / expected[1], 1.0, delta=0.03, msg=f"{between} {expected}")
+
+    def test_bytes_between_nodes_are_what_the_strategy_needs(self) -> None:
+        parts = 3
+
+        def run() -> Any:
+            return {name: sent_bytes(name, parts) for name in paro.torch.STRATEGIES}
+
+        by_rank = run_ranks([2, 2], run)
+        for name in paro.torch.STRATEGIES:
+            with self.subTest(name):
+                sent = sum(by_name[name] for by_name in by_rank)
+                expected = expected_sent(name, parts) * PARAMETERS * FP32 * len(by_rank)
+                self.assertAlmostEqual(sent / expected, 1.0, delta=0.02, msg=f"{sent} of {expected}")
+
+
+class LateWork:
+    """A reduce-scatter that reads its source as late as it may: in wait()."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+
+    def wait(self) -> None:
+        output, source, group = self.arguments
+        dist.reduce_scatter_tensor(output, source, group=group)
+
+
+class Faults(unittest.TestCase):
+    """Each of these is a mistake that one could make here. The comparison with one process sees it."""
+
+    def worst(self, plant: Any, strategy: str = "IIG", parts: int = 3, clip: bool = False) -> float:
+        def run() -> Any:
+            plant()
+            mesh = paro.torch.init_mesh("cpu", 2)
+            return compared(strategy, mesh, parts, False, clip, False)
+
+        return max(run_ranks([2, 2], run, backend="gloo"))
+
+    def test_the_comparison_holds_without_a_fault(self) -> None:
+        self.assertLess(self.worst(lambda: None, clip=True), 2e-5)
+
+    def test_a_norm_over_the_group_alone_is_noticed(self) -> None:
+        def plant() -> None:
+            paro.torch.Optimizer.split_group_of = lambda *_: None  # type: ignore[method-assign, assignment]
+
+        self.assertGreater(self.worst(plant, clip=True), 1e-3)
+
+    def test_averaging_twice_is_noticed(self) -> None:
+        finish = Reduction.finish
+
+        def twice(self: Reduction) -> None:
+            finish(self)
+            if self.row_sum is not None and not self.every_sum:
+                self.row_sum[: self.layout.row_elements] /= self.layout.rows
+
+        def plant() -> None:
+            Reduction.finish = twice  # type: ignore[method-assign]
+
+        # AdamW hides a factor, the norm does not.
+        self.assertGreater(self.worst(plant, clip=True), 1e-3)
+
+    def test_leaving_out_the_sum_between_groups_is_noticed(self) -> None:
+        def plant() -> None:
+            import paro.torch.reduction as module
+
+            def own_row(output: torch.Tensor, source: torch.Tensor, group: Any) -> None:
+                output.copy_(source.view(dist.get_world_size(group), -1)[dist.get_rank(group)])
+
+            module.reduce_scatter = own_row
+
+        self.assertGreater(self.worst(plant), 1e-3)
+
+    def test_dropping_the_sums_of_earlier_micro_batches_is_noticed(self) -> None:
+        add = Reduction.add
+
+        def alone(self: Reduction, index: int) -> None:
+            if self.sums is not None and not self.seen:
+                self.sums.zero_()
+            add(self, index)
+
+        def plant() -> None:
+            Reduction.add = alone  # type: ignore[method-assign]
+
+        self.assertGreater(self.worst(plant), 1e-3)
+
+    def test_reusing_a_gradient_before_its_reduction_ends_is_noticed(self) -> None:
+        start = Reduction.start
+
+        def reused(self: Reduction) -> None:
+            start(self)
+            self.in_flight[-1][2].fill_(1e3)  # what an allocator does with memory that is not held
+
+        def late() -> None:
+            import paro.torch.reduction as module
+
+            module.reduce_scatter = LateWork
+
+        def plant() -> None:
+            late()
+            Reduction.start = reused  # type: ignore[method-assign]
+
+        self.assertLess(self.worst(late), 2e-5)
+        self.assertGreater(self.worst(plant), 1e-3)
+
+    def test_reducing_in_every_micro_batch_what_should_wait_is_noticed(self) -> None:
+        def plant() -> None:
+            Backward._reduces = lambda *_: True  # type: ignore[method-assign]
+
+        def run() -> Any:
+            plant()
+            return sent_bytes("IIG", 3)
+
+        sent = sum(run_ranks([2, 2], run))
+        self.assertGreater(sent, 1.5 * expected_sent("IIG", 3) * PARAMETERS * FP32 * 4)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))

@@ -11,6 +11,7 @@ from models import Model, freeze, loss_of, micro_batches, trained_alone
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy
+from torch.distributed.tensor import DTensor
 
 STEPS = 4
 LR = 1e-2
@@ -52,7 +53,8 @@ def relative(value: torch.Tensor, reference: torch.Tensor) -> float:
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.full_tensor()  # type: ignore[attr-defined, no-any-return]
+    """Of a parameter, sharded or gathered. Collective."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def compared(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor import DTensor
 
 from paro.torch.optimizer import Optimizer, optimizer_gradient
 from paro.torch.sharding import units_of
@@ -18,7 +18,7 @@ def _groups_of(optimizer: Optimizer, parameter: nn.Parameter) -> tuple[dist.Proc
     groups = [
         mesh.get_group(dimension)
         for dimension, placement in enumerate(parameter.placements)
-        if isinstance(placement, Shard) or placement.is_shard()
+        if not placement.is_replicate()  # under tensor parallelism shards are of several classes
     ]
     split = optimizer.split_group_of(parameter)
     return tuple(groups if split is None else [*groups, split])

@@ -133,11 +133,12 @@ class Optimizer(torch.optim.Optimizer):
         self.unit_masters: list[UnitMasters] = []
         # What the optimizer works on, by the parameter that the model has.
         self._of: dict[int, nn.Parameter] = {}
-        self._parameters: list[nn.Parameter] = []
         self._places: dict[int, Place] = {}
         self.names: dict[int, str] = {}  # of parameters and of their masters
         for unit, parameters in zip(self.units, managed, strict=True):
             self._take(unit, list(trainable(parameters)))
+        # In the model's order, as FSDP2's programs have them.
+        self._parameters = [p for p in model.parameters() if id(p) in self._of]
         self.backward = Backward([each.reduction for each in self.unit_masters])
         self.inner = kind(self._translated(params), **defaults)
         super().__init__(self.inner.param_groups, self.inner.defaults)
@@ -162,12 +163,11 @@ class Optimizer(torch.optim.Optimizer):
                 self._places[id(piece.parameter)] = place
         for (name, parameter), master in zip(parameters, masters, strict=True):
             self._of[id(parameter)] = master
-            self._parameters.append(parameter)
             self.names[id(parameter)] = self.names[id(master)] = name
 
     def _translated(self, params: Iterable[Any] | None) -> list[Any]:
         if params is None:
-            return list(self._of.values())
+            return [self._of[id(parameter)] for parameter in self._parameters]
         return [
             {**each, "params": [self._master(p) for p in each["params"]]}
             if isinstance(each, dict)
@@ -195,15 +195,22 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             raise ValueError("paro.torch.Optimizer.step: takes no closure")
         self.finish_gradients("Optimizer.step")
+        self._drop_gathered()
         self.inner.step()
         self.gather_parameters()
 
     @torch.no_grad()
     def gather_parameters(self) -> None:
         """Makes the parameters what the masters are. Collective."""
+        self._drop_gathered()
         gathers = [(each, *each.start_gather()) for each in self.unit_masters]
         for each, work, gathered in gathers:
             each.finish_gather(work, gathered)
+
+    def _drop_gathered(self) -> None:
+        """What a forward pass for evaluation has left gathered is no longer what the shards are."""
+        for unit in self.units:
+            unit.module.reshard()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops all gradients, also sums of micro-batches. Memory is freed in any case."""

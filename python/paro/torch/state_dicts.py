@@ -100,7 +100,7 @@ def set_state_dict(
     groups = optim_state_dict["param_groups"]
     own = _optimizer_state(optimizer)
     for index, (group, loaded) in enumerate(zip(optimizer.param_groups, groups, strict=True)):
-        if own["param_groups"][index]["params"] != loaded["params"]:
+        if set(own["param_groups"][index]["params"]) != set(loaded["params"]):
             raise ValueError(f"set_state_dict: parameter group {index} has other parameters there")
         group.update({key: value for key, value in loaded.items() if key != "params"})
     for parameter, master in optimizer.pairs():

@@ -1,0 +1,174 @@
+"""What distributed checkpoints save under one strategy loads under any other, in other worlds and in
+plain FSDP2, bit for bit."""
+
+from __future__ import annotations
+
+import math
+import sys
+import tempfile
+import unittest
+from typing import Any
+
+import paro.torch
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from paro.torch.tensor_pieces import rectangles
+from ranks import run_ranks
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.fsdp import fully_shard
+from training import whole
+
+LR = 1e-2
+
+
+class Odd(nn.Module):
+    """Tensors of 3, 5 and 7 rows, which no world here divides; one of three dimensions, one frozen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(17)
+        self.three = nn.Linear(4, 3)
+        self.five = nn.Linear(3, 5)
+        self.seven = nn.Parameter(torch.randn(7, 5, 3))
+        self.frozen = nn.Parameter(torch.randn(3, 2), requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = torch.einsum("bi,rij->bj", torch.tanh(self.five(self.three(x))), self.seven)
+        return out.square().mean() + self.frozen.sum()
+
+
+def made(strategy: str, group_size: int, dtype: torch.dtype = torch.float32) -> Any:
+    mesh = paro.torch.init_mesh("cpu", group_size)
+    model = Odd().to(dtype)
+    paro.torch.fully_shard(model.three, mesh=mesh, strategy=strategy)
+    paro.torch.fully_shard(model, mesh=mesh, strategy=strategy)
+    return model, paro.torch.Optimizer(torch.optim.AdamW, model, lr=LR)
+
+
+def steps(model: Any, optimizer: Any, count: int) -> None:
+    for step in range(count):
+        x = torch.randn(6, 4, generator=torch.Generator().manual_seed(step))
+        model(x.to(next(model.parameters()).dtype)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def state_of(model: Any, optimizer: Any) -> dict[str, Any]:
+    ours = isinstance(optimizer, paro.torch.Optimizer)
+    get: Any = paro.torch.get_state_dict if ours else get_state_dict
+    model_state, optimizer_state = get(model, optimizer)
+    return {"model": model_state, "optimizer": optimizer_state}
+
+
+def save(path: str, strategy: str, group_size: int, dtype: torch.dtype = torch.float32) -> None:
+    model, optimizer = made(strategy, group_size, dtype)
+    steps(model, optimizer, 2)
+    optimizer.param_groups[0]["lr"] = 0.003
+    dcp.save(state_of(model, optimizer), checkpoint_id=path)
+
+
+def load_and_save(path: str, strategy: str, group_size: int, dtype: torch.dtype = torch.float32) -> Any:
+    """Into a model with other values and an optimizer without state; then saved again as it is."""
+    model, optimizer = made(strategy, group_size, dtype)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.to_local().fill_(9.0)  # type: ignore[attr-defined]
+    state = state_of(model, optimizer)
+    dcp.load(state, checkpoint_id=path)
+    paro.torch.set_state_dict(
+        model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    dcp.save(state_of(model, optimizer), checkpoint_id=path + ".again")
+    values = {name: whole(p).float().tolist() for name, p in model.named_parameters()}
+    return optimizer.param_groups[0]["lr"], values
+
+
+def plain(path: str, dtype: torch.dtype) -> Any:
+    model = Odd().to(dtype)
+    fully_shard(model.three)
+    fully_shard(model)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=LR)
+    state = state_of(model, optimizer)
+    dcp.load(state, checkpoint_id=path)
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    dcp.save(state_of(model, optimizer), checkpoint_id=path + ".again")
+    return None
+
+
+def content(path: str) -> dict[str, Any]:
+    """The whole of a checkpoint, in one process."""
+    state: dict[str, Any] = {}
+    reader = dcp.FileSystemReader(path)
+    for name, kind in reader.read_metadata().state_dict_metadata.items():
+        state[name] = torch.empty(kind.size, dtype=kind.properties.dtype) if hasattr(kind, "size") else None
+    tensors = {name: each for name, each in state.items() if each is not None}
+    dcp.load(tensors, storage_reader=reader, no_dist=True)
+    return tensors
+
+
+class Checkpoints(unittest.TestCase):
+    def assert_same(self, path: str, other: str) -> None:
+        one, two = content(path), content(other)
+        self.assertEqual(sorted(one), sorted(two))
+        for name, tensor in one.items():
+            self.assertTrue(torch.equal(tensor, two[name]), name)
+
+    def test_any_strategy_loads_what_another_saved(self) -> None:
+        for name in ("IIG", "NIG", "GGG", "III"):
+            with tempfile.TemporaryDirectory() as folder:
+                path = f"{folder}/saved"
+                run_ranks([3, 3], save, path, name, 3, backend="gloo")
+                for nodes, other, group_size in (
+                    ([3, 3], "IGG", 3), ([2, 2], "IIG", 2), ([2, 2], "NNN", 2), ([4], "GNG", 4), ([1], "ING", 1),
+                    ([5], "IIG", 1),
+                ):
+                    with self.subTest(f"{name} to {other} on {nodes}"):
+                        results = run_ranks(nodes, load_and_save, path, other, group_size, backend="gloo")
+                        self.assert_same(path, path + ".again")
+                        saved = content(path)
+                        for rate, parameters in results:
+                            self.assertEqual(rate, 0.003)
+                            for parameter, value in parameters.items():
+                                self.assertTrue(value == saved[f"model.{parameter}"].tolist(), parameter)
+
+    def test_plain_fsdp2_loads_it_and_the_way_back(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/saved"
+            run_ranks([3, 3], save, path, "IIG", 3, backend="gloo")
+            run_ranks([2, 2], plain, path, torch.float32, backend="gloo")
+            self.assert_same(path, path + ".again")
+            run_ranks([3, 3], load_and_save, path + ".again", "IIG", 3, backend="gloo")
+            self.assert_same(path, path + ".again.again")
+
+    def test_a_model_in_bf16_keeps_its_masters(self) -> None:
+        half = torch.bfloat16
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/saved"
+            run_ranks([2, 2], save, path, "GGG", 2, half, backend="gloo")
+            saved = content(path)
+            self.assertEqual(saved["model.seven"].dtype, torch.float32)
+            self.assertFalse(torch.equal(saved["model.seven"], saved["model.seven"].to(half).float()))
+            results = run_ranks([3, 3], load_and_save, path, "IIG", 3, half, backend="gloo")
+            self.assert_same(path, path + ".again")
+            for _, parameters in results:
+                self.assertEqual(parameters["seven"], saved["model.seven"].to(half).float().tolist())
+            run_ranks([2, 2], plain, path, half, backend="gloo")  # which casts
+
+    def test_rectangles_cover_a_range_in_order(self) -> None:
+        for shape in ((7,), (3, 4), (5, 1), (1, 6), (2, 3, 4), (3, 1, 2)):
+            numbers = torch.arange(math.prod(shape)).view(shape)
+            for first in range(numbers.numel() + 1):
+                for last in range(first, numbers.numel() + 1):
+                    found = []
+                    for offsets, sizes in rectangles(shape, first, last):
+                        part = numbers
+                        for dimension, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
+                            part = part.narrow(dimension, offset, size)
+                        found += part.flatten().tolist()
+                    self.assertEqual(found, list(range(first, last)), (shape, first, last))
+                    self.assertLessEqual(len(rectangles(shape, first, last)), 2 * len(shape) - 1)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))

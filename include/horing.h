@@ -163,9 +163,12 @@ typedef struct ho_comm_options {
    * environment says of them is not looked at. Needs rank and world_size. Not used for a world
    * of 1. Must stay until ho_comm_create returns. NULL: none. */
   const ho_store* store;
+  /* Deadline for all ranks to come, to this communicator and to its splits; 0:
+   * HORING_CONNECT_TIMEOUT_MS, which is the deadline of what they set up together after that. */
+  uint64_t rendezvous_timeout_ms;
 } ho_comm_options;
 #define HO_COMM_OPTIONS_INIT \
-  { sizeof(ho_comm_options), -1, -1, -1, NULL, NULL, NULL, 0, NULL }
+  { sizeof(ho_comm_options), -1, -1, -1, NULL, NULL, NULL, 0, NULL, 0 }
 
 typedef struct ho_call_options {
   size_t size;

@@ -47,6 +47,7 @@ class Communicator {
     raw.job_key = text_or_null(options.job_key);
     raw.host_id = text_or_null(options.host_id);
     raw.timeout_ms = milliseconds(options.timeout);
+    raw.rendezvous_timeout_ms = milliseconds(options.rendezvous_timeout);
     raw.store = options.store;
     ho_comm* comm = nullptr;
     check(ho_comm_create(&raw, &comm));

@@ -88,7 +88,8 @@ struct CommunicatorOptions {
   std::string job_key;                   // at least 16 characters
   std::string host_id;                   // ranks with equal ids form a group
   std::chrono::milliseconds timeout{0};  // default deadline of operations; 0: HORING_TIMEOUT_MS
-  const ho_store* store = nullptr;       // where ranks meet; not owned, see ho_comm_options
+  std::chrono::milliseconds rendezvous_timeout{0};  // for all ranks; 0: HORING_CONNECT_TIMEOUT_MS
+  const ho_store* store = nullptr;  // where ranks meet; not owned, see ho_comm_options
 };
 
 }  // namespace horing

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import logging
+import operator
 import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint64, c_void_p
 from pathlib import Path
+from typing import SupportsIndex
 
-from horing.errors import error_for
+from horing.errors import InvalidArgumentError, error_for
 
 logger = logging.getLogger("horing")
 
@@ -31,6 +33,7 @@ class CommOptions(ctypes.Structure):
         ("host_id", c_char_p),
         ("timeout_ms", c_uint64),
         ("store", c_void_p),
+        ("rendezvous_timeout_ms", c_uint64),
     ]
 
 
@@ -79,6 +82,14 @@ class StoreCallbacks(ctypes.Structure):
         ("wait", WAIT_CALLBACK),
         ("get", GET_CALLBACK),
     ]
+
+
+def int32(value: SupportsIndex) -> int:
+    """Raises InvalidArgumentError for a number that C would cut."""
+    number = operator.index(value)
+    if not -(2**31) <= number < 2**31:
+        raise InvalidArgumentError(f"{number} does not fit into 32 bits")
+    return number
 
 
 _COMM = c_void_p

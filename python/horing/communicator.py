@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import ctypes
 import functools
 import threading
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
 from horing import _library
-from horing._library import ANY_SOURCE, CallOptions, CommOptions, OpReport, library
+from horing._library import ANY_SOURCE, CallOptions, CommOptions, OpReport, int32, library
 from horing.buffers import Buffer, buffer_of
 from horing.errors import HoringError, InvalidArgumentError
 from horing.stores import Store, callbacks_of
@@ -47,11 +49,52 @@ def milliseconds(seconds: float | None) -> int:
     return 0 if seconds is None else max(1, round(seconds * 1000))
 
 
+def _interruptible(call: Callable[[], int | None]) -> int | None:
+    """What `call` returns: the handle of a communicator. It may wait for other ranks inside C, so it
+    runs in a thread of its own: Ctrl-C ends the wait of the main thread, and the call goes on until
+    its deadline. What it makes then is destroyed."""
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    made: list[int | None] = []
+    errors: list[BaseException] = []
+    left_alone = threading.Event()
+
+    def run() -> None:
+        try:
+            made.append(call())
+            if left_alone.is_set():
+                library().ho_comm_destroy(made[0])
+        except BaseException as error:  # noqa: BLE001  (raised again below)
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="horing call", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(_SLICE_MS / 1000)
+    except BaseException:
+        left_alone.set()
+        raise
+    if errors:
+        raise errors[0]
+    return made[0]
+
+
+class _Dropped:
+    """What a request holds that nobody looks at any more, until its operation has ended."""
+
+    def __init__(self, handle: int, kept: tuple[Any, ...]):
+        self.handle = handle
+        self.kept = kept
+
+
 class Request:
     """An operation under way. Its buffers must stay as they are until it has ended.
 
     Used by one thread at a time. What it needs is kept alive until then, even if it is dropped.
     """
+
+    _handle: int | None = None
 
     def __init__(self, handle: int | None, owner: Communicator, kept: tuple[Any, ...]):
         self._handle = handle
@@ -60,6 +103,10 @@ class Request:
         self.report: OpReport | None = None
         self._source: ctypes.c_int32 | None = None
         owner._add_pending(self)
+
+    def __del__(self) -> None:
+        if self._handle is not None:
+            self._owner._take_dropped(_Dropped(self._handle, self._kept))
 
     @property
     def source(self) -> int:
@@ -90,7 +137,6 @@ class Request:
                 continue
             self._handle = None
             self._kept = ()
-            self._owner._drop_pending(self)
             if status != 0:
                 _library.raise_status(status)
         return True
@@ -115,6 +161,7 @@ class Communicator:
         job_key: str | None = None,
         host_id: str | None = None,
         timeout: float | None = None,
+        rendezvous_timeout: float | None = None,
         store: Store | None = None,
         store_name: str | None = None,
     ):
@@ -126,32 +173,56 @@ class Communicator:
         }
         options = CommOptions(
             ctypes.sizeof(CommOptions),
-            -1 if rank is None else rank,
-            -1 if world_size is None else world_size,
-            -1 if local_rank is None else local_rank,
+            *(-1 if each is None else int32(each) for each in (rank, world_size, local_rank)),
             *(None if each is None else each.encode() for each in text.values()),
             milliseconds(timeout),
+            None,
+            milliseconds(rendezvous_timeout),
         )
-        handle = ctypes.c_void_p()
-        with contextlib.ExitStack() as stack:
-            if store is not None:
-                callbacks = stack.enter_context(callbacks_of(store, store_name))
-                options.store = ctypes.cast(ctypes.pointer(callbacks), ctypes.c_void_p)
-            library().ho_comm_create(ctypes.byref(options), ctypes.byref(handle))
-        self._handle = handle.value
+        cancelled = threading.Event()
+
+        def create() -> int | None:
+            handle = ctypes.c_void_p()
+            with contextlib.ExitStack() as stack:
+                if store is not None:
+                    callbacks = stack.enter_context(callbacks_of(store, store_name, cancelled))
+                    options.store = ctypes.cast(ctypes.pointer(callbacks), ctypes.c_void_p)
+                library().ho_comm_create(ctypes.byref(options), ctypes.byref(handle))
+            return handle.value
+
+        try:
+            self._handle = _interruptible(create)
+        except KeyboardInterrupt:
+            cancelled.set()
+            raise
 
     def _start(self) -> None:
         self._handle = None
-        self._pending: set[Request] = set()
-        self._pending_lock = threading.Lock()
+        self._pending: weakref.WeakSet[Request] = weakref.WeakSet()
+        self._dropped: collections.deque[_Dropped] = collections.deque()
 
     def _add_pending(self, request: Request) -> None:
-        with self._pending_lock:
-            self._pending.add(request)
+        self._pending.add(request)
+        # Two for each that is added: so those that have ended are soon gone.
+        self._free_ended(2)
 
-    def _drop_pending(self, request: Request) -> None:
-        with self._pending_lock:
-            self._pending.discard(request)
+    def _take_dropped(self, dropped: _Dropped) -> None:
+        """From a destructor, so from any thread at any time: takes no lock."""
+        self._dropped.append(dropped)
+
+    def _free_ended(self, count: int) -> None:
+        for _ in range(min(count, len(self._dropped))):
+            try:
+                dropped = self._dropped.popleft()
+            except IndexError:  # another thread was first
+                return
+            done = ctypes.c_int32()
+            with contextlib.suppress(HoringError):
+                library().ho_request_test(dropped.handle, ctypes.byref(done))
+            if done.value:
+                library().ho_request_wait(dropped.handle, 1)
+            else:
+                self._dropped.append(dropped)
 
     @property
     def handle(self) -> int:
@@ -162,13 +233,19 @@ class Communicator:
 
     def split(self, color: int, key: int = 0) -> Communicator | None:
         """Collective. Ranks of one color form a communicator, by key; None for a color below 0."""
-        made = ctypes.c_void_p()
-        library().ho_comm_split(self.handle, color, key, ctypes.byref(made))
-        if made.value is None:
+        color, key, parent = int32(color), int32(key), self.handle
+
+        def create() -> int | None:
+            made = ctypes.c_void_p()
+            library().ho_comm_split(parent, color, key, ctypes.byref(made))
+            return made.value
+
+        handle = _interruptible(create)
+        if handle is None:
             return None
         split = Communicator.__new__(Communicator)
         split._start()
-        split._handle = made.value
+        split._handle = handle
         return split
 
     def abort(self, reason: str = "") -> None:
@@ -180,13 +257,21 @@ class Communicator:
         handle, self._handle = self._handle, None
         if handle is None:
             return
-        # Also those that were dropped: while one is left, the communicator stays.
-        with self._pending_lock:
-            pending = list(self._pending)
-        for request in pending:
+        # While a request is left, also a dropped one, the communicator stays.
+        for request in list(self._pending):
             with contextlib.suppress(HoringError):  # whoever wants to know has waited for it
                 request.wait()
+        while self._dropped:
+            last = self._dropped.popleft()
+            while library().ho_request_wait(last.handle, _SLICE_MS) == _library.IN_PROGRESS:
+                pass
         library().ho_comm_destroy(handle)
+
+    def close_later(self, seconds: float) -> None:
+        """As close(), but returns after `seconds` if requests are left then: a thread waits for them."""
+        closer = threading.Thread(target=self.close, name="horing close", daemon=True)
+        closer.start()
+        closer.join(seconds)
 
     def __enter__(self) -> Communicator:
         return self
@@ -225,17 +310,17 @@ class Communicator:
 
     def group_of(self, rank: int) -> int:
         """Below 0 for a rank out of range."""
-        return int(library().ho_comm_group_of(self.handle, rank))
+        return int(library().ho_comm_group_of(self.handle, int32(rank)))
 
     def group_rank_of(self, rank: int) -> int:
-        return int(library().ho_comm_group_rank_of(self.handle, rank))
+        return int(library().ho_comm_group_rank_of(self.handle, int32(rank)))
 
     def group_size(self, group: int) -> int:
-        return int(library().ho_comm_group_size(self.handle, group))
+        return int(library().ho_comm_group_size(self.handle, int32(group)))
 
     def rail_of(self, rank: int) -> int:
         """Below 0 for an extra rank, which has no rail of its own."""
-        return int(library().ho_comm_rail_of(self.handle, rank))
+        return int(library().ho_comm_rail_of(self.handle, int32(rank)))
 
     @property
     def memory_bytes(self) -> int:
@@ -382,7 +467,7 @@ class Communicator:
                 target.address,
                 target.count,
                 target.dtype,
-                root,
+                int32(root),
             ),
             (source, target),
             settings,
@@ -426,8 +511,8 @@ class Communicator:
             what.address,
             what.count,
             what.dtype,
-            peer,
-            tag,
+            int32(peer),
+            int32(tag),
             ctypes.byref(options),
             ctypes.byref(handle),
         )
@@ -444,15 +529,15 @@ class Communicator:
     ) -> Request:
         """From `peer`, or from any rank; the request's `source` says whose message it was."""
         into = buffer_of(data, writable=True, what="data")
-        handle, source = ctypes.c_void_p(), ctypes.c_int32(peer)
+        handle, source = ctypes.c_void_p(), ctypes.c_int32(int32(peer))
         options = call_options(**{"foreground": wait, **settings})
         library().ho_recv(
             self.handle,
             into.address,
             into.count,
             into.dtype,
-            peer,
-            tag,
+            int32(peer),
+            int32(tag),
             ctypes.byref(options),
             ctypes.byref(source),
             ctypes.byref(handle),
@@ -499,7 +584,7 @@ class Communicator:
                 None if target is None else target.address,
                 count,
                 source.dtype,
-                *more,
+                *(int32(each) for each in more),
             ),
             (source, target, count),
             settings,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import threading
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -17,10 +18,11 @@ from horing._library import (
 
 _TIMEOUT = 3
 _INTERNAL = 12
+_SLICE = 0.5  # seconds of one wait; after each it is seen whether the wait was cancelled
 
 
 class Store(Protocol):
-    """What any key-value store can do. Called inside Communicator() only, on its thread.
+    """What any key-value store can do. Called inside Communicator() only, never two calls at a time.
 
     Whoever can read or write the store can join the job, or pass for one of its ranks.
     """
@@ -28,15 +30,19 @@ class Store(Protocol):
     def set(self, key: str, value: bytes) -> None: ...
 
     def wait(self, key: str, timeout: float) -> None:
-        """Until the key is there, at most `timeout` seconds; then it raises TimeoutError."""
+        """Until the key is there, at most `timeout` seconds; then it raises TimeoutError. It is called
+        again while there is time left."""
 
     def get(self, key: str) -> bytes:
         """The value of a key that is there."""
 
 
 @contextlib.contextmanager
-def callbacks_of(store: Store, name: str | None) -> Iterator[StoreCallbacks]:
-    """The store as the C interface takes it. What the store raised is the cause of the error."""
+def callbacks_of(
+    store: Store, name: str | None, cancelled: threading.Event
+) -> Iterator[StoreCallbacks]:
+    """The store as the C interface takes it. What the store raised is the cause of the error. A wait
+    ends soon once `cancelled` is set."""
     raised: list[BaseException] = []
 
     def guarded(action: Any) -> int:
@@ -56,8 +62,17 @@ def callbacks_of(store: Store, name: str | None) -> Iterator[StoreCallbacks]:
 
     def wait(context: object, key: bytes, timeout_ms: int) -> int:
         def action() -> int:
-            store.wait(key.decode(), timeout_ms / 1000)
-            return 0
+            left = timeout_ms / 1000
+            while True:
+                if cancelled.is_set():
+                    raise InterruptedError("the wait was cancelled")
+                try:
+                    store.wait(key.decode(), min(left, _SLICE))
+                    return 0
+                except TimeoutError:
+                    left -= _SLICE
+                    if left <= 0:
+                        raise
 
         return guarded(action)
 
@@ -83,7 +98,5 @@ def callbacks_of(store: Store, name: str | None) -> Iterator[StoreCallbacks]:
         yield callbacks
     except Exception as error:
         if raised:
-            if isinstance(raised[-1], KeyboardInterrupt):
-                raise raised[-1] from None
             raise error from raised[-1]
         raise

@@ -227,8 +227,8 @@ std::string Coordinator::missing_text(std::optional<uint32_t> impatient) const {
   for (const std::string& refusal : key_refusals_.texts(missing)) {
     text += "; " + refusal;
   }
-  return text + "; see the output of the missing ranks, or give more time with " +
-         "HORING_CONNECT_TIMEOUT_MS";
+  return text + "; see the output of the missing ranks, or give more time to meet: " +
+         "the call's timeout, or HORING_CONNECT_TIMEOUT_MS";
 }
 
 void Coordinator::fail_rendezvous(Deadline now) {

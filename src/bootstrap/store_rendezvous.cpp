@@ -128,13 +128,14 @@ Result<KeyedPlane> meet_as_other(Store& store,
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(deadline));
   const Status there = store.wait(key, std::max(ms, std::chrono::milliseconds(1)));
   if (!there.ok()) {
-    const Status why = there.code() == StatusCode::kTimeout
-                           ? Status(StatusCode::kTimeout,
-                                    "rank 0 has not set " + shown(key) +
-                                        " before the deadline (HORING_CONNECT_TIMEOUT_MS), says "
-                                        "wait (" +
-                                        there.message() + "); " + kRemedy)
-                           : failed("wait", key, there);
+    const Status why =
+        there.code() == StatusCode::kTimeout
+            ? Status(StatusCode::kTimeout,
+                     "rank 0 has not set " + shown(key) +
+                         " before the deadline (of the call, or HORING_CONNECT_TIMEOUT_MS), says "
+                         "wait (" +
+                         there.message() + "); " + kRemedy)
+            : failed("wait", key, there);
     return why.with_context("rank " + std::to_string(rendezvous.rank));
   }
   const RankZeroLookup lookup{rendezvous.address, true, [&] { return find_rank_0(store, key); }};

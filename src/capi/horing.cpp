@@ -87,6 +87,10 @@ Result<CommunicatorConfig> configuration(const ho_comm_options& options) {
   if (options.timeout_ms > 0) {
     given.timeout = std::chrono::milliseconds(std::min(options.timeout_ms, kLongestMs));
   }
+  if (options.rendezvous_timeout_ms > 0) {
+    given.rendezvous_timeout =
+        std::chrono::milliseconds(std::min(options.rendezvous_timeout_ms, kLongestMs));
+  }
   HORING_TRY(add_store(options.store, given));
   return configure(given);
 }

@@ -29,6 +29,8 @@ struct CommunicatorConfig {
   std::string store_key;
   std::optional<std::string> host_id;                // overrides HORING_HOST_ID
   std::optional<std::chrono::milliseconds> timeout;  // overrides HORING_TIMEOUT_MS
+  // For all ranks to come, also to splits; without it HORING_CONNECT_TIMEOUT_MS.
+  std::optional<std::chrono::milliseconds> rendezvous_timeout;
 };
 
 // Settings from the environment, read and checked once per communicator.
@@ -37,6 +39,7 @@ struct CommunicatorSettings {
   BindingLimits limits;
   std::chrono::milliseconds timeout{600000};
   std::chrono::milliseconds connect_timeout{60000};
+  std::chrono::milliseconds rendezvous_timeout{60000};
   uint64_t ring_bytes = uint64_t{128} << 10;
   bool single_copy = true;
   std::string network = "tcp";

@@ -78,6 +78,7 @@ Result<CommunicatorConfig> configure(const GivenConfiguration& given) {
   }
   config.host_id = given.host_id;
   config.timeout = given.timeout;
+  config.rendezvous_timeout = given.rendezvous_timeout;
   return config;
 }
 

@@ -22,6 +22,7 @@ struct GivenConfiguration {
   std::string store_name;
   std::optional<std::string> host_id;
   std::optional<std::chrono::milliseconds> timeout;
+  std::optional<std::chrono::milliseconds> rendezvous_timeout;
 };
 
 [[nodiscard]] Result<CommunicatorConfig> configure(const GivenConfiguration& given);

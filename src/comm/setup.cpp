@@ -213,7 +213,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
   }
   settings->timeout = config.timeout.value_or(settings->timeout);
   const auto connect_timeout = settings->connect_timeout;
-  HORING_ASSIGN(KeyedPlane met, meet(config, deadline_after(connect_timeout)));
+  settings->rendezvous_timeout = config.rendezvous_timeout.value_or(connect_timeout);
+  HORING_ASSIGN(KeyedPlane met, meet(config, deadline_after(settings->rendezvous_timeout)));
   set_log_rank(static_cast<int>(config.rendezvous.rank));
   auto control = std::make_shared<JobControl>(std::move(met.plane));
   // A new deadline: a last rank that was late has now connected and must not use up the time left.
@@ -462,7 +463,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int32_t key) {
-  const Deadline deadline = deadline_after(settings_.connect_timeout);
+  const Deadline deadline = deadline_after(settings_.rendezvous_timeout);
   const uint32_t world = placement_.map.world_size();
   const std::string what = fmt::format("split {}", splits_);
   HORING_ASSIGN(const uint16_t proposal, control_->next_id());

@@ -99,10 +99,42 @@ def rank_drops_its_request(comm):
     del send
     filler = [array.array("f", [9.0] * size) for _ in range(4)]
     comm.barrier()
-    while any(not each.test() for each in list(comm._pending)):
-        time.sleep(0.001)
+    while comm._dropped:
+        comm._free_ended(1)
     assert set(result) == {3.0}, set(result)
     del filler
+
+
+def rank_is_interrupted_while_it_waits_for_others(comm):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with tempfile.TemporaryDirectory() as folder:
+        for where in ({"store": FolderStore(folder)}, {"rendezvous": f"file://{folder}/meet"}):
+            started = time.monotonic()
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                horing.Communicator(1, 2, rendezvous_timeout=LONG_S, **where)
+            except KeyboardInterrupt:
+                assert time.monotonic() - started < LONG_S / 2
+            else:
+                raise AssertionError("it was not interrupted")
+
+
+def rank_passes_numbers_that_c_would_cut(comm):
+    data = array.array("f", [1.0])
+    calls = (
+        lambda: horing.Communicator(2**32, 1),
+        lambda: comm.broadcast(data, 2**32),
+        lambda: comm.send(data, 0, 2**32 + 5),
+        lambda: comm.recv(data, -(2**33)),
+        lambda: comm.split(2**31),
+    )
+    for index, call in enumerate(calls):
+        try:
+            call()
+        except horing.InvalidArgumentError as error:
+            assert "32 bits" in str(error), (index, error)
+        else:
+            raise AssertionError(f"call {index} was not refused")
 
 
 def rank_closes_and_is_refused(comm):
@@ -290,6 +322,12 @@ class Ranks(unittest.TestCase):
 
     def test_an_interrupt_ends_a_wait(self):
         run_ranks(rank_is_interrupted)
+
+    def test_an_interrupt_ends_the_wait_for_other_ranks(self):
+        run_ranks(rank_is_interrupted_while_it_waits_for_others)
+
+    def test_numbers_beyond_32_bits_are_refused(self):
+        run_ranks(rank_passes_numbers_that_c_would_cut)
 
     def test_a_dropped_request_keeps_its_memory(self):
         run_ranks(rank_drops_its_request)

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 import unittest
+import weakref
 from datetime import timedelta
 from typing import Any
 
@@ -265,6 +266,58 @@ class Calls(unittest.TestCase):
 
         self.check(body)
 
+    def test_works_that_are_dropped_end_and_hold_nothing(self) -> None:
+        def body() -> None:
+            peer = rank() ^ 1
+            alive = weakref.WeakSet()
+            for _ in range(300):
+                sent, added, got = torch.ones(5000), torch.ones(5000), torch.empty(5000)
+                alive.update((sent, added))
+                dist.isend(sent, peer)
+                dist.all_reduce(added, async_op=True)
+                dist.recv(got, peer)
+            del sent, added
+            strided = torch.ones(8, 2)[:, 0]
+            dist.all_reduce(strided, async_op=True)
+            for _ in range(300):
+                dist.isend(torch.ones(1), peer)
+                dist.recv(torch.empty(1), peer)
+            dist.barrier()
+            until = time.monotonic() + 60
+            while strided[0] != RANKS and time.monotonic() < until:
+                time.sleep(0.01)
+            assert strided.tolist() == [RANKS] * 8, strided
+            assert len(alive) < 20, len(alive)
+
+        self.check(body)
+
+    def test_a_group_is_destroyed_while_a_receive_waits_for_nobody(self) -> None:
+        def body() -> None:
+            group = dist.new_group(timeout=timedelta(seconds=600))
+            work = dist.irecv(torch.empty(3), (rank() + 1) % RANKS, group=group)
+            dist.destroy_process_group(group)
+            assert not work.is_completed()
+
+        self.check(body)
+
+    def test_lists_of_other_sizes_and_ranks_that_are_none_are_refused(self) -> None:
+        def body() -> None:
+            calls = (
+                lambda: dist.scatter(torch.empty(4), [torch.empty(5)]),
+                lambda: dist.gather(torch.empty(4), [torch.empty(3)]),
+                lambda: dist.group.WORLD.split_group([0, 9]),
+                lambda: dist.group.WORLD.split_group([]),
+            )
+            for index, call in enumerate(calls):
+                try:
+                    call()
+                except ValueError as error:
+                    assert any(word in str(error) for word in ("4 elements", "group of 1 ranks")), error
+                else:
+                    raise AssertionError(f"call {index} was not refused")
+
+        run_ranks([1], body)
+
     def test_traffic_counts_bytes_inside_and_between_nodes(self) -> None:
         def body() -> tuple[int, int]:
             dist.all_reduce(torch.ones(1 << 16))
@@ -330,6 +383,32 @@ class Errors(unittest.TestCase):
             dist.all_reduce(torch.ones(8))
 
         self.assert_fails(body, "rank 3", ranks=range(3), may_die=[3])
+
+    def test_a_rank_that_dies_in_training_is_named_by_ddp(self) -> None:
+        def body() -> Any:
+            model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+            try:
+                for step in range(100):
+                    if step == 2 and rank() == 3:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    model(torch.ones(2, 4)).sum().backward()
+            except RuntimeError as error:
+                time.sleep(1)
+                return str(error)
+            return "nothing was raised"
+
+        for text in run_ranks(NODES, body, may_die=[3])[:3]:
+            self.assertIn("rank 3", text)
+            self.assertIn("horing: all_reduce", text)
+
+    def test_a_rank_that_does_not_make_a_group_is_named_after_its_timeout(self) -> None:
+        def body() -> None:
+            if rank() == 2:
+                time.sleep(8)
+                raise RuntimeError("late")
+            dist.new_group(timeout=timedelta(seconds=2))
+
+        self.assert_fails(body, "making a group of 4 ranks", ranks=(0, 1, 3))
 
     def test_a_rank_that_does_not_come_is_named_after_the_timeout(self) -> None:
         def body() -> None:

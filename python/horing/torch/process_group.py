@@ -33,6 +33,7 @@ _OPS = {
 }
 # Up to here a coalesced call copies tensors into one; above, the copy costs more than it saves.
 _COALESCED_BYTES = 1 << 20
+_CLOSE_SECONDS = 2.0  # how long shutdown waits for operations that nobody has waited for
 
 
 class TorchStore:
@@ -47,6 +48,8 @@ class TorchStore:
     def wait(self, key: str, timeout: float) -> None:
         try:
             self._store.wait([key], timedelta(seconds=timeout))
+        except dist.DistNetworkError:
+            raise  # the store is gone, which no more waiting brings back
         except RuntimeError as error:
             raise TimeoutError(str(error)) from error
 
@@ -127,13 +130,19 @@ class ProcessGroup(Identity):
         self.traffic = Traffic()
         if communicator is None:
             local_rank = os.environ.get("LOCAL_RANK", "")
-            communicator = Communicator(
-                rank,
-                size,
-                local_rank=int(local_rank) if local_rank.isdigit() else None,
-                timeout=timeout.total_seconds(),
-                store=TorchStore(store) if size > 1 else None,
-            )
+            seconds = timeout.total_seconds()
+            try:
+                communicator = Communicator(
+                    rank,
+                    size,
+                    local_rank=int(local_rank) if local_rank.isdigit() else None,
+                    timeout=seconds,
+                    rendezvous_timeout=seconds,
+                    store=TorchStore(store) if size > 1 else None,
+                )
+            except HoringError as error:
+                what = f"making a group of {size} ranks (all of them with this backend)"
+                raise distributed_error(error, what) from error
         self._communicator: Communicator | None = communicator
 
     @property
@@ -155,7 +164,8 @@ class ProcessGroup(Identity):
         if communicator is not None:
             for completer in self._completers.values():
                 completer.close()
-            communicator.close()
+            # What no peer matches may last until its deadline. It does not hold up the program.
+            communicator.close_later(_CLOSE_SECONDS)
 
     def split_group(
         self,
@@ -167,7 +177,11 @@ class ProcessGroup(Identity):
         device_types: Any = None,
     ) -> ProcessGroup | None:
         """Collective over this group: those in `new_ranks` get a group, the others None."""
-        wanted = sorted(new_ranks)
+        wanted = sorted(set(new_ranks))
+        if not wanted or wanted[0] < 0 or wanted[-1] >= self._world_size:
+            raise ValueError(
+                f"split_group: ranks {list(new_ranks)} of a group of {self._world_size} ranks"
+            )
         member = self._rank in wanted
         with self._lock:
             self._splits += 1
@@ -395,6 +409,8 @@ class ProcessGroup(Identity):
         tensor = _one(given, "gather")
         on_root = opts.rootRank == self._rank
         targets = _list(outputs, "gather") if on_root else []
+        if on_root:
+            self._expect_equal("gather", targets, tensor)
         output = memory.Outputs(targets) if on_root else None
         request = self._call(
             opts,
@@ -414,11 +430,21 @@ class ProcessGroup(Identity):
         output = memory.Output(tensor)
         source = None
         if opts.rootRank == self._rank:
-            source = memory.buffer_of(memory.flattened(_list(given, "scatter")))
+            parts = _list(given, "scatter")
+            self._expect_equal("scatter", parts, tensor)
+            source = memory.buffer_of(memory.flattened(parts))
         request = self._call(
             opts, "scatter", source, memory.buffer_of(output.memory), opts.rootRank
         )
         return self._work("scatter", [request], [tensor], [output.finish])
+
+    def _expect_equal(self, what: str, parts: list[torch.Tensor], tensor: torch.Tensor) -> None:
+        sizes = [part.numel() for part in parts]
+        if sizes != [tensor.numel()] * self._world_size:
+            raise ValueError(
+                f"{what}: one tensor of {tensor.numel()} elements for each of {self._world_size} "
+                f"ranks, not {sizes}"
+            )
 
     @_operation
     def alltoall(self, outputs: Any, given: Any, opts: Any = None) -> Work:
@@ -513,7 +539,8 @@ class ProcessGroup(Identity):
     def recv(self, given: Any, peer: int, tag: int = 0) -> Work:
         output = memory.Output(_one(given, "recv"))
         request = self._call(None, "recv", memory.buffer_of(output.memory), peer, tag)
-        return self._work("recv", [request], [output.tensor], [output.finish], None)
+        after = [] if output.direct else [output.finish]
+        return self._work("recv", [request], [output.tensor], after, None)
 
     @_operation
     def recv_anysource(self, given: Any, tag: int = 0) -> Work:

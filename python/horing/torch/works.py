@@ -1,7 +1,8 @@
 """torch's Work over horing's requests.
 
-A work is ended by whoever comes first: wait() in the caller's thread, or, once a future was asked
-for, a thread of the group that waits for the works of one kind in their order."""
+An operation is ended by whoever comes first: wait() in the caller's thread, or, once a future was
+asked for or nobody is left who could wait, a thread of the group that waits for the operations of one
+kind in their order."""
 
 from __future__ import annotations
 
@@ -52,8 +53,89 @@ class Traffic:
                 self.inter_received_bytes += report.inter_received_bytes
 
 
+class Operation:
+    """What a work waits for: one operation of the library, or several that end together. Ended by
+    one thread at a time."""
+
+    def __init__(
+        self,
+        group: object,
+        what: str,
+        requests: Sequence[Request],
+        result: Sequence[torch.Tensor],
+        finish: Sequence[Callable[[], None]],
+        traffic: Traffic | None,
+    ):
+        self.group = group
+        self.what = what
+        self.requests = requests
+        self.result = result
+        self.finish = finish
+        self.traffic = traffic
+        self.lock = threading.Lock()
+        self.event: torch.futures.Future[None] | None = None  # that it has ended, once asked for
+        self.future: torch.futures.Future[Any] | None = None
+        self.ended = False
+        self.error: Exception | None = None
+
+    def end(self, timeout: float | None) -> bool:
+        """Waits until it has ended. False: not within `timeout` seconds."""
+        if self.ended:
+            return True
+        if not self.lock.acquire(timeout=-1 if timeout is None else timeout):
+            return False
+        try:
+            return self.ended or self._end_locked(timeout)
+        finally:
+            self.lock.release()
+
+    def _end_locked(self, timeout: float | None) -> bool:
+        try:
+            for request in self.requests:
+                if not request.wait(timeout):
+                    return False
+            if self.traffic is not None:
+                self.traffic.add(self.requests)
+            for step in self.finish:
+                step()
+        except HoringError as error:
+            self.error = distributed_error(error, f"{self.what} of {self.group!r}")
+            self.error.__cause__ = error
+        self.ended = True
+        self.finish = ()
+        return True
+
+    def seems_done(self) -> bool:
+        """Whether all requests have ended, without waiting."""
+        if not self.lock.acquire(blocking=False):
+            return False  # another thread waits for it
+        try:
+            return all(request.test() for request in self.requests)
+        finally:
+            self.lock.release()
+
+    def complete(self) -> None:
+        """For a completer."""
+        self.end(None)
+        if self.event is not None:
+            with contextlib.suppress(RuntimeError):  # it was set already
+                self.event.set_result(None)
+
+    def make_future(self) -> torch.futures.Future[Any]:
+        """Of the result. Python's set_exception would make the exception the future's value for C++,
+        as in DDP, which then reads it as tensors: what a callback raises is an error for both."""
+        self.event = torch.futures.Future()
+        self.future = self.event.then(lambda _: self._result_or_error())
+        return self.future
+
+    def _result_or_error(self) -> list[torch.Tensor]:
+        if self.error is not None:
+            raise self.error
+        return list(self.result)
+
+
 class Work(dist.Work):
-    """One operation, or several that end together."""
+    """torch's handle of an operation. One that is dropped without wait() ends all the same."""
 
     def __init__(
         self,
@@ -66,120 +148,70 @@ class Work(dist.Work):
         completer: Completer | OwnThread | None = None,
     ):
         super().__init__()
-        self._group = group
-        self._what = what
-        self._requests = requests
-        self._result = result
-        self._finish = finish
-        self._traffic = traffic
+        self._operation = Operation(group, what, requests, result, finish, traffic)
         self._completer = completer
-        self._lock = threading.Lock()
-        self._future: torch.futures.Future[Any] | None = None
-        self._ended = False
-        self._error: Exception | None = None
         if _waited_for is not None:
             _waited_for.add(self)
 
-    # --- what torch calls
+    def __del__(self) -> None:
+        operation = self._operation
+        if not operation.ended and operation.future is None and self._completer is not None:
+            self._completer.add_dropped(operation)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        operation = self._operation
         seconds = timeout.total_seconds() if timeout else 0.0
-        if not self._end(seconds if seconds > 0 else None):
+        if not operation.end(seconds if seconds > 0 else None):
             raise dist.DistBackendError(
-                f"horing: {self._what} of {self._group!r} is not complete after {seconds:g} s; it "
-                "goes on"
+                f"horing: {operation.what} of {operation.group!r} is not complete after {seconds:g} "
+                "s; it goes on"
             )
-        self._let_go()
-        if self._error is not None:
-            raise self._error
+        if _waited_for is not None:
+            _waited_for.discard(self)
+        if operation.error is not None:
+            raise operation.error
         return True
 
     def synchronize(self) -> None:
         self.wait()
 
     def is_completed(self) -> bool:
-        if self._ended:
-            return True
-        if not self._lock.acquire(blocking=False):
-            return False  # another thread waits for it
-        try:
-            done = all(request.test() for request in self._requests)
-        finally:
-            self._lock.release()
-        return done and self._end(None)
+        operation = self._operation
+        return operation.ended or (operation.seems_done() and operation.end(None))
 
     def is_success(self) -> bool:
-        return self.is_completed() and self._error is None
+        return self.is_completed() and self._operation.error is None
 
     def exception(self) -> Exception | None:
-        return self._error
+        return self._operation.error
 
     def result(self) -> list[torch.Tensor]:
-        return list(self._result)
+        return list(self._operation.result)
 
     def source_rank(self) -> int:
-        return self._requests[0].source
+        return self._operation.requests[0].source
 
     _source_rank = source_rank
 
     def get_future(self) -> torch.futures.Future[Any]:
-        future = self._future
+        operation = self._operation
+        future = operation.future
         if future is None:
-            future = self._future = torch.futures.Future()
-            if self._completer is None or self._ended:
-                self._end(None)
-                self._settle(future)
+            future = operation.make_future()
+            if self._completer is None or operation.ended:
+                operation.complete()
             else:
-                self._completer.add(self)
+                self._completer.add(operation)
+            if _waited_for is not None:
+                future.add_done_callback(lambda _: _let_go(self))
         return future
 
     getFuture = get_future
 
-    # --- for the completer
 
-    def complete(self) -> None:
-        self._end(None)
-        if self._future is not None:
-            self._settle(self._future)
-        self._let_go()
-
-    def _let_go(self) -> None:
-        if _waited_for is not None:
-            _waited_for.discard(self)
-
-    def _settle(self, future: torch.futures.Future[Any]) -> None:
-        with contextlib.suppress(RuntimeError):  # it was settled already
-            if self._error is not None:
-                future.set_exception(self._error)
-            else:
-                future.set_result(list(self._result))
-
-    def _end(self, timeout: float | None) -> bool:
-        """Waits until it has ended. False: not within `timeout` seconds."""
-        if self._ended:
-            return True
-        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
-            return False
-        try:
-            return self._ended or self._end_locked(timeout)
-        finally:
-            self._lock.release()
-
-    def _end_locked(self, timeout: float | None) -> bool:
-        try:
-            for request in self._requests:
-                if not request.wait(timeout):
-                    return False
-            if self._traffic is not None:
-                self._traffic.add(self._requests)
-            for step in self._finish:
-                step()
-        except HoringError as error:
-            self._error = distributed_error(error, f"{self._what} of {self._group!r}")
-            self._error.__cause__ = error
-        self._ended = True
-        self._finish = ()
-        return True
+def _let_go(work: Work) -> None:
+    if _waited_for is not None:
+        _waited_for.discard(work)
 
 
 class Completer:
@@ -188,16 +220,18 @@ class Completer:
 
     def __init__(self, name: str):
         self._name = name
-        self._works: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._works: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def add(self, work: Work) -> None:
+    def add(self, operation: Operation) -> None:
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
-        self._works.put(work)
+        self._works.put(operation)
+
+    add_dropped = add
 
     def close(self) -> None:
         """After the works: waits for the thread to have ended them."""
@@ -208,13 +242,18 @@ class Completer:
             thread.join()
 
     def _run(self) -> None:
-        while (work := self._works.get()) is not None:
-            work.complete()
+        while (operation := self._works.get()) is not None:
+            operation.complete()
 
 
 class OwnThread:
     """For works that end in any order, as messages do: a thread for each whose future was asked
     for."""
 
-    def add(self, work: Work) -> None:
-        threading.Thread(target=work.complete, name="horing message", daemon=True).start()
+    def add(self, operation: Operation) -> None:
+        threading.Thread(target=operation.complete, name="horing message", daemon=True).start()
+
+    def add_dropped(self, operation: Operation) -> None:
+        """A message without a copy at its end ends by itself."""
+        if operation.finish:
+            self.add(operation)

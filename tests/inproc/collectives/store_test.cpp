@@ -135,6 +135,31 @@ TEST_CASE("a store is called by the thread that creates the communicator, and on
   CHECK(memory.get("horing/rank0"));
 }
 
+TEST_CASE("the call's own deadline for the ranks to come is shorter or longer than the variable's") {
+  MemoryStore memory;
+  const ho_store store = callbacks_of(memory, nullptr);
+  for (const int32_t rank : {0, 1}) {
+    ho_comm_options options = options_of(store, rank, 2);
+    options.rendezvous_timeout_ms = 200;  // the variable's is a minute
+    ho_comm* comm = nullptr;
+    CHECK(ho_comm_create(&options, &comm) == HO_TIMEOUT);
+    CHECK(has(ho_last_error_message(), "the call"));
+  }
+  const ScopedVariable shorter("HORING_CONNECT_TIMEOUT_MS", "1000");
+  const auto run_rank = [&store](int32_t rank) {
+    ho_comm_options options = options_of(store, rank, 2);
+    options.rendezvous_timeout_ms = 60000;
+    ho_comm* comm = nullptr;
+    must(ho_comm_create(&options, &comm));
+    check_sum(comm);
+    ho_comm_destroy(comm);
+  };
+  auto first = std::async(std::launch::async, run_rank, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  CHECK_NOTHROW(run_rank(1));
+  CHECK_NOTHROW(first.get());
+}
+
 TEST_CASE("a rank that is alone in its world leaves the store as it is") {
   const ScopedVariable key("HORING_JOB_KEY", "short");
   MemoryStore memory;

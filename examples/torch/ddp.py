@@ -106,6 +106,7 @@ def main() -> None:
             f"rank 0 sent {traffic.intra_sent_bytes / 1e6:.1f} MB inside its node and "
             f"{traffic.inter_sent_bytes / 1e6:.1f} MB to others"
         )
+    dist.barrier()  # a rank of gloo that ends first can take others down in their end
     dist.destroy_process_group()
 
 

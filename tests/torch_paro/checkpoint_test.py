@@ -18,7 +18,7 @@ from ranks import run_ranks
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import fully_shard
-from training import whole
+from training import FULL, whole
 
 LR = 1e-2
 
@@ -115,7 +115,7 @@ class Checkpoints(unittest.TestCase):
             self.assertTrue(torch.equal(tensor, two[name]), name)
 
     def test_any_strategy_loads_what_another_saved(self) -> None:
-        for name in ("IIG", "NIG", "GGG", "III"):
+        for name in ("IIG", "NIG", "GGG", "III") if FULL else ("IIG", "GGG"):
             with tempfile.TemporaryDirectory() as folder:
                 path = f"{folder}/saved"
                 run_ranks([3, 3], save, path, name, 3, backend="gloo")

@@ -18,9 +18,8 @@ from ranks import run_ranks
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from training import LR, STEPS, adamw, compared, sharded, step_of, whole
+from training import FULL, LR, STEPS, adamw, compared, sharded, step_of, whole
 
-FULL = "--full" in sys.argv
 SHAPES = [(2, 2), (2, 3), (4, 1), (1, 4)]
 CLOSE = 2e-5  # fp32
 CLOSE_IN_BF16 = 3e-2  # of fp32, after four steps
@@ -29,11 +28,16 @@ CASES = list(itertools.product((1, 3), (False, True), (False, True), (False, Tru
 SHORT_CASES = [(1, False, True, False), (3, False, False, True), (3, False, True, True), (3, True, True, False)]
 
 
-def all_cases(shape: tuple[int, int], cases: list[Any]) -> list[tuple[Any, ...]]:
+SPLIT = [name for name, strategy in paro.torch.STRATEGIES.items() if strategy.splits_shards]
+
+
+def all_cases(
+    shape: tuple[int, int], cases: list[Any], names: list[str] | None = None
+) -> list[tuple[Any, ...]]:
     """What differs too much, with what it differs by."""
     mesh = paro.torch.init_mesh("cpu", shape[1])
     bad = []
-    for name in paro.torch.STRATEGIES:
+    for name in names or paro.torch.STRATEGIES:
         for parts, half, clip, frozen in cases:
             worst = compared(name, mesh, parts, half, clip, frozen)
             if not worst < (CLOSE_IN_BF16 if half else CLOSE):
@@ -86,33 +90,21 @@ def bits_differ(strategy: str, replicas: int, parts: int) -> list[str]:
 
 
 class Matrix(unittest.TestCase):
+    def check(self, shape: tuple[int, int], cases: list[Any], names: list[str] | None, **options: Any) -> None:
+        with self.subTest(shape=shape):
+            for bad in run_ranks([shape[1]] * shape[0], all_cases, shape, cases, names, seconds=1200, **options):
+                self.assertEqual(bad, [])
+
     def test_every_strategy_trains_as_one_process_does(self) -> None:
-        for shape in SHAPES if FULL else SHAPES[:2]:
-            cases = CASES if FULL else SHORT_CASES
+        self.check((2, 2), CASES if FULL else SHORT_CASES, None, backend="gloo")
 
-            def run(shape: tuple[int, int] = shape, cases: list[Any] = cases) -> Any:
-                return all_cases(shape, cases)
-
-            with self.subTest(shape=shape):
-                for bad in run_ranks([shape[1]] * shape[0], run, backend="gloo", seconds=1200):
-                    self.assertEqual(bad, [])
-
-    def test_groups_of_one_rank_and_a_single_group_train_too(self) -> None:
-        for shape in SHAPES[2:]:
-
-            def run(shape: tuple[int, int] = shape) -> Any:
-                return all_cases(shape, [(3, False, True, True)])
-
-            with self.subTest(shape=shape):
-                for bad in run_ranks([shape[1]] * shape[0], run, backend="gloo"):
-                    self.assertEqual(bad, [])
+    def test_groups_of_other_sizes_train_too(self) -> None:
+        for shape in SHAPES[1:]:
+            names = None if FULL else SPLIT
+            self.check(shape, CASES if FULL else [(3, False, True, True)], names, backend="gloo")
 
     def test_over_horing_too(self) -> None:
-        def run() -> Any:
-            return all_cases((2, 2), [(3, False, True, False)])
-
-        for bad in run_ranks([2, 2], run):
-            self.assertEqual(bad, [])
+        self.check((2, 2), [(3, False, True, False)], None if FULL else ["NNN", *SPLIT, "GGG"])
 
     def test_ggg_is_fsdp2_to_the_last_bit(self) -> None:
         for bad in run_ranks([2, 2], bits_differ, "GGG", 1, 3, backend="gloo"):
@@ -124,5 +116,4 @@ class Matrix(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.argv = [argument for argument in sys.argv if argument != "--full"]
     sys.exit(unittest.main(verbosity=2))

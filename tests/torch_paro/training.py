@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import paro.torch
@@ -14,6 +15,9 @@ from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor
 
 STEPS = 4
+FULL = "--full" in sys.argv  # all combinations; for unittest it is no argument
+if FULL:
+    sys.argv.remove("--full")
 LR = 1e-2
 CLIP = 0.5  # below the norms of the first steps
 

@@ -152,6 +152,8 @@ def library_path() -> Path:
     """The libhoring that this package uses: the one that came with it, or HORING_LIBRARY."""
     given = os.environ.get("HORING_LIBRARY")
     if given:
+        if not os.path.exists(given):
+            raise ImportError(f"HORING_LIBRARY={given}: there is no such file")
         return Path(given)
     own = Path(__file__).parent / "lib" / "libhoring.so.0"
     if own.exists():

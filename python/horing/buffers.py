@@ -157,7 +157,10 @@ def _address(view: memoryview) -> int:
 
 
 def _from_dlpack(value: Any, what: str) -> Buffer:
-    device = value.__dlpack_device__()[0]
+    try:
+        device = value.__dlpack_device__()[0]
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise InvalidArgumentError(f"{what}: it has no memory to work on ({error})") from error
     if device not in _DLPACK_HOST:
         raise UnsupportedError(
             f"{what}: it is in a device's memory; horing moves memory of the host. For GPUs use "
@@ -169,6 +172,8 @@ def _from_dlpack(value: Any, what: str) -> Buffer:
         raise InvalidArgumentError(
             f"{what}: it does not export its memory ({error}); pass a detached, writable array"
         ) from error
+    if getattr(value, "is_neg", bool)():  # torch exports the memory under a view that negates
+        raise InvalidArgumentError(f"{what}: a view that negates; pass value.resolve_neg()")
     tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     count, expected, contiguous = 1, 1, True
     for axis in reversed(range(tensor.ndim)):

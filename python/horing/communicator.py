@@ -46,7 +46,11 @@ def call_options(
 
 def milliseconds(seconds: float | None) -> int:
     """0, the C interface's default, for None; at least 1 otherwise."""
-    return 0 if seconds is None else max(1, round(seconds * 1000))
+    if seconds is None:
+        return 0
+    if not 0 <= seconds < 2**40:  # also what is no number
+        raise InvalidArgumentError(f"a timeout of {seconds} s: takes 0 or more seconds")
+    return max(1, round(seconds * 1000))
 
 
 def _interruptible(call: Callable[[], int | None]) -> int | None:
@@ -101,6 +105,7 @@ class Request:
         self._owner = owner
         self._kept = kept
         self.report: OpReport | None = None
+        self._error: HoringError | None = None
         self._source: ctypes.c_int32 | None = None
         owner._add_pending(self)
 
@@ -138,7 +143,13 @@ class Request:
             self._handle = None
             self._kept = ()
             if status != 0:
-                _library.raise_status(status)
+                try:
+                    _library.raise_status(status)
+                except HoringError as error:
+                    self._error = error
+                    raise
+        if self._error is not None:
+            raise self._error
         return True
 
 
@@ -289,8 +300,13 @@ class Communicator:
         self.close()
 
     def __del__(self) -> None:
+        # Nobody is left who could wait for what has not ended.
         with contextlib.suppress(Exception):
-            self.close()
+            self._free_ended(len(self._dropped))
+            if self._dropped:
+                self.close_later(0.0)
+            else:
+                self.close()
 
     @property
     def rank(self) -> int:

@@ -137,6 +137,25 @@ def rank_passes_numbers_that_c_would_cut(comm):
             raise AssertionError(f"call {index} was not refused")
 
 
+def rank_drops_a_communicator_with_a_receive(comm):
+    made = comm.split(0)
+    made.recv(array.array("f", [0.0]), 1 - comm.rank, wait=False, timeout=LONG_S)
+    started = time.monotonic()
+    del made
+    assert time.monotonic() - started < LONG_S / 2
+    comm.barrier()
+
+
+def rank_asks_twice_why_it_failed(comm):
+    request = comm.recv(array.array("f", [0.0]), 1 - comm.rank, wait=False, timeout=0.2)
+    for _ in range(2):
+        try:
+            request.wait()
+        except horing.TimeoutError:
+            continue
+        raise AssertionError("a failure was told once only")
+
+
 def rank_closes_and_is_refused(comm):
     comm.close()
     comm.close()
@@ -328,6 +347,12 @@ class Ranks(unittest.TestCase):
 
     def test_numbers_beyond_32_bits_are_refused(self):
         run_ranks(rank_passes_numbers_that_c_would_cut)
+
+    def test_a_dropped_communicator_waits_for_nobody(self):
+        run_ranks(rank_drops_a_communicator_with_a_receive)
+
+    def test_a_failure_is_told_by_every_wait(self):
+        run_ranks(rank_asks_twice_why_it_failed)
 
     def test_a_dropped_request_keeps_its_memory(self):
         run_ranks(rank_drops_its_request)

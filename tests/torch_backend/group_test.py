@@ -266,6 +266,37 @@ class Calls(unittest.TestCase):
 
         self.check(body)
 
+    def test_a_callback_waits_for_the_future_of_a_later_call(self) -> None:
+        def body() -> None:
+            first = dist.all_reduce(torch.ones(4), async_op=True).get_future()
+
+            def then(_: Any) -> torch.Tensor:
+                second = dist.all_reduce(torch.full((4,), 2.0), async_op=True).get_future()
+                return second.then(lambda done: done.value()[0] + 1).wait()
+
+            result = first.then(then).wait()
+            assert result.tolist() == [2.0 * RANKS + 1] * 4, result
+
+        self.check(body)
+
+    def test_views_that_negate_or_conjugate_are_what_they_show(self) -> None:
+        def body() -> None:
+            shown = torch._neg_view(torch.ones(3))
+            parts = [torch.empty(3) for _ in range(RANKS)]
+            dist.all_gather(parts, shown)
+            assert all(part.tolist() == [-1.0] * 3 for part in parts), parts
+            into = torch._neg_view(torch.zeros(3))
+            dist.broadcast(into if rank() else shown, 0)
+            assert (into if rank() else shown).tolist() == [-1.0] * 3, into
+            conjugate = torch.full((RANKS,), 1 + 2j).conj()
+            part = torch.empty(1, dtype=torch.complex64)
+            dist.reduce_scatter_single(part, conjugate) if hasattr(
+                dist, "reduce_scatter_single"
+            ) else dist.reduce_scatter_tensor(part, conjugate)
+            assert part.item() == RANKS * (1 - 2j), part
+
+        self.check(body)
+
     def test_works_that_are_dropped_end_and_hold_nothing(self) -> None:
         def body() -> None:
             peer = rank() ^ 1

@@ -85,6 +85,8 @@ def _list(tensors: Any, what: str) -> list[torch.Tensor]:
             raise ValueError(f"{what}: one list of tensors per rank, not {len(tensors)}")
         tensors = tensors[0]
     checked = [memory.check(each, what) for each in tensors]
+    if not checked:
+        raise ValueError(f"{what}: a tensor for each rank, not an empty list")
     if any(each.dtype != checked[0].dtype for each in checked):
         raise ValueError(f"{what}: tensors of one type, not {[each.dtype for each in checked]}")
     return checked
@@ -135,7 +137,7 @@ class ProcessGroup(Identity):
                 communicator = Communicator(
                     rank,
                     size,
-                    local_rank=int(local_rank) if local_rank.isdigit() else None,
+                    local_rank=int(local_rank) if local_rank.isdecimal() else None,
                     timeout=seconds,
                     rendezvous_timeout=seconds,
                     store=TorchStore(store) if size > 1 else None,
@@ -315,7 +317,7 @@ class ProcessGroup(Identity):
     ) -> Work:
         requests, after, result = [], [], []
         for output, given in pairs:
-            source = memory.buffer_of(memory.check(given, what).contiguous())
+            source = memory.buffer_of(memory.plain(memory.check(given, what)))
             target = memory.Output(memory.check(output, what))
             requests.append(
                 self._call(opts, "all_gather", source, memory.buffer_of(target.memory))
@@ -329,7 +331,7 @@ class ProcessGroup(Identity):
     ) -> Work:
         requests, after, result = [], [], []
         for targets, given in pairs:
-            source = memory.buffer_of(given.contiguous())
+            source = memory.buffer_of(memory.plain(given))
             output = memory.Outputs(targets)
             into = memory.buffer_of(output.memory)
             counts = [memory.buffer_of(each).count for each in targets]
@@ -385,7 +387,7 @@ class ProcessGroup(Identity):
         op, scale = _reduce_op(opts.reduceOp)
         requests, after, result = [], [], []
         for output, given, counts in triples:
-            source = memory.Reduction(given.contiguous(), op, scale)
+            source = memory.Reduction(memory.plain(given), op, scale)
             target = memory.Reduction(memory.check(output, what), op, scale)
             ends = (memory.buffer_of(source.tensor), memory.buffer_of(target.tensor))
             if counts is None or all(count == counts[0] for count in counts):
@@ -415,7 +417,7 @@ class ProcessGroup(Identity):
         request = self._call(
             opts,
             "gather",
-            memory.buffer_of(tensor.contiguous()),
+            memory.buffer_of(memory.plain(tensor)),
             None if output is None else memory.buffer_of(output.memory),
             opts.rootRank,
         )
@@ -472,7 +474,7 @@ class ProcessGroup(Identity):
         opts: Any = None,
     ) -> Work:
         opts = _options(opts, c10d.AllToAllOptions)
-        source = memory.check(given, "all_to_all_single").contiguous()
+        source = memory.plain(memory.check(given, "all_to_all_single"))
         target = memory.Output(memory.check(output, "all_to_all_single"))
         return self._all_to_all(
             "all_to_all_single",
@@ -532,7 +534,7 @@ class ProcessGroup(Identity):
     @_operation
     def send(self, given: Any, peer: int, tag: int = 0) -> Work:
         tensor = _one(given, "send")
-        request = self._call(None, "send", memory.buffer_of(tensor.contiguous()), peer, tag)
+        request = self._call(None, "send", memory.buffer_of(memory.plain(tensor)), peer, tag)
         return self._work("send", [request], [tensor], [], None)
 
     @_operation

@@ -46,15 +46,25 @@ def check(tensor: torch.Tensor, what: str) -> torch.Tensor:
         raise ValueError(
             f"{what}: the tensor is on {tensor.device}, and the horing backend moves CPU tensors. "
             'For GPUs use init_process_group("nccl") with the horing plugin in NCCL: '
-            "NCCL_NET_PLUGIN=$(python -m horing --plugin-path)"
+            "NCCL_ENV_PLUGIN=$(python -m horing --plugin-path)"
         )
     if tensor.layout != torch.strided:
         raise ValueError(f"{what}: {tensor.layout} tensors are not supported; pass a dense one")
     return tensor.detach()
 
 
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether its memory has its elements, one after the other: no view that negates or conjugates."""
+    return tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj()
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """Itself, or a copy whose memory has its elements."""
+    return tensor.resolve_conj().resolve_neg().contiguous()
+
+
 def buffer_of(tensor: torch.Tensor) -> Buffer:
-    """The memory of a contiguous tensor."""
+    """The memory of a plain tensor."""
     dtype = _DTYPES.get(tensor.dtype)
     if dtype is None:
         # Any other type is moved as bytes; Reduction refuses it.
@@ -70,11 +80,11 @@ class Output:
     def __init__(self, tensor: torch.Tensor, *, keeps: bool = False):
         """`keeps`: what is in the tensor is read as well."""
         self.tensor = tensor
-        self.direct = tensor.is_contiguous()
+        self.direct = is_plain(tensor)
         if self.direct:
             self.memory = tensor
         else:
-            self.memory = tensor.contiguous() if keeps else torch.empty(
+            self.memory = plain(tensor) if keeps else torch.empty(
                 tensor.shape, dtype=tensor.dtype
             )
 
@@ -85,7 +95,7 @@ class Output:
 
 def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
     """One flat tensor over all of them, where they lie one after the other; else nothing."""
-    if not tensors or not all(each.is_contiguous() for each in tensors):
+    if not tensors or not all(is_plain(each) for each in tensors):
         return None
     end = tensors[0].data_ptr()
     storage = tensors[0].untyped_storage().data_ptr()

@@ -215,35 +215,64 @@ def _let_go(work: Work) -> None:
 
 
 class Completer:
-    """A thread that ends the works whose futures were asked for, in the order of asking. Works of
-    one completer end in that order anyway: they are operations of one channel."""
+    """Ends the operations whose futures were asked for, in the order of asking: operations of one
+    completer end in that order anyway, for they are of one channel.
+
+    One thread at a time waits for the next one. Before it runs what hangs on a future it leaves that
+    to another thread: a callback may itself wait for a later operation.
+    """
 
     def __init__(self, name: str):
         self._name = name
-        self._works: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._operations: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
+        self._turn = threading.Lock()
         self._lock = threading.Lock()
+        self._threads: set[threading.Thread] = set()
+        self._waiting = 0  # threads that take a turn, or wait for theirs
 
     def add(self, operation: Operation) -> None:
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
-        self._works.put(operation)
+        self._operations.put(operation)
+        self._have_one_waiting()
 
     add_dropped = add
 
-    def close(self) -> None:
-        """After the works: waits for the thread to have ended them."""
+    def _have_one_waiting(self) -> None:
         with self._lock:
-            thread, self._thread = self._thread, None
-        if thread is not None and thread is not threading.current_thread():
-            self._works.put(None)
+            if self._waiting == 0:
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._threads.add(thread)
+                self._waiting += 1
+                thread.start()
+
+    def close(self) -> None:
+        """Waits until the threads have ended the operations."""
+        self._operations.put(None)
+        with self._lock:
+            threads = self._threads - {threading.current_thread()}
+        for thread in threads:
             thread.join()
 
     def _run(self) -> None:
-        while (operation := self._works.get()) is not None:
+        while True:
+            with self._turn:
+                operation = self._operations.get()
+                if operation is None:
+                    self._operations.put(None)  # for the next thread
+                    break
+                operation.end(None)
+            with self._lock:
+                self._waiting -= 1
+            if operation.event is not None:
+                self._have_one_waiting()
             operation.complete()
+            with self._lock:
+                if self._waiting > 1:  # one at its turn, and one for when that runs callbacks
+                    self._threads.discard(threading.current_thread())
+                    return
+                self._waiting += 1
+        with self._lock:
+            self._waiting -= 1
+            self._threads.discard(threading.current_thread())
 
 
 class OwnThread:

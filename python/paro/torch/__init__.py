@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from paro.torch.agreement import MismatchError
 from paro.torch.backward import microbatch
+from paro.torch.explaining import Memory, Traffic, explain, memory, traffic_of_a_step
 from paro.torch.meshes import init_mesh
 from paro.torch.norms import clip_grad_norm_
 from paro.torch.optimizer import Optimizer
+from paro.torch.planning import choose_strategy, measure_links
 from paro.torch.scaler import GradScaler
 from paro.torch.sharding import fully_shard
 from paro.torch.state_dicts import get_state_dict, set_state_dict
@@ -20,14 +22,21 @@ from paro.torch.strategies import STRATEGIES, Scope, Strategy
 __all__ = [
     "STRATEGIES",
     "GradScaler",
+    "Memory",
     "MismatchError",
     "Optimizer",
     "Scope",
     "Strategy",
+    "Traffic",
+    "choose_strategy",
     "clip_grad_norm_",
+    "explain",
     "fully_shard",
     "get_state_dict",
     "init_mesh",
+    "measure_links",
+    "memory",
     "microbatch",
     "set_state_dict",
+    "traffic_of_a_step",
 ]

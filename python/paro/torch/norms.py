@@ -7,8 +7,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.tensor import DTensor
 
-from paro.torch.optimizer import Optimizer, optimizer_gradient
-from paro.torch.sharding import units_of
+from paro.torch.optimizer import Optimizer, optimizer_gradient, optimizer_of
 
 
 def _groups_of(optimizer: Optimizer, parameter: nn.Parameter) -> tuple[dist.ProcessGroup, ...]:
@@ -32,10 +31,7 @@ def clip_grad_norm_(model: nn.Module, max_norm: float, norm_type: float = 2.0) -
     before clipping, the same on all ranks. Elements that tensor parallelism shards count too; those
     that it replicates count once.
     """
-    backward = units_of(model, "clip_grad_norm_")[0].backward
-    optimizer = backward.optimizer() if backward is not None else None
-    if optimizer is None:
-        raise RuntimeError("clip_grad_norm_: make paro.torch.Optimizer for this model first")
+    optimizer = optimizer_of(model, "clip_grad_norm_")
     optimizer.finish_gradients("clip_grad_norm_")
     largest = norm_type == float("inf")
     # Ranks add up the same groups in the same order, also those in which they have nothing.

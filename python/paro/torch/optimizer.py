@@ -244,3 +244,11 @@ def optimizer_gradient(master: nn.Parameter) -> torch.Tensor | None:
     gradient = master.grad
     with torch.no_grad():
         return gradient.to_local() if isinstance(gradient, DTensor) else gradient
+
+
+def optimizer_of(model: nn.Module, what: str) -> Optimizer:
+    backward = units_of(model, what)[0].backward
+    optimizer = backward.optimizer() if backward is not None else None
+    if optimizer is None:
+        raise RuntimeError(f"{what}: make paro.torch.Optimizer for this model first")
+    return optimizer

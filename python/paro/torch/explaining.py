@@ -1,0 +1,184 @@
+"""What holds of a model under a strategy: who has what, how much memory it takes, what is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor
+
+from paro.torch.masters import UnitMasters
+from paro.torch.optimizer import Optimizer, optimizer_of
+from paro.torch.pieces import local_of
+from paro.torch.sharding import Unit, managed_parameters
+from paro.torch.strategies import Scope
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that this rank holds now, by state; of storages, so padding counts."""
+
+    parameters: int
+    gradients: int
+    optimizer: int
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that a rank sends in a step, inside its group and between groups."""
+
+    intra: float
+    inter: float
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.intra + other.intra, self.inter + other.inter)
+
+    def __mul__(self, times: float) -> Traffic:
+        return Traffic(self.intra * times, self.inter * times)
+
+
+def _bytes(tensors: Iterable[torch.Tensor | None]) -> int:
+    """Of their storages, each counted once."""
+    storages = {}
+    for tensor in tensors:
+        if tensor is not None:
+            plain = local_of(tensor) if isinstance(tensor, DTensor) else tensor
+            storage = plain.untyped_storage()
+            storages[storage.data_ptr()] = storage.nbytes()
+    return sum(storages.values())
+
+
+def memory(model: nn.Module) -> Memory:
+    """What the states take on this rank at this moment."""
+    optimizer = optimizer_of(model, "memory")
+    parameters: list[torch.Tensor] = list(model.parameters())  # gathered, where a pass has left them so
+    gradients: list[torch.Tensor | None] = []
+    for unit in optimizer.units:
+        for group in unit.module._get_fsdp_state()._fsdp_param_groups:
+            for each in group.fsdp_params:
+                parameters.append(each.sharded_param)
+                gathered = getattr(each, "_unsharded_param", None)
+                if gathered is not None:
+                    parameters.append(gathered)
+                    gradients.append(gathered.grad)
+                gradients += [each.sharded_param.grad, each.unsharded_accumulated_grad]
+            gradients.append(group._partial_reduce_output)
+    for made in optimizer.unit_masters:
+        gradients += [made.reduction.sums, made.reduction.row_sum]
+        gradients += [each for _, row, source in made.reduction.in_flight for each in (row, source)]
+    states: list[Any] = [each for of in optimizer.inner.state.values() for each in of.values()]
+    held = [each for each in states if isinstance(each, torch.Tensor) and each.ndim > 0]
+    return Memory(
+        _bytes(parameters),
+        _bytes(gradients),
+        _bytes(held) + _bytes(made.values for made in optimizer.unit_masters),
+    )
+
+
+def _padded(parameter: nn.Parameter, unit: Unit) -> int:
+    """Elements of a parameter whose rows FSDP2 pads to a multiple of the shards."""
+    assert isinstance(parameter, DTensor)
+    shards, whole = _shards_of(unit), parameter.numel()
+    for dimension in range(unit.shard_mesh.ndim, parameter.device_mesh.ndim):  # tensor parallelism
+        if not parameter.placements[dimension].is_replicate():
+            whole //= parameter.device_mesh.size(dimension)
+    rows = parameter.shape[0]
+    return -(-rows // shards) * shards * (whole // rows) if rows else 0
+
+
+def _shards_of(unit: Unit) -> int:
+    return unit.shard_mesh.size(unit.shard_mesh.ndim - 1)
+
+
+def _ring(scope: Scope, unit: Unit, sent: float) -> Traffic:
+    """One all-gather or one reduce-scatter of so many bytes over a scope, as HO-Ring sends them."""
+    groups, group_size = (1, unit.mesh.size()) if unit.mesh.ndim == 1 else unit.mesh.shape
+    intra = (group_size - 1) / group_size * sent
+    between = (groups - 1) / groups * sent / group_size
+    return Traffic(intra, 0.0 if scope is Scope.I else between)
+
+
+def _unit_traffic(
+    unit: Unit, made: UnitMasters | None, parameters: list[nn.Parameter], passes: int, is_root: bool
+) -> Traffic:
+    strategy = unit.strategy
+    policy = unit.mp_policy
+    kind = policy.param_dtype or parameters[0].dtype
+    reduced = (policy.reduce_dtype or kind).itemsize
+    gathered = sum(_padded(p, unit) for p in parameters) * kind.itemsize
+    summed = sum(_padded(p, unit) for p in parameters if p.requires_grad) * reduced
+    reductions = 1 if strategy.reduces_last_only else passes
+    if strategy.shards is Scope.N:
+        return _ring(Scope.G, unit, summed) * 2
+    # A root stays gathered from forward to backward, others are gathered again.
+    gathers = 1 if strategy.keeps_unsharded else passes * (1 if is_root else 2)
+    total = _ring(strategy.shards, unit, gathered) * gathers
+    total += _ring(strategy.shards, unit, summed) * reductions
+    groups = unit.mesh.size(0) if unit.mesh.ndim == 2 else 1
+    share = (groups - 1) / groups
+    if strategy.optimizer is Scope.I:
+        total += Traffic(0.0, 2 * share * summed / _shards_of(unit))
+    if made is not None and made.group is not None:
+        row = made.layout.row_elements
+        outer = passes if strategy.splits_every_sum else 1
+        flags = len(made.layout.pieces)
+        total += Traffic(0.0, (groups - 1) * (row + flags) * made.reduction.wire.itemsize * outer)
+        total += Traffic(0.0, (groups - 1) * row * made.gathered_as.itemsize)
+    return total
+
+
+def traffic_of_a_step(model: nn.Module, passes: int = 1) -> Traffic:
+    """What each rank sends in a step of `passes` micro-batches under the strategy, if collectives
+    send the least there is. Gathers for evaluation come on top."""
+    optimizer = optimizer_of(model, "traffic_of_a_step")
+    made = {id(each.unit): each for each in optimizer.unit_masters}
+    total = Traffic(0.0, 0.0)
+    managed = managed_parameters(model, optimizer.units)
+    for index, (unit, named) in enumerate(zip(optimizer.units, managed, strict=True)):
+        if named:
+            parameters = [parameter for _, parameter in named]
+            total += _unit_traffic(unit, made.get(id(unit)), parameters, passes, index == 0)
+    return total
+
+
+def explain(model: nn.Module, passes: int = 1) -> str:
+    """A table for people: the strategy, who holds what, memory now, and what a step sends."""
+    optimizer = optimizer_of(model, "explain")
+    unit = optimizer.units[0]
+    strategy = unit.strategy
+    groups, size = (1, unit.mesh.size()) if unit.mesh.ndim == 1 else unit.mesh.shape
+    held = memory(model)
+    over = {
+        Scope.N: "every rank has all of it",
+        Scope.I: f"split over the {size} ranks of a group",
+        Scope.G: f"split over all {groups * size} ranks",
+    }
+    rows = [
+        ("parameters", strategy.parameters, held.parameters),
+        ("gradients", strategy.gradients, held.gradients),
+        ("optimizer state", strategy.optimizer, held.optimizer),
+    ]
+    sent = traffic_of_a_step(model, passes)
+    fsdp = over[strategy.shards] if strategy.shards is not Scope.N else "not split"
+    return "\n".join(
+        [
+            f"strategy {strategy}: {groups} groups of {size} ranks, {len(optimizer.units)} units",
+            *(
+                f"  {name:<16} {scope.value}  {over[scope]:<36} {size_now / 1e6:10.2f} MB now"
+                for name, scope, size_now in rows
+            ),
+            f"  FSDP2's shards      {fsdp}",
+            f"  masters             {_masters_text(optimizer)}",
+            f"  a rank sends in a step of {passes} micro-batches: {sent.intra / 1e6:.2f} MB inside its "
+            f"group, {sent.inter / 1e6:.2f} MB between groups",
+        ]
+    )
+
+
+def _masters_text(optimizer: Optimizer) -> str:
+    if optimizer.unit_masters:
+        return "fp32, apart from the parameters, at the optimizer's scope"
+    return "the fp32 shards of the parameters themselves"

@@ -103,7 +103,7 @@ class Matrix(unittest.TestCase):
             names = None if FULL else SPLIT
             self.check(shape, CASES if FULL else [(3, False, True, True)], names, backend="gloo")
 
-    def test_over_horing_too(self) -> None:
+    def test_strategies_train_over_horing_as_over_gloo(self) -> None:
         self.check((2, 2), [(3, False, True, False)], None if FULL else ["NNN", *SPLIT, "GGG"])
 
     def test_ggg_is_fsdp2_to_the_last_bit(self) -> None:

@@ -135,7 +135,8 @@ TEST_CASE("a store is called by the thread that creates the communicator, and on
   CHECK(memory.get("horing/rank0"));
 }
 
-TEST_CASE("the call's own deadline for the ranks to come is shorter or longer than the variable's") {
+TEST_CASE(
+    "the call's own deadline for the ranks to come is shorter or longer than the variable's") {
   MemoryStore memory;
   const ho_store store = callbacks_of(memory, nullptr);
   for (const int32_t rank : {0, 1}) {

@@ -25,6 +25,7 @@ Result<RankInfo> own_info(const std::optional<std::string>& host_id,
   RankInfo info = make_rank_info(topology, filter, place_of_rank(topology, cpus, local_rank));
   info.settings = settings_that_must_agree(group_file);
   info.host_id = host_id.value_or(info.host_id);
+  info.local_rank = local_rank;
   for (const RankNic& nic : info.nics) {
     log_info("interface {}: taken", nic.name);
   }

@@ -1,7 +1,7 @@
 // Four decisions, one after the other:
 // 1. Groups: equal host identities, or the group file.
 // 2. A NIC for each rank, host by host: evenly first, then near, then on a subnet that the other
-//    groups have too, then fast (nic_assignment.hpp).
+//    groups have too, then fast, then by local rank (nic_assignment.hpp).
 // 3. The order of the ranks in their group. Rail r of every group should reach rail r of the
 //    others, so the smallest group sets a subnet per rail and the others order their ranks after
 //    it; and the first rails should use different NICs, because fewer rails than ranks use those.
@@ -269,6 +269,9 @@ class Assigner {
       choices_[rank].host = host_index;
       if (!host.offers.at(rank).empty()) {
         costs.push_back(costs_of(host, host.offers.at(rank), wanted));
+        if (ranks.size() < host.nics.size()) {
+          prefer_own(costs.back(), infos_[rank].local_rank);
+        }
         with_nics.push_back(rank);
       }
     }
@@ -291,10 +294,25 @@ class Assigner {
       const int64_t elsewhere = on_any(host.nics[nic], wanted) ? 0 : 1;
       const auto faster =
           std::distance(speeds.upper_bound(host.nics[nic].speed_mbit), speeds.end());
-      costs[nic] = (int64_t{distance} * 2 + elsewhere) * kMaxSpeeds +
-                   std::min<int64_t>(faster, kMaxSpeeds - 1);
+      costs[nic] = ((int64_t{distance} * 2 + elsewhere) * kMaxSpeeds +
+                    std::min<int64_t>(faster, kMaxSpeeds - 1)) *
+                   2;  // leaves room for prefer_own
     }
     return costs;
+  }
+
+  // Of equally good NICs a rank takes the one with its local rank's number: so communicators of one
+  // rank per host, as those of a mesh's dimension, do not all take the first.
+  static void prefer_own(std::vector<int64_t>& costs, std::optional<uint32_t> local_rank) {
+    if (!local_rank) {
+      return;
+    }
+    const int64_t best = *std::min_element(costs.begin(), costs.end());
+    auto place = *local_rank % std::count(costs.begin(), costs.end(), best);
+    for (int64_t& cost : costs) {
+      const bool own = cost == best && place-- == 0;
+      cost += own || cost == kForbiddenNic ? 0 : 1;
+    }
   }
 
   [[nodiscard]] const Nic* nic_of(size_t rank) const {

@@ -1,6 +1,6 @@
-// Layout, little-endian: magic "HOC1"; host id, host name; nics (name, speed u64, distance u8,
-// addresses); dropped (name, reason); settings (name, value). A text is a length byte and that many
-// characters, a list a count byte and its items.
+// Layout, little-endian: magic "HOC2"; host id, host name; nics (name, speed u64, distance u8,
+// addresses); dropped (name, reason); settings (name, value); local rank u32. A text is a length byte
+// and that many characters, a list a count byte and its items.
 #include "topo/blob.hpp"
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace ho {
 namespace {
 
-constexpr std::array kMagic{std::byte{'H'}, std::byte{'O'}, std::byte{'C'}, std::byte{'1'}};
+constexpr std::array kMagic{std::byte{'H'}, std::byte{'O'}, std::byte{'C'}, std::byte{'2'}};
+constexpr uint32_t kNoLocalRank = UINT32_MAX;
 
 bool all_printable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
@@ -147,13 +148,14 @@ Result<std::vector<std::byte>> encode_rank_info(const RankInfo& info) {
     writer.text(setting.name, "a setting's name");
     writer.text(setting.value, "a setting's value");
   }
+  writer.number(info.local_rank.value_or(kNoLocalRank), 4);
   return writer.finish();
 }
 
 Result<RankInfo> parse_rank_info(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   if (!std::ranges::equal(reader.bytes(kMagic.size()), kMagic)) {
-    reader.fail("does not begin with HOC1");
+    reader.fail("does not begin with HOC2");
   }
   RankInfo info;
   info.host_id = reader.name("the host identity");
@@ -168,6 +170,9 @@ Result<RankInfo> parse_rank_info(std::span<const std::byte> bytes) {
   for (Setting& setting : info.settings) {
     setting.name = reader.name("a setting's name");
     setting.value = reader.text("a setting's value");
+  }
+  if (const auto local_rank = reader.number<uint32_t>("a local rank"); local_rank != kNoLocalRank) {
+    info.local_rank = local_rank;
   }
   reader.finish();
   if (!reader.ok()) {

@@ -50,6 +50,8 @@ struct RankInfo {
   std::vector<RankNic> nics;        // usable, in natural order of their names
   std::vector<DroppedNic> dropped;  // for messages
   std::vector<Setting> settings;
+  // Among all ranks that were started on its host, not only those of one communicator.
+  std::optional<uint32_t> local_rank;
   friend bool operator==(const RankInfo&, const RankInfo&) = default;
 };
 

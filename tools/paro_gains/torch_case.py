@@ -11,6 +11,7 @@ from measure.statistics import paired_ratio
 
 NAME = "torch"
 WHAT = "DDP and FSDP2 over horing and gloo; needs --torch-python"
+KEYS = ("run", "seconds", "parameters", "ranks", "torch")
 JOB = pathlib.Path(__file__).with_name("torch_job.py")
 GLOO, FLAT, OWN = SYSTEMS = ("gloo", "multi_ring", "horing")
 WORDS = {GLOO: "gloo, all NICs", FLAT: "horing, flat rings (multi_ring)", OWN: "horing"}

@@ -174,6 +174,18 @@ TEST_CASE("CPUs choose the nearest of 8 NICs on 2 NUMA nodes") {
   CHECK(names(assign(infos)) == "rail4 rail0 rail5 rail1");
 }
 
+TEST_CASE("communicators of one rank per host use the NICs of their local ranks") {
+  for (uint32_t local = 0; local < 6; ++local) {
+    auto infos = blocks({1, 1, 1}, 4);
+    for (auto& info : infos) {
+      info.nics[0].speed_mbit = 1000;  // as a management NIC: no local rank's
+      info.local_rank = local;
+    }
+    const std::string rail = "rail" + std::to_string(1 + local % 3);
+    CHECK(names(assign(infos)) == rail + " " + rail + " " + rail);
+  }
+}
+
 TEST_CASE("a management NIC is left alone while fast rails suffice") {
   std::vector<RankInfo> infos;
   for (uint32_t rank = 0; rank < 8; ++rank) {

@@ -12,6 +12,7 @@ ho::RankInfo full_info() {
   info.nics[1].addresses.emplace_back("fd00::4/64");
   info.dropped = {{"eth0", "dropped: operstate down"}, {"lo", "dropped: loopback"}};
   info.settings = {{"wire version", "1"}, {"HORING_PIECE_BYTES", "131072"}, {"EMPTY", ""}};
+  info.local_rank = 5;
   return info;
 }
 

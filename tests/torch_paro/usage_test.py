@@ -135,6 +135,33 @@ class Models(unittest.TestCase):
         for changed in run_ranks([2, 2], run, backend="gloo"):
             self.assertTrue(any(changed))
 
+    def test_what_zero_grad_drops_is_in_no_later_step(self) -> None:
+        def run() -> Any:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            _, _, parameters = trained_alone(Model(), 2, adamw, None)
+            found = {}
+            for name in paro.torch.STRATEGIES:
+                model = sharded(Model(), name, mesh)
+                optimizer = paro.torch.Optimizer(torch.optim.AdamW, model, lr=LR)
+                for last in (False, True):  # a step that is given up midway, and one at its end
+                    with paro.torch.microbatch(model, last=last):
+                        loss_of(model, *micro_batches(7, 0, 1, 1)[0], 1).backward()
+                    optimizer.zero_grad()
+                try:
+                    with paro.torch.microbatch(model, last=True):
+                        loss_of(model, *micro_batches(7, 0, 1, 1)[0], 1)
+                        raise KeyError("the data set has an end")
+                except KeyError:
+                    optimizer.zero_grad()
+                for step in range(2):
+                    step_of(model, optimizer, step, 3)
+                found[name] = max(relative(whole(p), parameters[n]) for n, p in model.named_parameters())
+            return found
+
+        for found in run_ranks([2, 2], run, backend="gloo"):
+            for name, worst in found.items():
+                self.assertLess(worst, CLOSE, name)
+
     def test_passes_without_microbatch_are_summed_as_torch_does(self) -> None:
         def run() -> Any:
             mesh = paro.torch.init_mesh("cpu", 2)

@@ -30,6 +30,7 @@ class Backward:
         self.marked = False  # whether microbatch() says where it ends
         self.optimizer: Callable[[], Optimizer | None] = lambda: None
         self.unreduced = 0  # passes since the last one that was marked as last
+        self.begun = False  # whether a marked step has begun that its last pass has not ended
 
     def _reduces(self, reduction: Reduction) -> bool:
         return self.last or reduction.every_sum
@@ -74,6 +75,7 @@ class Backward:
             reduction.clear()
         self.waiting = list(self.reductions)
         self.unreduced = 0
+        self.begun = False
 
 
 def _tell_fsdp(unit: Unit, last: bool) -> None:
@@ -97,13 +99,14 @@ def microbatch(model: nn.Module, *, last: bool) -> Iterator[None]:
     backward = units[0].backward
     if backward is None:
         raise RuntimeError("microbatch: make paro.torch.Optimizer for this model first")
-    backward.last, backward.marked = last, True
+    backward.last, backward.marked, backward.begun = last, True, True
     for unit in units:
         _tell_fsdp(unit, last)
     try:
         yield
         backward.end()
         backward.unreduced = 0 if last else backward.unreduced + 1
+        backward.begun = not last
     finally:
         backward.last, backward.marked = True, False
         for unit in units:

@@ -213,7 +213,12 @@ class Optimizer(torch.optim.Optimizer):
             unit.module.reshard()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drops all gradients, also sums of micro-batches. Memory is freed in any case."""
+        """Drops all gradients, also sums of micro-batches, and those of a pass that an exception has
+        ended. Collective where a step had begun. Memory is freed in any case."""
+        if self.backward.begun:
+            for unit in self.units:
+                if unit.module is self.model:  # FSDP2 has sums of its own; its root knows all of them
+                    unit.module.reset_iter_state()
         self.backward.clear()
         self.inner.zero_grad(set_to_none=True)
         self.model.zero_grad(set_to_none=True)

@@ -107,6 +107,11 @@ class Reduction:
         return self.row_sum[piece.offset : piece.offset + last - first]
 
     def clear(self) -> None:
+        """Drops all sums, also those under way: the other ranks of the group count on their end."""
+        for work, _, _ in self.in_flight:
+            if work is not None:
+                work.wait()
+        self.in_flight.clear()
         self.sums = self.row_sum = None
         self.seen.clear()
         self.used.clear()

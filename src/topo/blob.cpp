@@ -1,6 +1,6 @@
 // Layout, little-endian: magic "HOC2"; host id, host name; nics (name, speed u64, distance u8,
-// addresses); dropped (name, reason); settings (name, value); local rank u32. A text is a length byte
-// and that many characters, a list a count byte and its items.
+// addresses); dropped (name, reason); settings (name, value); local rank u32. A text is a length
+// byte and that many characters, a list a count byte and its items.
 #include "topo/blob.hpp"
 
 #include <algorithm>

@@ -106,6 +106,25 @@ class Models(unittest.TestCase):
     def test_activation_checkpoints_and_evaluation_between_steps(self) -> None:
         self.assert_close(Checkpointed, parts=3)
 
+    def test_two_modules_in_a_list_are_one_unit(self) -> None:
+        def run() -> Any:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            found = {}
+            for name in STRATEGIES:
+                model = Model()
+                _, _, parameters = trained_alone(model, STEPS, adamw, None)
+                paro.torch.fully_shard([model.norm, model.head], mesh=mesh, strategy=name)
+                sharded(model, name, mesh)
+                optimizer = paro.torch.Optimizer(torch.optim.AdamW, model, lr=LR)
+                for step in range(STEPS):
+                    step_of(model, optimizer, step, 3)
+                found[name] = max(relative(whole(p), parameters[n]) for n, p in model.named_parameters())
+            return found
+
+        for found in run_ranks([2, 2], run, backend="gloo"):
+            for name, worst in found.items():
+                self.assertLess(worst, CLOSE, name)
+
     def test_tied_embeddings_are_one_parameter(self) -> None:
         self.assert_close(Tied, parts=3)
 

@@ -217,7 +217,7 @@ class Optimizer(torch.optim.Optimizer):
         ended. Collective where a step had begun. Memory is freed in any case."""
         if self.backward.begun:
             for unit in self.units:
-                if unit.module is self.model:  # FSDP2 has sums of its own; its root knows all of them
+                if self.model in unit.modules:  # FSDP2 has sums of its own; its root knows all of them
                     unit.module.reset_iter_state()
         self.backward.clear()
         self.inner.zero_grad(set_to_none=True)

@@ -25,14 +25,25 @@ class Unit:
     """What one call of fully_shard manages. Its parameters are communicated together."""
 
     def __init__(
-        self, module: FSDPModule, mesh: DeviceMesh, strategy: Strategy, mp_policy: MixedPrecisionPolicy
+        self,
+        modules: list[nn.Module],
+        mesh: DeviceMesh,
+        strategy: Strategy,
+        mp_policy: MixedPrecisionPolicy,
     ) -> None:
-        self.module = module
+        self.modules = modules
         self.mesh = mesh
         self.shard_mesh = shard_mesh(mesh, strategy)
         self.strategy = strategy
         self.mp_policy = mp_policy
         self.backward: Backward | None = None  # once the optimizer is made
+
+    @property
+    def module(self) -> FSDPModule:
+        """Any of them: they share FSDP2's state."""
+        module = self.modules[0]
+        assert isinstance(module, FSDPModule)
+        return module
 
     def check_optimizer(self, module: nn.Module, *_: Any) -> None:
         """Before a forward pass: without an Optimizer of ours the groups would drift apart."""
@@ -44,14 +55,15 @@ class Unit:
 
 
 def fully_shard(
-    module: nn.Module,
+    module: nn.Module | list[nn.Module],
     *,
     mesh: DeviceMesh | None = None,
     strategy: str | Strategy = "IIG",
     mp_policy: MixedPrecisionPolicy | None = None,
     **options: Any,
-) -> FSDPModule:
+) -> Any:
     """As torch.distributed.fsdp.fully_shard, with a strategy in place of reshard_after_forward.
+    Several modules in a list are one unit. Returns `module`.
 
     `mesh`: two dimensions, between groups and inside them [init_mesh of the first parameter's
     device]; under G at all three states one dimension will do. `options` are FSDP2's: shard_placement_fn,
@@ -61,36 +73,39 @@ def fully_shard(
     chosen = strategy_of(strategy)
     if "reshard_after_forward" in options:
         raise TypeError("fully_shard: reshard_after_forward is what the strategy's first letter says")
-    if isinstance(module, FSDPModule):
-        raise ValueError(
-            f"fully_shard: this {type(module).__name__} is sharded already; call fully_shard once for "
-            "each module, inner ones first"
-        )
+    modules = module if isinstance(module, list) else [module]
+    for each in modules:
+        if isinstance(each, FSDPModule):
+            raise ValueError(
+                f"fully_shard: this {type(each).__name__} is sharded already; call fully_shard once for "
+                "each module, inner ones first"
+            )
     if chosen.splits_shards and options.get("offload_policy") is not None:
         raise ValueError(
             f"fully_shard: strategy {chosen} reduces shards between groups on their device; leave "
             "offload_policy out, or use GGG or III"
         )
-    for inner in module.modules():
+    for inner in (inner for each in modules for inner in each.modules()):
         if isinstance(inner, FSDPModule) and unit_of(inner) is None:
             raise ValueError(
                 f"fully_shard: a {type(inner).__name__} inside was sharded by torch's fully_shard; "
                 "use paro.torch.fully_shard for all modules of a model"
             )
     if mesh is None:
-        mesh = init_mesh(next(module.parameters()).device.type)
+        mesh = init_mesh(next(modules[0].parameters()).device.type)
     policy = mp_policy or MixedPrecisionPolicy()
-    made = fsdp_fully_shard(
+    made: Any = fsdp_fully_shard(
         module,
         mesh=shard_mesh(mesh, chosen),
         mp_policy=policy,
         reshard_after_forward=False if chosen.keeps_unsharded else None,
         **options,
     )
-    unit = Unit(made, mesh, chosen, policy)
-    setattr(made, _UNIT, unit)
+    unit = Unit(modules, mesh, chosen, policy)
     check = torch.compiler.disable(unit.check_optimizer)  # type: ignore[no-untyped-call]
-    module.register_forward_pre_hook(check, prepend=True)
+    for each in modules:
+        setattr(each, _UNIT, unit)
+        each.register_forward_pre_hook(check, prepend=True)
     return made
 
 
@@ -100,7 +115,8 @@ def unit_of(module: nn.Module) -> Unit | None:
 
 def units_of(model: nn.Module, what: str) -> list[Unit]:
     """In the order of modules. Raises ValueError where there is none, naming the caller."""
-    units = [unit for unit in map(unit_of, model.modules()) if unit is not None]
+    found = (unit_of(module) for module in model.modules())
+    units = list(dict.fromkeys(unit for unit in found if unit is not None))
     if not units:
         raise ValueError(f"{what}: no module of this model was given to paro.torch.fully_shard")
     return units
@@ -108,7 +124,7 @@ def units_of(model: nn.Module, what: str) -> list[Unit]:
 
 def managed_parameters(model: nn.Module, units: list[Unit]) -> list[list[tuple[str, nn.Parameter]]]:
     """By unit: the parameters that it manages, tied ones once, named as in the model."""
-    owners = {id(unit.module): index for index, unit in enumerate(units)}
+    owners = {id(each): index for index, unit in enumerate(units) for each in unit.modules}
     found: list[list[tuple[str, nn.Parameter]]] = [[] for _ in units]
     seen: set[int] = set()
 

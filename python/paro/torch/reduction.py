@@ -81,9 +81,6 @@ class Reduction:
         source = sums.to(self.wire).view(-1)
         self.in_flight.append((reduce_scatter(row, source, self.group), row, source))
 
-    def end_micro_batch(self) -> None:
-        self.seen.clear()
-
     def finish(self) -> None:
         """Waits for what was started; the row's sum has it then."""
         for work, row, _ in self.in_flight:

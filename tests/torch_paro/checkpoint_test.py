@@ -141,6 +141,24 @@ class Checkpoints(unittest.TestCase):
             run_ranks([3, 3], load_and_save, path + ".again", "IIG", 3, backend="gloo")
             self.assert_same(path, path + ".again.again")
 
+    def test_a_state_dict_before_the_first_step_changes_no_step(self) -> None:
+        def run(look: bool) -> Any:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            found = []
+            for kind, settings in (
+                (torch.optim.Adam, {"weight_decay": 0.1}), (torch.optim.SGD, {"momentum": 0.9, "dampening": 0.5}),
+                (torch.optim.NAdam, {}), (torch.optim.Rprop, {}),
+            ):
+                model: Any = paro.torch.fully_shard(Odd(), mesh=mesh, strategy="IIG")
+                optimizer = paro.torch.Optimizer(kind, model, lr=LR, **settings)
+                if look:
+                    paro.torch.get_state_dict(model, optimizer)
+                steps(model, optimizer, 3)
+                found.append([whole(p).tolist() for p in model.parameters()])
+            return found
+
+        self.assertEqual(*(run_ranks([2, 2], run, look, backend="gloo") for look in (False, True)))
+
     def test_a_model_in_bf16_keeps_its_masters(self) -> None:
         half = torch.bfloat16
         with tempfile.TemporaryDirectory() as folder:

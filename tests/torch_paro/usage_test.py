@@ -12,9 +12,10 @@ from typing import Any
 import paro.torch
 import torch
 import torch.distributed as dist
-from models import CLASSES, WIDTH, Model, loss_of, micro_batches, trained_alone
+from models import CLASSES, WIDTH, Model, freeze, loss_of, micro_batches, trained_alone
 from ranks import RanksFailed, run_ranks
 from torch import nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.utils.checkpoint import checkpoint
@@ -162,24 +163,70 @@ class Models(unittest.TestCase):
             for name in paro.torch.STRATEGIES:
                 model = sharded(Model(), name, mesh)
                 optimizer = paro.torch.Optimizer(torch.optim.AdamW, model, lr=LR)
-                for last in (False, True):  # a step that is given up midway, and one at its end
+                for last in (True, False):  # a step that is given up at its end, and one midway
                     with paro.torch.microbatch(model, last=last):
                         loss_of(model, *micro_batches(7, 0, 1, 1)[0], 1).backward()
-                    optimizer.zero_grad()
+                    (optimizer if last else model).zero_grad()
+                step_of(model, optimizer, 0, 3)
                 try:
                     with paro.torch.microbatch(model, last=True):
                         loss_of(model, *micro_batches(7, 0, 1, 1)[0], 1)
                         raise KeyError("the data set has an end")
                 except KeyError:
                     optimizer.zero_grad()
-                for step in range(2):
-                    step_of(model, optimizer, step, 3)
+                step_of(model, optimizer, 1, 3)
                 found[name] = max(relative(whole(p), parameters[n]) for n, p in model.named_parameters())
             return found
 
         for found in run_ranks([2, 2], run, backend="gloo"):
             for name, worst in found.items():
                 self.assertLess(worst, CLOSE, name)
+
+    def test_groups_whose_passes_use_other_parameters_end_together(self) -> None:
+        def run() -> Any:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            torch.manual_seed(3)
+            model = nn.ModuleList(nn.Linear(4, 4, bias=False) for _ in range(2))
+            for layer in model:
+                paro.torch.fully_shard(layer, mesh=mesh, strategy="IIG")
+            optimizer = paro.torch.Optimizer(torch.optim.SGD, model, lr=1.0)
+            before = [whole(p).detach().clone() for p in model.parameters()]
+            rows = torch.ones(1, 4)
+            # One group: both layers in each of two passes; the other: one layer in each.
+            passes = ((0, 1), (0, 1)) if mesh.get_local_rank(0) == 0 else ((0,), (1,))
+            for used in passes:
+                sum(model[index](rows).sum() for index in used).backward()
+            optimizer.step()
+            return [(b - whole(p)).unique().tolist() for b, p in zip(before, model.parameters(), strict=True)]
+
+        for gradients in run_ranks([2, 2], run, backend="gloo"):
+            self.assertEqual(gradients, [[1.5], [1.5]])  # of 2, 2, 1 and 1
+
+    def test_what_torch_s_own_calls_change_is_what_trains(self) -> None:
+        def run(strategy: str) -> Any:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            model, reference = sharded(Model(), strategy, mesh), Model()
+            ours = paro.torch.Optimizer(torch.optim.AdamW, model, list(model.parameters())[:2], lr=LR)
+            ours.add_param_group({"params": list(model.parameters())[2:], "lr": 2 * LR})
+            own = list(reference.parameters())
+            theirs = torch.optim.AdamW([{"params": own[:2]}, {"params": own[2:], "lr": 2 * LR}], lr=LR)
+            generator = torch.Generator().manual_seed(5)
+            loaded = {name: torch.randn(p.shape, generator=generator) for name, p in reference.named_parameters()}
+            reference.load_state_dict(loaded)
+            options = StateDictOptions(full_state_dict=True)
+            set_model_state_dict(model, loaded, options=options)
+            for step in range(STEPS):
+                step_of(model, ours, step, 1)
+                loss_of(reference, *micro_batches(step, 0, 1, 1)[0], 1).backward()
+                theirs.step()
+                theirs.zero_grad()
+                ours.load_state_dict(ours.state_dict())
+            pairs = zip(model.parameters(), own, strict=True)
+            return max(relative(whole(p), r.detach()) for p, r in pairs)
+
+        for strategy in ("IIG", "GGG"):
+            with self.subTest(strategy):
+                self.assertLess(max(run_ranks([2, 2], run, strategy, backend="gloo")), CLOSE)
 
     def test_passes_without_microbatch_are_summed_as_torch_does(self) -> None:
         def run() -> Any:
@@ -420,6 +467,12 @@ class Refused(unittest.TestCase):
             text_of(lambda: paro.torch.clip_grad_norm_(model, 1.0))
             text_of(lambda: paro.torch.Optimizer(torch.optim.AdamW, model))
             text_of(lambda: paro.torch.clip_grad_norm_(Model(), 1.0))
+            optimizer.zero_grad()
+            frozen = Model()
+            freeze(frozen)
+            later = paro.torch.Optimizer(torch.optim.AdamW, sharded(frozen, "IIG", mesh))
+            frozen.requires_grad_(True)
+            text_of(later.step)
             mixed = Model()
             fully_shard(mixed.blocks[0])
             text_of(lambda: paro.torch.fully_shard(mixed, mesh=mesh))
@@ -437,6 +490,7 @@ class Refused(unittest.TestCase):
             "clip_grad_norm_ after 1 micro-batches",
             "has one already",
             "no module of this model was given to paro.torch.fully_shard",
+            "blocks.0.first.weight was frozen when the optimizer was made",
             "was sharded by torch's fully_shard",
             "reshard_after_forward is what the strategy",
         ]

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+import torch
+import torch.distributed as dist
 from torch import nn
 
 from paro.torch.reduction import Reduction
@@ -20,7 +22,9 @@ class Backward:
 
     Reductions start from the last unit to the first, as backward completes them. One that is not
     complete holds back those behind it until the pass has ended: where a rank's pass takes another
-    way, its reductions would else be paired with others of its peers.
+    way, its reductions would else be paired with others of its peers. Passes that microbatch() does
+    not mark end with the step; what came after a unit's reduction had started is reduced then, if it
+    came on any rank.
     """
 
     def __init__(self, reductions: list[Reduction]) -> None:
@@ -31,14 +35,15 @@ class Backward:
         self.optimizer: Callable[[], Optimizer | None] = lambda: None
         self.unreduced = 0  # passes since the last one that was marked as last
         self.begun = False  # whether a marked step has begun that its last pass has not ended
+        self.ended = False  # whether the last pass has ended: all reductions have started
 
     def _reduces(self, reduction: Reduction) -> bool:
         return self.last or reduction.every_sum
 
-    def arrives(self, reduction: Reduction, index: int) -> None:
-        """Before a gradient is added. One that came already begins another pass, unless it is marked."""
-        if index in reduction.seen and not self.marked:
-            self.end()
+    def arrives(self) -> None:
+        """Before a gradient is added."""
+        if not self.marked:
+            self.ended = False
 
     def completed(self) -> None:
         while self.waiting and self.waiting[0].complete:
@@ -48,14 +53,29 @@ class Backward:
 
     def end(self) -> None:
         """Starts what the pass has left, and what came after its unit had been started."""
-        for reduction in self.reductions:
-            if self._reduces(reduction) and (reduction in self.waiting or reduction.sums is not None):
+        for reduction in self.waiting:
+            if self._reduces(reduction):
+                reduction.start()
+        self.ended = self.last
+        again = [self._reduces(each) and each.sums is not None for each in self.reductions]
+        if not self.marked:
+            again = self._on_any_rank(again)
+        for reduction, more in zip(self.reductions, again, strict=True):
+            if more:
                 reduction.start()
         for reduction in self.reductions:
             reduction.seen.clear()
             if reduction.every_sum:
                 reduction.finish()
         self.waiting = list(self.reductions)
+
+    def _on_any_rank(self, mine: list[bool]) -> list[bool]:
+        group = self.reductions[0].group if self.reductions else None
+        if group is None:
+            return mine
+        flags = torch.tensor(mine, dtype=torch.int32, device=self.reductions[0].device)
+        dist.all_reduce(flags, dist.ReduceOp.MAX, group=group)
+        return [bool(flag) for flag in flags.tolist()]
 
     def finish(self, what: str) -> None:
         """Before the optimizer looks at the gradients."""
@@ -64,8 +84,7 @@ class Backward:
                 f"paro: {what} after {self.unreduced} micro-batches, none of them marked as the last; "
                 "run the last one of each step in microbatch(model, last=True)"
             )
-        # A pass that microbatch() did not mark ends here.
-        if any(reduction.seen for reduction in self.reductions):
+        if not self.ended:  # passes that microbatch() did not mark
             self.end()
         for reduction in self.reductions:
             reduction.finish()
@@ -75,7 +94,7 @@ class Backward:
             reduction.clear()
         self.waiting = list(self.reductions)
         self.unreduced = 0
-        self.begun = False
+        self.begun = self.ended = False
 
 
 def _tell_fsdp(unit: Unit, last: bool) -> None:
@@ -96,18 +115,22 @@ def microbatch(model: nn.Module, *, last: bool) -> Iterator[None]:
     where there are several.
     """
     units = units_of(model, "microbatch")
-    backward = units[0].backward
-    if backward is None:
+    found = dict.fromkeys(unit.backward for unit in units)  # several where parts have their own optimizers
+    backwards = [backward for backward in found if backward is not None]
+    if len(backwards) < len(found):
         raise RuntimeError("microbatch: make paro.torch.Optimizer for this model first")
-    backward.last, backward.marked, backward.begun = last, True, True
+    for backward in backwards:
+        backward.last, backward.marked, backward.begun = last, True, True
     for unit in units:
         _tell_fsdp(unit, last)
     try:
         yield
-        backward.end()
-        backward.unreduced = 0 if last else backward.unreduced + 1
-        backward.begun = not last
+        for backward in backwards:
+            backward.end()
+            backward.unreduced = 0 if last else backward.unreduced + 1
+            backward.begun = not last
     finally:
-        backward.last, backward.marked = True, False
+        for backward in backwards:
+            backward.last, backward.marked = True, False
         for unit in units:
             _tell_fsdp(unit, True)

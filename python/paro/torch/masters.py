@@ -29,28 +29,40 @@ class UnitMasters:
         policy = unit.mp_policy
         self.gathered_as = policy.param_dtype or first.dtype
         reduced_as = policy.reduce_dtype or self.gathered_as
+        self.dtype = torch.promote_types(first.dtype, torch.float32)
         self.reduction = Reduction(
-            self.layout, self.group, row, reduced_as, unit.strategy.splits_every_sum
+            self.layout, self.group, row, (reduced_as, self.dtype), unit.strategy.splits_every_sum
         )
-        self.values = torch.zeros(self.layout.row_elements, device=first.device)
+        self.values = torch.zeros(self.layout.row_elements, dtype=self.dtype, device=first.device)
         self.masters: list[nn.Parameter] = []
         for piece in self.layout.pieces:
             begin, end = piece.range_of(row)
             view = self.values[piece.offset : piece.offset + end - begin]
-            view.copy_(local_of(piece.parameter).flatten()[begin:end])
             self.masters.append(nn.Parameter(view))
+        self.take_parameters()
 
-    def take_gradients(self) -> None:
-        """From now on, as backward passes complete them."""
+    @torch.no_grad()
+    def take_parameters(self) -> None:
+        """The masters become what the shards are."""
+        for piece, master in zip(self.layout.pieces, self.masters, strict=True):
+            begin, end = piece.range_of(self.row)
+            master.copy_(local_of(piece.parameter).flatten()[begin:end])
+
+    def follow_model(self) -> None:
+        """From now on takes gradients as backward passes complete them, and parameters that
+        load_state_dict writes."""
+        for module in self.unit.modules:
+            register: Any = module.register_load_state_dict_post_hook
+            register(lambda *_: self.take_parameters())
         for index, piece in enumerate(self.layout.pieces):
-            register: Any = piece.parameter.register_post_accumulate_grad_hook
+            register = piece.parameter.register_post_accumulate_grad_hook
             register(self._hook(index))
 
     def _hook(self, index: int) -> Any:
         def take(_: torch.Tensor) -> None:
             backward = self.unit.backward
             assert backward is not None
-            backward.arrives(self.reduction, index)
+            backward.arrives()
             self.reduction.add(index)
             if self.reduction.complete:
                 backward.completed()

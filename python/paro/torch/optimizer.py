@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from torch.distributed.tensor import DTensor
 
 from paro.torch.agreement import require_same
 from paro.torch.backward import Backward
+from paro.torch.fsdp_private import drop_whole_gradients
 from paro.torch.masters import UnitMasters
 from paro.torch.sharding import Unit, managed_parameters, trainable, units_of
 
@@ -74,6 +76,31 @@ def _check(
         )
 
 
+def _check_all_managed(
+    model: nn.Module,
+    units: list[Unit],
+    managed: list[list[tuple[str, nn.Parameter]]],
+    takes_all: bool,
+) -> None:
+    known = {id(parameter) for unit in managed for _, parameter in unit}
+    ignored = {id(parameter) for unit in units for parameter in unit.ignored}
+    if not any(parameter.requires_grad for unit in managed for _, parameter in unit):
+        raise ValueError("paro.torch.Optimizer: all parameters are frozen; there is nothing to train")
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad or id(parameter) in known:
+            continue
+        if id(parameter) in ignored and takes_all:
+            raise ValueError(
+                f"paro.torch.Optimizer: {name} is in ignored_params, so its gradient is the program's to "
+                "reduce; pass params= without it, and train it with an optimizer of its own"
+            )
+        if id(parameter) not in ignored:
+            raise ValueError(
+                f"paro.torch.Optimizer: {name} is in no module under fully_shard, so nothing would reduce "
+                "its gradient; call fully_shard for the model itself too, or freeze it"
+            )
+
+
 def _described(
     kind: type[torch.optim.Optimizer], units: list[Unit], managed: list[list[tuple[str, nn.Parameter]]]
 ) -> dict[str, Any]:
@@ -126,6 +153,7 @@ class Optimizer(torch.optim.Optimizer):
         error = None
         try:
             _check(kind, elementwise, self.units, managed)
+            _check_all_managed(model, self.units, managed, params is None)
         except ValueError as refused:
             error = refused
         told = _described(kind, self.units, managed)
@@ -140,12 +168,15 @@ class Optimizer(torch.optim.Optimizer):
         # In the model's order, as FSDP2's programs have them.
         self._parameters = [p for p in model.parameters() if id(p) in self._of]
         self.backward = Backward([each.reduction for each in self.unit_masters])
+        self._ignored = {id(each) for unit in self.units for each in unit.ignored}
+        self.provisional: list[nn.Parameter] = []  # whose state was made for a state dict only
         self.inner = kind(self._translated(params), **defaults)
-        super().__init__(self.inner.param_groups, self.inner.defaults)
-        self.param_groups = self.inner.param_groups
-        self.state = self.inner.state
+        super().__init__([{"params": []}], self.inner.defaults)
+        self._follow_inner()
         for each in self.unit_masters:
-            each.take_gradients()
+            each.follow_model()
+        self._model_zero_grad = model.zero_grad
+        model.zero_grad = self._zero_model  # type: ignore[method-assign]
         self.backward.optimizer = weakref.ref(self)
         for unit in self.units:
             unit.backward = self.backward
@@ -154,7 +185,7 @@ class Optimizer(torch.optim.Optimizer):
         if not parameters:
             return
         masters = [parameter for _, parameter in parameters]
-        if unit.strategy.splits_shards or any(p.dtype is not torch.float32 for _, p in parameters):
+        if unit.strategy.splits_shards or any(p.dtype.itemsize < 4 for _, p in parameters):
             made = UnitMasters(unit, parameters)
             self.unit_masters.append(made)
             masters = made.masters
@@ -164,6 +195,22 @@ class Optimizer(torch.optim.Optimizer):
         for (name, parameter), master in zip(parameters, masters, strict=True):
             self._of[id(parameter)] = master
             self.names[id(parameter)] = self.names[id(master)] = name
+
+    def _follow_inner(self) -> None:
+        """Schedulers and programs see its groups and states."""
+        self.param_groups = self.inner.param_groups
+        self.state = self.inner.state
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Parameters of the model that no group has yet."""
+        if hasattr(self, "param_groups") and self.param_groups is self.inner.param_groups:
+            self.inner.add_param_group(self._translated([param_group])[0])
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """What state_dict() gave on this rank, under the same strategy on the same ranks. For others
+        there are get_state_dict and set_state_dict, with distributed checkpoints."""
+        self.inner.load_state_dict(state_dict)
+        self._follow_inner()
 
     def _translated(self, params: Iterable[Any] | None) -> list[Any]:
         if params is None:
@@ -196,7 +243,12 @@ class Optimizer(torch.optim.Optimizer):
             raise ValueError("paro.torch.Optimizer.step: takes no closure")
         self.finish_gradients("Optimizer.step")
         self._drop_gathered()
+        self._check_unfrozen()
+        for master in self.provisional:  # a first step begins without state
+            self.inner.state.pop(master, None)
+        self.provisional.clear()
         self.inner.step()
+        self.backward.ended = False
         self.gather_parameters()
 
     @torch.no_grad()
@@ -212,16 +264,30 @@ class Optimizer(torch.optim.Optimizer):
         for unit in self.units:
             unit.module.reshard()
 
+    def _check_unfrozen(self) -> None:
+        for name, parameter in self.model.named_parameters():
+            if parameter.requires_grad and not (self.manages(parameter) or id(parameter) in self._ignored):
+                raise RuntimeError(
+                    f"Optimizer.step: {name} was frozen when the optimizer was made, so it would not be "
+                    "trained; make model and optimizer again, and load a checkpoint"
+                )
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops all gradients, also sums of micro-batches, and those of a pass that an exception has
-        ended. Collective where a step had begun. Memory is freed in any case."""
+        ended. Collective where a step had begun. Memory is freed in any case. The model's own
+        zero_grad does the same."""
         if self.backward.begun:
+            # FSDP2 has sums of its own; its roots drop them, and other modules refuse to.
             for unit in self.units:
-                if self.model in unit.modules:  # FSDP2 has sums of its own; its root knows all of them
+                with contextlib.suppress(RuntimeError):
                     unit.module.reset_iter_state()
+                drop_whole_gradients(unit.module)
         self.backward.clear()
         self.inner.zero_grad(set_to_none=True)
-        self.model.zero_grad(set_to_none=True)
+        self._model_zero_grad(set_to_none=True)
+
+    def _zero_model(self, set_to_none: bool = True) -> None:
+        self.zero_grad()
 
     def pairs(self) -> Iterable[tuple[nn.Parameter, nn.Parameter]]:
         """Parameters of the model with what the optimizer works on."""
@@ -252,8 +318,10 @@ def optimizer_gradient(master: nn.Parameter) -> torch.Tensor | None:
 
 
 def optimizer_of(model: nn.Module, what: str) -> Optimizer:
-    backward = units_of(model, what)[0].backward
-    optimizer = backward.optimizer() if backward is not None else None
+    backwards = list(dict.fromkeys(unit.backward for unit in units_of(model, what)))
+    if len(backwards) > 1:
+        raise ValueError(f"{what}: parts of this model have optimizers of their own; call it for each part")
+    optimizer = backwards[0].optimizer() if backwards[0] is not None else None
     if optimizer is None:
         raise RuntimeError(f"{what}: make paro.torch.Optimizer for this model first")
     return optimizer

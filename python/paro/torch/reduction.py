@@ -29,12 +29,18 @@ class Reduction:
     """
 
     def __init__(
-        self, layout: Layout, group: dist.ProcessGroup | None, row: int, wire: torch.dtype, every_sum: bool
+        self,
+        layout: Layout,
+        group: dist.ProcessGroup | None,
+        row: int,
+        types: tuple[torch.dtype, torch.dtype],  # in which sums are sent, and kept
+        every_sum: bool,
     ) -> None:
         self.layout = layout
         self.group = group
         self.row = row
-        self.wire = wire
+        self.wire, self.dtype = types
+        self.device = local_of(layout.pieces[0].parameter).device
         self.every_sum = every_sum
         self.sums: torch.Tensor | None = None  # rows x (pieces, flags)
         self.row_sum: torch.Tensor | None = None
@@ -52,7 +58,7 @@ class Reduction:
         piece.parameter.grad = None
         if self.sums is None:
             width = self.layout.row_elements + len(self.layout.pieces)
-            self.sums = local.new_zeros((self.layout.rows, width), dtype=torch.float32)
+            self.sums = local.new_zeros((self.layout.rows, width), dtype=self.dtype)
         for part, elements in self.layout.parts(piece, self.sums):
             part.add_(local[elements].view_as(part))
         self.sums[:, self.layout.row_elements + index] = 1.0
@@ -67,17 +73,16 @@ class Reduction:
     def start(self) -> None:
         """Begins to reduce what was summed. Every rank of the group starts once, with or without sums."""
         width = self.layout.row_elements + len(self.layout.pieces)
-        device = local_of(self.layout.pieces[0].parameter).device
         sums = self.sums
         if sums is None:
-            sums = torch.zeros((self.layout.rows, width), device=device)
+            sums = torch.zeros((self.layout.rows, width), dtype=self.dtype, device=self.device)
         self.sums = None
         if self.group is None:
             self.in_flight.append((None, sums[0], sums))
             return
         if self.wire is torch.float16:  # whose range a sum of many ranks may leave
             sums[:, : self.layout.row_elements] /= self.layout.rows
-        row = torch.empty(width, dtype=self.wire, device=device)
+        row = torch.empty(width, dtype=self.wire, device=self.device)
         source = sums.to(self.wire).view(-1)
         self.in_flight.append((reduce_scatter(row, source, self.group), row, source))
 
@@ -86,7 +91,7 @@ class Reduction:
         for work, row, _ in self.in_flight:
             if work is not None:
                 work.wait()
-            total = row.to(torch.float32)
+            total = row.to(self.dtype)
             if self.group is not None and self.wire is not torch.float16:
                 total[: self.layout.row_elements] /= self.layout.rows
             self.row_sum = total if self.row_sum is None else self.row_sum.add_(total)

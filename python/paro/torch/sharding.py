@@ -30,8 +30,10 @@ class Unit:
         mesh: DeviceMesh,
         strategy: Strategy,
         mp_policy: MixedPrecisionPolicy,
+        ignored: set[nn.Parameter],
     ) -> None:
         self.modules = modules
+        self.ignored = ignored  # which the program reduces and trains itself
         self.mesh = mesh
         self.shard_mesh = shard_mesh(mesh, strategy)
         self.strategy = strategy
@@ -101,7 +103,7 @@ def fully_shard(
         reshard_after_forward=False if chosen.keeps_unsharded else None,
         **options,
     )
-    unit = Unit(modules, mesh, chosen, policy)
+    unit = Unit(modules, mesh, chosen, policy, options.get("ignored_params") or set())
     check = torch.compiler.disable(unit.check_optimizer)  # type: ignore[no-untyped-call]
     for each in modules:
         setattr(each, _UNIT, unit)

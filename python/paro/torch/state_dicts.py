@@ -38,26 +38,35 @@ def _model_state(model: nn.Module, optimizer: Optimizer) -> StateDict:
 
 @torch.no_grad()
 def _create_state(optimizer: Optimizer) -> None:
-    """Makes the state that the optimizer makes in its first step, and changes nothing else."""
+    """Makes the state that a first step makes, of masters that have none, and changes nothing else."""
     masters = [master for _, master in optimizer.pairs()]
-    if any(optimizer.inner.state[master] for master in masters):
+    lacking = [master for master in masters if not optimizer.inner.state[master]]
+    if not lacking:
         return
-    before = [master.detach().clone() for master in masters]
+    before = [master.detach().clone() for master in lacking]
     gradients = [master.grad for master in masters]
-    rates = [group["lr"] for group in optimizer.param_groups]
+    decays = [group.get("weight_decay") for group in optimizer.param_groups]
     for master in masters:
+        master.grad = None
+    for master in lacking:
         master.grad = torch.zeros_like(master)
     for group in optimizer.param_groups:
-        group["lr"] = torch.zeros_like(group["lr"]) if isinstance(group["lr"], torch.Tensor) else 0.0
+        if "weight_decay" in group:  # which would be a gradient
+            group["weight_decay"] = 0.0
     optimizer.inner.step()
-    for group, rate in zip(optimizer.param_groups, rates, strict=True):
-        group["lr"] = rate
-    for master, value, gradient in zip(masters, before, gradients, strict=True):
-        master.copy_(value)
+    for group, decay in zip(optimizer.param_groups, decays, strict=True):
+        if decay is not None:
+            group["weight_decay"] = decay
+    for master, gradient in zip(masters, gradients, strict=True):
         master.grad = gradient
+    for master, value in zip(lacking, before, strict=True):
+        master.copy_(value)
         for key, each in optimizer.inner.state[master].items():
             if key == "step" and isinstance(each, torch.Tensor):
                 each.zero_()
+            elif key == "mu_product":  # of NAdam: of no step yet
+                each.fill_(1.0)
+    optimizer.provisional += lacking
 
 
 def _optimizer_state(optimizer: Optimizer) -> StateDict:
@@ -111,6 +120,7 @@ def set_state_dict(
                 _copy(_of_master(optimizer, parameter, held[key]), value)
             else:
                 held[key] = value
+    optimizer.provisional.clear()
     optimizer.gather_parameters()
 
 

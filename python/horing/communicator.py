@@ -5,152 +5,19 @@ from __future__ import annotations
 import collections
 import contextlib
 import ctypes
-import functools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
 from horing import _library
-from horing._library import ANY_SOURCE, CallOptions, CommOptions, OpReport, int32, library
+from horing._library import ANY_SOURCE, CommOptions, OpReport, int32, library
 from horing.buffers import Buffer, buffer_of
 from horing.errors import HoringError, InvalidArgumentError
+from horing.requests import SLICE_MS, Dropped, Request, call_options, interruptible, milliseconds, run_for
 from horing.stores import Store, callbacks_of
-from horing.types import Algorithm, DType, ReduceOp
-
-# One sleep inside C. After each, Python sees whether Ctrl-C was pressed.
-_SLICE_MS = 100
-
-
-@functools.lru_cache(maxsize=256)
-def call_options(
-    *,
-    algorithm: Algorithm = Algorithm.AUTO,
-    timeout: float | None = None,
-    fp32_sums: bool = False,
-    scale: float = 1.0,
-    foreground: bool = False,
-) -> CallOptions:
-    """What any operation takes beside its data (ho_call_options). `timeout` is in seconds; None:
-    the communicator's. Nobody writes to it: calls share it."""
-    return CallOptions(
-        ctypes.sizeof(CallOptions),
-        algorithm,
-        milliseconds(timeout),
-        int(fp32_sums),
-        scale,
-        int(foreground),
-    )
-
-
-def milliseconds(seconds: float | None) -> int:
-    """0, the C interface's default, for None; at least 1 otherwise."""
-    if seconds is None:
-        return 0
-    if not 0 <= seconds < 2**40:  # also what is no number
-        raise InvalidArgumentError(f"a timeout of {seconds} s: takes 0 or more seconds")
-    return max(1, round(seconds * 1000))
-
-
-def _interruptible(call: Callable[[], int | None]) -> int | None:
-    """What `call` returns: the handle of a communicator. It may wait for other ranks inside C, so it
-    runs in a thread of its own: Ctrl-C ends the wait of the main thread, and the call goes on until
-    its deadline. What it makes then is destroyed."""
-    if threading.current_thread() is not threading.main_thread():
-        return call()
-    made: list[int | None] = []
-    errors: list[BaseException] = []
-    left_alone = threading.Event()
-
-    def run() -> None:
-        try:
-            made.append(call())
-            if left_alone.is_set():
-                library().ho_comm_destroy(made[0])
-        except BaseException as error:  # noqa: BLE001  (raised again below)
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="horing call", daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(_SLICE_MS / 1000)
-    except BaseException:
-        left_alone.set()
-        raise
-    if errors:
-        raise errors[0]
-    return made[0]
-
-
-class _Dropped:
-    """What a request holds that nobody looks at any more, until its operation has ended."""
-
-    def __init__(self, handle: int, kept: tuple[Any, ...]):
-        self.handle = handle
-        self.kept = kept
-
-
-class Request:
-    """An operation under way. Its buffers must stay as they are until it has ended.
-
-    Used by one thread at a time. What it needs is kept alive until then, even if it is dropped.
-    """
-
-    _handle: int | None = None
-
-    def __init__(self, handle: int | None, owner: Communicator, kept: tuple[Any, ...]):
-        self._handle = handle
-        self._owner = owner
-        self._kept = kept
-        self.report: OpReport | None = None
-        self._error: HoringError | None = None
-        self._source: ctypes.c_int32 | None = None
-        owner._add_pending(self)
-
-    def __del__(self) -> None:
-        if self._handle is not None:
-            self._owner._take_dropped(_Dropped(self._handle, self._kept))
-
-    @property
-    def source(self) -> int:
-        """Whose message a receive got, once it has ended."""
-        if self._source is None or self._handle is not None:
-            raise InvalidArgumentError("source: only of a receive that has ended")
-        return self._source.value
-
-    def test(self) -> bool:
-        """Whether it has ended; then wait() returns at once."""
-        if self._handle is None:
-            return True
-        done = ctypes.c_int32()
-        library().ho_request_test(self._handle, ctypes.byref(done))
-        return bool(done.value)
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Waits until it ends, at most `timeout` seconds. False: it goes on. Raises its error."""
-        left = None if timeout is None else milliseconds(timeout)
-        while self._handle is not None:
-            slice_ms = _SLICE_MS if left is None else min(_SLICE_MS, left)
-            status = library().ho_request_wait(self._handle, max(slice_ms, 1))
-            if status == _library.IN_PROGRESS:
-                if left is not None:
-                    left -= slice_ms
-                    if left <= 0:
-                        return False
-                continue
-            self._handle = None
-            self._kept = ()
-            if status != 0:
-                try:
-                    _library.raise_status(status)
-                except HoringError as error:
-                    self._error = error
-                    raise
-        if self._error is not None:
-            raise self._error
-        return True
+from horing.types import DType, ReduceOp
 
 
 class Communicator:
@@ -202,7 +69,7 @@ class Communicator:
             return handle.value
 
         try:
-            self._handle = _interruptible(create)
+            self._handle = interruptible(create)
         except KeyboardInterrupt:
             cancelled.set()
             raise
@@ -210,14 +77,14 @@ class Communicator:
     def _start(self) -> None:
         self._handle = None
         self._pending: weakref.WeakSet[Request] = weakref.WeakSet()
-        self._dropped: collections.deque[_Dropped] = collections.deque()
+        self._dropped: collections.deque[Dropped] = collections.deque()
 
     def _add_pending(self, request: Request) -> None:
         self._pending.add(request)
         # Two for each that is added: so those that have ended are soon gone.
         self._free_ended(2)
 
-    def _take_dropped(self, dropped: _Dropped) -> None:
+    def _take_dropped(self, dropped: Dropped) -> None:
         """From a destructor, so from any thread at any time: takes no lock."""
         self._dropped.append(dropped)
 
@@ -251,7 +118,7 @@ class Communicator:
             library().ho_comm_split(parent, color, key, ctypes.byref(made))
             return made.value
 
-        handle = _interruptible(create)
+        handle = interruptible(create)
         if handle is None:
             return None
         split = Communicator.__new__(Communicator)
@@ -274,15 +141,9 @@ class Communicator:
                 request.wait()
         while self._dropped:
             last = self._dropped.popleft()
-            while library().ho_request_wait(last.handle, _SLICE_MS) == _library.IN_PROGRESS:
+            while library().ho_request_wait(last.handle, SLICE_MS) == _library.IN_PROGRESS:
                 pass
         library().ho_comm_destroy(handle)
-
-    def close_later(self, seconds: float) -> None:
-        """As close(), but returns after `seconds` if requests are left then: a thread waits for them."""
-        closer = threading.Thread(target=self.close, name="horing close", daemon=True)
-        closer.start()
-        closer.join(seconds)
 
     def __enter__(self) -> Communicator:
         return self
@@ -304,7 +165,7 @@ class Communicator:
         with contextlib.suppress(Exception):
             self._free_ended(len(self._dropped))
             if self._dropped:
-                self.close_later(0.0)
+                run_for(0.0, self.close)
             else:
                 self.close()
 

@@ -4,9 +4,12 @@ blocks, the meta device, evaluation, schedulers, groups of parameters, loss scal
 from __future__ import annotations
 
 import inspect
+import re
+import subprocess
 import sys
 import unittest
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import paro.torch
@@ -18,11 +21,14 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import Replicate
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.utils.checkpoint import checkpoint
 from training import LR, STEPS, adamw, relative, sharded, step_of, whole
 
 STRATEGIES = ["IIG", "NIG", "IGG", "GGG", "III"]
 CLOSE = 2e-5
+EXAMPLE = str(Path(__file__).resolve().parents[2] / "examples" / "torch" / "train.py")
 
 
 class Checkpointed(Model):
@@ -354,8 +360,6 @@ class Optimizers(unittest.TestCase):
                     self.assertEqual(result, ([1024.0, 512.0, 512.0], [True, False, True]))
 
     def test_the_norm_counts_shards_of_tensor_parallelism(self) -> None:
-        from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
-
         def run(strategy: str) -> Any:
             mesh = init_device_mesh("cpu", (2, 2, 2), mesh_dim_names=("inter", "intra", "tp"))
             model, reference = Model(), Model()
@@ -377,6 +381,25 @@ class Optimizers(unittest.TestCase):
         for strategy in ("IIG", "III", "GGG"):
             with self.subTest(strategy):
                 self.assertLess(max(run_ranks([4, 4], run, strategy, backend="gloo")), CLOSE)
+
+
+    def test_an_overflow_in_one_shard_of_tensor_parallelism_counts_on_all(self) -> None:
+        def run() -> float:
+            mesh = init_device_mesh("cpu", (2, 1, 2), mesh_dim_names=("inter", "intra", "tp"))
+            model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+            parallelize_module(model[0], mesh["tp"], ColwiseParallel(output_layouts=Replicate()))
+            paro.torch.fully_shard(model, mesh=mesh["inter", "intra"], strategy="GGG")
+            optimizer = paro.torch.Optimizer(torch.optim.SGD, model, lr=0.1)
+            scaler = paro.torch.GradScaler("cpu", init_scale=1024.0)
+            scaler.scale(model(torch.ones(2, 4)).sum()).backward()
+            if dist.get_rank() == 1:
+                gradient: Any = model[0].weight.grad
+                gradient.to_local().fill_(float("inf"))
+            scaler.step(optimizer)
+            scaler.update()
+            return scaler.get_scale()
+
+        self.assertEqual(run_ranks([2, 2], run, backend="gloo"), [512.0] * 4)
 
 
 class _AllColumns(torch.autograd.Function):
@@ -498,6 +521,30 @@ class Refused(unittest.TestCase):
             self.assertEqual(len(texts), len(expected))
             for text, part in zip(texts, expected, strict=True):
                 self.assertIn(part, text)
+
+
+class Example(unittest.TestCase):
+    """What the guide prints, in fewer steps."""
+
+    def output_of(self, *arguments: str) -> str:
+        command = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4",
+                   EXAMPLE, "--steps", "2", "--width", "64", "--group-size", "2", *arguments]
+        done = subprocess.run(command, text=True, capture_output=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_the_example_over_horing_sends_what_the_plan_says(self) -> None:
+        text = self.output_of("--strategy", "IIG", "--backend", "horing", "--explain")
+        self.assertIn("optimizer state  G  split over all 4 ranks", text)
+        found = re.search(r"([\d.]+) MB inside its group \(plan ([\d.]+)\), ([\d.]+) MB between groups \(plan ([\d.]+)\)", text)
+        assert found is not None, text
+        self.assertEqual(found[1], found[2])
+        self.assertEqual(found[3], found[4])
+
+    def test_the_example_asks_the_planner(self) -> None:
+        text = self.output_of("--strategy", "auto", "--backend", "gloo")
+        self.assertRegex(text, r"auto: [NIG]{3} \(\d+ MB/s inside groups and \d+ MB/s between them, measured\)")
+        self.assertRegex(text, r"[NIG]{3} over gloo: \d+ tokens/s")
 
 
 class Private(unittest.TestCase):

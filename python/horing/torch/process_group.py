@@ -13,83 +13,22 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
-from horing.communicator import Communicator, Request
+from horing.communicator import Communicator
 from horing.errors import HoringError
+from horing.requests import Request, run_for
 from horing.torch import tensors as memory
+from horing.torch.arguments import (
+    TorchStore,
+    batches_of,
+    list_of,
+    one_of,
+    options_of,
+    reduce_op,
+)
 from horing.torch.identity import Identity
 from horing.torch.works import Completer, OwnThread, Traffic, Work, distributed_error
-from horing.types import ReduceOp
 
-_OPS = {
-    dist.ReduceOp.SUM: ReduceOp.SUM,
-    dist.ReduceOp.AVG: ReduceOp.AVG,
-    dist.ReduceOp.PRODUCT: ReduceOp.PROD,
-    dist.ReduceOp.MIN: ReduceOp.MIN,
-    dist.ReduceOp.MAX: ReduceOp.MAX,
-    dist.ReduceOp.BAND: ReduceOp.BAND,
-    dist.ReduceOp.BOR: ReduceOp.BOR,
-    dist.ReduceOp.BXOR: ReduceOp.BXOR,
-    dist.ReduceOp.PREMUL_SUM: ReduceOp.PREMUL_SUM,
-}
-# Up to here a coalesced call copies tensors into one; above, the copy costs more than it saves.
-_COALESCED_BYTES = 1 << 20
 _CLOSE_SECONDS = 2.0  # how long shutdown waits for operations that nobody has waited for
-
-
-class TorchStore:
-    """A torch Store as horing takes it. Keys of one group: the store is already the group's."""
-
-    def __init__(self, store: c10d.Store):
-        self._store = store
-
-    def set(self, key: str, value: bytes) -> None:
-        self._store.set(key, value)  # type: ignore[arg-type]  # it takes bytes as well
-
-    def wait(self, key: str, timeout: float) -> None:
-        try:
-            self._store.wait([key], timedelta(seconds=timeout))
-        except dist.DistNetworkError:
-            raise  # the store is gone, which no more waiting brings back
-        except RuntimeError as error:
-            raise TimeoutError(str(error)) from error
-
-    def get(self, key: str) -> bytes:
-        return bytes(self._store.get(key))
-
-
-def _reduce_op(given: Any) -> tuple[ReduceOp, float]:
-    """Our operation, and the factor of PREMUL_SUM."""
-    ours = _OPS.get(getattr(given, "op", given))
-    if ours is None:
-        raise ValueError(f"horing has no reduction {given}")
-    scale = 1.0
-    if ours == ReduceOp.PREMUL_SUM:
-        factor = given.__getstate__()[1]
-        scale = float(factor.item() if isinstance(factor, torch.Tensor) else factor)
-    return ours, scale
-
-
-def _one(tensors: Any, what: str) -> torch.Tensor:
-    """The only tensor of a list of one."""
-    if isinstance(tensors, torch.Tensor):
-        return memory.check(tensors, what)
-    if len(tensors) != 1:
-        raise ValueError(f"{what}: one tensor per rank, not {len(tensors)}")
-    return memory.check(tensors[0], what)
-
-
-def _list(tensors: Any, what: str) -> list[torch.Tensor]:
-    """The tensors of a list, or of a list of one list."""
-    if len(tensors) > 0 and not isinstance(tensors[0], torch.Tensor):
-        if len(tensors) != 1:
-            raise ValueError(f"{what}: one list of tensors per rank, not {len(tensors)}")
-        tensors = tensors[0]
-    checked = [memory.check(each, what) for each in tensors]
-    if not checked:
-        raise ValueError(f"{what}: a tensor for each rank, not an empty list")
-    if any(each.dtype != checked[0].dtype for each in checked):
-        raise ValueError(f"{what}: tensors of one type, not {[each.dtype for each in checked]}")
-    return checked
 
 
 def _operation(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,10 +103,13 @@ class ProcessGroup(Identity):
         with self._lock:
             communicator, self._communicator = self._communicator, None
         if communicator is not None:
-            for completer in self._completers.values():
-                completer.close()
             # What no peer matches may last until its deadline. It does not hold up the program.
-            communicator.close_later(_CLOSE_SECONDS)
+            run_for(_CLOSE_SECONDS, functools.partial(self._end, communicator))
+
+    def _end(self, communicator: Communicator) -> None:
+        for completer in self._completers.values():
+            completer.close()
+        communicator.close()
 
     def split_group(
         self,
@@ -212,20 +154,20 @@ class ProcessGroup(Identity):
 
     @_operation
     def allreduce(self, given: Any, opts: Any = None, timeout: Any = None) -> Work:
-        opts = _options(opts, c10d.AllreduceOptions, timeout)
-        tensor = _one(given, "all_reduce")
+        opts = options_of(opts, c10d.AllreduceOptions, timeout)
+        tensor = one_of(given, "all_reduce")
         return self._all_reduce("all_reduce", [tensor], opts)
 
     @_operation
     def allreduce_coalesced(self, given: Sequence[torch.Tensor], opts: Any = None) -> Work:
-        opts = _options(opts, c10d.AllreduceCoalescedOptions)
+        opts = options_of(opts, c10d.AllreduceCoalescedOptions)
         tensors = [memory.check(each, "all_reduce_coalesced") for each in given]
         return self._all_reduce("all_reduce_coalesced", tensors, opts)
 
     def _all_reduce(self, what: str, given: list[torch.Tensor], opts: Any) -> Work:
-        op, scale = _reduce_op(opts.reduceOp)
+        op, scale = reduce_op(opts.reduceOp)
         requests, after = [], []
-        for batch in _batches(given):
+        for batch in batches_of(given):
             target = memory.Outputs(batch) if len(batch) > 1 else None
             whole = batch[0]
             if target is not None:
@@ -247,12 +189,12 @@ class ProcessGroup(Identity):
     @_operation
     def reduce(self, given: Any, opts: Any = None, op: Any = None, timeout: Any = None) -> Work:
         if isinstance(opts, int):
-            root, opts = opts, _options(None, c10d.ReduceOptions, timeout)
+            root, opts = opts, options_of(None, c10d.ReduceOptions, timeout)
             opts.rootRank = root
             opts.reduceOp = dist.ReduceOp.SUM if op is None else op
-        opts = _options(opts, c10d.ReduceOptions)
-        tensor = _one(given, "reduce")
-        ours, scale = _reduce_op(opts.reduceOp)
+        opts = options_of(opts, c10d.ReduceOptions)
+        tensor = one_of(given, "reduce")
+        ours, scale = reduce_op(opts.reduceOp)
         reduction = memory.Reduction(tensor, ours, scale)
         data = memory.buffer_of(reduction.tensor)
         on_root = opts.rootRank == self._rank
@@ -265,19 +207,19 @@ class ProcessGroup(Identity):
     @_operation
     def broadcast(self, given: Any, opts: Any = None, timeout: Any = None) -> Work:
         if isinstance(opts, int):
-            root, opts = opts, _options(None, c10d.BroadcastOptions, timeout)
+            root, opts = opts, options_of(None, c10d.BroadcastOptions, timeout)
             opts.rootRank = root
-        opts = _options(opts, c10d.BroadcastOptions)
-        tensor = _one(given, "broadcast")
+        opts = options_of(opts, c10d.BroadcastOptions)
+        tensor = one_of(given, "broadcast")
         output = memory.Output(tensor, keeps=True)
         request = self._call(opts, "broadcast", memory.buffer_of(output.memory), opts.rootRank)
         return self._work("broadcast", [request], [tensor], [output.finish])
 
     @_operation
     def allgather(self, outputs: Any, given: Any, opts: Any = None) -> Work:
-        opts = _options(opts, c10d.AllgatherOptions)
-        tensor = _one(given, "all_gather")
-        targets = _list(outputs, "all_gather")
+        opts = options_of(opts, c10d.AllgatherOptions)
+        tensor = one_of(given, "all_gather")
+        targets = list_of(outputs, "all_gather")
         return self._all_gather("all_gather", [(targets, tensor)], opts)
 
     @_operation
@@ -285,7 +227,7 @@ class ProcessGroup(Identity):
         self, outputs: Sequence[Sequence[torch.Tensor]], given: Sequence[torch.Tensor], opts: Any = None
     ) -> Work:
         """outputs[r] are the tensors of rank r."""
-        opts = _options(opts, c10d.AllgatherOptions)
+        opts = options_of(opts, c10d.AllgatherOptions)
         pairs = [
             (
                 [memory.check(of_rank[index], "all_gather_coalesced") for of_rank in outputs],
@@ -297,7 +239,7 @@ class ProcessGroup(Identity):
 
     @_operation
     def all_gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
-        opts = _options(opts, c10d.AllgatherOptions)
+        opts = options_of(opts, c10d.AllgatherOptions)
         return self._all_gather_flat("all_gather_single", [(output, given)], opts)
 
     _allgather_base = all_gather_single
@@ -306,7 +248,7 @@ class ProcessGroup(Identity):
     def all_gather_single_coalesced(
         self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
     ) -> Work:
-        opts = _options(opts, c10d.AllgatherOptions)
+        opts = options_of(opts, c10d.AllgatherOptions)
         pairs = list(zip(outputs, given, strict=True))
         return self._all_gather_flat("all_gather_single_coalesced", pairs, opts)
 
@@ -345,9 +287,9 @@ class ProcessGroup(Identity):
 
     @_operation
     def reduce_scatter(self, outputs: Any, given: Any, opts: Any = None, timeout: Any = None) -> Work:
-        opts = _options(opts, c10d.ReduceScatterOptions, timeout)
-        output = _one(outputs, "reduce_scatter")
-        parts = _list(given, "reduce_scatter")
+        opts = options_of(opts, c10d.ReduceScatterOptions, timeout)
+        output = one_of(outputs, "reduce_scatter")
+        parts = list_of(given, "reduce_scatter")
         counts = [each.numel() for each in parts]
         return self._reduce_scatter(
             "reduce_scatter", [(output, memory.flattened(parts), counts)], opts
@@ -357,7 +299,7 @@ class ProcessGroup(Identity):
     def reduce_scatter_single(
         self, output: torch.Tensor, given: torch.Tensor, opts: Any = None
     ) -> Work:
-        opts = _options(opts, c10d.ReduceScatterOptions)
+        opts = options_of(opts, c10d.ReduceScatterOptions)
         return self._reduce_scatter(
             "reduce_scatter_single", [(output, memory.check(given, "reduce_scatter"), None)], opts
         )
@@ -368,7 +310,7 @@ class ProcessGroup(Identity):
     def reduce_scatter_single_coalesced(
         self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
     ) -> Work:
-        opts = _options(opts, c10d.ReduceScatterOptions)
+        opts = options_of(opts, c10d.ReduceScatterOptions)
         what = "reduce_scatter_single_coalesced"
         triples = [
             (output, memory.check(tensor, what), None)
@@ -384,7 +326,7 @@ class ProcessGroup(Identity):
         triples: Sequence[tuple[torch.Tensor, torch.Tensor, list[int] | None]],
         opts: Any,
     ) -> Work:
-        op, scale = _reduce_op(opts.reduceOp)
+        op, scale = reduce_op(opts.reduceOp)
         requests, after, result = [], [], []
         for output, given, counts in triples:
             source = memory.Reduction(memory.plain(given), op, scale)
@@ -407,10 +349,10 @@ class ProcessGroup(Identity):
 
     @_operation
     def gather(self, outputs: Any, given: Any, opts: Any = None) -> Work:
-        opts = _options(opts, c10d.GatherOptions)
-        tensor = _one(given, "gather")
+        opts = options_of(opts, c10d.GatherOptions)
+        tensor = one_of(given, "gather")
         on_root = opts.rootRank == self._rank
-        targets = _list(outputs, "gather") if on_root else []
+        targets = list_of(outputs, "gather") if on_root else []
         if on_root:
             self._expect_equal("gather", targets, tensor)
         output = memory.Outputs(targets) if on_root else None
@@ -427,12 +369,12 @@ class ProcessGroup(Identity):
 
     @_operation
     def scatter(self, outputs: Any, given: Any, opts: Any = None) -> Work:
-        opts = _options(opts, c10d.ScatterOptions)
-        tensor = _one(outputs, "scatter")
+        opts = options_of(opts, c10d.ScatterOptions)
+        tensor = one_of(outputs, "scatter")
         output = memory.Output(tensor)
         source = None
         if opts.rootRank == self._rank:
-            parts = _list(given, "scatter")
+            parts = list_of(given, "scatter")
             self._expect_equal("scatter", parts, tensor)
             source = memory.buffer_of(memory.flattened(parts))
         request = self._call(
@@ -450,8 +392,8 @@ class ProcessGroup(Identity):
 
     @_operation
     def alltoall(self, outputs: Any, given: Any, opts: Any = None) -> Work:
-        opts = _options(opts, c10d.AllToAllOptions)
-        sources, targets = _list(given, "all_to_all"), _list(outputs, "all_to_all")
+        opts = options_of(opts, c10d.AllToAllOptions)
+        sources, targets = list_of(given, "all_to_all"), list_of(outputs, "all_to_all")
         output = memory.Outputs(targets)
         return self._all_to_all(
             "all_to_all",
@@ -473,7 +415,7 @@ class ProcessGroup(Identity):
         input_splits: list[int] | None,
         opts: Any = None,
     ) -> Work:
-        opts = _options(opts, c10d.AllToAllOptions)
+        opts = options_of(opts, c10d.AllToAllOptions)
         source = memory.plain(memory.check(given, "all_to_all_single"))
         target = memory.Output(memory.check(output, "all_to_all_single"))
         return self._all_to_all(
@@ -526,20 +468,20 @@ class ProcessGroup(Identity):
 
     @_operation
     def barrier(self, opts: Any = None, timeout: Any = None) -> Work:
-        opts = _options(opts, c10d.BarrierOptions, timeout)
+        opts = options_of(opts, c10d.BarrierOptions, timeout)
         return self._work("barrier", [self._call(opts, "barrier")], [], [])
 
     # --- point to point
 
     @_operation
     def send(self, given: Any, peer: int, tag: int = 0) -> Work:
-        tensor = _one(given, "send")
+        tensor = one_of(given, "send")
         request = self._call(None, "send", memory.buffer_of(memory.plain(tensor)), peer, tag)
         return self._work("send", [request], [tensor], [], None)
 
     @_operation
     def recv(self, given: Any, peer: int, tag: int = 0) -> Work:
-        output = memory.Output(_one(given, "recv"))
+        output = memory.Output(one_of(given, "recv"))
         request = self._call(None, "recv", memory.buffer_of(output.memory), peer, tag)
         after = [] if output.direct else [output.finish]
         return self._work("recv", [request], [output.tensor], after, None)
@@ -576,33 +518,3 @@ class ProcessGroup(Identity):
     ) -> Work:
         completer = self._own_thread if channel is None else self._completers[channel]
         return Work(self, what, requests, result, after, self.traffic, completer)
-
-
-def _options(given: Any, kind: type, timeout: timedelta | None = None) -> Any:
-    """The options of the call. Some callers pass the fields instead."""
-    if given is None or isinstance(given, (dist.ReduceOp, dist.ReduceOp.RedOpType)):
-        options = kind()
-        if given is not None:
-            options.reduceOp = given
-        if timeout is not None:
-            options.timeout = timeout
-        return options
-    return given
-
-
-def _batches(tensors: list[torch.Tensor]) -> list[list[torch.Tensor]]:
-    """Small tensors of one type together, large ones alone; the same on every rank."""
-    if len(tensors) == 1:
-        return [tensors]
-    batches: list[list[torch.Tensor]] = []
-    open_batches: dict[torch.dtype, tuple[list[torch.Tensor], int]] = {}
-    for tensor in tensors:
-        size = tensor.numel() * tensor.element_size()
-        batch, held = open_batches.get(tensor.dtype, ([], 0))
-        if batch and held + size <= _COALESCED_BYTES:
-            batch.append(tensor)
-            open_batches[tensor.dtype] = (batch, held + size)
-        else:
-            batches.append([tensor])
-            open_batches[tensor.dtype] = (batches[-1], size)
-    return batches

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from horing.communicator import Request
 from horing.errors import HoringError
 from horing.errors import TimeoutError as HoringTimeout
+from horing.requests import Request
 from horing.torch.versions import holds_works
 
 # torch 2.6 holds a work of Python without its Python part: what C++ still waits for stays here.

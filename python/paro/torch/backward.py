@@ -111,8 +111,8 @@ def _tell_fsdp(unit: Unit, last: bool) -> None:
 def microbatch(model: nn.Module, *, last: bool) -> Iterator[None]:
     """Around the forward and backward pass of a micro-batch: `last` for the last one of a step.
 
-    Without it every backward pass is taken as a step's only one: right, and with more communication
-    where there are several.
+    Passes of a step in which none is marked are summed until the step, as torch does: right, and with
+    more communication. Mark all passes of a step, or none.
     """
     units = units_of(model, "microbatch")
     found = dict.fromkeys(unit.backward for unit in units)  # several where parts have their own optimizers

@@ -293,6 +293,17 @@ class Optimizer(torch.optim.Optimizer):
         """Parameters of the model with what the optimizer works on."""
         return ((parameter, self._of[id(parameter)]) for parameter in self._parameters)
 
+    def groups(self) -> list[dist.ProcessGroup]:
+        """One after the other they reach all ranks that train this model, those of tensor parallelism
+        too; the same ones in the same order on each."""
+        found: dict[dist.ProcessGroup, None] = {}
+        for parameter in self._parameters:
+            assert isinstance(parameter, DTensor)
+            found.update(dict.fromkeys(parameter.device_mesh.get_all_groups()))
+            if (split := self.split_group_of(parameter)) is not None:
+                found[split] = None
+        return list(found)
+
     def manages(self, tensor: torch.Tensor) -> bool:
         """Whether it is a trainable parameter of the model."""
         return id(tensor) in self._of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from pathlib import Path
@@ -53,10 +52,10 @@ def measure_links(mesh: DeviceMesh) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def _planner() -> list[str]:
+def _planner() -> str:
     import horing
 
-    return [str(Path(horing.__file__).parent / "bin" / "paro")]
+    return str(Path(horing.__file__).parent / "bin" / "paro")
 
 
 def choose_strategy(
@@ -102,24 +101,25 @@ def _asked(
     total = sum(p.numel() for p in parameters)
     trained = sum(p.numel() for p in parameters if p.requires_grad)
     groups, size = mesh.shape
-    command = [
-        *_planner(), "plan", "--json", "--model",
+    arguments = [
+        "plan", "--json", "--model",
         f"params={total},trainable={trained},layers={layers},sequence=1",
         "--nodes", str(groups), "--ranks-per-node", str(size), "--nics", str(size),
         "--intra", f"{intra:.0f}B", "--inter", f"{inter:.0f}B",
         "--bytes", "4,4,8", "--accumulation", str(accumulation), "--compute-time", f"{compute_seconds}s",
     ]  # fmt: skip
     if memory_bytes is not None:
-        command += ["--memory", f"{memory_bytes:.0f}B"]
+        arguments += ["--memory", f"{memory_bytes:.0f}B"]
     try:
         done = subprocess.run(
-            command, text=True, capture_output=True, timeout=60, check=False, env=dict(os.environ)
+            [_planner(), *arguments], text=True, capture_output=True, timeout=60, check=False
         )
-    except OSError as error:
-        return f"choose_strategy: {command[0]} cannot be started ({error.strerror}): pip install horing"
-    if done.returncode != 0:
-        return f"choose_strategy: paro plan ended with status {done.returncode}: {done.stderr.strip()}"
-    plan = json.loads(done.stdout)
+        if done.returncode != 0:
+            return f"choose_strategy: paro plan ended with status {done.returncode}: {done.stderr.strip()}"
+        plan = json.loads(done.stdout)
+    except (ImportError, OSError, subprocess.TimeoutExpired, ValueError) as error:
+        # Told to all: the others wait for this rank's answer.
+        return f"choose_strategy: rank 0 could not run the planner ({error}): pip install horing"
     fitting = [name for name in plan["ranking"] if name in STRATEGIES]
     if not fitting:
         return (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from paro.torch.meshes import world_of
 from paro.torch.optimizer import Optimizer
 
 
@@ -24,9 +23,9 @@ class GradScaler(torch.amp.GradScaler):
         optimizer.finish_gradients("GradScaler.unscale_")
         super().unscale_(optimizer)
         found = self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
-        mesh = world_of(optimizer.units[0].mesh)
         device = next(iter(optimizer.pairs()))[0].device
         local = found.get(device)
         overflow = torch.zeros((), device=device) if local is None else local.clone()
-        dist.all_reduce(overflow, dist.ReduceOp.MAX, group=mesh.get_group())
+        for group in optimizer.groups():
+            dist.all_reduce(overflow, dist.ReduceOp.MAX, group=group)
         found[device] = overflow

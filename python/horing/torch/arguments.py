@@ -1,0 +1,113 @@
+"""Arguments of torch's calls, as horing takes them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from horing.torch import tensors as memory
+from horing.types import ReduceOp
+
+_OPS = {
+    dist.ReduceOp.SUM: ReduceOp.SUM,
+    dist.ReduceOp.AVG: ReduceOp.AVG,
+    dist.ReduceOp.PRODUCT: ReduceOp.PROD,
+    dist.ReduceOp.MIN: ReduceOp.MIN,
+    dist.ReduceOp.MAX: ReduceOp.MAX,
+    dist.ReduceOp.BAND: ReduceOp.BAND,
+    dist.ReduceOp.BOR: ReduceOp.BOR,
+    dist.ReduceOp.BXOR: ReduceOp.BXOR,
+    dist.ReduceOp.PREMUL_SUM: ReduceOp.PREMUL_SUM,
+}
+# Up to here a coalesced call copies tensors into one; above, the copy costs more than it saves.
+_COALESCED_BYTES = 1 << 20
+
+
+class TorchStore:
+    """A torch Store as horing takes it. Keys of one group: the store is already the group's."""
+
+    def __init__(self, store: c10d.Store):
+        self._store = store
+
+    def set(self, key: str, value: bytes) -> None:
+        self._store.set(key, value)  # type: ignore[arg-type]  # it takes bytes as well
+
+    def wait(self, key: str, timeout: float) -> None:
+        try:
+            self._store.wait([key], timedelta(seconds=timeout))
+        except dist.DistNetworkError:
+            raise  # the store is gone, which no more waiting brings back
+        except RuntimeError as error:
+            raise TimeoutError(str(error)) from error
+
+    def get(self, key: str) -> bytes:
+        return bytes(self._store.get(key))
+
+
+def reduce_op(given: Any) -> tuple[ReduceOp, float]:
+    """Our operation, and the factor of PREMUL_SUM."""
+    ours = _OPS.get(getattr(given, "op", given))
+    if ours is None:
+        raise ValueError(f"horing has no reduction {given}")
+    scale = 1.0
+    if ours == ReduceOp.PREMUL_SUM:
+        factor = given.__getstate__()[1]
+        scale = float(factor.item() if isinstance(factor, torch.Tensor) else factor)
+    return ours, scale
+
+
+def one_of(tensors: Any, what: str) -> torch.Tensor:
+    """The only tensor of a list of one."""
+    if isinstance(tensors, torch.Tensor):
+        return memory.check(tensors, what)
+    if len(tensors) != 1:
+        raise ValueError(f"{what}: one tensor per rank, not {len(tensors)}")
+    return memory.check(tensors[0], what)
+
+
+def list_of(tensors: Any, what: str) -> list[torch.Tensor]:
+    """The tensors of a list, or of a list of one list."""
+    if len(tensors) > 0 and not isinstance(tensors[0], torch.Tensor):
+        if len(tensors) != 1:
+            raise ValueError(f"{what}: one list of tensors per rank, not {len(tensors)}")
+        tensors = tensors[0]
+    checked = [memory.check(each, what) for each in tensors]
+    if not checked:
+        raise ValueError(f"{what}: a tensor for each rank, not an empty list")
+    if any(each.dtype != checked[0].dtype for each in checked):
+        raise ValueError(f"{what}: tensors of one type, not {[each.dtype for each in checked]}")
+    return checked
+
+
+def options_of(given: Any, kind: type, timeout: timedelta | None = None) -> Any:
+    """The options of the call. Some callers pass the fields instead."""
+    if given is None or isinstance(given, (dist.ReduceOp, dist.ReduceOp.RedOpType)):
+        options = kind()
+        if given is not None:
+            options.reduceOp = given
+        if timeout is not None:
+            options.timeout = timeout
+        return options
+    return given
+
+
+def batches_of(tensors: list[torch.Tensor]) -> list[list[torch.Tensor]]:
+    """Small tensors of one type together, large ones alone; the same on every rank."""
+    if len(tensors) == 1:
+        return [tensors]
+    batches: list[list[torch.Tensor]] = []
+    open_batches: dict[torch.dtype, tuple[list[torch.Tensor], int]] = {}
+    for tensor in tensors:
+        size = tensor.numel() * tensor.element_size()
+        batch, held = open_batches.get(tensor.dtype, ([], 0))
+        if batch and held + size <= _COALESCED_BYTES:
+            batch.append(tensor)
+            open_batches[tensor.dtype] = (batch, held + size)
+        else:
+            batches.append([tensor])
+            open_batches[tensor.dtype] = (batches[-1], size)
+    return batches

@@ -23,6 +23,7 @@ constexpr std::string_view kSaving = ".saving-";
 constexpr const char* kLock = ".lock";
 constexpr const char* kJob = ".job";
 constexpr const char* kLatest = "latest";
+constexpr const char* kTorchMetadata = ".metadata";
 
 ho::Status failed(const char* what, const Path& path, const std::error_code& error) {
   return {ho::StatusCode::kSystem,
@@ -129,6 +130,13 @@ ho::Result<Path> find_checkpoint(const Path& path) {
   }
   HORING_ASSIGN(const std::vector<uint64_t> steps, steps_in(path));
   if (steps.empty()) {
+    std::error_code error;
+    if (std::filesystem::is_regular_file(path / kTorchMetadata, error)) {
+      return ho::Status(ho::StatusCode::kUnsupported,
+                        path.string() +
+                            " was saved by torch.distributed.checkpoint, whose files libparo does "
+                            "not read: load it in Python with torch.distributed.checkpoint.load");
+    }
     return ho::invalid(path.string() + " has no checkpoint (no step-N with a " + kManifestName +
                        ")");
   }

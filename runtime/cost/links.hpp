@@ -32,9 +32,14 @@ struct Links {
   double inter_bytes_per_s = 0;  // B, per NIC
   double nics_per_group = 1;     // k
   WorldAlgorithm world = WorldAlgorithm::kHoRing;
+  // What a collective takes beside its bytes, an all-reduce too: starting it, and its latencies.
+  double intra_call_s = 0;
+  double inter_call_s = 0;
+  double world_call_s = 0;
 };
 
-// Seconds of an all-gather or reduce-scatter of `bytes` in all; an all-reduce takes twice as long.
+// Seconds that the bytes of an all-gather or reduce-scatter take, `bytes` in all; those of an
+// all-reduce take twice as long.
 [[nodiscard]] double intra_seconds(double bytes, const WorldShape& world, const Links& links);
 // `bytes`: of one rank's part, in all groups the same part.
 [[nodiscard]] double inter_seconds(double bytes, const WorldShape& world, const Links& links);

@@ -63,17 +63,28 @@ class Units {
   Size of_layer_;
 };
 
+// Of a rank's own part.
+double update_s(const Strategy& strategy, const PlannerRequest& request) {
+  return request.update_s / sharers(strategy.optimizer, request.world);
+}
+
+// Of a rank's processor.
+double busy_s(const Strategy& strategy, const PlannerRequest& request) {
+  return request.compute_s + update_s(strategy, request);
+}
+
 // Seconds of each action of a plan of these units.
 class ActionCosts {
  public:
   // Collectives on links of the kind `free` take no time.
-  ActionCosts(const PlannerRequest& request, Link free)
+  ActionCosts(const Strategy& strategy, const PlannerRequest& request, Link free)
       : request_(request),
         links_(usable(request)),
         free_(free),
         units_(request),
         parameter_s_(request.compute_s / request.micro_batches /
-                     (request.model.parameters + request.model.shared)) {}
+                     (request.model.parameters + request.model.shared)),
+        trained_s_(update_s(strategy, request) / request.model.trainable) {}
 
   [[nodiscard]] ActionCost of(const Action& action) const {
     switch (action.act) {
@@ -82,6 +93,7 @@ class ActionCosts {
       case Act::kBackward:
         return {unit_s(action.unit) * (1 - request_.forward_share), Link::kNone};
       case Act::kUpdate:
+        return {trained_s_ * units_[action.unit].trainable, Link::kNone};
       case Act::kAgree:  // a few bytes
         return {};
       case Act::kGather:
@@ -90,9 +102,7 @@ class ActionCosts {
       case Act::kAllReduce:
         break;
     }
-    ActionCost cost = collective(action.domain, bytes_of(action));
-    cost.seconds *= 2;
-    return cost;
+    return collective(action.domain, 2 * bytes_of(action));
   }
 
  private:
@@ -129,13 +139,14 @@ class ActionCosts {
     const WorldShape& world = request_.world;
     switch (domain) {
       case Domain::kIntra:
-        return on(Link::kIntra, intra_seconds(bytes, world, links_));
+        return on(Link::kIntra, links_.intra_call_s + intra_seconds(bytes, world, links_));
       case Domain::kInter:
-        return on(Link::kInter, inter_seconds(bytes / world.group_size, world, links_));
+        return on(Link::kInter,
+                  links_.inter_call_s + inter_seconds(bytes / world.group_size, world, links_));
       case Domain::kWorld:
         break;
     }
-    return on(world_link(), world_seconds(bytes, world, links_));
+    return on(world_link(), links_.world_call_s + world_seconds(bytes, world, links_));
   }
 
   [[nodiscard]] ActionCost on(Link link, double seconds) const {
@@ -161,6 +172,7 @@ class ActionCosts {
   Link free_;
   Units units_;
   double parameter_s_;  // forward and backward pass of a parameter
+  double trained_s_;    // its update
 };
 
 // A step with some number of micro-batches.
@@ -221,8 +233,11 @@ StepShape shape_of(const Strategy& strategy,
   return shape;
 }
 
-double path_s(const StepPlan& plan, const PlannerRequest& request, Link free) {
-  const ActionCosts costs(request, free);
+double path_s(const StepPlan& plan,
+              const Strategy& strategy,
+              const PlannerRequest& request,
+              Link free) {
+  const ActionCosts costs(strategy, request, free);
   return critical_path(plan, [&](const Action& action) { return costs.of(action); }).step_s;
 }
 
@@ -231,15 +246,23 @@ ho::Result<Simulated> simulate(const Strategy& strategy,
                                uint32_t micro_batches) {
   HORING_ASSIGN(const StepPlan plan, build_step_plan(shape_of(strategy, request, micro_batches)));
   Simulated simulated;
-  simulated.step_s = path_s(plan, request, Link::kNone);
-  simulated.intra.gain_s = simulated.step_s - path_s(plan, request, Link::kIntra);
-  simulated.inter.gain_s = simulated.step_s - path_s(plan, request, Link::kInter);
-  const ActionCosts costs(request, Link::kNone);
+  const ActionCosts costs(strategy, request, Link::kNone);
   for (const Action& action : plan.actions) {
     const ActionCost cost = costs.of(action);
     simulated.intra.busy_s += cost.link == Link::kIntra ? cost.seconds : 0;
     simulated.inter.busy_s += cost.link == Link::kInter ? cost.seconds : 0;
   }
+  LinkTime& intra = simulated.intra;
+  LinkTime& inter = simulated.inter;
+  if (!request.overlap) {
+    intra.gain_s = intra.busy_s;
+    inter.gain_s = inter.busy_s;
+    simulated.step_s = busy_s(strategy, request) + intra.busy_s + inter.busy_s;
+    return simulated;
+  }
+  simulated.step_s = path_s(plan, strategy, request, Link::kNone);
+  intra.gain_s = simulated.step_s - path_s(plan, strategy, request, Link::kIntra);
+  inter.gain_s = simulated.step_s - path_s(plan, strategy, request, Link::kInter);
   return simulated;
 }
 
@@ -316,8 +339,9 @@ ho::Result<StrategyFigures> figures_of(const Strategy& strategy, const PlannerRe
   time.paper_step_s = paper_step_seconds(time.communication_s, request.compute_s);
   time.indicator = throughput_indicator(time.paper_step_s);
   HORING_ASSIGN(const Simulated simulated, simulate_step(strategy, request));
-  time.step_s = std::max(simulated.step_s, request.compute_s);  // but for rounding it is no less
-  time.exposed_s = time.step_s - request.compute_s;
+  const double computing_s = busy_s(strategy, request);
+  time.step_s = std::max(simulated.step_s, computing_s);  // but for rounding it is no less
+  time.exposed_s = time.step_s - computing_s;
   time.intra = simulated.intra;
   time.inter = simulated.inter;
   return figures;

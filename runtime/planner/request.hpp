@@ -27,8 +27,11 @@ struct PlannerRequest {
   double activation_bytes = 0;  // that a rank needs
   uint32_t micro_batches = 1;   // of a step
   double compute_s = 0;         // of a step, all micro-batches, forward and backward; no update
-  // Of that, the forward pass: less than half where all is trained, half where next to nothing is.
+  double update_s = 0;  // the optimizer's step of one rank over all that is trained
+  // Of the computation, the forward pass: less than half where all is trained, half where next to nothing is.
   double forward_share = 1.0 / 3;
+  // false: all is done one after the other, as where collectives take the processors that compute.
+  bool overlap = true;
   uint32_t prefetch = 1;  // layers gathered ahead of use, at most all, where parameters are split
   // Gradients of neighbouring layers that have at most so many together are reduced together; 0:
   // no layer's are.

@@ -72,12 +72,17 @@ Json request_json(const PlanOptions& options) {
           {"intra_bytes_per_s", links.intra_bytes_per_s},
           {"inter_bytes_per_s", links.inter_bytes_per_s},
           {"nics", links.nics_per_group},
+          {"intra_call_s", links.intra_call_s},
+          {"inter_call_s", links.inter_call_s},
+          {"world_call_s", links.world_call_s},
           {"world_algorithm", to_string(links.world)},
           {"micro_batch", options.micro_batch},
           {"accumulation", request.micro_batches},
           {"sequence", options.model.sequence},
           {"compute_s", request.compute_s},
+          {"update_s", request.update_s},
           {"activation_bytes", request.activation_bytes},
+          {"overlap", request.overlap},
           {"prefetch", request.prefetch}};
 }
 

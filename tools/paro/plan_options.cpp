@@ -79,6 +79,11 @@ void declare_model(CLI::App& app, PlanTexts& texts) {
         texts.compute_time,
         "how long a step computes, all its micro-batches together: 5s, 300ms; a third of it "
         "counts as forward [0: communication alone is compared]"},
+       {"--update-time",
+        "TIME",
+        texts.update_time,
+        "how long one rank's optimizer takes for all parameters: 80ms; where its state is split, a "
+        "part of that [0]"},
        {"--activations", "SIZE", texts.activations, "memory of a rank for activations: 12GB [0]"},
        {"--sequence", "N", texts.sequence, "tokens of a sample [the model's]"},
        {"--bytes",
@@ -88,6 +93,11 @@ void declare_model(CLI::App& app, PlanTexts& texts) {
         "precision with Adam]; a fourth number: of what a rank holds where gradients are added, "
         "over micro-batches or for a shared unit [4, or the gradients' where that is more]"},
        {"--prefetch", "N", texts.prefetch, "layers whose parameters are gathered ahead [1]"}});
+  app.add_flag("--no-overlap",
+               texts.no_overlap,
+               wrapped("nothing hides behind computation, as where collectives take the processors "
+                       "that compute: a step is the sum of its parts"))
+      ->group("Model and step");
 }
 
 void declare_cluster(CLI::App& app, PlanTexts& texts) {
@@ -105,6 +115,12 @@ void declare_cluster(CLI::App& app, PlanTexts& texts) {
        {"--intra", "RATE", texts.intra, "of a rank's links inside its node: 2000Gbit, 250GB"},
        {"--inter", "RATE", texts.inter, "of one NIC between nodes: 80Gbit"},
        {"--nics", "N", texts.nics, "NICs of a node, which its ranks share [1]"},
+       {"--intra-call",
+        "TIME",
+        texts.intra_call,
+        "what a collective inside a node takes beside its bytes: 20us [0]"},
+       {"--inter-call", "TIME", texts.inter_call, "the same between nodes: 100us [0]"},
+       {"--world-call", "TIME", texts.world_call, "the same over all ranks: 120us [0]"},
        {"--world-algorithm",
         "NAME",
         texts.world_algorithm,
@@ -190,7 +206,9 @@ ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
       take(texts.accumulation, "--accumulation", request.micro_batches, ho::parse_whole, 1U));
   request.bytes.gradient_sum = bytes_of_sum(request);
   HORING_TRY(take(texts.compute_time, "--compute-time", request.compute_s, ho::parse_time));
+  HORING_TRY(take(texts.update_time, "--update-time", request.update_s, ho::parse_time));
   HORING_TRY(take(texts.activations, "--activations", request.activation_bytes, ho::parse_size));
+  request.overlap = !texts.no_overlap;
   return take(texts.prefetch, "--prefetch", request.prefetch, ho::parse_whole, 0U);
 }
 
@@ -203,14 +221,18 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
   HORING_TRY(take(texts.intra, "--intra", facts.intra_bytes_per_s, ho::parse_rate));
   HORING_TRY(take(texts.inter, "--inter", facts.inter_bytes_per_s, ho::parse_rate));
   HORING_TRY(take(texts.nics, "--nics", facts.nics, ho::parse_number));
-  HORING_TRY(take_algorithm(texts.world_algorithm, options.request.links.world));
+  Links& links = options.request.links;
+  HORING_TRY(take(texts.intra_call, "--intra-call", links.intra_call_s, ho::parse_time));
+  HORING_TRY(take(texts.inter_call, "--inter-call", links.inter_call_s, ho::parse_time));
+  HORING_TRY(take(texts.world_call, "--world-call", links.world_call_s, ho::parse_time));
+  HORING_TRY(take_algorithm(texts.world_algorithm, links.world));
   options.measure = texts.measure;
   if (texts.measure) {
     if (texts.cluster || texts.nodes || texts.ranks_per_node || texts.intra || texts.inter ||
         texts.nics) {
       return ho::invalid(
           "--measure finds nodes, ranks and links itself: of the cluster's options it takes "
-          "--memory and --world-algorithm only");
+          "--memory, --world-algorithm and the three of calls only");
     }
     return {};
   }

@@ -14,7 +14,7 @@ NAME = "fsdp"
 WHAT = "every strategy of paro.torch on FSDP2 over horing; needs --torch-python"
 KEYS = ("run", "seconds", "parameters", "ranks", "torch", "links", "passes", "predicted")
 JOB = pathlib.Path(__file__).with_name("fsdp_job.py")
-HYBRID, COMPUTE = "hybrid", "compute"
+HYBRID, COMPUTE, UPDATE = "hybrid", "compute", "update"
 TIE = 0.03  # differences below it have no order
 PREDICTED_WITHIN, TAU = 0.2, 0.9
 
@@ -22,11 +22,10 @@ PREDICTED_WITHIN, TAU = 0.2, 0.9
 def predicted(options, result, passes):
     """Seconds of a step by strategy, as the planner has them for the links and the computation that were measured."""
     groups, size = options.groups.split("x")
-    intra, inter = result["links"]
-    compute = median(result["seconds"][f"{passes} {COMPUTE}"])
+    compute, update = (median(result["seconds"][f"{passes} {part}"]) for part in (COMPUTE, UPDATE))
     command = [str(pathlib.Path(options.build) / "tools" / "paro"), "plan", "--json", "--nodes", groups, "--ranks-per-node", size,
-               "--nics", size, "--intra", f"{intra:.0f}B", "--inter", f"{inter:.0f}B", "--bytes", "4,4,8", "--accumulation",
-               str(passes), "--compute-time", f"{compute}s", "--model",
+               "--nics", size, *result["plan_arguments"], "--bytes", "4,4,8", "--accumulation",
+               str(passes), "--compute-time", f"{compute}s", "--update-time", f"{update}s", "--model",
                f'params={result["parameters"]},layers={result["layers"]},sequence=1']
     plan = json.loads(must_run(command, 60))
     return {each["name"]: each["time_s"]["step"] for each in plan["strategies"]}
@@ -98,16 +97,20 @@ def report(result, picture_name):
             for name in [*names, HYBRID]]
     rows = [tuple("-" if cell == "nan" else cell for cell in row) for row in rows]
     heads = [f"accumulation {passes}: {kind} ms" for passes in result["passes"] for kind in ("measured", "planner")]
-    intra, inter = (each / 1e6 for each in result["links"])
+    links = result["links"]
     compute = ", ".join(f'{median(seconds[f"{passes} {COMPUTE}"]) * 1e3:.0f} ms at accumulation {passes}' for passes in result["passes"])
+    update = median(value for passes in result["passes"] for value in seconds[f"{passes} {UPDATE}"])
     return "\n".join([
         "# PaRO on FSDP2", "",
         f'Measured {run["date"]} with `tools/gains --cases fsdp --groups {run["groups"]} --rails {run["rails"]} --rail-rate '
         f'{run["rate"]} --rounds {run["rounds"]}`: a GPT of {result["parameters"] / 1e6:.1f} million parameters on CPUs, fp32, '
         f'{result["ranks"]} ranks over horing, {run["rails"]} NICs a node of {run["rate"]} Mbit/s, OMP_NUM_THREADS=1; torch '
         f'{result["torch"]}. All strategies in one job, in turns; medians of a step of the slowest rank. `{HYBRID}` is FSDP2 on two '
-        f"dimensions, which all-reduces in every micro-batch. A step without communication takes {compute}. Links, as "
-        f"`measure_links` found them: {intra:.0f} MB/s of a rank inside groups, {inter:.1f} MB/s between them.", "",
+        "dimensions, which all-reduces in every micro-batch. Around a rank's own model, without communication, FSDP2's passes take "
+        f"{compute}, and AdamW {update * 1e3:.0f} ms. Links, as "
+        f'`measure_links` found them: {links["intra_bytes_per_s"] / 1e6:.0f} MB/s of a rank inside groups, '
+        f'{links["inter_bytes_per_s"] / 1e6:.1f} MB/s between them; a call takes {links["intra_call_s"] * 1e3:.1f} ms inside, '
+        f'{links["inter_call_s"] * 1e3:.1f} ms between, {links["world_call_s"] * 1e3:.1f} ms over all.', "",
         *([f"![A step by strategy]({picture_name})", ""] if picture_name else []),
         *table(("", *heads), rows), "", *comparisons(result), ""])
 
@@ -119,7 +122,7 @@ def draw(result):
     for axes, count in zip(all_axes, passes):
         steps = {key.split(" ", 1)[1]: median(values) * 1e3 for key, values in result["seconds"].items()
                  if key.startswith(f"{count} ")}
-        alone = steps.pop(COMPUTE)
+        alone = steps.pop(COMPUTE) + steps.pop(UPDATE)
         names = sorted(steps, key=steps.get)
         axes.barh(names, [alone] * len(names), color="#888888", height=0.7)
         axes.barh(names, [max(steps[name] - alone, 0) for name in names], left=[alone] * len(names), height=0.7,
@@ -130,5 +133,5 @@ def draw(result):
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
         axes.set_title(f"accumulation {count}")
-        axes.set_xlabel("ms a step; grey: computation")
+        axes.set_xlabel("ms a step; grey: without communication")
     return drawn

@@ -6,16 +6,20 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 
 import horing.torch  # noqa: F401
 import paro.torch
+import paro.torch.planning
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch_job import VOCABULARY, Gpt
 
+COMPUTE, UPDATE = "compute", "update"  # the passes and the optimizer's step of FSDP2 around each rank's own model
 HYBRID = "hybrid"  # FSDP2 on two dimensions: it all-reduces in every micro-batch
 
 
@@ -23,37 +27,40 @@ def loss_of(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
 
-def step_of(system: str, passes: int, make: Callable[[], Gpt], mesh: object, tokens: torch.Tensor) -> Callable[[], None]:
+def step_of(system: str, passes: int, make: Callable[[], Gpt], mesh: DeviceMesh, tokens: torch.Tensor) -> Callable[[], None]:
     model = make()
-    if system == "compute":
-        plain = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    elif system == HYBRID:
+    if system in (HYBRID, COMPUTE, UPDATE):
+        own = init_device_mesh("cpu", (dist.get_world_size(), 1), mesh_dim_names=("ranks", "own"))["own"]
+        how = {"mesh": mesh} if system == HYBRID else {"mesh": own, "reshard_after_forward": False}
         for block in model.blocks:
-            fully_shard(block, mesh=mesh)
-        fully_shard(model, mesh=mesh)
+            fully_shard(block, **how)
+        fully_shard(model, **how)
         plain = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    else:
-        for block in model.blocks:
-            paro.torch.fully_shard(block, mesh=mesh, strategy=system)
-        paro.torch.fully_shard(model, mesh=mesh, strategy=system)
-        optimizer = paro.torch.Optimizer(torch.optim.AdamW, model, lr=1e-3)
 
-        def step() -> None:
-            for index in range(passes):
-                with paro.torch.microbatch(model, last=index + 1 == passes):
-                    loss_of(model, tokens).backward()
-            optimizer.step()
-            optimizer.zero_grad()
+        def passed() -> None:
+            for _ in range(passes):
+                loss_of(model, tokens).backward()
 
-        return step
+        def updated() -> None:
+            plain.step()
+            plain.zero_grad(set_to_none=system != UPDATE)
 
-    def plain_step() -> None:
-        for _ in range(passes):
-            loss_of(model, tokens).backward()
-        plain.step()
-        plain.zero_grad()
+        if system == UPDATE:
+            passed()
+        return {HYBRID: lambda: (passed(), updated()), COMPUTE: passed, UPDATE: updated}[system]
+    for block in model.blocks:
+        paro.torch.fully_shard(block, mesh=mesh, strategy=system)
+    paro.torch.fully_shard(model, mesh=mesh, strategy=system)
+    optimizer = paro.torch.Optimizer(torch.optim.AdamW, model, lr=1e-3)
 
-    return plain_step
+    def step() -> None:
+        for index in range(passes):
+            with paro.torch.microbatch(model, last=index + 1 == passes):
+                loss_of(model, tokens).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
 
 
 def main() -> None:
@@ -74,7 +81,7 @@ def main() -> None:
     def make() -> Gpt:
         return Gpt(options.width, options.layers, options.context)
 
-    systems = ["compute", HYBRID, *paro.torch.STRATEGIES]
+    systems = [COMPUTE, UPDATE, HYBRID, *paro.torch.STRATEGIES]
     steps = {f"{passes} {system}": step_of(system, passes, make, mesh, tokens)
              for passes in options.passes for system in systems}
     links = paro.torch.measure_links(mesh)
@@ -90,7 +97,8 @@ def main() -> None:
                 seconds[key].append(spent.item())
     if dist.get_rank() == 0:
         parameters = sum(each.numel() for each in make().parameters())
-        print(json.dumps({"parameters": parameters, "layers": options.layers, "ranks": dist.get_world_size(), "links": links,
+        print(json.dumps({"parameters": parameters, "layers": options.layers + 1, "ranks": dist.get_world_size(), "links": asdict(links),
+                          "plan_arguments": paro.torch.planning.arguments_of(links, "cpu"),
                           "passes": options.passes, "torch": torch.__version__, "seconds": seconds}))
     dist.barrier()
     dist.destroy_process_group()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,44 +14,98 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
 
+from paro.torch.meshes import world_of
 from paro.torch.reduction import all_gather
 from paro.torch.strategies import STRATEGIES
 
-_MEASURED_BYTES = 4 << 20  # that a rank has after the gather
+_VERY_FAST = 1e13  # bytes per second
+_MEASURED_BYTES = 4 << 20  # that a rank has after a gather
 _ROUNDS = 5
+_TENSORS = 8  # of a unit, as of a layer of a model
 
 
-def _received_per_second(group: dist.ProcessGroup, device: str) -> float | None:
-    """Of a rank, while all groups of the dimension are at it. None for a group of one."""
-    ranks = dist.get_world_size(group)
-    if ranks == 1:
-        return None
-    part = torch.zeros(_MEASURED_BYTES // ranks, dtype=torch.uint8, device=device)
-    whole = torch.empty(part.numel() * ranks, dtype=torch.uint8, device=device)
+@dataclass(frozen=True)
+class Links:
+    """Inside groups ("intra"), between them ("inter") and over all ranks ("world"): of the slowest rank.
+
+    A dimension of one rank counts as very fast.
+    """
+
+    intra_bytes_per_s: float  # that a rank receives while all groups of the dimension are at it
+    inter_bytes_per_s: float
+    intra_call_s: float  # what the gather of a unit takes beside its bytes, with FSDP2's own work
+    inter_call_s: float
+    world_call_s: float
+
+
+def _median_seconds(call: Callable[[], object], device: str) -> float:
     seconds = []
     for _ in range(_ROUNDS + 1):  # the first one makes connections
         dist.barrier()
         started = time.monotonic()
-        all_gather(whole, part, group).wait()
+        call()
         if device != "cpu":
             torch.accelerator.synchronize()
         seconds.append(time.monotonic() - started)
-    return (ranks - 1) * part.numel() / sorted(seconds[1:])[_ROUNDS // 2]
+    return sorted(seconds[1:])[_ROUNDS // 2]
 
 
-def measure_links(mesh: DeviceMesh) -> tuple[float, float]:
-    """Bytes per second of a rank's links inside its group and between groups: the slowest rank's.
+def _slowest(seconds: float, device: str) -> float:
+    worst = torch.tensor([seconds], device=device)
+    dist.all_reduce(worst, dist.ReduceOp.MAX)
+    return float(worst.item())
 
-    Collective over all ranks. A dimension of one rank counts as very fast.
-    """
-    found = []
-    for dimension in (1, 0):
-        rate = _received_per_second(mesh.get_group(dimension), mesh.device_type)
-        slowest = torch.tensor([float("inf") if rate is None else rate], device=mesh.device_type)
-        dist.all_reduce(slowest, dist.ReduceOp.MIN)
-        found.append(min(slowest.item(), 1e13))
-    return found[0], found[1]
+
+def _call_seconds(mesh: DeviceMesh) -> float:
+    """Of FSDP2's gather of a unit that has next to no bytes."""
+    if mesh.size() == 1:
+        return 0.0
+    tensors = (torch.zeros(mesh.size(), device=mesh.device_type) for _ in range(_TENSORS))
+    unit: Any = fully_shard(nn.ParameterList(tensors), mesh=mesh)
+
+    def gather() -> None:
+        unit.unshard()
+        unit.reshard()
+
+    return _slowest(_median_seconds(gather, mesh.device_type), mesh.device_type)
+
+
+def _bytes_per_second(mesh: DeviceMesh) -> float:
+    """That a rank receives in a gather."""
+    ranks = mesh.size()
+    if ranks == 1:
+        return _VERY_FAST
+
+    def gather_of(part_bytes: int) -> float:
+        part = torch.zeros(part_bytes, dtype=torch.uint8, device=mesh.device_type)
+        whole = torch.empty(part_bytes * ranks, dtype=torch.uint8, device=mesh.device_type)
+        seconds = _median_seconds(
+            lambda: all_gather(whole, part, mesh.get_group()).wait(), mesh.device_type
+        )
+        return _slowest(seconds, mesh.device_type)
+
+    few, many = gather_of(1), gather_of(_MEASURED_BYTES // ranks)
+    # Where a call takes all of the time, its bytes cannot be told from it.
+    return min(_MEASURED_BYTES * (ranks - 1) / ranks / max(many - few, many / 10), _VERY_FAST)
+
+
+def measure_links(mesh: DeviceMesh) -> Links:
+    """Rates and costs of calls on a mesh of init_mesh. Collective over all ranks."""
+    assert mesh.mesh_dim_names is not None
+    inter, intra = (mesh[name] for name in mesh.mesh_dim_names)
+    rates = [_bytes_per_second(each) for each in (intra, inter)]
+    return Links(*rates, *(_call_seconds(each) for each in (intra, inter, world_of(mesh))))
+
+
+def arguments_of(links: Links, device: str) -> list[str]:
+    """Of `paro plan`. On CPUs FSDP2 gathers where it uses, and calls take the processors that compute."""
+    return [
+        "--intra", f"{links.intra_bytes_per_s:.0f}B", "--inter", f"{links.inter_bytes_per_s:.0f}B",
+        "--intra-call", f"{links.intra_call_s:.9f}s", "--inter-call", f"{links.inter_call_s:.9f}s",
+        "--world-call", f"{links.world_call_s:.9f}s", *(("--no-overlap", "--prefetch", "0") if device == "cpu" else ()),
+    ]  # fmt: skip
 
 
 def _planner() -> str:
@@ -65,20 +121,28 @@ def choose_strategy(
     memory_bytes: float | None = None,
     accumulation: int = 1,
     compute_seconds: float = 0.0,
+    update_seconds: float = 0.0,
     layers: int = 1,
 ) -> tuple[str, str]:
     """The planner's pick for the model, and why. Collective; before fully_shard.
 
     `memory_bytes`: of a rank, for parameters, gradients and optimizer state [whatever it takes];
-    `compute_seconds`: of a step, without communication; `layers`: units of about the same size.
+    `compute_seconds`: of a step's passes, without communication; `update_seconds`: of an optimizer
+    over all parameters; `layers`: units of about the same size.
     The planner is the program `paro` of the package horing. GIG, which FSDP2 cannot have, is left out.
     """
-    intra, inter = measure_links(mesh)
+    links = measure_links(mesh)
     answer: list[Any] = [None]
     if dist.get_rank() == 0:
-        answer[0] = _asked(
-            model, mesh, intra, inter, memory_bytes, accumulation, compute_seconds, layers
-        )
+        arguments = [
+            *arguments_of(links, mesh.device_type), *_of_model(model, layers), "--bytes", "4,4,8",
+            "--nodes", str(mesh.size(0)), "--ranks-per-node", str(mesh.size(1)), "--nics", str(mesh.size(1)),
+            "--accumulation", str(accumulation), "--compute-time", f"{compute_seconds}s",
+            "--update-time", f"{update_seconds}s",
+        ]  # fmt: skip
+        if memory_bytes is not None:
+            arguments += ["--memory", f"{memory_bytes:.0f}B"]
+        answer[0] = _asked(links, arguments)
     dist.broadcast_object_list(answer, 0)
     if isinstance(answer[0], str):
         raise RuntimeError(answer[0])
@@ -86,33 +150,18 @@ def choose_strategy(
     return name, why
 
 
-def _asked(
-    model: nn.Module,
-    mesh: DeviceMesh,
-    intra: float,
-    inter: float,
-    memory_bytes: float | None,
-    accumulation: int,
-    compute_seconds: float,
-    layers: int,
-) -> tuple[str, str] | str:
-    """(strategy, why), or an error for all ranks."""
+def _of_model(model: nn.Module, layers: int) -> tuple[str, str]:
     parameters = list(model.parameters())
     total = sum(p.numel() for p in parameters)
     trained = sum(p.numel() for p in parameters if p.requires_grad)
-    groups, size = mesh.shape
-    arguments = [
-        "plan", "--json", "--model",
-        f"params={total},trainable={trained},layers={layers},sequence=1",
-        "--nodes", str(groups), "--ranks-per-node", str(size), "--nics", str(size),
-        "--intra", f"{intra:.0f}B", "--inter", f"{inter:.0f}B",
-        "--bytes", "4,4,8", "--accumulation", str(accumulation), "--compute-time", f"{compute_seconds}s",
-    ]  # fmt: skip
-    if memory_bytes is not None:
-        arguments += ["--memory", f"{memory_bytes:.0f}B"]
+    return "--model", f"params={total},trainable={trained},layers={layers},sequence=1"
+
+
+def _asked(links: Links, arguments: list[str]) -> tuple[str, str] | str:
+    """(strategy, why), or an error for all ranks."""
     try:
         done = subprocess.run(
-            [_planner(), *arguments], text=True, capture_output=True, timeout=60, check=False
+            [_planner(), "plan", "--json", *arguments], text=True, capture_output=True, timeout=60, check=False
         )
         if done.returncode != 0:
             return f"choose_strategy: paro plan ended with status {done.returncode}: {done.stderr.strip()}"
@@ -126,6 +175,9 @@ def _asked(
             "choose_strategy: no strategy fits into the memory; GGG takes the least: take more ranks or "
             "a smaller model"
         )
-    links = f"{intra / 1e6:.0f} MB/s inside groups and {inter / 1e6:.0f} MB/s between them, measured"
+    measured = (
+        f"{links.intra_bytes_per_s / 1e6:.0f} MB/s inside groups and {links.inter_bytes_per_s / 1e6:.0f} "
+        "MB/s between them, measured"
+    )
     why = plan["why"] if fitting[0] == plan["recommended"] else "the fastest that FSDP2 can have"
-    return fitting[0], f"{fitting[0]} ({links}): {why}"
+    return fitting[0], f"{fitting[0]} ({measured}): {why}"

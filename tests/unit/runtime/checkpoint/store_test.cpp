@@ -125,6 +125,13 @@ TEST_CASE("other things in the folder are left alone and are no checkpoints") {
   CHECK(std::filesystem::exists(folder.path("step-9")));
 }
 
+TEST_CASE("a folder of torch.distributed.checkpoint is told from one without a checkpoint") {
+  const TemporaryFolder folder;
+  CHECK(has(find_checkpoint(folder.root()).status(), "has no checkpoint"));
+  std::ofstream(folder.root() / ".metadata") << "pickled";
+  CHECK(has(find_checkpoint(folder.root()).status(), "was saved by torch.distributed.checkpoint"));
+}
+
 TEST_CASE("where the one saved last has lost its manifest, no other stands in for it") {
   const TemporaryFolder folder;
   publish(folder.root(), 3, 0);

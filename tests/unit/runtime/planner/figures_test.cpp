@@ -146,6 +146,58 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("each call takes its time beside its bytes, and an all-reduce is one call") {
+  PlannerRequest request = seven_billion();  // 32 layers
+  request.compute_s = 0;
+  request.micro_batches = 3;
+  request.prefetch = 0;
+  const Recommendation without = recommendation_for(request);
+  request.links.intra_call_s = 10;
+  request.links.inter_call_s = 1000;
+  request.links.world_call_s = 100000;
+  const Recommendation with = recommendation_for(request);
+  const auto added = [&](const std::string& name) {
+    const auto busy = [](const StrategyFigures& row) {
+      return row.time.intra.busy_s + row.time.inter.busy_s;
+    };
+    return busy(row_of(with, name)) - busy(row_of(without, name));
+  };
+  constexpr double kLayers = 32;
+  CHECK(added("NNN") == Approx(kLayers * 100000));
+  CHECK(added("NIG") == Approx(kLayers * (3 * 10 + 1000 + 100000)));
+  CHECK(added("GGG") == Approx(kLayers * 3 * 3 * 100000));
+  CHECK(added("III") == Approx(kLayers * (3 * 3 * 10 + 1000)));
+  CHECK(row_of(with, "III").time.communication_s == row_of(without, "III").time.communication_s);
+}
+
+TEST_CASE("an update takes a rank's part of its time, and is no communication") {
+  PlannerRequest request = seven_billion();
+  const Recommendation without = recommendation_for(request);
+  request.update_s = 1000;
+  for (const StrategyFigures& row : recommendation_for(request).figures) {
+    const StepTime& before = row_of(without, letters(row.strategy)).time;
+    const double part = 1000 / sharers(row.strategy.optimizer, request.world);
+    INFO(letters(row.strategy));
+    CHECK(row.time.step_s <= Approx(before.step_s + part));
+    CHECK(row.time.step_s >= Approx(request.compute_s + part));
+    CHECK(row.time.exposed_s == Approx(row.time.step_s - request.compute_s - part).margin(1e-9));
+  }
+}
+
+TEST_CASE("without overlap a step is the sum of its parts") {
+  PlannerRequest request = seven_billion();
+  request.update_s = 8;
+  request.overlap = false;
+  for (const StrategyFigures& row : recommendation_for(request).figures) {
+    INFO(letters(row.strategy));
+    const StepTime& time = row.time;
+    CHECK(time.exposed_s == Approx(time.communication_s).margin(1e-9));
+    CHECK(time.intra.gain_s == time.intra.busy_s);
+    CHECK(time.step_s == Approx(request.compute_s + time.communication_s +
+                                8 / sharers(row.strategy.optimizer, request.world)));
+  }
+}
+
 TEST_CASE("more NICs make no strategy slower") {
   for (const auto algorithm : {WorldAlgorithm::kRing, WorldAlgorithm::kHoRing}) {
     PlannerRequest request = seven_billion();

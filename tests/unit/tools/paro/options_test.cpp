@@ -51,8 +51,17 @@ TEST_CASE("every option of the command line is in the request") {
                              "10",
                              "--compute-time",
                              "54s",
+                             "--no-overlap",
+                             "--update-time",
+                             "80ms",
                              "--activations",
                              "5GiB",
+                             "--intra-call",
+                             "20us",
+                             "--inter-call",
+                             "0.1ms",
+                             "--world-call",
+                             "1ms",
                              "--world-algorithm",
                              "ring",
                              "--prefetch",
@@ -72,9 +81,14 @@ TEST_CASE("every option of the command line is in the request") {
   CHECK(options.request.bytes.optimizer == 8);
   CHECK(options.request.world.ranks() == 32);
   CHECK(options.request.links.nics_per_group == 8);
+  CHECK(options.request.links.intra_call_s == Approx(20e-6));
+  CHECK(options.request.links.inter_call_s == Approx(100e-6));
+  CHECK(options.request.links.world_call_s == Approx(1e-3));
   CHECK(options.request.links.world == WorldAlgorithm::kRing);
   CHECK(options.request.micro_batches == 10);
   CHECK(options.request.compute_s == 54);
+  CHECK(options.request.update_s == Approx(0.08));
+  CHECK_FALSE(options.request.overlap);
   CHECK(options.request.activation_bytes == 5.0 * 1024 * 1024 * 1024);
   CHECK(options.request.prefetch == 2);
   CHECK(options.tokens_per_rank() == 4.0 * 512 * 10);

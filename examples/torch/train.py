@@ -91,10 +91,10 @@ def seconds_of_computation(options: argparse.Namespace, device: str) -> tuple[fl
     return min(each[0] for each in rounds), min(each[1] for each in rounds)
 
 
-def main() -> None:
+def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = ", ".join(paro.torch.STRATEGIES)
-    parser.add_argument("--strategy", default="IIG", help=f"{names} or auto (default: IIG)")
+    parser.add_argument("--strategy", default="IIG", type=str.upper, help=f"{names} or auto (default: IIG)")
     parser.add_argument("--group-size", type=int, help="ranks with fast links among them (default: a node's)")
     parser.add_argument("--backend", choices=["gloo", "horing", "nccl"], default="gloo")
     parser.add_argument("--accumulation", type=int, default=2, help="micro-batches of a step (default: 2)")
@@ -105,6 +105,21 @@ def main() -> None:
     parser.add_argument("--memory", type=float, help="MB of a rank for all states, for auto")
     parser.add_argument("--explain", action="store_true", help="print what holds, then train")
     options = parser.parse_args()
+    if options.strategy not in (*paro.torch.STRATEGIES, "AUTO"):
+        parser.error(f"--strategy {options.strategy}: takes {names} or auto")
+    for name in ("group_size", "accumulation", "steps", "batch", "width", "layers", "memory"):
+        value = getattr(options, name)
+        if value is not None and not value > 0:
+            parser.error(f"--{name.replace('_', '-')} {value}: takes a number above 0")
+    if options.width % HEADS != 0:
+        parser.error(f"--width {options.width}: takes a multiple of the {HEADS} heads")
+    if options.backend == "nccl" and not torch.cuda.is_available():
+        parser.error("--backend nccl: torch finds no GPU here; use gloo or horing")
+    return options
+
+
+def main() -> None:
+    options = parsed()
     if "LOCAL_RANK" not in os.environ:
         raise SystemExit("train.py: start it with torchrun, as its help says")
     torch.set_num_threads(1)
@@ -127,7 +142,7 @@ def main() -> None:
     mesh = paro.torch.init_mesh(device, options.group_size)
     compute, update = seconds_of_computation(options, device)
     strategy = options.strategy
-    if strategy == "auto":
+    if strategy == "AUTO":
         strategy, why = paro.torch.choose_strategy(
             model, mesh, memory_bytes=options.memory and options.memory * 1e6, layers=options.layers,
             accumulation=options.accumulation, compute_seconds=compute, update_seconds=update)

@@ -3,6 +3,7 @@ plain FSDP2, bit for bit."""
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
 import tempfile
@@ -16,6 +17,7 @@ import torch.distributed.checkpoint as dcp
 from paro.torch.tensor_pieces import rectangles
 from ranks import run_ranks
 from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import fully_shard
 from training import FULL, whole
@@ -96,6 +98,45 @@ def plain(path: str, dtype: torch.dtype) -> Any:
     return None
 
 
+def names_under_wrappers(path: str) -> dict[str, Any]:
+    """Of state dicts. What has activation checkpoints trains, and is saved."""
+    mesh = paro.torch.init_mesh("cpu", 2)
+    names = {}
+    for wrapper in ("none", "compiled block", "compiled model", "activation checkpoints"):
+        model: Any = Odd()
+        if wrapper == "compiled block":
+            model.three = torch.compile(model.three)
+        if wrapper == "activation checkpoints":
+            model.three = checkpoint_wrapper(model.three)
+        paro.torch.fully_shard(model.three, mesh=mesh, strategy="IIG")
+        paro.torch.fully_shard(model, mesh=mesh, strategy="IIG")
+        if wrapper == "compiled model":
+            model = torch.compile(model)
+        optimizer = paro.torch.Optimizer(torch.optim.AdamW, model, lr=LR)
+        if wrapper == "activation checkpoints":
+            steps(model, optimizer, 2)
+            dcp.save(state_of(model, optimizer), checkpoint_id=path)
+        state = state_of(model, optimizer)
+        groups = [group["params"] for group in state["optimizer"]["param_groups"]]
+        names[wrapper] = [list(state["model"]), list(state["optimizer"]["state"]), groups]
+    return names
+
+
+class Counting(nn.Module):
+    def __init__(self, extra: Any, inner: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(5))
+        self.extra = extra
+        if inner:
+            self.inner = Counting(extra, False)
+
+    def get_extra_state(self) -> Any:
+        return copy.copy(self.extra)
+
+    def set_extra_state(self, state: Any) -> None:
+        self.extra = state
+
+
 def content(path: str) -> dict[str, Any]:
     """The whole of a checkpoint, in one process."""
     state: dict[str, Any] = {}
@@ -172,6 +213,88 @@ class Checkpoints(unittest.TestCase):
             for _, parameters in results:
                 self.assertEqual(parameters["seven"], saved["model.seven"].to(half).float().tolist())
             run_ranks([2, 2], plain, path, half, backend="gloo")  # which casts
+
+    def test_names_are_those_of_the_model_without_wrappers(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/saved"
+            torch.compile(nn.Linear(1, 1))  # imports much, once for all ranks
+            for names in run_ranks([2, 2], names_under_wrappers, path, backend="gloo"):
+                for wrapper, found in names.items():
+                    self.assertEqual(found, names["none"], wrapper)
+            # Saved with activation checkpoints: a run without them goes on, and plain FSDP2 does.
+            run_ranks([1, 1], load_and_save, path, "IIG", 1, backend="gloo")
+            self.assert_same(path, path + ".again")
+            run_ranks([2], plain, path, torch.float32, backend="gloo")
+            self.assert_same(path, path + ".again")
+
+    def test_extra_state_of_a_module_is_saved_and_given_back(self) -> None:
+        def run(path: str) -> Any:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            found = []
+            for extra in ({"count": 5}, torch.tensor([5])):
+                model = Counting(extra)
+                counting = model.inner
+                model.inner = checkpoint_wrapper(counting)
+                for module in (model.inner, model):
+                    paro.torch.fully_shard(module, mesh=mesh, strategy="IIG")
+                optimizer = paro.torch.Optimizer(torch.optim.AdamW, model, lr=LR)
+                state = state_of(model, optimizer)
+                dcp.save(state, checkpoint_id=path)
+                model.extra = counting.extra = {"count": 0} if isinstance(extra, dict) else torch.tensor([0])
+                state = state_of(model, optimizer)
+                dcp.load(state, checkpoint_id=path)
+                paro.torch.set_state_dict(
+                    model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+                for each in (model.extra, counting.extra):
+                    found.append(int(each["count"] if isinstance(each, dict) else each))
+            return found
+
+        with tempfile.TemporaryDirectory() as folder:
+            for found in run_ranks([2, 2], run, f"{folder}/saved", backend="gloo"):
+                self.assertEqual(found, [5, 5, 5, 5])
+
+    def test_whole_tensors_are_taken_by_parts_and_others_refused(self) -> None:
+        def run() -> Any:
+            return [take(strategy) for strategy in ("IIG", "GGG")]
+
+        def take(strategy: str) -> Any:
+            model, optimizer = made(strategy, 2)
+            steps(model, optimizer, 1)
+            generator = torch.Generator().manual_seed(3)
+            state = state_of(model, optimizer)
+            full = {name: torch.rand(each.shape, generator=generator) for name, each in state["model"].items()}
+            states = {
+                name: {
+                    key: torch.rand(each.shape, generator=generator) if each.ndim else each
+                    for key, each in state["optimizer"]["state"][name].items()
+                }
+                for name in sorted(state["optimizer"]["state"])
+            }
+            optim = {"state": states, "param_groups": state["optimizer"]["param_groups"]}
+            paro.torch.set_state_dict(model, optimizer, model_state_dict=full, optim_state_dict=optim)
+            equal = all(torch.equal(whole(p), full[name]) for name, p in model.named_parameters())
+            with tempfile.TemporaryDirectory() as folder:
+                folders = [folder]
+                dist.broadcast_object_list(folders, 0)
+                dcp.save(state_of(model, optimizer), checkpoint_id=folders[0])
+                saved = content(folders[0])
+                dist.barrier()
+            same = all(
+                torch.equal(saved[f"optimizer.state.{name}.{key}"], each)
+                for name, of in states.items() for key, each in of.items()
+            )
+            try:
+                full["seven"] = torch.zeros(7)
+                paro.torch.set_state_dict(model, optimizer, model_state_dict=full, optim_state_dict=optim)
+            except ValueError as error:
+                return equal, same, str(error)
+            return equal, same, "nothing was raised"
+
+        for results in run_ranks([2, 2], run, backend="gloo"):
+            for equal, same, error in results:
+                self.assertTrue(equal)
+                self.assertTrue(same)
+                self.assertIn("seven is a Tensor of shape (7,), not (7, 5, 3)", error)
 
     def test_rectangles_cover_a_range_in_order(self) -> None:
         for shape in ((7,), (3, 4), (5, 1), (1, 6), (2, 3, 4), (3, 1, 2)):

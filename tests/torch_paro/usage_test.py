@@ -448,12 +448,22 @@ class Refused(unittest.TestCase):
         def run() -> None:
             mesh = paro.torch.init_mesh("cpu", 2)
             model = Model()
-            if dist.get_rank() != 1:
-                paro.torch.fully_shard(model.blocks[0], mesh=mesh, strategy="IIG")
+            block = model.blocks[1 if dist.get_rank() == 1 else 0]
+            paro.torch.fully_shard(block, mesh=mesh, strategy="IIG")
             paro.torch.fully_shard(model, mesh=mesh, strategy="IIG")
             paro.torch.Optimizer(torch.optim.AdamW, model)
 
-        self.assert_refused(run, "paro.torch.Optimizer: ranks have different values of", "on rank 1")
+        self.assert_refused(run, "paro.torch.Optimizer: ranks have different values of units", "on rank 1")
+
+    def test_a_unit_that_one_rank_leaves_out(self) -> None:
+        def run() -> None:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            model = Model()
+            if dist.get_rank() != 1:
+                paro.torch.fully_shard(model.blocks[0], mesh=mesh, strategy="IIG")
+            paro.torch.fully_shard(model, mesh=mesh, strategy="IIG")
+
+        self.assert_refused(run, "fully_shard: ranks have different values of modules", "['Model'] on rank 1")
 
     def test_an_optimizer_that_looks_at_whole_matrices_on_one_rank(self) -> None:
         def run() -> None:

@@ -120,7 +120,10 @@ void declare_cluster(CLI::App& app, PlanTexts& texts) {
         texts.intra_call,
         "what a collective inside a node takes beside its bytes: 20us [0]"},
        {"--inter-call", "TIME", texts.inter_call, "the same between nodes: 100us [0]"},
-       {"--world-call", "TIME", texts.world_call, "the same over all ranks: 120us [0]"},
+       {"--world-call",
+        "TIME",
+        texts.world_call,
+        "the same over all ranks: 120us [the larger of the other two]"},
        {"--world-algorithm",
         "NAME",
         texts.world_algorithm,
@@ -224,6 +227,7 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
   Links& links = options.request.links;
   HORING_TRY(take(texts.intra_call, "--intra-call", links.intra_call_s, ho::parse_time));
   HORING_TRY(take(texts.inter_call, "--inter-call", links.inter_call_s, ho::parse_time));
+  links.world_call_s = std::max(links.intra_call_s, links.inter_call_s);  // it does both
   HORING_TRY(take(texts.world_call, "--world-call", links.world_call_s, ho::parse_time));
   HORING_TRY(take_algorithm(texts.world_algorithm, links.world));
   options.measure = texts.measure;

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
+
+
+# What a call raises that was given something wrong; a collective that fails raises others.
+_OF_ARGUMENTS = (
+    AssertionError, AttributeError, LookupError, NotImplementedError, OverflowError, TypeError, ValueError
+)  # fmt: skip
 
 
 class MismatchError(ValueError):
@@ -21,7 +29,7 @@ def _gathered(fields: dict[str, Any], mesh: DeviceMesh | None) -> dict[int, dict
     """By rank. Over the default group where the mesh has all its ranks: so ranks with other meshes
     are met too."""
     groups: list[dist.ProcessGroup | None] = [None]
-    if mesh is not None and mesh.size() < dist.get_world_size():
+    if isinstance(mesh, DeviceMesh) and mesh.size() < dist.get_world_size():
         groups = [mesh.get_group(dimension) for dimension in range(mesh.ndim)]
     by_rank = {dist.get_rank(): fields}
     for group in groups:
@@ -38,10 +46,14 @@ def require_same(
     differs and whose it is. `error`: why this rank cannot go on, which all ranks are told."""
     gathered = _gathered({"call": call, "error": error and str(error), **fields}, mesh)
     if error is not None:
+        error._paro_told = True  # type: ignore[attr-defined]
         raise error
+    failed: dict[str, list[int]] = {}
     for rank, theirs in gathered.items():
         if theirs["error"] is not None:
-            raise MismatchError(f"{call}: rank {rank} has an error: {theirs['error']}")
+            failed.setdefault(theirs["error"], []).append(rank)
+    for text, ranks in failed.items():
+        raise MismatchError(f"{call}: {_ranks(ranks)} {'has' if len(ranks) == 1 else 'have'} an error: {text}")
     for field in dict.fromkeys(field for theirs in gathered.values() for field in theirs):
         values: dict[str, list[int]] = {}
         for rank, theirs in gathered.items():
@@ -49,3 +61,17 @@ def require_same(
         if len(values) > 1:
             told = "; ".join(f"{value} on {_ranks(ranks)}" for value, ranks in values.items())
             raise MismatchError(f"{call}: ranks have different values of {field}: {told}")
+
+
+@contextlib.contextmanager
+def checked_together(call: str, mesh: DeviceMesh | None = None) -> Iterator[dict[str, Any]]:
+    """Collective over the mesh [all ranks] at its end, also where a rank raises inside: then all do.
+    What the block puts into the fields must be the same on all ranks."""
+    fields: dict[str, Any] = {}
+    try:
+        yield fields
+    except _OF_ARGUMENTS as error:
+        if not (isinstance(error, MismatchError) or hasattr(error, "_paro_told")):
+            require_same(fields, call, mesh, error)
+        raise
+    require_same(fields, call, mesh)

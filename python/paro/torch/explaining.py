@@ -172,6 +172,7 @@ def explain(model: nn.Module, passes: int = 1) -> str:
             ),
             f"  FSDP2's shards      {fsdp}",
             f"  masters             {_masters_text(optimizer)}",
+            f"  .grad of parameters {_grad_text(optimizer)}",
             f"  a rank sends in a step of {passes} micro-batches: {sent.intra / 1e6:.2f} MB inside its "
             f"group, {sent.inter / 1e6:.2f} MB between groups",
         ]
@@ -182,3 +183,9 @@ def _masters_text(optimizer: Optimizer) -> str:
     if optimizer.unit_masters:
         return "fp32, apart from the parameters, at the optimizer's scope"
     return "the fp32 shards of the parameters themselves"
+
+
+def _grad_text(optimizer: Optimizer) -> str:
+    if optimizer.unit_masters:
+        return "None at all times: torch's clip_grad_norm_ clips nothing; use paro.torch.clip_grad_norm_"
+    return "this rank's shard of the gradient, as with FSDP2"

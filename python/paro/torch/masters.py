@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -39,21 +40,45 @@ class UnitMasters:
             begin, end = piece.range_of(row)
             view = self.values[piece.offset : piece.offset + end - begin]
             self.masters.append(nn.Parameter(view))
-        self.take_parameters()
+        self.take_parameters(range(len(self.masters)))
+
+    def _shard_of(self, index: int) -> torch.Tensor:
+        """Of the parameter's shard, what the master is of."""
+        piece = self.layout.pieces[index]
+        begin, end = piece.range_of(self.row)
+        return local_of(piece.parameter).flatten()[begin:end]
 
     @torch.no_grad()
-    def take_parameters(self) -> None:
+    def take_parameters(self, indices: Iterable[int]) -> None:
         """The masters become what the shards are."""
-        for piece, master in zip(self.layout.pieces, self.masters, strict=True):
-            begin, end = piece.range_of(self.row)
-            master.copy_(local_of(piece.parameter).flatten()[begin:end])
+        for index in indices:
+            self.masters[index].copy_(self._shard_of(index))
+
+    @torch.no_grad()
+    def take_what_was_written(self) -> None:
+        """The masters take those elements of the shards that are no longer what they were sent as.
+        Compared by value: a tensor's version does not see `.data`, and weights that a program swapped
+        out and in again keep their masters. Nothing waits for a GPU."""
+        shards = [self._shard_of(index) for index in range(len(self.masters))]
+        kind = shards[0].dtype
+        if self.gathered_as == kind == self.dtype:  # the gather rounded nothing
+            torch._foreach_copy_([*self.masters], shards)
+            return
+        row = torch.zeros_like(self.values, dtype=kind)
+        for piece, shard in zip(self.layout.pieces, shards, strict=True):
+            row[piece.offset : piece.offset + shard.numel()] = shard
+        same = self.values.to(self.gathered_as).to(kind) == row
+        self.values.copy_(torch.where(same, self.values, row))
 
     def follow_model(self) -> None:
         """From now on takes gradients as backward passes complete them, and parameters that
         load_state_dict writes."""
-        for module in self.unit.modules:
-            register: Any = module.register_load_state_dict_post_hook
-            register(lambda *_: self.take_parameters())
+        places = {id(piece.parameter): index for index, piece in enumerate(self.layout.pieces)}
+        for module in (each for of in self.unit.modules for each in of.modules()):
+            own = [places[id(p)] for p in module.parameters(recurse=False) if id(p) in places]
+            if own:  # it may be loaded without the rest of its unit
+                register: Any = module.register_load_state_dict_post_hook
+                register(lambda *_, own=own: self.take_parameters(own))
         for index, piece in enumerate(self.layout.pieces):
             register = piece.parameter.register_post_accumulate_grad_hook
             register(self._hook(index))

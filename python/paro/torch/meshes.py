@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
@@ -19,7 +20,8 @@ ADVICE = (
 
 def init_mesh(device_type: str, group_size: int | None = None) -> DeviceMesh:
     """A mesh of all ranks, in groups of `group_size` successive ones [the ranks of this node, as
-    LOCAL_WORLD_SIZE has it]. Collective: ranks that ask for different ones all get the error."""
+    LOCAL_WORLD_SIZE has it]. Its groups have the timeout of the default group. Collective: ranks that
+    ask for different ones all get the error."""
     ranks = dist.get_world_size()
     if group_size is None:
         group_size = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
@@ -28,7 +30,23 @@ def init_mesh(device_type: str, group_size: int | None = None) -> DeviceMesh:
         error = ValueError(f"init_mesh: groups of {group_size} ranks do not divide the {ranks} ranks")
     require_same({"group size": group_size, "device type": device_type}, "init_mesh", error=error)
     shape = (ranks // group_size, group_size)
-    return init_device_mesh(device_type, shape, mesh_dim_names=NAMES)
+    return _mesh_of_all(device_type, shape)
+
+
+def _mesh_of_all(device_type: str, shape: tuple[int, int]) -> DeviceMesh:
+    mesh = init_device_mesh(device_type, shape, mesh_dim_names=NAMES)
+    return _limited(mesh, dist.group.WORLD)
+
+
+def _limited(mesh: DeviceMesh, other: dist.ProcessGroup | None) -> DeviceMesh:
+    """With the timeout of another group: torch makes a mesh's groups with its default of 10 or 30 minutes."""
+    assert other is not None
+    backend = other._get_backend(torch.device(mesh.device_type))
+    timeout = getattr(getattr(backend, "options", backend), "_timeout", None)
+    if timeout is not None:
+        for group in mesh.get_all_groups():
+            group.set_timeout(timeout)
+    return mesh
 
 
 def world_of(mesh: DeviceMesh) -> DeviceMesh:
@@ -38,28 +56,33 @@ def world_of(mesh: DeviceMesh) -> DeviceMesh:
     world = dist.group.WORLD
     if world is not None and mesh.mesh.flatten().tolist() == list(range(world.size())):
         return DeviceMesh.from_group(world, mesh.device_type, mesh_dim_names=("world",))
-    return mesh._flatten()
+    return _limited(mesh._flatten(), mesh.get_group(0))
 
 
 def shard_mesh(mesh: DeviceMesh, strategy: Strategy) -> DeviceMesh:
-    """What FSDP2 gets: its one dimension, or (replicas, shards). Made once for a mesh and scope."""
+    """What FSDP2 gets: its one dimension, or (replicas, shards). Made once for a mesh and scope; then
+    collective."""
     made: dict[tuple[Scope, bool], DeviceMesh] = mesh.__dict__.setdefault("_paro_shard_meshes", {})
     key = (strategy.shards, strategy.splits_shards)
     if key not in made:
-        error = None
-        try:
-            _check(mesh, strategy)
-        except ValueError as refused:
-            error = refused
+        _check(mesh, strategy)
         told = {"strategy": str(strategy), "mesh": mesh.mesh.tolist()}
-        require_same(told, "fully_shard", mesh, error)
+        require_same(told, "fully_shard", mesh)
         made[key] = _shard_mesh(mesh, strategy)
     return made[key]
 
 
+def check_dimensions(mesh: DeviceMesh, call: str) -> None:
+    """Two, with names."""
+    if mesh.ndim != 2:
+        raise ValueError(f"{call}: the mesh has {mesh.ndim} dimension{'s' * (mesh.ndim > 1)}, not 2; {ADVICE}")
+    if mesh.mesh_dim_names is None:
+        raise ValueError(f"{call}: the dimensions of the mesh have no names; {ADVICE}")
+
+
 def _check(mesh: DeviceMesh, strategy: Strategy) -> None:
-    if mesh.ndim not in (1, 2):
-        raise ValueError(f"fully_shard: the mesh has {mesh.ndim} dimensions, not 2; {ADVICE}")
+    if mesh.ndim > 2:
+        check_dimensions(mesh, "fully_shard")
     if strategy.shards is Scope.N and mesh.size() != dist.get_world_size():
         raise ValueError(
             f"fully_shard: strategy NNN takes a mesh of all {dist.get_world_size()} ranks, this one has "
@@ -70,8 +93,8 @@ def _check(mesh: DeviceMesh, strategy: Strategy) -> None:
             f"fully_shard: strategy {strategy} needs a mesh with an inner dimension, this one has "
             f"{mesh.size()} ranks in one; {ADVICE}"
         )
-    if strategy.shards is Scope.I and mesh.mesh_dim_names is None:
-        raise ValueError(f"fully_shard: the dimensions of the mesh have no names; {ADVICE}")
+    if strategy.shards is Scope.I:
+        check_dimensions(mesh, "fully_shard")
 
 
 def _shard_mesh(mesh: DeviceMesh, strategy: Strategy) -> DeviceMesh:
@@ -79,6 +102,6 @@ def _shard_mesh(mesh: DeviceMesh, strategy: Strategy) -> DeviceMesh:
         return world_of(mesh)
     if strategy.shards is Scope.N:
         # All ranks are replicas of shards of one rank.
-        return init_device_mesh(mesh.device_type, (mesh.size(), 1), mesh_dim_names=NAMES)
+        return _mesh_of_all(mesh.device_type, (mesh.size(), 1))
     assert mesh.mesh_dim_names is not None
     return mesh[mesh.mesh_dim_names[1]] if strategy.splits_shards else mesh

@@ -24,13 +24,16 @@ def _groups_of(optimizer: Optimizer, parameter: nn.Parameter) -> tuple[dist.Proc
 
 
 @torch.no_grad()
-def clip_grad_norm_(model: nn.Module, max_norm: float, norm_type: float = 2.0) -> torch.Tensor:
+def clip_grad_norm_(model: nn.Module, max_norm: float, norm_type: float | str = 2.0) -> torch.Tensor:
     """As torch.nn.utils.clip_grad_norm_, over the whole gradient under any strategy.
 
     After the last micro-batch's backward pass, before Optimizer.step. Collective. Returns the norm
     before clipping, the same on all ranks. Elements that tensor parallelism shards count too; those
     that it replicates count once.
     """
+    norm_type = float(norm_type)  # torch takes "inf" too
+    if not norm_type > 0:
+        raise ValueError(f"clip_grad_norm_: norm_type is {norm_type}; give a number above 0, or inf")
     optimizer = optimizer_of(model, "clip_grad_norm_")
     optimizer.finish_gradients("clip_grad_norm_")
     largest = norm_type == float("inf")

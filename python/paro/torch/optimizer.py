@@ -41,6 +41,11 @@ NOT_ELEMENTWISE = tuple(
 
 
 def _check_elementwise(kind: type[torch.optim.Optimizer], elementwise: bool) -> None:
+    if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)):
+        raise TypeError(
+            f"paro.torch.Optimizer: takes an optimizer's class and its options, as (torch.optim.AdamW, model, "
+            f"lr=1e-4); this is a {type(kind).__name__}"
+        )
     if issubclass(kind, NOT_ELEMENTWISE):
         raise ValueError(
             f"paro.torch.Optimizer: {kind.__name__} looks at more of a tensor than one element, and a "
@@ -76,13 +81,17 @@ def _check(
         )
 
 
+def _ids(managed: list[list[tuple[str, nn.Parameter]]]) -> set[int]:
+    return {id(parameter) for unit in managed for _, parameter in unit}
+
+
 def _check_all_managed(
     model: nn.Module,
     units: list[Unit],
     managed: list[list[tuple[str, nn.Parameter]]],
     takes_all: bool,
 ) -> None:
-    known = {id(parameter) for unit in managed for _, parameter in unit}
+    known = _ids(managed)
     ignored = {id(parameter) for unit in units for parameter in unit.ignored}
     if not any(parameter.requires_grad for unit in managed for _, parameter in unit):
         raise ValueError("paro.torch.Optimizer: all parameters are frozen; there is nothing to train")
@@ -101,6 +110,51 @@ def _check_all_managed(
             )
 
 
+def _groups_of(params: Iterable[Any], known: set[int]) -> list[dict[str, Any]]:
+    """Groups of parameters in any form that torch takes, without frozen ones; `known` are trained."""
+    if isinstance(params, torch.Tensor):
+        raise TypeError("paro.torch.Optimizer: params is one tensor; give a list of them, or of groups")
+    given = list(params)
+    groups = given if given and isinstance(given[0], dict) else [{"params": given}]
+    found = []
+    for group in groups:
+        of = group["params"]
+        members = [each[-1] if isinstance(each, tuple) else each  # named ones
+                   for each in ([of] if isinstance(of, torch.Tensor) else of)]
+        trained = [each for each in members if each.requires_grad]
+        if any(id(each) not in known for each in trained):
+            raise ValueError(
+                "paro.torch.Optimizer: params has a tensor that is no trainable parameter of the model "
+                "under fully_shard; take them from model.parameters() after fully_shard"
+            )
+        found.append({**group, "params": trained})
+    if not any(group["params"] for group in found):
+        raise ValueError("paro.torch.Optimizer: params has no trainable parameter")
+    return found
+
+
+def _options_of(options: dict[str, Any], where: str) -> dict[str, Any]:
+    """By field, what ranks may compare: an object's text may hold its address."""
+    plain = (bool, int, float, str, tuple, list, type(None), torch.Tensor)
+    return {
+        f"option {key}{where}": value if isinstance(value, plain) else type(value).__name__
+        for key, value in options.items()
+        if key != "params"
+    }
+
+
+def _described_groups(
+    groups: list[dict[str, Any]], managed: list[list[tuple[str, nn.Parameter]]]
+) -> dict[str, Any]:
+    names = {id(parameter): name for unit in managed for name, parameter in unit}
+    fields: dict[str, Any] = {}
+    for index, group in enumerate(groups):
+        fields.update(_options_of(group, f" of group {index}"))
+        for parameter in group["params"]:
+            fields.setdefault(f"the groups of {names[id(parameter)]}", []).append(index)
+    return fields
+
+
 def _described(
     kind: type[torch.optim.Optimizer], units: list[Unit], managed: list[list[tuple[str, nn.Parameter]]]
 ) -> dict[str, Any]:
@@ -113,7 +167,7 @@ def _described(
         "types": [[str(p.dtype) for _, p in each] for each in managed],
         "frozen parameters": [[n for n, p in each if not p.requires_grad] for each in managed],
         "mp_policy": [str(unit.mp_policy) for unit in units],
-        "kind of optimizer": kind.__name__,
+        "kind of optimizer": getattr(kind, "__name__", "none"),
     }
 
 
@@ -150,13 +204,21 @@ class Optimizer(torch.optim.Optimizer):
         self.model = model
         self.units = units_of(model, "paro.torch.Optimizer")
         managed = managed_parameters(model, self.units)
+        ids = _ids(managed)
+        known = [p for p in model.parameters() if p.requires_grad and id(p) in ids]
+        groups: list[dict[str, Any]] = []
         error = None
         try:
             _check(kind, elementwise, self.units, managed)
             _check_all_managed(model, self.units, managed, params is None)
-        except ValueError as refused:
+            groups = _groups_of(known if params is None else params, {id(p) for p in known})
+        except (TypeError, ValueError) as refused:
             error = refused
-        told = _described(kind, self.units, managed)
+        told = {
+            **_described(kind, self.units, managed),
+            **_options_of(defaults, ""),
+            **_described_groups(groups, managed),
+        }
         require_same(told, "paro.torch.Optimizer", self.units[0].mesh, error)
         self.unit_masters: list[UnitMasters] = []
         # What the optimizer works on, by the parameter that the model has.
@@ -165,12 +227,11 @@ class Optimizer(torch.optim.Optimizer):
         self.names: dict[int, str] = {}  # of parameters and of their masters
         for unit, parameters in zip(self.units, managed, strict=True):
             self._take(unit, list(trainable(parameters)))
-        # In the model's order, as FSDP2's programs have them.
-        self._parameters = [p for p in model.parameters() if id(p) in self._of]
+        self._parameters = known  # in the model's order, as FSDP2's programs have them
         self.backward = Backward([each.reduction for each in self.unit_masters])
         self._ignored = {id(each) for unit in self.units for each in unit.ignored}
         self.provisional: list[nn.Parameter] = []  # whose state was made for a state dict only
-        self.inner = kind(self._translated(params), **defaults)
+        self.inner = kind(self._translated(groups), **defaults)
         super().__init__([{"params": []}], self.inner.defaults)
         self._follow_inner()
         for each in self.unit_masters:
@@ -204,7 +265,14 @@ class Optimizer(torch.optim.Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Parameters of the model that no group has yet."""
         if hasattr(self, "param_groups") and self.param_groups is self.inner.param_groups:
-            self.inner.add_param_group(self._translated([param_group])[0])
+            groups = _groups_of([param_group], set(self._of))
+            self.inner.add_param_group(self._translated(groups)[0])
+
+    def __getstate__(self) -> Any:
+        raise TypeError(
+            "paro.torch.Optimizer: it cannot be copied or pickled, as its model's parameters call it; take "
+            "paro.torch.get_state_dict(model, optimizer), or state_dict() for the same ranks"
+        )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """What state_dict() gave on this rank, under the same strategy on the same ranks. For others
@@ -212,23 +280,8 @@ class Optimizer(torch.optim.Optimizer):
         self.inner.load_state_dict(state_dict)
         self._follow_inner()
 
-    def _translated(self, params: Iterable[Any] | None) -> list[Any]:
-        if params is None:
-            return [self._of[id(parameter)] for parameter in self._parameters]
-        return [
-            {**each, "params": [self._master(p) for p in each["params"]]}
-            if isinstance(each, dict)
-            else self._master(each)
-            for each in params
-        ]
-
-    def _master(self, parameter: nn.Parameter) -> nn.Parameter:
-        if id(parameter) not in self._of:
-            raise ValueError(
-                "paro.torch.Optimizer: params has a tensor that is no trainable parameter of the model "
-                "under fully_shard; take them from model.parameters() after fully_shard"
-            )
-        return self._of[id(parameter)]
+    def _translated(self, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**each, "params": [self._of[id(p)] for p in each["params"]]} for each in groups]
 
     @torch.no_grad()
     def finish_gradients(self, what: str) -> None:
@@ -244,12 +297,26 @@ class Optimizer(torch.optim.Optimizer):
         self.finish_gradients("Optimizer.step")
         self._drop_gathered()
         self._check_unfrozen()
+        self.take_what_was_written()
         for master in self.provisional:  # a first step begins without state
             self.inner.state.pop(master, None)
         self.provisional.clear()
         self.inner.step()
-        self.backward.ended = False
+        self.use_up_gradients()
         self.gather_parameters()
+
+    def use_up_gradients(self) -> None:
+        """At the end of a step: its sums are in no later one, whether or not zero_grad is called.
+        Nothing else could tell: `.grad` of a parameter whose sums are here is None all the time."""
+        self.backward.clear()
+        for each in self.unit_masters:
+            for master in each.masters:
+                master.grad = None
+
+    def take_what_was_written(self) -> None:
+        """What the program has written to parameters, in place, is what trains and is saved."""
+        for each in self.unit_masters:
+            each.take_what_was_written()
 
     @torch.no_grad()
     def gather_parameters(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import time
 from collections.abc import Callable
@@ -16,7 +17,8 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
-from paro.torch.meshes import world_of
+from paro.torch.agreement import checked_together
+from paro.torch.meshes import check_dimensions, world_of
 from paro.torch.reduction import all_gather
 from paro.torch.strategies import STRATEGIES
 
@@ -93,6 +95,9 @@ def _bytes_per_second(mesh: DeviceMesh) -> float:
 
 def measure_links(mesh: DeviceMesh) -> Links:
     """Rates and costs of calls on a mesh of init_mesh. Collective over all ranks."""
+    with checked_together("measure_links") as told:
+        check_dimensions(mesh, "measure_links")
+        told["mesh"] = mesh.mesh.shape
     assert mesh.mesh_dim_names is not None
     inter, intra = (mesh[name] for name in mesh.mesh_dim_names)
     rates = [_bytes_per_second(each) for each in (intra, inter)]
@@ -123,26 +128,38 @@ def choose_strategy(
     compute_seconds: float = 0.0,
     update_seconds: float = 0.0,
     layers: int = 1,
+    bytes_per_parameter: tuple[float, float, float] | None = None,
 ) -> tuple[str, str]:
     """The planner's pick for the model, and why. Collective; before fully_shard.
 
     `memory_bytes`: of a rank, for parameters, gradients and optimizer state [whatever it takes];
     `compute_seconds`: of a step's passes, without communication; `update_seconds`: of an optimizer
-    over all parameters; `layers`: units of about the same size.
+    over all parameters (rank 0's count, all else must be the same on all ranks); `layers`: units of
+    about the same size; `bytes_per_parameter`: of parameters, gradients and optimizer state [as the
+    parameters' types have it, with Adam: 4, 4, 8 in fp32, 2, 2, 12 in bf16 with fp32 masters].
     The planner is the program `paro` of the package horing. GIG, which FSDP2 cannot have, is left out.
     """
-    links = measure_links(mesh)
-    answer: list[Any] = [None]
-    if dist.get_rank() == 0:
+    with checked_together("choose_strategy") as told:
+        check_dimensions(mesh, "choose_strategy")
+        told["mesh"] = mesh.mesh.shape
+        told["model"] = of_model = _of_model(model, layers)
+        told["memory_bytes"] = _number("memory_bytes", memory_bytes, 1) if memory_bytes is not None else None
+        told["accumulation"] = _number("accumulation", accumulation, 1)
+        told["layers"] = _number("layers", layers, 1)
+        told["bytes_per_parameter"] = states = bytes_per_parameter or _bytes_of(model)
         arguments = [
-            *arguments_of(links, mesh.device_type), *_of_model(model, layers), "--bytes", "4,4,8",
+            *of_model, "--bytes", ",".join(f"{_number('bytes_per_parameter', each, 0):.9g}" for each in states),
             "--nodes", str(mesh.size(0)), "--ranks-per-node", str(mesh.size(1)), "--nics", str(mesh.size(1)),
-            "--accumulation", str(accumulation), "--compute-time", f"{compute_seconds}s",
-            "--update-time", f"{update_seconds}s",
+            "--accumulation", str(accumulation),
+            "--compute-time", f"{_number('compute_seconds', compute_seconds, 0):.9f}s",
+            "--update-time", f"{_number('update_seconds', update_seconds, 0):.9f}s",
         ]  # fmt: skip
         if memory_bytes is not None:
             arguments += ["--memory", f"{memory_bytes:.0f}B"]
-        answer[0] = _asked(links, arguments)
+    links = measure_links(mesh)
+    answer: list[Any] = [None]
+    if dist.get_rank() == 0:
+        answer[0] = _asked(links, [*arguments_of(links, mesh.device_type), *arguments])
     dist.broadcast_object_list(answer, 0)
     if isinstance(answer[0], str):
         raise RuntimeError(answer[0])
@@ -150,11 +167,30 @@ def choose_strategy(
     return name, why
 
 
+def _number(name: str, value: Any, least: float) -> float:
+    if not isinstance(value, (int, float)) or not least <= value < math.inf:
+        raise ValueError(f"choose_strategy: {name} is {value!r}; give a number from {least}")
+    return value
+
+
 def _of_model(model: nn.Module, layers: int) -> tuple[str, str]:
     parameters = list(model.parameters())
     total = sum(p.numel() for p in parameters)
     trained = sum(p.numel() for p in parameters if p.requires_grad)
+    if trained == 0:
+        raise ValueError("choose_strategy: the model has no parameter that is trained; is all of it frozen?")
     return "--model", f"params={total},trainable={trained},layers={layers},sequence=1"
+
+
+def _bytes_of(model: nn.Module) -> tuple[float, float, float]:
+    """Of the mean parameter. Optimizer is for Adam: narrow types have an fp32 master beside its two states."""
+    sizes = [(p.numel(), p.element_size()) for p in model.parameters()]
+    trained = [(p.numel(), p.element_size()) for p in model.parameters() if p.requires_grad]
+    states = [(count, 12 if size < 4 else 2 * size) for count, size in trained]
+    parameter, gradient, optimizer = (
+        sum(count * size for count, size in each) / sum(count for count, _ in each) for each in (sizes, trained, states)
+    )
+    return parameter, gradient, optimizer
 
 
 def _asked(links: Links, arguments: list[str]) -> tuple[str, str] | str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 
@@ -29,3 +31,9 @@ class GradScaler(torch.amp.GradScaler):
         for group in optimizer.groups():
             dist.all_reduce(overflow, dist.ReduceOp.MAX, group=group)
         found[device] = overflow
+
+    def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
+        result = super().step(optimizer, *args, **kwargs)
+        if isinstance(optimizer, Optimizer):
+            optimizer.use_up_gradients()  # also those of a step that was left out
+        return result

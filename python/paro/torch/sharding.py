@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy
 from torch.distributed.fsdp import fully_shard as fsdp_fully_shard
 from torch.distributed.tensor import DTensor
 
-from paro.torch.meshes import init_mesh, shard_mesh
+from paro.torch.agreement import checked_together
+from paro.torch.meshes import ADVICE, init_mesh, shard_mesh
 from paro.torch.strategies import Strategy, strategy_of
 
 if TYPE_CHECKING:
@@ -56,33 +58,27 @@ class Unit:
             )
 
 
-def fully_shard(
-    module: nn.Module | list[nn.Module],
-    *,
-    mesh: DeviceMesh | None = None,
-    strategy: str | Strategy = "IIG",
-    mp_policy: MixedPrecisionPolicy | None = None,
-    **options: Any,
-) -> Any:
-    """As torch.distributed.fsdp.fully_shard, with a strategy in place of reshard_after_forward.
-    Several modules in a list are one unit. Returns `module`.
+def _reducing_in_fp32(policy: MixedPrecisionPolicy, modules: list[nn.Module]) -> MixedPrecisionPolicy:
+    """FSDP2 sums micro-batches in the type in which it reduces, which is that of the parameters where
+    the policy does not say it. 16 bits lose small gradients beside a large sum."""
+    types = [policy.param_dtype or p.dtype for each in modules for p in each.parameters()]
+    if policy.reduce_dtype is None and any(each.itemsize < 4 for each in types):
+        return dataclasses.replace(policy, reduce_dtype=torch.float32)
+    return policy
 
-    `mesh`: two dimensions, between groups and inside them [init_mesh of the first parameter's
-    device]; under G at all three states one dimension will do. `options` are FSDP2's: shard_placement_fn,
-    ignored_params, offload_policy (not where the optimizer splits shards). Inner modules come first,
-    all of a model with the same mesh and strategy.
-    """
-    chosen = strategy_of(strategy)
+
+def _check(modules: list[nn.Module], mesh: Any, chosen: Strategy, options: dict[str, Any]) -> None:
+    if mesh is not None and not isinstance(mesh, DeviceMesh):
+        raise TypeError(f"fully_shard: mesh is a {type(mesh).__name__}, not a DeviceMesh; {ADVICE}")
     if "reshard_after_forward" in options:
         raise TypeError("fully_shard: reshard_after_forward is what the strategy's first letter says")
-    modules = module if isinstance(module, list) else [module]
     for each in modules:
         if isinstance(each, FSDPModule):
             raise ValueError(
                 f"fully_shard: this {type(each).__name__} is sharded already; call fully_shard once for "
                 "each module, inner ones first"
             )
-    if chosen.splits_shards and options.get("offload_policy") is not None:
+    if chosen.splits_shards and isinstance(options.get("offload_policy"), CPUOffloadPolicy):
         raise ValueError(
             f"fully_shard: strategy {chosen} reduces shards between groups on their device; leave "
             "offload_policy out, or use GGG or III"
@@ -93,16 +89,49 @@ def fully_shard(
                 f"fully_shard: a {type(inner).__name__} inside was sharded by torch's fully_shard; "
                 "use paro.torch.fully_shard for all modules of a model"
             )
-    if mesh is None:
-        mesh = init_mesh(next(modules[0].parameters()).device.type)
-    policy = mp_policy or MixedPrecisionPolicy()
-    made: Any = fsdp_fully_shard(
-        module,
-        mesh=shard_mesh(mesh, chosen),
-        mp_policy=policy,
-        reshard_after_forward=False if chosen.keeps_unsharded else None,
-        **options,
+
+
+def _device_type_of(modules: list[nn.Module]) -> str:
+    for parameter in (parameter for each in modules for parameter in each.parameters()):
+        return parameter.device.type
+    names = ", ".join(type(each).__name__ for each in modules)
+    raise ValueError(
+        f"fully_shard: {names} has no parameters, so their device cannot tell the mesh; leave it out, or give mesh="
     )
+
+
+def fully_shard(
+    module: nn.Module | list[nn.Module],
+    *,
+    mesh: DeviceMesh | None = None,
+    strategy: str | Strategy = "IIG",
+    mp_policy: MixedPrecisionPolicy | None = None,
+    **options: Any,
+) -> Any:
+    """As torch.distributed.fsdp.fully_shard, with a strategy in place of reshard_after_forward.
+    Several modules in a list are one unit. Returns `module`. A policy without reduce_dtype reduces 16-bit
+    gradients in fp32.
+
+    `mesh`: two dimensions, between groups and inside them [init_mesh of the first parameter's
+    device]; under G at all three states one dimension will do. `options` are FSDP2's: shard_placement_fn,
+    ignored_params, offload_policy (not where the optimizer splits shards). Inner modules come first,
+    all of a model with the same mesh and strategy. Collective: what is wrong on one rank is an error on all.
+    """
+    modules = module if isinstance(module, list) else [module]
+    with checked_together("fully_shard", mesh) as told:
+        told["strategy"] = chosen = strategy_of(strategy)
+        told["modules"] = [type(each).__name__ for each in modules]
+        _check(modules, mesh, chosen, options)
+        if mesh is None:
+            mesh = init_mesh(_device_type_of(modules))
+        policy = _reducing_in_fp32(mp_policy or MixedPrecisionPolicy(), modules)
+        made: Any = fsdp_fully_shard(
+            module,
+            mesh=shard_mesh(mesh, chosen),
+            mp_policy=policy,
+            reshard_after_forward=False if chosen.keeps_unsharded else None,
+            **options,
+        )
     unit = Unit(modules, mesh, chosen, policy, options.get("ignored_params") or set())
     check = torch.compiler.disable(unit.check_optimizer)  # type: ignore[no-untyped-call]
     for each in modules:
@@ -124,8 +153,14 @@ def units_of(model: nn.Module, what: str) -> list[Unit]:
     return units
 
 
+def plain_name(name: str) -> str:
+    """Without what checkpoint_wrapper and torch.compile add, as torch.distributed.checkpoint.state_dict has it."""
+    added = ("_checkpoint_wrapped_module", "_orig_mod")
+    return ".".join(part for part in name.split(".") if part not in added)
+
+
 def managed_parameters(model: nn.Module, units: list[Unit]) -> list[list[tuple[str, nn.Parameter]]]:
-    """By unit: the parameters that it manages, tied ones once, named as in the model."""
+    """By unit: the parameters that it manages, tied ones once, named as in the model's state dict."""
     owners = {id(each): index for index, unit in enumerate(units) for each in unit.modules}
     found: list[list[tuple[str, nn.Parameter]]] = [[] for _ in units]
     seen: set[int] = set()
@@ -135,7 +170,7 @@ def managed_parameters(model: nn.Module, units: list[Unit]) -> list[list[tuple[s
         for name, parameter in module.named_parameters(recurse=False):
             if id(parameter) not in seen and isinstance(parameter, DTensor) and owner is not None:
                 seen.add(id(parameter))
-                found[owner].append((prefix + name, parameter))
+                found[owner].append((plain_name(prefix + name), parameter))
         for name, child in module.named_children():
             visit(child, f"{prefix}{name}.", owner)
 

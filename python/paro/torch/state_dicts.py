@@ -6,9 +6,11 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.checkpoint.metadata import MetadataIndex
 from torch.distributed.tensor import DTensor
 
 from paro.torch.optimizer import Optimizer
+from paro.torch.sharding import plain_name
 from paro.torch.tensor_pieces import TensorPieces
 
 StateDict = dict[str, Any]
@@ -29,6 +31,7 @@ def _model_state(model: nn.Module, optimizer: Optimizer) -> StateDict:
     """As model.state_dict(), with the fp32 masters under the parameters' names."""
     state: StateDict = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
+        name = plain_name(name)
         state[name] = tensor.detach() if isinstance(tensor, torch.Tensor) else tensor
         if optimizer.manages(tensor):
             master = optimizer.master_of(tensor)
@@ -94,6 +97,7 @@ def get_state_dict(model: nn.Module, optimizer: Optimizer) -> tuple[StateDict, S
 
     Tensors are the ranks' own: a load writes into them; set_state_dict then does the rest.
     """
+    optimizer.take_what_was_written()
     return _model_state(model, optimizer), _optimizer_state(optimizer)
 
 
@@ -101,11 +105,17 @@ def get_state_dict(model: nn.Module, optimizer: Optimizer) -> tuple[StateDict, S
 def set_state_dict(
     model: nn.Module, optimizer: Optimizer, *, model_state_dict: StateDict, optim_state_dict: StateDict
 ) -> None:
-    """Takes what get_state_dict gave and a checkpoint was loaded into. Collective."""
+    """Takes what get_state_dict gave and a checkpoint was loaded into; of whole tensors (as of
+    full_state_dict) each rank takes its part. Collective."""
     for name, tensor in _model_state(model, optimizer).items():
         if name not in model_state_dict:
             raise ValueError(f"set_state_dict: the model's state dict has no {name}")
-        _copy(tensor, model_state_dict[name])
+        _copy(tensor, model_state_dict[name], name)
+    for name, module in model.named_modules():
+        name = plain_name(f"{name}._extra_state" if name else "_extra_state")
+        takes = type(module).set_extra_state is not nn.Module.set_extra_state  # wrappers do not
+        if takes and name in model_state_dict:
+            module.set_extra_state(model_state_dict[name])
     groups = optim_state_dict["param_groups"]
     own = _optimizer_state(optimizer)
     for index, (group, loaded) in enumerate(zip(optimizer.param_groups, groups, strict=True)):
@@ -113,20 +123,35 @@ def set_state_dict(
             raise ValueError(f"set_state_dict: parameter group {index} has other parameters there")
         group.update({key: value for key, value in loaded.items() if key != "params"})
     for parameter, master in optimizer.pairs():
-        loaded = optim_state_dict["state"][optimizer.names[id(master)]]
+        name = optimizer.names[id(master)]
+        loaded = optim_state_dict["state"][name]
         held = optimizer.inner.state[master]
         for key, value in loaded.items():
             if isinstance(held.get(key), torch.Tensor):
-                _copy(_of_master(optimizer, parameter, held[key]), value)
+                _copy(_of_master(optimizer, parameter, held[key]), value, f"{key} of {name}")
             else:
                 held[key] = value
     optimizer.provisional.clear()
     optimizer.gather_parameters()
 
 
-def _copy(into: torch.Tensor, value: torch.Tensor) -> None:
-    if isinstance(into, TensorPieces) and isinstance(value, TensorPieces):
+def _copy(into: Any, value: Any, name: str) -> None:
+    if not isinstance(into, torch.Tensor) or into is value:
+        return
+    spread: Any = into if isinstance(into, (DTensor, TensorPieces)) else None
+    if into.shape != value.shape or isinstance(value, (DTensor, TensorPieces)) and type(into) is not type(value):
+        raise ValueError(
+            f"set_state_dict: {name} is a {type(value).__name__} of shape {tuple(value.shape)}, not "
+            f"{tuple(into.shape)} as this model and strategy have it; give what get_state_dict gave, with a checkpoint loaded into it, "
+            "or whole tensors"
+        )
+    if spread is not None and type(into) is not type(value):
+        for chunk in spread.__create_chunk_list__():
+            part = spread.__get_tensor_shard__(MetadataIndex(name, chunk.offsets))
+            begins = zip(chunk.offsets, chunk.sizes, strict=True)
+            part.copy_(value[tuple(slice(begin, begin + size) for begin, size in begins)])
+        return
+    if isinstance(into, TensorPieces):
         into, value = into.flat, value.flat
-    if into is not value and into.data_ptr() != value.data_ptr():
+    if into.data_ptr() != value.data_ptr():
         into.copy_(value)
-

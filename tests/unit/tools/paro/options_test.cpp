@@ -135,6 +135,30 @@ TEST_CASE("what is left out has its default") {
   CHECK_FALSE(options->prices.has_value());
 }
 
+TEST_CASE("a call over all ranks takes what the longer of the others does unless given") {
+  struct Calls {
+    PlanTexts::Text intra;
+    PlanTexts::Text inter;
+    PlanTexts::Text world;
+    double seconds;
+  };
+  const std::vector<Calls> cases{{"20us", "100us", std::nullopt, 100e-6},
+                                 {"200us", "100us", std::nullopt, 200e-6},
+                                 {"20us", std::nullopt, std::nullopt, 20e-6},
+                                 {std::nullopt, "100us", std::nullopt, 100e-6},
+                                 {"20us", "100us", "0us", 0},
+                                 {std::nullopt, std::nullopt, std::nullopt, 0}};
+  for (const Calls& each : cases) {
+    PlanTexts texts = usual();
+    texts.intra_call = each.intra;
+    texts.inter_call = each.inter;
+    texts.world_call = each.world;
+    const auto options = understand(texts);
+    REQUIRE(options.ok());
+    CHECK(options->request.links.world_call_s == Approx(each.seconds));
+  }
+}
+
 TEST_CASE("arguments that cannot be are named") {
   const std::vector<Case> cases{
       {&PlanTexts::model, std::nullopt, "--model is missing"},

@@ -1,0 +1,205 @@
+"""Ranks that stop, and ranks that are given other or wrong arguments: all end, soon, with one error."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+import unittest
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import paro.torch
+import torch
+import torch.distributed as dist
+import training  # noqa: F401  (takes --full out of the arguments)
+from models import Model
+from paro.torch import planning
+from paro.torch.meshes import world_of
+from paro.torch.planning import _bytes_of
+from ranks import run_ranks
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+SOON = 4
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "torch" / "train.py"
+
+
+class Timeouts(unittest.TestCase):
+    def test_every_group_of_a_mesh_ends_with_the_timeout_of_the_world(self) -> None:
+        def run() -> float | None:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            turned = DeviceMesh("cpu", [[3, 2], [1, 0]], mesh_dim_names=("inter", "intra"))
+            for each in turned.get_all_groups():  # as the guide says
+                each.set_timeout(timedelta(seconds=SOON))
+            groups = [world_of(turned).get_group(), mesh.get_group("inter"), mesh.get_group("intra")]
+            rank = dist.get_rank()
+            if rank == 3:  # of whom each of the others is in a group
+                time.sleep(SOON + 2)
+                return None
+            started = time.monotonic()
+            try:
+                dist.all_reduce(torch.ones(4), group=groups[rank])
+            except RuntimeError:
+                return time.monotonic() - started
+            return 1e9
+
+        for backend in ("gloo", "horing"):
+            with self.subTest(backend):
+                for seconds in run_ranks([2, 2], run, backend=backend, timeout=SOON)[:3]:
+                    self.assertLess(seconds, SOON + 1.5)
+                    self.assertGreater(seconds, SOON / 2)
+
+
+def raised_by(calls: list[tuple[str, Callable[[], Any]]]) -> dict[str, str]:
+    """By name: the error of each call."""
+    found = {}
+    for name, call in calls:
+        try:
+            found[name] = f"nothing was raised, it gave {call()}"
+        except Exception as error:  # noqa: BLE001
+            found[name] = str(error)
+    return found
+
+
+class WrongOnOneRank(unittest.TestCase):
+    """The other ranks do not wait: they are told."""
+
+    def assert_all_told(self, run: Callable[[], dict[str, str]], expected: dict[str, tuple[str, ...]]) -> None:
+        results = run_ranks([2, 2], run, backend="gloo", timeout=20)
+        for rank, found in enumerate(results):
+            self.assertEqual(list(found), list(expected))
+            for name, parts in expected.items():
+                for part in parts:
+                    self.assertIn(part, found[name], f"{name} on rank {rank}")
+
+    def test_arguments_of_fully_shard_that_one_rank_has_wrong(self) -> None:
+        def run() -> dict[str, str]:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            wrong = dist.get_rank() == 3
+
+            def shard(**other: Any) -> Any:
+                options = {"module": Model(), "mesh": mesh, "strategy": "IIG", **(other if wrong else {})}
+                return paro.torch.fully_shard(options.pop("module"), **options)
+
+            one = nn.Module()
+            one.scale = nn.Parameter(torch.tensor(1.0))
+            found = raised_by([("first", lambda: shard(strategy="GIG"))])
+            shard()  # from here on its mesh is known
+            return found | raised_by([
+                ("typo", lambda: shard(strategy="IIK")),
+                ("other strategy", lambda: shard(strategy="IGG")),
+                ("option", lambda: shard(reshard_after_forward=True)),
+                ("unknown option", lambda: shard(colour="red")),
+                ("mesh", lambda: shard(mesh="cpu")),
+                ("module", lambda: shard(module=nn.ReLU())),
+                ("scalar", lambda: shard(module=one)),
+                ("no mesh", lambda: shard(mesh=None, strategy="GIG")),
+                ("group size", lambda: paro.torch.init_mesh("cpu", 3 if wrong else 2)),
+            ])
+
+        self.assert_all_told(run, {
+            "first": ("GIG cannot be had",),
+            "typo": ("strategy 'IIK' is none of",),
+            "other strategy": ("different values of strategy", "IGG on rank 3"),
+            "option": ("reshard_after_forward is what",),
+            "unknown option": ("colour",),
+            "mesh": ("mesh is a str, not a DeviceMesh",),
+            "module": ("different values of modules", "['ReLU'] on rank 3"),
+            "scalar": ("scalar",),
+            "no mesh": ("GIG cannot be had",),
+            "group size": ("groups of 3 ranks do not divide the 4 ranks",),
+        })
+
+    def test_arguments_of_choose_strategy_that_differ_or_are_wrong(self) -> None:
+        def run() -> dict[str, str]:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            three = init_device_mesh("cpu", (2, 2, 1), mesh_dim_names=("inter", "intra", "tp"))
+            nameless, flat = init_device_mesh("cpu", (2, 2)), init_device_mesh("cpu", (4,), mesh_dim_names=("all",))
+            rank, model, frozen = dist.get_rank(), Model(), Model().requires_grad_(False)
+            choose: Any = paro.torch.choose_strategy
+            return raised_by([
+                ("memory", lambda: choose(model, mesh, memory_bytes=1e6 if rank == 1 else 1e9)),
+                ("accumulation", lambda: choose(model, mesh, accumulation=1 + rank // 2)),
+                ("text on rank 0", lambda: choose(model, mesh, memory_bytes="80GB" if rank == 0 else 1e9)),
+                ("no model on rank 0", lambda: choose(None if rank == 0 else model, mesh)),
+                ("no accumulation", lambda: choose(model, mesh, accumulation=0)),
+                ("not a time", lambda: choose(model, mesh, compute_seconds=float("nan"))),
+                ("frozen", lambda: choose(frozen, mesh)),
+                ("three dimensions", lambda: choose(model, three)),
+                ("no names", lambda: choose(model, nameless)),
+                ("one dimension", lambda: paro.torch.measure_links(flat)),
+            ])
+
+        self.assert_all_told(run, {
+            "memory": ("different values of memory_bytes", "1000000.0 on rank 1"),
+            "accumulation": ("different values of accumulation", "2 on ranks 2, 3"),
+            "text on rank 0": ("memory_bytes is '80GB'; give a number from 1",),
+            "no model on rank 0": ("NoneType",),
+            "no accumulation": ("accumulation is 0; give a number from 1",),
+            "not a time": ("compute_seconds is nan; give a number from 0",),
+            "frozen": ("no parameter that is trained",),
+            "three dimensions": ("choose_strategy: the mesh has 3 dimensions, not 2; make one with",),
+            "no names": ("choose_strategy: the dimensions of the mesh have no names; make one with",),
+            "one dimension": ("measure_links: the mesh has 1 dimension, not 2; make one with",),
+        })
+
+    def test_a_module_without_parameters_takes_no_mesh_from_them(self) -> None:
+        run = lambda: raised_by([("it", lambda: paro.torch.fully_shard(nn.ReLU()))])  # noqa: E731
+        self.assert_all_told(run, {"it": ("ReLU has no parameters", "give mesh=")})
+
+
+class Planner(unittest.TestCase):
+    def test_the_bytes_of_a_parameter_follow_its_type(self) -> None:
+        half, mixed = nn.Linear(4, 4, bias=False, dtype=torch.bfloat16), nn.ModuleList([nn.Linear(4, 4, bias=False)])
+        mixed.append(nn.Linear(4, 4, bias=False, dtype=torch.bfloat16).requires_grad_(False))
+        self.assertEqual(_bytes_of(half), (2, 2, 12))
+        self.assertEqual(_bytes_of(half.float()), (4, 4, 8))
+        self.assertEqual(_bytes_of(mixed), (3, 4, 8))
+
+    def test_the_planner_is_given_the_bytes_of_a_parameter(self) -> None:
+        def run(given: Any) -> str:
+            asked: list[str] = []
+
+            def answer(_: planning.Links, arguments: list[str]) -> tuple[str, str]:
+                asked.extend(arguments)
+                return "GGG", ""
+
+            planning._asked = answer
+            planning.measure_links = lambda _: planning.Links(1, 1, 0, 0, 0)
+            model = Model().to(torch.bfloat16)
+            paro.torch.choose_strategy(model, paro.torch.init_mesh("cpu", 1), bytes_per_parameter=given)
+            return asked[asked.index("--bytes") + 1]
+
+        self.assertEqual(run_ranks([1], run, None, backend="gloo"), ["2,2,12"])
+        self.assertEqual(run_ranks([1], run, (2, 4, 8), backend="gloo"), ["2,4,8"])
+
+
+class Example(unittest.TestCase):
+    def test_wrong_arguments_of_the_example_are_one_line(self) -> None:
+        spec = importlib.util.spec_from_file_location("train", EXAMPLE)
+        assert spec is not None and spec.loader is not None
+        train = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(train)
+        for words, part in (
+            (["--steps", "0"], "--steps 0: takes a number above 0"),
+            (["--accumulation", "0"], "--accumulation 0: takes"),
+            (["--group-size", "-1"], "--group-size -1: takes"),
+            (["--memory", "nan"], "--memory nan: takes"),
+            (["--width", "10"], "--width 10: takes a multiple of the 4 heads"),
+            (["--strategy", "iik"], "--strategy IIK: takes NNN, NNI"),
+            *([] if torch.cuda.is_available() else [(["--backend", "nccl"], "--backend nccl: torch finds no GPU")]),
+        ):
+            with self.subTest(words), mock.patch("sys.argv", ["train.py", *words]), mock.patch("sys.stderr") as told:
+                with self.assertRaises(SystemExit):
+                    train.parsed()
+                self.assertIn(part, "".join(call.args[0] for call in told.write.call_args_list))
+        with mock.patch("sys.argv", ["train.py", "--strategy", "nng"]):
+            self.assertEqual(train.parsed().strategy, "NNG")
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))

@@ -166,9 +166,18 @@ typedef struct ho_comm_options {
   /* Deadline for all ranks to come, to this communicator and to its splits; 0:
    * HORING_CONNECT_TIMEOUT_MS, which is the deadline of what they set up together after that. */
   uint64_t rendezvous_timeout_ms;
+  /* The CUDA device whose memory this rank's calls may have: its number, as CUDA counts them in
+   * this process, or HO_DEVICE_LOCAL_RANK. HO_DEVICE_NONE, the default: host memory only. Ranks may
+   * differ. Splits have the same device. Without a driver, or with one that is too old, the call
+   * fails with HO_UNSUPPORTED, which says what is missing. */
+  int32_t device;
 } ho_comm_options;
+#define HO_DEVICE_NONE (-1)
+/* Of the devices that CUDA_VISIBLE_DEVICES leaves: the one whose number is the local rank, modulo
+ * how many there are. Needs a local rank. */
+#define HO_DEVICE_LOCAL_RANK (-2)
 #define HO_COMM_OPTIONS_INIT \
-  { sizeof(ho_comm_options), -1, -1, -1, NULL, NULL, NULL, 0, NULL, 0 }
+  { sizeof(ho_comm_options), -1, -1, -1, NULL, NULL, NULL, 0, NULL, 0, HO_DEVICE_NONE }
 
 typedef struct ho_call_options {
   size_t size;
@@ -187,9 +196,12 @@ typedef struct ho_call_options {
    * move otherwise. Cheaper where the caller waits at once, because no thread of the library wakes.
    * 0: it goes on by itself. */
   int32_t foreground;
+  /* The CUDA stream (cudaStream_t, CUstream) of a call with device memory; NULL: the default
+   * stream. See "Device memory". */
+  void* stream;
 } ho_call_options;
 #define HO_CALL_OPTIONS_INIT \
-  { sizeof(ho_call_options), HO_ALGORITHM_AUTO, 0, 0, 1.0, 0 }
+  { sizeof(ho_call_options), HO_ALGORITHM_AUTO, 0, 0, 1.0, 0, NULL }
 
 /* What one operation moved and where its time went, for this rank. Times in nanoseconds. A call
  * whose report has no sensible size (set it with HO_OP_REPORT_INIT) fails before anything is sent.
@@ -273,6 +285,29 @@ HO_API ho_status ho_comm_link_rates(const ho_comm* comm,
                                     ho_link_rate* rates,
                                     size_t capacity,
                                     size_t* count);
+
+/* Device memory. A communicator with ho_comm_options.device takes pointers to that device's memory
+ * wherever a collective takes a buffer. Ranks may pass host and device memory in one call, and a
+ * rank one of each: the host's is pinned memory then, or registered here. All pieces are larger as
+ * soon as one rank has a device, so host memory is moved a little later, too.
+ *
+ * A call reads and writes its buffers after all that options.stream was given before it. Without a
+ * request it returns when all its work is on the device: it may wait for data from other ranks, not
+ * for the device. What the stream is given afterwards comes after the call. An error that is found
+ * later is in ho_comm_status(). With a report it returns when the operation has ended. With a
+ * request, ho_request_join() does the same for any stream; ho_request_wait() returns when the
+ * operation has ended on the device, too.
+ *
+ * HO_UNSUPPORTED: HO_PREMUL_SUM, sends and receives, managed memory, and streams that are captured
+ * into a graph. */
+
+/* Pins memory of the program's own; [memory, memory + bytes) must stay until it is deregistered.
+ * Slow: once, not for each call. */
+HO_API ho_status ho_comm_register(ho_comm* comm, void* memory, size_t bytes);
+/* Not while a call with that memory is under way. */
+HO_API ho_status ho_comm_deregister(ho_comm* comm, void* memory);
+/* HO_OK, or why the communicator has failed. Any thread; does not wait. */
+HO_API ho_status ho_comm_status(ho_comm* comm);
 
 /* Collectives. All ranks of the communicator call them in the same order (per kind: all-gathers,
  * reduce-scatters and the rest are three independent sequences). Counts are elements. Where a rank
@@ -463,6 +498,11 @@ HO_API ho_status ho_request_test(ho_request* request, int32_t* done);
  *   operation's own deadline has passed. Only a null request and a forked child are refused with
  *   HO_INVALID_ARGUMENT, and then nothing is freed. */
 HO_API ho_status ho_request_wait(ho_request* request, uint64_t timeout_ms);
+/* Of a call with device memory: what `stream` (NULL: the default stream) is given from now on comes
+ * after the call. Returns when all of the call's work is on the device; may wait for data from
+ * other ranks, until the operation's deadline. The request stays valid: it must still be ended, and
+ * that may be done much later. Of a call with host memory it waits as ho_request_wait does. */
+HO_API ho_status ho_request_join(ho_request* request, void* stream);
 
 #ifdef __cplusplus
 }

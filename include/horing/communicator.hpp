@@ -49,6 +49,7 @@ class Communicator {
     raw.timeout_ms = milliseconds(options.timeout);
     raw.rendezvous_timeout_ms = milliseconds(options.rendezvous_timeout);
     raw.store = options.store;
+    raw.device = options.device;
     ho_comm* comm = nullptr;
     check(ho_comm_create(&raw, &comm));
     return Communicator(comm);
@@ -97,6 +98,14 @@ class Communicator {
   [[nodiscard]] int32_t rail_of(int32_t rank) const { return ho_comm_rail_of(comm_, rank); }
   // Bytes that the library holds for this communicator on this rank, now.
   [[nodiscard]] uint64_t memory_bytes() const { return ho_comm_memory_bytes(comm_); }
+
+  // Throws why the communicator has failed, if it has. Any thread; does not wait.
+  void status() const { check(ho_comm_status(comm_)); }
+  // Pins memory that calls may have beside device memory; until it is deregistered.
+  void register_memory(void* memory, size_t bytes) {
+    check(ho_comm_register(comm_, memory, bytes));
+  }
+  void deregister_memory(void* memory) { check(ho_comm_deregister(comm_, memory)); }
 
   // Collective. Measures every link that this communicator's plans use, all of them equally busy.
   void measure_links() { check(ho_comm_measure_links(comm_)); }
@@ -505,6 +514,7 @@ class Communicator {
     raw.fp32_sums = options.fp32_sums ? 1 : 0;
     raw.scale = options.scale;
     raw.foreground = options.foreground ? 1 : 0;
+    raw.stream = options.stream;
     return raw;
   }
   static void expect_size(size_t actual, size_t expected, const char* what) {

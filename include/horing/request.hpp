@@ -40,6 +40,14 @@ class Request {
     return done != 0;
   }
 
+  // Of a call with device memory: what the stream is given from now on comes after it. May wait for
+  // data from other ranks, not for the device.
+  void join(void* stream) {
+    if (request_ != nullptr) {
+      check(ho_request_join(request_, stream));
+    }
+  }
+
   // Waits until the operation ends or its own deadline passes. Throws its error.
   void wait() {
     if (request_ != nullptr) {

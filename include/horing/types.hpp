@@ -76,6 +76,7 @@ struct CallOptions {
   ho_op_report* report = nullptr;        // not owned; may be null
   double scale = 1;                      // of this rank's input, for HO_PREMUL_SUM
   bool foreground = false;  // a request that is waited for at once: see ho_call_options
+  void* stream = nullptr;   // of calls with device memory; null: the default stream
 };
 
 // How a communicator is made. Empty strings and negative numbers: from the environment (torchrun's,
@@ -90,6 +91,7 @@ struct CommunicatorOptions {
   std::chrono::milliseconds timeout{0};  // default deadline of operations; 0: HORING_TIMEOUT_MS
   std::chrono::milliseconds rendezvous_timeout{0};  // for all ranks; 0: HORING_CONNECT_TIMEOUT_MS
   const ho_store* store = nullptr;  // where ranks meet; not owned, see ho_comm_options
+  int32_t device = HO_DEVICE_NONE;  // whose memory calls may have, or HO_DEVICE_LOCAL_RANK
 };
 
 }  // namespace horing

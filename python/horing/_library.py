@@ -20,6 +20,8 @@ INTERFACE = "0.1"
 IN_PROGRESS = 13
 ALGORITHM_AUTO = 255
 ANY_SOURCE = -1
+DEVICE_NONE = -1
+DEVICE_LOCAL_RANK = -2
 
 
 class CommOptions(ctypes.Structure):
@@ -34,6 +36,7 @@ class CommOptions(ctypes.Structure):
         ("timeout_ms", c_uint64),
         ("store", c_void_p),
         ("rendezvous_timeout_ms", c_uint64),
+        ("device", c_int32),
     ]
 
 
@@ -45,6 +48,7 @@ class CallOptions(ctypes.Structure):
         ("fp32_sums", c_int32),
         ("scale", c_double),
         ("foreground", c_int32),
+        ("stream", c_void_p),
     ]
 
 
@@ -127,6 +131,10 @@ _CHECKED: dict[str, list[type]] = {
         POINTER(c_int32), POINTER(c_void_p),
     ],
     "ho_request_test": [c_void_p, POINTER(c_int32)],
+    "ho_request_join": [c_void_p, c_void_p],
+    "ho_comm_status": [_COMM],
+    "ho_comm_register": [_COMM, c_void_p, c_size_t],
+    "ho_comm_deregister": [_COMM, c_void_p],
 }
 
 _PLAIN: dict[str, tuple[type | None, list[type]]] = {

@@ -1,13 +1,14 @@
 """Memory of the caller as the C interface wants it: address, element count and type.
 
 numpy arrays and everything else with the buffer protocol (bytearray, array.array, memoryview), and
-everything that exports DLPack on the CPU (torch, jax, cupy's host arrays). Never copies.
+everything that exports DLPack on the CPU or a CUDA device (torch, jax, cupy). Never copies.
 """
 
 from __future__ import annotations
 
 import ctypes
 import dataclasses
+import sys
 from typing import Any
 
 from horing.errors import InvalidArgumentError, UnsupportedError
@@ -22,6 +23,16 @@ class Buffer:
     count: int
     dtype: DType
     owner: Any
+    device: int | None = None  # the CUDA device whose memory it is
+
+    @property
+    def current_stream(self) -> int:
+        """Of a torch tensor the stream that torch uses now on its device; otherwise the default."""
+        torch = sys.modules.get("torch")
+        tensor = self.owner[0] if isinstance(self.owner, tuple) else None
+        if self.device is None or torch is None or not isinstance(tensor, torch.Tensor):
+            return 0
+        return int(torch.cuda.current_stream(self.device).cuda_stream)
 
 
 # struct's format characters (native sizes) by kind and bytes.
@@ -68,7 +79,9 @@ _BY_DLPACK = {
     (12, 8): DType.FLOAT8_E5M2,
 }
 _DLPACK_CPU = 1
-_DLPACK_HOST = (_DLPACK_CPU, 3)  # 3: page-locked memory of the host
+_DLPACK_CUDA = 2
+_DLPACK_TAKEN = (_DLPACK_CPU, _DLPACK_CUDA, 3)  # 3: page-locked memory of the host
+_NO_ORDER = -1  # of DLPack: the producer's stream is left alone, calls have their own
 
 
 class _DLTensor(ctypes.Structure):
@@ -124,7 +137,7 @@ def buffer_of(value: Any, *, writable: bool, what: str) -> Buffer:
             return _from_dlpack(value, what)
         raise InvalidArgumentError(
             f"{what}: {type(value).__name__} has neither the buffer protocol nor DLPack; pass a "
-            "numpy array, a bytearray, an array.array or a CPU tensor"
+            "numpy array, a bytearray, an array.array or a tensor"
         ) from None
     return _from_view(view, writable, what)
 
@@ -158,16 +171,17 @@ def _address(view: memoryview) -> int:
 
 def _from_dlpack(value: Any, what: str) -> Buffer:
     try:
-        device = value.__dlpack_device__()[0]
+        kind, ordinal = value.__dlpack_device__()
     except (BufferError, RuntimeError, ValueError) as error:
         raise InvalidArgumentError(f"{what}: it has no memory to work on ({error})") from error
-    if device not in _DLPACK_HOST:
+    if kind not in _DLPACK_TAKEN:
         raise UnsupportedError(
-            f"{what}: it is in a device's memory; horing moves memory of the host. For GPUs use "
-            "NCCL with the horing plugin (python -m horing --plugin-path)"
+            f"{what}: it is in memory of a device of DLPack's type {kind}; horing moves memory of the "
+            "host and of CUDA devices"
         )
+    on_cuda = kind == _DLPACK_CUDA
     try:
-        capsule = value.__dlpack__()
+        capsule = value.__dlpack__(stream=_NO_ORDER) if on_cuda else value.__dlpack__()
     except (BufferError, RuntimeError, TypeError) as error:
         raise InvalidArgumentError(
             f"{what}: it does not export its memory ({error}); pass a detached, writable array"
@@ -193,4 +207,4 @@ def _from_dlpack(value: Any, what: str) -> Buffer:
             f"{tensor.type_bits} bits"
         )
     address = (tensor.data or 0) + tensor.byte_offset
-    return Buffer(address, count, dtype, (value, capsule))
+    return Buffer(address, count, dtype, (value, capsule), int(ordinal) if on_cuda else None)

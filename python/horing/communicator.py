@@ -12,9 +12,17 @@ from types import TracebackType
 from typing import Any
 
 from horing import _library
-from horing._library import ANY_SOURCE, CommOptions, OpReport, int32, library
+from horing._library import (
+    ANY_SOURCE,
+    DEVICE_LOCAL_RANK,
+    DEVICE_NONE,
+    CommOptions,
+    OpReport,
+    int32,
+    library,
+)
 from horing.buffers import Buffer, buffer_of
-from horing.errors import HoringError, InvalidArgumentError
+from horing.errors import HoringError, InvalidArgumentError, UnsupportedError
 from horing.requests import SLICE_MS, Dropped, Request, call_options, interruptible, milliseconds, run_for
 from horing.stores import Store, callbacks_of
 from horing.types import DType, ReduceOp
@@ -42,8 +50,11 @@ class Communicator:
         rendezvous_timeout: float | None = None,
         store: Store | None = None,
         store_name: str | None = None,
+        device: int | str | None = None,
     ):
-        self._start()
+        """`device`: the CUDA device whose memory calls may have, or "local_rank" for that of the local
+        rank among the visible ones."""
+        self._start(_device_number(device))
         text = {
             "rendezvous": rendezvous,
             "job_key": job_key,
@@ -56,6 +67,7 @@ class Communicator:
             milliseconds(timeout),
             None,
             milliseconds(rendezvous_timeout),
+            self._device,
         )
         cancelled = threading.Event()
 
@@ -74,8 +86,9 @@ class Communicator:
             cancelled.set()
             raise
 
-    def _start(self) -> None:
+    def _start(self, device: int) -> None:
         self._handle = None
+        self._device = device
         self._pending: weakref.WeakSet[Request] = weakref.WeakSet()
         self._dropped: collections.deque[Dropped] = collections.deque()
 
@@ -122,7 +135,7 @@ class Communicator:
         if handle is None:
             return None
         split = Communicator.__new__(Communicator)
-        split._start()
+        split._start(self._device)
         split._handle = handle
         return split
 
@@ -380,7 +393,7 @@ class Communicator:
     def send(
         self, data: Any, peer: int, tag: int = 0, *, wait: bool = True, **settings: Any
     ) -> Request:
-        what = buffer_of(data, writable=False, what="data")
+        what = _host_buffer(data, writable=False)
         handle = ctypes.c_void_p()
         options = call_options(**{"foreground": wait, **settings})
         library().ho_send(
@@ -405,7 +418,7 @@ class Communicator:
         **settings: Any,
     ) -> Request:
         """From `peer`, or from any rank; the request's `source` says whose message it was."""
-        into = buffer_of(data, writable=True, what="data")
+        into = _host_buffer(data, writable=True)
         handle, source = ctypes.c_void_p(), ctypes.c_int32(int32(peer))
         options = call_options(**{"foreground": wait, **settings})
         library().ho_recv(
@@ -478,6 +491,9 @@ class Communicator:
     ) -> Request:
         handle = ctypes.c_void_p()
         report = OpReport(ctypes.sizeof(OpReport))
+        on_device = self._on_device(kept)
+        if on_device is not None:
+            settings.setdefault("stream", on_device.current_stream)
         options = call_options(**{"foreground": wait, **settings})
         getattr(library(), name)(
             self.handle,
@@ -488,9 +504,37 @@ class Communicator:
         )
         request = self._request(handle, (*kept, report), False)
         request.report = report
-        if wait:
+        if wait and on_device is not None:
+            request.join(options.stream or 0)
+        elif wait:
             request.wait()
         return request
+
+    def _on_device(self, kept: tuple[Any, ...]) -> Buffer | None:
+        """A buffer of the call that is device memory, if there is one."""
+        for each in kept:
+            if isinstance(each, Buffer) and each.device is not None:
+                if self._device == DEVICE_NONE:
+                    raise UnsupportedError(
+                        f"a buffer is memory of CUDA device {each.device}, and the communicator was made "
+                        "without a device: Communicator(..., device=...)"
+                    )
+                return each
+        return None
+
+    def status(self) -> None:
+        """Raises why the communicator has failed, if it has. Any thread; does not wait."""
+        library().ho_comm_status(self.handle)
+
+    def register(self, memory: Any) -> None:
+        """Pins host memory, so that calls may have it beside device memory. Slow: once."""
+        what = buffer_of(memory, writable=False, what="memory")
+        library().ho_comm_register(self.handle, what.address, what.count * what.dtype.itemsize)
+
+    def deregister(self, memory: Any) -> None:
+        library().ho_comm_deregister(
+            self.handle, buffer_of(memory, writable=False, what="memory").address
+        )
 
     def _request(
         self,
@@ -504,6 +548,25 @@ class Communicator:
         if wait:
             request.wait()
         return request
+
+
+def _host_buffer(data: Any, *, writable: bool) -> Buffer:
+    buffer = buffer_of(data, writable=writable, what="data")
+    if buffer.device is not None:
+        raise UnsupportedError("data: sends and receives move memory of the host; copy it there first")
+    return buffer
+
+
+def _device_number(device: int | str | None) -> int:
+    if device is None:
+        return DEVICE_NONE
+    if device == "local_rank":
+        return DEVICE_LOCAL_RANK
+    if isinstance(device, str) or int32(device) < 0:
+        raise InvalidArgumentError(
+            f"device {device!r}: takes the number of a CUDA device, or \"local_rank\""
+        )
+    return int32(device)
 
 
 def _expect(buffer: Buffer, count: int, what: str) -> None:

@@ -28,9 +28,11 @@ def call_options(
     fp32_sums: bool = False,
     scale: float = 1.0,
     foreground: bool = False,
+    stream: int = 0,
 ) -> CallOptions:
     """What any operation takes beside its data (ho_call_options). `timeout` is in seconds; None:
-    the communicator's. Nobody writes to it: calls share it."""
+    the communicator's. `stream` is a CUDA stream's address, for device memory; 0: the default stream.
+    Nobody writes to it: calls share it."""
     return CallOptions(
         ctypes.sizeof(CallOptions),
         algorithm,
@@ -38,6 +40,7 @@ def call_options(
         int(fp32_sums),
         scale,
         int(foreground),
+        stream,
     )
 
 
@@ -133,6 +136,15 @@ class Request:
             done = ctypes.c_int32()
             library().ho_request_test(self._handle, ctypes.byref(done))
             return bool(done.value)
+
+    def join(self, stream: int = 0) -> None:
+        """Of a call with device memory: what the CUDA stream is given from now on comes after it. May
+        wait for data from other ranks, not for the device. Without device memory as wait()."""
+        with self._lock:
+            if self._handle is not None:
+                library().ho_request_join(self._handle, stream)
+                return
+        self.wait()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it ends, at most `timeout` seconds. False: it goes on. Raises its error."""

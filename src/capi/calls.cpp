@@ -70,11 +70,13 @@ Result<CallOptions> call_options(const ho_call_options* given) {
   result.fp32_sums = options.fp32_sums != 0;
   result.scale = options.scale;
   result.foreground = options.foreground != 0;
+  result.stream = static_cast<device::StreamHandle>(options.stream);
   return result;
 }
 
 Status end_or_hand_out(ho_comm* comm,
                        std::shared_ptr<Operation> operation,
+                       device::StreamHandle stream,
                        ho_op_report* report,
                        ho_request** request) {
   auto& communicator = comm->communicator;
@@ -83,6 +85,9 @@ Status end_or_hand_out(ho_comm* comm,
                    ho_request{::getpid(), communicator, std::move(operation), report})
                    .release();
     return {};
+  }
+  if (report == nullptr && communicator->has_device_memory(operation)) {
+    return communicator->join(operation, stream);
   }
   Status status = communicator->finish(operation);
   report_end(operation, report);
@@ -135,6 +140,17 @@ ho_status ho_request_wait(ho_request* request, uint64_t timeout_ms) {
     return outcome;
   });
   return in_progress ? HO_IN_PROGRESS : status;
+}
+
+ho_status ho_request_join(ho_request* request, void* stream) {
+  return guarded([&]() -> Status {
+    if (request == nullptr) {
+      return invalid("ho_request_join: request is null");
+    }
+    HORING_TRY(check_process(request->process));
+    return request->communicator->join(request->operation,
+                                       static_cast<device::StreamHandle>(stream));
+  });
 }
 
 }  // extern "C"

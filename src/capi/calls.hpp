@@ -14,9 +14,11 @@ namespace ho::capi {
 // end.
 [[nodiscard]] Status check_report(const ho_op_report* report);
 
-// Hands the started operation out; blocks when there is no place for a request.
+// Hands the started operation out; blocks when there is no place for a request: until it has ended,
+// or with device memory until all that the device has to do was started and `stream` waits for it.
 [[nodiscard]] Status end_or_hand_out(ho_comm* comm,
                                      std::shared_ptr<Operation> operation,
+                                     device::StreamHandle stream,
                                      ho_op_report* report,
                                      ho_request** request);
 
@@ -26,9 +28,11 @@ template <typename AnyCall>
                               ho_op_report* report,
                               ho_request** request) {
   HORING_TRY(check_report(report));
-  const bool background = request != nullptr && !call.options.foreground;
+  // What is on a device goes on behind the caller's back.
+  const bool background =
+      comm->communicator->has_device() || (request != nullptr && !call.options.foreground);
   HORING_ASSIGN(auto operation, comm->communicator->start(call, background));
-  return end_or_hand_out(comm, std::move(operation), report, request);
+  return end_or_hand_out(comm, std::move(operation), call.options.stream, report, request);
 }
 
 }  // namespace ho::capi

@@ -220,7 +220,7 @@ ho_status ho_barrier(ho_comm* comm, const ho_call_options* options, ho_request**
     HORING_ASSIGN(
         auto operation,
         comm->communicator->start_barrier(given, request != nullptr && !given.foreground));
-    return end_or_hand_out(comm, std::move(operation), nullptr, request);
+    return end_or_hand_out(comm, std::move(operation), nullptr, nullptr, request);
   });
 }
 

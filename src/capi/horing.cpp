@@ -81,6 +81,15 @@ Result<CommunicatorConfig> configuration(const ho_comm_options& options) {
   const auto text = [](const char* value) {
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
+  if (options.device < HO_DEVICE_LOCAL_RANK) {
+    return invalid(
+        fmt::format("ho_comm_options.device is {}; it takes a device's number, "
+                    "HO_DEVICE_LOCAL_RANK or HO_DEVICE_NONE",
+                    options.device));
+  }
+  if (options.device != HO_DEVICE_NONE) {
+    given.device = options.device;
+  }
   given.rendezvous = text(options.rendezvous);
   given.job_key = text(options.job_key);
   given.host_id = text(options.host_id);
@@ -145,6 +154,30 @@ void ho_set_last_error_message(const char* message) {
 
 size_t ho_dtype_bytes(ho_dtype dtype) {
   return check_enums(dtype, 0).ok() ? size_bytes(static_cast<DType>(dtype)) : 0;
+}
+
+ho_status ho_comm_register(ho_comm* comm, void* memory, size_t bytes) {
+  return guarded([&]() -> Status {
+    HORING_TRY(check_comm(comm, "ho_comm_register"));
+    if (memory == nullptr || bytes == 0) {
+      return invalid("ho_comm_register: null memory, or no bytes");
+    }
+    return comm->communicator->register_memory(memory, bytes);
+  });
+}
+
+ho_status ho_comm_deregister(ho_comm* comm, void* memory) {
+  return guarded([&]() -> Status {
+    HORING_TRY(check_comm(comm, "ho_comm_deregister"));
+    return comm->communicator->deregister_memory(memory);
+  });
+}
+
+ho_status ho_comm_status(ho_comm* comm) {
+  return guarded([&]() -> Status {
+    HORING_TRY(check_comm(comm, "ho_comm_status"));
+    return comm->communicator->status();
+  });
 }
 
 ho_status ho_comm_create(const ho_comm_options* options, ho_comm** comm) {

@@ -140,6 +140,7 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
   exchange.call = begin_call(asked, Algorithm::kHoRing);
   exchange.call.counts_per_pair = true;
   exchange.call.digest = 0;
+  HORING_TRY(place_on_device(asked, exchange.call));
   exchange.rules = settings_.rules;
   exchange.input = selection_input(asked);
   exchange.most = most_per_rank(asked.dtype);
@@ -167,10 +168,16 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
   call.channel = exchange.call.channel;
   call.counts_per_pair = true;
   call.deadline = exchange.call.deadline;
+  auto entry = entry_of(exchange.call, asked.options.stream);
+  if (!entry.ok()) {
+    return end_by_device(exchange.call, entry.status());
+  }
   return engine_->submit(
-      std::move(call), std::move(schedule), background, [exchange = std::move(exchange)] {
-        return exchange.data_part();
-      });
+      std::move(call),
+      std::move(schedule),
+      background,
+      [exchange = std::move(exchange)] { return exchange.data_part(); },
+      *std::move(entry));
 }
 
 }  // namespace ho

@@ -19,6 +19,7 @@
 #include "comm/selection.hpp"
 #include "exec/engine.hpp"
 #include "plan/plan.hpp"
+#include "transport/staged/staged_link.hpp"
 
 namespace ho {
 
@@ -31,6 +32,7 @@ struct CommunicatorConfig {
   std::optional<std::chrono::milliseconds> timeout;  // overrides HORING_TIMEOUT_MS
   // For all ranks to come, also to splits; without it HORING_CONNECT_TIMEOUT_MS.
   std::optional<std::chrono::milliseconds> rendezvous_timeout;
+  std::optional<int> device;  // whose memory calls may have; below 0: the local rank's
 };
 
 // Settings from the environment, read and checked once per communicator.
@@ -54,8 +56,9 @@ struct CallOptions {
   std::optional<Algorithm> algorithm;
   std::optional<std::chrono::milliseconds> timeout;
   bool fp32_sums = false;
-  double scale = 1;         // of this rank's input, for kPremulSum
-  bool foreground = false;  // a request that the caller waits for at once
+  double scale = 1;                       // of this rank's input, for kPremulSum
+  bool foreground = false;                // a request that the caller waits for at once
+  device::StreamHandle stream = nullptr;  // of calls with device memory; null: the default stream
 };
 
 // The arguments of a collective. Counts are elements; see horing.h for shapes.
@@ -116,6 +119,19 @@ class Communicator {
   [[nodiscard]] Result<std::shared_ptr<Operation>> start_barrier(const CallOptions& options,
                                                                  bool background);
   [[nodiscard]] Status barrier(const CallOptions& options);
+  // The stream waits for what the operation has on the device; this blocks until all of that was
+  // started.
+  [[nodiscard]] Status join(const std::shared_ptr<Operation>& operation,
+                            device::StreamHandle stream);
+  // Memory of the program's own that calls may have beside device memory, as pinned memory. Not
+  // while one of them is under way.
+  [[nodiscard]] Status register_memory(void* memory, size_t bytes);
+  [[nodiscard]] Status deregister_memory(void* memory);
+  [[nodiscard]] bool has_device() const { return device_ != nullptr; }
+  // Whether the call's buffers are device memory of this rank.
+  [[nodiscard]] bool has_device_memory(const std::shared_ptr<Operation>& operation) const;
+  // Why it has failed; ok while it has not. Any thread.
+  [[nodiscard]] Status status() { return engine_->status(); }
   // Blocks until the operation ends.
   [[nodiscard]] Status finish(const std::shared_ptr<Operation>& operation);
   [[nodiscard]] Engine& engine() { return *engine_; }
@@ -135,15 +151,20 @@ class Communicator {
                CommunicatorSettings settings,
                Placement placement,
                JobControl::Identity identity,
-               GlobalRank self);
+               GlobalRank self,
+               std::shared_ptr<device::Device> device);
   // After all ranks have met.
   [[nodiscard]] static Result<std::unique_ptr<Communicator>> create_met(
       const std::shared_ptr<JobControl>& control,
       CommunicatorSettings settings,
       const CommunicatorConfig& config,
       std::shared_ptr<const JobKey> key,
+      std::shared_ptr<device::Device> device,
       Deadline deadline);
   [[nodiscard]] Result<std::unique_ptr<Communicator>> split_off(int32_t color, int32_t key);
+  // Null where the rank is to have none.
+  [[nodiscard]] static Result<std::shared_ptr<device::Device>> open_device(
+      const CommunicatorConfig& config);
   // Makes transports and engine; collective over the members.
   [[nodiscard]] Status connect(std::shared_ptr<const JobKey> key, Deadline deadline);
   [[nodiscard]] Result<std::unique_ptr<ShmTransport>> make_shm(Deadline deadline);
@@ -173,7 +194,38 @@ class Communicator {
       const CollectiveCall& asked, bool background);
   [[nodiscard]] SelectionInput selection_input(const CollectiveCall& asked) const;
   [[nodiscard]] Status check(const CollectiveCall& call) const;
+  // What one rank's buffers hold, in bytes.
+  struct BufferUse {
+    uint64_t send = 0;
+    uint64_t recv = 0;
+    // In place: this far in one buffer is where the other one begins.
+    uint64_t into_send = 0;
+    uint64_t into_recv = 0;
+    bool can_be_in_place = true;
+  };
+  // In units of `own`, this rank's block; `before`, the blocks of the ranks before it; `all`.
+  struct Sizes {
+    uint64_t own;
+    uint64_t before;
+    uint64_t all;
+  };
+  [[nodiscard]] static BufferUse buffer_use(Collective collective, bool is_root, const Sizes& size);
+  [[nodiscard]] BufferUse buffer_use(const CollectiveCall& call) const;
   [[nodiscard]] Status check_buffers(const CollectiveCall& call) const;
+  // Which of the buffers are device memory, or why they cannot be (device_memory.cpp).
+  [[nodiscard]] Result<DeviceBuffers> device_buffers(const CollectiveCall& call) const;
+  [[nodiscard]] Result<device::PointerFacts> facts_of(const void* memory) const;
+  [[nodiscard]] Result<bool> is_device_memory(std::string_view name,
+                                              const void* memory,
+                                              uint64_t bytes) const;
+  // Writes call.device. A driver that fails ends the communicator: the other ranks would wait.
+  [[nodiscard]] Status place_on_device(const CollectiveCall& asked, Call& call);
+  [[nodiscard]] Status end_by_device(const Call& call, const Status& status);
+  // Nothing, where no buffer is device memory.
+  [[nodiscard]] Result<std::optional<device::Event>> entry_of(const Call& call,
+                                                              device::StreamHandle stream) const;
+  // Around a link for host memory, where this rank has a device.
+  [[nodiscard]] Result<Link*> staged(Result<Link*> link);
   [[nodiscard]] uint64_t total_count(const CollectiveCall& call) const;
   // Elements that each rank's block may have.
   [[nodiscard]] uint64_t most_per_rank(DType dtype) const;
@@ -185,8 +237,12 @@ class Communicator {
   const std::vector<GlobalRank> world_ranks_;  // of this communicator's ranks
   const GlobalRank self_;
   const uint16_t id_;
-  const uint64_t communicator_id_;  // see JobControl::Identity
+  const uint64_t communicator_id_;                // see JobControl::Identity
+  const std::shared_ptr<device::Device> device_;  // null: none
   std::shared_ptr<const JobKey> key_;
+  // The engine's runs use the links, and these the work.
+  std::unique_ptr<device::Work> work_;
+  std::map<Link*, std::unique_ptr<StagedLink>> staged_;  // by the link inside
   std::unique_ptr<Engine> engine_;
   uint32_t splits_ = 0;
   std::vector<LinkRate> link_rates_;

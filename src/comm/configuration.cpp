@@ -79,6 +79,13 @@ Result<CommunicatorConfig> configure(const GivenConfiguration& given) {
   config.host_id = given.host_id;
   config.timeout = given.timeout;
   config.rendezvous_timeout = given.rendezvous_timeout;
+  config.device = given.device;
+  if (given.device.value_or(0) < 0 && !config.rendezvous.local_rank) {
+    return invalid(
+        fmt::format("rank {}: the device is to be that of the local rank, which is not known; set "
+                    "ho_comm_options.local_rank or LOCAL_RANK, or name the device",
+                    config.rendezvous.rank));
+  }
   return config;
 }
 

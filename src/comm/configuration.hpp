@@ -23,6 +23,7 @@ struct GivenConfiguration {
   std::optional<std::string> host_id;
   std::optional<std::chrono::milliseconds> timeout;
   std::optional<std::chrono::milliseconds> rendezvous_timeout;
+  std::optional<int> device;  // below 0: by the local rank
 };
 
 [[nodiscard]] Result<CommunicatorConfig> configure(const GivenConfiguration& given);

@@ -98,6 +98,12 @@ Status check_reduction(const CollectiveCall& call) {
 // Before anything is sent. An all-reduce goes on in its output; other operations have a copy until
 // they end: the input may be const.
 Status scale_input(Call& call, double scale) {
+  if (call.device.work != nullptr) {
+    return {StatusCode::kUnsupported,
+            fmt::format("{}: no premul_sum of device memory; multiply the tensor on its device "
+                        "first, and use sum",
+                        to_string(call.collective))};
+  }
   auto* scaled = call.output;
   if (call.collective != Collective::kAllReduce) {
     call.scaled_bytes = call.count * size_bytes(call.dtype);
@@ -117,45 +123,6 @@ Status scale_input(Call& call, double scale) {
 
 uint64_t sum_of(std::span<const size_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
-}
-
-// What one rank's buffers hold, in bytes.
-struct BufferUse {
-  uint64_t send = 0;
-  uint64_t recv = 0;
-  // In place: this far in one buffer is where the other one begins.
-  uint64_t into_send = 0;
-  uint64_t into_recv = 0;
-  bool can_be_in_place = true;
-};
-
-// In units of `own`, this rank's block; `before`, the blocks of the ranks before it; `all`.
-struct Sizes {
-  uint64_t own;
-  uint64_t before;
-  uint64_t all;
-};
-
-BufferUse buffer_use(Collective collective, bool is_root, const Sizes& size) {
-  switch (collective) {
-    case Collective::kAllGather:
-      return {size.own, size.all, 0, size.before};
-    case Collective::kReduceScatter:
-      return {size.all, size.own, size.before, 0};
-    case Collective::kAllReduce:
-      return {size.all, size.all};
-    case Collective::kBroadcast:
-      return {is_root ? size.all : 0, size.all};
-    case Collective::kAllToAll:
-      return {size.all, size.all, 0, 0, false};
-    case Collective::kGather:
-      return {size.own, is_root ? size.all : 0, 0, size.before};
-    case Collective::kScatter:
-      return {is_root ? size.all : 0, size.own, size.before, 0};
-    case Collective::kReduce:
-      return {size.all, is_root ? size.all : 0};
-  }
-  return {};
 }
 
 // Ranks that build different plans would only time out later; small worlds are proven here.
@@ -191,8 +158,31 @@ Status Communicator::check(const CollectiveCall& call) const {
   return check_buffers(call);
 }
 
-// Null buffers, and overlaps that are not the in-place ones of horing.h.
-Status Communicator::check_buffers(const CollectiveCall& call) const {
+Communicator::BufferUse Communicator::buffer_use(Collective collective,
+                                                 bool is_root,
+                                                 const Sizes& size) {
+  switch (collective) {
+    case Collective::kAllGather:
+      return {size.own, size.all, 0, size.before};
+    case Collective::kReduceScatter:
+      return {size.all, size.own, size.before, 0};
+    case Collective::kAllReduce:
+      return {size.all, size.all};
+    case Collective::kBroadcast:
+      return {is_root ? size.all : 0, size.all};
+    case Collective::kAllToAll:
+      return {size.all, size.all, 0, 0, false};
+    case Collective::kGather:
+      return {size.own, is_root ? size.all : 0, 0, size.before};
+    case Collective::kScatter:
+      return {is_root ? size.all : 0, size.own, size.before, 0};
+    case Collective::kReduce:
+      return {size.all, is_root ? size.all : 0};
+  }
+  return {};
+}
+
+Communicator::BufferUse Communicator::buffer_use(const CollectiveCall& call) const {
   const size_t element = size_bytes(call.dtype);
   const bool counted = !call.counts.empty();
   const uint64_t own = counted ? call.counts[self_.at()] : call.count;
@@ -204,6 +194,12 @@ Status Communicator::check_buffers(const CollectiveCall& call) const {
   if (!call.recv_counts.empty()) {
     use.recv = sum_of(call.recv_counts) * element;
   }
+  return use;
+}
+
+// Null buffers, and overlaps that are not the in-place ones of horing.h.
+Status Communicator::check_buffers(const CollectiveCall& call) const {
+  const BufferUse use = buffer_use(call);
   if ((use.send > 0 && call.send == nullptr) || (use.recv > 0 && call.recv == nullptr)) {
     return refused(call, "a null buffer with elements to move");
   }
@@ -264,7 +260,7 @@ Result<std::shared_ptr<const Schedule>> Communicator::lay_out(BuiltPlan built, u
   return engine_->exclusively([&](ShmTransport& shm, Transport* network) {
     return make_schedule(std::move(built), [&](GlobalRank peer, Lane lane, RailIndex rail) {
       if (lane == Lane::kIntra && placement_.same_host(self_, peer)) {
-        return shm.link({peer, RailIndex(0), id_, channel});
+        return staged(shm.link({peer, RailIndex(0), id_, channel}));
       }
       if (network == nullptr) {
         return Result<Link*>(
@@ -275,7 +271,7 @@ Result<std::shared_ptr<const Schedule>> Communicator::lay_out(BuiltPlan built, u
         // A group may span hosts; both ends of such a link take the lower rank's rail.
         rail = placement_.map.rail_of(std::min(self_, peer)).value_or(RailIndex(0));
       }
-      return network->link({peer, rail, id_, channel});
+      return staged(network->link({peer, rail, id_, channel}));
     });
   });
 }
@@ -323,10 +319,15 @@ Result<std::shared_ptr<Operation>> Communicator::start(const CollectiveCall& ask
   HORING_ASSIGN(auto schedule,
                 schedule_for(asked.collective, algorithm, asked.root, asked.collective));
   HORING_ASSIGN(Call call, make_call(asked, algorithm, schedule->built.plan));
+  HORING_TRY(place_on_device(asked, call));
   if (call.op == ReduceOp::kPremulSum) {
     HORING_TRY(scale_input(call, asked.options.scale));
   }
-  return engine_->submit(std::move(call), std::move(schedule), background);
+  auto entry = entry_of(call, asked.options.stream);
+  if (!entry.ok()) {
+    return end_by_device(call, entry.status());
+  }
+  return engine_->submit(std::move(call), std::move(schedule), background, {}, *std::move(entry));
 }
 
 Status Communicator::finish(const std::shared_ptr<Operation>& operation) {

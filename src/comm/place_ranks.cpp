@@ -18,6 +18,7 @@ namespace {
 
 Result<RankInfo> own_info(const std::optional<std::string>& host_id,
                           const std::optional<uint32_t>& local_rank,
+                          bool device,
                           const std::optional<GroupFile>& group_file) {
   HORING_ASSIGN(const Topology topology, discover());
   HORING_ASSIGN(const InterfaceFilter filter, interface_filter());
@@ -26,6 +27,7 @@ Result<RankInfo> own_info(const std::optional<std::string>& host_id,
   info.settings = settings_that_must_agree(group_file);
   info.host_id = host_id.value_or(info.host_id);
   info.local_rank = local_rank;
+  info.device = device;
   for (const RankNic& nic : info.nics) {
     log_info("interface {}: taken", nic.name);
   }
@@ -55,9 +57,11 @@ Result<std::vector<RankInfo>> exchange_infos(ControlPlane& plane,
 
 Result<Placement> place_ranks(ControlPlane& plane,
                               const std::optional<std::string>& host_id,
+                              bool device,
                               Deadline deadline) {
   HORING_ASSIGN(const auto group_file, group_file_from_environment());
-  HORING_ASSIGN(const RankInfo mine, own_info(host_id, plane.rendezvous().local_rank, group_file));
+  HORING_ASSIGN(const RankInfo mine,
+                own_info(host_id, plane.rendezvous().local_rank, device, group_file));
   HORING_ASSIGN(const std::vector<RankInfo> infos, exchange_infos(plane, mine, deadline));
   HORING_TRY(agree(infos));
   HORING_ASSIGN(const uint64_t rails, env::number(env::kRails));
@@ -65,14 +69,16 @@ Result<Placement> place_ranks(ControlPlane& plane,
   HORING_ASSIGN(Assignment assignment, assign_rails(infos, group_file, wanted));
   const GlobalRank self(plane.rendezvous().rank);
   log_info("{}", explain_rank(assignment, self));
-  Placement placement{std::move(assignment.map),
-                      {},
-                      {},
-                      {},
-                      {},
-                      wanted,
-                      std::move(assignment.warnings),
-                      std::move(assignment.lost_nics)};
+  Placement placement{
+      std::move(assignment.map),
+      {},
+      {},
+      {},
+      {},
+      wanted,
+      std::move(assignment.warnings),
+      std::move(assignment.lost_nics),
+      std::any_of(infos.begin(), infos.end(), [](const RankInfo& info) { return info.device; })};
   for (size_t rank = 0; rank < infos.size(); ++rank) {
     const uint32_t host = assignment.host_of_rank[rank];
     placement.host_id.push_back(std::to_string(host));

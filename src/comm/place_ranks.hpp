@@ -13,9 +13,10 @@
 namespace ho {
 
 // Collective. Fails on all ranks with the same error where they disagree in a setting; it names the
-// ranks and the setting.
+// ranks and the setting. `device`: this rank may have device memory in calls.
 [[nodiscard]] Result<Placement> place_ranks(ControlPlane& plane,
                                             const std::optional<std::string>& host_id,
+                                            bool device,
                                             Deadline deadline);
 
 // CPUs for the progress thread of a rank that uses this interface, by HORING_PROGRESS_CPU.

@@ -110,7 +110,8 @@ Result<Placement> Placement::part(const std::vector<GlobalRank>& members) const 
                  std::move(speeds),
                  wanted_rails,
                  {},
-                 {}};
+                 {},
+                 device};
   HORING_ASSIGN(made.map, with_suited_rails(made, in_group_order(*this, members, made.map)));
   return made;
 }

@@ -22,6 +22,8 @@ struct Placement {
   std::vector<std::string> warnings;
   std::vector<std::string> lost_nics;  // the job would use them and cannot: topo/lost_nics.hpp
 
+  bool device = false;  // some rank of the job may have device memory in calls
+
   // The interfaces that `rank` uses for each rail: those of its group's rail ranks; its own where a
   // rail's rank is on another host (groups may span hosts under one switch).
   [[nodiscard]] std::vector<RailInterface> rails_of(GlobalRank rank) const;

@@ -48,6 +48,16 @@ Result<std::shared_ptr<Operation>> Communicator::start(const PointToPointCall& a
     return invalid(fmt::format("{}: a null buffer, or a count beyond 64 TiB; is it negative?",
                                transfer.name()));
   }
+  if (work_ != nullptr && asked.count > 0) {
+    HORING_ASSIGN(const bool on_device,
+                  is_device_memory(transfer.name(), buffer, transfer.bytes()));
+    if (on_device) {
+      return Status(StatusCode::kUnsupported,
+                    transfer.name() +
+                        ": device memory; sends and receives move memory of the host, copy it "
+                        "there first");
+    }
+  }
   return engine_->submit(transfer, background);
 }
 

@@ -207,6 +207,10 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
     usable = check_trace_file(settings->trace_path, config.rendezvous.rank)
                  .with_context(env::kTrace.name);
   }
+  auto device = open_device(config);
+  if (usable.ok()) {
+    usable = device.status();
+  }
   if (!usable.ok()) {
     return meet_to_refuse(config,
                           usable.with_context(fmt::format("rank {}", config.rendezvous.rank)));
@@ -218,8 +222,12 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
   set_log_rank(static_cast<int>(config.rendezvous.rank));
   auto control = std::make_shared<JobControl>(std::move(met.plane));
   // A new deadline: a last rank that was late has now connected and must not use up the time left.
-  auto made = create_met(
-      control, *std::move(settings), config, std::move(met.key), deadline_after(connect_timeout));
+  auto made = create_met(control,
+                         *std::move(settings),
+                         config,
+                         std::move(met.key),
+                         *std::move(device),
+                         deadline_after(connect_timeout));
   if (!made.ok()) {
     tell_others(control->plane(), made.status());
     return first_cause(control->plane(), made.status());
@@ -232,8 +240,10 @@ Result<std::unique_ptr<Communicator>> Communicator::create_met(
     CommunicatorSettings settings,
     const CommunicatorConfig& config,
     std::shared_ptr<const JobKey> key,
+    std::shared_ptr<device::Device> device,
     Deadline deadline) {
-  HORING_ASSIGN(Placement placement, place_ranks(control->plane(), config.host_id, deadline));
+  HORING_ASSIGN(Placement placement,
+                place_ranks(control->plane(), config.host_id, device != nullptr, deadline));
   const GlobalRank self(config.rendezvous.rank);
   if (self.value() == 0) {
     for (const std::string& warning : placement.warnings) {
@@ -245,8 +255,12 @@ Result<std::unique_ptr<Communicator>> Communicator::create_met(
   }
   JobControl::Identity identity{
       kWorldCommunicatorId, kWholeJob, 0, all_ranks(config.rendezvous.world_size)};
-  std::unique_ptr<Communicator> made(new Communicator(
-      control, std::move(settings), std::move(placement), std::move(identity), self));
+  std::unique_ptr<Communicator> made(new Communicator(control,
+                                                      std::move(settings),
+                                                      std::move(placement),
+                                                      std::move(identity),
+                                                      self,
+                                                      std::move(device)));
   HORING_TRY(made->connect(std::move(key), deadline));
   control->start();
   control->add(kWorldCommunicatorId, made->engine_.get());
@@ -257,14 +271,16 @@ Communicator::Communicator(std::shared_ptr<JobControl> control,
                            CommunicatorSettings settings,
                            Placement placement,
                            JobControl::Identity identity,
-                           GlobalRank self)
+                           GlobalRank self,
+                           std::shared_ptr<device::Device> device)
     : control_(std::move(control)),
       settings_(std::move(settings)),
       placement_(std::move(placement)),
       world_ranks_(identity.ranks),
       self_(self),
       id_(identity.id),
-      communicator_id_(identity.communicator_id) {
+      communicator_id_(identity.communicator_id),
+      device_(std::move(device)) {
   control_->expect(std::move(identity));
 }
 
@@ -405,8 +421,13 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
   control_->used_id(id_);
   HORING_ASSIGN(auto shm, make_shm(deadline));
   HORING_ASSIGN(auto network, make_network(key_, deadline));
+  if (device_ != nullptr) {
+    HORING_ASSIGN(work_, device::Work::create(device_));
+  }
   EngineOptions options;
+  options.work = work_.get();
   options.limits = settings_.limits;
+  options.limits.device = placement_.device;
   HORING_ASSIGN(options.spin, spin_time(placement_.ranks_on_host_of(self_).size()));
   HORING_ASSIGN(options.progress_cpus, progress_cpus(placement_.nic[self_.at()].name));
   options.trace = !settings_.trace_path.empty();
@@ -510,8 +531,8 @@ Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int
                                 communicator_id_,
                                 id,
                                 std::move(world_ranks)};
-  std::unique_ptr<Communicator> made(
-      new Communicator(control_, settings_, std::move(placement), std::move(identity), self));
+  std::unique_ptr<Communicator> made(new Communicator(
+      control_, settings_, std::move(placement), std::move(identity), self, device_));
   if (Status status = made->connect(key_, deadline); !status.ok()) {
     // The other members wait for this rank.
     const GlobalRank reporter = world_ranks_[self_.at()];

@@ -9,15 +9,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
+#include <string_view>
 
 #include "base/status.hpp"
 
 namespace ho::device {
 
-using DriverResult = int;          // CUresult
-using Ordinal = int;               // CUdevice
-using DeviceAddress = uintptr_t;   // CUdeviceptr
+using DriverResult = int;         // CUresult
+using Ordinal = int;              // CUdevice
+using DeviceAddress = uintptr_t;  // CUdeviceptr
 using ContextHandle = struct ContextObject*;
 using StreamHandle = struct StreamObject*;
 using EventHandle = struct EventObject*;
@@ -28,12 +28,18 @@ using HostFunction = void (*)(void* argument);
 inline constexpr DriverResult kSuccess = 0;
 inline constexpr DriverResult kInvalidValue = 1;
 inline constexpr DriverResult kOutOfDeviceMemory = 2;
+inline constexpr DriverResult kNotInitialized = 3;
 inline constexpr DriverResult kDeinitialized = 4;
 inline constexpr DriverResult kNoDevice = 100;
+inline constexpr DriverResult kInvalidDevice = 101;
+inline constexpr DriverResult kInvalidImage = 200;
 inline constexpr DriverResult kInvalidContext = 201;
 inline constexpr DriverResult kInvalidHandle = 400;
-inline constexpr DriverResult kNotReady = 600;  // no error: of queries
+inline constexpr DriverResult kNotFound = 500;
+inline constexpr DriverResult kNotReady = 600;        // no error: of queries
+inline constexpr DriverResult kIllegalAddress = 700;  // the context is lost with it
 inline constexpr DriverResult kPeerAccessAlreadyEnabled = 704;
+inline constexpr DriverResult kLaunchFailed = 719;  // likewise
 inline constexpr DriverResult kNotPermitted = 800;
 inline constexpr DriverResult kNotSupported = 801;
 inline constexpr DriverResult kCaptureUnsupported = 900;
@@ -43,6 +49,8 @@ inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kEventInterprocess = 4;
 inline constexpr unsigned kHostAllocPortable = 1;
 inline constexpr unsigned kHostAllocMapped = 2;
+inline constexpr unsigned kHostRegisterPortable = 1;
+inline constexpr unsigned kHostRegisterMapped = 2;
 inline constexpr unsigned kIpcLazyPeerAccess = 1;
 
 // CUdevice_attribute
@@ -99,7 +107,12 @@ struct Driver {
   DriverResult (*memory_free)(DeviceAddress) = nullptr;
   DriverResult (*host_allocate)(void**, size_t bytes, unsigned flags) = nullptr;
   DriverResult (*host_free)(void*) = nullptr;
-  DriverResult (*copy_async)(DeviceAddress to, DeviceAddress from, size_t bytes, StreamHandle) = nullptr;
+  DriverResult (*host_register)(void*, size_t bytes, unsigned flags) = nullptr;
+  DriverResult (*host_unregister)(void*) = nullptr;
+  DriverResult (*copy_async)(DeviceAddress to,
+                             DeviceAddress from,
+                             size_t bytes,
+                             StreamHandle) = nullptr;
   DriverResult (*pointer_attribute)(void* value, int attribute, DeviceAddress) = nullptr;
   DriverResult (*address_range)(DeviceAddress* base, size_t* bytes, DeviceAddress) = nullptr;
   DriverResult (*ipc_export)(IpcMemory*, DeviceAddress base) = nullptr;
@@ -121,15 +134,20 @@ struct Driver {
                          void** extra) = nullptr;
   // What module_load takes: the kernels of this build, of a test its own. Empty: none were built.
   std::span<const std::byte> kernels;
+  // Not the driver's: what tests want to be told, null otherwise (Device::host_reads()).
+  void (*host_reads)(const void* memory, size_t bytes) = nullptr;
+  void (*host_writes)(const void* memory, size_t bytes) = nullptr;
 };
 
-inline constexpr int kLeastDriverVersion = 12000;
+inline constexpr int kMinDriverVersion = 12000;
 
-// The installed driver's, loaded once per process and never unloaded. kUnsupported, and why, where
-// there is none, where it is too old (named, with the least version) or lacks a call (named).
+// The installed driver's, with the kernels of this build; loaded once per process and never
+// unloaded. kUnsupported, and why, where there is none, where it is too old (named, with the least
+// version) or lacks a call (named). Programs that test have another driver() in its place.
 [[nodiscard]] Result<const Driver*> driver();
 
-// "cuMemcpyAsync: CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"
+// "cuMemcpyAsync: CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered): the
+// context is lost; end this process and start it again"
 [[nodiscard]] Status driver_error(const Driver& driver, std::string_view call, DriverResult result);
 
 }  // namespace ho::device

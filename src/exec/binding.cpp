@@ -9,6 +9,8 @@ namespace {
 
 constexpr uint64_t kSmallestPieceBytes = 8U << 10;
 constexpr uint64_t kLargestPieceBytes = 64U << 10;
+constexpr uint64_t kSmallestDevicePieceBytes = 256U << 10;
+constexpr uint64_t kLargestDevicePieceBytes = 4U << 20;
 constexpr uint64_t kPieceAlignment = 4096;
 // A cache line: where the scratch of each chunk begins.
 constexpr uint64_t kSlotAlignment = 64;
@@ -80,8 +82,8 @@ void Binding::choose_pieces(const Plan& plan, const BindingLimits& limits) {
   if (bytes == 0) {
     const uint64_t wanted = largest_chunk_ * element_bytes_ / kPiecesPerChunk;
     bytes = std::clamp(divide_up(wanted, kPieceAlignment) * kPieceAlignment,
-                       kSmallestPieceBytes,
-                       kLargestPieceBytes);
+                       limits.device ? kSmallestDevicePieceBytes : kSmallestPieceBytes,
+                       limits.device ? kLargestDevicePieceBytes : kLargestPieceBytes);
   }
   const uint64_t slots = plan.scratch_chunk_count;
   const uint64_t expansion = scratch_element_bytes_ / element_bytes_;

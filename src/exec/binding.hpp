@@ -20,6 +20,8 @@ namespace ho {
 struct BindingLimits {
   uint64_t piece_bytes = 0;  // 0: by size
   uint64_t scratch_bytes = 16U << 20;
+  // Some rank has device memory: pieces that are worth a copy over the bus. The same on all ranks.
+  bool device = false;
 };
 
 class Binding {

@@ -11,6 +11,7 @@
 
 #include "base/dtype.hpp"
 #include "base/index.hpp"
+#include "device/work/work.hpp"
 #include "os/clock.hpp"
 #include "plan/plan.hpp"
 #include "transport/frame.hpp"
@@ -35,6 +36,14 @@ class BlockCounts {
   std::vector<uint64_t> each_;
 };
 
+// Which buffers are device memory. The others, and scratch, are memory that the host may touch.
+struct DeviceBuffers {
+  device::Work* work = nullptr;  // null: this call has no device memory, on any rank
+  bool input = false;
+  bool output = false;
+  bool mixed = false;  // the other one is the host's
+};
+
 struct Call {
   Collective collective = Collective::kAllGather;
   bool counts_per_pair = false;  // an all-to-all with counts per rank, both parts of it
@@ -56,7 +65,8 @@ struct Call {
   uint32_t sequence = 0;  // in its channel, from 1; given by the engine
   Deadline deadline = Deadline::max();
   std::chrono::milliseconds timeout{0};  // what the deadline was made from, for error texts
-  std::shared_ptr<const void> owned;     // memory of the library's own that input or output lie in
+  DeviceBuffers device;
+  std::shared_ptr<const void> owned;  // memory of the library's own that input or output lie in
 
   // "all_reduce #12"
   [[nodiscard]] std::string name() const;

@@ -1,5 +1,6 @@
 #include "exec/engine.hpp"
 
+#include <poll.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/epoll.h>
 
@@ -18,6 +19,11 @@ namespace {
 constexpr std::chrono::milliseconds kLongestSleep{500};
 // How long the end of an engine waits for its last bytes to reach the peers' hosts.
 constexpr std::chrono::milliseconds kLinger{1000};
+// How long what a device was given before an error may take to complete.
+constexpr std::chrono::seconds kDeviceDrain{5};
+// How often a caller's stream is looked at that must get to a call first.
+constexpr std::chrono::microseconds kEntryPoll{50};
+constexpr int64_t kNsPerSecond = 1000000000;
 constexpr int kYieldsForLatency = 16;
 constexpr int kYieldsForThroughput = 4;
 constexpr uint64_t kLatencyBoundBytes = 512U << 10;
@@ -58,6 +64,9 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
   if (engine->network_ != nullptr) {
     HORING_TRY(watch(engine->epoll_.get(), engine->network_->wait_fd()));
   }
+  if (options.work != nullptr) {
+    HORING_TRY(watch(engine->epoll_.get(), options.work->wait_fd()));
+  }
   return engine;
 }
 
@@ -85,7 +94,8 @@ Engine::~Engine() {
 Result<std::shared_ptr<Operation>> Engine::submit(Call call,
                                                   std::shared_ptr<const Schedule> schedule,
                                                   bool background,
-                                                  MakeNextPart next) {
+                                                  MakeNextPart next,
+                                                  std::optional<device::Event> entry) {
   Lock lock(mutex_);
   auto operation = std::make_shared<Operation>();
   operation->background_ = background;
@@ -107,6 +117,8 @@ Result<std::shared_ptr<Operation>> Engine::submit(Call call,
   operation->run_ = std::make_unique<Run>(
       std::move(call), std::move(schedule), options_.limits, options_.trace ? &trace_ : nullptr);
   operation->next_ = std::move(next);
+  operation->on_device_ = entry.has_value();
+  operation->entry_ = std::move(entry);
   lanes_[place.channel].push_back(operation);
   if (background) {
     if (!driving_) {
@@ -129,6 +141,34 @@ std::optional<Status> Engine::wait(Operation& operation, Deadline deadline) {
     return std::nullopt;
   }
   return operation.status_;
+}
+
+Status Engine::join(Operation& operation, device::StreamHandle stream) {
+  Lock lock(mutex_);
+  const bool on_device = operation.on_device_;
+  drive(
+      lock,
+      [&] {
+        return operation.ended_ ||
+               (on_device && operation.started_ && !operation.next_ && operation.run_->enqueued());
+      },
+      Deadline::max());
+  if (operation.ended_ && !operation.status_.ok()) {
+    return operation.status_;
+  }
+  return on_device ? options_.work->make_wait(stream) : Status();
+}
+
+bool Engine::has_device_memory(const Operation& operation) {
+  const Caller caller(callers_);
+  const Lock lock(mutex_);
+  return operation.on_device_;
+}
+
+Status Engine::status() {
+  const Caller caller(callers_);
+  const Lock lock(mutex_);
+  return broken_.value_or(Status());
 }
 
 bool Engine::test(Operation& operation) {
@@ -267,18 +307,46 @@ bool Engine::turn(Lock& lock) {
 
 std::optional<RunError> Engine::start_run(Operation& operation) {
   Run& run = *operation.run_;
-  operation.scratch_ =
-      std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[run.scratch_bytes() + 64]);
-  if (operation.scratch_ == nullptr) {
-    return RunError{
-        {StatusCode::kOutOfMemory,
-         fmt::format(
-             "{}: {} bytes for what is on its way", run.call().name(), run.scratch_bytes())},
-        std::nullopt};
+  if (Status status = take_scratch(operation); !status.ok()) {
+    return RunError{status.with_context(run.call().name()), std::nullopt};
   }
   operation.started_ = true;
-  run.start(operation.scratch_.get());
+  run.start(operation.pinned_scratch_ ? operation.pinned_scratch_->bytes().data()
+                                      : operation.scratch_.get());
   return std::nullopt;
+}
+
+Status Engine::take_scratch(Operation& operation) {
+  const uint64_t bytes = operation.run_->scratch_bytes();
+  if (operation.run_->call().device.work != nullptr) {
+    if (!operation.pinned_scratch_ || operation.pinned_scratch_->bytes().size() < bytes) {
+      HORING_ASSIGN(operation.pinned_scratch_,
+                    options_.work->take_pinned(std::max<uint64_t>(bytes, 1)));
+    }
+    return {};
+  }
+  operation.scratch_ = std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes + 64]);
+  return operation.scratch_ != nullptr
+             ? Status()
+             : Status(StatusCode::kOutOfMemory,
+                      fmt::format("{} bytes for what is on its way", bytes));
+}
+
+Result<bool> Engine::entered(Operation& operation) const {
+  if (operation.entry_) {
+    HORING_ASSIGN(const bool passed, options_.work->passed(*operation.entry_));
+    if (!passed) {
+      return false;
+    }
+    operation.entry_.reset();
+  }
+  return true;
+}
+
+bool Engine::any_not_entered() const {
+  return std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
+    return lane.second.front()->entry_.has_value();
+  });
 }
 
 // The next part has the operation's number, so that errors and traces name one operation.
@@ -300,7 +368,14 @@ std::optional<RunError> Engine::go_on(Operation& operation) {
 bool Engine::step_front(Queue& queue, std::optional<RunError>& error) {
   Operation& operation = *queue.front();
   if (!operation.started_) {
-    error = start_run(operation);
+    const Result<bool> may_start = entered(operation);
+    if (may_start.ok() && !*may_start) {
+      return false;
+    }
+    error = may_start.ok()
+                ? start_run(operation)
+                : RunError{may_start.status().with_context(operation.run_->call().name()),
+                           std::nullopt};
   }
   bool moved = false;
   if (!error) {
@@ -328,6 +403,17 @@ void Engine::count_completed(const Operation& operation) {
 }
 
 void Engine::end(Operation& operation, const Status& status) {
+  if (operation.started_ && operation.run_->call().device.work != nullptr) {
+    // After an error no buffer may be touched any more, nor its memory reused before that.
+    if (Status drained =
+            status.ok() ? Status() : options_.work->drain(deadline_after(kDeviceDrain));
+        !drained.ok()) {
+      log_error("{}: {}", operation.run_->call().name(), drained.message());
+    }
+    if (operation.pinned_scratch_) {
+      options_.work->give_back(*std::exchange(operation.pinned_scratch_, std::nullopt));
+    }
+  }
   operation.report_ = operation.run_->report();
   operation.report_.add_earlier(operation.earlier_);
   operation.status_ = status;
@@ -359,6 +445,29 @@ RunWait Engine::merged_wait(Deadline* earliest) const {
   return merged;
 }
 
+void Engine::sleep_on_descriptors(Lock& lock, const WaitHint& hint, Deadline until) {
+  if (options_.work != nullptr) {
+    // Its errors are those of the next look at the work.
+    (void)options_.work->wake_when_completed();
+  }
+  if (shm_->prepare_wait(hint) && (network_ == nullptr || network_->prepare_wait(hint))) {
+    const auto ns = std::max(left(until), std::chrono::nanoseconds(0));
+    const timespec time{static_cast<time_t>(ns.count() / kNsPerSecond),
+                        static_cast<long>(ns.count() % kNsPerSecond)};
+    pollfd ready{epoll_.get(), POLLIN, 0};
+    lock.unlock();
+    (void)::ppoll(&ready, 1, &time, nullptr);
+    lock.lock();
+  }
+  if (network_ != nullptr) {
+    network_->finish_wait();
+  }
+  shm_->finish_wait();
+  if (options_.work != nullptr) {
+    options_.work->clear_wake();
+  }
+}
+
 void Engine::sleep(Lock& lock, Deadline deadline) {
   Deadline until = deadline_after(kLongestSleep);
   Deadline earliest = Deadline::max();
@@ -374,17 +483,12 @@ void Engine::sleep(Lock& lock, Deadline deadline) {
   until = std::min({until, deadline, earliest, next_question});
   const WaitHint hint{wait.intra_arrivals, wait.intra_releases};
   const int64_t began = now_ns();
-  if (wait.network && network_ != nullptr) {
-    if (shm_->prepare_wait(hint) && network_->prepare_wait(hint)) {
-      const auto ns = left(until);
-      std::array<epoll_event, 2> events{};
-      lock.unlock();
-      const auto ms = std::chrono::ceil<std::chrono::milliseconds>(ns).count();
-      (void)::epoll_wait(epoll_.get(), events.data(), 2, static_cast<int>(ms));
-      lock.lock();
-    }
-    network_->finish_wait();
-    shm_->finish_wait();
+  const bool on_device = options_.work != nullptr && options_.work->pending();
+  if (options_.work != nullptr && any_not_entered()) {
+    until = std::min(until, Clock::now() + kEntryPoll);
+  }
+  if (on_device || (wait.network && network_ != nullptr)) {
+    sleep_on_descriptors(lock, hint, until);
   } else if (shm_->prepare_sleep(hint)) {
     lock.unlock();
     shm_->sleep(until);
@@ -444,10 +548,11 @@ EngineProgress Engine::progress() {
 uint64_t Engine::memory_bytes() {
   const Lock lock(mutex_);
   uint64_t bytes = shm_->memory_bytes() + (network_ != nullptr ? network_->memory_bytes() : 0) +
-                   messages_.memory_bytes();
+                   messages_.memory_bytes() +
+                   (options_.work != nullptr ? options_.work->memory_bytes() : 0);
   for (const auto& [key, queue] : lanes_) {
     for (const auto& operation : queue) {
-      bytes += operation->started_ ? operation->run_->scratch_bytes() : 0;
+      bytes += operation->scratch_ != nullptr ? operation->run_->scratch_bytes() : 0;
       bytes += operation->run_->call().scaled_bytes;
     }
   }

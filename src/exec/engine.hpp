@@ -49,6 +49,9 @@ class Operation {
   friend class Engine;
   std::unique_ptr<Run> run_;
   std::unique_ptr<std::byte[]> scratch_;
+  std::optional<device::PinnedMemory> pinned_scratch_;  // instead, where a device adds
+  std::optional<device::Event> entry_;                  // not to be started before it
+  bool on_device_ = false;
   MakeNextPart next_;
   OpReport earlier_;  // of the run before
   Frame call_;        // as the ranks compare it: of the first part
@@ -80,6 +83,8 @@ struct EngineOptions {
   // should compare with their own call.
   // Called without locks held.
   std::function<void(uint8_t channel, const Frame& call)> on_doubt;
+  // Of calls with device memory; outlives the engine. Null: there are none.
+  device::Work* work = nullptr;
 };
 
 // Where a channel of this rank is; the communicator makes the stall report's RankState from it.
@@ -122,20 +127,31 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Puts the operation at the end of its channel. `background`: it moves also while nobody waits.
-  // `next`: makes its second part.
+  // `next`: makes its second part. `entry`, of calls with device memory: it starts when that has
+  // passed.
   [[nodiscard]] Result<std::shared_ptr<Operation>> submit(Call call,
                                                           std::shared_ptr<const Schedule> schedule,
                                                           bool background,
-                                                          MakeNextPart next = {});
+                                                          MakeNextPart next = {},
+                                                          std::optional<device::Event> entry = {});
   // A send or receive; they queue behind nothing but what PointToPoint says.
   [[nodiscard]] Result<std::shared_ptr<Operation>> submit(Transfer transfer, bool background);
   // Drives until the operation has ended, or until the deadline (nothing is cancelled then).
   // nullopt: not ended.
   [[nodiscard]] std::optional<Status> wait(Operation& operation, Deadline deadline);
+  // Drives until all that the device has to do for the operation was started, and makes the stream
+  // wait for that. Its error, if it has failed. Without device memory the same as wait().
+  [[nodiscard]] Status join(Operation& operation, device::StreamHandle stream);
+  [[nodiscard]] bool has_device_memory(const Operation& operation);
+  // Why everything has ended; ok while it has not. Any thread.
+  [[nodiscard]] Status status();
   // Whether it has ended; moves what can be moved when no other thread does.
   [[nodiscard]] bool test(Operation& operation);
   // Ends everything, now and later, with this error. The first call decides. Any thread.
   void fail(const Status& why);
+  // The same for an error of this rank outside of any operation, once all ranks have been told of
+  // it. Returns what has ended everything, which may be another rank's error.
+  [[nodiscard]] Status fail_everywhere(const RunError& error);
   // Ends the operations, now and later, that cannot complete without a rank that has left. Any
   // thread.
   void peer_left(PeerLeaveNotice leave_notice);
@@ -180,6 +196,10 @@ class Engine {
   [[nodiscard]] bool turn(Lock& lock);
   [[nodiscard]] bool step_front(Queue& queue, std::optional<RunError>& error);
   [[nodiscard]] std::optional<RunError> start_run(Operation& operation);
+  [[nodiscard]] Status take_scratch(Operation& operation);
+  // False while what the caller's stream had before it is not done.
+  [[nodiscard]] Result<bool> entered(Operation& operation) const;
+  [[nodiscard]] bool any_not_entered() const;
   [[nodiscard]] std::optional<RunError> go_on(Operation& operation);
   void end(Operation& operation, const Status& status);
   void fail_locally(Lock& lock, const RunError& error);
@@ -209,6 +229,8 @@ class Engine {
   [[nodiscard]] RunError late_operation() const;
   [[nodiscard]] bool latency_bound() const;
   void sleep(Lock& lock, Deadline deadline);
+  // Until a descriptor is ready.
+  void sleep_on_descriptors(Lock& lock, const WaitHint& hint, Deadline until);
   // With the lock let go of.
   void ask_about(Lock& lock, const std::vector<std::pair<uint8_t, Frame>>& calls) const;
   // True: somebody was asked. *next: when to look again.

@@ -20,6 +20,13 @@ void Engine::fail(const Status& why) {
   shm_->wake();
 }
 
+Status Engine::fail_everywhere(const RunError& error) {
+  const Caller caller(callers_);
+  Lock lock(mutex_);
+  fail_locally(lock, error);
+  return *broken_;
+}
+
 void Engine::peer_left(PeerLeaveNotice leave_notice) {
   const Caller caller(callers_);
   const Lock lock(mutex_);

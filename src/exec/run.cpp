@@ -240,7 +240,14 @@ std::optional<RunError> Run::move_one(Queue& queue, bool* moved) {
 }
 
 Result<bool> Run::move_head(Queue& queue) {
-  const bool released = queue.layout->sends && collect_released(queue);
+  bool released = queue.layout->sends && collect_released(queue);
+  if (!queue.started.empty()) {
+    HORING_ASSIGN(const bool completed, collect_completed(queue));
+    released |= completed;
+  }
+  if (call_.device.work != nullptr && queue.layout->sends) {
+    HORING_TRY(queue.layout->link->went_wrong());
+  }
   if (queue.ended || !ready(queue.op(), queue.piece)) {
     return released;
   }
@@ -265,6 +272,9 @@ Result<bool> Run::move_head(Queue& queue) {
   if (queue.layout->sends) {
     queue.unreleased.push_back(index);
     (void)collect_released(queue);
+  } else if (begun_) {
+    queue.started.push_back({index, begun_->ticket, begun_->views});
+    begun_.reset();
   } else {
     piece_done(index, piece);
   }
@@ -286,14 +296,22 @@ bool Run::collect_released(Queue& queue) {
 }
 
 Result<bool> Run::carry_out_head(Queue& queue, const PlanOp& op) {
+  if (!queue.started.empty() && op.kind != OpKind::kSend && !on_device(op.dst) &&
+      (op.kind == OpKind::kRecv || !on_device(op.src))) {
+    return false;  // the host's part must not overtake the device's
+  }
   switch (op.kind) {
     case OpKind::kSend:
       return send_head(queue, op);
     case OpKind::kRecv:
-      return recv_head(queue, op);
+      return on_device(op.dst) ? recv_to_device(queue, op) : recv_head(queue, op);
     case OpKind::kRecvReduce:
-      return reduce_head(queue, op);
+      return on_device(op.src) || on_device(op.dst) ? reduce_on_device(queue, op)
+                                                    : reduce_head(queue, op);
     case OpKind::kCopy:
+      if (on_device(op.src) || on_device(op.dst)) {
+        return copy_on_device(queue, op);
+      }
       copy_head(queue, op);
       return true;
   }
@@ -316,6 +334,13 @@ Result<bool> Run::send_head(Queue& queue, const PlanOp& op) {
     return ConstBytes(binding_.address(op.src, chunk, queue.piece),
                       binding_.piece_elements(chunk, queue.piece) * binding_.element_bytes());
   };
+  if (on_device(op.src)) {
+    return queue.layout->link->try_send_from_device(frame_for(queue, op),
+                                                    joined_parts<ConstBytes>(op.chunks, part));
+  }
+  if (call_.device.work != nullptr) {
+    tell_host_reads(op, queue.piece);
+  }
   if (op.chunks.size() == 1) {
     one[0] = part(op.chunks.front());
   } else {
@@ -478,6 +503,9 @@ void Run::collect_blockers(uint32_t op_index,
 // group, it is woken when as many are there as can unblock it.
 RunWait Run::wait_state() const {
   RunWait wait;
+  if (started_ns_ == 0) {
+    return wait;
+  }
   uint32_t needed = 0;
   bool barrier_blocked = false;
   for (const Queue& queue : queues_) {
@@ -521,47 +549,6 @@ void Run::ask_for_arrivals(RunWait& wait, uint32_t needed, bool barrier_blocked)
     wait.intra_arrivals = 1;
     wait.intra_releases = true;
   }
-}
-
-std::string Run::describe_head(const Queue& queue) const {
-  if (queue.ended) {
-    return fmt::format("{} to rank {}: waiting for it to read the last pieces",
-                       to_string(queue.layout->lane),
-                       queue.layout->peer.value());
-  }
-  const PlanOp& op = schedule_->op(queue.op());
-  const auto& names = schedule_->built.plan.phase_names;
-  const std::string phase = op.phase < names.size() ? " (phase " + names[op.phase] + ")" : "";
-  const std::string rail =
-      op.lane == Lane::kInter ? " of rail " + std::to_string(op.rail.value()) : "";
-  if (op.kind == OpKind::kCopy) {
-    return "local copy";
-  }
-  return fmt::format("{} step {}{}: {} rank {}{}",
-                     to_string(op.lane),
-                     op.step,
-                     rail,
-                     op.kind == OpKind::kSend ? "send to" : "recv from",
-                     op.peer.value(),
-                     phase);
-}
-
-std::string Run::waiting_text() const {
-  std::string text;
-  std::string last_trouble;
-  int listed = 0;
-  // First what waits for another rank, then what waits for our own progress.
-  for (const Queue& queue : queues_) {
-    const bool waits = queue.ended ? !queue.unreleased.empty() : ready(queue.op(), queue.piece);
-    if (waits && listed < 3) {
-      text += (listed++ == 0 ? "" : "; ") + describe_head(queue);
-      const std::string trouble =
-          queue.layout->link != nullptr ? queue.layout->link->trouble() : std::string();
-      text += trouble.empty() || trouble == last_trouble ? "" : ", but " + trouble;
-      last_trouble = trouble;
-    }
-  }
-  return text;
 }
 
 OpReport Run::report() const {

@@ -55,6 +55,8 @@ class Run {
   [[nodiscard]] uint64_t done_pieces() const { return done_pieces_; }
   // Times and bytes so far.
   [[nodiscard]] OpReport report() const;
+  // Whether all that the device has to do was started.
+  [[nodiscard]] bool enqueued() const;
   // Once it has ended.
   void free_scaled_input() {
     call_.scaled.reset();
@@ -63,6 +65,12 @@ class Run {
   void add_wait_ns(int64_t ns) { report_.wait_ns += static_cast<uint64_t>(ns); }
 
  private:
+  // Begun on the device, and through when the ticket has completed.
+  struct Started {
+    uint32_t op;
+    device::Ticket ticket;
+    bool views;  // a message of the link, which is released then
+  };
   struct Queue {
     const QueueLayout* layout = nullptr;
     size_t position = 0;  // in layout->ops
@@ -78,6 +86,7 @@ class Run {
     uint64_t released_base = 0;
     uint64_t released = 0;
     std::deque<uint32_t> unreleased;  // ops of accepted sends
+    std::deque<Started> started;      // receives and copies that the device is at
     [[nodiscard]] uint32_t op() const { return layout->ops[position]; }
   };
 
@@ -94,7 +103,8 @@ class Run {
   [[nodiscard]] std::optional<RunError> move_one(Queue& queue, bool* moved);
   // Its head, if that is ready, with the bookkeeping of what has moved or was released.
   [[nodiscard]] Result<bool> move_head(Queue& queue);
-  // The head's bytes alone, by the kind of its op; false: not now.
+  // The head's bytes alone, by the kind of its op; false: not now. What the device is to do is in
+  // begun_ then.
   [[nodiscard]] Result<bool> carry_out_head(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> send_head(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> recv_head(Queue& queue, const PlanOp& op);
@@ -103,6 +113,15 @@ class Run {
                                             std::span<const Bytes> parts);
   [[nodiscard]] Result<bool> reduce_head(Queue& queue, const PlanOp& op);
   void copy_head(const Queue& queue, const PlanOp& op);
+  // The same where the memory is a device's (device_run.cpp).
+  [[nodiscard]] bool on_device(Space space) const;
+  [[nodiscard]] Result<ConstBytes> view_for_device(Queue& queue, const PlanOp& op);
+  [[nodiscard]] Result<bool> recv_to_device(Queue& queue, const PlanOp& op);
+  [[nodiscard]] Result<bool> reduce_on_device(Queue& queue, const PlanOp& op);
+  [[nodiscard]] Result<bool> copy_on_device(Queue& queue, const PlanOp& op);
+  [[nodiscard]] Result<bool> collect_completed(Queue& queue);
+  [[nodiscard]] Result<bool> begun(std::optional<device::Ticket> ticket, bool views);
+  void tell_host_reads(const PlanOp& op, uint32_t piece) const;
   void add_incoming(const PlanOp& op, uint32_t piece, ConstBytes incoming);
   void piece_done(uint32_t op_index, uint32_t piece);
   [[nodiscard]] bool collect_released(Queue& queue);
@@ -139,6 +158,7 @@ class Run {
   uint64_t done_pieces_ = 0;
   uint64_t intra_messages_left_ = 0;
   uint64_t inter_pieces_left_ = 0;
+  std::optional<Started> begun_;  // by the head that is being carried out
   OpReport report_;
   int64_t started_ns_ = 0;
   int64_t inter_began_ns_ = 0;

@@ -1,6 +1,6 @@
-// Layout, little-endian: magic "HOC2"; host id, host name; nics (name, speed u64, distance u8,
-// addresses); dropped (name, reason); settings (name, value); local rank u32. A text is a length
-// byte and that many characters, a list a count byte and its items.
+// Layout, little-endian: magic "HOC3"; host id, host name; nics (name, speed u64, distance u8,
+// addresses); dropped (name, reason); settings (name, value); local rank u32, whether it has a
+// device u8. A text is a length byte and that many characters, a list a count byte and its items.
 #include "topo/blob.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace ho {
 namespace {
 
-constexpr std::array kMagic{std::byte{'H'}, std::byte{'O'}, std::byte{'C'}, std::byte{'2'}};
+constexpr std::array kMagic{std::byte{'H'}, std::byte{'O'}, std::byte{'C'}, std::byte{'3'}};
 constexpr uint32_t kNoLocalRank = UINT32_MAX;
 
 bool all_printable(std::string_view text) {
@@ -149,13 +149,14 @@ Result<std::vector<std::byte>> encode_rank_info(const RankInfo& info) {
     writer.text(setting.value, "a setting's value");
   }
   writer.number(info.local_rank.value_or(kNoLocalRank), 4);
+  writer.number(info.device ? 1 : 0, 1);
   return writer.finish();
 }
 
 Result<RankInfo> parse_rank_info(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   if (!std::ranges::equal(reader.bytes(kMagic.size()), kMagic)) {
-    reader.fail("does not begin with HOC2");
+    reader.fail("does not begin with HOC3");
   }
   RankInfo info;
   info.host_id = reader.name("the host identity");
@@ -174,6 +175,11 @@ Result<RankInfo> parse_rank_info(std::span<const std::byte> bytes) {
   if (const auto local_rank = reader.number<uint32_t>("a local rank"); local_rank != kNoLocalRank) {
     info.local_rank = local_rank;
   }
+  const auto device = reader.number<uint8_t>("whether it has a device");
+  if (device > 1) {
+    reader.fail("whether it has a device: " + std::to_string(device));
+  }
+  info.device = device == 1;
   reader.finish();
   if (!reader.ok()) {
     return Status(StatusCode::kProtocol,

@@ -52,6 +52,7 @@ struct RankInfo {
   std::vector<Setting> settings;
   // Among all ranks that were started on its host, not only those of one communicator.
   std::optional<uint32_t> local_rank;
+  bool device = false;  // its calls may have device memory
   friend bool operator==(const RankInfo&, const RankInfo&) = default;
 };
 

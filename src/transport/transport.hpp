@@ -58,6 +58,9 @@ class Link {
   // false: not all of it is on its way yet; call again with the same arguments.
   [[nodiscard]] virtual Result<bool> try_send(const Frame& frame,
                                               std::span<const ConstBytes> payload) = 0;
+  // The same from device memory, in any number of parts; only on links for device memory.
+  [[nodiscard]] virtual Result<bool> try_send_from_device(const Frame& frame,
+                                                          std::span<const ConstBytes> payload);
   // How many accepted messages no longer need their payload, counted from the link's birth; they
   // are released in order.
   [[nodiscard]] virtual uint64_t released() = 0;
@@ -77,7 +80,13 @@ class Link {
   // shared-memory ring itself, or staging). Empty-optional-like: view.data() == nullptr means not
   // yet (a message of 0 bytes gives a non-null pointer). The view is valid until release_view().
   [[nodiscard]] virtual Result<ConstBytes> try_view(const Frame& expected) = 0;
+  // The oldest view.
   virtual void release_view() = 0;
+  // How many messages may be viewed at once: try_view() gives the next one's while earlier ones are
+  // not released.
+  [[nodiscard]] virtual size_t most_views() const { return 1; }
+  // Not ok: a message that was accepted cannot go on, and no other call will say so.
+  [[nodiscard]] virtual Status went_wrong() const { return {}; }
 
   // Whether its progress is announced by the transport's wait_fd (true) or by the doorbell (false).
   [[nodiscard]] virtual bool over_network() const { return true; }

@@ -4,6 +4,7 @@ A test's ranks are processes of `horing run`, each of which runs one function of
 """
 
 import array
+import ctypes
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import unittest
 from types import SimpleNamespace
 
 import horing
-from horing.buffers import buffer_of
+from horing.buffers import Buffer, buffer_of
 
 LONG_S = 60.0
 
@@ -415,10 +416,34 @@ class Buffers(unittest.TestCase):
         with self.assertRaisesRegex(horing.InvalidArgumentError, "recv: list"):
             buffer_of([1, 2], writable=True, what="recv")
 
-    def test_memory_of_a_device_is_refused_with_what_to_do(self):
-        tensor = SimpleNamespace(__dlpack__=None, __dlpack_device__=lambda: (2, 0))
-        with self.assertRaisesRegex(horing.UnsupportedError, "plugin"):
+    def test_memory_of_other_devices_is_refused_by_its_type(self):
+        tensor = SimpleNamespace(__dlpack__=None, __dlpack_device__=lambda: (10, 0))
+        with self.assertRaisesRegex(horing.UnsupportedError, "type 10"):
             buffer_of(tensor, writable=True, what="send")
+
+    def test_memory_of_a_cuda_device_needs_a_communicator_with_one(self):
+        with horing.Communicator(0, 1) as alone:
+            on_device = Buffer(4096, 1, horing.DType.FLOAT32, None, 0)
+            with self.assertRaisesRegex(horing.UnsupportedError, "made without a device"):
+                alone.all_reduce(on_device, on_device)
+            with self.assertRaisesRegex(horing.UnsupportedError, "copy it there first"):
+                alone.send(on_device, 0)
+
+    def test_a_device_is_a_number_or_that_of_the_local_rank(self):
+        for wrong in (-1, "cuda", 2**40):
+            with self.assertRaises(horing.InvalidArgumentError):
+                horing.Communicator(0, 1, device=wrong)
+        with self.assertRaisesRegex(horing.InvalidArgumentError, "LOCAL_RANK"):
+            horing.Communicator(0, 1, device="local_rank")
+
+    def test_a_machine_without_cuda_says_so(self):
+        try:
+            ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            with self.assertRaisesRegex(horing.UnsupportedError, "no CUDA driver"):
+                horing.Communicator(0, 1, device=0)
+        else:
+            self.skipTest("this machine has a CUDA driver")
 
     def test_every_type_of_numpy_has_one_of_ours_or_an_error(self):
         try:

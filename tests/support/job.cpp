@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "call_memory.hpp"
 #include "catch.hpp"
 #include "group/group_map.hpp"
 #include "reserved_place.hpp"
@@ -75,6 +76,7 @@ std::vector<std::string> run_job(const JobOptions& options,
       comm_options.job_key = options.store == nullptr ? "a key for tests only" : nullptr;
       comm_options.host_id = host.c_str();
       comm_options.timeout_ms = options.timeout_ms;
+      comm_options.device = device_of(rank);
       errors[rank] = run_rank(comm_options, body);
     });
   }

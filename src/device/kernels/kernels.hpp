@@ -1,11 +1,16 @@
-// What runs on a device: element functions, launched on a stream. Nothing here waits for the device.
+// What runs on a device: element functions, launched on a stream. Nothing here waits for the
+// device. Where nothing else is said, an array needs no alignment but its type's own, is fastest at
+// multiples of 16 bytes, and lies in memory that the device sees: its own, or pinned and mapped.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 
 #include "base/dtype.hpp"
 #include "base/status.hpp"
 #include "device/driver.hpp"
+#include "device/kernels/arguments.hpp"
 
 namespace ho::device {
 
@@ -18,9 +23,8 @@ struct SumKind {
   bool dst_is_fp32 = false;
 };
 
-// dst = src (op) incoming, for `elements`; then, for a divisor above 1, divided by it. All
-// addresses are ones that the device sees: its own memory, or pinned mapped host memory. dst may be
-// src. No alignment but the types' own is needed.
+// dst = src (op) incoming, for `elements`; then, for a divisor above 1, divided by it. dst may be
+// src, or incoming, where they are of one type; otherwise they must not overlap.
 struct Sum {
   void* dst = nullptr;
   const void* src = nullptr;
@@ -29,37 +33,110 @@ struct Sum {
   uint64_t divisor = 1;
 };
 
-// One AdamW step on `elements` (decoupled weight decay, arXiv 1711.05101), all state in fp32.
+// One AdamW step on `elements`, all state in fp32. The arithmetic and its constants are those of
+// runtime/optim (factors.hpp), to the bit: with g = gradient_scale gradient,
+//   m = beta_1 m + rest_1 g        v = beta_2 v + rest_2 (g g)
+//   master = decay master - step_size m / (sqrt(v) + epsilon)
 struct AdamW {
   float* master = nullptr;
-  float* momentum = nullptr;
-  float* variance = nullptr;
-  const void* gradient = nullptr;  // of gradient_dtype, multiplied by gradient_scale first
-  void* parameter = nullptr;       // of parameter_dtype, written; null: none
+  float* momentum = nullptr;  // m
+  float* variance = nullptr;  // v
+  const void* gradient = nullptr;
+  DType gradient_dtype = DType::kFloat32;  // or fp16, bf16
+  void* parameter = nullptr;               // the master rounded, written; null: none
+  DType parameter_dtype = DType::kFloat32;
   uint64_t elements = 0;
   float gradient_scale = 1;
-  float learning_rate = 0;
+  float decay = 1;
   float beta_1 = 0;
+  float rest_1 = 1;
   float beta_2 = 0;
+  float rest_2 = 1;
+  float step_size = 0;
   float epsilon = 0;
-  float weight_decay = 0;
-  float correction_1 = 1;  // 1 - beta_1^t
-  float correction_2 = 1;  // 1 - beta_2^t
 };
+
+// The squared norm of scale times the values (the product rounded to fp32). Its bits depend on the
+// values alone, not on the device; sums are in double.
+struct Norm {
+  const void* values = nullptr;
+  DType dtype = DType::kFloat32;  // or fp16, bf16
+  uint64_t elements = 0;
+  float scale = 1;
+  SquaredNorm* parts = nullptr;  // memory for part_count(elements); may hold anything
+  SquaredNorm* result = nullptr;
+};
+
+// A hash of elements at their places: those of parts of an array, each with its first_index, add up
+// (modulo 2^64) to that of the whole. It detects a difference, not malice.
+struct DriftHash {
+  const void* values = nullptr;
+  uint64_t element_bytes = 4;  // 1, 2 or 4
+  uint64_t elements = 0;
+  uint64_t first_index = 0;
+  uint64_t* parts = nullptr;  // memory for part_count(elements); may hold anything
+  uint64_t* result = nullptr;
+};
+
+[[nodiscard]] uint64_t part_count(uint64_t elements);
+
+struct MemoryCopy {
+  void* dst = nullptr;
+  const void* src = nullptr;
+  uint64_t bytes = 0;
+};
+
+inline constexpr size_t kKernelCount = 40;
 
 // Belongs to one context. Made at set-up: loading a module may wait for the device.
 class Kernels {
  public:
   // The context is current. kUnsupported where this build has no kernels.
   [[nodiscard]] static Result<Kernels> load(const Driver& driver);
-  Kernels(Kernels&&) noexcept;
-  Kernels& operator=(Kernels&&) noexcept;
+  Kernels(Kernels&& other) noexcept;
+  Kernels& operator=(Kernels&& other) noexcept;
+  Kernels(const Kernels&) = delete;
+  Kernels& operator=(const Kernels&) = delete;
   ~Kernels();  // the context is current
 
-  // The results are bit for bit those of src/reduce on the host.
-  [[nodiscard]] Status sum(StreamHandle, const SumKind& kind, const Sum& sum) const;
-  [[nodiscard]] Status premultiply(
-      StreamHandle, DType, void* dst, const void* src, uint64_t elements, double factor) const;
+  // The results are bit for bit those of src/reduce on the host (on x86; of two NaN the first one's
+  // payload).
+  [[nodiscard]] Status sum(StreamHandle stream, const SumKind& kind, const Sum& sum) const;
+  [[nodiscard]] Status premultiply(StreamHandle stream,
+                                   DType dtype,
+                                   void* dst,
+                                   const void* src,
+                                   uint64_t elements,
+                                   double factor) const;
+  // Between fp32, fp16 and bf16, rounded to nearest even. dst and src must not overlap: unlike the
+  // host's narrow(), this has no order of elements.
+  [[nodiscard]] Status convert(StreamHandle stream,
+                               DType dst_dtype,
+                               void* dst,
+                               DType src_dtype,
+                               const void* src,
+                               uint64_t elements) const;
+  // Many copies by one launch (or a few): packs and unpacks. No two may overlap.
+  [[nodiscard]] Status copy(StreamHandle stream, std::span<const MemoryCopy> copies) const;
+  [[nodiscard]] Status adamw(StreamHandle stream, const AdamW& step) const;
+  [[nodiscard]] Status norm(StreamHandle stream, const Norm& norm) const;
+  [[nodiscard]] Status hash(StreamHandle stream, const DriftHash& hash) const;
+
+ private:
+  explicit Kernels(const Driver& driver) : driver_(&driver) {}
+  void unload() noexcept;
+  struct Grid {
+    uint64_t threads = 0;  // that have something to do
+    unsigned rows = 1;
+  };
+  [[nodiscard]] Status launch(StreamHandle stream,
+                              size_t kernel,
+                              const Grid& grid,
+                              void* arguments) const;
+
+  const Driver* driver_;
+  ModuleHandle module_ = nullptr;
+  std::array<FunctionHandle, kKernelCount> functions_{};
 };
 
 }  // namespace ho::device

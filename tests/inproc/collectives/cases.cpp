@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "call_memory.hpp"
 #include "job.hpp"
 #include "patterns.hpp"
 
@@ -55,19 +56,22 @@ struct Setup {
 };
 
 void check_all_gather(Setup s) {
-  const auto mine = filled(s.c.dtype, s.c.op, s.rank, s.counts[s.rank]);
+  auto mine = filled(s.c.dtype, s.c.op, s.rank, s.counts[s.rank]);
   std::vector<std::byte> out(s.total * s.element_bytes, std::byte{0xee});
   if (s.c.in_place) {
     std::copy(mine.begin(), mine.end(), out.begin() + static_cast<ptrdiff_t>(s.own_offset()));
   }
-  const void* send = s.c.in_place ? out.data() + s.own_offset() : mine.data();
+  CallMemory input(mine);
+  CallMemory output(out);
+  const void* send = s.c.in_place ? output.at(s.own_offset()) : input.at();
   if (s.c.unequal) {
     s.finish(ho_all_gather_counts(
-        s.comm, send, out.data(), s.counts.data(), s.dtype(), &s.options, nullptr, s.into()));
+        s.comm, send, output.at(), s.counts.data(), s.dtype(), &s.options, nullptr, s.into()));
   } else {
     s.finish(ho_all_gather(
-        s.comm, send, out.data(), s.c.count, s.dtype(), &s.options, nullptr, s.into()));
+        s.comm, send, output.at(), s.c.count, s.dtype(), &s.options, nullptr, s.into()));
   }
+  output.take_back();
   std::vector<std::byte> want;
   for (uint32_t r = 0; r < s.world; ++r) {
     const auto part = filled(s.c.dtype, s.c.op, r, s.counts[r]);
@@ -94,10 +98,12 @@ void check_reduce_scatter(Setup s) {
   auto in = filled(s.c.dtype, s.c.op, s.rank, s.total);
   const auto before = in;
   std::vector<std::byte> out(s.own_bytes(), std::byte{0xee});
-  void* recv = s.c.in_place ? in.data() + s.own_offset() : out.data();
+  CallMemory input(in);
+  CallMemory output(out);
+  void* recv = s.c.in_place ? input.at(s.own_offset()) : output.at();
   if (s.c.unequal) {
     s.finish(ho_reduce_scatter_counts(s.comm,
-                                      in.data(),
+                                      input.at(),
                                       recv,
                                       s.counts.data(),
                                       s.dtype(),
@@ -107,8 +113,10 @@ void check_reduce_scatter(Setup s) {
                                       s.into()));
   } else {
     s.finish(ho_reduce_scatter(
-        s.comm, in.data(), recv, s.c.count, s.dtype(), s.op(), &s.options, nullptr, s.into()));
+        s.comm, input.at(), recv, s.c.count, s.dtype(), s.op(), &s.options, nullptr, s.into()));
   }
+  input.take_back();
+  output.take_back();
   if (s.c.in_place) {
     std::copy_n(in.begin() + static_cast<ptrdiff_t>(s.own_offset()), s.own_bytes(), out.begin());
   } else {
@@ -122,15 +130,19 @@ void check_all_reduce(Setup s) {
   auto in = filled(s.c.dtype, s.c.op, s.rank, s.c.count);
   const auto before = in;
   std::vector<std::byte> out(in.size(), std::byte{0xee});
+  CallMemory input(in);
+  CallMemory output(out);
   s.finish(ho_all_reduce(s.comm,
-                         in.data(),
-                         s.c.in_place ? in.data() : out.data(),
+                         input.at(),
+                         s.c.in_place ? input.at() : output.at(),
                          s.c.count,
                          s.dtype(),
                          s.op(),
                          &s.options,
                          nullptr,
                          s.into()));
+  input.take_back();
+  output.take_back();
   if (!s.c.in_place) {
     require_equal(in, before, 1, s.c.name() + ": the input changed");
   }
@@ -146,16 +158,19 @@ void check_broadcast(Setup s) {
   if (s.c.in_place && root) {
     out = want;
   }
-  const void* send = s.c.in_place ? out.data() : in.data();
+  CallMemory input(in);
+  CallMemory output(out);
+  const void* send = s.c.in_place ? output.at() : input.at();
   s.finish(ho_broadcast(s.comm,
                         root ? send : nullptr,
-                        out.data(),
+                        output.at(),
                         s.c.count,
                         s.dtype(),
                         s.c.root,
                         &s.options,
                         nullptr,
                         s.into()));
+  output.take_back();
   require_equal(out, want, s.element_bytes, s.c.name());
 }
 
@@ -195,14 +210,16 @@ void check_all_to_all(Setup s) {
     const auto block = block_from(s, other);
     want.insert(want.end(), block.begin(), block.end());
   }
-  const auto in = filled(s.c.dtype, s.c.op, s.rank, sent);
+  auto in = filled(s.c.dtype, s.c.op, s.rank, sent);
   const auto before = in;
   std::vector<std::byte> out(want.size(), std::byte{0xee});
+  CallMemory input(in);
+  CallMemory output(out);
   if (s.c.unequal) {
     s.finish(ho_all_to_all_counts(s.comm,
-                                  in.data(),
+                                  input.at(),
                                   send_counts.data(),
-                                  out.data(),
+                                  output.at(),
                                   recv_counts.data(),
                                   s.dtype(),
                                   &s.options,
@@ -210,29 +227,34 @@ void check_all_to_all(Setup s) {
                                   s.into()));
   } else {
     s.finish(ho_all_to_all(
-        s.comm, in.data(), out.data(), s.c.count, s.dtype(), &s.options, nullptr, s.into()));
+        s.comm, input.at(), output.at(), s.c.count, s.dtype(), &s.options, nullptr, s.into()));
   }
+  input.take_back();
+  output.take_back();
   require_equal(in, before, 1, s.c.name() + ": the input changed");
   require_equal(out, want, s.element_bytes, s.c.name());
 }
 
 void check_gather(Setup s) {
   const bool root = static_cast<int32_t>(s.rank) == s.c.root;
-  const auto mine = filled(s.c.dtype, s.c.op, s.rank, s.c.count);
+  auto mine = filled(s.c.dtype, s.c.op, s.rank, s.c.count);
   std::vector<std::byte> out(root ? s.total * s.element_bytes : 0, std::byte{0xee});
   const bool in_place = s.c.in_place && root;
   if (in_place) {
     std::copy(mine.begin(), mine.end(), out.begin() + static_cast<ptrdiff_t>(s.own_offset()));
   }
+  CallMemory input(mine);
+  CallMemory output(out);
   s.finish(ho_gather(s.comm,
-                     in_place ? out.data() + s.own_offset() : mine.data(),
-                     root ? out.data() : nullptr,
+                     in_place ? output.at(s.own_offset()) : input.at(),
+                     root ? output.at() : nullptr,
                      s.c.count,
                      s.dtype(),
                      s.c.root,
                      &s.options,
                      nullptr,
                      s.into()));
+  output.take_back();
   std::vector<std::byte> want;
   for (uint32_t r = 0; r < s.world && root; ++r) {
     const auto part = filled(s.c.dtype, s.c.op, r, s.c.count);
@@ -247,15 +269,19 @@ void check_scatter(Setup s) {
   const auto before = all;
   std::vector<std::byte> out(s.own_bytes(), std::byte{0xee});
   const bool in_place = s.c.in_place && root;
+  CallMemory input(all);
+  CallMemory output(out);
   s.finish(ho_scatter(s.comm,
-                      root ? all.data() : nullptr,
-                      in_place ? all.data() + s.own_offset() : out.data(),
+                      root ? input.at() : nullptr,
+                      in_place ? input.at(s.own_offset()) : output.at(),
                       s.c.count,
                       s.dtype(),
                       s.c.root,
                       &s.options,
                       nullptr,
                       s.into()));
+  input.take_back();
+  output.take_back();
   require_equal(all, before, 1, s.c.name() + ": the input changed");
   require_equal(in_place ? slice(all, s.own_offset(), s.own_bytes()) : out,
                 slice(before, s.own_offset(), s.own_bytes()),
@@ -269,10 +295,12 @@ void check_reduce(Setup s) {
   const auto before = in;
   std::vector<std::byte> out(in.size(), std::byte{0xee});
   const bool in_place = s.c.in_place && root;
+  CallMemory input(in);
+  CallMemory output(out);
   s.finish(ho_reduce(s.comm,
-                     in.data(),
-                     in_place ? in.data()
-                     : root   ? out.data()
+                     input.at(),
+                     in_place ? input.at()
+                     : root   ? output.at()
                               : nullptr,
                      s.c.count,
                      s.dtype(),
@@ -281,6 +309,8 @@ void check_reduce(Setup s) {
                      &s.options,
                      nullptr,
                      s.into()));
+  input.take_back();
+  output.take_back();
   if (!in_place) {
     require_equal(in, before, 1, s.c.name() + ": the input changed");
   }
@@ -307,6 +337,9 @@ std::string Case::name() const {
 }
 
 void check_case(ho_comm* comm, const Case& c) {
+  if (c.op == ReduceOp::kPremulSum && !memory_takes_premul_sum()) {
+    return;
+  }
   const Setup setup(comm, c);
   switch (c.collective) {
     case Collective::kAllGather:

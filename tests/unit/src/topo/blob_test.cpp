@@ -13,6 +13,7 @@ ho::RankInfo full_info() {
   info.dropped = {{"eth0", "dropped: operstate down"}, {"lo", "dropped: loopback"}};
   info.settings = {{"wire version", "1"}, {"HORING_PIECE_BYTES", "131072"}, {"EMPTY", ""}};
   info.local_rank = 5;
+  info.device = true;
   return info;
 }
 

@@ -1,0 +1,165 @@
+// Device memory in calls: which buffers are, when a call may touch them, and what waits for it.
+#include <spdlog/fmt/fmt.h>
+
+#include "comm/communicator.hpp"
+
+namespace ho {
+
+using device::PointerFacts;
+
+Result<std::shared_ptr<device::Device>> Communicator::open_device(
+    const CommunicatorConfig& config) {
+  if (!config.device) {
+    return std::shared_ptr<device::Device>();
+  }
+  HORING_ASSIGN(const device::Driver* const driver, device::driver());
+  if (*config.device >= 0) {
+    return device::Device::open(*driver, *config.device);
+  }
+  HORING_ASSIGN(const int count, device::device_count(*driver));
+  if (count == 0) {
+    return Status(StatusCode::kUnsupported,
+                  "no CUDA device is visible to this process; look at CUDA_VISIBLE_DEVICES");
+  }
+  const auto local_rank = static_cast<int>(config.rendezvous.local_rank.value_or(0));
+  return device::Device::open(*driver, local_rank % count);
+}
+
+// A driver that fails here is no mistake of the caller's, whatever it says.
+Result<PointerFacts> Communicator::facts_of(const void* memory) const {
+  auto facts = device::facts_of(*device_, memory);
+  return facts.ok() ? facts : Status(StatusCode::kSystem, facts.status().message());
+}
+
+Result<bool> Communicator::is_device_memory(std::string_view name,
+                                            const void* memory,
+                                            uint64_t bytes) const {
+  HORING_ASSIGN(const PointerFacts facts, facts_of(memory));
+  if (facts.kind == PointerFacts::Kind::kManaged) {
+    return Status(StatusCode::kUnsupported,
+                  fmt::format("{} is managed memory; pass memory of cudaMalloc", name));
+  }
+  if (facts.kind != PointerFacts::Kind::kDevice) {
+    return false;
+  }
+  if (facts.ordinal != device_->ordinal()) {
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("{} is memory of device {}, this communicator was made for device "
+                              "{}; make one per device",
+                              name,
+                              facts.ordinal,
+                              device_->ordinal()));
+  }
+  const uint64_t end = facts.base + facts.bytes;
+  const uint64_t left = end - reinterpret_cast<device::DeviceAddress>(memory);
+  if (bytes > left) {
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("{} has {} bytes up to the end of its allocation, the call needs {}",
+                              name,
+                              left,
+                              bytes));
+  }
+  return true;
+}
+
+Result<DeviceBuffers> Communicator::device_buffers(const CollectiveCall& call) const {
+  DeviceBuffers buffers;
+  if (work_ == nullptr) {
+    return buffers;
+  }
+  const std::string name(to_string(call.collective));
+  const BufferUse use = buffer_use(call);
+  if (use.send > 0) {
+    HORING_ASSIGN(buffers.input, is_device_memory(name + ": send", call.send, use.send));
+  }
+  if (use.recv > 0) {
+    HORING_ASSIGN(buffers.output, is_device_memory(name + ": recv", call.recv, use.recv));
+  }
+  if (!buffers.input && !buffers.output) {
+    return buffers;
+  }
+  const bool host_send = use.send > 0 && !buffers.input;
+  const bool host_recv = use.recv > 0 && !buffers.output;
+  if (host_send || host_recv) {
+    HORING_ASSIGN(const PointerFacts facts, facts_of(host_send ? call.send : call.recv));
+    if (facts.kind == PointerFacts::Kind::kPageable) {
+      return Status(StatusCode::kInvalidArgument,
+                    fmt::format("{}: {} is ordinary host memory beside device memory; pin it "
+                                "(cudaHostAlloc, pin_memory()) or register it with "
+                                "ho_comm_register",
+                                name,
+                                host_send ? "send" : "recv"));
+    }
+  }
+  buffers.mixed = host_send || host_recv;
+  HORING_TRY(device::check_stream(*device_, call.options.stream).with_context(name));
+  buffers.work = work_.get();
+  return buffers;
+}
+
+Status Communicator::place_on_device(const CollectiveCall& asked, Call& call) {
+  Result<DeviceBuffers> buffers = device_buffers(asked);
+  if (!buffers.ok()) {
+    // What a caller did wrong leaves the communicator as it is.
+    const StatusCode code = buffers.status().code();
+    return code == StatusCode::kInvalidArgument || code == StatusCode::kUnsupported
+               ? buffers.status()
+               : end_by_device(call, buffers.status());
+  }
+  call.device = *buffers;
+  return {};
+}
+
+Status Communicator::end_by_device(const Call& call, const Status& status) {
+  return engine_->fail_everywhere(
+      {status.with_context(std::string(to_string(call.collective))), std::nullopt});
+}
+
+Result<std::optional<device::Event>> Communicator::entry_of(const Call& call,
+                                                            device::StreamHandle stream) const {
+  if (call.device.work == nullptr) {
+    return std::optional<device::Event>();
+  }
+  HORING_ASSIGN(const auto current, device::CurrentContext::enter(*device_));
+  HORING_ASSIGN(device::Event entry, device::Event::create(*device_));
+  HORING_TRY(entry.record(stream));
+  return std::optional(std::move(entry));
+}
+
+Result<Link*> Communicator::staged(Result<Link*> link) {
+  if (work_ == nullptr || !link.ok()) {
+    return link;
+  }
+  auto& around = staged_[*link];
+  if (around == nullptr) {
+    around = std::make_unique<StagedLink>(**link, *work_);
+  }
+  return around.get();
+}
+
+bool Communicator::has_device_memory(const std::shared_ptr<Operation>& operation) const {
+  return operation != nullptr && engine_->has_device_memory(*operation);
+}
+
+Status Communicator::join(const std::shared_ptr<Operation>& operation,
+                          device::StreamHandle stream) {
+  return operation == nullptr ? Status() : engine_->join(*operation, stream);
+}
+
+Status Communicator::register_memory(void* memory, size_t bytes) {
+  if (device_ == nullptr) {
+    return {StatusCode::kUnsupported,
+            "ho_comm_register: this communicator has no device; set ho_comm_options.device"};
+  }
+  return device::pin(*device_, memory, bytes).with_context("ho_comm_register");
+}
+
+Status Communicator::deregister_memory(void* memory) {
+  if (device_ == nullptr) {
+    return {StatusCode::kUnsupported,
+            "ho_comm_deregister: this communicator has no device; set ho_comm_options.device"};
+  }
+  return device::unpin(*device_, memory).with_context("ho_comm_deregister");
+}
+
+}  // namespace ho

@@ -1,0 +1,206 @@
+// A device and what belongs to it: owners of its primary context, streams, events and memory.
+// Nothing here waits for the device but destructors, which belong to teardown. Making and freeing
+// memory, streams and modules may wait inside the driver: set-up and teardown only.
+//
+// "The context is current" means: a CurrentContext of the device exists on the calling thread. What
+// does not say so needs none. Errors name the call and the device.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.hpp"
+#include "device/driver.hpp"
+
+namespace ho::device {
+
+// Holds the primary context: the one that the CUDA runtime, and so torch, uses.
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  // The table must outlive the device. kInvalidArgument: there is no such device.
+  [[nodiscard]] static Result<std::shared_ptr<Device>> open(const Driver& driver, int ordinal);
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  ~Device();
+
+  [[nodiscard]] const Driver& driver() const { return driver_; }
+  [[nodiscard]] int ordinal() const { return ordinal_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& pci_bus_id() const { return pci_bus_id_; }  // "0000:3b:00.0"
+  [[nodiscard]] size_t memory_bytes() const { return memory_bytes_; }
+  [[nodiscard]] ContextHandle context() const { return context_; }
+  // Status of a call's result: ok, or "device 1: cuMemcpyAsync: ...".
+  [[nodiscard]] Status check(std::string_view call, DriverResult result) const;
+  // The host is about to read or write pinned memory that work of the device has written or read.
+  // For drivers of tests, which compare that with the order of the work.
+  void host_reads(std::span<const std::byte> bytes) const {
+    if (driver_.host_reads != nullptr) {
+      driver_.host_reads(bytes.data(), bytes.size());
+    }
+  }
+  void host_writes(std::span<const std::byte> bytes) const {
+    if (driver_.host_writes != nullptr) {
+      driver_.host_writes(bytes.data(), bytes.size());
+    }
+  }
+
+ private:
+  Device(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
+  [[nodiscard]] Status find();
+
+  const Driver& driver_;
+  int ordinal_;
+  Ordinal handle_ = 0;
+  ContextHandle context_ = nullptr;
+  std::string name_;
+  std::string pci_bus_id_;
+  size_t memory_bytes_ = 0;
+};
+
+// Makes the device's context this thread's for as long as it lives. The last made ends first, on
+// the thread that made it.
+class CurrentContext {
+ public:
+  [[nodiscard]] static Result<CurrentContext> enter(const Device& device);
+  CurrentContext(CurrentContext&& other) noexcept;
+  CurrentContext& operator=(CurrentContext&&) = delete;
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+  ~CurrentContext();
+
+ private:
+  explicit CurrentContext(const Driver* driver) : driver_(driver) {}
+  const Driver* driver_;  // null: moved from
+};
+
+// Without timing: all that is asked of one is whether it has passed.
+class Event {
+ public:
+  [[nodiscard]] static Result<Event> create(const Device& device);
+  Event(Event&& other) noexcept;
+  Event& operator=(Event&& other) noexcept;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event();
+
+  [[nodiscard]] EventHandle handle() const { return handle_; }
+  // Stands for all that the stream was given so far. The stream is one of this device; the context
+  // is current.
+  [[nodiscard]] Status record(StreamHandle stream) const;
+  // Whether what the last record stands for is done. True before the first one. The context is
+  // current.
+  [[nodiscard]] Result<bool> passed() const;
+
+ private:
+  Event(std::shared_ptr<const Device> device, EventHandle handle)
+      : device_(std::move(device)), handle_(handle) {}
+  void destroy() noexcept;
+  std::shared_ptr<const Device> device_;
+  EventHandle handle_ = nullptr;
+};
+
+// Independent of the default stream. What it is given runs in order, after the call has returned.
+class Stream {
+ public:
+  [[nodiscard]] static Result<Stream> create(const Device& device);
+  Stream(Stream&& other) noexcept;
+  Stream& operator=(Stream&& other) noexcept;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream();  // waits for what it was given
+
+  [[nodiscard]] StreamHandle handle() const { return handle_; }
+  // For each of these the context is current.
+  // Both are device memory, of any device, or pinned. Pageable memory would be copied at once.
+  [[nodiscard]] Status copy(void* to, const void* from, size_t bytes) const;
+  // What follows waits for what the event's last record stands for. The event may be another
+  // device's.
+  [[nodiscard]] Status wait(const Event& event) const;
+  [[nodiscard]] Status wait(EventHandle event) const;
+  // Called on a thread of the driver, after what was given before. It must not block, and not call
+  // the driver.
+  [[nodiscard]] Status call_on_host(HostFunction function, void* argument) const;
+
+ private:
+  Stream(std::shared_ptr<const Device> device, StreamHandle handle)
+      : device_(std::move(device)), handle_(handle) {}
+  void destroy() noexcept;
+  std::shared_ptr<const Device> device_;
+  StreamHandle handle_ = nullptr;
+};
+
+// Host memory that devices reach at the same address, all of them. Zeroed.
+class PinnedMemory {
+ public:
+  PinnedMemory() = default;  // of no bytes
+  [[nodiscard]] static Result<PinnedMemory> create(const Device& device, size_t bytes);
+  PinnedMemory(PinnedMemory&& other) noexcept;
+  PinnedMemory& operator=(PinnedMemory&& other) noexcept;
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  ~PinnedMemory();  // nothing uses it any more
+
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  PinnedMemory(std::shared_ptr<const Device> device, std::span<std::byte> bytes)
+      : device_(std::move(device)), bytes_(bytes) {}
+  void free() noexcept;
+  std::shared_ptr<const Device> device_;
+  std::span<std::byte> bytes_;
+};
+
+// Memory of the device. Not zeroed.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;  // of no bytes
+  [[nodiscard]] static Result<DeviceMemory> create(const Device& device, size_t bytes);
+  DeviceMemory(DeviceMemory&& other) noexcept;
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~DeviceMemory();  // nothing uses it any more
+
+  [[nodiscard]] DeviceAddress address() const { return address_; }
+  // The same as a pointer, for calls that take either kind of memory. The host must not read it.
+  [[nodiscard]] void* pointer() const;
+  [[nodiscard]] size_t size() const { return size_; }
+
+ private:
+  DeviceMemory(std::shared_ptr<const Device> device, DeviceAddress address, size_t size)
+      : device_(std::move(device)), address_(address), size_(size) {}
+  void free() noexcept;
+  std::shared_ptr<const Device> device_;
+  DeviceAddress address_ = 0;
+  size_t size_ = 0;
+};
+
+// What the driver knows about a pointer.
+struct PointerFacts {
+  enum class Kind : uint8_t { kPageable, kPinned, kDevice, kManaged };
+  Kind kind = Kind::kPageable;
+  int ordinal = -1;        // kDevice: whose memory it is
+  DeviceAddress base = 0;  // kDevice: of the allocation that it lies in, and how long that is
+  size_t bytes = 0;
+  // Null also where memory belongs to no one context: of cudaMallocAsync, of expandable segments.
+  ContextHandle context = nullptr;
+};
+// Of freed device memory, of which the driver knows nothing any more: kPageable, like ordinary
+// memory.
+[[nodiscard]] Result<PointerFacts> facts_of(const Device& device, const void* pointer);
+
+// How many devices this process sees.
+[[nodiscard]] Result<int> device_count(const Driver& driver);
+
+// Makes ordinary memory of the program's own pinned memory, and ordinary again.
+[[nodiscard]] Status pin(const Device& device, void* memory, size_t bytes);
+[[nodiscard]] Status unpin(const Device& device, void* memory);
+
+// Whether work of this device may be ordered against the stream: kInvalidArgument for a stream of
+// another context, kUnsupported for one that is captured into a graph. Null is the default stream.
+[[nodiscard]] Status check_stream(const Device& device, StreamHandle stream);
+
+}  // namespace ho::device

@@ -1,0 +1,412 @@
+#include "device/kernels/kernels.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "device/kernels/kernel_list.hpp"
+
+namespace ho::device {
+namespace {
+
+#define HORING_NAME(name, ...) #name,
+constexpr const char* kNames[] = {
+    HORING_SUM_KERNELS(HORING_NAME) HORING_PREMULTIPLY_KERNELS(HORING_NAME)
+        HORING_CONVERT_KERNELS(HORING_NAME) HORING_ADAMW_KERNELS(HORING_NAME)
+            HORING_TILE_KERNELS(HORING_NAME) HORING_FINISH_KERNELS(HORING_NAME) "ho_copy_ranges"};
+#undef HORING_NAME
+static_assert(std::size(kNames) == kKernelCount);
+
+constexpr size_t kNone = kKernelCount;
+constexpr size_t index_of(std::string_view name) {
+  for (size_t i = 0; i < kKernelCount; ++i) {
+    if (name == kNames[i]) {
+      return i;
+    }
+  }
+  return kNone;
+}
+
+// Kernels by what types are called in their names.
+constexpr std::string_view name_of(DType dtype) {
+  switch (dtype) {
+    case DType::kInt8:
+      return "int8";
+    case DType::kUint8:
+      return "uint8";
+    case DType::kInt32:
+      return "int32";
+    case DType::kUint32:
+      return "uint32";
+    case DType::kInt64:
+      return "int64";
+    case DType::kUint64:
+      return "uint64";
+    case DType::kFloat16:
+      return "float16";
+    case DType::kFloat32:
+      return "float32";
+    case DType::kFloat64:
+      return "float64";
+    case DType::kBfloat16:
+      return "bfloat16";
+    case DType::kFloat8E4m3:
+      return "float8_e4m3";
+    case DType::kFloat8E5m2:
+      return "float8_e5m2";
+    default:
+      return "";
+  }
+}
+
+// index_of(prefix + the types' names, with _ between).
+template <typename... Types>
+constexpr size_t kernel_of(std::string_view prefix, Types... types) {
+  char name[64] = {};
+  size_t length = 0;
+  const auto append = [&](std::string_view text) {
+    for (const char character : text) {
+      name[length++] = character;
+    }
+  };
+  append(prefix);
+  ((append("_"), append(name_of(types))), ...);
+  return index_of({name, length});
+}
+
+using TypeTable = std::array<size_t, kDTypeCount>;
+constexpr TypeTable kernels_by_type(std::string_view prefix) {
+  TypeTable table{};
+  for (uint8_t type = 0; type < kDTypeCount; ++type) {
+    table[type] = kernel_of(prefix, static_cast<DType>(type));
+  }
+  return table;
+}
+constexpr TypeTable kSums = kernels_by_type("ho_sum");
+constexpr TypeTable kPremultiplies = kernels_by_type("ho_premultiply");
+constexpr TypeTable kAdamWs = kernels_by_type("ho_adamw");
+constexpr TypeTable kNorms = kernels_by_type("ho_norm");
+
+size_t of_type(const TypeTable& table, DType dtype) {
+  return table[static_cast<size_t>(dtype)];
+}
+
+// By whether dst and src are fp32.
+struct WideSums {
+  size_t both;
+  size_t dst;
+  size_t src;
+};
+constexpr WideSums wide_sums(DType narrow) {
+  constexpr DType kWide = DType::kFloat32;
+  return {kernel_of("ho_sum", kWide, kWide, narrow),
+          kernel_of("ho_sum", kWide, narrow, narrow),
+          kernel_of("ho_sum", narrow, kWide, narrow)};
+}
+constexpr WideSums kFloat16Sums = wide_sums(DType::kFloat16);
+constexpr WideSums kBfloat16Sums = wide_sums(DType::kBfloat16);
+
+constexpr TypeTable converts_to(DType dst) {
+  TypeTable table{};
+  for (uint8_t type = 0; type < kDTypeCount; ++type) {
+    table[type] = kernel_of("ho_convert", dst, static_cast<DType>(type));
+  }
+  return table;
+}
+constexpr TypeTable kToFloat32 = converts_to(DType::kFloat32);
+constexpr TypeTable kToFloat16 = converts_to(DType::kFloat16);
+constexpr TypeTable kToBfloat16 = converts_to(DType::kBfloat16);
+
+bool is_16_bit_float(DType dtype) {
+  return dtype == DType::kFloat16 || dtype == DType::kBfloat16;
+}
+
+size_t sum_kernel(const SumKind& kind) {
+  if (!kind.src_is_fp32 && !kind.dst_is_fp32) {
+    return of_type(kSums, kind.dtype);
+  }
+  const WideSums& sums = kind.dtype == DType::kFloat16 ? kFloat16Sums : kBfloat16Sums;
+  if (kind.src_is_fp32 && kind.dst_is_fp32) {
+    return sums.both;
+  }
+  return kind.dst_is_fp32 ? sums.dst : sums.src;
+}
+
+Status check(const SumKind& kind) {
+  if (!reduction_supported(kind.dtype, kind.op)) {
+    return invalid("sum on a device: no " + std::string(to_string(kind.op)) + " of " +
+                   std::string(to_string(kind.dtype)));
+  }
+  if (kind.fp32_sums ? !is_16_bit_float(kind.dtype) : kind.src_is_fp32 || kind.dst_is_fp32) {
+    return invalid("sum on a device: fp32 sums are of fp16 and bf16, not of " +
+                   std::string(to_string(kind.dtype)));
+  }
+  return {};
+}
+
+// The type has no kernel: "norm on a device: not of int8".
+Status no_kernel(std::string_view what, DType dtype) {
+  return invalid(std::string(what) + " on a device: not of " + std::string(to_string(dtype)));
+}
+
+uint64_t address_of(const void* memory) {
+  return reinterpret_cast<uint64_t>(memory);
+}
+
+ParameterKind parameter_kind(const AdamW& step) {
+  if (step.parameter == nullptr) {
+    return ParameterKind::kNone;
+  }
+  switch (step.parameter_dtype) {
+    case DType::kFloat16:
+      return ParameterKind::kFloat16;
+    case DType::kBfloat16:
+      return ParameterKind::kBfloat16;
+    default:
+      return ParameterKind::kFloat32;
+  }
+}
+
+// Enough blocks to fill every device of today many times over, so that the last ones to run leave
+// little of it idle; threads of large arrays take several steps.
+constexpr uint64_t kMaxBlocks = 16384;
+
+}  // namespace
+
+uint64_t part_count(uint64_t elements) {
+  return tile_count(elements);
+}
+
+Result<Kernels> Kernels::load(const Driver& driver) {
+  if (driver.kernels.empty()) {
+    return Status(StatusCode::kUnsupported,
+                  "this build has no kernels for devices, since CUDA's compiler was not found when "
+                  "it was made: put nvcc on PATH and build again");
+  }
+  Kernels kernels(driver);
+  if (const DriverResult result = driver.module_load(&kernels.module_, driver.kernels.data());
+      result != kSuccess) {
+    kernels.module_ = nullptr;
+    return driver_error(driver, "cuModuleLoadData", result)
+        .with_context("this build's kernels, for compute capability 8.0 and later");
+  }
+  for (size_t i = 0; i < kKernelCount; ++i) {
+    if (const DriverResult result =
+            driver.module_function(&kernels.functions_[i], kernels.module_, kNames[i]);
+        result != kSuccess) {
+      return driver_error(driver, "cuModuleGetFunction", result).with_context(kNames[i]);
+    }
+  }
+  return kernels;
+}
+
+Kernels::Kernels(Kernels&& other) noexcept
+    : driver_(other.driver_),
+      module_(std::exchange(other.module_, nullptr)),
+      functions_(other.functions_) {}
+
+Kernels& Kernels::operator=(Kernels&& other) noexcept {
+  if (this != &other) {
+    unload();
+    driver_ = other.driver_;
+    module_ = std::exchange(other.module_, nullptr);
+    functions_ = other.functions_;
+  }
+  return *this;
+}
+
+Kernels::~Kernels() {
+  unload();
+}
+
+void Kernels::unload() noexcept {
+  if (module_ != nullptr) {
+    static_cast<void>(
+        driver_->module_unload(module_));  // of a lost context it fails: nothing is left
+  }
+}
+
+Status Kernels::launch(StreamHandle stream,
+                       size_t kernel,
+                       const Grid& grid,
+                       void* arguments) const {
+  const uint64_t blocks = (grid.threads + kThreads - 1) / kThreads;
+  void* arguments_of_kernel[] = {arguments};
+  const DriverResult result =
+      driver_->launch(functions_[kernel],
+                      static_cast<unsigned>(std::clamp<uint64_t>(blocks, 1, kMaxBlocks)),
+                      grid.rows,
+                      1,
+                      kThreads,
+                      1,
+                      1,
+                      0,
+                      stream,
+                      arguments_of_kernel,
+                      nullptr);
+  return result == kSuccess
+             ? Status()
+             : driver_error(*driver_, "cuLaunchKernel", result).with_context(kNames[kernel]);
+}
+
+namespace {
+
+// Threads for steps of a vector of elements of which the largest has so many bytes.
+uint64_t threads_for(uint64_t elements, size_t element_bytes) {
+  const auto together = static_cast<uint64_t>(vector_count(element_bytes));
+  return elements / together + 1;
+}
+
+}  // namespace
+
+Status Kernels::sum(StreamHandle stream, const SumKind& kind, const Sum& sum) const {
+  HORING_TRY(check(kind));
+  if (sum.elements == 0) {
+    return {};
+  }
+  const bool wide = kind.src_is_fp32 || kind.dst_is_fp32;
+  SumArguments arguments = {.dst = address_of(sum.dst),
+                            .src = address_of(sum.src),
+                            .incoming = address_of(sum.incoming),
+                            .elements = sum.elements,
+                            .divisor = sum.divisor,
+                            .op = static_cast<uint32_t>(kind.op),
+                            .rounds_before_division = kind.fp32_sums ? 0U : 1U};
+  return launch(stream,
+                sum_kernel(kind),
+                {threads_for(sum.elements, wide ? sizeof(float) : size_bytes(kind.dtype))},
+                &arguments);
+}
+
+Status Kernels::premultiply(StreamHandle stream,
+                            DType dtype,
+                            void* dst,
+                            const void* src,
+                            uint64_t elements,
+                            double factor) const {
+  const size_t kernel = of_type(kPremultiplies, dtype);
+  if (kernel == kNone) {
+    return no_kernel("premultiply", dtype);
+  }
+  if (elements == 0) {
+    return {};
+  }
+  PremultiplyArguments arguments = {
+      .dst = address_of(dst), .src = address_of(src), .elements = elements, .factor = factor};
+  return launch(stream, kernel, {threads_for(elements, size_bytes(dtype))}, &arguments);
+}
+
+Status Kernels::convert(StreamHandle stream,
+                        DType dst_dtype,
+                        void* dst,
+                        DType src_dtype,
+                        const void* src,
+                        uint64_t elements) const {
+  size_t kernel = kNone;
+  if (dst_dtype == DType::kFloat32) {
+    kernel = of_type(kToFloat32, src_dtype);
+  } else if (is_16_bit_float(dst_dtype)) {
+    kernel = of_type(dst_dtype == DType::kFloat16 ? kToFloat16 : kToBfloat16, src_dtype);
+  }
+  if (kernel == kNone) {
+    return no_kernel("conversion of " + std::string(to_string(src_dtype)) + " to " +
+                         std::string(to_string(dst_dtype)),
+                     dst_dtype);
+  }
+  if (elements == 0) {
+    return {};
+  }
+  ConvertArguments arguments = {
+      .dst = address_of(dst), .src = address_of(src), .elements = elements};
+  const size_t largest = std::max(size_bytes(dst_dtype), size_bytes(src_dtype));
+  return launch(stream, kernel, {threads_for(elements, largest)}, &arguments);
+}
+
+Status Kernels::copy(StreamHandle stream, std::span<const MemoryCopy> copies) const {
+  constexpr size_t kKernel = index_of("ho_copy_ranges");
+  for (size_t at = 0; at < copies.size(); at += kMaxCopiedRanges) {
+    const auto part = copies.subspan(at, std::min<size_t>(kMaxCopiedRanges, copies.size() - at));
+    CopyArguments arguments = {};
+    uint64_t largest = 0;
+    for (const MemoryCopy& copy : part) {
+      arguments.range[arguments.count++] = {address_of(copy.dst), address_of(copy.src), copy.bytes};
+      largest = std::max(largest, copy.bytes);
+    }
+    if (largest > 0) {
+      HORING_TRY(launch(stream, kKernel, {threads_for(largest, 1), arguments.count}, &arguments));
+    }
+  }
+  return {};
+}
+
+Status Kernels::adamw(StreamHandle stream, const AdamW& step) const {
+  const size_t kernel = of_type(kAdamWs, step.gradient_dtype);
+  if (kernel == kNone) {
+    return no_kernel("AdamW's gradient", step.gradient_dtype);
+  }
+  if (step.parameter != nullptr && of_type(kAdamWs, step.parameter_dtype) == kNone) {
+    return no_kernel("AdamW's parameter", step.parameter_dtype);
+  }
+  if (step.elements == 0) {
+    return {};
+  }
+  AdamWArguments arguments = {.master = address_of(step.master),
+                              .momentum = address_of(step.momentum),
+                              .variance = address_of(step.variance),
+                              .gradient = address_of(step.gradient),
+                              .parameter = address_of(step.parameter),
+                              .elements = step.elements,
+                              .parameter_kind = static_cast<uint32_t>(parameter_kind(step)),
+                              .gradient_scale = step.gradient_scale,
+                              .decay = step.decay,
+                              .beta_1 = step.beta_1,
+                              .rest_1 = step.rest_1,
+                              .beta_2 = step.beta_2,
+                              .rest_2 = step.rest_2,
+                              .step_size = step.step_size,
+                              .epsilon = step.epsilon};
+  return launch(stream, kernel, {threads_for(step.elements, sizeof(float))}, &arguments);
+}
+
+Status Kernels::norm(StreamHandle stream, const Norm& norm) const {
+  const size_t kernel = of_type(kNorms, norm.dtype);
+  if (kernel == kNone) {
+    return no_kernel("norm", norm.dtype);
+  }
+  const uint64_t tiles = tile_count(norm.elements);
+  if (tiles > 0) {
+    NormArguments arguments = {.values = address_of(norm.values),
+                               .elements = norm.elements,
+                               .parts = address_of(norm.parts),
+                               .scale = norm.scale};
+    HORING_TRY(launch(stream, kernel, {tiles * kThreads}, &arguments));
+  }
+  FinishArguments finish = {
+      .parts = address_of(norm.parts), .count = tiles, .result = address_of(norm.result)};
+  return launch(stream, index_of("ho_finish_norm"), {kThreads}, &finish);
+}
+
+Status Kernels::hash(StreamHandle stream, const DriftHash& hash) const {
+  constexpr size_t kBySize[] = {
+      kNone, index_of("ho_hash_1"), index_of("ho_hash_2"), kNone, index_of("ho_hash_4")};
+  const size_t kernel =
+      hash.element_bytes < std::size(kBySize) ? kBySize[hash.element_bytes] : kNone;
+  if (kernel == kNone) {
+    return invalid("hash on a device: elements have 1, 2 or 4 bytes, not " +
+                   std::to_string(hash.element_bytes));
+  }
+  const uint64_t tiles = tile_count(hash.elements);
+  if (tiles > 0) {
+    HashArguments arguments = {.values = address_of(hash.values),
+                               .elements = hash.elements,
+                               .first_index = hash.first_index,
+                               .parts = address_of(hash.parts)};
+    HORING_TRY(launch(stream, kernel, {tiles * kThreads}, &arguments));
+  }
+  FinishArguments finish = {
+      .parts = address_of(hash.parts), .count = tiles, .result = address_of(hash.result)};
+  return launch(stream, index_of("ho_finish_hash"), {kThreads}, &finish);
+}
+
+}  // namespace ho::device

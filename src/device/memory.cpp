@@ -1,0 +1,157 @@
+#include <cstring>
+#include <utility>
+
+#include "base/log.hpp"
+#include "device/address.hpp"
+#include "device/device.hpp"
+
+namespace ho::device {
+namespace {
+
+std::string amount(size_t bytes) {
+  return " of " + std::to_string(bytes) + " bytes";
+}
+
+Result<unsigned> unsigned_attribute(const Device& device, int attribute, DeviceAddress address) {
+  unsigned value = 0;  // some attributes are written as one byte, some as four
+  HORING_TRY(device.check("cuPointerGetAttribute",
+                          device.driver().pointer_attribute(&value, attribute, address)));
+  return value;
+}
+
+}  // namespace
+
+Result<PinnedMemory> PinnedMemory::create(const Device& device, size_t bytes) {
+  if (bytes == 0) {
+    return PinnedMemory();
+  }
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(device));
+  void* memory = nullptr;
+  HORING_TRY(device.check(
+      "cuMemHostAlloc" + amount(bytes),
+      device.driver().host_allocate(&memory, bytes, kHostAllocPortable | kHostAllocMapped)));
+  std::memset(memory, 0, bytes);
+  return PinnedMemory(device.shared_from_this(), {static_cast<std::byte*>(memory), bytes});
+}
+
+PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
+    : device_(std::move(other.device_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
+  if (this != &other) {
+    free();
+    device_ = std::move(other.device_);
+    bytes_ = std::exchange(other.bytes_, {});
+  }
+  return *this;
+}
+
+PinnedMemory::~PinnedMemory() {
+  free();
+}
+
+void PinnedMemory::free() noexcept {
+  if (bytes_.empty()) {
+    return;
+  }
+  const auto current = CurrentContext::enter(*device_);
+  if (current.ok()) {
+    const Status status =
+        device_->check("cuMemFreeHost", device_->driver().host_free(bytes_.data()));
+    if (!status.ok()) {
+      log_debug("{}", status.message());
+    }
+  }
+  bytes_ = {};
+}
+
+Result<DeviceMemory> DeviceMemory::create(const Device& device, size_t bytes) {
+  if (bytes == 0) {
+    return DeviceMemory();
+  }
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(device));
+  DeviceAddress address = 0;
+  HORING_TRY(
+      device.check("cuMemAlloc" + amount(bytes), device.driver().memory_allocate(&address, bytes)));
+  return DeviceMemory(device.shared_from_this(), address, bytes);
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : device_(std::move(other.device_)),
+      address_(std::exchange(other.address_, 0)),
+      size_(std::exchange(other.size_, 0)) {}
+
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  if (this != &other) {
+    free();
+    device_ = std::move(other.device_);
+    address_ = std::exchange(other.address_, 0);
+    size_ = std::exchange(other.size_, 0);
+  }
+  return *this;
+}
+
+DeviceMemory::~DeviceMemory() {
+  free();
+}
+
+void* DeviceMemory::pointer() const {
+  return pointer_to(address_);
+}
+
+void DeviceMemory::free() noexcept {
+  if (address_ == 0) {
+    return;
+  }
+  const auto current = CurrentContext::enter(*device_);
+  if (current.ok()) {
+    const Status status = device_->check("cuMemFree", device_->driver().memory_free(address_));
+    if (!status.ok()) {
+      log_debug("{}", status.message());
+    }
+  }
+  address_ = 0;
+  size_ = 0;
+}
+
+Result<PointerFacts> facts_of(const Device& device, const void* pointer) {
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(device));
+  const Driver& driver = device.driver();
+  const DeviceAddress address = address_of(pointer);
+  PointerFacts facts;
+  unsigned type = 0;
+  const DriverResult result = driver.pointer_attribute(&type, kPointerMemoryType, address);
+  if (result == kInvalidValue) {
+    return facts;
+  }
+  HORING_TRY(device.check("cuPointerGetAttribute", result));
+  HORING_ASSIGN(const unsigned managed, unsigned_attribute(device, kPointerIsManaged, address));
+  HORING_TRY(
+      device.check("cuPointerGetAttribute",
+                   driver.pointer_attribute(&facts.ordinal, kPointerDeviceOrdinal, address)));
+  HORING_TRY(device.check("cuPointerGetAttribute",
+                          driver.pointer_attribute(&facts.context, kPointerContext, address)));
+  if (managed != 0) {
+    facts.kind = PointerFacts::Kind::kManaged;
+  } else if (type == kMemoryHost) {
+    facts.kind = PointerFacts::Kind::kPinned;
+  } else {
+    facts.kind = PointerFacts::Kind::kDevice;
+    HORING_TRY(device.check("cuMemGetAddressRange",
+                            driver.address_range(&facts.base, &facts.bytes, address)));
+  }
+  return facts;
+}
+
+Status pin(const Device& device, void* memory, size_t bytes) {
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(device));
+  constexpr unsigned kFlags = kHostRegisterPortable | kHostRegisterMapped;
+  return device.check("cuMemHostRegister", device.driver().host_register(memory, bytes, kFlags));
+}
+
+Status unpin(const Device& device, void* memory) {
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(device));
+  return device.check("cuMemHostUnregister", device.driver().host_unregister(memory));
+}
+
+}  // namespace ho::device

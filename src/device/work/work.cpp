@@ -1,0 +1,231 @@
+#include "device/work/work.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/log.hpp"
+
+namespace ho::device {
+namespace {
+
+constexpr std::chrono::microseconds kDrainPoll{50};
+constexpr std::chrono::seconds kLastDrain{5};
+constexpr size_t kPinnedGrain = 64U << 10;
+
+void ring(void* argument) {
+  static_cast<EventFd*>(argument)->ring();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Work>> Work::create(std::shared_ptr<Device> device) {
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device));
+  HORING_ASSIGN(Kernels kernels, Kernels::load(device->driver()));
+  std::vector<Lane> lanes;
+  for (int i = 0; i < 2; ++i) {
+    HORING_ASSIGN(Stream stream, Stream::create(*device));
+    Lane& lane = lanes.emplace_back(Lane{std::move(stream), {}});
+    for (uint64_t n = 0; n < kMaxUnderWay; ++n) {
+      HORING_ASSIGN(Event event, Event::create(*device));
+      lane.events.push_back(std::move(event));
+    }
+  }
+  HORING_ASSIGN(EventFd wake, EventFd::create());
+  return std::unique_ptr<Work>(new Work(std::move(device),
+                                        {std::move(lanes[0]), std::move(lanes[1])},
+                                        std::move(kernels),
+                                        std::move(wake)));
+}
+
+Work::Work(std::shared_ptr<Device> device, std::array<Lane, 2> lanes, Kernels kernels, EventFd wake)
+    : device_(std::move(device)),
+      lanes_(std::move(lanes)),
+      kernels_(std::move(kernels)),
+      wake_(std::make_unique<EventFd>(std::move(wake))) {}
+
+Work::~Work() {
+  if (Status status = drain(deadline_after(kLastDrain)); !status.ok()) {
+    log_warn("{}", status.message());
+  }
+  const auto current = CurrentContext::enter(*device_);
+  if (!current.ok()) {
+    log_warn("{}", current.status().message());
+  }
+  kernels_.reset();
+}
+
+Status Work::look(Lane& lane) {
+  if (lane.completed == lane.started) {
+    return {};
+  }
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
+  while (lane.completed < lane.started) {
+    Event& next = lane.events[(lane.completed + 1) % kMaxUnderWay];
+    HORING_ASSIGN(const bool passed, next.passed());
+    if (!passed) {
+      return {};
+    }
+    ++lane.completed;
+  }
+  return {};
+}
+
+Result<bool> Work::room(Lane& lane) {
+  if (lane.started - lane.completed == kMaxUnderWay) {
+    HORING_TRY(look(lane));
+  }
+  return lane.started - lane.completed < kMaxUnderWay;
+}
+
+Result<std::optional<Ticket>> Work::started(Direction direction) {
+  Lane& used = lane(direction);
+  const uint64_t number = used.started + 1;
+  HORING_TRY(tracked(used, used.events[number % kMaxUnderWay].record(used.stream.handle())));
+  used.started = number;
+  return std::optional(Ticket{direction, number});
+}
+
+Status Work::tracked(Lane& lane, const Status& status) {
+  lane.untracked |= !status.ok();
+  return status;
+}
+
+Status Work::named(const Status& status) const {
+  return status.ok() ? status : status.with_context("device " + std::to_string(device_->ordinal()));
+}
+
+Result<std::optional<Ticket>> Work::copy(Direction direction, std::span<const CopyRange> ranges) {
+  Lane& used = lane(direction);
+  HORING_ASSIGN(const bool free, room(used));
+  if (!free) {
+    return std::optional<Ticket>();
+  }
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
+  for (const CopyRange& range : ranges) {
+    if (range.bytes > 0) {
+      HORING_TRY(tracked(used, used.stream.copy(range.to, range.from, range.bytes)));
+    }
+  }
+  return started(direction);
+}
+
+Result<std::optional<Ticket>> Work::sum(const SumKind& kind, std::span<const Sum> sums) {
+  Lane& used = lane(Direction::kArrives);
+  HORING_ASSIGN(const bool free, room(used));
+  if (!free) {
+    return std::optional<Ticket>();
+  }
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
+  for (const Sum& sum : sums) {
+    if (sum.elements > 0) {
+      HORING_TRY(tracked(used, named(kernels_->sum(used.stream.handle(), kind, sum))));
+    }
+  }
+  return started(Direction::kArrives);
+}
+
+Result<std::optional<Ticket>> Work::premultiply(
+    DType dtype, void* dst, const void* src, uint64_t elements, double factor) {
+  Lane& used = lane(Direction::kArrives);
+  HORING_ASSIGN(const bool free, room(used));
+  if (!free) {
+    return std::optional<Ticket>();
+  }
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
+  HORING_TRY(named(kernels_->premultiply(used.stream.handle(), dtype, dst, src, elements, factor)));
+  return started(Direction::kArrives);
+}
+
+Result<bool> Work::completed(const Ticket& ticket) {
+  Lane& used = lane(ticket.direction);
+  if (used.completed < ticket.number) {
+    HORING_TRY(look(used));
+  }
+  return used.completed >= ticket.number;
+}
+
+Result<bool> Work::passed(const Event& event) const {
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
+  return event.passed();
+}
+
+bool Work::pending() const {
+  return std::any_of(
+      lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.completed < lane.started; });
+}
+
+Status Work::wake_when_completed() {
+  for (Lane& lane : lanes_) {
+    HORING_TRY(look(lane));
+    if (lane.completed < lane.started && lane.armed < lane.started) {
+      HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
+      HORING_TRY(lane.stream.call_on_host(ring, wake_.get()));
+      lane.armed = lane.started;
+    }
+  }
+  return {};
+}
+
+Status Work::make_wait(StreamHandle stream) {
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
+  for (Lane& lane : lanes_) {
+    HORING_TRY(look(lane));
+    if (lane.completed < lane.started) {
+      const EventHandle last = lane.events[lane.started % kMaxUnderWay].handle();
+      HORING_TRY(device_->check("cuStreamWaitEvent",
+                                device_->driver().stream_wait_event(stream, last, 0)));
+    }
+  }
+  return {};
+}
+
+Status Work::drain(Deadline deadline) {
+  while (true) {
+    for (Lane& lane : lanes_) {
+      HORING_TRY(look(lane));
+    }
+    if (!pending()) {
+      return end_untracked();
+    }
+    if (ho::passed(deadline)) {
+      return {StatusCode::kTimeout,
+              "device " + std::to_string(device_->ordinal()) +
+                  ": work that was started has not completed; is a kernel of the program hanging?"};
+    }
+    std::this_thread::sleep_for(kDrainPoll);
+  }
+}
+
+Status Work::end_untracked() {
+  for (Lane& lane : lanes_) {
+    if (std::exchange(lane.untracked, false)) {
+      HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
+      HORING_TRY(device_->check("cuStreamSynchronize",
+                                device_->driver().stream_synchronize(lane.stream.handle())));
+    }
+  }
+  return {};
+}
+
+Result<PinnedMemory> Work::take_pinned(size_t bytes) {
+  const size_t wanted = (bytes + kPinnedGrain - 1) / kPinnedGrain * kPinnedGrain;
+  const auto fits = std::find_if(unused_.begin(), unused_.end(), [&](const PinnedMemory& memory) {
+    return memory.bytes().size() >= wanted && memory.bytes().size() <= 2 * wanted;
+  });
+  if (fits != unused_.end()) {
+    PinnedMemory taken = std::move(*fits);
+    unused_.erase(fits);
+    return taken;
+  }
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
+  HORING_ASSIGN(PinnedMemory made, PinnedMemory::create(*device_, wanted));
+  pinned_bytes_ += made.bytes().size();
+  return made;
+}
+
+void Work::give_back(PinnedMemory memory) {
+  unused_.push_back(std::move(memory));
+}
+
+}  // namespace ho::device

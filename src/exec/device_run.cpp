@@ -1,0 +1,133 @@
+// The pieces of a run whose memory is a device's: they are started, and are through later.
+//
+// All writes into device memory and all sums go through one stream, in the order in which they are
+// started, so that pieces of one queue keep their order without waiting for each other. What sends
+// read was written by pieces that are through: their events have passed.
+//
+// A sum is the device's as soon as one of its operands is: kernels reach pinned scratch. Where both
+// are the host's (a later hop of a reduce-scatter, in scratch), the host adds.
+#include <algorithm>
+
+#include "exec/run.hpp"
+#include "exec/sums.hpp"
+
+namespace ho {
+
+bool Run::on_device(Space space) const {
+  switch (space) {
+    case Space::kInput:
+      return call_.device.input;
+    case Space::kOutput:
+      return call_.device.output;
+    case Space::kScratch:
+      break;
+  }
+  return false;
+}
+
+// What is sent from a device is read by a copy, which has been enqueued then. What is sent from the
+// caller's host memory is read by the network, which no stream waits for.
+bool Run::enqueued() const {
+  return std::all_of(queues_.begin(), queues_.end(), [&](const Queue& queue) {
+    return queue.ended && (queue.unreleased.empty() || !call_.device.mixed);
+  });
+}
+
+Result<bool> Run::begun(std::optional<device::Ticket> ticket, bool views) {
+  if (!ticket) {
+    return Status(StatusCode::kInternal, "the device's queue is full after it had room");
+  }
+  begun_ = Started{0, *ticket, views};
+  return true;
+}
+
+void Run::tell_host_reads(const PlanOp& op, uint32_t piece) const {
+  for (const ChunkIndex chunk : op.chunks) {
+    const uint64_t bytes = binding_.piece_elements(chunk, piece) * binding_.element_bytes();
+    call_.device.work->device().host_reads({binding_.address(op.src, chunk, piece), bytes});
+  }
+}
+
+Result<bool> Run::collect_completed(Queue& queue) {
+  bool any = false;
+  while (!queue.started.empty()) {
+    const Started& first = queue.started.front();
+    HORING_ASSIGN(const bool completed, call_.device.work->completed(first.ticket));
+    if (!completed) {
+      break;
+    }
+    if (first.views) {
+      queue.layout->link->release_view();
+    }
+    const uint32_t op = first.op;
+    queue.started.pop_front();
+    piece_done(op, done_[op]);
+    any = true;
+  }
+  return any;
+}
+
+// The head's message, once it is here and its work can be started at once; null data: not now.
+Result<ConstBytes> Run::view_for_device(Queue& queue, const PlanOp& op) {
+  HORING_ASSIGN(const bool room, call_.device.work->has_room(device::Direction::kArrives));
+  return room ? queue.layout->link->try_view(frame_for(queue, op)) : ConstBytes();
+}
+
+Result<bool> Run::recv_to_device(Queue& queue, const PlanOp& op) {
+  HORING_ASSIGN(ConstBytes incoming, view_for_device(queue, op));
+  if (incoming.data() == nullptr) {
+    return false;
+  }
+  std::vector<device::CopyRange> copies;
+  for (const ChunkIndex chunk : op.chunks) {
+    const uint64_t bytes = binding_.piece_elements(chunk, queue.piece) * binding_.element_bytes();
+    copies.push_back({binding_.address(op.dst, chunk, queue.piece), incoming.data(), bytes});
+    incoming = incoming.subspan(bytes);
+  }
+  HORING_ASSIGN(const auto ticket, call_.device.work->copy(device::Direction::kArrives, copies));
+  return begun(ticket, true);
+}
+
+Result<bool> Run::reduce_on_device(Queue& queue, const PlanOp& op) {
+  HORING_ASSIGN(ConstBytes incoming, view_for_device(queue, op));
+  if (incoming.data() == nullptr) {
+    return false;
+  }
+  const bool averages = op.final_sum && call_.op == ReduceOp::kAvg;
+  device::SumKind kind{call_.dtype, call_.op, call_.fp32_sums};
+  kind.src_is_fp32 = call_.fp32_sums && op.src == Space::kScratch;
+  kind.dst_is_fp32 = call_.fp32_sums && op.dst == Space::kScratch;
+  std::vector<device::Sum> sums;
+  for (const ChunkIndex chunk : op.chunks) {
+    const uint64_t elements = binding_.piece_elements(chunk, queue.piece);
+    sums.push_back({binding_.address(op.dst, chunk, queue.piece),
+                    binding_.address(op.src, chunk, queue.piece),
+                    incoming.data(),
+                    elements,
+                    averages ? call_.world_size : 1});
+    incoming = incoming.subspan(elements * binding_.element_bytes());
+  }
+  HORING_ASSIGN(const auto ticket, call_.device.work->sum(kind, sums));
+  return begun(ticket, true);
+}
+
+Result<bool> Run::copy_on_device(Queue& queue, const PlanOp& op) {
+  device::Work& work = *call_.device.work;
+  HORING_ASSIGN(const bool room, work.has_room(device::Direction::kArrives));
+  if (!room) {
+    return false;
+  }
+  std::vector<device::CopyRange> copies;
+  for (const ChunkIndex chunk : op.chunks) {
+    std::byte* to = binding_.address(op.dst, chunk, queue.piece);
+    const std::byte* from = binding_.address(op.src, chunk, queue.piece);
+    if (to != from) {
+      copies.push_back(
+          {to, from, binding_.piece_elements(chunk, queue.piece) * binding_.element_bytes()});
+    }
+  }
+  HORING_ASSIGN(const auto ticket, work.copy(device::Direction::kArrives, copies));
+  return begun(ticket, false);
+}
+
+}  // namespace ho

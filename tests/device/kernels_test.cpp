@@ -1,0 +1,390 @@
+// The kernels on a real GPU: every result is compared with the host's, bit for bit, and the large
+// ones are timed beside a plain copy. Exits with 77 and one line where there is no GPU.
+//
+// The driver's table is used with two calls of our own in it: one remembers which function has
+// which name, the other runs each kernel on the host too, on a copy of the device's memory. So
+// whatever is launched, both memories must be the same afterwards.
+#include "device/kernels/kernels.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cuda_kernels_on_host.hpp"
+#include "device/kernels/image.hpp"
+
+namespace {
+
+using namespace ho::device;  // NOLINT(google-build-using-namespace): all of it is tested
+using ho::DType;
+using ho::ReduceOp;
+using ho::Status;
+using ho::test::HostKernel;
+
+constexpr int kSkipped = 77;
+
+// One piece of device memory and the host's copy of it.
+struct Memories {
+  const Driver* driver = nullptr;
+  StreamHandle stream = nullptr;
+  DeviceAddress device = 0;
+  std::vector<std::byte> host;
+  std::map<FunctionHandle, const HostKernel*> kernels;
+  bool compares = true;  // false while time is measured
+};
+Memories
+    memories;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): calls have no context
+
+DriverResult find_function(FunctionHandle* function, ModuleHandle module, const char* name) {
+  const DriverResult result = memories.driver->module_function(function, module, name);
+  if (result == kSuccess) {
+    memories.kernels[*function] = ho::test::find_host_kernel(name);
+  }
+  return result;
+}
+
+DriverResult launch_on_both(FunctionHandle function,
+                            unsigned grid_x,
+                            unsigned grid_y,
+                            unsigned grid_z,
+                            unsigned block_x,
+                            unsigned block_y,
+                            unsigned block_z,
+                            unsigned shared_bytes,
+                            StreamHandle stream,
+                            void** arguments,
+                            void** extra) {
+  if (memories.compares) {
+    memories.kernels.at(function)->run(arguments, [](uint64_t address) -> void* {
+      return memories.host.data() + (address - memories.device);
+    });
+  }
+  return memories.driver->launch(function,
+                                 grid_x,
+                                 grid_y,
+                                 grid_z,
+                                 block_x,
+                                 block_y,
+                                 block_z,
+                                 shared_bytes,
+                                 stream,
+                                 arguments,
+                                 extra);
+}
+
+int failures = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): of the program
+
+void expect(bool right, const std::string& what) {
+  if (!right) {
+    ++failures;
+    std::printf("FAILED: %s\n", what.c_str());
+  }
+}
+void expect(const Status& status, const std::string& what) {
+  expect(status.ok(), what + ": " + status.to_string());
+}
+
+DeviceAddress address_of(const void* host) {
+  return reinterpret_cast<DeviceAddress>(host);
+}
+
+// Both memories get the same words.
+void fill(const std::function<uint32_t(size_t word)>& word_at) {
+  for (size_t at = 0; at + 4 <= memories.host.size(); at += 4) {
+    const uint32_t word = word_at(at / 4);
+    std::memcpy(memories.host.data() + at, &word, 4);
+  }
+  const Driver& driver = *memories.driver;
+  expect(driver.copy_async(memories.device,
+                           address_of(memories.host.data()),
+                           memories.host.size(),
+                           memories.stream) == kSuccess,
+         "copy to the device");
+  expect(driver.stream_synchronize(memories.stream) == kSuccess, "copy to the device");
+}
+
+void compare(const std::string& what) {
+  std::vector<std::byte> device(memories.host.size());
+  const Driver& driver = *memories.driver;
+  expect(
+      driver.copy_async(
+          address_of(device.data()), memories.device, device.size(), memories.stream) == kSuccess,
+      what + ": copy to the host");
+  expect(driver.stream_synchronize(memories.stream) == kSuccess, what + ": the kernel");
+  if (std::memcmp(device.data(), memories.host.data(), device.size()) == 0) {
+    return;
+  }
+  size_t at = 0;
+  while (device[at] == memories.host[at]) {
+    ++at;
+  }
+  expect(false, what + ": differs from the host's from byte " + std::to_string(at) + " on");
+}
+
+// Memory is cut into places of this size; arrays begin there, or `shift` bytes further.
+constexpr size_t kPlaceBytes = size_t{2} << 20;
+constexpr size_t kPlaces = 6;
+constexpr uint64_t kElements = 200'003;
+
+template <typename T = void>
+T* place(size_t index, size_t shift = 0) {
+  return reinterpret_cast<T*>(memories.device + index * kPlaceBytes + shift);
+}
+
+// Half random, half every 16-bit pattern in turn.
+uint32_t any_word(size_t word) {
+  static std::mt19937_64 random(1);
+  const auto pattern = static_cast<uint32_t>(word & 0xffff);
+  const auto bits = static_cast<uint32_t>(random());
+  return word % 2 == 0 ? bits : pattern << 16 | (bits & 0xffff);
+}
+
+void compare_sums(const Kernels& kernels) {
+  for (uint8_t type = 0; type < ho::kDTypeCount; ++type) {
+    for (uint8_t op = 0; op < ho::kReduceOpCount; ++op) {
+      SumKind kind = {.dtype = static_cast<DType>(type), .op = static_cast<ReduceOp>(op)};
+      if (!ho::reduction_supported(kind.dtype, kind.op)) {
+        continue;
+      }
+      const size_t bytes = ho::size_bytes(kind.dtype);
+      const bool narrow = kind.dtype == DType::kFloat16 || kind.dtype == DType::kBfloat16;
+      for (int form = 0; form < (narrow ? 5 : 1); ++form) {
+        kind.fp32_sums = form > 0;
+        kind.src_is_fp32 = form == 2 || form == 4;
+        kind.dst_is_fp32 = form >= 3;
+        for (const size_t shift : {size_t{0}, bytes}) {
+          const Sum sum = {.dst = place(0, kind.dst_is_fp32 ? 0 : shift),
+                           .src = place(1),
+                           .incoming = place(2),
+                           .elements = kElements,
+                           .divisor = kind.op == ReduceOp::kAvg ? 3U : 1U};
+          const std::string what = "sum of " + std::string(ho::to_string(kind.dtype)) + ", " +
+                                   std::string(ho::to_string(kind.op)) + ", form " +
+                                   std::to_string(form);
+          expect(kernels.sum(memories.stream, kind, sum), what);
+          compare(what);
+        }
+      }
+    }
+  }
+}
+
+void compare_conversions(const Kernels& kernels) {
+  constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
+  for (const DType to : kTypes) {
+    for (const DType from : kTypes) {
+      if (to != from) {
+        const std::string what = "conversion of " + std::string(ho::to_string(from)) + " to " +
+                                 std::string(ho::to_string(to));
+        expect(kernels.convert(memories.stream, to, place(0), from, place(1), kElements), what);
+        compare(what);
+      }
+    }
+  }
+  for (const DType dtype : {DType::kFloat16, DType::kFloat32, DType::kFloat64, DType::kBfloat16}) {
+    const std::string what = "premultiplied " + std::string(ho::to_string(dtype));
+    expect(kernels.premultiply(memories.stream, dtype, place(0), place(1), kElements, 1.0 / 3),
+           what);
+    compare(what);
+  }
+  const MemoryCopy copies[] = {{place(0), place(1), 70'001},
+                               {place(2, 4), place(3, 8), 50'000},
+                               {place(4, 1), place(5), 333}};
+  expect(kernels.copy(memories.stream, copies), "copies");
+  compare("copies");
+}
+
+void compare_reductions(const Kernels& kernels) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBfloat16}) {
+    for (const uint64_t elements : {kElements, uint64_t{0}, uint64_t{5}}) {
+      const std::string what = "norm of " + std::string(ho::to_string(dtype));
+      expect(kernels.norm(memories.stream,
+                          {.values = place(1),
+                           .dtype = dtype,
+                           .elements = elements,
+                           .scale = 0x1p-70F,
+                           .parts = place<SquaredNorm>(2),
+                           .result = place<SquaredNorm>(3)}),
+             what);
+      compare(what);
+    }
+  }
+  for (const uint64_t bytes : {1U, 2U, 4U}) {
+    const std::string what = "hash of elements of " + std::to_string(bytes) + " bytes";
+    expect(kernels.hash(memories.stream,
+                        {.values = place(1),
+                         .element_bytes = bytes,
+                         .elements = kElements,
+                         .first_index = 99,
+                         .parts = place<uint64_t>(2),
+                         .result = place<uint64_t>(3)}),
+           what);
+    compare(what);
+  }
+}
+
+AdamW adamw_step(uint64_t elements) {
+  return {.master = place<float>(0),
+          .momentum = place<float>(1),
+          .variance = place<float>(2),
+          .gradient = place(3),
+          .parameter = place(4),
+          .elements = elements,
+          .gradient_scale = 0.25F,
+          .decay = 0.9999F,
+          .beta_1 = 0.9F,
+          .rest_1 = 0.1F,
+          .beta_2 = 0.999F,
+          .rest_2 = 0.001F,
+          .step_size = 0.001F,
+          .epsilon = 1e-8F};
+}
+
+// Of numbers alone: what a step makes of a NaN is a NaN, which one is not said.
+void compare_adamw(const Kernels& kernels) {
+  fill([](size_t word) {
+    const bool variance = word * 4 / kPlaceBytes == 2;
+    return any_word(word) & (variance ? 0x3fffffffU : 0xbfffbfffU);
+  });
+  constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
+  for (const DType gradient : kTypes) {
+    for (const DType parameter : kTypes) {
+      AdamW step = adamw_step(kElements);
+      step.gradient_dtype = gradient;
+      step.parameter_dtype = parameter;
+      const std::string what = "AdamW, gradient " + std::string(ho::to_string(gradient)) +
+                               ", parameter " + std::string(ho::to_string(parameter));
+      expect(kernels.adamw(memories.stream, step), what);
+      compare(what);
+    }
+  }
+}
+
+// Bytes per nanosecond, the best of some rounds of many launches.
+double rate(double bytes, const std::function<bool()>& start) {
+  double best = 0;
+  for (int round = 0; round < 5; ++round) {
+    constexpr int kLaunches = 20;
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < kLaunches; ++i) {
+      expect(start(), "a timed launch");
+    }
+    expect(memories.driver->stream_synchronize(memories.stream) == kSuccess, "timed launches");
+    const std::chrono::duration<double, std::nano> passed =
+        std::chrono::steady_clock::now() - begin;
+    best = std::max(best, kLaunches * bytes / passed.count());
+  }
+  return best;
+}
+
+void measure(const Kernels& kernels, DeviceAddress memory, size_t array_bytes) {
+  const auto at = [&](size_t i) { return reinterpret_cast<float*>(memory + i * array_bytes); };
+  const uint64_t elements = array_bytes / sizeof(float) - 16384;
+  const auto each = static_cast<double>(elements);
+  const double copy = rate(2 * 4 * each, [&] {
+    return memories.driver->copy_async(
+               address_of(at(0)), address_of(at(1)), elements * 4, memories.stream) == kSuccess;
+  });
+  std::printf("copy: %.0f GB/s\n", copy);
+  const auto print = [&](const char* what, double measured, double target) {
+    std::printf(
+        "%s: %.0f GB/s, %.2f of copy; target %.2f\n", what, measured, measured / copy, target);
+  };
+  for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
+    const auto bytes = static_cast<double>(ho::size_bytes(dtype));
+    const double add = rate(3 * bytes * each, [&] {
+      return kernels
+          .sum(memories.stream,
+               {.dtype = dtype},
+               {.dst = at(0), .src = at(1), .incoming = at(2), .elements = elements})
+          .ok();
+    });
+    print(("add " + std::string(ho::to_string(dtype))).c_str(), add, 0.90);
+  }
+  AdamW step = adamw_step(elements);
+  step.master = at(0);
+  step.momentum = at(1);
+  step.variance = at(2);
+  step.gradient = at(3);
+  step.gradient_dtype = DType::kBfloat16;
+  step.parameter = at(4);
+  step.parameter_dtype = DType::kBfloat16;
+  print("AdamW", rate(28 * each, [&] { return kernels.adamw(memories.stream, step).ok(); }), 0.85);
+  Norm norm = {.values = at(1), .elements = elements};
+  norm.parts = reinterpret_cast<SquaredNorm*>(at(3));
+  norm.result = reinterpret_cast<SquaredNorm*>(at(4));
+  print("norm", rate(4 * each, [&] { return kernels.norm(memories.stream, norm).ok(); }), 0.85);
+}
+
+void compare_all(const Kernels& kernels) {
+  fill(any_word);
+  compare_sums(kernels);
+  fill(any_word);
+  compare_conversions(kernels);
+  compare_reductions(kernels);
+  compare_adamw(kernels);
+}
+
+int run(const Driver& driver) {
+  Driver both = driver;
+  both.kernels = driver.kernels.empty() ? embedded_kernels() : driver.kernels;
+  both.module_function = find_function;
+  both.launch = launch_on_both;
+  memories.driver = &driver;
+  memories.host.resize(kPlaces * kPlaceBytes);
+  auto kernels = Kernels::load(both);
+  if (!kernels.ok()) {
+    std::printf("kernels: %s\n", kernels.status().to_string().c_str());
+    return kernels.status().code() == ho::StatusCode::kUnsupported ? kSkipped : 1;
+  }
+  constexpr size_t kArrayBytes = size_t{256} << 20;
+  DeviceAddress large = 0;
+  if (driver.stream_create(&memories.stream, kStreamNonBlocking, 0) != kSuccess ||
+      driver.memory_allocate(&memories.device, memories.host.size()) != kSuccess ||
+      driver.memory_allocate(&large, 5 * kArrayBytes) != kSuccess) {
+    std::printf("kernels: the GPU has no memory free\n");
+    return 1;
+  }
+  compare_all(*kernels);
+  memories.compares = false;
+  measure(*kernels, large, kArrayBytes);
+  expect(driver.memory_free(large) == kSuccess, "free");
+  expect(driver.memory_free(memories.device) == kSuccess, "free");
+  expect(driver.stream_destroy(memories.stream) == kSuccess, "destroy the stream");
+  std::printf("kernels: %d failures\n", failures);
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main() {
+  const auto driver = ho::device::driver();
+  int count = 0;
+  if (!driver.ok()) {
+    std::printf("skipped: %s\n", driver.status().to_string().c_str());
+    return kSkipped;
+  }
+  if ((*driver)->init(0) != kSuccess || (*driver)->device_count(&count) != kSuccess || count == 0) {
+    std::printf("skipped: there is no GPU\n");
+    return kSkipped;
+  }
+  Ordinal device = 0;
+  ContextHandle context = nullptr;
+  if ((*driver)->device_get(&device, 0) != kSuccess ||
+      (*driver)->primary_context_retain(&context, device) != kSuccess ||
+      (*driver)->context_push(context) != kSuccess) {
+    std::printf("kernels: the GPU's context cannot be used\n");
+    return 1;
+  }
+  const int result = run(**driver);
+  if ((*driver)->primary_context_release(device) != kSuccess) {
+    return 1;
+  }
+  return result;
+}

@@ -1,0 +1,150 @@
+// A CUDA driver without a GPU, for tests: a table of calls (device/driver.hpp) behind which memory,
+// streams, events, kernels and sharing between processes work as docs/design/device.md says that
+// CUDA's do. It checks its caller: what is wrong becomes a violation, after which every call fails.
+//
+// There is one per process, since a driver's calls know no object. All of it may be called by any
+// thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "clock.hpp"
+#include "device/driver.hpp"
+
+namespace ho::cuda_double {
+
+enum class Mode : uint8_t {
+  kEager,   // work runs in the call that enqueues it; host functions on another thread
+  kRandom,  // another thread takes any work whose order permits it
+  // Nothing runs before somebody queries or waits, and then only what that takes. Where nobody
+  // calls for idle_ms, the oldest host function (or else the oldest work) and what it takes.
+  kLazy,
+};
+
+struct Config {
+  Mode mode = Mode::kEager;
+  uint64_t seed = 1;  // of kRandom
+  int devices = 2;
+  size_t memory_bytes = size_t{1} << 30U;  // of each device
+  // Work of streams on one channel runs in the order in which it was enqueued. 0: a channel each.
+  int channels = 0;
+  size_t queue_depth = 0;  // enqueueing blocks where so much work is pending; 0: never
+  int idle_ms = 2;
+  bool allow_pageable = false;  // asynchronous copies of pageable memory: as CUDA's, no violation
+  bool ipc = true;              // memory can be shared with other processes
+  bool peers = true;            // devices can reach each other's memory
+  bool print = false;           // violations, to stderr, as they come
+};
+// From HORING_TEST_CUDA_MODE (eager, random, lazy), _SEED, _DEVICES, _CHANNELS, _QUEUE_DEPTH, _IPC
+// and _PEERS (0 or 1). What is not set is as `defaults` has it.
+[[nodiscard]] Result<Config> config_from_environment(Config defaults = {});
+
+// Always the same table. Before the first reset() it works as a default Config says.
+[[nodiscard]] const device::Driver& driver();
+// Forgets everything: work that is pending, memory, objects, counts, faults, violations; kernels
+// remain. No other thread is in a call.
+void reset(const Config& config = {});
+// For test programs: reset() by the environment, with the faults of HORING_TEST_CUDA_FAIL
+// (call:k:result) and HORING_TEST_CUDA_DROP_WAIT (k) and HORING_TEST_CUDA_DROP_SITE (id). A program
+// that ends with violations prints them and ends with status 86.
+[[nodiscard]] Status start_from_environment(const Config& defaults = {});
+inline constexpr int kViolationExit = 86;
+
+// --- What went wrong and what happened ------------------------------------------------------
+
+// In order. Each names the work and its number, and of two that conflict both.
+[[nodiscard]] std::vector<std::string> violations();
+// Forgets them too, so that calls work again.
+std::vector<std::string> take_violations();
+
+// Names are the table's: "copy_async". Since reset() or forget_counts().
+[[nodiscard]] uint64_t calls(std::string_view name);
+[[nodiscard]] uint64_t all_calls();
+// Calls that wait for the device, or may: stream_synchronize, and allocating, freeing, loading.
+[[nodiscard]] uint64_t synchronizing_calls();
+[[nodiscard]] uint64_t allocations_while_pending();
+void forget_counts();
+
+struct Live {
+  size_t contexts = 0;  // primary contexts that are retained
+  size_t streams = 0;
+  size_t events = 0;
+  size_t device_memory = 0;
+  size_t pinned_memory = 0;
+  size_t opened_memory = 0;
+  size_t modules = 0;
+  size_t pending = 0;  // work that is not done
+  [[nodiscard]] bool none() const {
+    return contexts + streams + events + device_memory + pinned_memory + opened_memory + modules +
+               pending ==
+           0;
+  }
+};
+[[nodiscard]] Live live();
+
+// --- Faults ---------------------------------------------------------------------------------
+
+// The k-th of these calls from now on (1: the next) returns the result. "": of all calls. With
+// device::kIllegalAddress or kLaunchFailed the context is lost: every later call returns it too.
+void fail_call(std::string_view name, uint64_t k, device::DriverResult result);
+void lose_context();
+// The k-th stream_wait_event from now on does nothing.
+void drop_wait(uint64_t k);
+// Where stream_wait_event was called from, and how often.
+struct WaitSite {
+  uint64_t id = 0;  // the same in every run of one build
+  std::string text;
+  uint64_t waits = 0;
+};
+[[nodiscard]] std::vector<WaitSite> wait_sites();
+void drop_waits_of(uint64_t site);
+[[nodiscard]] uint64_t dropped_waits();
+// As if the stream were being captured into a graph.
+void set_capturing(device::StreamHandle stream, bool capturing);
+// A context of the device that is not its primary one.
+[[nodiscard]] device::ContextHandle other_context(int ordinal);
+// Memory that migrates between host and devices, of the current context. 0 where there is none.
+[[nodiscard]] device::DeviceAddress allocate_managed(size_t bytes);
+
+// --- Order ----------------------------------------------------------------------------------
+
+// Threads in contexts of one device count as ordered by the order of their calls: other tests see
+// whether they are. A thread that says a host of its own is ordered with threads of that host.
+// -1: by its device again.
+void use_host(int host);
+// What this thread knows has happened, to go with a message; and what a message that came knows.
+[[nodiscard]] Clock take_clock();
+void join_clock(const Clock& clock);
+// This thread touches memory that work touches too (pinned memory).
+void host_reads(const void* memory, size_t bytes);
+void host_writes(const void* memory, size_t bytes);
+// What is in device memory, for tests; the same as host_reads and host_writes of it.
+[[nodiscard]] std::vector<std::byte> device_bytes(device::DeviceAddress address, size_t bytes);
+void set_device_bytes(device::DeviceAddress address, std::span<const std::byte> bytes);
+
+// --- Kernels --------------------------------------------------------------------------------
+
+// Of a device address the place where its bytes are; of any other pointer itself.
+using Translate = std::function<void*(const void*)>;
+struct TouchedRange {
+  const void* begin = nullptr;
+  size_t bytes = 0;
+  bool writes = false;
+};
+using KernelBody = std::function<void(void** arguments, const Translate& translate)>;
+using KernelRanges = std::function<std::vector<TouchedRange>(void** arguments)>;
+// A kernel of the module that driver().kernels holds. `argument_bytes` are its parameters' sizes: a
+// launch copies them, as the driver does.
+void register_kernel(std::string_view name,
+                     std::vector<size_t> argument_bytes,
+                     KernelBody body,
+                     KernelRanges ranges);
+
+}  // namespace ho::cuda_double

@@ -1,0 +1,363 @@
+// Kernels through a small table of driver calls, whose device addresses are not the host's.
+#include <cstring>
+#include <stdexcept>
+
+#include "catch.hpp"
+#include "device/kernels/kernel_list.hpp"
+#include "device/kernels/kernels.hpp"
+#include "reduce/reduce.hpp"
+#include "subjects.hpp"
+
+namespace {
+
+using namespace ho::device;  // NOLINT(google-build-using-namespace): all of it is tested
+using ho::DType;
+using ho::ReduceOp;
+using ho::StatusCode;
+using ho::test::Elements;
+using ho::test::find_host_kernel;
+using ho::test::HostKernel;
+using ho::test::kOps;
+using ho::test::kSubjects;
+using ho::test::Pairs;
+using ho::test::pairs_of;
+using ho::test::Subject;
+using ho::test::TouchedRange;
+
+// What the device calls an address of the host.
+constexpr uint64_t kShift = 1ULL << 50;
+template <typename T>
+T* on_device(T* host) {
+  return reinterpret_cast<T*>(reinterpret_cast<uint64_t>(host) + kShift);
+}
+
+// What the table's calls did, and what they are to do.
+struct Calls {
+  int loaded = 0;
+  int unloaded = 0;
+  std::string refused;  // a kernel's name
+  DriverResult launch_result = kSuccess;
+  std::vector<std::string> launched;
+  std::vector<TouchedRange> touched;  // by the last launch
+  unsigned grid_x = 0;
+  unsigned grid_y = 0;
+};
+Calls calls;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): calls have no context
+
+DriverResult load_module(ModuleHandle* module, const void* image) {
+  ++calls.loaded;
+  *module = reinterpret_cast<ModuleHandle>(const_cast<void*>(image));
+  return kSuccess;
+}
+DriverResult unload_module(ModuleHandle) {
+  ++calls.unloaded;
+  return kSuccess;
+}
+DriverResult find_function(FunctionHandle* function, ModuleHandle, const char* name) {
+  const HostKernel* const kernel = find_host_kernel(name);
+  if (kernel == nullptr || calls.refused == name) {
+    return 500;
+  }
+  *function = reinterpret_cast<FunctionHandle>(const_cast<HostKernel*>(kernel));
+  return kSuccess;
+}
+DriverResult launch(FunctionHandle function,
+                    unsigned grid_x,
+                    unsigned grid_y,
+                    unsigned,
+                    unsigned block_x,
+                    unsigned,
+                    unsigned,
+                    unsigned,
+                    StreamHandle,
+                    void** arguments,
+                    void**) {
+  if (calls.launch_result != kSuccess) {
+    return calls.launch_result;
+  }
+  const auto* const kernel = reinterpret_cast<const HostKernel*>(function);
+  calls.launched.emplace_back(kernel->name);
+  calls.grid_x = grid_x;
+  calls.grid_y = grid_y;
+  calls.touched = kernel->ranges(arguments);
+  if (block_x != kThreads) {
+    return kInvalidValue;
+  }
+  kernel->run(arguments,
+              [](uint64_t address) { return reinterpret_cast<void*>(address - kShift); });
+  return kSuccess;
+}
+DriverResult error_name(DriverResult, const char** name) {
+  *name = "CUDA_ERROR_OF_THE_TEST";
+  return kSuccess;
+}
+
+constexpr std::byte kImage[1] = {};
+
+Driver table() {
+  calls = {};
+  Driver driver;
+  driver.module_load = load_module;
+  driver.module_unload = unload_module;
+  driver.module_function = find_function;
+  driver.launch = launch;
+  driver.error_name = error_name;
+  driver.error_text = error_name;
+  driver.kernels = kImage;
+  return driver;
+}
+
+Kernels loaded(const Driver& driver) {
+  auto kernels = Kernels::load(driver);
+  REQUIRE(kernels.ok());
+  return std::move(*kernels);
+}
+
+constexpr StreamHandle kStream = nullptr;
+
+}  // namespace
+
+TEST_CASE("kernels are loaded once and unloaded with their owner") {
+  const Driver driver = table();
+  {
+    Kernels first = loaded(driver);
+    Kernels second = std::move(first);
+    first = std::move(second);
+    CHECK(calls.unloaded == 0);
+  }
+  CHECK(calls.loaded == 1);
+  CHECK(calls.unloaded == 1);
+}
+
+TEST_CASE("a build without kernels says what to do") {
+  Driver driver = table();
+  driver.kernels = {};
+  const auto kernels = Kernels::load(driver);
+  CHECK(kernels.status().code() == StatusCode::kUnsupported);
+  CHECK(kernels.status().message().find("nvcc") != std::string::npos);
+  CHECK(calls.loaded == 0);
+}
+
+TEST_CASE("an image that lacks a kernel is unloaded and the kernel named") {
+  const Driver driver = table();
+  calls.refused = "ho_adamw_float16";
+  const auto kernels = Kernels::load(driver);
+  REQUIRE(!kernels.ok());
+  CHECK(kernels.status().message().find("ho_adamw_float16") != std::string::npos);
+  CHECK(calls.unloaded == 1);
+}
+
+TEST_CASE("a launch that fails names call, kernel and the driver's error") {
+  const Driver driver = table();
+  const Kernels kernels = loaded(driver);
+  calls.launch_result = 700;
+  const ho::Status status = kernels.sum(kStream, {}, {.dst = on_device(&calls), .elements = 1});
+  REQUIRE(!status.ok());
+  for (const char* const part : {"cuLaunchKernel", "ho_sum_float32", "CUDA_ERROR_OF_THE_TEST"}) {
+    CHECK(status.message().find(part) != std::string::npos);
+  }
+}
+
+TEST_CASE("launched sums of every type and operation are the host's") {
+  const Driver driver = table();
+  const Kernels kernels = loaded(driver);
+  for (const Subject& subject : kSubjects) {
+    Pairs pairs = pairs_of(subject);
+    pairs.a.resize(5001);
+    pairs.b.resize(5001);
+    const size_t count = pairs.a.size();
+    for (const ReduceOp op : kOps) {
+      const SumKind kind = {.dtype = subject.dtype, .op = op};
+      Elements a(subject.bytes(), pairs.a);
+      Elements b(subject.bytes(), pairs.b);
+      Elements got(subject.bytes(), count);
+      const Sum sum = {.dst = on_device(got.data()),
+                       .src = on_device(a.data()),
+                       .incoming = on_device(b.data()),
+                       .elements = count,
+                       .divisor = op == ReduceOp::kAvg ? 3U : 1U};
+      if (!ho::reduction_supported(subject.dtype, op)) {
+        CHECK(kernels.sum(kStream, kind, sum).code() == StatusCode::kInvalidArgument);
+        continue;
+      }
+      REQUIRE(kernels.sum(kStream, kind, sum).ok());
+      Elements want(subject.bytes(), count);
+      ho::reduce(subject.dtype, op, want.data(), a.data(), b.data(), count);
+      ho::scale_average(subject.dtype, want.data(), count, sum.divisor);
+      size_t wrong = 0;
+      for (size_t i = 0; i < count; ++i) {
+        const bool two_nans = subject.is_nan(a.pattern(i)) && subject.is_nan(b.pattern(i));
+        wrong += got.pattern(i) == want.pattern(i) || two_nans ? 0U : 1U;
+      }
+      CHECK(wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("fp32 sums launch the kernel of their sources and destination") {
+  const Driver driver = table();
+  const Kernels kernels = loaded(driver);
+  std::vector<float> memory(100);
+  const auto name_of = [&](const SumKind& kind) {
+    const Sum sum = {.dst = on_device(memory.data()),
+                     .src = on_device(memory.data()),
+                     .incoming = on_device(memory.data() + 50),
+                     .elements = 50};
+    CHECK(kernels.sum(kStream, kind, sum).ok());
+    return calls.launched.back();
+  };
+  SumKind kind = {.dtype = DType::kBfloat16, .fp32_sums = true};
+  CHECK(name_of(kind) == "ho_sum_bfloat16");
+  kind.dst_is_fp32 = true;
+  CHECK(name_of(kind) == "ho_sum_float32_bfloat16_bfloat16");
+  kind.src_is_fp32 = true;
+  CHECK(name_of(kind) == "ho_sum_float32_float32_bfloat16");
+  kind.dtype = DType::kFloat16;
+  kind.dst_is_fp32 = false;
+  CHECK(name_of(kind) == "ho_sum_float16_float32_float16");
+  kind.dtype = DType::kFloat64;
+  CHECK(kernels.sum(kStream, kind, {}).code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("an average of 16-bit data with fp32 sums is rounded once") {
+  const Driver driver = table();
+  const Kernels kernels = loaded(driver);
+  const Pairs pairs = pairs_of(kSubjects[9]);
+  Elements a(2, pairs.a);
+  Elements b(2, pairs.b);
+  Elements once(2, pairs.a.size());
+  Elements twice(2, pairs.a.size());
+  for (Elements* const dst : {&once, &twice}) {
+    const SumKind kind = {
+        .dtype = DType::kBfloat16, .op = ReduceOp::kAvg, .fp32_sums = dst == &once};
+    REQUIRE(kernels
+                .sum(kStream,
+                     kind,
+                     {.dst = on_device(dst->data()),
+                      .src = on_device(a.data()),
+                      .incoming = on_device(b.data()),
+                      .elements = dst->size(),
+                      .divisor = 3})
+                .ok());
+  }
+  std::vector<float> sums(once.size());
+  ho::reduce_widening_pair(
+      DType::kBfloat16, ReduceOp::kSum, sums.data(), a.data(), b.data(), sums.size());
+  ho::scale_average(DType::kFloat32, sums.data(), sums.size(), 3);
+  Elements want(2, sums.size());
+  ho::narrow(DType::kBfloat16, want.data(), sums.data(), sums.size());
+  size_t wrong = 0;
+  size_t rounded_twice = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const bool nan = kSubjects[9].is_nan(want.pattern(i));
+    wrong += nan || once.pattern(i) == want.pattern(i) ? 0U : 1U;
+    rounded_twice += nan || twice.pattern(i) == want.pattern(i) ? 0U : 1U;
+  }
+  CHECK(wrong == 0);
+  CHECK(rounded_twice > 0);
+}
+
+TEST_CASE("a kernel names the ranges that it reads and writes") {
+  const Driver driver = table();
+  const Kernels kernels = loaded(driver);
+  std::vector<float> memory(64);
+  std::vector<uint16_t> incoming(64);
+  const auto address = [](const void* host) { return reinterpret_cast<uint64_t>(host) + kShift; };
+  REQUIRE(kernels
+              .sum(kStream,
+                   {.dtype = DType::kFloat16,
+                    .fp32_sums = true,
+                    .src_is_fp32 = true,
+                    .dst_is_fp32 = true},
+                   {.dst = on_device(memory.data()),
+                    .src = on_device(memory.data()),
+                    .incoming = on_device(incoming.data()),
+                    .elements = 64})
+              .ok());
+  REQUIRE(calls.touched.size() == 3);
+  CHECK(calls.touched[0].address == address(memory.data()));
+  CHECK(calls.touched[0].bytes == 256);
+  CHECK(!calls.touched[0].written);
+  CHECK(calls.touched[1].address == address(incoming.data()));
+  CHECK(calls.touched[1].bytes == 128);
+  CHECK(!calls.touched[1].written);
+  CHECK(calls.touched[2].bytes == 256);
+  CHECK(calls.touched[2].written);
+}
+
+TEST_CASE("nothing is launched for no elements, and a norm of none is zero") {
+  const Driver driver = table();
+  const Kernels kernels = loaded(driver);
+  CHECK(kernels.sum(kStream, {}, {}).ok());
+  CHECK(kernels.premultiply(kStream, DType::kFloat32, nullptr, nullptr, 0, 2).ok());
+  CHECK(kernels.convert(kStream, DType::kFloat32, nullptr, DType::kFloat16, nullptr, 0).ok());
+  CHECK(kernels.copy(kStream, {}).ok());
+  CHECK(kernels.adamw(kStream, {}).ok());
+  CHECK(calls.launched.empty());
+  SquaredNorm norm = {1, 1};
+  CHECK(kernels.norm(kStream, {.result = on_device(&norm)}).ok());
+  CHECK(norm.squared == 0);
+  CHECK(norm.not_finite == 0);
+}
+
+TEST_CASE("types that have no kernel are refused by name") {
+  const Driver driver = table();
+  const Kernels kernels = loaded(driver);
+  const auto refused = [](const ho::Status& status) {
+    return status.code() == StatusCode::kInvalidArgument &&
+           status.message().find("int32") != std::string::npos;
+  };
+  CHECK(refused(kernels.premultiply(kStream, DType::kInt32, nullptr, nullptr, 1, 2)));
+  CHECK(refused(kernels.convert(kStream, DType::kInt32, nullptr, DType::kFloat32, nullptr, 1)));
+  CHECK(refused(kernels.convert(kStream, DType::kFloat32, nullptr, DType::kInt32, nullptr, 1)));
+  CHECK(refused(kernels.norm(kStream, {.dtype = DType::kInt32})));
+  CHECK(refused(kernels.adamw(kStream, {.gradient_dtype = DType::kInt32})));
+  CHECK(!kernels.hash(kStream, {.element_bytes = 3}).ok());
+}
+
+TEST_CASE("ranges are packed whatever their alignment and number") {
+  const Driver driver = table();
+  const Kernels kernels = loaded(driver);
+  std::vector<std::byte> from(40'000);
+  for (size_t i = 0; i < from.size(); ++i) {
+    from[i] = static_cast<std::byte>(i * 7 + i / 256);
+  }
+  std::vector<std::byte> to(from.size());
+  std::vector<std::byte> want(from.size());
+  std::vector<MemoryCopy> copies;
+  size_t at = 0;
+  for (size_t i = 0; at + 100 < to.size() && i < 2 * kMaxCopiedRanges + 5; ++i) {
+    const size_t bytes = i % 8 == 0 ? 64 : i % 83;
+    const size_t source = (i * 131) % (from.size() - 100);
+    copies.push_back({on_device(to.data() + at), on_device(from.data() + source), bytes});
+    std::memcpy(want.data() + at, from.data() + source, bytes);
+    at += bytes + i % 3;
+  }
+  REQUIRE(kernels.copy(kStream, copies).ok());
+  CHECK(to == want);
+  CHECK(calls.launched.size() == 3);
+  CHECK(calls.grid_y == 5);
+}
+
+TEST_CASE("a large array takes no more blocks than the limit") {
+  Driver driver = table();
+  driver.launch = [](FunctionHandle,
+                     unsigned grid_x,
+                     unsigned,
+                     unsigned,
+                     unsigned,
+                     unsigned,
+                     unsigned,
+                     unsigned,
+                     StreamHandle,
+                     void**,
+                     void**) {
+    calls.grid_x = grid_x;
+    return kSuccess;
+  };
+  const Kernels kernels = loaded(driver);
+  CHECK(kernels.sum(kStream, {}, {.elements = 1ULL << 40}).ok());
+  CHECK(calls.grid_x == 16384);
+  CHECK(kernels.sum(kStream, {}, {.elements = 1}).ok());
+  CHECK(calls.grid_x == 1);
+}

@@ -288,8 +288,8 @@ HO_API ho_status ho_comm_link_rates(const ho_comm* comm,
 
 /* Device memory. A communicator with ho_comm_options.device takes pointers to that device's memory
  * wherever a collective takes a buffer. Ranks may pass host and device memory in one call, and a
- * rank one of each: the host's is pinned memory then, or registered here. All pieces are larger as
- * soon as one rank has a device, so host memory is moved a little later, too.
+ * rank one of each: the host's is pinned memory then, or registered here. As soon as one rank has a
+ * device, data moves in larger pieces on all ranks, also that of host memory.
  *
  * A call reads and writes its buffers after all that options.stream was given before it. Without a
  * request it returns when all its work is on the device: it may wait for data from other ranks, not

@@ -38,7 +38,7 @@ class BlockCounts {
 
 // Which buffers are device memory. The others, and scratch, are memory that the host may touch.
 struct DeviceBuffers {
-  device::Work* work = nullptr;  // null: this call has no device memory, on any rank
+  device::Work* work = nullptr;  // null: no buffer of this rank is device memory
   bool input = false;
   bool output = false;
   bool mixed = false;  // the other one is the host's

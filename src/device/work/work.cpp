@@ -40,9 +40,9 @@ Result<std::unique_ptr<Work>> Work::create(std::shared_ptr<Device> device) {
 
 Work::Work(std::shared_ptr<Device> device, std::array<Lane, 2> lanes, Kernels kernels, EventFd wake)
     : device_(std::move(device)),
-      lanes_(std::move(lanes)),
+      wake_(std::make_unique<EventFd>(std::move(wake))),
       kernels_(std::move(kernels)),
-      wake_(std::make_unique<EventFd>(std::move(wake))) {}
+      lanes_(std::move(lanes)) {}
 
 Work::~Work() {
   if (Status status = drain(deadline_after(kLastDrain)); !status.ok()) {
@@ -122,18 +122,6 @@ Result<std::optional<Ticket>> Work::sum(const SumKind& kind, std::span<const Sum
       HORING_TRY(tracked(used, named(kernels_->sum(used.stream.handle(), kind, sum))));
     }
   }
-  return started(Direction::kArrives);
-}
-
-Result<std::optional<Ticket>> Work::premultiply(
-    DType dtype, void* dst, const void* src, uint64_t elements, double factor) {
-  Lane& used = lane(Direction::kArrives);
-  HORING_ASSIGN(const bool free, room(used));
-  if (!free) {
-    return std::optional<Ticket>();
-  }
-  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
-  HORING_TRY(named(kernels_->premultiply(used.stream.handle(), dtype, dst, src, elements, factor)));
   return started(Direction::kArrives);
 }
 

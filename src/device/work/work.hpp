@@ -53,8 +53,6 @@ class Work {
   // nobody may read what is written or write what is read, until the ticket has completed.
   [[nodiscard]] Result<std::optional<Ticket>> copy(Direction, std::span<const CopyRange> ranges);
   [[nodiscard]] Result<std::optional<Ticket>> sum(const SumKind& kind, std::span<const Sum> sums);
-  [[nodiscard]] Result<std::optional<Ticket>> premultiply(
-      DType, void* dst, const void* src, uint64_t elements, double factor);
 
   [[nodiscard]] Result<bool> completed(const Ticket& ticket);
   [[nodiscard]] Result<bool> passed(const Event& event) const;
@@ -100,11 +98,12 @@ class Work {
   [[nodiscard]] Result<std::optional<Ticket>> started(Direction direction);
 
   const std::shared_ptr<Device> device_;
-  std::array<Lane, 2> lanes_;
-  std::optional<Kernels> kernels_;
+  // The streams end first, and wait for what they were given: it may use all of this.
   const std::unique_ptr<EventFd> wake_;  // host functions have its address
   std::vector<PinnedMemory> unused_;
   uint64_t pinned_bytes_ = 0;
+  std::optional<Kernels> kernels_;
+  std::array<Lane, 2> lanes_;
 };
 
 }  // namespace ho::device

@@ -23,6 +23,7 @@ HORING_DEVICE inline T* memory_at(uint64_t address) {
 #ifdef __CUDA_ARCH__
   return static_cast<T*>(__cvta_global_to_generic(address));
 #else
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an argument of a kernel is an address
   return reinterpret_cast<T*>(address);
 #endif
 }

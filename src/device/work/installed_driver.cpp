@@ -6,7 +6,7 @@ namespace ho::device {
 
 Result<const Driver*> driver() {
   // Kept to the end of the process: other libraries' destructors may still use the driver.
-  static const auto* const kLoaded = [] {
+  static const auto* const loaded_driver = [] {
     auto loaded =
         std::make_unique<Result<std::unique_ptr<LoadedDriver>>>(load_driver("libcuda.so.1"));
     if (loaded->ok()) {
@@ -14,10 +14,10 @@ Result<const Driver*> driver() {
     }
     return loaded.release();
   }();
-  if (!kLoaded->ok()) {
-    return kLoaded->status();
+  if (!loaded_driver->ok()) {
+    return loaded_driver->status();
   }
-  return &kLoaded->value()->table;
+  return &loaded_driver->value()->table;
 }
 
 }  // namespace ho::device

@@ -30,6 +30,8 @@ class StagedLink final : public Link {
   // Both outlive the link.
   StagedLink(Link& inner, device::Work& work)
       : inner_(inner), work_(work), released_(inner.released()) {}
+  StagedLink(const StagedLink&) = delete;
+  StagedLink& operator=(const StagedLink&) = delete;
   ~StagedLink() override;
 
   [[nodiscard]] Result<bool> try_send(const Frame& frame,

@@ -37,6 +37,7 @@ constexpr std::array kAll{
     kTcpMaxConnections,
     kRailPaceMbit,
     kShmRingBytes,
+    kDeviceSharing,
     kShmSingleCopy,
     kSpinUs,
     kProgressCpu,

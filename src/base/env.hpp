@@ -58,6 +58,7 @@ inline constexpr Variable kTcpStreams{"HORING_TCP_STREAMS", "1", "TCP connection
 inline constexpr Variable kTcpMaxConnections{"HORING_TCP_MAX_CONNECTIONS", "256", "Most data connections that a rank keeps open; idle ones are closed first.", false, Range{.least = 2, .most = 65536}};
 inline constexpr Variable kTransport{"HORING_TRANSPORT", "tcp", "Transport between groups: tcp or ucx.", true};
 inline constexpr Variable kShmRingBytes{"HORING_SHM_RING_BYTES", "131072", "Bytes of the ring in shared memory per peer and channel; halved until all of a rank's rings fit in 16 MiB.", true, Range{.least = 8192, .most = 4194304, .power_of_two = true}};
+inline constexpr Variable kDeviceSharing{"HORING_DEVICE_SHARING", "1", "Whether ranks of one host read each other's device memory (CUDA IPC) where they can: 0 lets it go through pinned host memory.", false};
 inline constexpr Variable kShmSingleCopy{"HORING_SHM_SINGLE_COPY", "auto", "Whether large payloads inside a group are read by the receiver with process_vm_readv: 1 where the kernel permits it, 0 never, auto where it is also measured to be faster than two copies.", false};
 inline constexpr Variable kSpinUs{"HORING_SPIN_US", "auto", "Microseconds to spin before sleeping; auto spins only where the ranks of the node leave cores free.", false, Range{.least = 0, .most = 1000000, .or_word = "auto"}};
 inline constexpr Variable kProgressCpu{"HORING_PROGRESS_CPU", "auto", "CPU list for the progress thread (for example 4-7); auto takes the NUMA node of the rank's NIC, none leaves it alone.", false};

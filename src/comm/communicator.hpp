@@ -44,6 +44,7 @@ struct CommunicatorSettings {
   std::chrono::milliseconds rendezvous_timeout{60000};
   uint64_t ring_bytes = uint64_t{128} << 10;
   bool single_copy = true;
+  bool device_sharing = true;
   std::string network = "tcp";
   uint32_t tcp_streams = 1;
   uint32_t tcp_max_connections = 256;
@@ -224,8 +225,10 @@ class Communicator {
   // Nothing, where no buffer is device memory.
   [[nodiscard]] Result<std::optional<device::Event>> entry_of(const Call& call,
                                                               device::StreamHandle stream) const;
+  // Which ranks of this host read whose device memory; collective over these.
+  [[nodiscard]] Status share_device_memory(const ShmTransport& shm, Deadline deadline);
   // Around a link for host memory, where this rank has a device.
-  [[nodiscard]] Result<Link*> staged(Result<Link*> link);
+  [[nodiscard]] Result<Link*> staged(GlobalRank peer, Result<Link*> link);
   [[nodiscard]] uint64_t total_count(const CollectiveCall& call) const;
   // Elements that each rank's block may have.
   [[nodiscard]] uint64_t most_per_rank(DType dtype) const;
@@ -241,6 +244,7 @@ class Communicator {
   const std::shared_ptr<device::Device> device_;  // null: none
   std::shared_ptr<const JobKey> key_;
   // The engine's runs use the links, and these the work.
+  std::unique_ptr<SharedSlots> slots_;
   std::unique_ptr<device::Work> work_;
   std::map<Link*, std::unique_ptr<StagedLink>> staged_;  // by the link inside
   std::unique_ptr<Engine> engine_;

@@ -1,6 +1,9 @@
 // Device memory in calls: which buffers are, when a call may touch them, and what waits for it.
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
+#include "base/log.hpp"
 #include "comm/communicator.hpp"
 
 namespace ho {
@@ -126,13 +129,70 @@ Result<std::optional<device::Event>> Communicator::entry_of(const Call& call,
   return std::optional(std::move(entry));
 }
 
-Result<Link*> Communicator::staged(Result<Link*> link) {
+Status Communicator::share_device_memory(const ShmTransport& shm, Deadline deadline) {
+  const std::vector<GlobalRank> members = placement_.ranks_on_host_of(self_);
+  if (work_ != nullptr && settings_.device_sharing) {
+    slots_ = std::make_unique<SharedSlots>(device_,
+                                           (members.size() - 1) * StagedLink::kSlots,
+                                           shm.membership(),
+                                           shm.others_ended());
+  }
+  const std::string& host = placement_.host_name[self_.at()];
+  HORING_ASSIGN(const auto offers,
+                exchange(fmt::format("device memory on {}", host),
+                         slots_ == nullptr ? std::vector<std::byte>() : slots_->offer(),
+                         members,
+                         deadline));
+  // By member: 1 where this rank reads its memory.
+  std::vector<std::byte> reads(members.size());
+  for (size_t at = 0; slots_ != nullptr && at < members.size(); ++at) {
+    if (members[at] == self_) {
+      continue;
+    }
+    const Status opened = slots_->open(members[at], offers[at]);
+    if (opened.code() == StatusCode::kProtocol) {
+      return opened.with_context(fmt::format("rank {}", members[at].value()));
+    }
+    reads[at] = std::byte{opened.ok() ? uint8_t{1} : uint8_t{0}};
+    if (!opened.ok()) {
+      log_info("rank {} does not read rank {}'s device memory, which comes through pinned memory: {}",
+               self_.value(),
+               members[at].value(),
+               opened.message());
+    }
+  }
+  HORING_ASSIGN(const auto readers,
+                exchange(fmt::format("device memory read on {}", host), reads, members, deadline));
+  const auto own = static_cast<size_t>(std::find(members.begin(), members.end(), self_) -
+                                       members.begin());
+  for (size_t at = 0; slots_ != nullptr && at < members.size(); ++at) {
+    if (readers[at].size() != members.size()) {
+      return {StatusCode::kProtocol,
+              fmt::format("rank {}: says of {} ranks on {} whose device memory it reads, not of {}",
+                          members[at].value(),
+                          readers[at].size(),
+                          host,
+                          members.size())};
+    }
+    if (readers[at][own] != std::byte{0}) {
+      slots_->set_reader(members[at]);
+    }
+  }
+  return {};
+}
+
+Result<Link*> Communicator::staged(GlobalRank peer, Result<Link*> link) {
   if (work_ == nullptr || !link.ok()) {
     return link;
   }
   auto& around = staged_[*link];
   if (around == nullptr) {
-    around = std::make_unique<StagedLink>(**link, *work_);
+    StagedLink::Shared shared;
+    if (slots_ != nullptr && !(*link)->over_network()) {
+      shared.slots = slots_->read_by(peer) ? slots_.get() : nullptr;
+      shared.of_peer = slots_->of_peer(peer);
+    }
+    around = std::make_unique<StagedLink>(**link, *work_, shared);
   }
   return around.get();
 }

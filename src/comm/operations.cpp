@@ -260,7 +260,7 @@ Result<std::shared_ptr<const Schedule>> Communicator::lay_out(BuiltPlan built, u
   return engine_->exclusively([&](ShmTransport& shm, Transport* network) {
     return make_schedule(std::move(built), [&](GlobalRank peer, Lane lane, RailIndex rail) {
       if (lane == Lane::kIntra && placement_.same_host(self_, peer)) {
-        return staged(shm.link({peer, RailIndex(0), id_, channel}));
+        return staged(peer, shm.link({peer, RailIndex(0), id_, channel}));
       }
       if (network == nullptr) {
         return Result<Link*>(
@@ -271,7 +271,7 @@ Result<std::shared_ptr<const Schedule>> Communicator::lay_out(BuiltPlan built, u
         // A group may span hosts; both ends of such a link take the lower rank's rail.
         rail = placement_.map.rail_of(std::min(self_, peer)).value_or(RailIndex(0));
       }
-      return staged(network->link({peer, rail, id_, channel}));
+      return staged(peer, network->link({peer, rail, id_, channel}));
     });
   });
 }

@@ -180,6 +180,7 @@ Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
   HORING_ASSIGN(const uint64_t timeout_ms, env::number(env::kTimeoutMs));
   HORING_ASSIGN(const uint64_t connect_ms, env::number(env::kConnectTimeoutMs));
   HORING_ASSIGN(settings.ring_bytes, env::number(env::kShmRingBytes));
+  HORING_ASSIGN(settings.device_sharing, env::flag(env::kDeviceSharing));
   if (env::text(env::kShmSingleCopy) == "auto") {
     settings.single_copy = single_copy_is_faster();
   } else {
@@ -423,6 +424,9 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
   HORING_ASSIGN(auto network, make_network(key_, deadline));
   if (device_ != nullptr) {
     HORING_ASSIGN(work_, device::Work::create(device_));
+  }
+  if (placement_.device) {
+    HORING_TRY(share_device_memory(*shm, deadline));
   }
   EngineOptions options;
   options.work = work_.get();

@@ -70,7 +70,8 @@ Result<bool> Run::collect_completed(Queue& queue) {
 // The head's message, once it is here and its work can be started at once; null data: not now.
 Result<ConstBytes> Run::view_for_device(Queue& queue, const PlanOp& op) {
   HORING_ASSIGN(const bool room, call_.device.work->has_room(device::Direction::kArrives));
-  return room ? queue.layout->link->try_view(frame_for(queue, op)) : ConstBytes();
+  return room ? queue.layout->link->try_view_for_device(frame_for(queue, op))
+              : ConstBytes();
 }
 
 Result<bool> Run::recv_to_device(Queue& queue, const PlanOp& op) {

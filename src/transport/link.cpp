@@ -7,4 +7,12 @@ Result<bool> Link::try_send_from_device(const Frame& /*frame*/,
   return Status(StatusCode::kInternal, describe() + ": a link for host memory only");
 }
 
+Result<bool> Link::try_send_shared(const Frame& /*frame*/, uint64_t /*offset*/) {
+  return Status(StatusCode::kInternal, describe() + ": a link without shared device memory");
+}
+
+Result<Link::SharedMessage> Link::try_recv_shared(const Frame& /*expected*/) {
+  return SharedMessage{true};
+}
+
 }  // namespace ho

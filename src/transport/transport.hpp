@@ -82,6 +82,23 @@ class Link {
   [[nodiscard]] virtual Result<ConstBytes> try_view(const Frame& expected) = 0;
   // The oldest view.
   virtual void release_view() = 0;
+  // The same where a view may also be device memory.
+  [[nodiscard]] virtual Result<ConstBytes> try_view_for_device(const Frame& expected) {
+    return try_view(expected);
+  }
+
+  // Messages whose payload lies in memory that both ends know otherwise (exported device memory):
+  // only where it lies there, `offset`, goes to the peer. Links over shared memory have them.
+  // released() counts such a message when the peer has called release_shared() for it.
+  [[nodiscard]] virtual Result<bool> try_send_shared(const Frame& frame, uint64_t offset);
+  struct SharedMessage {
+    bool other = false;                // the next message is none of these: try_recv() takes it
+    std::optional<uint64_t> offset{};  // as the peer says, unchecked; nothing: not here yet
+  };
+  // Takes the next message if it is here and is such a one.
+  [[nodiscard]] virtual Result<SharedMessage> try_recv_shared(const Frame& expected);
+  virtual void release_shared() {}  // the oldest
+
   // How many messages may be viewed at once: try_view() gives the next one's while earlier ones are
   // not released.
   [[nodiscard]] virtual size_t most_views() const { return 1; }

@@ -27,6 +27,7 @@ enum class RecordKind : uint32_t {
   kFirst = 3,       // the first fragment of a message
   kMore = 4,        // a further fragment; the frame is repeated
   kSingleCopy = 5,  // where the payload lies in the sender's memory: RemoteRange x n
+  kShared = 6,      // where it lies in device memory that the sender has exported: uint64_t
 };
 
 struct RecordHeader {

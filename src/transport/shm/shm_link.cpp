@@ -193,12 +193,54 @@ Result<std::optional<RingReader::Record>> ShmLink::head(const Frame& expected) {
 
 void ShmLink::consume(bool acknowledge) {
   const bool space_wanted = wiring_.in.consume();
-  if (acknowledge) {
+  if (acknowledge && through_.empty()) {
     wiring_.in.acknowledge();
+  } else if (acknowledge) {
+    through_.push_back(true);
   }
   if (acknowledge || space_wanted) {
     wiring_.peer_bell.released();
   }
+}
+
+void ShmLink::acknowledge_read() {
+  while (!through_.empty() && through_.front()) {
+    through_.pop_front();
+    wiring_.in.acknowledge();
+  }
+}
+
+Result<bool> ShmLink::try_send_shared(const Frame& frame, uint64_t offset) {
+  std::byte* to = wiring_.out.reserve(sizeof(offset), record_bytes(sizeof(offset)));
+  if (to == nullptr) {
+    return false;
+  }
+  std::memcpy(to, &offset, sizeof(offset));
+  unread_.push_back(accepted_);
+  ++references_;
+  publish(RecordKind::kShared, frame, sizeof(offset), true);
+  return true;
+}
+
+Result<Link::SharedMessage> ShmLink::try_recv_shared(const Frame& expected) {
+  HORING_ASSIGN(const std::optional<RingReader::Record> record, head(expected));
+  if (!record.has_value() || record->kind != RecordKind::kShared) {
+    return SharedMessage{record.has_value()};
+  }
+  uint64_t offset = 0;
+  if (record->payload.size() != sizeof(offset) || received_bytes_ > 0) {
+    return fail(StatusCode::kProtocol, "a message in device memory that does not say where");
+  }
+  std::memcpy(&offset, record->payload.data(), sizeof(offset));
+  consume(false);
+  through_.push_back(false);
+  return SharedMessage{false, offset};
+}
+
+void ShmLink::release_shared() {
+  *std::find(through_.begin(), through_.end(), false) = true;
+  acknowledge_read();
+  wiring_.peer_bell.released();
 }
 
 Status ShmLink::read_reference(const RingReader::Record& record,
@@ -244,6 +286,9 @@ Result<bool> ShmLink::take(const RingReader::Record& record,
     HORING_TRY(read_reference(record, total, parts));
     consume(true);
     return true;
+  }
+  if (record.kind == RecordKind::kShared) {
+    return fail(StatusCode::kProtocol, "a message in device memory, which this rank cannot read");
   }
   const uint64_t bytes = record.payload.size();
   const bool fits = fragment ? bytes > 0 && bytes <= total - received_bytes_ : bytes == total;

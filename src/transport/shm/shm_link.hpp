@@ -1,8 +1,9 @@
 // One link over shared memory: the ring in the peer's segment that this rank writes, and the ring
 // in its own segment that the peer writes.
 //
-// Three ways for a payload, chosen by the sender:
+// Four ways for a payload, chosen by the sender:
 //   inline     up to a quarter of a ring: copied in, and copied out or used in place
+//   shared     device memory: only its offset in what the sender has exported goes through the ring
 //   reference  from single_copy_min_bytes, where the receiver may read this process's memory: only
 //              addresses go through the ring, the receiver copies once, straight to its destination
 //   fragments  everything else: streamed through the ring in quarters
@@ -44,6 +45,9 @@ class ShmLink : public Link {
   [[nodiscard]] Result<std::optional<Frame>> try_peek(bool awaited) override;
   [[nodiscard]] Result<ConstBytes> try_view(const Frame& expected) override;
   void release_view() override;
+  [[nodiscard]] Result<bool> try_send_shared(const Frame& frame, uint64_t offset) override;
+  [[nodiscard]] Result<SharedMessage> try_recv_shared(const Frame& expected) override;
+  void release_shared() override;
   [[nodiscard]] bool over_network() const override { return false; }
   [[nodiscard]] std::string describe() const override;
 
@@ -74,6 +78,8 @@ class ShmLink : public Link {
                                       uint64_t total,
                                       std::span<const Bytes> parts);
   void consume(bool acknowledge);
+  // Acknowledges what the reader is through with, in the order of the messages.
+  void acknowledge_read();
   [[nodiscard]] Status fail(StatusCode code, const std::string& what) const;
   [[nodiscard]] Bytes staging(uint64_t bytes);
   [[nodiscard]] uint64_t acked_by_peer() const;
@@ -82,12 +88,14 @@ class ShmLink : public Link {
 
   uint64_t sent_bytes_ = 0;      // of the message that is being fragmented
   uint64_t accepted_ = 0;        // messages
-  uint64_t acked_ = 0;           // references whose acknowledgement released() has counted
+  uint64_t acked_ = 0;           // references and shared messages whose acknowledgement released() has counted
   uint64_t acked_seen_ = 0;      // the same that a rank about to sleep has seen
-  uint64_t references_ = 0;      // references sent
-  std::deque<uint64_t> unread_;  // message numbers of references not acknowledged yet
+  uint64_t references_ = 0;      // of both kinds, sent
+  std::deque<uint64_t> unread_;  // numbers of these messages that are not acknowledged yet
 
   uint64_t received_bytes_ = 0;  // of the fragmented message that is being received
+  // Of both kinds received and not acknowledged: whether this rank is through with the payload.
+  std::deque<bool> through_;
   View view_ = View::kNone;
   std::unique_ptr<std::byte[]> staging_;
   uint64_t staging_bytes_ = 0;

@@ -3,6 +3,8 @@
 #include "transport/shm/shm_transport.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <map>
 
 #include "transport/shm/segment_exchange.hpp"
@@ -10,6 +12,23 @@
 
 namespace ho {
 namespace {
+
+// What this rank holds of the other members. They learn that it has ended.
+struct Membership {
+  explicit Membership(const SegmentGeometry& of, size_t rank) : geometry(of), self(rank) {}
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+  ~Membership() {
+    for (size_t peer = 0; peer < peers.size(); ++peer) {
+      if (peers[peer] != nullptr) {
+        geometry.control(peers[peer]->segment.bytes(), peer, self, 0).ended.store(1, kOrdered);
+      }
+    }
+  }
+  const SegmentGeometry geometry;
+  const size_t self;
+  std::vector<std::unique_ptr<ShmPeer>> peers;  // by member index
+};
 
 class ShmTransportImpl : public ShmTransport {
  public:
@@ -19,13 +38,15 @@ class ShmTransportImpl : public ShmTransport {
                    EventFd event)
       : options_(options),
         geometry_(geometry),
-        segment_(std::move(segment)),
+        segment_(std::make_shared<SharedMemory>(std::move(segment))),
         event_(std::move(event)),
-        sleeper_(SegmentGeometry::doorbell(segment_.bytes()), event_) {}
+        sleeper_(SegmentGeometry::doorbell(segment_->bytes()), event_),
+        membership_(std::make_shared<Membership>(geometry, index_of(options.self))) {}
 
   [[nodiscard]] Status meet(const GroupExchange& exchange, Deadline deadline) {
-    HORING_ASSIGN(peers_, introduce(options_, geometry_, segment_, event_, exchange, deadline));
-    segment_.close_fd();
+    HORING_ASSIGN(membership_->peers,
+                  introduce(options_, geometry_, *segment_, event_, exchange, deadline));
+    segment_->close_fd();
     return {};
   }
 
@@ -42,8 +63,10 @@ class ShmTransportImpl : public ShmTransport {
   }
   void sleep(Deadline deadline) override { sleeper_.sleep(deadline); }
   void finish_sleep() override { finish(SleepMode::kFutex); }
-  void wake() override { Bell(SegmentGeometry::doorbell(segment_.bytes()), event_).wake(); }
+  void wake() override { Bell(SegmentGeometry::doorbell(segment_->bytes()), event_).wake(); }
   [[nodiscard]] uint64_t memory_bytes() const override;
+  [[nodiscard]] std::shared_ptr<const void> membership() const override { return membership_; }
+  [[nodiscard]] std::function<bool()> others_ended() const override;
   [[nodiscard]] std::string single_copy_status() const override;
 
  private:
@@ -61,10 +84,11 @@ class ShmTransportImpl : public ShmTransport {
 
   ShmOptions options_;
   SegmentGeometry geometry_;
-  SharedMemory segment_;
+  // Outlives the transport where others_ended() is still to be asked.
+  std::shared_ptr<SharedMemory> segment_;
   EventFd event_;
   Sleeper sleeper_;
-  std::vector<std::unique_ptr<ShmPeer>> peers_;  // by member index
+  std::shared_ptr<Membership> membership_;
   std::map<std::pair<size_t, uint8_t>, std::unique_ptr<ShmLink>> links_;
 };
 
@@ -75,9 +99,9 @@ size_t ShmTransportImpl::index_of(GlobalRank rank) const {
 
 std::unique_ptr<ShmLink> ShmTransportImpl::make_link(size_t peer, uint8_t channel) {
   const size_t self = index_of(options_.self);
-  const ShmPeer& other = *peers_[peer];
+  const ShmPeer& other = *membership_->peers[peer];
   const auto there = other.segment.bytes();
-  const auto here = segment_.bytes();
+  const auto here = segment_->bytes();
   return std::make_unique<ShmLink>(
       ShmLink::Wiring{options_.self,
                       options_.members[peer],
@@ -113,11 +137,11 @@ Result<Link*> ShmTransportImpl::link(const LinkKey& key) {
 std::vector<LinkKey> ShmTransportImpl::unrequested_links() const {
   std::vector<LinkKey> found;
   const size_t self = index_of(options_.self);
-  for (size_t peer = 0; peer < peers_.size(); ++peer) {
+  for (size_t peer = 0; peer < membership_->peers.size(); ++peer) {
     if (peer == self || links_.count({peer, kMessageChannel}) != 0) {
       continue;
     }
-    const RingControl& control = geometry_.control(segment_.bytes(), self, peer, kMessageChannel);
+    const RingControl& control = geometry_.control(segment_->bytes(), self, peer, kMessageChannel);
     if (control.written.load(kOrdered) != 0) {
       found.push_back({options_.members[peer], RailIndex(0), 0, kMessageChannel});
     }
@@ -172,21 +196,40 @@ void ShmTransportImpl::finish(SleepMode mode) {
 }
 
 uint64_t ShmTransportImpl::memory_bytes() const {
-  uint64_t bytes = segment_.bytes().size();
+  uint64_t bytes = segment_->bytes().size();
   for (const auto& [key, link] : links_) {
     bytes += link->staging_bytes();
   }
   return bytes;
 }
 
+std::function<bool()> ShmTransportImpl::others_ended() const {
+  std::vector<pid_t> pids;
+  for (const auto& peer : membership_->peers) {
+    pids.push_back(peer == nullptr ? 0 : peer->pid);
+  }
+  return [pids, segment = segment_, geometry = geometry_, self = membership_->self] {
+    for (size_t peer = 0; peer < pids.size(); ++peer) {
+      const bool ended = peer == self || geometry.control(segment->bytes(), self, peer, 0)
+                                                 .ended.load(kOrdered) != 0;
+      const bool process_ended = pids[peer] > 0 && ::kill(pids[peer], 0) != 0 && errno == ESRCH;
+      if (!ended && !process_ended) {
+        return false;
+      }
+    }
+    return true;
+  };
+}
+
 std::string ShmTransportImpl::single_copy_status() const {
   std::string failed;
-  for (size_t i = 0; i < peers_.size(); ++i) {
-    if (peers_[i] == nullptr || (peers_[i]->reads_peer && peers_[i]->reads_me)) {
+  const auto& peers = membership_->peers;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    if (peers[i] == nullptr || (peers[i]->reads_peer && peers[i]->reads_me)) {
       continue;
     }
     const std::string why =
-        peers_[i]->reads_peer ? "it cannot read this rank's memory" : peers_[i]->why_not;
+        peers[i]->reads_peer ? "it cannot read this rank's memory" : peers[i]->why_not;
     failed += (failed.empty() ? "rank " : "; rank ") + std::to_string(options_.members[i].value()) +
               ": " + why;
   }

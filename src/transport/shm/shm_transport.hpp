@@ -62,6 +62,12 @@ class ShmTransport : public Transport {
   virtual void finish_sleep() = 0;
   // Ends this rank's wait or epoll sleep; any thread; remembered when it is not asleep.
   virtual void wake() = 0;
+  // For memory that the members share beside the transport, which may outlive it on one of them.
+  // A rank is a member until its transport has ended and nobody holds this.
+  [[nodiscard]] virtual std::shared_ptr<const void> membership() const = 0;
+  // Whether all others have ended as members, or their processes have. It does not need the
+  // transport to live.
+  [[nodiscard]] virtual std::function<bool()> others_ended() const = 0;
   // Whether payloads to every peer can be read in place, and if not, why ("rank 3:
   // process_vm_readv: Operation not permitted").
   [[nodiscard]] virtual std::string single_copy_status() const = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 namespace ho {
@@ -46,6 +47,45 @@ Result<std::optional<size_t>> StagedLink::take(Slots& slots, size_t bytes) {
   return std::optional<size_t>();
 }
 
+Result<std::optional<StagedLink::SendSlot>> StagedLink::take_send_slot(size_t bytes) {
+  using Kind = SendSlot::Kind;
+  if (shared_.slots != nullptr && bytes > 0 && bytes <= SharedSlots::kSlotBytes) {
+    if (shared_in_use_ == kSlots) {
+      return std::optional<SendSlot>();
+    }
+    if (const auto number = shared_.slots->take()) {
+      ++shared_in_use_;
+      return std::optional(SendSlot{Kind::kShared, *number});
+    }
+  }
+  HORING_ASSIGN(const auto number, take(send_slots_, bytes));
+  return number ? std::optional(SendSlot{Kind::kPinned, *number}) : std::nullopt;
+}
+
+std::byte* StagedLink::memory(const SendSlot& slot) const {
+  return slot.kind == SendSlot::Kind::kShared
+             ? shared_.slots->slot(slot.number)
+             : send_slots_.at(slot.number).memory->bytes().data();
+}
+
+void StagedLink::free(const SendSlot& slot) {
+  if (slot.kind == SendSlot::Kind::kShared) {
+    shared_.slots->give_back(slot.number);
+    --shared_in_use_;
+  } else if (slot.kind == SendSlot::Kind::kPinned) {
+    send_slots_.at(slot.number).used = false;
+  }
+}
+
+Result<bool> StagedLink::pass_on(const Staged& next) {
+  if (next.slot.kind == SendSlot::Kind::kShared) {
+    return inner_.try_send_shared(next.frame, SharedSlots::offset(next.slot.number));
+  }
+  const std::array payload{ConstBytes(memory(next.slot), next.frame.payload_bytes)};
+  work_.device().host_reads(payload[0]);
+  return inner_.try_send(next.frame, payload);
+}
+
 Status StagedLink::pass_on() {
   if (failed_) {
     return *failed_;
@@ -56,14 +96,11 @@ Status StagedLink::pass_on() {
     if (!copied) {
       return {};
     }
-    const std::array payload{
-        ConstBytes(send_slots_.at(next.slot).memory->bytes()).first(next.bytes)};
-    work_.device().host_reads(payload[0]);
-    HORING_ASSIGN(const bool accepted, inner_.try_send(next.frame, payload));
+    HORING_ASSIGN(const bool accepted, pass_on(next));
     if (!accepted) {
       return {};
     }
-    sent_.emplace_back(next.slot);
+    sent_.push_back(next.slot);
     staged_.pop_front();
   }
   return {};
@@ -71,9 +108,7 @@ Status StagedLink::pass_on() {
 
 void StagedLink::free_released() {
   for (const uint64_t now = inner_.released(); released_ < now && !sent_.empty(); ++released_) {
-    if (const auto slot = sent_.front()) {
-      send_slots_.at(*slot).used = false;
-    }
+    free(sent_.front());
     sent_.pop_front();
   }
 }
@@ -85,7 +120,7 @@ Result<bool> StagedLink::try_send(const Frame& frame, std::span<const ConstBytes
   }
   HORING_ASSIGN(const bool accepted, inner_.try_send(frame, payload));
   if (accepted) {
-    sent_.emplace_back(std::nullopt);
+    sent_.emplace_back();
   }
   return accepted;
 }
@@ -94,22 +129,22 @@ Result<bool> StagedLink::try_send_from_device(const Frame& frame,
                                               std::span<const ConstBytes> payload) {
   HORING_TRY(pass_on());
   free_released();
-  HORING_ASSIGN(const auto slot, take(send_slots_, frame.payload_bytes));
+  HORING_ASSIGN(const auto slot, take_send_slot(frame.payload_bytes));
   if (!slot) {
     return false;
   }
   std::vector<device::CopyRange> copies;
-  std::byte* to = send_slots_.at(*slot).memory->bytes().data();
+  std::byte* to = memory(*slot);
   for (const ConstBytes part : payload) {
     copies.push_back({to, part.data(), part.size()});
     to += part.size();
   }
   HORING_ASSIGN(const auto ticket, work_.copy(device::Direction::kLeaves, copies));
   if (!ticket) {
-    send_slots_.at(*slot).used = false;
+    free(*slot);
     return false;
   }
-  staged_.push_back({frame, *slot, frame.payload_bytes, *ticket});
+  staged_.push_back({frame, *slot, *ticket});
   return true;
 }
 
@@ -122,31 +157,129 @@ uint64_t StagedLink::released() {
   return released_;
 }
 
+Result<StagedLink::SharedView> StagedLink::view_shared(const Frame& expected) {
+  if (shared_.of_peer.empty() || receiving_) {
+    return SharedView{true};
+  }
+  HORING_ASSIGN(const SharedMessage message, inner_.try_recv_shared(expected));
+  if (!message.offset) {
+    return SharedView{message.other};
+  }
+  const uint64_t offset = *message.offset;
+  const uint64_t bytes = shared_.of_peer.size();
+  if (offset > bytes || expected.payload_bytes > bytes - offset) {
+    return Status(StatusCode::kProtocol,
+                  describe() + ": a message outside of the peer's shared device memory");
+  }
+  return SharedView{false, shared_.of_peer.subspan(offset, expected.payload_bytes)};
+}
+
+// The host's receives of what the peer has on its device, as if it had come through the link.
+Result<StagedLink::Pull> StagedLink::pull(const Frame& expected) {
+  if (shared_.of_peer.empty() || receiving_) {
+    return Pull{true};
+  }
+  if (!pulled_) {
+    HORING_ASSIGN(const bool room, work_.has_room(device::Direction::kArrives));
+    if (!room) {
+      return Pull{};
+    }
+    HORING_ASSIGN(const auto slot, take(view_slots_, expected.payload_bytes));
+    if (!slot) {
+      return Pull{};
+    }
+    Slot& into = view_slots_.at(*slot);
+    into.used = false;  // until there is something to copy
+    HORING_ASSIGN(const SharedView shared, view_shared(expected));
+    const ConstBytes from = shared.bytes;
+    if (from.data() == nullptr) {
+      return Pull{shared.other};
+    }
+    into.used = true;
+    const std::array copies{
+        device::CopyRange{into.memory->bytes().data(), from.data(), from.size()}};
+    HORING_ASSIGN(const auto ticket, work_.copy(device::Direction::kArrives, copies));
+    pulled_ = Pulled{*slot, ticket.value_or(device::Ticket{})};
+  }
+  HORING_ASSIGN(const bool completed, work_.completed(pulled_->ticket));
+  if (!completed) {
+    return Pull{};
+  }
+  inner_.release_shared();
+  const size_t slot = std::exchange(pulled_, std::nullopt)->slot;
+  work_.device().host_reads(view(slot, expected));
+  return Pull{false, slot};
+}
+
+Bytes StagedLink::view(size_t slot, const Frame& message) const {
+  return view_slots_.at(slot).memory->bytes().first(message.payload_bytes);
+}
+
 Result<bool> StagedLink::try_recv(const Frame& expected, std::span<const Bytes> parts) {
-  return inner_.try_recv(expected, parts);
+  HORING_ASSIGN(const Pull pulled, pull(expected));
+  if (pulled.other) {
+    return inner_.try_recv(expected, parts);
+  }
+  if (!pulled.slot) {
+    return false;
+  }
+  const std::byte* from = view(*pulled.slot, expected).data();
+  for (const Bytes part : parts) {
+    std::memcpy(part.data(), from, part.size());
+    from += part.size();
+  }
+  view_slots_.at(*pulled.slot).used = false;
+  return true;
+}
+
+Result<ConstBytes> StagedLink::try_view_for_device(const Frame& expected) {
+  HORING_ASSIGN(const SharedView shared, view_shared(expected));
+  if (shared.other) {
+    return view_arrived(expected);
+  }
+  if (shared.bytes.data() != nullptr) {
+    views_.emplace_back(std::nullopt);
+  }
+  return shared.bytes;
 }
 
 Result<ConstBytes> StagedLink::try_view(const Frame& expected) {
+  HORING_ASSIGN(const Pull pulled, pull(expected));
+  if (pulled.other) {
+    return view_arrived(expected);
+  }
+  if (!pulled.slot) {
+    return ConstBytes();
+  }
+  views_.push_back(pulled.slot);
+  return ConstBytes(view(*pulled.slot, expected));
+}
+
+Result<ConstBytes> StagedLink::view_arrived(const Frame& expected) {
   if (!receiving_) {
     HORING_ASSIGN(receiving_, take(view_slots_, expected.payload_bytes));
     if (!receiving_) {
       return ConstBytes();
     }
   }
-  const Bytes whole = view_slots_.at(*receiving_).memory->bytes().first(expected.payload_bytes);
+  const Bytes whole = view(*receiving_, expected);
   const std::array parts{whole};
   work_.device().host_writes(whole);
   HORING_ASSIGN(const bool received, inner_.try_recv(expected, parts));
   if (!received) {
     return ConstBytes();
   }
-  views_.push_back(*receiving_);
+  views_.emplace_back(*receiving_);
   receiving_.reset();
   return ConstBytes(whole);
 }
 
 void StagedLink::release_view() {
-  view_slots_.at(views_.front()).used = false;
+  if (const auto slot = views_.front()) {
+    view_slots_.at(*slot).used = false;
+  } else {
+    inner_.release_shared();
+  }
   views_.pop_front();
 }
 

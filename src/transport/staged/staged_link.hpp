@@ -7,6 +7,12 @@
 //
 //   device memory --copy--> slot --try_send--> network --try_recv--> slot --the caller's copy-->
 //
+// Inside a node the slots of sends are device memory that the peer reads (SharedSlots), where it
+// can: then its view is that slot, and only its number goes through the link. A slot that is larger
+// than those, or finds all of them in use, goes through pinned memory all the same.
+//
+//   device memory --copy--> shared slot --the receiver's copy or sum-->
+//
 // A slot of a send is free when the inner link has released its message, one of a receive when its
 // view was released. Slots grow to the largest message, and are reused then: nothing is allocated
 // once all sizes were met.
@@ -19,6 +25,7 @@
 #include <vector>
 
 #include "device/work/work.hpp"
+#include "transport/staged/shared_slots.hpp"
 #include "transport/transport.hpp"
 
 namespace ho {
@@ -27,9 +34,14 @@ class StagedLink final : public Link {
  public:
   static constexpr size_t kSlots = 4;  // of each direction
 
-  // Both outlive the link.
-  StagedLink(Link& inner, device::Work& work)
-      : inner_(inner), work_(work), released_(inner.released()) {}
+  // What a link inside a node has of the memory that its ranks share.
+  struct Shared {
+    SharedSlots* slots = nullptr;          // of this rank, which the peer reads; null: it does not
+    std::span<const std::byte> of_peer{};  // empty: this rank does not read the peer's
+  };
+  // All of these outlive the link.
+  StagedLink(Link& inner, device::Work& work, const Shared& shared)
+      : inner_(inner), work_(work), shared_(shared), released_(inner.released()) {}
   StagedLink(const StagedLink&) = delete;
   StagedLink& operator=(const StagedLink&) = delete;
   ~StagedLink() override;
@@ -44,13 +56,16 @@ class StagedLink final : public Link {
   [[nodiscard]] Result<std::optional<Frame>> try_peek(bool awaited) override {
     return inner_.try_peek(awaited);
   }
-  // Of views that are not released yet there may be kSlots.
+  // Of views that are not released yet there may be kSlots, and as many of the peer's slots.
   [[nodiscard]] Result<ConstBytes> try_view(const Frame& expected) override;
+  [[nodiscard]] Result<ConstBytes> try_view_for_device(const Frame& expected) override;
   void release_view() override;
   [[nodiscard]] size_t most_views() const override { return kSlots; }
   [[nodiscard]] Status went_wrong() const override { return failed_.value_or(Status()); }
   [[nodiscard]] bool over_network() const override { return inner_.over_network(); }
-  [[nodiscard]] std::string describe() const override { return inner_.describe() + ", staged"; }
+  [[nodiscard]] std::string describe() const override {
+    return inner_.describe() + (shared_.slots != nullptr ? ", shared device memory" : ", staged");
+  }
   [[nodiscard]] std::string trouble() const override { return inner_.trouble(); }
 
  private:
@@ -59,32 +74,63 @@ class StagedLink final : public Link {
     bool used = false;
   };
   using Slots = std::array<Slot, kSlots>;
+  // What a message that was sent has until it is released.
+  struct SendSlot {
+    enum class Kind : uint8_t { kNone, kPinned, kShared };
+    Kind kind = Kind::kNone;
+    size_t number = 0;
+  };
   // Accepted, and not yet given to the inner link.
   struct Staged {
     Frame frame;
+    SendSlot slot;
+    device::Ticket ticket;
+  };
+  // On its way from the peer's device memory into a slot of pinned memory.
+  struct Pulled {
     size_t slot;
-    size_t bytes;
     device::Ticket ticket;
   };
 
   [[nodiscard]] Status grow(Slots& slots, size_t bytes);
   // A free slot with room, or nothing.
   [[nodiscard]] Result<std::optional<size_t>> take(Slots& slots, size_t bytes);
+  // Nothing: not now, but a slot will be free later.
+  [[nodiscard]] Result<std::optional<SendSlot>> take_send_slot(size_t bytes);
+  [[nodiscard]] std::byte* memory(const SendSlot& slot) const;
+  void free(const SendSlot& slot);
   // Gives the inner link what it takes of what was copied.
   [[nodiscard]] Status pass_on();
+  [[nodiscard]] Result<bool> pass_on(const Staged& next);
   void free_released();
+  // The next message, if it lies in a slot of the peer's.
+  struct SharedView {
+    bool other = false;  // it does not
+    ConstBytes bytes{};  // null: not here yet
+  };
+  [[nodiscard]] Result<SharedView> view_shared(const Frame& expected);
+  [[nodiscard]] Bytes view(size_t slot, const Frame& message) const;
+  // The next message through the inner link, in pinned memory.
+  [[nodiscard]] Result<ConstBytes> view_arrived(const Frame& expected);
+  // A message in the peer's slot, in host memory.
+  struct Pull {
+    bool other = false;            // it is none of these
+    std::optional<size_t> slot{};  // of view_slots_, which has it; nothing: not now
+  };
+  [[nodiscard]] Result<Pull> pull(const Frame& expected);
 
   Link& inner_;
   device::Work& work_;
+  const Shared shared_;
+  size_t shared_in_use_ = 0;  // of this rank's shared slots, by this link
   Slots send_slots_;
   Slots view_slots_;
   std::deque<Staged> staged_;
-  // By message that the inner link has accepted and not released: its slot; nothing for one of host
-  // memory.
-  std::deque<std::optional<size_t>> sent_;
+  std::deque<SendSlot> sent_;  // by message that the inner link has accepted and not released
   uint64_t released_;
   std::optional<size_t> receiving_;  // the slot of the message in progress
-  std::deque<size_t> views_;
+  std::optional<Pulled> pulled_;
+  std::deque<std::optional<size_t>> views_;  // nothing: of a slot of the peer's
   std::optional<Status> failed_;
 };
 

@@ -1,0 +1,36 @@
+// Device memory that other processes of the host read, and what of theirs this process reads.
+// All of this is set-up: the driver may wait for the device.
+#pragma once
+
+#include "device/device.hpp"
+
+namespace ho::device {
+
+// Names the memory for other processes, until it is freed: not before they have closed it. An error
+// where the driver cannot share it.
+[[nodiscard]] Result<IpcMemory> export_memory(const Device& device, const DeviceMemory& memory);
+
+// Another process's memory.
+class OpenedMemory {
+ public:
+  // An error also where this process does not see the device that it lies on.
+  [[nodiscard]] static Result<OpenedMemory> open(const Device& device, const IpcMemory& memory);
+  OpenedMemory(OpenedMemory&& other) noexcept;
+  OpenedMemory& operator=(OpenedMemory&&) = delete;
+  OpenedMemory(const OpenedMemory&) = delete;
+  OpenedMemory& operator=(const OpenedMemory&) = delete;
+  ~OpenedMemory();  // nothing reads it any more
+
+  [[nodiscard]] DeviceAddress address() const { return address_; }
+
+ private:
+  OpenedMemory(std::shared_ptr<const Device> device, DeviceAddress address)
+      : device_(std::move(device)), address_(address) {}
+  std::shared_ptr<const Device> device_;
+  DeviceAddress address_;
+};
+
+// Lets kernels of the device use memory of another device of this process.
+[[nodiscard]] Status reach_peer(const Device& device, const Device& peer);
+
+}  // namespace ho::device

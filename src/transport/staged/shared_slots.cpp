@@ -1,0 +1,167 @@
+#include "transport/staged/shared_slots.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/log.hpp"
+#include "device/address.hpp"
+#include "os/random_bytes.hpp"
+
+namespace ho {
+namespace {
+
+constexpr size_t kProcessIdBytes = 16;
+using ProcessId = std::array<std::byte, kProcessIdBytes>;
+
+// Numbers of processes are not enough: containers have their own.
+const ProcessId& this_process() {
+  static const ProcessId id = [] {
+    ProcessId made{};
+    if (Status status = fill_random(made); !status.ok()) {
+      log_warn("{}", status.message());  // zeros: as if every rank had a process of its own
+    }
+    return made;
+  }();
+  return id;
+}
+
+bool is_this_process(std::span<const std::byte> id) {
+  return this_process() != ProcessId{} &&
+         std::equal(id.begin(), id.end(), this_process().begin(), this_process().end());
+}
+
+// Memory of ranks that have ended here before others have: these may still have it open. Freed when
+// another rank of this process begins or ends, else with the process.
+struct Retired {
+  device::DeviceMemory memory;
+  std::function<bool()> others_ended;
+};
+
+class RetiredMemory {
+ public:
+  void add(Retired retired) {
+    const std::lock_guard lock(mutex_);
+    list_.push_back(std::move(retired));
+  }
+  void free_unused() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(list_, [](const Retired& retired) { return retired.others_ended(); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Retired> list_;
+};
+
+RetiredMemory& retired_memory() {
+  static auto* const memory = std::make_unique<RetiredMemory>().release();  // never ended
+  return *memory;
+}
+
+}  // namespace
+
+SharedSlots::SharedSlots(std::shared_ptr<const device::Device> device,
+                         size_t slots,
+                         std::shared_ptr<const void> membership,
+                         std::function<bool()> others_ended)
+    : device_(std::move(device)),
+      membership_(std::move(membership)),
+      others_ended_(std::move(others_ended)) {
+  retired_memory().free_unused();
+  if (Status status = allocate(slots); !status.ok()) {
+    why_not_ = status.message();
+    memory_ = {};
+  }
+}
+
+Status SharedSlots::allocate(size_t slots) {
+  HORING_ASSIGN(memory_, device::DeviceMemory::create(*device_, slots * kSlotBytes));
+  if (slots > 0) {
+    HORING_ASSIGN(exported_, device::export_memory(*device_, memory_));
+  }
+  for (size_t slot = slots; slot > 0; --slot) {
+    free_.push_back(slot - 1);
+  }
+  return {};
+}
+
+SharedSlots::~SharedSlots() {
+  peers_.clear();
+  if (memory_.size() > 0) {
+    retired_memory().add({std::move(memory_), others_ended_});
+  }
+  membership_.reset();
+  retired_memory().free_unused();
+}
+
+// process (16 bytes), device (4), address (8), bytes (8), export (64)
+std::vector<std::byte> SharedSlots::offer() const {
+  if (memory_.size() == 0) {
+    return {};
+  }
+  ByteWriter writer;
+  writer.append(this_process());
+  writer.number(static_cast<uint32_t>(device_->ordinal()), sizeof(uint32_t));
+  writer.number(memory_.address(), sizeof(uint64_t));
+  writer.number(memory_.size(), sizeof(uint64_t));
+  writer.append(std::as_bytes(std::span(exported_.reserved)));
+  return writer.take();
+}
+
+Status SharedSlots::open(GlobalRank peer, std::span<const std::byte> offer) {
+  if (offer.empty()) {
+    return {StatusCode::kUnsupported, "it has no device memory to share"};
+  }
+  ByteReader reader(offer);
+  const auto process = reader.bytes(kProcessIdBytes, "the process");
+  const auto ordinal = reader.number<uint32_t>("the device");
+  const auto address = reader.number<uint64_t>("the address");
+  const auto bytes = reader.number<uint64_t>("the size");
+  const auto exported = reader.bytes(sizeof(device::IpcMemory), "the export");
+  reader.finish();
+  if (!reader.ok()) {
+    return {StatusCode::kProtocol, "device memory of the node: " + reader.fault()};
+  }
+  Peer found;
+  device::DeviceAddress begin = address;
+  if (is_this_process(process)) {
+    HORING_ASSIGN(const auto other,
+                  device::Device::open(device_->driver(), static_cast<int>(ordinal)));
+    HORING_TRY(device::reach_peer(*device_, *other));
+  } else {
+    device::IpcMemory memory{};
+    std::memcpy(memory.reserved, exported.data(), exported.size());
+    HORING_ASSIGN(device::OpenedMemory opened, device::OpenedMemory::open(*device_, memory));
+    found.opened.emplace(std::move(opened));
+    begin = found.opened->address();
+  }
+  const auto* const first = static_cast<const std::byte*>(device::pointer_to(begin));
+  HORING_ASSIGN(const device::PointerFacts facts, device::facts_of(*device_, first));
+  if (facts.kind != device::PointerFacts::Kind::kDevice || facts.base != begin ||
+      facts.bytes < bytes) {
+    return {StatusCode::kProtocol, "device memory of the node: smaller than it was offered"};
+  }
+  found.bytes = {first, static_cast<size_t>(bytes)};
+  peers_.emplace(peer, std::move(found));
+  return {};
+}
+
+std::span<const std::byte> SharedSlots::of_peer(GlobalRank peer) const {
+  const auto found = peers_.find(peer);
+  return found == peers_.end() ? std::span<const std::byte>() : found->second.bytes;
+}
+
+std::optional<size_t> SharedSlots::take() {
+  if (free_.empty()) {
+    return std::nullopt;
+  }
+  const size_t taken = free_.back();
+  free_.pop_back();
+  return taken;
+}
+
+}  // namespace ho

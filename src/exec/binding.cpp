@@ -37,6 +37,7 @@ Binding::Binding(const Plan& plan,
       output_(call.output) {
   place_chunks(plan, call);
   choose_pieces(plan, limits);
+  choose_scratch(mine, call);
   place_scratch(mine);
 }
 
@@ -101,6 +102,19 @@ void Binding::choose_pieces(const Plan& plan, const BindingLimits& limits) {
   window_count_ = static_cast<uint32_t>(divide_up(pieces, window_pieces_));
 }
 
+// What a NIC sends must be in host memory, and fp32 sums are rounded for the wire there.
+void Binding::choose_scratch(const RankPlan& mine, const Call& call) {
+  if (call.device.work == nullptr || call.fp32_sums || whole_ops_) {
+    return;
+  }
+  scratch_on_device_.assign(chunk_count_.size(), true);
+  for (const PlanOp& op : mine.ops) {
+    if (op.kind == OpKind::kSend && op.src == Space::kScratch && op.lane == Lane::kInter) {
+      scratch_on_device_[op.chunks.front().at()] = false;
+    }
+  }
+}
+
 void Binding::place_scratch(const RankPlan& mine) {
   scratch_begin_.assign(chunk_count_.size(), kUnplaced);
   for (const PlanOp& op : mine.ops) {
@@ -110,10 +124,11 @@ void Binding::place_scratch(const RankPlan& mine) {
     for (const ChunkIndex chunk : op.chunks) {
       uint64_t& begin = scratch_begin_[chunk.at()];
       if (begin == kUnplaced) {
-        begin = scratch_bytes_;
+        uint64_t& used = scratch_on_device(chunk) ? device_scratch_bytes_ : scratch_bytes_;
+        begin = used;
         const uint64_t held =
             std::min<uint64_t>(chunk_count_[chunk.at()], uint64_t{window_pieces_} * piece_count_);
-        scratch_bytes_ += divide_up(held * scratch_element_bytes_, kSlotAlignment) * kSlotAlignment;
+        used += divide_up(held * scratch_element_bytes_, kSlotAlignment) * kSlotAlignment;
       }
     }
   }
@@ -149,7 +164,8 @@ std::byte* Binding::address(Space space, ChunkIndex chunk, uint32_t piece) const
       break;
   }
   const uint64_t in_window = (piece % window_pieces_) * piece_count_;
-  return scratch_ + scratch_begin_[chunk.at()] + in_window * scratch_element_bytes_;
+  std::byte* const scratch = scratch_on_device(chunk) ? device_scratch_ : scratch_;
+  return scratch + scratch_begin_[chunk.at()] + in_window * scratch_element_bytes_;
 }
 
 uint64_t Binding::wire_bytes(const PlanOp& op, uint32_t piece) const {

@@ -40,19 +40,29 @@ class Binding {
 
   // Elements of one piece of a chunk (all of it in a whole-op plan).
   [[nodiscard]] uint64_t piece_elements(ChunkIndex chunk, uint32_t piece) const;
+  // Whether the chunk's scratch is device memory: a sum that no NIC sends stays where it was made.
+  [[nodiscard]] bool scratch_on_device(ChunkIndex chunk) const {
+    return !scratch_on_device_.empty() && scratch_on_device_[chunk.at()];
+  }
   // Where that piece lies. kScratch needs set_scratch first.
   [[nodiscard]] std::byte* address(Space space, ChunkIndex chunk, uint32_t piece) const;
   // Bytes of the op's piece on the wire.
   [[nodiscard]] uint64_t wire_bytes(const PlanOp& op, uint32_t piece) const;
 
+  // Of memory that the host may touch, and of device memory.
   [[nodiscard]] uint64_t scratch_bytes() const { return scratch_bytes_; }
-  void set_scratch(std::byte* scratch) { scratch_ = scratch; }
+  [[nodiscard]] uint64_t device_scratch_bytes() const { return device_scratch_bytes_; }
+  void set_scratch(std::byte* scratch, std::byte* on_device) {
+    scratch_ = scratch;
+    device_scratch_ = on_device;
+  }
   [[nodiscard]] size_t element_bytes() const { return element_bytes_; }
   [[nodiscard]] uint64_t largest_piece_bytes() const;
 
  private:
   void place_chunks(const Plan& plan, const Call& call);
   void choose_pieces(const Plan& plan, const BindingLimits& limits);
+  void choose_scratch(const RankPlan& mine, const Call& call);
   void place_scratch(const RankPlan& mine);
 
   bool whole_ops_;
@@ -61,6 +71,7 @@ class Binding {
   std::byte* input_;
   std::byte* output_;
   std::byte* scratch_ = nullptr;
+  std::byte* device_scratch_ = nullptr;
   // In elements; where the rank has the chunk there.
   std::vector<uint64_t> input_begin_;
   std::vector<uint64_t> output_begin_;
@@ -70,7 +81,9 @@ class Binding {
   uint64_t piece_count_ = 1;             // elements
   uint32_t window_pieces_ = 1;
   uint32_t window_count_ = 1;
+  std::vector<bool> scratch_on_device_;  // by chunk; empty: none
   uint64_t scratch_bytes_ = 0;
+  uint64_t device_scratch_bytes_ = 0;
 };
 
 }  // namespace ho

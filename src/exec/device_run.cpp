@@ -13,7 +13,7 @@
 
 namespace ho {
 
-bool Run::on_device(Space space) const {
+bool Run::on_device(Space space, const PlanOp& op) const {
   switch (space) {
     case Space::kInput:
       return call_.device.input;
@@ -22,7 +22,7 @@ bool Run::on_device(Space space) const {
     case Space::kScratch:
       break;
   }
-  return false;
+  return binding_.scratch_on_device(op.chunks.front());
 }
 
 // What is sent from a device is read by a copy, which has been enqueued then. What is sent from the

@@ -312,7 +312,10 @@ std::optional<RunError> Engine::start_run(Operation& operation) {
   }
   operation.started_ = true;
   run.start(operation.pinned_scratch_ ? operation.pinned_scratch_->bytes().data()
-                                      : operation.scratch_.get());
+                                      : operation.scratch_.get(),
+            operation.device_scratch_
+                ? static_cast<std::byte*>(operation.device_scratch_->pointer())
+                : nullptr);
   return std::nullopt;
 }
 
@@ -322,6 +325,11 @@ Status Engine::take_scratch(Operation& operation) {
     if (!operation.pinned_scratch_ || operation.pinned_scratch_->bytes().size() < bytes) {
       HORING_ASSIGN(operation.pinned_scratch_,
                     options_.work->take_pinned(std::max<uint64_t>(bytes, 1)));
+    }
+    const uint64_t on_device = operation.run_->device_scratch_bytes();
+    if (on_device > 0 &&
+        (!operation.device_scratch_ || operation.device_scratch_->size() < on_device)) {
+      HORING_ASSIGN(operation.device_scratch_, options_.work->take_device(on_device));
     }
     return {};
   }
@@ -412,6 +420,9 @@ void Engine::end(Operation& operation, const Status& status) {
     }
     if (operation.pinned_scratch_) {
       options_.work->give_back(*std::exchange(operation.pinned_scratch_, std::nullopt));
+    }
+    if (operation.device_scratch_) {
+      options_.work->give_back(*std::exchange(operation.device_scratch_, std::nullopt));
     }
   }
   operation.report_ = operation.run_->report();

@@ -49,7 +49,9 @@ class Operation {
   friend class Engine;
   std::unique_ptr<Run> run_;
   std::unique_ptr<std::byte[]> scratch_;
-  std::optional<device::PinnedMemory> pinned_scratch_;  // instead, where a device adds
+  // Instead, where a device adds.
+  std::optional<device::PinnedMemory> pinned_scratch_;
+  std::optional<device::DeviceMemory> device_scratch_;
   std::optional<device::Event> entry_;                  // not to be started before it
   bool on_device_ = false;
   MakeNextPart next_;

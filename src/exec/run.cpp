@@ -91,8 +91,8 @@ Run::Run(Call call,
   }
 }
 
-void Run::start(std::byte* scratch) {
-  binding_.set_scratch(scratch);
+void Run::start(std::byte* scratch, std::byte* device_scratch) {
+  binding_.set_scratch(scratch, device_scratch);
   started_ns_ = now_ns();
   for (Queue& queue : queues_) {
     if (queue.layout->link != nullptr && queue.layout->sends) {
@@ -296,20 +296,20 @@ bool Run::collect_released(Queue& queue) {
 }
 
 Result<bool> Run::carry_out_head(Queue& queue, const PlanOp& op) {
-  if (!queue.started.empty() && op.kind != OpKind::kSend && !on_device(op.dst) &&
-      (op.kind == OpKind::kRecv || !on_device(op.src))) {
+  if (!queue.started.empty() && op.kind != OpKind::kSend && !on_device(op.dst, op) &&
+      (op.kind == OpKind::kRecv || !on_device(op.src, op))) {
     return false;  // the host's part must not overtake the device's
   }
   switch (op.kind) {
     case OpKind::kSend:
       return send_head(queue, op);
     case OpKind::kRecv:
-      return on_device(op.dst) ? recv_to_device(queue, op) : recv_head(queue, op);
+      return on_device(op.dst, op) ? recv_to_device(queue, op) : recv_head(queue, op);
     case OpKind::kRecvReduce:
-      return on_device(op.src) || on_device(op.dst) ? reduce_on_device(queue, op)
+      return on_device(op.src, op) || on_device(op.dst, op) ? reduce_on_device(queue, op)
                                                     : reduce_head(queue, op);
     case OpKind::kCopy:
-      if (on_device(op.src) || on_device(op.dst)) {
+      if (on_device(op.src, op) || on_device(op.dst, op)) {
         return copy_on_device(queue, op);
       }
       copy_head(queue, op);
@@ -334,7 +334,7 @@ Result<bool> Run::send_head(Queue& queue, const PlanOp& op) {
     return ConstBytes(binding_.address(op.src, chunk, queue.piece),
                       binding_.piece_elements(chunk, queue.piece) * binding_.element_bytes());
   };
-  if (on_device(op.src)) {
+  if (on_device(op.src, op)) {
     return queue.layout->link->try_send_from_device(frame_for(queue, op),
                                                     joined_parts<ConstBytes>(op.chunks, part));
   }

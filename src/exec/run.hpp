@@ -40,8 +40,9 @@ class Run {
 
   [[nodiscard]] const Call& call() const { return call_; }
   [[nodiscard]] uint64_t scratch_bytes() const { return binding_.scratch_bytes(); }
+  [[nodiscard]] uint64_t device_scratch_bytes() const { return binding_.device_scratch_bytes(); }
   // Before the first make_progress(): links' counters are read, the clock starts.
-  void start(std::byte* scratch);
+  void start(std::byte* scratch, std::byte* device_scratch);
   // Moves what can be moved, some pieces at most; *moved says whether anything was.
   [[nodiscard]] std::optional<RunError> make_progress(bool* moved);
   [[nodiscard]] bool finished() const { return done_pieces_ == total_pieces_; }
@@ -114,7 +115,7 @@ class Run {
   [[nodiscard]] Result<bool> reduce_head(Queue& queue, const PlanOp& op);
   void copy_head(const Queue& queue, const PlanOp& op);
   // The same where the memory is a device's (device_run.cpp).
-  [[nodiscard]] bool on_device(Space space) const;
+  [[nodiscard]] bool on_device(Space space, const PlanOp& op) const;
   [[nodiscard]] Result<ConstBytes> view_for_device(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> recv_to_device(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> reduce_on_device(Queue& queue, const PlanOp& op);

@@ -11,7 +11,15 @@ namespace {
 
 constexpr std::chrono::microseconds kDrainPoll{50};
 constexpr std::chrono::seconds kLastDrain{5};
-constexpr size_t kPinnedGrain = 64U << 10;
+constexpr size_t kMemoryGrain = 64U << 10;
+
+size_t size_of(const PinnedMemory& memory) {
+  return memory.bytes().size();
+}
+
+size_t size_of(const DeviceMemory& memory) {
+  return memory.size();
+}
 
 void ring(void* argument) {
   static_cast<EventFd*>(argument)->ring();
@@ -196,24 +204,30 @@ Status Work::end_untracked() {
   return {};
 }
 
-Result<PinnedMemory> Work::take_pinned(size_t bytes) {
-  const size_t wanted = (bytes + kPinnedGrain - 1) / kPinnedGrain * kPinnedGrain;
-  const auto fits = std::find_if(unused_.begin(), unused_.end(), [&](const PinnedMemory& memory) {
-    return memory.bytes().size() >= wanted && memory.bytes().size() <= 2 * wanted;
-  });
-  if (fits != unused_.end()) {
-    PinnedMemory taken = std::move(*fits);
-    unused_.erase(fits);
+template <typename Memory>
+Result<Memory> Work::take(Kept<Memory>& kept, size_t bytes) {
+  const size_t wanted = (bytes + kMemoryGrain - 1) / kMemoryGrain * kMemoryGrain;
+  const auto fits =
+      std::find_if(kept.unused.begin(), kept.unused.end(), [&](const Memory& memory) {
+        return size_of(memory) >= wanted && size_of(memory) <= 2 * wanted;
+      });
+  if (fits != kept.unused.end()) {
+    Memory taken = std::move(*fits);
+    kept.unused.erase(fits);
     return taken;
   }
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
-  HORING_ASSIGN(PinnedMemory made, PinnedMemory::create(*device_, wanted));
-  pinned_bytes_ += made.bytes().size();
+  HORING_ASSIGN(Memory made, Memory::create(*device_, wanted));
+  kept.bytes += size_of(made);
   return made;
 }
 
-void Work::give_back(PinnedMemory memory) {
-  unused_.push_back(std::move(memory));
+Result<PinnedMemory> Work::take_pinned(size_t bytes) {
+  return take(pinned_, bytes);
+}
+
+Result<DeviceMemory> Work::take_device(size_t bytes) {
+  return take(on_device_, bytes);
 }
 
 }  // namespace ho::device

@@ -66,11 +66,13 @@ class Work {
   // Waits until nothing is under way, or the device has failed, or the deadline has passed.
   [[nodiscard]] Status drain(Deadline deadline);
 
-  // Pinned memory that is kept for later when it is given back. Allocating may wait for the device:
-  // only while a size is used for the first time.
+  // Memory that is kept for later when it is given back. Allocating may wait for the device: only
+  // while a size is used for the first time.
   [[nodiscard]] Result<PinnedMemory> take_pinned(size_t bytes);
-  void give_back(PinnedMemory memory);
-  [[nodiscard]] uint64_t memory_bytes() const { return pinned_bytes_; }
+  [[nodiscard]] Result<DeviceMemory> take_device(size_t bytes);
+  void give_back(PinnedMemory memory) { pinned_.unused.push_back(std::move(memory)); }
+  void give_back(DeviceMemory memory) { on_device_.unused.push_back(std::move(memory)); }
+  [[nodiscard]] uint64_t memory_bytes() const { return pinned_.bytes; }
   [[nodiscard]] const Device& device() const { return *device_; }
 
  private:
@@ -83,6 +85,13 @@ class Work {
     bool untracked = false;  // it was given something that no ticket stands for: a call failed
     uint64_t armed = 0;      // the number of `started` at which a wake-up was asked for
   };
+  template <typename Memory>
+  struct Kept {
+    std::vector<Memory> unused;
+    uint64_t bytes = 0;  // in use too
+  };
+  template <typename Memory>
+  [[nodiscard]] Result<Memory> take(Kept<Memory>& kept, size_t bytes);
   Work(std::shared_ptr<Device> device, std::array<Lane, 2> lanes, Kernels kernels, EventFd wake);
   [[nodiscard]] Lane& lane(Direction direction) {
     return lanes_.at(static_cast<size_t>(direction));
@@ -100,8 +109,8 @@ class Work {
   const std::shared_ptr<Device> device_;
   // The streams end first, and wait for what they were given: it may use all of this.
   const std::unique_ptr<EventFd> wake_;  // host functions have its address
-  std::vector<PinnedMemory> unused_;
-  uint64_t pinned_bytes_ = 0;
+  Kept<PinnedMemory> pinned_;
+  Kept<DeviceMemory> on_device_;
   std::optional<Kernels> kernels_;
   std::array<Lane, 2> lanes_;
 };

@@ -1,4 +1,5 @@
 // The conformance suite over shared memory in its configurations, and what is particular to it.
+#include <array>
 #include <atomic>
 #include <functional>
 #include <future>
@@ -143,6 +144,50 @@ TEST_CASE("a reference is released when its reader has read it, in order") {
   REQUIRE(*in->try_recv(frame_of(1, 100000), std::span(&part, 1)));
   CHECK(into == large);
   CHECK(out->released() == 3);
+}
+
+TEST_CASE("shared messages are released when their reader says so, in their order") {
+  const auto ranks = make_all({}, 2);
+  Link* out = link_of(*ranks[0], 1);
+  Link* in = link_of(*ranks[1], 0);
+  const std::vector<std::byte> large = pattern(1, 100000);
+  const ConstBytes large_part(large);
+  REQUIRE(*out->try_send_shared(frame_of(0, 5000), 42));
+  REQUIRE(*out->try_send(frame_of(1, 100000), std::span(&large_part, 1)));
+  REQUIRE(*out->try_send_shared(frame_of(2, 7000), 43));
+  CHECK_FALSE(in->try_recv_shared(frame_of(0, 5001)).ok());
+  const auto first = in->try_recv_shared(frame_of(0, 5000));
+  REQUIRE(first.ok());
+  CHECK(first->offset == 42);
+  const auto other = in->try_recv_shared(frame_of(1, 100000));
+  REQUIRE(other.ok());
+  CHECK((other->other && !other->offset));
+  std::vector<std::byte> into(100000);
+  const Bytes part = into;
+  REQUIRE(*in->try_recv(frame_of(1, 100000), std::span(&part, 1)));
+  CHECK(into == large);
+  // Read by host memory's ways it is an error that says so.
+  const auto refused = in->try_recv(frame_of(2, 7000), std::array{Bytes(into).first(7000)});
+  CHECK(refused.status().message().find("in device memory") != std::string::npos);
+  CHECK(in->try_recv_shared(frame_of(2, 7000))->offset == 43);
+  CHECK(out->released() == 0);  // the reference behind the first has to wait its turn
+  in->release_shared();
+  CHECK(out->released() == 2);
+  in->release_shared();
+  CHECK(out->released() == 3);
+}
+
+TEST_CASE("members learn that all others have ended, whoever still holds what is shared") {
+  auto ranks = make_all({}, 3);
+  const auto others_ended = ranks[0]->others_ended();
+  auto held = ranks[2]->membership();
+  ranks[0].reset();
+  ranks[1].reset();
+  CHECK_FALSE(others_ended());
+  ranks[2].reset();
+  CHECK_FALSE(others_ended());
+  held.reset();
+  CHECK(others_ended());
 }
 
 TEST_CASE("memory is bounded whatever the number of ranks") {

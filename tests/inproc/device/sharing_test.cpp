@@ -1,0 +1,167 @@
+// Device memory inside a node: which way messages take, and that nothing is left of what was shared.
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "cuda_double.hpp"
+#include "job.hpp"
+#include "rank_memory.hpp"
+#include "scoped_variable.hpp"
+#include "transport/staged/staged_link.hpp"
+
+using namespace ho;
+using namespace ho::test;
+
+namespace {
+
+constexpr size_t kSharedCount = 300001;  // more than one piece
+
+// Sums of all ranks' values in the second call of each rank, and how much pinned memory the whole
+// job had then.
+size_t pinned_allocations_of_sums(const std::string& groups) {
+  std::atomic<uint64_t> allocations = 0;
+  require_job({groups}, [&](ho_comm* comm) {
+    RankMemory memory(ho_comm_rank(comm) % 2, kSharedCount);
+    std::vector<float> values(kSharedCount);
+    for (size_t i = 0; i < kSharedCount; ++i) {
+      values[i] = static_cast<float>(i % 1000) + static_cast<float>(ho_comm_rank(comm));
+    }
+    must(ho_barrier(comm, nullptr, nullptr));
+    cuda_double::forget_counts();
+    must(ho_barrier(comm, nullptr, nullptr));
+    memory.fill(values);
+    const ho_call_options options = memory.options();
+    must(ho_all_reduce(comm,
+                       memory.send(),
+                       memory.recv(),
+                       kSharedCount,
+                       HO_FLOAT32,
+                       HO_SUM,
+                       &options,
+                       nullptr,
+                       nullptr));
+    memory.fetch();
+    const std::vector<float> sums = memory.fetched();
+    const auto ranks = static_cast<float>(ho_comm_world_size(comm));
+    for (size_t i = 0; i < kSharedCount; i += 101) {
+      if (sums[i] != ranks * static_cast<float>(i % 1000) + ranks * (ranks - 1) / 2) {
+        throw std::runtime_error("wrong sum at " + std::to_string(i));
+      }
+    }
+    must(ho_barrier(comm, nullptr, nullptr));
+    allocations = cuda_double::calls("host_allocate");
+    must(ho_barrier(comm, nullptr, nullptr));
+  });
+  CHECK(cuda_double::violations().empty());
+  CHECK(cuda_double::live().none());
+  return allocations;
+}
+
+}  // namespace
+
+TEST_CASE("inside a node messages take pinned memory only where ranks cannot share theirs") {
+  cuda_double::reset({});
+  // Of each rank: what the host may touch of its sums.
+  CHECK(pinned_allocations_of_sums("1x4") == 4);
+
+  SECTION("because it is switched off") {
+    const ScopedVariable off("HORING_DEVICE_SHARING", "0");
+    CHECK(pinned_allocations_of_sums("1x4") > 4);
+  }
+  SECTION("because the devices do not reach each other") {
+    cuda_double::Config config;
+    config.peers = false;
+    cuda_double::reset(config);
+    CHECK(pinned_allocations_of_sums("1x4") > 4);
+  }
+  SECTION("because the driver cannot export") {
+    cuda_double::Config config;
+    config.ipc = false;
+    cuda_double::reset(config);
+    CHECK(pinned_allocations_of_sums("1x4") > 4);
+  }
+}
+
+TEST_CASE("shared memory of a rank that ends first stays until the others have ended") {
+  cuda_double::reset({});
+  std::atomic<size_t> held = 0;
+  std::atomic<bool> seen = false;
+  require_job({"1x2"}, [&](ho_comm* comm) {
+    ho_comm* part = nullptr;
+    must(ho_comm_split(comm, 0, ho_comm_rank(comm), &part));
+    must(ho_barrier(comm, nullptr, nullptr));
+    held = cuda_double::live().device_memory;
+    must(ho_barrier(comm, nullptr, nullptr));
+    if (ho_comm_rank(comm) == 0) {
+      ho_comm_destroy(part);
+      seen = cuda_double::live().device_memory == held;
+      must(ho_barrier(comm, nullptr, nullptr));
+    } else {
+      must(ho_barrier(comm, nullptr, nullptr));
+      ho_comm_destroy(part);
+    }
+  });
+  CHECK(held == 4);  // of two communicators and two ranks
+  CHECK(seen);
+  CHECK(cuda_double::live().none());
+}
+
+TEST_CASE("an offer of device memory that is cut or too large is refused") {
+  cuda_double::reset({});
+  const auto device = must_have(device::Device::open(*must_have(device::driver()), 0));
+  const auto ended = [] { return true; };
+  SharedSlots mine(device, 2, nullptr, ended);
+  SharedSlots other(device, 2, nullptr, ended);
+  CHECK(mine.why_not().empty());
+  std::vector<std::byte> offer = other.offer();
+  for (size_t bytes = 1; bytes < offer.size(); ++bytes) {
+    CHECK(mine.open(GlobalRank(1), std::span(offer).first(bytes)).code() == StatusCode::kProtocol);
+  }
+  CHECK(mine.open(GlobalRank(1), {}).code() == StatusCode::kUnsupported);
+  CHECK(mine.of_peer(GlobalRank(1)).empty());
+
+  constexpr size_t kBytesAt = 28;  // behind process, device and address
+  uint64_t bytes = 2 * SharedSlots::kSlotBytes + 1;
+  std::memcpy(&offer.at(kBytesAt), &bytes, sizeof(bytes));
+  CHECK(mine.open(GlobalRank(1), offer).message().find("smaller than it was offered") !=
+        std::string::npos);
+  --bytes;
+  std::memcpy(&offer.at(kBytesAt), &bytes, sizeof(bytes));
+  CHECK(mine.open(GlobalRank(1), offer).ok());
+  CHECK(mine.of_peer(GlobalRank(1)).size() == bytes);
+}
+
+TEST_CASE("a message outside of the peer's shared memory is an error and read nowhere") {
+  class Hostile : public Link {
+   public:
+    uint64_t offset = 0;
+    Result<bool> try_send(const Frame&, std::span<const ConstBytes>) override { return true; }
+    uint64_t released() override { return 0; }
+    Result<bool> try_recv(const Frame&, std::span<const Bytes>) override { return false; }
+    Result<std::optional<Frame>> try_peek(bool) override { return std::optional<Frame>(); }
+    Result<ConstBytes> try_view(const Frame&) override { return ConstBytes(); }
+    void release_view() override {}
+    Result<SharedMessage> try_recv_shared(const Frame&) override {
+      return SharedMessage{false, offset};
+    }
+    std::string describe() const override { return "hostile"; }
+  };
+  cuda_double::reset({});
+  const auto device = must_have(device::Device::open(*must_have(device::driver()), 0));
+  const auto work = must_have(device::Work::create(device));
+  std::vector<std::byte> memory(1000);
+  Hostile inner;
+  StagedLink link(inner, *work, {nullptr, memory});
+  Frame frame;
+  frame.payload_bytes = 100;
+  for (const uint64_t offset : {uint64_t{901}, uint64_t{1001}, UINT64_MAX, UINT64_MAX - 99}) {
+    inner.offset = offset;
+    CHECK(link.try_view_for_device(frame).status().code() == StatusCode::kProtocol);
+    CHECK(link.try_view(frame).status().code() == StatusCode::kProtocol);
+  }
+  inner.offset = 900;
+  CHECK(link.try_view_for_device(frame)->data() == memory.data() + 900);
+}

@@ -99,10 +99,8 @@ Status check_reduction(const CollectiveCall& call) {
 // they end: the input may be const.
 Status scale_input(Call& call, double scale) {
   if (call.device.work != nullptr) {
-    return {StatusCode::kUnsupported,
-            fmt::format("{}: no premul_sum of device memory; multiply the tensor on its device "
-                        "first, and use sum",
-                        to_string(call.collective))};
+    call.device.factor = scale;  // the run's to begin with
+    return {};
   }
   auto* scaled = call.output;
   if (call.collective != Collective::kAllReduce) {

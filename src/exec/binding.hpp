@@ -52,6 +52,7 @@ class Binding {
   // Of memory that the host may touch, and of device memory.
   [[nodiscard]] uint64_t scratch_bytes() const { return scratch_bytes_; }
   [[nodiscard]] uint64_t device_scratch_bytes() const { return device_scratch_bytes_; }
+  void set_input(std::byte* input) { input_ = input; }
   void set_scratch(std::byte* scratch, std::byte* on_device) {
     scratch_ = scratch;
     device_scratch_ = on_device;

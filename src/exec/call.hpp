@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,8 @@ struct DeviceBuffers {
   bool input = false;
   bool output = false;
   bool mixed = false;  // the other one is the host's
+  // For kPremulSum: what the device multiplies the input by before anything is sent.
+  std::optional<double> factor{};
 };
 
 struct Call {

@@ -25,10 +25,37 @@ bool Run::on_device(Space space, const PlanOp& op) const {
   return binding_.scratch_on_device(op.chunks.front());
 }
 
+uint64_t Run::scaled_input_bytes() const {
+  const bool own = call_.device.factor && call_.collective != Collective::kAllReduce;
+  return own ? call_.count * size_bytes(call_.dtype) : 0;
+}
+
+Status Run::begin_scaling(std::byte* scratch) {
+  const bool own = scaled_input_bytes() > 0;
+  std::byte* const to = own ? scratch + binding_.device_scratch_bytes() : call_.output;
+  HORING_ASSIGN(scaling_,
+                call_.device.work->premultiply(
+                    call_.dtype, to, call_.input, call_.count, *call_.device.factor));
+  if (!scaling_) {
+    return {StatusCode::kInternal, "the device's queue is full before its first piece"};
+  }
+  binding_.set_input(to);
+  call_.device.input = own || call_.device.output;
+  return {};
+}
+
+Result<bool> Run::scaled() {
+  HORING_ASSIGN(const bool completed, call_.device.work->completed(*scaling_));
+  if (completed) {
+    scaling_.reset();
+  }
+  return completed;
+}
+
 // What is sent from a device is read by a copy, which has been enqueued then. What is sent from the
 // caller's host memory is read by the network, which no stream waits for.
 bool Run::enqueued() const {
-  return std::all_of(queues_.begin(), queues_.end(), [&](const Queue& queue) {
+  return !scaling_ && std::all_of(queues_.begin(), queues_.end(), [&](const Queue& queue) {
     return queue.ended && (queue.unreleased.empty() || !call_.device.mixed);
   });
 }

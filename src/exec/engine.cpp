@@ -311,11 +311,13 @@ std::optional<RunError> Engine::start_run(Operation& operation) {
     return RunError{status.with_context(run.call().name()), std::nullopt};
   }
   operation.started_ = true;
-  run.start(operation.pinned_scratch_ ? operation.pinned_scratch_->bytes().data()
-                                      : operation.scratch_.get(),
-            operation.device_scratch_
-                ? static_cast<std::byte*>(operation.device_scratch_->pointer())
-                : nullptr);
+  std::byte* const scratch = operation.pinned_scratch_ ? operation.pinned_scratch_->bytes().data()
+                                                       : operation.scratch_.get();
+  void* const on_device =
+      operation.device_scratch_ ? operation.device_scratch_->pointer() : nullptr;
+  if (Status status = run.start(scratch, static_cast<std::byte*>(on_device)); !status.ok()) {
+    return RunError{status.with_context(run.call().name()), std::nullopt};
+  }
   return std::nullopt;
 }
 

@@ -91,8 +91,11 @@ Run::Run(Call call,
   }
 }
 
-void Run::start(std::byte* scratch, std::byte* device_scratch) {
+Status Run::start(std::byte* scratch, std::byte* device_scratch) {
   binding_.set_scratch(scratch, device_scratch);
+  if (call_.device.factor) {
+    HORING_TRY(begin_scaling(device_scratch));
+  }
   started_ns_ = now_ns();
   for (Queue& queue : queues_) {
     if (queue.layout->link != nullptr && queue.layout->sends) {
@@ -106,6 +109,7 @@ void Run::start(std::byte* scratch, std::byte* device_scratch) {
   while (barrier_now_ < barrier_left_.size() && barrier_left_[barrier_now_] == 0) {
     ++barrier_now_;
   }
+  return {};
 }
 
 void Run::settle(Queue& queue) {
@@ -184,6 +188,15 @@ Frame Run::frame_for(const Queue& queue, const PlanOp& op) const {
 // nothing else can move.
 std::optional<RunError> Run::make_progress(bool* moved) {
   *moved = false;
+  if (scaling_) {
+    const Result<bool> through = scaled();
+    if (!through.ok()) {
+      return RunError{through.status().with_context(call_.name()), std::nullopt};
+    }
+    if (!*through) {
+      return std::nullopt;
+    }
+  }
   bool progress = true;
   for (int turn = 0; turn < kTurnsPerCall && progress; ++turn) {
     progress = false;

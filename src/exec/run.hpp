@@ -40,9 +40,11 @@ class Run {
 
   [[nodiscard]] const Call& call() const { return call_; }
   [[nodiscard]] uint64_t scratch_bytes() const { return binding_.scratch_bytes(); }
-  [[nodiscard]] uint64_t device_scratch_bytes() const { return binding_.device_scratch_bytes(); }
+  [[nodiscard]] uint64_t device_scratch_bytes() const {
+    return binding_.device_scratch_bytes() + scaled_input_bytes();
+  }
   // Before the first make_progress(): links' counters are read, the clock starts.
-  void start(std::byte* scratch, std::byte* device_scratch);
+  [[nodiscard]] Status start(std::byte* scratch, std::byte* device_scratch);
   // Moves what can be moved, some pieces at most; *moved says whether anything was.
   [[nodiscard]] std::optional<RunError> make_progress(bool* moved);
   [[nodiscard]] bool finished() const { return done_pieces_ == total_pieces_; }
@@ -116,6 +118,10 @@ class Run {
   void copy_head(const Queue& queue, const PlanOp& op);
   // The same where the memory is a device's (device_run.cpp).
   [[nodiscard]] bool on_device(Space space, const PlanOp& op) const;
+  // Behind device scratch; an all-reduce goes on in its output.
+  [[nodiscard]] uint64_t scaled_input_bytes() const;
+  [[nodiscard]] Status begin_scaling(std::byte* scratch);
+  [[nodiscard]] Result<bool> scaled();
   [[nodiscard]] Result<ConstBytes> view_for_device(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> recv_to_device(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> reduce_on_device(Queue& queue, const PlanOp& op);
@@ -160,6 +166,7 @@ class Run {
   uint64_t intra_messages_left_ = 0;
   uint64_t inter_pieces_left_ = 0;
   std::optional<Started> begun_;  // by the head that is being carried out
+  std::optional<device::Ticket> scaling_;
   OpReport report_;
   int64_t started_ns_ = 0;
   int64_t inter_began_ns_ = 0;

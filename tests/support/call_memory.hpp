@@ -31,9 +31,6 @@ class CallMemory {
   std::unique_ptr<Held> held_;
 };
 
-// Whether calls may have HO_PREMUL_SUM: not with device memory.
-[[nodiscard]] bool memory_takes_premul_sum();
-
 // ho_comm_options.device for this rank of the job, whose thread calls.
 [[nodiscard]] int32_t device_of(size_t rank);
 

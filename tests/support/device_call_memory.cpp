@@ -107,10 +107,6 @@ void CallMemory::take_back() {
   std::memcpy(host_.data(), pinned, host_.size());
 }
 
-bool memory_takes_premul_sum() {
-  return mode() == Mode::kHost;
-}
-
 int32_t device_of(size_t rank) {
   const bool none = mode() == Mode::kMixed && rank % kWithoutDevice == 1;
   own_device = none ? HO_DEVICE_NONE : static_cast<int32_t>(rank % kDevices);

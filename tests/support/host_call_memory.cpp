@@ -11,10 +11,6 @@ void CallMemory::take_back() {
   memory_ = host_.data();  // where it was all the time
 }
 
-bool memory_takes_premul_sum() {
-  return true;
-}
-
 int32_t device_of(size_t /*rank*/) {
   return HO_DEVICE_NONE;
 }

@@ -133,6 +133,20 @@ Result<std::optional<Ticket>> Work::sum(const SumKind& kind, std::span<const Sum
   return started(Direction::kArrives);
 }
 
+Result<std::optional<Ticket>> Work::premultiply(
+    DType dtype, void* to, const void* from, uint64_t elements, double factor) {
+  Lane& used = lane(Direction::kArrives);
+  HORING_ASSIGN(const bool free, room(used));
+  if (!free) {
+    return std::optional<Ticket>();
+  }
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
+  HORING_TRY(tracked(
+      used,
+      named(kernels_->premultiply(used.stream.handle(), dtype, to, from, elements, factor))));
+  return started(Direction::kArrives);
+}
+
 Result<bool> Work::completed(const Ticket& ticket) {
   Lane& used = lane(ticket.direction);
   if (used.completed < ticket.number) {

@@ -54,6 +54,9 @@ class Work {
   [[nodiscard]] Result<std::optional<Ticket>> copy(Direction, std::span<const CopyRange> ranges);
   [[nodiscard]] Result<std::optional<Ticket>> sum(const SumKind& kind, std::span<const Sum> sums);
 
+  [[nodiscard]] Result<std::optional<Ticket>> premultiply(
+      DType dtype, void* to, const void* from, uint64_t elements, double factor);
+
   [[nodiscard]] Result<bool> completed(const Ticket& ticket);
   [[nodiscard]] Result<bool> passed(const Event& event) const;
   [[nodiscard]] bool pending() const;

@@ -117,6 +117,62 @@ std::string cell(double bytes_per_second) {
   return bytes_per_second > 0 ? fixed(bytes_per_second / 1e9, 1) : "-";
 }
 
+std::string facts_table(const GpuFindings& findings) {
+  std::vector<Column> columns{{"host", true, {}},
+                              {"rank", false, {}},
+                              {"GPU", false, {}},
+                              {"name", true, {}},
+                              {"GiB", false, {}},
+                              {"PCI", true, {}},
+                              {"NUMA", false, {}},
+                              {"driver", true, {}},
+                              {"NIC", true, {}}};
+  for (const GpuRow& gpu : findings.gpus) {
+    const std::string nic = text_of(gpu.interface);
+    add_row(columns,
+            {findings.host_of_rank.at(gpu.rank),
+             std::to_string(gpu.rank),
+             std::to_string(gpu.number),
+             text_of(gpu.name),
+             gib_text(gpu.memory_bytes),
+             text_of(gpu.pci),
+             gpu.numa_node < 0 ? "?" : std::to_string(gpu.numa_node),
+             text_of(gpu.driver),
+             nic.empty() ? "none" : nic + " (" + text_of(gpu.nearness) + ")"});
+  }
+  return aligned(columns);
+}
+
+std::string rates_table(const GpuFindings& findings) {
+  std::vector<Column> columns{{"host", true, {}},
+                              {"GPU", false, {}},
+                              {"to device GB/s", false, {}},
+                              {"from device", false, {}},
+                              {"both at once", false, {}},
+                              {"within", false, {}}};
+  for (const GpuRow& gpu : findings.gpus) {
+    std::vector<std::string> cells{findings.host_of_rank.at(gpu.rank), std::to_string(gpu.number)};
+    for (const double rate : gpu.bytes_per_second) {
+      cells.push_back(cell(rate));
+    }
+    add_row(columns, std::move(cells));
+  }
+  return aligned(columns);
+}
+
+std::string pairs_table(const GpuFindings& findings) {
+  std::vector<Column> columns{
+      {"host", true, {}}, {"from GPU", false, {}}, {"to GPU", false, {}}, {"GB/s", false, {}}};
+  for (const GpuPairRow& pair : findings.pairs) {
+    add_row(columns,
+            {findings.host_of_rank.at(pair.rank),
+             std::to_string(pair.from),
+             std::to_string(pair.to),
+             cell(pair.bytes_per_second)});
+  }
+  return aligned(columns);
+}
+
 }  // namespace
 
 Result<GpuFindings> examine_gpus(Communicator& communicator) {
@@ -175,46 +231,8 @@ std::string to_text(const GpuFindings& findings) {
   if (findings.gpus.empty()) {
     return "GPUs: none: " + findings.why_none + "\n";
   }
-  std::vector<Column> gpus{{"host", true, {}},
-                           {"rank", false, {}},
-                           {"GPU", false, {}},
-                           {"name", true, {}},
-                           {"GiB", false, {}},
-                           {"PCI", true, {}},
-                           {"NUMA", false, {}},
-                           {"NIC", true, {}},
-                           {"driver", true, {}},
-                           {"to device", false, {}},
-                           {"from", false, {}},
-                           {"both", false, {}},
-                           {"within GB/s", false, {}}};
-  for (const GpuRow& gpu : findings.gpus) {
-    const std::string nic = text_of(gpu.interface);
-    std::vector<std::string> cells{findings.host_of_rank.at(gpu.rank),
-                                   std::to_string(gpu.rank),
-                                   std::to_string(gpu.number),
-                                   text_of(gpu.name),
-                                   gib_text(gpu.memory_bytes),
-                                   text_of(gpu.pci),
-                                   gpu.numa_node < 0 ? "?" : std::to_string(gpu.numa_node),
-                                   nic.empty() ? "none" : nic + " (" + text_of(gpu.nearness) + ")",
-                                   text_of(gpu.driver)};
-    for (const double rate : gpu.bytes_per_second) {
-      cells.push_back(cell(rate));
-    }
-    add_row(gpus, std::move(cells));
-  }
-  std::string text = aligned(gpus);
-  std::vector<Column> pairs{
-      {"host", true, {}}, {"from GPU", false, {}}, {"to GPU", false, {}}, {"GB/s", false, {}}};
-  for (const GpuPairRow& pair : findings.pairs) {
-    add_row(pairs,
-            {findings.host_of_rank.at(pair.rank),
-             std::to_string(pair.from),
-             std::to_string(pair.to),
-             cell(pair.bytes_per_second)});
-  }
-  text += findings.pairs.empty() ? "" : aligned(pairs);
+  std::string text = facts_table(findings) + rates_table(findings);
+  text += findings.pairs.empty() ? "" : pairs_table(findings);
   if (!findings.without.empty()) {
     text += "GPUs: none on " + rank_list(findings.without) + "\n";
   }

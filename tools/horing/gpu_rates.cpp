@@ -29,7 +29,7 @@ struct Bench {
   std::vector<DeviceMemory> on_device;
   std::vector<Event> events;
   std::vector<Stream> streams;
-  bool pending = false;  // work is under way
+  bool stuck = false;  // work is under way that did not end in time
 };
 
 // A copy on the bench's stream of the same place in the list.
@@ -122,7 +122,6 @@ class Measurement {
   Result<double> time(Bench& bench, const std::vector<Lane>& lanes) {
     HORING_TRY(check_time(bench));
     const auto start = Clock::now();
-    bench.pending = true;
     for (int copy = 0; copy < kCopiesOfTiming; ++copy) {
       for (size_t i = 0; i < lanes.size(); ++i) {
         HORING_TRY(bench.streams[i].copy(lanes[i].to, lanes[i].from, limits_.bytes));
@@ -137,10 +136,12 @@ class Measurement {
         ++i;
         continue;
       }
-      HORING_TRY(check_time(bench));
+      if (Status late = check_time(bench); !late.ok()) {
+        bench.stuck = true;
+        return late;
+      }
       std::this_thread::yield();
     }
-    bench.pending = false;
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
@@ -163,7 +164,7 @@ class Measurement {
 // Ending streams waits for the device, which may never come.
 void let_go(std::unique_ptr<Bench> bench) {
   static auto& abandoned = *std::make_unique<std::vector<std::unique_ptr<Bench>>>().release();
-  if (bench->pending) {
+  if (bench->stuck) {
     abandoned.push_back(std::move(bench));
   }
 }

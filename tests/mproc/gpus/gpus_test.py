@@ -88,7 +88,7 @@ class Topo(unittest.TestCase):
 class Doctor(unittest.TestCase):
     def doctor(self, sizes, *arguments, program=OF_TESTS, **variables):
         return run(HORING, "run", "-n", sizes, "--emulate", "none", "--quiet", "--rank0-raw", "--timeout", "100", "--",
-                   program, "doctor", *arguments, HORING_SOCKET_IFNAME="=lo", **variables)
+                   program, "doctor", *arguments, **variables)
 
     def test_each_gpu_of_a_job_is_measured_once(self):
         answer = self.doctor("1x2", "--json")
@@ -105,8 +105,10 @@ class Doctor(unittest.TestCase):
     def test_the_table_has_gpus_and_their_rates(self):
         answer = self.doctor("2x1", HORING_TEST_CUDA_DEVICES="1")
         self.assertEqual(answer.returncode, 0, answer.stderr)
-        self.assertRegex(answer.stdout, r"(?m)^host +rank +GPU +name .* to device +from +both +within GB/s$")
-        self.assertRegex(answer.stdout, r"(?m)^\S+ +0 +0 +double 0 +1\.0 +0000:3a:00\.0 .*( +\d+\.\d){4}$")
+        self.assertRegex(answer.stdout, r"(?m)^host +rank +GPU +name +GiB +PCI +NUMA +driver +NIC$")
+        self.assertRegex(answer.stdout, r"(?m)^\S+ +0 +0 +double 0 +1\.0 +0000:3a:00\.0 .*CUDA 12\.0 +rail0 \(any: ")
+        self.assertRegex(answer.stdout, r"(?m)^host +GPU +to device GB/s +from device +both at once +within$")
+        self.assertRegex(answer.stdout, r"(?m)^\S+ +0( +\d+\.\d){4}$")
         self.assertEqual(answer.stdout.count("double 0"), 1)
         self.assertRegex(answer.stdout, r"(?m)^result: healthy")
 

@@ -19,13 +19,9 @@ Result<std::shared_ptr<device::Device>> Communicator::open_device(
   if (*config.device >= 0) {
     return device::Device::open(*driver, *config.device);
   }
-  HORING_ASSIGN(const int count, device::device_count(*driver));
-  if (count == 0) {
-    return Status(StatusCode::kUnsupported,
-                  "no CUDA device is visible to this process; look at CUDA_VISIBLE_DEVICES");
-  }
-  const auto local_rank = static_cast<int>(config.rendezvous.local_rank.value_or(0));
-  return device::Device::open(*driver, local_rank % count);
+  const uint32_t local_rank = config.rendezvous.local_rank.value_or(0);
+  HORING_ASSIGN(const int ordinal, device::device_of_local_rank(*driver, local_rank));
+  return device::Device::open(*driver, ordinal);
 }
 
 // A driver that fails here is no mistake of the caller's, whatever it says.

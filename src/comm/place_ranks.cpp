@@ -6,6 +6,7 @@
 
 #include "base/env.hpp"
 #include "base/log.hpp"
+#include "comm/shared_devices.hpp"
 #include "os/affinity.hpp"
 #include "topo/agreement.hpp"
 #include "topo/assign.hpp"
@@ -18,16 +19,22 @@ namespace {
 
 Result<RankInfo> own_info(const std::optional<std::string>& host_id,
                           const std::optional<uint32_t>& local_rank,
-                          bool device,
+                          const device::DeviceFacts* device,
                           const std::optional<GroupFile>& group_file) {
   HORING_ASSIGN(const Topology topology, discover());
   HORING_ASSIGN(const InterfaceFilter filter, interface_filter());
   HORING_ASSIGN(const auto cpus, allowed_cpus());
-  RankInfo info = make_rank_info(topology, filter, place_of_rank(topology, cpus, local_rank));
+  RankPlace place = place_of_rank(topology, cpus, local_rank);
+  if (device != nullptr) {
+    place.gpu_pci = device->pci_bus_id;
+  }
+  RankInfo info = make_rank_info(topology, filter, place);
   info.settings = settings_that_must_agree(group_file);
   info.host_id = host_id.value_or(info.host_id);
   info.local_rank = local_rank;
-  info.device = device;
+  if (device != nullptr) {
+    info.device = RankDevice{device->uuid, device->pci_bus_id};
+  }
   for (const RankNic& nic : info.nics) {
     log_info("interface {}: taken", nic.name);
   }
@@ -57,7 +64,7 @@ Result<std::vector<RankInfo>> exchange_infos(ControlPlane& plane,
 
 Result<Placement> place_ranks(ControlPlane& plane,
                               const std::optional<std::string>& host_id,
-                              bool device,
+                              const device::DeviceFacts* device,
                               Deadline deadline) {
   HORING_ASSIGN(const auto group_file, group_file_from_environment());
   HORING_ASSIGN(const RankInfo mine,
@@ -69,16 +76,22 @@ Result<Placement> place_ranks(ControlPlane& plane,
   HORING_ASSIGN(Assignment assignment, assign_rails(infos, group_file, wanted));
   const GlobalRank self(plane.rendezvous().rank);
   log_info("{}", explain_rank(assignment, self));
-  Placement placement{
-      std::move(assignment.map),
-      {},
-      {},
-      {},
-      {},
-      wanted,
-      std::move(assignment.warnings),
-      std::move(assignment.lost_nics),
-      std::any_of(infos.begin(), infos.end(), [](const RankInfo& info) { return info.device; })};
+  for (const SharedDevice& shared : shared_devices(infos)) {
+    if (shared.ranks.front() == self.value()) {
+      log_warn("{}", shared.warning);
+    }
+  }
+  Placement placement{std::move(assignment.map),
+                      {},
+                      {},
+                      {},
+                      {},
+                      wanted,
+                      std::move(assignment.warnings),
+                      std::move(assignment.lost_nics),
+                      std::any_of(infos.begin(), infos.end(), [](const RankInfo& info) {
+                        return info.device.has_value();
+                      })};
   for (size_t rank = 0; rank < infos.size(); ++rank) {
     const uint32_t host = assignment.host_of_rank[rank];
     placement.host_id.push_back(std::to_string(host));

@@ -9,14 +9,16 @@
 
 #include "bootstrap/control_plane.hpp"
 #include "comm/placement.hpp"
+#include "device/device.hpp"
 
 namespace ho {
 
 // Collective. Fails on all ranks with the same error where they disagree in a setting; it names the
-// ranks and the setting. `device`: this rank may have device memory in calls.
+// ranks and the setting. `device`: whose memory this rank may have in calls; null: none. Ranks of
+// one host that have the same device are named in a warning by the lowest of them.
 [[nodiscard]] Result<Placement> place_ranks(ControlPlane& plane,
                                             const std::optional<std::string>& host_id,
-                                            bool device,
+                                            const device::DeviceFacts* device,
                                             Deadline deadline);
 
 // CPUs for the progress thread of a rank that uses this interface, by HORING_PROGRESS_CPU.

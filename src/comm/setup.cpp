@@ -244,7 +244,10 @@ Result<std::unique_ptr<Communicator>> Communicator::create_met(
     std::shared_ptr<device::Device> device,
     Deadline deadline) {
   HORING_ASSIGN(Placement placement,
-                place_ranks(control->plane(), config.host_id, device != nullptr, deadline));
+                place_ranks(control->plane(),
+                            config.host_id,
+                            device == nullptr ? nullptr : &device->facts(),
+                            deadline));
   const GlobalRank self(config.rendezvous.rank);
   if (self.value() == 0) {
     for (const std::string& warning : placement.warnings) {

@@ -1,37 +1,104 @@
 #include "device/device.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 #include "base/log.hpp"
 
 namespace ho::device {
 
+namespace {
+
+Status of_device(const Driver& driver, int ordinal, std::string_view call, DriverResult result) {
+  return driver_error(driver, call, result).with_context("device " + std::to_string(ordinal));
+}
+
+// As "GPU-" and the usual groups of hexadecimal digits, as nvidia-smi has it.
+std::string uuid_text(const DeviceUuid& uuid) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text = "GPU-";
+  for (size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    const auto byte = static_cast<unsigned char>(uuid.bytes[i]);
+    text += i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
+    text += kDigits[byte >> 4U];
+    text += kDigits[byte & 15U];
+  }
+  return text;
+}
+
+// hwloc and the kernel write small letters, some drivers capital ones.
+std::string in_small_letters(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  return text;
+}
+
+Result<int> visible_devices(const Driver& driver) {
+  HORING_ASSIGN(const int count, device_count(driver));
+  if (count == 0) {
+    return Status(StatusCode::kUnsupported,
+                  "no CUDA device is visible to this process; look at CUDA_VISIBLE_DEVICES");
+  }
+  return count;
+}
+
+Result<Ordinal> find_device(const Driver& driver, int ordinal) {
+  const auto counted = visible_devices(driver);
+  if (!counted.ok()) {
+    return counted.status().with_context("device " + std::to_string(ordinal));
+  }
+  const int count = *counted;
+  if (ordinal < 0 || ordinal >= count) {
+    return invalid("there is no device " + std::to_string(ordinal) + ": the driver shows " +
+                   std::to_string(count) + ", counted from 0; see CUDA_VISIBLE_DEVICES");
+  }
+  Ordinal handle = 0;
+  HORING_TRY(of_device(driver, ordinal, "cuDeviceGet", driver.device_get(&handle, ordinal)));
+  return handle;
+}
+
+Result<DeviceFacts> facts_of_handle(const Driver& driver, int ordinal, Ordinal handle) {
+  const auto check = [&](std::string_view call, DriverResult result) {
+    return of_device(driver, ordinal, call, result);
+  };
+  DeviceFacts facts;
+  facts.ordinal = ordinal;
+  std::array<char, 256> text{};
+  const auto size = static_cast<int>(text.size());
+  HORING_TRY(check("cuDeviceGetName", driver.device_name(text.data(), size, handle)));
+  facts.name = text.data();
+  HORING_TRY(check("cuDeviceGetPCIBusId", driver.device_pci_bus_id(text.data(), size, handle)));
+  facts.pci_bus_id = in_small_letters(text.data());
+  DeviceUuid uuid{};
+  HORING_TRY(check("cuDeviceGetUuid", driver.device_uuid(&uuid, handle)));
+  facts.uuid = uuid_text(uuid);
+  HORING_TRY(check("cuDeviceTotalMem", driver.device_memory(&facts.memory_bytes, handle)));
+  return facts;
+}
+
+}  // namespace
+
+Result<DeviceFacts> device_facts(const Driver& driver, int ordinal) {
+  HORING_ASSIGN(const Ordinal handle, find_device(driver, ordinal));
+  return facts_of_handle(driver, ordinal, handle);
+}
+
+Result<int> device_of_local_rank(const Driver& driver, uint32_t local_rank) {
+  HORING_ASSIGN(const int count, visible_devices(driver));
+  return static_cast<int>(local_rank % static_cast<uint32_t>(count));
+}
+
 Result<std::shared_ptr<Device>> Device::open(const Driver& driver, int ordinal) {
-  const std::shared_ptr<Device> device(new Device(driver, ordinal));  // NOLINT: private constructor
-  HORING_TRY(device->find());
+  HORING_ASSIGN(const Ordinal handle, find_device(driver, ordinal));
+  HORING_ASSIGN(DeviceFacts facts, facts_of_handle(driver, ordinal, handle));
+  const std::shared_ptr<Device> device(
+      new Device(driver, handle, std::move(facts)));  // NOLINT: private constructor
   HORING_TRY(device->check("cuDevicePrimaryCtxRetain",
                            driver.primary_context_retain(&device->context_, device->handle_)));
   return device;
-}
-
-Status Device::find() {
-  HORING_TRY(check("cuInit", driver_.init(0)));
-  int count = 0;
-  HORING_TRY(check("cuDeviceGetCount", driver_.device_count(&count)));
-  if (ordinal_ < 0 || ordinal_ >= count) {
-    return invalid("there is no device " + std::to_string(ordinal_) + ": the driver shows " +
-                   std::to_string(count) + ", counted from 0; see CUDA_VISIBLE_DEVICES");
-  }
-  HORING_TRY(check("cuDeviceGet", driver_.device_get(&handle_, ordinal_)));
-  std::array<char, 256> text{};
-  HORING_TRY(check("cuDeviceGetName",
-                   driver_.device_name(text.data(), static_cast<int>(text.size()), handle_)));
-  name_ = text.data();
-  HORING_TRY(check("cuDeviceGetPCIBusId",
-                   driver_.device_pci_bus_id(text.data(), static_cast<int>(text.size()), handle_)));
-  pci_bus_id_ = text.data();
-  return check("cuDeviceTotalMem", driver_.device_memory(&memory_bytes_, handle_));
 }
 
 Device::~Device() {
@@ -45,10 +112,22 @@ Device::~Device() {
 }
 
 Status Device::check(std::string_view call, DriverResult result) const {
-  if (result == kSuccess) {
-    return {};
+  return result == kSuccess ? Status() : of_device(driver_, ordinal(), call, result);
+}
+
+Result<bool> enable_access(const Device& device, const Device& peer) {
+  const Driver& driver = device.driver();
+  int can = 0;
+  HORING_TRY(device.check("cuDeviceCanAccessPeer",
+                          driver.can_access_peer(&can, device.handle_, peer.handle_)));
+  if (can == 0) {
+    return false;
   }
-  return driver_error(driver_, call, result).with_context("device " + std::to_string(ordinal_));
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(device));
+  const DriverResult result = driver.context_enable_peer(peer.context(), 0);
+  HORING_TRY(device.check("cuCtxEnablePeerAccess",
+                          result == kPeerAccessAlreadyEnabled ? kSuccess : result));
+  return true;
 }
 
 Result<CurrentContext> CurrentContext::enter(const Device& device) {

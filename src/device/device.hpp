@@ -17,20 +17,37 @@
 
 namespace ho::device {
 
+// What the driver says of a device without a context on it.
+struct DeviceFacts {
+  int ordinal = 0;         // as this process sees it: CUDA_VISIBLE_DEVICES chooses and orders
+  std::string name;        // "NVIDIA H100 80GB HBM3"
+  std::string pci_bus_id;  // "0000:3b:00.0"
+  std::string uuid;        // "GPU-3f0a..." in 36 characters; slices of one GPU (MIG) have their own
+  size_t memory_bytes = 0;
+};
+// How many devices this process sees.
+[[nodiscard]] Result<int> device_count(const Driver& driver);
+// kInvalidArgument: there is no such device. kUnsupported: there is none at all.
+[[nodiscard]] Result<DeviceFacts> device_facts(const Driver& driver, int ordinal);
+// The device of the rank with this number among those of its host: ranks beyond the devices begin
+// again with the first. kUnsupported where no device is visible.
+[[nodiscard]] Result<int> device_of_local_rank(const Driver& driver, uint32_t local_rank);
+
 // Holds the primary context: the one that the CUDA runtime, and so torch, uses.
 class Device : public std::enable_shared_from_this<Device> {
  public:
-  // The table must outlive the device. kInvalidArgument: there is no such device.
+  // The table must outlive the device. The errors are device_facts()'.
   [[nodiscard]] static Result<std::shared_ptr<Device>> open(const Driver& driver, int ordinal);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   ~Device();
 
   [[nodiscard]] const Driver& driver() const { return driver_; }
-  [[nodiscard]] int ordinal() const { return ordinal_; }
-  [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] const std::string& pci_bus_id() const { return pci_bus_id_; }  // "0000:3b:00.0"
-  [[nodiscard]] size_t memory_bytes() const { return memory_bytes_; }
+  [[nodiscard]] const DeviceFacts& facts() const { return facts_; }
+  [[nodiscard]] int ordinal() const { return facts_.ordinal; }
+  [[nodiscard]] const std::string& name() const { return facts_.name; }
+  [[nodiscard]] const std::string& pci_bus_id() const { return facts_.pci_bus_id; }
+  [[nodiscard]] size_t memory_bytes() const { return facts_.memory_bytes; }
   [[nodiscard]] ContextHandle context() const { return context_; }
   // Status of a call's result: ok, or "device 1: cuMemcpyAsync: ...".
   [[nodiscard]] Status check(std::string_view call, DriverResult result) const;
@@ -48,17 +65,19 @@ class Device : public std::enable_shared_from_this<Device> {
   }
 
  private:
-  Device(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
-  [[nodiscard]] Status find();
+  Device(const Driver& driver, Ordinal handle, DeviceFacts facts)
+      : driver_(driver), handle_(handle), facts_(std::move(facts)) {}
+  friend Result<bool> enable_access(const Device& device, const Device& peer);
 
   const Driver& driver_;
-  int ordinal_;
-  Ordinal handle_ = 0;
+  const Ordinal handle_;
+  const DeviceFacts facts_;
   ContextHandle context_ = nullptr;
-  std::string name_;
-  std::string pci_bus_id_;
-  size_t memory_bytes_ = 0;
 };
+
+// Lets copies and kernels of the device reach the peer's memory without the host, to the end of
+// the process. False where they cannot.
+[[nodiscard]] Result<bool> enable_access(const Device& device, const Device& peer);
 
 // Makes the device's context this thread's for as long as it lives. The last made ends first, on
 // the thread that made it.
@@ -191,9 +210,6 @@ struct PointerFacts {
 // Of freed device memory, of which the driver knows nothing any more: kPageable, like ordinary
 // memory.
 [[nodiscard]] Result<PointerFacts> facts_of(const Device& device, const void* pointer);
-
-// How many devices this process sees.
-[[nodiscard]] Result<int> device_count(const Driver& driver);
 
 // Makes ordinary memory of the program's own pinned memory, and ordinary again.
 [[nodiscard]] Status pin(const Device& device, void* memory, size_t bytes);

@@ -36,6 +36,7 @@ constexpr DriverCall kCalls[] = {
     {"cuDeviceGetAttribute", 2000, set<&Driver::device_attribute>},
     {"cuDeviceTotalMem", 3020, set<&Driver::device_memory>},
     {"cuDeviceGetPCIBusId", 4010, set<&Driver::device_pci_bus_id>},
+    {"cuDeviceGetUuid", 11040, set<&Driver::device_uuid>},
     {"cuDeviceCanAccessPeer", 4000, set<&Driver::can_access_peer>},
     {"cuDevicePrimaryCtxRetain", 7000, set<&Driver::primary_context_retain>},
     {"cuDevicePrimaryCtxRelease", 11000, set<&Driver::primary_context_release>},
@@ -207,6 +208,12 @@ Result<std::unique_ptr<LoadedDriver>> load_driver(const std::string& file) {
     call.set(loaded->table, address);
   }
   return loaded;
+}
+
+Result<std::string> cuda_version(const Driver& driver) {
+  int version = 0;
+  HORING_TRY(driver_error(driver, "cuDriverGetVersion", driver.version(&version)));
+  return version_text(version);
 }
 
 Status driver_error(const Driver& driver, std::string_view call, DriverResult result) {

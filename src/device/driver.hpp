@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/status.hpp"
@@ -72,6 +73,9 @@ inline constexpr int kCaptureNone = 0;
 struct IpcMemory {  // CUipcMemHandle
   char reserved[64];
 };
+struct DeviceUuid {  // CUuuid
+  char bytes[16];
+};
 
 // Each returns a DriverResult. What a call does and when is cuda.h's; the assumptions that this
 // library makes beyond that are listed in docs/design/device.md.
@@ -86,6 +90,7 @@ struct Driver {
   DriverResult (*device_attribute)(int* value, int attribute, Ordinal) = nullptr;
   DriverResult (*device_memory)(size_t* bytes, Ordinal) = nullptr;
   DriverResult (*device_pci_bus_id)(char* id, int bytes, Ordinal) = nullptr;
+  DriverResult (*device_uuid)(DeviceUuid*, Ordinal) = nullptr;  // of MIG: of the slice
   DriverResult (*can_access_peer)(int* can, Ordinal device, Ordinal peer) = nullptr;
   DriverResult (*primary_context_retain)(ContextHandle*, Ordinal) = nullptr;
   DriverResult (*primary_context_release)(Ordinal) = nullptr;
@@ -145,6 +150,9 @@ inline constexpr int kMinDriverVersion = 12000;
 // unloaded. kUnsupported, and why, where there is none, where it is too old (named, with the least
 // version) or lacks a call (named). Programs that test have another driver() in its place.
 [[nodiscard]] Result<const Driver*> driver();
+
+// "12.4": the newest CUDA that the driver is made for.
+[[nodiscard]] Result<std::string> cuda_version(const Driver& driver);
 
 // "cuMemcpyAsync: CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered): the
 // context is lost; end this process and start it again"

@@ -1,6 +1,7 @@
 // Layout, little-endian: magic "HOC3"; host id, host name; nics (name, speed u64, distance u8,
 // addresses); dropped (name, reason); settings (name, value); local rank u32, whether it has a
-// device u8. A text is a length byte and that many characters, a list a count byte and its items.
+// device u8, and only then the device's UUID and PCI bus id. A text is a length byte and that many
+// characters, a list a count byte and its items.
 #include "topo/blob.hpp"
 
 #include <algorithm>
@@ -150,6 +151,10 @@ Result<std::vector<std::byte>> encode_rank_info(const RankInfo& info) {
   }
   writer.number(info.local_rank.value_or(kNoLocalRank), 4);
   writer.number(info.device ? 1 : 0, 1);
+  if (info.device) {
+    writer.text(info.device->uuid, "the device's UUID");
+    writer.text(info.device->pci, "the device's PCI bus id");
+  }
   return writer.finish();
 }
 
@@ -179,7 +184,10 @@ Result<RankInfo> parse_rank_info(std::span<const std::byte> bytes) {
   if (device > 1) {
     reader.fail("whether it has a device: " + std::to_string(device));
   }
-  info.device = device == 1;
+  if (device == 1) {
+    info.device =
+        RankDevice{reader.name("the device's UUID"), reader.name("the device's PCI bus id")};
+  }
   reader.finish();
   if (!reader.ok()) {
     return Status(StatusCode::kProtocol,

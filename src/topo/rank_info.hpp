@@ -44,6 +44,13 @@ struct Setting {
   friend bool operator==(const Setting&, const Setting&) = default;
 };
 
+// The device whose memory a rank's calls may have.
+struct RankDevice {
+  std::string uuid;  // differs between slices of one GPU
+  std::string pci;   // "0000:3b:00.0"
+  friend bool operator==(const RankDevice&, const RankDevice&) = default;
+};
+
 struct RankInfo {
   std::string host_id;
   std::string host_name;
@@ -52,7 +59,7 @@ struct RankInfo {
   std::vector<Setting> settings;
   // Among all ranks that were started on its host, not only those of one communicator.
   std::optional<uint32_t> local_rank;
-  bool device = false;  // its calls may have device memory
+  std::optional<RankDevice> device;  // nothing: its calls have none
   friend bool operator==(const RankInfo&, const RankInfo&) = default;
 };
 

@@ -15,6 +15,8 @@
 
 #include "bootstrap/rendezvous.hpp"
 #include "comm/communicator.hpp"
+#include "horing/doctor_gpus.hpp"
+#include "horing/gather_all.hpp"
 #include "report/table.hpp"
 #include "subcommands/option_error.hpp"
 
@@ -41,30 +43,7 @@ Result<std::vector<Row>> gather_rows(Communicator& communicator) {
                     rate.bytes_per_second,
                     rate.round_trip_ns});
   }
-  const uint32_t world = communicator.map().world_size();
-  const uint64_t my_count = mine.size();
-  std::vector<uint64_t> row_counts(world);
-  CollectiveCall call;
-  call.send = &my_count;
-  call.recv = row_counts.data();
-  call.count = 1;
-  call.dtype = DType::kUint64;
-  HORING_ASSIGN(auto operation, communicator.start(call, false));
-  HORING_TRY(communicator.finish(operation));
-  std::vector<size_t> bytes;
-  size_t rows = 0;
-  for (const uint64_t count : row_counts) {
-    bytes.push_back(count * sizeof(Row));
-    rows += count;
-  }
-  std::vector<Row> all(rows);
-  call.send = mine.data();
-  call.recv = all.data();
-  call.counts = bytes;
-  call.dtype = DType::kUint8;
-  HORING_ASSIGN(operation, communicator.start(call, false));
-  HORING_TRY(communicator.finish(operation));
-  return all;
+  return gather_all(communicator, mine);
 }
 
 // The median rate of each rail and, under -1, of links inside groups.
@@ -161,6 +140,7 @@ Diagnosis diagnose(const Communicator& communicator, const std::vector<Row>& row
 
 void print_table(const Communicator& communicator,
                  const std::vector<Row>& rows,
+                 const GpuFindings& gpus,
                  const Diagnosis& diagnosis) {
   std::vector<Column> columns{{"from", true, {}},
                               {"to", true, {}},
@@ -177,11 +157,13 @@ void print_table(const Communicator& communicator,
              via(communicator, rows[i]) + (remark.empty() ? "" : "  <- " + remark)});
   }
   std::fputs(aligned(columns).c_str(), stdout);
+  std::fputs(to_text(gpus).c_str(), stdout);
   std::printf("result: %s\n", diagnosis.result.c_str());
 }
 
 void print_json(const Communicator& communicator,
                 const std::vector<Row>& rows,
+                const GpuFindings& gpus,
                 const Diagnosis& diagnosis) {
   nlohmann::json links = nlohmann::json::array();
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -197,8 +179,10 @@ void print_json(const Communicator& communicator,
                               {"result", diagnosis.result},
                               {"lost_interfaces", diagnosis.lost},
                               {"groups", communicator.map().to_string()},
-                              {"links", links}};
-  std::printf("%s\n", report.dump(2).c_str());
+                              {"links", links},
+                              {"cuda", to_json(gpus)}};
+  // Names are a driver's: anything that is not UTF-8 is replaced, not thrown over.
+  std::printf("%s\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 
 Result<bool> examine(bool json) {
@@ -208,9 +192,14 @@ Result<bool> examine(bool json) {
   HORING_ASSIGN(const auto communicator, Communicator::create(config));
   HORING_TRY(communicator->measure_links());
   HORING_ASSIGN(const std::vector<Row> rows, gather_rows(*communicator));
-  const Diagnosis diagnosis = diagnose(*communicator, rows);
+  Diagnosis diagnosis = diagnose(*communicator, rows);
+  HORING_ASSIGN(const GpuFindings gpus, examine_gpus(*communicator));
+  if (const std::string failed = failures_of(gpus); !failed.empty()) {
+    diagnosis.result = (diagnosis.healthy ? "" : diagnosis.result + ". ") + failed;
+    diagnosis.healthy = false;
+  }
   if (communicator->rank().value() == 0) {
-    (json ? print_json : print_table)(*communicator, rows, diagnosis);
+    (json ? print_json : print_table)(*communicator, rows, gpus, diagnosis);
   }
   return diagnosis.healthy;
 }
@@ -219,12 +208,13 @@ Result<bool> examine(bool json) {
 
 int doctor_command(int argc, const char* const* argv) {
   CLI::App app{
-      "Tests every link that this job's collectives will use: reachable, bandwidth, round trip.\n"
+      "Tests every link that this job's collectives will use: reachable, bandwidth, round trip,\n"
+      "and measures the copies of the GPUs that its ranks see, where there are any.\n"
       "Start it on every rank, as you start the job: horing run -n 4x4 -- horing doctor, or under\n"
       "torchrun, srun or mpirun. MB/s is payload received, all links of a kind busy at once;\n"
       "inside a group the best of five streams, which on a busy machine still depends on its\n"
-      "processors. Exit status 0: healthy, 1: slow links, interfaces that are down, or an error;\n"
-      "2: bad arguments.",
+      "processors. Exit status 0: healthy, 1: slow links, interfaces that are down, GPUs that\n"
+      "fail, or an error; 2: bad arguments.",
       "horing doctor"};
   bool json = false;
   app.add_flag("--json", json, "print JSON");

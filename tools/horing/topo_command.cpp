@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/env.hpp"
+#include "horing/gpus.hpp"
 #include "subcommands/exit_status.hpp"
 #include "topo/assign.hpp"
 #include "topo/binding.hpp"
@@ -35,6 +36,9 @@ struct View {
   std::vector<RankPlace> places;
   Assignment assignment;
   uint32_t network_rails = 0;  // of a job on several such hosts
+  // Of this host only, not of a file or description.
+  std::optional<Gpus> gpus;
+  std::optional<TakenGpu> taken_gpu;
 };
 
 uint32_t rails_among_such_hosts(const Assignment& assignment, uint32_t wanted) {
@@ -76,12 +80,20 @@ Result<View> look(const TopoOptions& options) {
   const auto rails = static_cast<uint32_t>(std::min<uint64_t>(wanted, ranks));
   HORING_ASSIGN(Assignment assignment, assign_rails(infos, std::nullopt, rails));
   const uint32_t network_rails = rails_among_such_hosts(assignment, rails);
-  auto decisions = judge_interfaces(topology.interfaces, filter);
-  return View{std::move(topology),
-              std::move(decisions),
-              std::move(places),
-              std::move(assignment),
-              network_rails};
+  View view{std::move(topology),
+            {},
+            std::move(places),
+            std::move(assignment),
+            network_rails,
+            std::nullopt,
+            std::nullopt};
+  view.decisions = judge_interfaces(view.topology.interfaces, filter);
+  if (!options.xml && !options.synthetic) {
+    const auto driver = device::driver();
+    view.gpus = find_gpus(driver, view.topology, filter);
+    view.taken_gpu = driver.ok() ? gpu_of_this_rank(**driver, *view.gpus) : std::nullopt;
+  }
+  return view;
 }
 
 const char* or_dash(const std::string& text) {
@@ -119,6 +131,23 @@ void print_devices(const Topology& topology) {
     if (gpu.numa_node < 0) {
       std::printf("  GPU %s at %s, NUMA node unknown\n", gpu.name.c_str(), gpu.pci.c_str());
     }
+  }
+}
+
+void print_gpus(const View& view) {
+  if (!view.gpus) {
+    return;
+  }
+  if (view.gpus->list.empty()) {
+    std::printf("GPUs: none: %s\n", view.gpus->why_none.c_str());
+    return;
+  }
+  std::printf("GPUs (driver %s)\n", view.gpus->driver.c_str());
+  for (const Gpu& gpu : view.gpus->list) {
+    std::printf("  GPU %d: %s\n", gpu.facts.ordinal, describe(gpu).c_str());
+  }
+  if (view.taken_gpu) {
+    std::printf("  %s\n", view.taken_gpu->text.c_str());
   }
 }
 
@@ -234,8 +263,35 @@ nlohmann::ordered_json ranks_json(const View& view) {
   return list;
 }
 
+// What the CUDA driver shows to this process; `gpus` above is what the host has.
+nlohmann::ordered_json cuda_json(const View& view) {
+  if (!view.gpus) {
+    return nullptr;
+  }
+  nlohmann::ordered_json json{{"driver", view.gpus->driver}, {"why_none", view.gpus->why_none}};
+  json["local_rank"] = nullptr;
+  json["device_of_local_rank"] = nullptr;
+  if (view.taken_gpu) {
+    json["local_rank"] = view.taken_gpu->local_rank;
+    json["device_of_local_rank"] = view.taken_gpu->device;
+  }
+  json["devices"] = nlohmann::ordered_json::array();
+  for (const Gpu& gpu : view.gpus->list) {
+    json["devices"].push_back({{"number", gpu.facts.ordinal},
+                               {"name", gpu.facts.name},
+                               {"memory_bytes", gpu.facts.memory_bytes},
+                               {"pci", gpu.facts.pci_bus_id},
+                               {"uuid", gpu.facts.uuid},
+                               {"numa_node", gpu.numa_node},
+                               {"interface", gpu.interface},
+                               {"nearness", gpu.nearness}});
+  }
+  return json;
+}
+
 void print_json(const View& view) {
   auto json = devices_json(view.topology);
+  json["cuda"] = cuda_json(view);
   json["interfaces"] = interfaces_json(view);
   json["ranks"] = ranks_json(view);
   json["network_rails"] = view.network_rails;
@@ -249,7 +305,8 @@ void print_json(const View& view) {
 std::optional<int> parse(int argc, const char* const* argv, TopoOptions& options) {
   CLI::App app(
       "Prints this host's packages, NUMA nodes, GPUs and network interfaces, why each interface is "
-      "taken or dropped as a rail, and the rail of each local rank.",
+      "taken or dropped as a rail, and the rail of each local rank. Inside a job also which GPU "
+      "this rank takes.",
       "horing topo");
   auto* xml = app.add_option(
       "--xml",
@@ -290,6 +347,7 @@ int topo_command(int argc, const char* const* argv) {
     return 0;
   }
   print_devices(view->topology);
+  print_gpus(*view);
   print_interfaces(*view);
   print_ranks(*view);
   return 0;

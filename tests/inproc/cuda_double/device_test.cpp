@@ -12,7 +12,8 @@ TEST_CASE("A device says who it is and lets go of its context") {
     const OnDouble on({}, 1);
     CHECK(on.device->ordinal() == 1);
     CHECK(on.device->name() == "double 1");
-    CHECK(on.device->pci_bus_id() == "0000:02:00.0");
+    CHECK(on.device->pci_bus_id() == "0000:3b:00.0");
+    CHECK(on.device->facts().uuid == "GPU-d0d0d0d0-d0d0-d0d0-d0d0-d0d0d0d0d001");
     CHECK(on.device->memory_bytes() == size_t{1} << 30U);
     CHECK(&on.device->driver() == &cuda_double::driver());
     CHECK(cuda_double::live().contexts == 1);

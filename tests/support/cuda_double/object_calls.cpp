@@ -119,7 +119,15 @@ DriverResult device_memory(size_t* bytes, Ordinal) {
 
 DriverResult device_pci_bus_id(char* id, int bytes, Ordinal device) {
   Call call("device_pci_bus_id", kNeedsInit);
-  std::snprintf(id, static_cast<size_t>(bytes), "0000:%02x:00.0", device + 1);
+  // In capital letters, as drivers may write them.
+  std::snprintf(id, static_cast<size_t>(bytes), "0000:%02X:00.0", device + 0x3a);
+  return call.refused();
+}
+
+DriverResult device_uuid(device::DeviceUuid* uuid, Ordinal device) {
+  Call call("device_uuid", kNeedsInit);
+  std::memset(uuid->bytes, 0xd0, sizeof uuid->bytes);
+  uuid->bytes[15] = static_cast<char>(device);
   return call.refused();
 }
 
@@ -454,6 +462,7 @@ void fill_object_calls(device::Driver& table) {
   table.device_attribute = device_attribute;
   table.device_memory = device_memory;
   table.device_pci_bus_id = device_pci_bus_id;
+  table.device_uuid = device_uuid;
   table.can_access_peer = can_access_peer;
   table.primary_context_retain = primary_context_retain;
   table.primary_context_release = primary_context_release;

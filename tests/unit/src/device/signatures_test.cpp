@@ -72,6 +72,7 @@ SAME(device_name, cuDeviceGetName, 2000)
 SAME(device_attribute, cuDeviceGetAttribute, 2000)
 SAME(device_memory, cuDeviceTotalMem, 3020)
 SAME(device_pci_bus_id, cuDeviceGetPCIBusId, 4010)
+SAME(device_uuid, cuDeviceGetUuid, 11040)
 SAME(can_access_peer, cuDeviceCanAccessPeer, 4000)
 SAME(primary_context_retain, cuDevicePrimaryCtxRetain, 7000)
 SAME(primary_context_release, cuDevicePrimaryCtxRelease, 11000)
@@ -117,6 +118,7 @@ constexpr Expected kAll[] = {
     kExpected_device_attribute,
     kExpected_device_memory,
     kExpected_device_pci_bus_id,
+    kExpected_device_uuid,
     kExpected_can_access_peer,
     kExpected_primary_context_retain,
     kExpected_primary_context_release,
@@ -154,6 +156,7 @@ constexpr Expected kAll[] = {
 
 static_assert(sizeof(DeviceAddress) == sizeof(CUdeviceptr));
 static_assert(sizeof(IpcMemory) == sizeof(CUipcMemHandle));
+static_assert(sizeof(DeviceUuid) == sizeof(CUuuid));
 static_assert(kSuccess == CUDA_SUCCESS && kInvalidValue == CUDA_ERROR_INVALID_VALUE);
 static_assert(kOutOfDeviceMemory == CUDA_ERROR_OUT_OF_MEMORY);
 static_assert(kNotInitialized == CUDA_ERROR_NOT_INITIALIZED);

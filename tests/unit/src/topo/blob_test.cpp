@@ -13,7 +13,7 @@ ho::RankInfo full_info() {
   info.dropped = {{"eth0", "dropped: operstate down"}, {"lo", "dropped: loopback"}};
   info.settings = {{"wire version", "1"}, {"HORING_PIECE_BYTES", "131072"}, {"EMPTY", ""}};
   info.local_rank = 5;
-  info.device = true;
+  info.device = {"GPU-3f0a", "0000:3b:00.0"};
   return info;
 }
 
@@ -28,6 +28,16 @@ TEST_CASE("infos come back as they were") {
     CHECK(*back == info);
   }
   CHECK(ho::encode_rank_info(full_info())->size() < 400);
+}
+
+TEST_CASE("an info without a device has no bytes for one") {
+  ho::RankInfo info = full_info();
+  const size_t with = ho::encode_rank_info(info)->size();
+  const size_t texts = 1 + info.device->uuid.size() + 1 + info.device->pci.size();
+  info.device.reset();
+  const auto bytes = *ho::encode_rank_info(info);
+  CHECK(bytes.size() == with - texts);
+  CHECK(bytes.back() == std::byte{0});
 }
 
 TEST_CASE("an info that is cut off anywhere is refused") {
@@ -79,6 +89,9 @@ TEST_CASE("infos over a limit are not made") {
   info.nics[0].addresses.resize(ho::kMaxRankAddresses + 1, "10.0.0.1/8");
   CHECK_FALSE(ho::encode_rank_info(info).ok());
   info = full_info();
+  info.device->uuid.assign(ho::kMaxRankTextBytes + 1, 'x');
+  CHECK_FALSE(ho::encode_rank_info(info).ok());
+  info = full_info();
   info.host_name = "line\nbreak";
   CHECK_FALSE(ho::encode_rank_info(info).ok());
 }
@@ -96,6 +109,9 @@ TEST_CASE("infos that would confuse the assignment are refused") {
   }
   SECTION("the host has no identity") {
     info.host_id.clear();
+  }
+  SECTION("the device has no UUID") {
+    info.device->uuid.clear();
   }
   SECTION("a distance is out of range") {
     info.nics[0].distance = 31;

@@ -300,13 +300,6 @@ TEST_CASE("what cannot be a buffer or a stream is named") {
     refused(memory.send(),
             memory.recv(),
             10,
-            HO_PREMUL_SUM,
-            nullptr,
-            HO_UNSUPPORTED,
-            "no premul_sum of device memory");
-    refused(memory.send(),
-            memory.recv(),
-            10,
             HO_SUM,
             elsewhere.stream(),
             HO_INVALID_ARGUMENT,

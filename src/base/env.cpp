@@ -38,6 +38,7 @@ constexpr std::array kAll{
     kRailPaceMbit,
     kShmRingBytes,
     kDeviceSharing,
+    kDeviceSums,
     kShmSingleCopy,
     kSpinUs,
     kProgressCpu,
@@ -76,10 +77,11 @@ bool allows(const Range& range, uint64_t value) {
 }
 
 // Variables that hold one of some words; the code that reads one has the parser.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kWords{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kWords{{
     {kLogLevel.name, "trace, debug, info, warn, error, off"},
     {kAlgorithm.name, "auto, ring, multi_ring, hierarchical, ho_ring, direct"},
     {kTransport.name, "tcp, ucx"},
+    {kDeviceSums.name, "auto, host, device"},
 }};
 
 // OK for a variable that holds no number.
@@ -152,6 +154,7 @@ Status check_numbers() {
 Status check_value(const Variable& variable) {
   const std::string value = text(variable);
   if (variable.name == kAllowUnauthenticated.name || variable.name == kCollNetHost.name ||
+      variable.name == kDeviceSharing.name ||
       (variable.name == kShmSingleCopy.name && value != kShmSingleCopy.default_value)) {
     return flag(variable).status();
   }

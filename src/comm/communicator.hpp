@@ -45,6 +45,7 @@ struct CommunicatorSettings {
   uint64_t ring_bytes = uint64_t{128} << 10;
   bool single_copy = true;
   bool device_sharing = true;
+  std::optional<bool> device_adds_pinned;  // nothing: as measured
   std::string network = "tcp";
   uint32_t tcp_streams = 1;
   uint32_t tcp_max_connections = 256;
@@ -225,6 +226,7 @@ class Communicator {
   // Nothing, where no buffer is device memory.
   [[nodiscard]] Result<std::optional<device::Event>> entry_of(const Call& call,
                                                               device::StreamHandle stream) const;
+  [[nodiscard]] Status prepare_device();
   // Which ranks of this host read whose device memory; collective over these.
   [[nodiscard]] Status share_device_memory(const ShmTransport& shm, Deadline deadline);
   // Around a link for host memory, where this rank has a device.
@@ -246,6 +248,7 @@ class Communicator {
   // The engine's runs use the links, and these the work.
   std::unique_ptr<SharedSlots> slots_;
   std::unique_ptr<device::Work> work_;
+  bool device_adds_pinned_ = false;                      // see DeviceBuffers
   std::map<Link*, std::unique_ptr<StagedLink>> staged_;  // by the link inside
   std::unique_ptr<Engine> engine_;
   uint32_t splits_ = 0;

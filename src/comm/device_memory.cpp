@@ -5,6 +5,7 @@
 
 #include "base/log.hpp"
 #include "comm/communicator.hpp"
+#include "exec/sum_rates.hpp"
 
 namespace ho {
 
@@ -93,6 +94,7 @@ Result<DeviceBuffers> Communicator::device_buffers(const CollectiveCall& call) c
   buffers.mixed = host_send || host_recv;
   HORING_TRY(device::check_stream(*device_, call.options.stream).with_context(name));
   buffers.work = work_.get();
+  buffers.adds_pinned = device_adds_pinned_;
   return buffers;
 }
 
@@ -125,13 +127,29 @@ Result<std::optional<device::Event>> Communicator::entry_of(const Call& call,
   return std::optional(std::move(entry));
 }
 
+Status Communicator::prepare_device() {
+  if (device_ == nullptr) {
+    return {};
+  }
+  HORING_ASSIGN(work_, device::Work::create(device_));
+  if (settings_.device_adds_pinned) {
+    device_adds_pinned_ = *settings_.device_adds_pinned;
+    return {};
+  }
+  HORING_ASSIGN(const PinnedSumRates rates, pinned_sum_rates(*work_));
+  device_adds_pinned_ = rates.device > rates.host;
+  log_debug("sums in pinned memory: {:.1f} GB/s by a core, {:.1f} GB/s by device {}",
+            rates.host / 1e9,
+            rates.device / 1e9,
+            device_->ordinal());
+  return {};
+}
+
 Status Communicator::share_device_memory(const ShmTransport& shm, Deadline deadline) {
   const std::vector<GlobalRank> members = placement_.ranks_on_host_of(self_);
   if (work_ != nullptr && settings_.device_sharing) {
-    slots_ = std::make_unique<SharedSlots>(device_,
-                                           (members.size() - 1) * StagedLink::kSlots,
-                                           shm.membership(),
-                                           shm.others_ended());
+    slots_ = std::make_unique<SharedSlots>(
+        device_, (members.size() - 1) * StagedLink::kSlots, shm.membership(), shm.others_ended());
   }
   const std::string& host = placement_.host_name[self_.at()];
   HORING_ASSIGN(const auto offers,
@@ -151,16 +169,17 @@ Status Communicator::share_device_memory(const ShmTransport& shm, Deadline deadl
     }
     reads[at] = std::byte{opened.ok() ? uint8_t{1} : uint8_t{0}};
     if (!opened.ok()) {
-      log_info("rank {} does not read rank {}'s device memory, which comes through pinned memory: {}",
-               self_.value(),
-               members[at].value(),
-               opened.message());
+      log_info(
+          "rank {} does not read rank {}'s device memory, which comes through pinned memory: {}",
+          self_.value(),
+          members[at].value(),
+          opened.message());
     }
   }
   HORING_ASSIGN(const auto readers,
                 exchange(fmt::format("device memory read on {}", host), reads, members, deadline));
-  const auto own = static_cast<size_t>(std::find(members.begin(), members.end(), self_) -
-                                       members.begin());
+  const auto own =
+      static_cast<size_t>(std::find(members.begin(), members.end(), self_) - members.begin());
   for (size_t at = 0; slots_ != nullptr && at < members.size(); ++at) {
     if (readers[at].size() != members.size()) {
       return {StatusCode::kProtocol,

@@ -181,6 +181,10 @@ Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
   HORING_ASSIGN(const uint64_t connect_ms, env::number(env::kConnectTimeoutMs));
   HORING_ASSIGN(settings.ring_bytes, env::number(env::kShmRingBytes));
   HORING_ASSIGN(settings.device_sharing, env::flag(env::kDeviceSharing));
+  HORING_TRY(env::check_value(env::kDeviceSums));
+  if (const std::string adds = env::text(env::kDeviceSums); adds != "auto") {
+    settings.device_adds_pinned = adds == "device";
+  }
   if (env::text(env::kShmSingleCopy) == "auto") {
     settings.single_copy = single_copy_is_faster();
   } else {
@@ -425,9 +429,7 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
   control_->used_id(id_);
   HORING_ASSIGN(auto shm, make_shm(deadline));
   HORING_ASSIGN(auto network, make_network(key_, deadline));
-  if (device_ != nullptr) {
-    HORING_ASSIGN(work_, device::Work::create(device_));
-  }
+  HORING_TRY(prepare_device());
   if (placement_.device) {
     HORING_TRY(share_device_memory(*shm, deadline));
   }

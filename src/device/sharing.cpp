@@ -9,8 +9,8 @@ namespace ho::device {
 Result<IpcMemory> export_memory(const Device& device, const DeviceMemory& memory) {
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(device));
   IpcMemory exported{};
-  HORING_TRY(device.check("cuIpcGetMemHandle",
-                          device.driver().ipc_export(&exported, memory.address())));
+  HORING_TRY(
+      device.check("cuIpcGetMemHandle", device.driver().ipc_export(&exported, memory.address())));
   return exported;
 }
 

@@ -42,7 +42,8 @@ struct DeviceBuffers {
   device::Work* work = nullptr;  // null: no buffer of this rank is device memory
   bool input = false;
   bool output = false;
-  bool mixed = false;  // the other one is the host's
+  bool mixed = false;        // the other one is the host's
+  bool adds_pinned = false;  // the device adds also where both operands are the host's
   // For kPremulSum: what the device multiplies the input by before anything is sent.
   std::optional<double> factor{};
 };

@@ -5,7 +5,8 @@
 // read was written by pieces that are through: their events have passed.
 //
 // A sum is the device's as soon as one of its operands is: kernels reach pinned scratch. Where both
-// are the host's (a later hop of a reduce-scatter, in scratch), the host adds.
+// are the host's (a later hop of a reduce-scatter, in scratch), the faster one adds
+// (sum_rates.hpp).
 #include <algorithm>
 
 #include "exec/run.hpp"
@@ -97,8 +98,7 @@ Result<bool> Run::collect_completed(Queue& queue) {
 // The head's message, once it is here and its work can be started at once; null data: not now.
 Result<ConstBytes> Run::view_for_device(Queue& queue, const PlanOp& op) {
   HORING_ASSIGN(const bool room, call_.device.work->has_room(device::Direction::kArrives));
-  return room ? queue.layout->link->try_view_for_device(frame_for(queue, op))
-              : ConstBytes();
+  return room ? queue.layout->link->try_view_for_device(frame_for(queue, op)) : ConstBytes();
 }
 
 Result<bool> Run::recv_to_device(Queue& queue, const PlanOp& op) {

@@ -52,7 +52,7 @@ class Operation {
   // Instead, where a device adds.
   std::optional<device::PinnedMemory> pinned_scratch_;
   std::optional<device::DeviceMemory> device_scratch_;
-  std::optional<device::Event> entry_;                  // not to be started before it
+  std::optional<device::Event> entry_;  // not to be started before it
   bool on_device_ = false;
   MakeNextPart next_;
   OpReport earlier_;  // of the run before

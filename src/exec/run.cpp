@@ -309,8 +309,11 @@ bool Run::collect_released(Queue& queue) {
 }
 
 Result<bool> Run::carry_out_head(Queue& queue, const PlanOp& op) {
-  if (!queue.started.empty() && op.kind != OpKind::kSend && !on_device(op.dst, op) &&
-      (op.kind == OpKind::kRecv || !on_device(op.src, op))) {
+  const bool by_device =
+      op.kind == OpKind::kRecvReduce
+          ? device_adds(op)
+          : on_device(op.dst, op) || (op.kind == OpKind::kCopy && on_device(op.src, op));
+  if (!queue.started.empty() && op.kind != OpKind::kSend && !by_device) {
     return false;  // the host's part must not overtake the device's
   }
   switch (op.kind) {
@@ -319,8 +322,7 @@ Result<bool> Run::carry_out_head(Queue& queue, const PlanOp& op) {
     case OpKind::kRecv:
       return on_device(op.dst, op) ? recv_to_device(queue, op) : recv_head(queue, op);
     case OpKind::kRecvReduce:
-      return on_device(op.src, op) || on_device(op.dst, op) ? reduce_on_device(queue, op)
-                                                    : reduce_head(queue, op);
+      return device_adds(op) ? reduce_on_device(queue, op) : reduce_head(queue, op);
     case OpKind::kCopy:
       if (on_device(op.src, op) || on_device(op.dst, op)) {
         return copy_on_device(queue, op);

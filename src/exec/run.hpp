@@ -118,6 +118,9 @@ class Run {
   void copy_head(const Queue& queue, const PlanOp& op);
   // The same where the memory is a device's (device_run.cpp).
   [[nodiscard]] bool on_device(Space space, const PlanOp& op) const;
+  [[nodiscard]] bool device_adds(const PlanOp& op) const {
+    return on_device(op.src, op) || on_device(op.dst, op) || call_.device.adds_pinned;
+  }
   // Behind device scratch; an all-reduce goes on in its output.
   [[nodiscard]] uint64_t scaled_input_bytes() const;
   [[nodiscard]] Status begin_scaling(std::byte* scratch);

@@ -142,8 +142,7 @@ Result<std::optional<Ticket>> Work::premultiply(
   }
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
   HORING_TRY(tracked(
-      used,
-      named(kernels_->premultiply(used.stream.handle(), dtype, to, from, elements, factor))));
+      used, named(kernels_->premultiply(used.stream.handle(), dtype, to, from, elements, factor))));
   return started(Direction::kArrives);
 }
 
@@ -221,10 +220,9 @@ Status Work::end_untracked() {
 template <typename Memory>
 Result<Memory> Work::take(Kept<Memory>& kept, size_t bytes) {
   const size_t wanted = (bytes + kMemoryGrain - 1) / kMemoryGrain * kMemoryGrain;
-  const auto fits =
-      std::find_if(kept.unused.begin(), kept.unused.end(), [&](const Memory& memory) {
-        return size_of(memory) >= wanted && size_of(memory) <= 2 * wanted;
-      });
+  const auto fits = std::find_if(kept.unused.begin(), kept.unused.end(), [&](const Memory& memory) {
+    return size_of(memory) >= wanted && size_of(memory) <= 2 * wanted;
+  });
   if (fits != kept.unused.end()) {
     Memory taken = std::move(*fits);
     kept.unused.erase(fits);

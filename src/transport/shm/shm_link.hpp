@@ -86,9 +86,10 @@ class ShmLink : public Link {
 
   Wiring wiring_;
 
-  uint64_t sent_bytes_ = 0;      // of the message that is being fragmented
-  uint64_t accepted_ = 0;        // messages
-  uint64_t acked_ = 0;           // references and shared messages whose acknowledgement released() has counted
+  uint64_t sent_bytes_ = 0;  // of the message that is being fragmented
+  uint64_t accepted_ = 0;    // messages
+  uint64_t acked_ =
+      0;  // references and shared messages whose acknowledgement released() has counted
   uint64_t acked_seen_ = 0;      // the same that a rank about to sleep has seen
   uint64_t references_ = 0;      // of both kinds, sent
   std::deque<uint64_t> unread_;  // numbers of these messages that are not acknowledged yet

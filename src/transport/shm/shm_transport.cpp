@@ -210,8 +210,9 @@ std::function<bool()> ShmTransportImpl::others_ended() const {
   }
   return [pids, segment = segment_, geometry = geometry_, self = membership_->self] {
     for (size_t peer = 0; peer < pids.size(); ++peer) {
-      const bool ended = peer == self || geometry.control(segment->bytes(), self, peer, 0)
-                                                 .ended.load(kOrdered) != 0;
+      const bool ended =
+          peer == self ||
+          geometry.control(segment->bytes(), self, peer, 0).ended.load(kOrdered) != 0;
       const bool process_ended = pids[peer] > 0 && ::kill(pids[peer], 0) != 0 && errno == ESRCH;
       if (!ended && !process_ended) {
         return false;

@@ -63,9 +63,8 @@ Result<std::optional<StagedLink::SendSlot>> StagedLink::take_send_slot(size_t by
 }
 
 std::byte* StagedLink::memory(const SendSlot& slot) const {
-  return slot.kind == SendSlot::Kind::kShared
-             ? shared_.slots->slot(slot.number)
-             : send_slots_.at(slot.number).memory->bytes().data();
+  return slot.kind == SendSlot::Kind::kShared ? shared_.slots->slot(slot.number)
+                                              : send_slots_.at(slot.number).memory->bytes().data();
 }
 
 void StagedLink::free(const SendSlot& slot) {

@@ -1,4 +1,5 @@
-// Device memory inside a node: which way messages take, and that nothing is left of what was shared.
+// Device memory inside a node: which way messages take, and that nothing is left of what was
+// shared.
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -19,10 +20,10 @@ namespace {
 
 constexpr size_t kSharedCount = 300001;  // more than one piece
 
-// Sums of all ranks' values in the second call of each rank, and how much pinned memory the whole
-// job had then.
-size_t pinned_allocations_of_sums(const std::string& groups) {
-  std::atomic<uint64_t> allocations = 0;
+// How often the driver's function was called by the whole job in a call that adds all ranks'
+// values.
+uint64_t calls_in_sums(const std::string& groups, std::string_view function) {
+  std::atomic<uint64_t> calls = 0;
   require_job({groups}, [&](ho_comm* comm) {
     RankMemory memory(ho_comm_rank(comm) % 2, kSharedCount);
     std::vector<float> values(kSharedCount);
@@ -52,12 +53,12 @@ size_t pinned_allocations_of_sums(const std::string& groups) {
       }
     }
     must(ho_barrier(comm, nullptr, nullptr));
-    allocations = cuda_double::calls("host_allocate");
+    calls = cuda_double::calls(function);
     must(ho_barrier(comm, nullptr, nullptr));
   });
   CHECK(cuda_double::violations().empty());
   CHECK(cuda_double::live().none());
-  return allocations;
+  return calls;
 }
 
 }  // namespace
@@ -65,24 +66,35 @@ size_t pinned_allocations_of_sums(const std::string& groups) {
 TEST_CASE("inside a node messages take pinned memory only where ranks cannot share theirs") {
   cuda_double::reset({});
   // Of each rank: what the host may touch of its sums.
-  CHECK(pinned_allocations_of_sums("1x4") == 4);
+  CHECK(calls_in_sums("1x4", "host_allocate") == 4);
 
   SECTION("because it is switched off") {
     const ScopedVariable off("HORING_DEVICE_SHARING", "0");
-    CHECK(pinned_allocations_of_sums("1x4") > 4);
+    CHECK(calls_in_sums("1x4", "host_allocate") > 4);
   }
   SECTION("because the devices do not reach each other") {
     cuda_double::Config config;
     config.peers = false;
     cuda_double::reset(config);
-    CHECK(pinned_allocations_of_sums("1x4") > 4);
+    CHECK(calls_in_sums("1x4", "host_allocate") > 4);
   }
   SECTION("because the driver cannot export") {
     cuda_double::Config config;
     config.ipc = false;
     cuda_double::reset(config);
-    CHECK(pinned_allocations_of_sums("1x4") > 4);
+    CHECK(calls_in_sums("1x4", "host_allocate") > 4);
   }
+}
+
+TEST_CASE("a setting says who adds what lies in pinned memory, between the steps of a rail") {
+  cuda_double::reset({});
+  uint64_t launches = 0;
+  {
+    const ScopedVariable host("HORING_DEVICE_SUMS", "host");
+    launches = calls_in_sums("3x1", "launch");
+  }
+  const ScopedVariable on_device("HORING_DEVICE_SUMS", "device");
+  CHECK(calls_in_sums("3x1", "launch") > launches);
 }
 
 TEST_CASE("shared memory of a rank that ends first stays until the others have ended") {

@@ -51,6 +51,9 @@ TEST_CASE("words and switches have their values, and names that are not ours are
   CHECK(takes_value(kShmSingleCopy, "auto"));
   CHECK(takes_value(kShmSingleCopy, "0"));
   CHECK_FALSE(takes_value(kShmSingleCopy, "banana"));
+  CHECK(takes_value(kDeviceSums, "host"));
+  CHECK_FALSE(takes_value(kDeviceSums, "cpu"));
+  CHECK_FALSE(takes_value(kDeviceSharing, "auto"));
   CHECK(takes_value(kAlgorithm, "ho_ring"));
   CHECK_FALSE(takes_value(kAlgorithm, "ho"));
   CHECK_FALSE(takes_value(kRails, "abc"));

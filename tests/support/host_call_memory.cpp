@@ -4,7 +4,7 @@ namespace ho::test {
 
 struct CallMemory::Held {};
 
-CallMemory::CallMemory(std::vector<std::byte>& host) : host_(host), memory_(host.data()) {}
+CallMemory::CallMemory(std::span<std::byte> host) : host_(host), memory_(host.data()) {}
 CallMemory::~CallMemory() = default;
 
 void CallMemory::take_back() {
@@ -13,6 +13,10 @@ void CallMemory::take_back() {
 
 bool memory_takes_premul_sum() {
   return true;
+}
+
+std::string memory_left_behind() {
+  return {};
 }
 
 int32_t device_of(size_t /*rank*/) {

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <stdexcept>
 
 #include "call_memory.hpp"
@@ -53,8 +54,13 @@ bool run_child(size_t rank,
   ho_status status = ho_comm_create(&comm_options, &comm);
   std::string message = ho_last_error_message();
   if (status == HO_OK) {
-    status = body({comm, pipe});
-    message = ho_last_error_message();
+    try {
+      status = body({comm, pipe});
+      message = ho_last_error_message();
+    } catch (const std::exception& error) {  // else the child would go on as the test's process
+      status = HO_INTERNAL;
+      message = error.what();
+    }
   }
   write_all(pipe, "outcome " + std::to_string(status) + " " + message + kEnd);
   ho_comm_destroy(comm);

@@ -40,7 +40,7 @@ class ProcessJob {
     void say(const std::string& line) const;
   };
   // The body returns the status that the outcome will show; the library's last message goes with
-  // it.
+  // it. What it throws is HO_INTERNAL.
   using Body = std::function<ho_status(const Rank&)>;
 
   // Forks one process per rank, whose calls may have CallMemory. One that leaves anything behind on

@@ -4,9 +4,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "device/device.hpp"

@@ -180,8 +180,9 @@ std::string name_of(Collective collective) {
 int run(Collective collective, const Options& options) {
   Times times{.started = std::time(nullptr), .ended = 0};
   const int64_t started = now_ns();
-  auto comm = horing::Communicator::create(
-      {.device = options.memory == Memory::kHost ? HO_DEVICE_NONE : HO_DEVICE_LOCAL_RANK});
+  horing::CommunicatorOptions how;
+  how.device = options.memory == Memory::kHost ? HO_DEVICE_NONE : HO_DEVICE_LOCAL_RANK;
+  auto comm = horing::Communicator::create(how);
   const auto created_ms = static_cast<double>(now_ns() - started) / 1e6;
   const bool talks = comm.rank() == 0;
   const std::string program = name_of(collective);
@@ -225,10 +226,11 @@ int run_guarded(Collective collective, const Options& options) {
     // What is missing is every rank's error, and each has the same text.
     const bool no_device = options.memory != Memory::kHost && error.status() == HO_UNSUPPORTED;
     if (!no_device || first_rank()) {
+      const std::string option = "--memory " + std::string(to_string(options.memory)) + ": ";
       std::fprintf(stderr,
                    "%s: %s%s\n",
                    name_of(collective).c_str(),
-                   no_device ? "--memory needs a CUDA device: " : "",
+                   no_device ? option.c_str() : "",
                    error.what());
     }
     return no_device ? fail_after_first_rank(kUsageError) : EXIT_FAILURE;

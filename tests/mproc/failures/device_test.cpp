@@ -40,22 +40,25 @@ RankMemory memory_of(ho_comm* comm) {
   return RankMemory(ho_comm_device(comm), kFloats);
 }
 
-// Gives the stream a copy in, and a call.
-ho_status all_reduce(ho_comm* comm, RankMemory& memory) {
+// A call on the stream.
+ho_status all_reduce(ho_comm* comm, const RankMemory& memory, float* recv) {
   const ho_call_options options = memory.options();
   return ho_all_reduce(
-      comm, memory.send(), memory.recv(), kFloats, HO_FLOAT32, HO_SUM, &options, nullptr, nullptr);
+      comm, memory.send(), recv, kFloats, HO_FLOAT32, HO_SUM, &options, nullptr, nullptr);
 }
 
-// The call's error, which came after HO_OK where the work on the device was not over.
-std::string until_error(const ProcessJob::Rank& rank, RankMemory& memory, ho_status& status) {
-  memory.fill(std::vector<float>(kFloats, 1.0F));
+// Calls one after the other; earlier ones may have returned before their work on the device is
+// over. The text of the error.
+std::string until_error(const ProcessJob::Rank& rank,
+                        const RankMemory& memory,
+                        float* recv,
+                        ho_status& status) {
   status = HO_OK;
   for (int round = 0; status == HO_OK; ++round) {
     if (round == kReadyAt) {
       rank.say("ready");
     }
-    status = all_reduce(rank.comm, memory);
+    status = all_reduce(rank.comm, memory, recv);
   }
   return ho_last_error_message();
 }
@@ -74,6 +77,11 @@ std::string use_again(RankMemory& memory) {
   return memory.fetched() == values ? "" : "the stream has not copied what it was given";
 }
 
+// What the second rank of each group does with the memory of a failed call is to free it at once.
+bool frees_at_once(ho_comm* comm) {
+  return ho_comm_rank(comm) % 2 == 1;
+}
+
 // A rank with memory of its own until the error, and what it says at its end.
 ho_status live_on(const ProcessJob::Rank& rank) {
   ho_status status = HO_OK;
@@ -81,8 +89,11 @@ ho_status live_on(const ProcessJob::Rank& rank) {
   std::string wrong;
   {
     RankMemory memory = memory_of(rank.comm);
-    error = until_error(rank, memory, status);
-    wrong = use_again(memory);
+    memory.fill(std::vector<float>(kFloats, 1.0F));
+    error = until_error(rank, memory, memory.recv(), status);
+    if (!frees_at_once(rank.comm)) {
+      wrong = use_again(memory);
+    }
     // Freed here, while the communicator is still there.
   }
   if (wrong.empty() && ho_comm_status(rank.comm) != status) {
@@ -91,7 +102,7 @@ ho_status live_on(const ProcessJob::Rank& rank) {
   {
     RankMemory memory = memory_of(rank.comm);
     wrong += use_again(memory);
-    if (all_reduce(rank.comm, memory) != status) {
+    if (all_reduce(rank.comm, memory, memory.recv()) != status) {
       wrong += "; a later call has another error";
     }
     wrong += use_again(memory);
@@ -129,6 +140,29 @@ TEST_CASE("a rank killed amid a call on its device leaves all others a device th
       check_survivors(job, HO_PEER_LOST, {"rank 2 (", " is gone", "all_reduce #"});
       CHECK(job.outcome(kVictim).signal == SIGKILL);
     }
+  }
+}
+
+// The host waits for nothing but the call's error.
+TEST_CASE("pinned memory that a failed call received into is the host's at once", "[device]") {
+  for (const char* mode : kModes) {
+    INFO(mode);
+    ProcessJob job(on_double("2x2", 60000, mode), [](const ProcessJob::Rank& rank) {
+      RankMemory memory = memory_of(rank.comm);
+      memory.fill(std::vector<float>(kFloats, 1.0F));
+      memory.finish();
+      ho_status status = HO_OK;
+      const std::string error = until_error(rank, memory, memory.pinned(), status);
+      memory.fill(std::vector<float>(kFloats, 2.0F));
+      memory.overwrite_recv();
+      memory.fetch();
+      const bool copied = memory.fetched().back() == 2.0F;
+      ho_set_last_error_message(error.c_str());
+      return copied ? status : HO_INTERNAL;
+    });
+    job.wait_for_line("ready");
+    job.send_signal(kVictim, SIGKILL);
+    check_survivors(job, HO_PEER_LOST, {"rank 2 (", " is gone"});
   }
 }
 

@@ -274,6 +274,9 @@ HO_API int32_t ho_comm_group_of(const ho_comm* comm, int32_t rank);
 HO_API int32_t ho_comm_group_rank_of(const ho_comm* comm, int32_t rank);
 HO_API int32_t ho_comm_group_size(const ho_comm* comm, int32_t group);
 HO_API int32_t ho_comm_rail_of(const ho_comm* comm, int32_t rank);
+/* The number of this rank's CUDA device, also where it was made for HO_DEVICE_LOCAL_RANK;
+ * HO_DEVICE_NONE: it has none. */
+HO_API int32_t ho_comm_device(const ho_comm* comm);
 /* Bytes of memory that the library holds for this communicator on this rank, now. */
 HO_API uint64_t ho_comm_memory_bytes(const ho_comm* comm);
 

@@ -96,6 +96,8 @@ class Communicator {
   }
   [[nodiscard]] int32_t group_size(int32_t group) const { return ho_comm_group_size(comm_, group); }
   [[nodiscard]] int32_t rail_of(int32_t rank) const { return ho_comm_rail_of(comm_, rank); }
+  // The number of this rank's CUDA device; HO_DEVICE_NONE: it has none.
+  [[nodiscard]] int32_t device() const { return ho_comm_device(comm_); }
   // Bytes that the library holds for this communicator on this rank, now.
   [[nodiscard]] uint64_t memory_bytes() const { return ho_comm_memory_bytes(comm_); }
 

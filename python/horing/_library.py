@@ -150,6 +150,7 @@ _PLAIN: dict[str, tuple[type | None, list[type]]] = {
     "ho_comm_group_rank_of": (c_int32, [_COMM, c_int32]),
     "ho_comm_group_size": (c_int32, [_COMM, c_int32]),
     "ho_comm_rail_of": (c_int32, [_COMM, c_int32]),
+    "ho_comm_device": (c_int32, [_COMM]),
     "ho_comm_memory_bytes": (c_uint64, [_COMM]),
     # HO_IN_PROGRESS is no error, so the caller looks at the status.
     "ho_request_wait": (c_int, [c_void_p, c_uint64]),

@@ -213,6 +213,12 @@ class Communicator:
         return int(library().ho_comm_rail_of(self.handle, int32(rank)))
 
     @property
+    def device(self) -> int | None:
+        """The number of the CUDA device whose memory its calls may have; None: host memory only."""
+        number = int(library().ho_comm_device(self.handle))
+        return None if number == DEVICE_NONE else number
+
+    @property
     def memory_bytes(self) -> int:
         """What the library holds for it on this rank, now."""
         return int(library().ho_comm_memory_bytes(self.handle))

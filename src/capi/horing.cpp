@@ -272,6 +272,11 @@ int32_t ho_comm_rail_of(const ho_comm* comm, int32_t rank) {
   return rail ? static_cast<int32_t>(rail->value()) : -1;
 }
 
+int32_t ho_comm_device(const ho_comm* comm) {
+  const auto device = comm == nullptr ? std::optional<int>() : comm->communicator->device_ordinal();
+  return device.value_or(HO_DEVICE_NONE);
+}
+
 uint64_t ho_comm_memory_bytes(const ho_comm* comm) {
   const bool usable = comm != nullptr && check_process(comm->process).ok();
   return usable ? comm->communicator->memory_bytes() : 0;

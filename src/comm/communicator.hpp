@@ -130,6 +130,10 @@ class Communicator {
   [[nodiscard]] Status register_memory(void* memory, size_t bytes);
   [[nodiscard]] Status deregister_memory(void* memory);
   [[nodiscard]] bool has_device() const { return device_ != nullptr; }
+  // Of the device; nothing: there is none.
+  [[nodiscard]] std::optional<int> device_ordinal() const {
+    return device_ == nullptr ? std::nullopt : std::optional(device_->ordinal());
+  }
   // Whether the call's buffers are device memory of this rank.
   [[nodiscard]] bool has_device_memory(const std::shared_ptr<Operation>& operation) const;
   // Why it has failed; ok while it has not. Any thread.

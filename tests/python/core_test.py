@@ -423,6 +423,7 @@ class Buffers(unittest.TestCase):
 
     def test_memory_of_a_cuda_device_needs_a_communicator_with_one(self):
         with horing.Communicator(0, 1) as alone:
+            self.assertIsNone(alone.device)
             on_device = Buffer(4096, 1, horing.DType.FLOAT32, None, 0)
             with self.assertRaisesRegex(horing.UnsupportedError, "made without a device"):
                 alone.all_reduce(on_device, on_device)

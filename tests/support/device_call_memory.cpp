@@ -1,6 +1,7 @@
 // HORING_TEST_MEMORY is device (the default here: all calls' memory is), mixed (a rank in three has
 // none, and every second buffer of the others is pinned host memory) or host (of ranks that have a
 // device).
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -9,8 +10,10 @@
 #include <string>
 
 #include "call_memory.hpp"
+#include "cuda_double.hpp"
 #include "device/device.hpp"
 #include "must_have.hpp"
+#include "transport/staged/shared_slots.hpp"
 
 namespace ho::test {
 namespace {
@@ -30,12 +33,21 @@ Mode mode() {
   return text == "device" ? Mode::kDevice : text == "mixed" ? Mode::kMixed : Mode::kHost;
 }
 
+struct OpenedDevices {
+  std::mutex mutex;
+  std::map<int, std::shared_ptr<device::Device>> by_ordinal;
+};
+
+OpenedDevices& opened_devices() {
+  static OpenedDevices opened;
+  return opened;
+}
+
 // Opened once: tests make many communicators.
 std::shared_ptr<device::Device> device(int ordinal) {
-  static std::mutex mutex;
-  static std::map<int, std::shared_ptr<device::Device>> opened;
-  const std::lock_guard lock(mutex);
-  auto& found = opened[ordinal];
+  OpenedDevices& opened = opened_devices();
+  const std::lock_guard lock(opened.mutex);
+  auto& found = opened.by_ordinal[ordinal];
   if (found == nullptr) {
     found = must_have(device::Device::open(*must_have(device::driver()), ordinal));
   }
@@ -61,7 +73,7 @@ struct CallMemory::Held {
   device::PinnedMemory pinned;  // of the buffer itself, or what is copied through
 };
 
-CallMemory::CallMemory(std::vector<std::byte>& host) : host_(host), memory_(host.data()) {
+CallMemory::CallMemory(std::span<std::byte> host) : host_(host), memory_(host.data()) {
   const int32_t ordinal = own_device;
   if (ordinal == HO_DEVICE_NONE || host.empty() || mode() == Mode::kHost) {
     return;
@@ -105,6 +117,38 @@ void CallMemory::take_back() {
   }
   held_->device->host_reads(held_->pinned.bytes());
   std::memcpy(host_.data(), pinned, host_.size());
+}
+
+std::string memory_left_behind() {
+  {
+    OpenedDevices& opened = opened_devices();
+    const std::lock_guard lock(opened.mutex);
+    opened.by_ordinal.clear();
+  }
+  std::string text;
+  for (const std::string& violation : cuda_double::violations()) {
+    text += "violation: " + violation + "\n";
+  }
+  // What other ranks may still have open stays, and its devices with it.
+  const size_t retired = SharedSlots::free_retired();
+  cuda_double::Live live = cuda_double::live();
+  live.device_memory -= std::min(live.device_memory, retired);
+  live.contexts -= std::min(live.contexts, retired);
+  const std::pair<const char*, size_t> counts[] = {
+      {"contexts", live.contexts},
+      {"streams", live.streams},
+      {"events", live.events},
+      {"allocations of the device", live.device_memory},
+      {"pinned allocations", live.pinned_memory},
+      {"opened allocations", live.opened_memory},
+      {"modules", live.modules},
+      {"works pending", live.pending}};
+  for (const auto& [name, count] : counts) {
+    if (count > 0) {
+      text += "left behind: " + std::to_string(count) + " " + name + "\n";
+    }
+  }
+  return text;
 }
 
 int32_t device_of(size_t rank) {

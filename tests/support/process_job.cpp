@@ -5,9 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <stdexcept>
 
+#include "call_memory.hpp"
 #include "group/group_map.hpp"
 #include "reserved_place.hpp"
 
@@ -27,8 +30,8 @@ void write_all(int fd, const std::string& text) {
   }
 }
 
-// The child's whole life.
-void run_child(size_t rank,
+// The child's whole life. False: it has left something behind on its device, which is told.
+bool run_child(size_t rank,
                size_t world,
                const std::string& host,
                const std::string& rendezvous,
@@ -46,15 +49,26 @@ void run_child(size_t rank,
   comm_options.job_key = options.store == nullptr ? "a key for tests only" : nullptr;
   comm_options.host_id = host.c_str();
   comm_options.timeout_ms = options.timeout_ms;
+  comm_options.device = device_of(rank);
   ho_comm* comm = nullptr;
   ho_status status = ho_comm_create(&comm_options, &comm);
   std::string message = ho_last_error_message();
   if (status == HO_OK) {
-    status = body({comm, pipe});
-    message = ho_last_error_message();
+    try {
+      status = body({comm, pipe});
+      message = ho_last_error_message();
+    } catch (const std::exception& error) {  // else the child would go on as the test's process
+      status = HO_INTERNAL;
+      message = error.what();
+    }
   }
   write_all(pipe, "outcome " + std::to_string(status) + " " + message + kEnd);
   ho_comm_destroy(comm);
+  const std::string left = memory_left_behind();
+  if (!left.empty()) {
+    std::fprintf(stderr, "rank %zu: %s", rank, left.c_str());
+  }
+  return left.empty();
 }
 
 }  // namespace
@@ -79,14 +93,14 @@ ProcessJob::ProcessJob(const ProcessJobOptions& options, const Body& body) {
     if (pid == 0) {
       ::close(ends[0]);
       const uint32_t group = map.group_of(GlobalRank(rank)).value();
-      run_child(rank,
-                map.world_size(),
-                "node" + std::to_string(group),
-                rendezvous,
-                options,
-                body,
-                ends[1]);
-      ::_exit(0);
+      const bool clean = run_child(rank,
+                                   map.world_size(),
+                                   "node" + std::to_string(group),
+                                   rendezvous,
+                                   options,
+                                   body,
+                                   ends[1]);
+      ::_exit(clean ? 0 : 1);
     }
     ::close(ends[1]);
     ranks_.push_back({pid, ends[0], "", false});

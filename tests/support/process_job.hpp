@@ -40,10 +40,12 @@ class ProcessJob {
     void say(const std::string& line) const;
   };
   // The body returns the status that the outcome will show; the library's last message goes with
-  // it.
+  // it. What it throws is HO_INTERNAL.
   using Body = std::function<ho_status(const Rank&)>;
 
-  // Forks one process per rank. The calling process must have no other threads.
+  // Forks one process per rank, whose calls may have CallMemory. One that leaves anything behind on
+  // its device says so on stderr and does not count as exited. The calling process must have no
+  // other threads.
   ProcessJob(const ProcessJobOptions& options, const Body& body);
   ~ProcessJob();  // kills whoever is left
   ProcessJob(const ProcessJob&) = delete;

@@ -110,6 +110,7 @@ Json config_json(const Job& job, const Options& options) {
   config["types"] = names(options.dtypes);
   config["redops"] = job.collective == Collective::kAllGather ? Json{"none"} : names(options.ops);
   config["algorithm"] = to_string(options.algorithm);
+  config["memory"] = to_string(options.memory);
   config["ranks"] = job.ranks;
   config["groups"] = job.groups;
   config["rails"] = job.rails;

@@ -4,11 +4,14 @@
 #include <cstdlib>
 #include <ctime>
 #include <horing/communicator.hpp>
+#include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "device/driver.hpp"
 #include "os/clock.hpp"
 #include "perf/gather.hpp"
 #include "perf/json_report.hpp"
@@ -17,10 +20,17 @@
 #include "perf/options.hpp"
 #include "perf/rows.hpp"
 #include "perf/table.hpp"
+#include "subcommands/option_error.hpp"
 #include "subcommands/output_file.hpp"
 
 namespace ho::perf {
 namespace {
+
+// What all cases are measured with.
+struct Measured {
+  Job job;
+  std::unique_ptr<OnDevice> device;  // null: buffers are the host's
+};
 
 // "4x4" where groups are equal, else "3+5+1"; "8" for one group.
 std::string groups_text(const horing::Communicator& comm) {
@@ -74,7 +84,9 @@ std::vector<Case> cases_of(Collective collective, const Options& options, bool t
       continue;
     }
     for (const ReduceOp op : options.ops) {
-      if (reduction_supported(dtype, op)) {
+      if (op == ReduceOp::kPremulSum && options.memory != Memory::kHost) {
+        say_left_out(talks, "the library has no premul_sum of device memory");
+      } else if (reduction_supported(dtype, op)) {
         cases.push_back({.collective = collective, .dtype = dtype, .op = op});
       } else {
         say_left_out(talks,
@@ -100,11 +112,11 @@ Row run_size(
 
 void run_case(horing::Communicator& comm,
               const Options& options,
-              const Job& job,
+              const Measured& measured,
               const Case& what,
               std::vector<Row>& all) {
   const bool talks = comm.rank() == 0;
-  Bench bench(comm, options, job.limit, what);
+  Bench bench(comm, options, measured.job.limit, what, measured.device.get());
   uint64_t previous = 0;
   for (const auto& [size, iterations] : options.sizes()) {
     const uint64_t count = count_for(what, size, static_cast<uint32_t>(comm.world_size()));
@@ -149,6 +161,18 @@ Job describe(horing::Communicator& comm,
   return job;
 }
 
+// Null where buffers are the host's.
+std::unique_ptr<OnDevice> open_device(const horing::Communicator& comm, const Options& options) {
+  if (options.memory == Memory::kHost) {
+    return nullptr;
+  }
+  const Result<const device::Driver*> driver = device::driver();
+  if (!driver.ok()) {
+    throw std::runtime_error(driver.status().to_string());
+  }
+  return std::make_unique<OnDevice>(**driver, comm.device());
+}
+
 std::string name_of(Collective collective) {
   return std::string(to_string(collective)) + "_perf";
 }
@@ -156,7 +180,9 @@ std::string name_of(Collective collective) {
 int run(Collective collective, const Options& options) {
   Times times{.started = std::time(nullptr), .ended = 0};
   const int64_t started = now_ns();
-  auto comm = horing::Communicator::create();
+  horing::CommunicatorOptions how;
+  how.device = options.memory == Memory::kHost ? HO_DEVICE_NONE : HO_DEVICE_LOCAL_RANK;
+  auto comm = horing::Communicator::create(how);
   const auto created_ms = static_cast<double>(now_ns() - started) / 1e6;
   const bool talks = comm.rank() == 0;
   const std::string program = name_of(collective);
@@ -164,13 +190,15 @@ int run(Collective collective, const Options& options) {
   if (const auto readiness = gather_all(comm, ready ? 1U : 0U); readiness.front() == 0U) {
     return EXIT_FAILURE;
   }
-  const Job job = describe(comm, collective, options, created_ms);
+  const Measured measured{describe(comm, collective, options, created_ms),
+                          open_device(comm, options)};
+  const Job& job = measured.job;
   if (talks) {
     print_header(job, options);
   }
   std::vector<Row> rows;
   for (const Case& what : cases_of(collective, options, talks)) {
-    run_case(comm, options, job, what, rows);
+    run_case(comm, options, measured, what, rows);
   }
   int status = summarize(rows).wrong == 0 && !rows.empty() ? EXIT_SUCCESS : EXIT_FAILURE;
   if (talks && rows.empty()) {
@@ -195,6 +223,18 @@ int run_guarded(Collective collective, const Options& options) {
   try {
     return run(collective, options);
   } catch (const horing::Error& error) {
+    // What is missing is every rank's error, and each has the same text.
+    const bool no_device = options.memory != Memory::kHost && error.status() == HO_UNSUPPORTED;
+    if (!no_device || first_rank()) {
+      const std::string option = "--memory " + std::string(to_string(options.memory)) + ": ";
+      std::fprintf(stderr,
+                   "%s: %s%s\n",
+                   name_of(collective).c_str(),
+                   no_device ? option.c_str() : "",
+                   error.what());
+    }
+    return no_device ? fail_after_first_rank(kUsageError) : EXIT_FAILURE;
+  } catch (const std::runtime_error& error) {  // of the device
     std::fprintf(stderr, "%s: %s\n", name_of(collective).c_str(), error.what());
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr,

@@ -127,7 +127,11 @@ struct Bench::Timing {
   std::vector<double> each_us;
 };
 
-Bench::Bench(horing::Communicator& comm, const Options& options, const LinkLimit& limit, Case what)
+Bench::Bench(horing::Communicator& comm,
+             const Options& options,
+             const LinkLimit& limit,
+             Case what,
+             const OnDevice* device)
     : comm_(comm),
       options_(options),
       limit_(limit),
@@ -136,7 +140,10 @@ Bench::Bench(horing::Communicator& comm, const Options& options, const LinkLimit
       rank_(static_cast<uint32_t>(comm.rank())),
       group_sizes_(group_sizes_of(comm)),
       input_(make_input(what, world_size_, rank_)),
-      expected_(make_expected(what, world_size_, options.check)) {}
+      expected_(make_expected(what, world_size_, options.check)),
+      device_(device),
+      send_storage_(Buffer::of_sends(options.memory, device)),
+      recv_storage_(Buffer::of_receives(options.memory, device)) {}
 
 void Bench::place_buffers(uint64_t count, bool in_place) {
   const size_t part = count * ho::size_bytes(what_.dtype);
@@ -145,20 +152,16 @@ void Bench::place_buffers(uint64_t count, bool in_place) {
   const bool scatter = what_.collective == Collective::kReduceScatter;
   const size_t send_bytes = scatter ? all : part;
   const size_t recv_bytes = gather ? all : part;
-  const auto grow = [](std::vector<std::byte>& storage, size_t bytes) {
-    if (storage.size() < bytes) {
-      storage.resize(bytes);
-    }
-  };
   if (!in_place) {
-    grow(send_storage_, send_bytes);
-    grow(recv_storage_, recv_bytes);
-    buffers_ = {send_storage_.data(), recv_storage_.data()};
+    send_storage_.reserve(send_bytes);
+    recv_storage_.reserve(recv_bytes);
+    send_ = {&send_storage_, 0};
+    recv_ = {&recv_storage_, 0};
     return;
   }
-  grow(recv_storage_, std::max(send_bytes, recv_bytes));
-  std::byte* const start = recv_storage_.data();
-  buffers_ = {gather ? start + rank_ * part : start, scatter ? start + rank_ * part : start};
+  recv_storage_.reserve(std::max(send_bytes, recv_bytes));
+  send_ = {&recv_storage_, gather ? rank_ * part : 0};
+  recv_ = {&recv_storage_, scatter ? rank_ * part : 0};
 }
 
 // Fills the output with a pattern that is no result, then the input (which may overlap it).
@@ -166,21 +169,42 @@ void Bench::write_input(uint64_t count) {
   const size_t bytes = ho::size_bytes(what_.dtype);
   const uint64_t received =
       what_.collective == Collective::kAllGather ? count * world_size_ : count;
-  std::fill_n(buffers_.recv, received * bytes, kPoison);
+  recv_.buffer->write(
+      recv_.offset, received * bytes, [](std::byte* to, size_t /*begin*/, size_t written) {
+        std::fill_n(to, written, kPoison);
+      });
   const uint64_t sent =
       what_.collective == Collective::kReduceScatter ? count * world_size_ : count;
-  input_.fill(buffers_.send, 0, sent);
+  send_.buffer->write(send_.offset, sent * bytes, [&](std::byte* to, size_t begin, size_t written) {
+    input_.fill(to, begin / bytes, written / bytes);
+  });
+}
+
+// Of `count` elements of the output, which lie this far into it and are the expected ones from
+// `first` on.
+uint64_t Bench::wrong_from(const Table& expected,
+                           size_t skipped_bytes,
+                           uint64_t first,
+                           uint64_t count) const {
+  const size_t bytes = ho::size_bytes(what_.dtype);
+  uint64_t wrong = 0;
+  recv_.buffer->read(recv_.offset + skipped_bytes,
+                     count * bytes,
+                     [&](const std::byte* from, size_t begin, size_t seen) {
+                       wrong += expected.count_wrong(from, first + begin / bytes, seen / bytes);
+                     });
+  return wrong;
 }
 
 uint64_t Bench::wrong_elements(uint64_t count) const {
   const size_t bytes = ho::size_bytes(what_.dtype);
   if (what_.collective != Collective::kAllGather) {
     const uint64_t first = what_.collective == Collective::kReduceScatter ? rank_ * count : 0;
-    return expected_.front().count_wrong(buffers_.recv, first, count);
+    return wrong_from(expected_.front(), 0, first, count);
   }
   uint64_t wrong = 0;
   for (uint32_t rank = 0; rank < world_size_; ++rank) {
-    wrong += expected_[rank].count_wrong(buffers_.recv + rank * count * bytes, 0, count);
+    wrong += wrong_from(expected_[rank], rank * count * bytes, 0, count);
   }
   return wrong;
 }
@@ -190,14 +214,21 @@ void Bench::operate(uint64_t count, ho_op_report* report) {
   const auto op = static_cast<ho_op>(what_.op);
   const horing::CallOptions options{.algorithm = options_.algorithm,
                                     .report = report,
-                                    .scale = static_cast<double>(scale_of(rank_))};
+                                    .scale = static_cast<double>(scale_of(rank_)),
+                                    .stream = device_ == nullptr ? nullptr : device_->stream()};
   switch (what_.collective) {
     case Collective::kAllGather:
-      return comm_.all_gather(buffers_.send, buffers_.recv, count, dtype, options);
+      comm_.all_gather(send_.pointer(), recv_.pointer(), count, dtype, options);
+      break;
     case Collective::kReduceScatter:
-      return comm_.reduce_scatter(buffers_.send, buffers_.recv, count, dtype, op, options);
+      comm_.reduce_scatter(send_.pointer(), recv_.pointer(), count, dtype, op, options);
+      break;
     case Collective::kAllReduce:
-      return comm_.all_reduce(buffers_.send, buffers_.recv, count, dtype, op, options);
+      comm_.all_reduce(send_.pointer(), recv_.pointer(), count, dtype, op, options);
+      break;
+  }
+  if (device_ != nullptr) {
+    device_->finish();
   }
 }
 

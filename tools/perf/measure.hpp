@@ -4,6 +4,9 @@
 // what the next one would wait for. The warm-up operations run right before the timed ones, with no
 // barrier between, so that buckets are empty and the ranks are in step when the clock starts. Time
 // is total / n on each rank, the slowest rank's counts.
+//
+// With device memory the calls are made on a stream of the program's own. Each is timed until it
+// has ended on the device and that stream has got past it.
 #pragma once
 
 #include <array>
@@ -13,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "perf/buffers.hpp"
 #include "perf/link_limit.hpp"
 #include "perf/options.hpp"
 #include "perf/values.hpp"
@@ -71,19 +75,31 @@ struct Measurement {
 // Owns the buffers for all sizes of one case.
 class Bench {
  public:
-  Bench(horing::Communicator& comm, const Options& options, const LinkLimit& limit, Case what);
+  // device: null unless options.memory needs one; outlives the bench.
+  Bench(horing::Communicator& comm,
+        const Options& options,
+        const LinkLimit& limit,
+        Case what,
+        const OnDevice* device);
   // Collective. count must be above 0.
   [[nodiscard]] Measurement run(uint64_t count, uint32_t iterations, bool in_place);
 
  private:
-  struct Buffers {
-    std::byte* send;
-    std::byte* recv;
+  // Where a call's buffer begins.
+  struct Place {
+    Buffer* buffer = nullptr;
+    size_t offset = 0;
+
+    [[nodiscard]] std::byte* pointer() const { return buffer->at(offset); }
   };
   struct Timing;
 
   void place_buffers(uint64_t count, bool in_place);
   void write_input(uint64_t count);
+  [[nodiscard]] uint64_t wrong_from(const Table& expected,
+                                    size_t skipped_bytes,
+                                    uint64_t first,
+                                    uint64_t count) const;
   [[nodiscard]] uint64_t wrong_elements(uint64_t count) const;
   void operate(uint64_t count, ho_op_report* report);
   [[nodiscard]] Timing time_operations(uint64_t count, uint32_t iterations);
@@ -98,9 +114,11 @@ class Bench {
   std::vector<uint32_t> group_sizes_;
   Table input_;
   std::vector<Table> expected_;  // per source rank for all_gather, else one
-  std::vector<std::byte> send_storage_;
-  std::vector<std::byte> recv_storage_;
-  Buffers buffers_{};
+  const OnDevice* device_;
+  Buffer send_storage_;
+  Buffer recv_storage_;
+  Place send_;
+  Place recv_;
 };
 
 }  // namespace ho::perf

@@ -24,6 +24,8 @@ constexpr std::array<std::pair<std::string_view, ho_algorithm>, 6> kAlgorithms{{
     {"direct", HO_ALGORITHM_DIRECT},
 }};
 
+constexpr std::array<std::string_view, 3> kMemories{"host", "device", "mixed"};  // as the enum
+
 // The option values as typed, before they are understood.
 struct Text {
   std::string min_bytes;
@@ -32,7 +34,8 @@ struct Text {
   std::string dtype = "float";
   std::string op = "sum";
   std::string algorithm = "auto";
-  std::string place = "both";
+  std::string place;
+  std::string memory = "host";
   std::string sizes;
   int check = 1;
   int blocking = 0;
@@ -84,6 +87,11 @@ void add_own_options(CLI::App& app, Text& text, Options& options) {
                  "64K:100,1M,64M (instead of -b, -e, -f, -i)");
   app.add_option("--place", text.place, "out (of place), in (place) or both (default)")
       ->check(CLI::IsMember({"out", "in", "both"}));
+  app.add_option("--memory",
+                 text.memory,
+                 "buffers of the host (default), of the device (CUDA) of the local rank, or mixed: "
+                 "sends from the device, receives in pinned memory of the host, out of place")
+      ->check(CLI::IsMember({"host", "device", "mixed"}));
   app.add_flag("--phases", options.phases, "time and bytes of each phase under each row");
   app.add_flag("--groups", options.groups, "print which rank is in which group and on which rail");
   app.add_flag("--link-limit,!--no-link-limit",
@@ -140,6 +148,11 @@ std::vector<ReduceOp> require_ops(const std::string& text) {
   return ops;
 }
 
+Memory require_memory(const std::string& text) {
+  const auto* const found = std::find(kMemories.begin(), kMemories.end(), text);
+  return static_cast<Memory>(found - kMemories.begin());  // the option takes nothing else
+}
+
 void understand(const Text& text, Options& options) {
   options.min_bytes = require_bytes("-b", text.min_bytes, options.min_bytes);
   const uint64_t default_max = std::max(options.min_bytes, options.max_bytes);
@@ -168,8 +181,14 @@ void understand(const Text& text, Options& options) {
   options.algorithm = *algorithm;
   options.check = text.check != 0;
   options.barrier_each = text.blocking != 0;
+  options.memory = require_memory(text.memory);
+  const bool mixed = options.memory == Memory::kMixed;
+  if (mixed && (text.place == "in" || text.place == "both")) {
+    throw CLI::ValidationError(
+        "--place", text.place + ": --memory mixed has two buffers, which are not in place");
+  }
   options.out_of_place = text.place != "in";
-  options.in_place = text.place != "out";
+  options.in_place = text.place != "out" && !mixed;
 }
 
 }  // namespace
@@ -193,6 +212,10 @@ std::string_view to_string(ho_algorithm algorithm) {
     }
   }
   return "?";
+}
+
+std::string_view to_string(Memory memory) {
+  return kMemories.at(static_cast<size_t>(memory));
 }
 
 std::optional<ho_algorithm> parse_algorithm(std::string_view name) {

@@ -19,6 +19,14 @@ enum class Collective : uint8_t { kAllGather, kReduceScatter, kAllReduce };
 [[nodiscard]] std::string_view to_string(ho_algorithm algorithm);
 [[nodiscard]] std::optional<ho_algorithm> parse_algorithm(std::string_view name);
 
+// What the calls' buffers are.
+enum class Memory : uint8_t {
+  kHost,
+  kDevice,
+  kMixed,  // sends from the device, receives into pinned memory of the host
+};
+[[nodiscard]] std::string_view to_string(Memory memory);  // "host"
+
 struct SizeRun {
   uint64_t size_bytes = 0;
   uint32_t iterations = 0;
@@ -39,6 +47,7 @@ struct Options {
   std::vector<DType> dtypes{DType::kFloat32};
   std::vector<ReduceOp> ops{ReduceOp::kSum};
   ho_algorithm algorithm = HO_ALGORITHM_AUTO;
+  Memory memory = Memory::kHost;
   bool out_of_place = true;
   bool in_place = true;
   bool phases = false;

@@ -22,6 +22,20 @@ std::string rails_text(const Job& job) {
   return text + " over " + std::to_string(rails) + " of " + counted(job.nics, "NIC") + " per node";
 }
 
+std::string memory_text(Memory memory) {
+  constexpr const char* kTimed =
+      "; timed: calls on a stream, each until the stream is past it on the device";
+  switch (memory) {
+    case Memory::kHost:
+      return "host";
+    case Memory::kDevice:
+      return std::string("device") + kTimed;
+    case Memory::kMixed:
+      return std::string("mixed: sends device, receives pinned host memory") + kTimed;
+  }
+  return "?";
+}
+
 std::vector<const Measurement*> Row::measured() const {
   std::vector<const Measurement*> present;
   for (const auto* each : {&out_of_place, &in_place}) {

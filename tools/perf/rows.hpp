@@ -31,6 +31,9 @@ struct Job {
 // "4 rails over 1 NIC per node", "4 rails, each a NIC", "2 rails over 2 of 9 NICs per node".
 [[nodiscard]] std::string rails_text(const Job& job);
 
+// "device: timed from ... until ...": what buffers are, and of a device's what is timed.
+[[nodiscard]] std::string memory_text(Memory memory);
+
 // One size of one case, in the placements that were requested (one of them at least).
 struct Row {
   Case what;

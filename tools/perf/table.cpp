@@ -71,6 +71,7 @@ void print_header(const Job& job, const Options& options) {
               job.emulation.c_str());
   std::printf("# communicator created in %.0f ms\n", job.startup_ms);
   std::printf("# link limit %s\n", limit_text(job.limit).c_str());
+  std::printf("# memory %s\n", memory_text(options.memory).c_str());
   std::printf(
       "# %u operations %s after %u warm-up operations; time: mean of the slowest rank; p50, "
       "p95, p99: of the operations, each the slowest rank's\n",

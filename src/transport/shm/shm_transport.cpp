@@ -2,11 +2,12 @@
 // the question "may I sleep?", which is answered from what the links' last calls have not seen.
 #include "transport/shm/shm_transport.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <map>
 
+#include "os/process_watch.hpp"
 #include "transport/shm/segment_exchange.hpp"
 #include "transport/shm/shm_link.hpp"
 
@@ -204,17 +205,17 @@ uint64_t ShmTransportImpl::memory_bytes() const {
 }
 
 std::function<bool()> ShmTransportImpl::others_ended() const {
-  std::vector<pid_t> pids;
+  auto processes = std::make_shared<std::vector<ProcessWatch>>();
   for (const auto& peer : membership_->peers) {
-    pids.push_back(peer == nullptr ? 0 : peer->pid);
+    const pid_t pid = peer == nullptr || peer->pid == ::getpid() ? 0 : peer->pid;
+    processes->emplace_back(pid);
   }
-  return [pids, segment = segment_, geometry = geometry_, self = membership_->self] {
-    for (size_t peer = 0; peer < pids.size(); ++peer) {
-      const bool ended =
-          peer == self ||
-          geometry.control(segment->bytes(), self, peer, 0).ended.load(kOrdered) != 0;
-      const bool process_ended = pids[peer] > 0 && ::kill(pids[peer], 0) != 0 && errno == ESRCH;
-      if (!ended && !process_ended) {
+  return [processes, segment = segment_, geometry = geometry_, self = membership_->self] {
+    for (size_t peer = 0; peer < processes->size(); ++peer) {
+      if (peer == self || (*processes)[peer].ended()) {
+        continue;
+      }
+      if (geometry.control(segment->bytes(), self, peer, 0).ended.load(kOrdered) == 0) {
         return false;
       }
     }

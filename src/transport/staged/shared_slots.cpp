@@ -1,5 +1,7 @@
 #include "transport/staged/shared_slots.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -17,21 +19,25 @@ namespace {
 constexpr size_t kProcessIdBytes = 16;
 using ProcessId = std::array<std::byte, kProcessIdBytes>;
 
-// Numbers of processes are not enough: containers have their own.
-const ProcessId& this_process() {
-  static const ProcessId id = [] {
-    ProcessId made{};
-    if (Status status = fill_random(made); !status.ok()) {
-      log_warn("{}", status.message());  // zeros: as if every rank had a process of its own
+// Numbers of processes are not enough: containers have their own. A forked process is another one.
+ProcessId this_process() {
+  static std::mutex mutex;
+  static pid_t drawn_by = 0;
+  static ProcessId id{};
+  const std::lock_guard lock(mutex);
+  if (drawn_by != ::getpid()) {
+    drawn_by = ::getpid();
+    if (Status status = fill_random(id); !status.ok()) {
+      log_warn("{}", status.message());
+      id = {};  // as if every rank had a process of its own
     }
-    return made;
-  }();
+  }
   return id;
 }
 
 bool is_this_process(std::span<const std::byte> id) {
-  return this_process() != ProcessId{} &&
-         std::equal(id.begin(), id.end(), this_process().begin(), this_process().end());
+  const ProcessId own = this_process();
+  return own != ProcessId{} && std::equal(id.begin(), id.end(), own.begin(), own.end());
 }
 
 // Memory of ranks that have ended here before others have: these may still have it open. Freed when
@@ -47,9 +53,10 @@ class RetiredMemory {
     const std::lock_guard lock(mutex_);
     list_.push_back(std::move(retired));
   }
-  void free_unused() {
+  size_t free_unused() {
     const std::lock_guard lock(mutex_);
     std::erase_if(list_, [](const Retired& retired) { return retired.others_ended(); });
+    return list_.size();
   }
 
  private:
@@ -64,6 +71,10 @@ RetiredMemory& retired_memory() {
 
 }  // namespace
 
+size_t SharedSlots::free_retired() {
+  return retired_memory().free_unused();
+}
+
 SharedSlots::SharedSlots(std::shared_ptr<const device::Device> device,
                          size_t slots,
                          std::shared_ptr<const void> membership,
@@ -71,7 +82,7 @@ SharedSlots::SharedSlots(std::shared_ptr<const device::Device> device,
     : device_(std::move(device)),
       membership_(std::move(membership)),
       others_ended_(std::move(others_ended)) {
-  retired_memory().free_unused();
+  free_retired();
   if (Status status = allocate(slots); !status.ok()) {
     why_not_ = status.message();
     memory_ = {};
@@ -95,7 +106,7 @@ SharedSlots::~SharedSlots() {
     retired_memory().add({std::move(memory_), others_ended_});
   }
   membership_.reset();
-  retired_memory().free_unused();
+  free_retired();
 }
 
 // process (16 bytes), device (4), address (8), bytes (8), export (64)

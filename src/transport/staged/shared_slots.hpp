@@ -37,6 +37,10 @@ class SharedSlots {
   SharedSlots& operator=(const SharedSlots&) = delete;
   ~SharedSlots();  // no work reads or writes any slot
 
+  // Frees what ended slots of this process have left that no other rank may have open any more, as
+  // making and ending slots do, and says of how many there still is some.
+  static size_t free_retired();
+
   // What open() takes on another rank.
   [[nodiscard]] std::vector<std::byte> offer() const;
   // kProtocol: the offer is malformed. Any other error: this rank cannot read that memory.

@@ -52,9 +52,18 @@ void RankMemory::fetch() {
   must_be_ok(stream_->copy(out_->bytes().data(), recv_->pointer(), count_ * sizeof(float)));
 }
 
-std::vector<float> RankMemory::fetched() {
+void RankMemory::overwrite_recv() {
+  const auto current = must_have(CurrentContext::enter(*device_));
+  must_be_ok(stream_->copy(recv_->pointer(), send_->pointer(), count_ * sizeof(float)));
+}
+
+void RankMemory::finish() {
   const auto current = must_have(CurrentContext::enter(*device_));
   must_be_ok(device_->check("cuStreamSynchronize", device_->driver().stream_synchronize(stream())));
+}
+
+std::vector<float> RankMemory::fetched() {
+  finish();
   device_->host_reads(out_->bytes());
   std::vector<float> values(count_);
   std::memcpy(values.data(), out_->bytes().data(), count_ * sizeof(float));

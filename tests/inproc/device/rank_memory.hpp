@@ -28,6 +28,10 @@ class RankMemory {
   // Gives the stream a copy into send, and one out of recv. Neither waits.
   void fill(const std::vector<float>& values);
   void fetch();
+  // Gives the stream a copy of send to recv.
+  void overwrite_recv();
+  // Waits for all that the stream was given.
+  void finish();
   // What fetch() copied, once the stream has got there.
   [[nodiscard]] std::vector<float> fetched();
   [[nodiscard]] float* pinned() const;  // as many floats

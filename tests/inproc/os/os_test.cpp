@@ -11,6 +11,7 @@
 #include "os/fd_passing.hpp"
 #include "os/futex.hpp"
 #include "os/peer_memory.hpp"
+#include "os/process_watch.hpp"
 #include "os/random_bytes.hpp"
 #include "os/shared_memory.hpp"
 #include "os/socket.hpp"
@@ -212,4 +213,29 @@ TEST_CASE("an interface's state is known by its name") {
   CHECK(ho::interface_state("") == ho::InterfaceState::kUnknown);
   CHECK(ho::interface_state("nosuchrail") == ho::InterfaceState::kUnknown);
   CHECK(ho::interface_state("a name that is too long for any") == ho::InterfaceState::kUnknown);
+}
+
+TEST_CASE("a process has ended also before its parent asks for its status") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  Fd read_end(ends[0]);
+  Fd write_end(ends[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    write_end.reset();
+    char byte = 0;
+    ::_exit(::read(read_end.get(), &byte, 1) == 0 ? 0 : 1);
+  }
+  REQUIRE(child > 0);
+  const ho::ProcessWatch watch(child);
+  CHECK_FALSE(watch.ended());
+  write_end.reset();
+  const auto deadline = soon();
+  while (!watch.ended() && !ho::passed(deadline)) {
+    ::usleep(1000);
+  }
+  CHECK(watch.ended());
+  CHECK(::waitpid(child, nullptr, 0) == child);
+  CHECK(watch.ended());
+  CHECK_FALSE(ho::ProcessWatch(0).ended());
 }

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "call_memory.hpp"
 #include "catch.hpp"
 #include "has.hpp"
 #include "horing.h"
@@ -20,8 +21,11 @@ constexpr int32_t kVictim = 2;
 constexpr size_t kLargest = 100'000;  // elements of a block; beyond what links and receivers hold
 
 struct Buffers {
-  std::vector<float> in = std::vector<float>(4 * kLargest);
-  std::vector<float> out = std::vector<float>(4 * kLargest);
+  CallFloats in{4 * kLargest};
+  CallFloats out{4 * kLargest};
+  // Messages are of host memory.
+  std::vector<float> sent = std::vector<float>(4 * kLargest);
+  std::vector<float> received = std::vector<float>(4 * kLargest);
 };
 
 // One turn of a rank; turns end when one fails.
@@ -32,11 +36,12 @@ ho_status after_wait(ho_status begun, ho_request* request) {
 }
 
 ho_status send(ho_comm* comm, Buffers& buffers, size_t count, int32_t peer, int32_t tag) {
-  return ho_send(comm, buffers.in.data(), count, HO_FLOAT32, peer, tag, nullptr, nullptr);
+  return ho_send(comm, buffers.sent.data(), count, HO_FLOAT32, peer, tag, nullptr, nullptr);
 }
 
 ho_status recv(ho_comm* comm, Buffers& buffers, size_t count, int32_t peer, int32_t tag) {
-  return ho_recv(comm, buffers.out.data(), count, HO_FLOAT32, peer, tag, nullptr, nullptr, nullptr);
+  return ho_recv(
+      comm, buffers.received.data(), count, HO_FLOAT32, peer, tag, nullptr, nullptr, nullptr);
 }
 
 [[noreturn]] void stay() {
@@ -96,7 +101,7 @@ const Scene kCollectives[] = {
                         b.out.data(),
                         count,
                         HO_FLOAT32,
-                        HO_PREMUL_SUM,
+                        memory_takes_premul_sum() ? HO_PREMUL_SUM : HO_SUM,
                         1,
                         nullptr,
                         nullptr,
@@ -113,8 +118,8 @@ const Scene kCollectives[] = {
        const int32_t world = ho_comm_world_size(comm);
        const int32_t self = ho_comm_rank(comm);
        ho_request* request = nullptr;
-       const ho_status begun =
-           ho_send(comm, b.in.data(), count, HO_FLOAT32, (self + 1) % world, 0, nullptr, &request);
+       const ho_status begun = ho_send(
+           comm, b.sent.data(), count, HO_FLOAT32, (self + 1) % world, 0, nullptr, &request);
        if (begun != HO_OK) {
          return begun;
        }

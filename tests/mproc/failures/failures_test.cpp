@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "call_memory.hpp"
 #include "catch.hpp"
 #include "horing.h"
 #include "process_job.hpp"
@@ -19,7 +20,7 @@ using namespace ho::test;
 namespace {
 
 ho_status all_reduce(ho_comm* comm,
-                     std::vector<float>& data,
+                     const CallFloats& data,
                      const ho_call_options* options = nullptr) {
   return ho_all_reduce(
       comm, data.data(), data.data(), data.size(), HO_FLOAT32, HO_SUM, options, nullptr, nullptr);
@@ -27,7 +28,7 @@ ho_status all_reduce(ho_comm* comm,
 
 // Reduces until something fails; says "ready" when the job is well under way.
 ho_status reduce_forever(const ProcessJob::Rank& rank, size_t count) {
-  std::vector<float> data(count, 0.0F);
+  const CallFloats data(count);
   for (int round = 0;; ++round) {
     const ho_status status = all_reduce(rank.comm, data);
     if (status != HO_OK) {
@@ -108,7 +109,7 @@ TEST_CASE("a stopped rank is named when the deadline passes") {
 
 TEST_CASE("a rank that stays away is named with the operation it has not entered") {
   ProcessJob job({"2x2", 1500}, [](const ProcessJob::Rank& rank) -> ho_status {
-    std::vector<float> data(1000, 1.0F);
+    const CallFloats data(1000, 1.0F);
     for (int i = 0; i < 3; ++i) {
       if (const ho_status status = all_reduce(rank.comm, data); status != HO_OK) {
         return status;
@@ -131,7 +132,7 @@ TEST_CASE("a rank that stays away is named with the operation it has not entered
 
 TEST_CASE("ranks in a split are named as such where another rank is in an operation") {
   ProcessJob job({"2x2", 1500}, [](const ProcessJob::Rank& rank) -> ho_status {
-    std::vector<float> data(1000, 1.0F);
+    const CallFloats data(1000, 1.0F);
     if (const ho_status status = all_reduce(rank.comm, data); status != HO_OK) {
       return status;
     }
@@ -156,30 +157,30 @@ TEST_CASE("different calls end in an error that says what differs") {
   struct Mismatch {
     const char* name;
     const char* expected;
-    ho_status (*odd_call)(ho_comm*, std::vector<float>&);
+    ho_status (*odd_call)(ho_comm*, const CallFloats&);
   };
   const Mismatch mismatches[] = {
       {"count",
        "999 float",
-       [](ho_comm* comm, std::vector<float>& data) {
+       [](ho_comm* comm, const CallFloats& data) {
          return ho_all_reduce(
              comm, data.data(), data.data(), 999, HO_FLOAT32, HO_SUM, nullptr, nullptr, nullptr);
        }},
       {"type",
        "int32",
-       [](ho_comm* comm, std::vector<float>& data) {
+       [](ho_comm* comm, const CallFloats& data) {
          return ho_all_reduce(
              comm, data.data(), data.data(), 1000, HO_INT32, HO_SUM, nullptr, nullptr, nullptr);
        }},
       {"operation",
        "max",
-       [](ho_comm* comm, std::vector<float>& data) {
+       [](ho_comm* comm, const CallFloats& data) {
          return ho_all_reduce(
              comm, data.data(), data.data(), 1000, HO_FLOAT32, HO_MAX, nullptr, nullptr, nullptr);
        }},
       {"collective",
        "broadcast",
-       [](ho_comm* comm, std::vector<float>& data) {
+       [](ho_comm* comm, const CallFloats& data) {
          return ho_broadcast(
              comm, data.data(), data.data(), 1000, HO_FLOAT32, 0, nullptr, nullptr, nullptr);
        }},
@@ -187,7 +188,7 @@ TEST_CASE("different calls end in an error that says what differs") {
   for (const Mismatch& mismatch : mismatches) {
     const auto odd_call = mismatch.odd_call;
     ProcessJob job({"2x2", 5000}, [odd_call](const ProcessJob::Rank& rank) {
-      std::vector<float> data(1000, 1.0F);
+      const CallFloats data(1000, 1.0F);
       return ho_comm_rank(rank.comm) == 2 ? odd_call(rank.comm, data) : all_reduce(rank.comm, data);
     });
     for (size_t rank = 0; rank < job.size(); ++rank) {
@@ -205,7 +206,7 @@ TEST_CASE("different calls end in an error that says what differs") {
 TEST_CASE("different collectives are a mismatch also where no message tells") {
   for (const char* groups : {"2x2", "1x4", "4x1"}) {
     ProcessJob job({groups, 1500}, [](const ProcessJob::Rank& rank) -> ho_status {
-      std::vector<float> data(1000, 1.0F);
+      const CallFloats data(1000, 1.0F);
       if (ho_comm_rank(rank.comm) == 1) {
         return ho_broadcast(
             rank.comm, data.data(), data.data(), 1000, HO_FLOAT32, 2, nullptr, nullptr, nullptr);
@@ -227,7 +228,7 @@ TEST_CASE("different roots, counts per rank or options are a mismatch, not a wro
   using Body = ho_status (*)(ho_comm*, bool odd);
   const Body bodies[] = {
       [](ho_comm* comm, bool odd) {
-        std::vector<float> data(1000, 1.0F);
+        const CallFloats data(1000, 1.0F);
         return ho_broadcast(comm,
                             data.data(),
                             data.data(),
@@ -239,8 +240,8 @@ TEST_CASE("different roots, counts per rank or options are a mismatch, not a wro
                             nullptr);
       },
       [](ho_comm* comm, bool odd) {
-        std::vector<float> in(10, 1.0F);
-        std::vector<float> out(40);
+        const CallFloats in(10, 1.0F);
+        const CallFloats out(40);
         const size_t counts[2][4] = {{10, 10, 10, 10}, {5, 15, 10, 10}};
         return ho_all_gather_counts(comm,
                                     in.data(),
@@ -252,14 +253,14 @@ TEST_CASE("different roots, counts per rank or options are a mismatch, not a wro
                                     nullptr);
       },
       [](ho_comm* comm, bool odd) {
-        std::vector<uint16_t> data(5000, 0);
+        const CallFloats data(2500);  // twice as many of 16 bits
         ho_call_options options = HO_CALL_OPTIONS_INIT;
         options.algorithm = HO_ALGORITHM_RING;
         options.fp32_sums = odd ? 1 : 0;
         return ho_all_reduce(comm,
                              data.data(),
                              data.data(),
-                             data.size(),
+                             2 * data.size(),
                              HO_BFLOAT16,
                              HO_SUM,
                              &options,
@@ -287,7 +288,7 @@ TEST_CASE("different roots, counts per rank or options are a mismatch, not a wro
 
 TEST_CASE("a rank that never came is named in its first operation too") {
   ProcessJob job({"2x2", 1500}, [](const ProcessJob::Rank& rank) -> ho_status {
-    std::vector<float> data(400, 1.0F);
+    const CallFloats data(400, 1.0F);
     if (ho_comm_rank(rank.comm) == 2) {
       ::sleep(5);
       return HO_OK;
@@ -312,7 +313,7 @@ TEST_CASE("a rank that never came is named in its first operation too") {
 
 TEST_CASE("abort from another thread ends every wait on every rank") {
   ProcessJob job({"2x2", 60000}, [](const ProcessJob::Rank& rank) -> ho_status {
-    std::vector<float> data(1000, 1.0F);
+    const CallFloats data(1000, 1.0F);
     std::thread aborter;
     if (ho_comm_rank(rank.comm) == 3) {
       aborter = std::thread([&] {

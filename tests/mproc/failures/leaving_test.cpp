@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "all_end_well.hpp"
+#include "call_memory.hpp"
 #include "catch.hpp"
 #include "horing.h"
 #include "process_job.hpp"
@@ -41,17 +42,17 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-ho_status all_reduce(ho_comm* comm, std::vector<float>& data) {
+ho_status all_reduce(ho_comm* comm, const CallFloats& data) {
   return ho_all_reduce(
       comm, data.data(), data.data(), data.size(), HO_FLOAT32, HO_SUM, nullptr, nullptr, nullptr);
 }
 
-ho_status broadcast(ho_comm* comm, std::vector<float>& data, int32_t root) {
+ho_status broadcast(ho_comm* comm, const CallFloats& data, int32_t root) {
   return ho_broadcast(
       comm, data.data(), data.data(), data.size(), HO_FLOAT32, root, nullptr, nullptr, nullptr);
 }
 
-ho_status all_reduces(ho_comm* comm, std::vector<float>& data, int count) {
+ho_status all_reduces(ho_comm* comm, const CallFloats& data, int count) {
   ho_status status = HO_OK;
   for (int i = 0; i < count && status == HO_OK; ++i) {
     status = all_reduce(comm, data);
@@ -79,7 +80,7 @@ TEST_CASE("a rank that leaves early is named at once to whoever waits for it or 
     for (const int leaver : {0, 2}) {
       const bool others_wait = ++turn % 2 == 0;
       ProcessJob job(setting.with(groups), [=](const ProcessJob::Rank& rank) -> ho_status {
-        std::vector<float> data(1000, 1.0F);
+        const CallFloats data(1000, 1.0F);
         const ho_status status = all_reduces(rank.comm, data, 5);
         if (status != HO_OK || ho_comm_rank(rank.comm) == leaver) {
           ::usleep(others_wait ? 200000 : 0);
@@ -111,14 +112,14 @@ TEST_CASE("after a rank has left, every later call says so again") {
   INFO(setting.text);
   const SharedCount asked;
   ProcessJob job(setting.with("2x2"), [&](const ProcessJob::Rank& rank) -> ho_status {
-    std::vector<float> data(1000, 1.0F);
+    const CallFloats data(1000, 1.0F);
     if (ho_comm_rank(rank.comm) == 1) {
       return all_reduces(rank.comm, data, 2);
     }
     (void)all_reduces(rank.comm, data, 2);
     const ho_status first = all_reduce(rank.comm, data);
     const ho_status second = all_reduce(rank.comm, data);
-    std::vector<float> gathered(4000);
+    const CallFloats gathered(4000);
     const ho_status other = ho_all_gather(
         rank.comm, data.data(), gathered.data(), 1000, HO_FLOAT32, nullptr, nullptr, nullptr);
     const std::string gather_text = ho_last_error_message();
@@ -153,7 +154,7 @@ TEST_CASE("ranks that are through may leave before slower ones have begun the la
     for (int slow = 0; slow < 4; ++slow) {
       const size_t count = ++turn % 2 == 0 ? 4 : 20000;
       ProcessJob job(setting.with(groups), [=](const ProcessJob::Rank& rank) -> ho_status {
-        std::vector<float> data(count, 1.0F);
+        CallFloats data(count, 1.0F);
         if (const ho_status status = all_reduces(rank.comm, data, 2); status != HO_OK) {
           return status;
         }
@@ -163,7 +164,8 @@ TEST_CASE("ranks that are through may leave before slower ones have begun the la
         const ho_status status = broadcast(rank.comm, data, root);
         // And the others at different times.
         ::usleep(static_cast<useconds_t>(self * 7000));
-        return status == HO_OK && data.back() != data.front() ? HO_INTERNAL : status;
+        return status == HO_OK && data.values().back() != data.values().front() ? HO_INTERNAL
+                                                                                : status;
       });
       INFO(groups << ", slow rank " << slow << ", " << count << " elements");
       check_all_end_well(job);
@@ -182,15 +184,15 @@ TEST_CASE("a rank may enter an operation long after the ranks that it needs have
     for (const int before : {1, 2}) {
       const auto body = [=](const ProcessJob::Rank& rank) -> ho_status {
         const bool slow = ho_comm_rank(rank.comm) != root;
-        std::vector<float> data(4, slow ? 0.0F : 7.0F);
+        const CallFloats first(4, slow ? 0.0F : 7.0F);
+        CallFloats data(4, slow ? 0.0F : 7.0F);
         ho_status status = HO_OK;
         for (int i = 0; i < before && status == HO_OK; ++i) {
-          status = broadcast(rank.comm, data, root);
+          status = broadcast(rank.comm, first, root);
         }
-        data.assign(4, slow ? 0.0F : 7.0F);
         ::usleep(slow ? 1500000 : 0);
         status = status == HO_OK ? broadcast(rank.comm, data, root) : status;
-        return status == HO_OK && data.back() != 7.0F ? HO_INTERNAL : status;
+        return status == HO_OK && data.values().back() != 7.0F ? HO_INTERNAL : status;
       };
       jobs.push_back(std::make_unique<ProcessJob>(setting.with("2x1"), body));
     }
@@ -207,7 +209,7 @@ TEST_CASE("large operations end well on every rank when each leaves at once") {
   for (const char* groups : {"2x2", "1x4", "4x1"}) {
     for (const int root : {0, 3}) {
       ProcessJob job(setting.with(groups), [=](const ProcessJob::Rank& rank) -> ho_status {
-        std::vector<float> data(size_t{1} << 20, 1.0F);
+        const CallFloats data(size_t{1} << 20, 1.0F);
         const ho_status status = all_reduce(rank.comm, data);
         return status == HO_OK ? broadcast(rank.comm, data, root) : status;
       });
@@ -274,7 +276,7 @@ TEST_CASE("leaving a child communicator concerns neither its parent nor its sibl
   INFO(setting.text);
   for (const char* groups : {"2x2", "1x4", "4x1"}) {
     ProcessJob job(setting.with(groups), [](const ProcessJob::Rank& rank) -> ho_status {
-      std::vector<float> data(1000, 1.0F);
+      const CallFloats data(1000, 1.0F);
       ho_comm* pair = nullptr;
       ho_comm* whole = nullptr;
       const int self = ho_comm_rank(rank.comm);
@@ -316,7 +318,7 @@ TEST_CASE("a split waits in vain for no rank that has left but kept a child") {
   const Setting setting = GENERATE(from_range(kSettings));
   INFO(setting.text);
   ProcessJob job(setting.with("2x2"), [](const ProcessJob::Rank& rank) -> ho_status {
-    std::vector<float> data(100, 1.0F);
+    const CallFloats data(100, 1.0F);
     ho_comm* child = nullptr;
     ho_comm* grandchild = nullptr;
     ho_comm* in_vain = nullptr;
@@ -347,7 +349,7 @@ TEST_CASE("an abort's reason is heard although its caller leaves at once") {
   const Setting setting = GENERATE(from_range(kSettings));
   INFO(setting.text);
   ProcessJob job(setting.with("2x2"), [](const ProcessJob::Rank& rank) -> ho_status {
-    std::vector<float> data(1000, 1.0F);
+    const CallFloats data(1000, 1.0F);
     (void)all_reduces(rank.comm, data, 2);
     if (ho_comm_rank(rank.comm) == 2) {
       (void)ho_comm_abort(rank.comm, "the test says so");
@@ -368,7 +370,7 @@ TEST_CASE("an abort is heard although rank 0, who passes it on, leaves at once")
   for (const char* groups : {"2x2", "1x4", "4x1"}) {
     for (const int aborter : {0, 1}) {
       ProcessJob job({groups, kFarDeadlineMs}, [=](const ProcessJob::Rank& rank) -> ho_status {
-        std::vector<float> data(1000, 1.0F);
+        const CallFloats data(1000, 1.0F);
         (void)all_reduces(rank.comm, data, 2);
         const int self = ho_comm_rank(rank.comm);
         ::usleep(self == 0 ? 300000 : 0);
@@ -380,7 +382,8 @@ TEST_CASE("an abort is heard although rank 0, who passes it on, leaves at once")
           return HO_OK;
         }
         const int32_t peer = self == 1 ? 2 : 5 - self;
-        return ho_recv(rank.comm, data.data(), 1, HO_FLOAT32, peer, 0, nullptr, nullptr, nullptr);
+        float received = 0;
+        return ho_recv(rank.comm, &received, 1, HO_FLOAT32, peer, 0, nullptr, nullptr, nullptr);
       });
       for (size_t rank = aborter == 0 ? 1 : 2; rank < job.size(); ++rank) {
         const RankOutcome outcome = job.outcome(rank);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "all_end_well.hpp"
+#include "call_memory.hpp"
 #include "catch.hpp"
 #include "horing.h"
 #include "process_job.hpp"
@@ -20,10 +21,11 @@ namespace {
 constexpr uint64_t kFarMs = 100'000;
 
 ho_status all_reduce(ho_comm* comm, uint64_t timeout_ms = 0) {
-  float value = 1;
+  const CallFloats value(1, 1.0F);
   ho_call_options options = HO_CALL_OPTIONS_INIT;
   options.timeout_ms = timeout_ms;
-  return ho_all_reduce(comm, &value, &value, 1, HO_FLOAT32, HO_SUM, &options, nullptr, nullptr);
+  return ho_all_reduce(
+      comm, value.data(), value.data(), 1, HO_FLOAT32, HO_SUM, &options, nullptr, nullptr);
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -238,10 +240,10 @@ TEST_CASE("a hang is blamed on the rank at the end of the waits, not on a victim
     ho_status status = ho_comm_split(rank.comm, self / 2, 0, &pair);
     status = status == HO_OK ? ho_comm_split(rank.comm, self == 1 ? -1 : 0, 0, &three) : status;
     if (status == HO_OK && self == 0) {
-      float value = 1;
+      const CallFloats value(1, 1.0F);
       ho_request* request = nullptr;
-      status =
-          ho_all_reduce(pair, &value, &value, 1, HO_FLOAT32, HO_SUM, nullptr, nullptr, &request);
+      status = ho_all_reduce(
+          pair, value.data(), value.data(), 1, HO_FLOAT32, HO_SUM, nullptr, nullptr, &request);
       events.add();
       status = status == HO_OK ? ho_request_wait(request, 0) : status;
     } else if (status == HO_OK && self == 1) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "all_end_well.hpp"
+#include "call_memory.hpp"
 #include "catch.hpp"
 #include "horing.h"
 #include "process_job.hpp"
@@ -18,10 +19,11 @@ namespace {
 constexpr uint64_t kFarMs = 100'000;
 
 ho_status sum(ho_comm* comm, uint64_t timeout_ms = 0) {
-  float value = 1;
+  const CallFloats value(1, 1.0F);
   ho_call_options options = HO_CALL_OPTIONS_INIT;
   options.timeout_ms = timeout_ms;
-  return ho_all_reduce(comm, &value, &value, 1, HO_FLOAT32, HO_SUM, &options, nullptr, nullptr);
+  return ho_all_reduce(
+      comm, value.data(), value.data(), 1, HO_FLOAT32, HO_SUM, &options, nullptr, nullptr);
 }
 
 bool says(const std::string& part) {

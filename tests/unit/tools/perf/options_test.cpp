@@ -47,19 +47,34 @@ TEST_CASE("types, operations and algorithms are given by name, or all") {
   CHECK(parsed.options.in_place);
 }
 
+TEST_CASE("buffers are of the host unless said otherwise, and mixed ones are not in place") {
+  CHECK(parse({}).options.memory == Memory::kHost);
+  const auto device = parse({"--memory", "device"});
+  REQUIRE_FALSE(device.exit_status.has_value());
+  CHECK(device.options.memory == Memory::kDevice);
+  CHECK((device.options.out_of_place && device.options.in_place));
+  const auto mixed = parse({"--memory", "mixed"});
+  REQUIRE_FALSE(mixed.exit_status.has_value());
+  CHECK(to_string(mixed.options.memory) == "mixed");
+  CHECK((mixed.options.out_of_place && !mixed.options.in_place));
+}
+
 TEST_CASE("what cannot work is refused") {
-  for (const auto& words : std::vector<std::vector<const char*>>{{"-b", "2M", "-e", "1M"},
-                                                                 {"-b", "12x"},
-                                                                 {"-i", "0"},
-                                                                 {"-b", "0", "-f", "2"},
-                                                                 {"-d", "float7"},
-                                                                 {"-o", "nand"},
-                                                                 {"-n", "0"},
-                                                                 {"-c", "2"},
-                                                                 {"--algorithm", "fastest"},
-                                                                 {"--sizes", "64K:0"},
-                                                                 {"--sizes", "1M:x"},
-                                                                 {"--nonsense"}}) {
+  for (const auto& words :
+       std::vector<std::vector<const char*>>{{"-b", "2M", "-e", "1M"},
+                                             {"-b", "12x"},
+                                             {"-i", "0"},
+                                             {"-b", "0", "-f", "2"},
+                                             {"-d", "float7"},
+                                             {"-o", "nand"},
+                                             {"-n", "0"},
+                                             {"-c", "2"},
+                                             {"--algorithm", "fastest"},
+                                             {"--sizes", "64K:0"},
+                                             {"--sizes", "1M:x"},
+                                             {"--memory", "managed"},
+                                             {"--memory", "mixed", "--place", "in"},
+                                             {"--nonsense"}}) {
     CAPTURE(words.front());
     const auto parsed = parse(words);
     REQUIRE(parsed.exit_status.has_value());

@@ -91,10 +91,10 @@ TEST_CASE("a setting says who adds what lies in pinned memory, between the steps
   uint64_t launches = 0;
   {
     const ScopedVariable host("HORING_DEVICE_SUMS", "host");
-    launches = calls_in_sums("3x1", "launch");
+    launches = calls_in_sums("3x2", "launch");
   }
   const ScopedVariable on_device("HORING_DEVICE_SUMS", "device");
-  CHECK(calls_in_sums("3x1", "launch") > launches);
+  CHECK(calls_in_sums("3x2", "launch") > launches);
 }
 
 TEST_CASE("shared memory of a rank that ends first stays until the others have ended") {

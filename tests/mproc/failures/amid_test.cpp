@@ -101,7 +101,7 @@ const Scene kCollectives[] = {
                         b.out.data(),
                         count,
                         HO_FLOAT32,
-                        memory_takes_premul_sum() ? HO_PREMUL_SUM : HO_SUM,
+                        HO_PREMUL_SUM,
                         1,
                         nullptr,
                         nullptr,

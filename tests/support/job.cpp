@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "call_memory.hpp"
-#include "catch.hpp"
 #include "group/group_map.hpp"
 #include "reserved_place.hpp"
 
@@ -84,15 +83,6 @@ std::vector<std::string> run_job(const JobOptions& options,
     thread.join();
   }
   return errors;
-}
-
-void require_job(const JobOptions& options, const std::function<void(ho_comm*)>& body) {
-  const std::vector<std::string> errors = run_job(options, body);
-  for (size_t rank = 0; rank < errors.size(); ++rank) {
-    INFO("groups " << options.groups << ", rank " << rank);
-    CHECK(errors[rank] == "");
-  }
-  REQUIRE(std::all_of(errors.begin(), errors.end(), [](const auto& e) { return e.empty(); }));
 }
 
 }  // namespace ho::test

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "abort_rounds.hpp"
 #include "catch.hpp"
 #include "cuda_double.hpp"
 #include "job.hpp"
@@ -116,41 +117,8 @@ TEST_CASE("aborts in mid-call end it everywhere and the stream runs on") {
     config.mode = cuda_double::Mode::kRandom;
     config.seed = static_cast<uint64_t>(round);
     cuda_double::reset(config);
-    const auto errors = run_job({"2x2"}, [&](ho_comm* comm) {
-      RankMemory memory(ho_comm_rank(comm) % 2, kFloats);
-      const ho_call_options options = memory.options();
-      std::thread other;
-      if (ho_comm_rank(comm) == 1) {
-        other = std::thread([&] {
-          std::this_thread::sleep_for(std::chrono::milliseconds(3 * round));
-          (void)ho_comm_abort(comm, "enough");
-        });
-      }
-      std::string error;
-      while (error.empty()) {
-        if (ho_all_reduce(comm,
-                          memory.send(),
-                          memory.recv(),
-                          kFloats,
-                          HO_FLOAT32,
-                          HO_SUM,
-                          &options,
-                          nullptr,
-                          nullptr) != HO_OK) {
-          error = ho_last_error_message();
-        }
-      }
-      if (other.joinable()) {
-        other.join();
-      }
-      memory.fetch();
-      (void)memory.fetched();
-      if (error.find("enough") == std::string::npos || ho_comm_status(comm) == HO_OK) {
-        throw std::runtime_error(error);
-      }
-    });
-    for (const std::string& error : errors) {
-      CHECK(error.empty());
+    for (const std::string& error : abort_round(3 * round, 2)) {
+      CHECK(error == "");
     }
     CHECK(cuda_double::violations().empty());
     CHECK(cuda_double::live().none());

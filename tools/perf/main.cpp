@@ -84,9 +84,7 @@ std::vector<Case> cases_of(Collective collective, const Options& options, bool t
       continue;
     }
     for (const ReduceOp op : options.ops) {
-      if (op == ReduceOp::kPremulSum && options.memory != Memory::kHost) {
-        say_left_out(talks, "the library has no premul_sum of device memory");
-      } else if (reduction_supported(dtype, op)) {
+      if (reduction_supported(dtype, op)) {
         cases.push_back({.collective = collective, .dtype = dtype, .op = op});
       } else {
         say_left_out(talks,

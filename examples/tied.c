@@ -106,7 +106,8 @@ static void micro_batch(paro_runner* runner) {
     const int word = rand() % kWords;
     samples[i].word = word;
     samples[i].next = (3 * word + 1) % kWords;
-    memcpy(&table[word * kDim], (const float*)view.trained + word * kDim, kDim * sizeof *table);
+    const size_t row = (size_t)word * kDim;
+    memcpy(&table[row], (const float*)view.trained + row, kDim * sizeof *table);
   }
   must(paro_runner_after_forward(runner, 0));
   for (uint32_t u = 1; u < kUnits; ++u) {
@@ -124,7 +125,7 @@ static void micro_batch(paro_runner* runner) {
       if (u == 2) {
         head_backward(view.trained, g, s);
       } else if (u == 1) {
-        block_backward(view.trained, g, &table[s->word * kDim], dx[i], s);
+        block_backward(view.trained, g, &table[(size_t)s->word * kDim], dx[i], s);
       }
       for (int c = 0; u == 0 && c < kDim; ++c) {
         g[s->word * kDim + c] += dx[i][c];
@@ -140,8 +141,8 @@ int main(void) {
   const paro_unit units[kUnits] = {
       {"table", kTable, 0, NULL}, {"block", kBlock, 0, NULL}, {"head", 0, 0, "table"}};
   const paro_parameter_group groups[2] = {
-      {0, 0, 0, kTable, 0.5, 0},           /* the table: half the rate */
-      {1, 0, 0, kDim * kDim, 1.0, 0.001}}; /* weights of the block decay, its biases do not */
+      {0, 0, 0, kTable, 0.5, 0},                     /* the table: half the rate */
+      {1, 0, 0, (uint64_t)kDim * kDim, 1.0, 0.001}}; /* the block's weights decay */
   const char* const states[2] = {"exp_avg", "exp_avg_sq"};
   paro_runner_options options = PARO_RUNNER_OPTIONS_INIT;
   options.strategy = "IIG";

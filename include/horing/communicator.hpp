@@ -344,6 +344,7 @@ class Communicator {
     check(ho_scatter(comm_, send, recv, count, dtype, root, &raw, options.report, &request));
     return Request(request);
   }
+  // NOLINTNEXTLINE(readability-function-size): the parameters of the C call
   void reduce(const void* send,
               void* recv,
               size_t count,
@@ -354,6 +355,7 @@ class Communicator {
     const ho_call_options raw = to_c(options);
     check(ho_reduce(comm_, send, recv, count, dtype, op, root, &raw, options.report, nullptr));
   }
+  // NOLINTNEXTLINE(readability-function-size): the parameters of the C call
   [[nodiscard]] Request start_reduce(const void* send,
                                      void* recv,
                                      size_t count,
@@ -400,6 +402,7 @@ class Communicator {
     check(ho_send(comm_, data, count, dtype, peer, tag, &raw, &request));
     return Request(request);
   }
+  // NOLINTNEXTLINE(readability-function-size): the parameters of the C call
   void recv(void* data,
             size_t count,
             ho_dtype dtype,
@@ -410,6 +413,7 @@ class Communicator {
     const ho_call_options raw = to_c(options);
     check(ho_recv(comm_, data, count, dtype, peer, tag, &raw, source, nullptr));
   }
+  // NOLINTNEXTLINE(readability-function-size): the parameters of the C call
   [[nodiscard]] Request start_recv(void* data,
                                    size_t count,
                                    ho_dtype dtype,

@@ -15,6 +15,7 @@ namespace paro {
 // A step of a runner's life, from 0. Wider than ho::Index: a checkpoint may bring any number.
 struct StepIndex {
   uint64_t value = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm, see base/index.hpp
   friend constexpr auto operator<=>(const StepIndex&, const StepIndex&) = default;
 };
 [[nodiscard]] constexpr StepIndex next(StepIndex step) {

@@ -23,6 +23,7 @@ struct ChannelKey {
   uint64_t communicator_id = 0;
   uint16_t communicator = 0;
   uint8_t channel = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm, see base/index.hpp
   friend auto operator<=>(const ChannelKey&, const ChannelKey&) = default;
 };
 

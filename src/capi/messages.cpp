@@ -11,7 +11,7 @@ ho_status point_to_point(PointToPointCall call,
                          int32_t peer,
                          const ho_call_options* options,
                          ho_request** request) {
-  static_assert(HO_ANY_SOURCE == -1);
+  static_assert(HO_ANY_SOURCE == -1);  // NOLINT(misc-redundant-expression): a macro
   return guarded([&]() -> Status {
     if (request != nullptr) {
       *request = nullptr;

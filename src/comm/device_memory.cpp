@@ -150,6 +150,13 @@ Status Communicator::share_device_memory(const ShmTransport& shm, Deadline deadl
   if (work_ != nullptr && settings_.device_sharing) {
     slots_ = std::make_unique<SharedSlots>(
         device_, (members.size() - 1) * StagedLink::kSlots, shm.membership(), shm.others_ended());
+    if (!slots_->why_not().empty()) {
+      log_warn(
+          "rank {} shares no device memory inside its node, so that messages go through pinned "
+          "memory: {}",
+          self_.value(),
+          slots_->why_not());
+    }
   }
   const std::string& host = placement_.host_name[self_.at()];
   HORING_ASSIGN(const auto offers,

@@ -31,24 +31,23 @@ uint64_t Run::scaled_input_bytes() const {
   return own ? call_.count * size_bytes(call_.dtype) : 0;
 }
 
-Status Run::begin_scaling(std::byte* scratch) {
+void Run::scale_into(std::byte* scratch) {
   const bool own = scaled_input_bytes() > 0;
-  std::byte* const to = own ? scratch + binding_.device_scratch_bytes() : call_.output;
-  HORING_ASSIGN(scaling_,
-                call_.device.work->premultiply(
-                    call_.dtype, to, call_.input, call_.count, *call_.device.factor));
-  if (!scaling_) {
-    return {StatusCode::kInternal, "the device's queue is full before its first piece"};
-  }
-  binding_.set_input(to);
+  scaled_ = own ? scratch + binding_.device_scratch_bytes() : call_.output;
+  binding_.set_input(scaled_);
   call_.device.input = own || call_.device.output;
-  return {};
 }
 
 Result<bool> Run::scaled() {
-  HORING_ASSIGN(const bool completed, call_.device.work->completed(*scaling_));
+  device::Work& work = *call_.device.work;
+  if (!scaling_) {
+    HORING_ASSIGN(
+        scaling_,
+        work.premultiply(call_.dtype, scaled_, call_.input, call_.count, *call_.device.factor));
+  }
+  HORING_ASSIGN(const bool completed, scaling_ ? work.completed(*scaling_) : Result<bool>(false));
   if (completed) {
-    scaling_.reset();
+    scaled_ = nullptr;
   }
   return completed;
 }
@@ -56,9 +55,9 @@ Result<bool> Run::scaled() {
 // What is sent from a device is read by a copy, which has been enqueued then. What is sent from the
 // caller's host memory is read by the network, which no stream waits for.
 bool Run::enqueued() const {
-  return !scaling_ && std::all_of(queues_.begin(), queues_.end(), [&](const Queue& queue) {
-    return queue.ended && (queue.unreleased.empty() || !call_.device.mixed);
-  });
+  return scaled_ == nullptr && std::all_of(queues_.begin(), queues_.end(), [&](const Queue& queue) {
+           return queue.ended && (queue.unreleased.empty() || !call_.device.mixed);
+         });
 }
 
 Result<bool> Run::begun(std::optional<device::Ticket> ticket, bool views) {

@@ -91,10 +91,10 @@ Run::Run(Call call,
   }
 }
 
-Status Run::start(std::byte* scratch, std::byte* device_scratch) {
+void Run::start(std::byte* scratch, std::byte* device_scratch) {
   binding_.set_scratch(scratch, device_scratch);
   if (call_.device.factor) {
-    HORING_TRY(begin_scaling(device_scratch));
+    scale_into(device_scratch);
   }
   started_ns_ = now_ns();
   for (Queue& queue : queues_) {
@@ -109,7 +109,6 @@ Status Run::start(std::byte* scratch, std::byte* device_scratch) {
   while (barrier_now_ < barrier_left_.size() && barrier_left_[barrier_now_] == 0) {
     ++barrier_now_;
   }
-  return {};
 }
 
 void Run::settle(Queue& queue) {
@@ -188,7 +187,7 @@ Frame Run::frame_for(const Queue& queue, const PlanOp& op) const {
 // nothing else can move.
 std::optional<RunError> Run::make_progress(bool* moved) {
   *moved = false;
-  if (scaling_) {
+  if (scaled_ != nullptr) {
     const Result<bool> through = scaled();
     if (!through.ok()) {
       return RunError{through.status().with_context(call_.name()), std::nullopt};

@@ -44,7 +44,7 @@ class Run {
     return binding_.device_scratch_bytes() + scaled_input_bytes();
   }
   // Before the first make_progress(): links' counters are read, the clock starts.
-  [[nodiscard]] Status start(std::byte* scratch, std::byte* device_scratch);
+  void start(std::byte* scratch, std::byte* device_scratch);
   // Moves what can be moved, some pieces at most; *moved says whether anything was.
   [[nodiscard]] std::optional<RunError> make_progress(bool* moved);
   [[nodiscard]] bool finished() const { return done_pieces_ == total_pieces_; }
@@ -123,7 +123,7 @@ class Run {
   }
   // Behind device scratch; an all-reduce goes on in its output.
   [[nodiscard]] uint64_t scaled_input_bytes() const;
-  [[nodiscard]] Status begin_scaling(std::byte* scratch);
+  void scale_into(std::byte* scratch);
   [[nodiscard]] Result<bool> scaled();
   [[nodiscard]] Result<ConstBytes> view_for_device(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> recv_to_device(Queue& queue, const PlanOp& op);
@@ -169,6 +169,7 @@ class Run {
   uint64_t intra_messages_left_ = 0;
   uint64_t inter_pieces_left_ = 0;
   std::optional<Started> begun_;  // by the head that is being carried out
+  std::byte* scaled_ = nullptr;  // input times its factor, which is not there yet; null: nothing is
   std::optional<device::Ticket> scaling_;
   OpReport report_;
   int64_t started_ns_ = 0;

@@ -295,8 +295,9 @@ HO_API ho_status ho_comm_link_rates(const ho_comm* comm,
  * device, data moves in larger pieces on all ranks, also that of host memory.
  *
  * A call reads and writes its buffers after all that options.stream was given before it. Without a
- * request it returns when all its work is on the device: it may wait for data from other ranks, not
- * for the device. What the stream is given afterwards comes after the call. An error that is found
+ * request it returns when all its work is on the device: it waits until the stream has got to the
+ * call, and may wait for data from other ranks, but not for the end of its own work there. What the
+ * stream is given afterwards comes after the call. An error that is found
  * later is in ho_comm_status(). With a report it returns when the operation has ended. With a
  * request, ho_request_join() does the same for any stream; ho_request_wait() returns when the
  * operation has ended on the device, too.

@@ -41,7 +41,7 @@ class Request {
   }
 
   // Of a call with device memory: what the stream is given from now on comes after it. May wait for
-  // data from other ranks, not for the device.
+  // data from other ranks, and until the call's stream has got to it.
   void join(void* stream) {
     if (request_ != nullptr) {
       check(ho_request_join(request_, stream));

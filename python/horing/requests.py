@@ -139,7 +139,7 @@ class Request:
 
     def join(self, stream: int = 0) -> None:
         """Of a call with device memory: what the CUDA stream is given from now on comes after it. May
-        wait for data from other ranks, not for the device. Without device memory as wait()."""
+        wait for data from other ranks, and until the call's stream has got to it. Without device memory as wait()."""
         with self._lock:
             if self._handle is not None:
                 library().ho_request_join(self._handle, stream)

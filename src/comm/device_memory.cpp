@@ -149,7 +149,7 @@ Status Communicator::share_device_memory(const ShmTransport& shm, Deadline deadl
   const std::vector<GlobalRank> members = placement_.ranks_on_host_of(self_);
   if (work_ != nullptr && settings_.device_sharing) {
     slots_ = std::make_unique<SharedSlots>(
-        device_, (members.size() - 1) * StagedLink::kSlots, shm.membership(), shm.others_ended());
+        device_, members.size() - 1, shm.membership(), shm.others_ended());
     if (!slots_->why_not().empty()) {
       log_warn(
           "rank {} shares no device memory inside its node, so that messages go through pinned "
@@ -225,6 +225,9 @@ bool Communicator::has_device_memory(const std::shared_ptr<Operation>& operation
 
 Status Communicator::join(const std::shared_ptr<Operation>& operation,
                           device::StreamHandle stream) {
+  if (device_ != nullptr) {
+    HORING_TRY(device::check_not_captured(*device_, stream).with_context("join"));
+  }
   return operation == nullptr ? Status() : engine_->join(*operation, stream);
 }
 

@@ -148,11 +148,23 @@ CurrentContext::~CurrentContext() {
   }
 }
 
-Status check_stream(const Device& device, StreamHandle stream) {
+namespace {
+
+// The context is no argument of the caller's, whatever the driver says.
+Result<CurrentContext> enter_own(const Device& device) {
+  auto current = CurrentContext::enter(device);
+  return current.ok()
+             ? std::move(current)
+             : Result<CurrentContext>(Status(StatusCode::kSystem, current.status().message()));
+}
+
+}  // namespace
+
+Status check_not_captured(const Device& device, StreamHandle stream) {
   if (stream == nullptr) {
     return {};
   }
-  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(device));
+  HORING_ASSIGN(const CurrentContext current, enter_own(device));
   int capturing = kCaptureNone;
   HORING_TRY(
       device.check("cuStreamIsCapturing", device.driver().stream_capturing(stream, &capturing)));
@@ -162,6 +174,15 @@ Status check_stream(const Device& device, StreamHandle stream) {
                 ": the stream is being captured into a graph, and collectives cannot be captured; "
                 "call them outside of the capture"};
   }
+  return {};
+}
+
+Status check_stream(const Device& device, StreamHandle stream) {
+  if (stream == nullptr) {
+    return {};
+  }
+  HORING_TRY(check_not_captured(device, stream));
+  HORING_ASSIGN(const CurrentContext current, enter_own(device));
   ContextHandle context = nullptr;
   HORING_TRY(device.check("cuStreamGetCtx", device.driver().stream_context(stream, &context)));
   if (context != device.context()) {

@@ -218,5 +218,7 @@ struct PointerFacts {
 // Whether work of this device may be ordered against the stream: kInvalidArgument for a stream of
 // another context, kUnsupported for one that is captured into a graph. Null is the default stream.
 [[nodiscard]] Status check_stream(const Device& device, StreamHandle stream);
+// The second part alone, of a stream of any device.
+[[nodiscard]] Status check_not_captured(const Device& device, StreamHandle stream);
 
 }  // namespace ho::device

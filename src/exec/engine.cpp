@@ -322,9 +322,9 @@ std::optional<RunError> Engine::start_run(Operation& operation) {
 Status Engine::take_scratch(Operation& operation) {
   const uint64_t bytes = operation.run_->scratch_bytes();
   if (operation.run_->call().device.work != nullptr) {
-    if (!operation.pinned_scratch_ || operation.pinned_scratch_->bytes().size() < bytes) {
-      HORING_ASSIGN(operation.pinned_scratch_,
-                    options_.work->take_pinned(std::max<uint64_t>(bytes, 1)));
+    if (bytes > 0 &&
+        (!operation.pinned_scratch_ || operation.pinned_scratch_->bytes().size() < bytes)) {
+      HORING_ASSIGN(operation.pinned_scratch_, options_.work->take_pinned(bytes));
     }
     const uint64_t on_device = operation.run_->device_scratch_bytes();
     if (on_device > 0 &&
@@ -418,12 +418,12 @@ void Engine::end(Operation& operation, const Status& status) {
         !drained.ok()) {
       log_error("{}: {}", operation.run_->call().name(), drained.message());
     }
-    if (operation.pinned_scratch_) {
-      options_.work->give_back(*std::exchange(operation.pinned_scratch_, std::nullopt));
-    }
-    if (operation.device_scratch_) {
-      options_.work->give_back(*std::exchange(operation.device_scratch_, std::nullopt));
-    }
+  }
+  if (operation.pinned_scratch_) {
+    options_.work->give_back(*std::exchange(operation.pinned_scratch_, std::nullopt));
+  }
+  if (operation.device_scratch_) {
+    options_.work->give_back(*std::exchange(operation.device_scratch_, std::nullopt));
   }
   operation.report_ = operation.run_->report();
   operation.report_.add_earlier(operation.earlier_);

@@ -63,11 +63,7 @@ Status add_on_device(device::Work& work, const Operands& operands) {
   }
 }
 
-Result<PinnedSumRates> measure(device::Work& work) {
-  Operands operands;
-  HORING_ASSIGN(operands.dst, work.take_pinned(kBytes));
-  HORING_ASSIGN(operands.src, work.take_pinned(kBytes));
-  HORING_ASSIGN(operands.incoming, work.take_pinned(kBytes));
+Result<PinnedSumRates> measure(device::Work& work, const Operands& operands) {
   int64_t host_ns = std::numeric_limits<int64_t>::max();
   int64_t device_ns = host_ns;
   for (int round = 0; round < kRounds; ++round) {
@@ -94,8 +90,18 @@ Result<PinnedSumRates> pinned_sum_rates(device::Work& work) {
   if (const auto found = known.find(ordinal); found != known.end()) {
     return found->second;
   }
-  HORING_ASSIGN(const PinnedSumRates rates, measure(work));
-  known.emplace(ordinal, rates);
+  Operands operands;
+  HORING_ASSIGN(operands.dst, work.take_pinned(kBytes));
+  HORING_ASSIGN(operands.src, work.take_pinned(kBytes));
+  HORING_ASSIGN(operands.incoming, work.take_pinned(kBytes));
+  const Result<PinnedSumRates> rates = measure(work, operands);
+  // Also after an error: a kernel may still use it, which ends before the work does.
+  work.give_back(std::move(operands.dst));
+  work.give_back(std::move(operands.src));
+  work.give_back(std::move(operands.incoming));
+  if (rates.ok()) {
+    known.emplace(ordinal, *rates);
+  }
   return rates;
 }
 

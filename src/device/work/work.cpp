@@ -1,6 +1,7 @@
 #include "device/work/work.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <thread>
 #include <utility>
 
@@ -11,7 +12,15 @@ namespace {
 
 constexpr std::chrono::microseconds kDrainPoll{50};
 constexpr std::chrono::seconds kLastDrain{5};
-constexpr size_t kMemoryGrain = 64U << 10;
+constexpr size_t kMinMemory = 64U << 10;
+constexpr size_t kLargeMemory = 64U << 20;
+
+// Few sizes, so that what grew from call to call leaves little behind: powers of two, and multiples
+// of a large one.
+size_t rounded(size_t bytes) {
+  return bytes <= kLargeMemory ? std::bit_ceil(std::max(bytes, kMinMemory))
+                               : (bytes + kLargeMemory - 1) / kLargeMemory * kLargeMemory;
+}
 
 size_t size_of(const PinnedMemory& memory) {
   return memory.bytes().size();
@@ -219,7 +228,7 @@ Status Work::end_untracked() {
 
 template <typename Memory>
 Result<Memory> Work::take(Kept<Memory>& kept, size_t bytes) {
-  const size_t wanted = (bytes + kMemoryGrain - 1) / kMemoryGrain * kMemoryGrain;
+  const size_t wanted = rounded(bytes);
   const auto fits = std::find_if(kept.unused.begin(), kept.unused.end(), [&](const Memory& memory) {
     return size_of(memory) >= wanted && size_of(memory) <= 2 * wanted;
   });
@@ -229,8 +238,17 @@ Result<Memory> Work::take(Kept<Memory>& kept, size_t bytes) {
     return taken;
   }
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
-  HORING_ASSIGN(Memory made, Memory::create(*device_, wanted));
-  kept.bytes += size_of(made);
+  Result<Memory> made = Memory::create(*device_, wanted);
+  if (!made.ok()) {  // perhaps there was no more
+    for (const Memory& memory : kept.unused) {
+      kept.bytes -= size_of(memory);
+    }
+    kept.unused.clear();
+    made = Memory::create(*device_, bytes);
+  }
+  if (made.ok()) {
+    kept.bytes += size_of(*made);
+  }
   return made;
 }
 

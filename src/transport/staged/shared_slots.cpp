@@ -76,26 +76,27 @@ size_t SharedSlots::free_retired() {
 }
 
 SharedSlots::SharedSlots(std::shared_ptr<const device::Device> device,
-                         size_t slots,
+                         size_t peers,
                          std::shared_ptr<const void> membership,
                          std::function<bool()> others_ended)
     : device_(std::move(device)),
       membership_(std::move(membership)),
       others_ended_(std::move(others_ended)) {
   free_retired();
-  if (Status status = allocate(slots); !status.ok()) {
+  if (Status status = allocate(peers); !status.ok()) {
     why_not_ = status.message();
     memory_ = {};
   }
 }
 
-Status SharedSlots::allocate(size_t slots) {
+Status SharedSlots::allocate(size_t peers) {
+  const size_t slots = peers * kSlotsPerPeer;
   HORING_ASSIGN(memory_, device::DeviceMemory::create(*device_, slots * kSlotBytes));
   if (slots > 0) {
     HORING_ASSIGN(exported_, device::export_memory(*device_, memory_));
   }
-  for (size_t slot = slots; slot > 0; --slot) {
-    free_.push_back(slot - 1);
+  for (size_t slot = 0; slot < slots; ++slot) {
+    (slot < peers * kLinksPerPeer ? unreserved_ : free_).push_back(slot);
   }
   return {};
 }
@@ -166,13 +167,25 @@ std::span<const std::byte> SharedSlots::of_peer(GlobalRank peer) const {
   return found == peers_.end() ? std::span<const std::byte>() : found->second.bytes;
 }
 
-std::optional<size_t> SharedSlots::take() {
-  if (free_.empty()) {
+namespace {
+
+std::optional<size_t> last_of(std::vector<size_t>& slots) {
+  if (slots.empty()) {
     return std::nullopt;
   }
-  const size_t taken = free_.back();
-  free_.pop_back();
+  const size_t taken = slots.back();
+  slots.pop_back();
   return taken;
+}
+
+}  // namespace
+
+std::optional<size_t> SharedSlots::reserve() {
+  return last_of(unreserved_);
+}
+
+std::optional<size_t> SharedSlots::take() {
+  return last_of(free_);
 }
 
 }  // namespace ho

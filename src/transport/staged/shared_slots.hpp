@@ -26,11 +26,16 @@ class SharedSlots {
  public:
   static constexpr size_t kSlotBytes = size_t{4} << 20;  // the largest piece of device memory
 
-  // Without memory where the device has none left or cannot share it; why_not() says so then.
+  static constexpr size_t kLinksPerPeer = 3;  // channels of collectives
+  static constexpr size_t kSlotsPerPeer =
+      2 * kLinksPerPeer;  // one reserved for each, as many shared
+
+  // For `peers` other ranks. Without memory where the device has none left or cannot share it;
+  // why_not() says so then.
   // `others_ended`, `membership`: see ShmTransport. Where this ends before the other ranks, its
   // memory stays until they have ended too.
   SharedSlots(std::shared_ptr<const device::Device> device,
-              size_t slots,
+              size_t peers,
               std::shared_ptr<const void> membership,
               std::function<bool()> others_ended);
   SharedSlots(const SharedSlots&) = delete;
@@ -50,6 +55,10 @@ class SharedSlots {
 
   // Those of a peer, as this rank's device reads them; empty: it cannot.
   [[nodiscard]] std::span<const std::byte> of_peer(GlobalRank peer) const;
+  // A slot that the caller keeps: one for each link, so that links cannot hold each other up.
+  // Nothing: more than kLinksPerPeer for each other rank.
+  [[nodiscard]] std::optional<size_t> reserve();
+  // Of those that all links share.
   [[nodiscard]] std::optional<size_t> take();
   void give_back(size_t slot) { free_.push_back(slot); }
   [[nodiscard]] std::byte* slot(size_t number) const {
@@ -64,7 +73,7 @@ class SharedSlots {
     std::optional<device::OpenedMemory> opened;  // nothing: of this process
     std::span<const std::byte> bytes;
   };
-  [[nodiscard]] Status allocate(size_t slots);
+  [[nodiscard]] Status allocate(size_t peers);
 
   const std::shared_ptr<const device::Device> device_;
   // The last to end: then the others may free what was open here.
@@ -74,6 +83,7 @@ class SharedSlots {
   device::IpcMemory exported_{};
   std::string why_not_;
   std::vector<size_t> free_;
+  std::vector<size_t> unreserved_;
   std::map<GlobalRank, Peer> peers_;
   std::set<GlobalRank> readers_;
 };

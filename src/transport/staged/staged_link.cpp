@@ -48,18 +48,26 @@ Result<std::optional<size_t>> StagedLink::take(Slots& slots, size_t bytes) {
 }
 
 Result<std::optional<StagedLink::SendSlot>> StagedLink::take_send_slot(size_t bytes) {
-  using Kind = SendSlot::Kind;
-  if (shared_.slots != nullptr && bytes > 0 && bytes <= SharedSlots::kSlotBytes) {
-    if (shared_in_use_ == kSlots) {
-      return std::optional<SendSlot>();
-    }
-    if (const auto number = shared_.slots->take()) {
-      ++shared_in_use_;
-      return std::optional(SendSlot{Kind::kShared, *number});
-    }
+  if (own_slot_ && bytes > 0 && bytes <= SharedSlots::kSlotBytes) {
+    return take_shared_slot();
   }
   HORING_ASSIGN(const auto number, take(send_slots_, bytes));
-  return number ? std::optional(SendSlot{Kind::kPinned, *number}) : std::nullopt;
+  return number ? std::optional(SendSlot{SendSlot::Kind::kPinned, *number}) : std::nullopt;
+}
+
+std::optional<StagedLink::SendSlot> StagedLink::take_shared_slot() {
+  std::optional<size_t> number;
+  if (!own_slot_used_) {
+    own_slot_used_ = true;
+    number = own_slot_;
+  } else if (shared_in_use_ < kSlots) {
+    number = shared_.slots->take();
+  }
+  if (!number) {
+    return std::nullopt;
+  }
+  ++shared_in_use_;
+  return SendSlot{SendSlot::Kind::kShared, *number};
 }
 
 std::byte* StagedLink::memory(const SendSlot& slot) const {
@@ -69,8 +77,12 @@ std::byte* StagedLink::memory(const SendSlot& slot) const {
 
 void StagedLink::free(const SendSlot& slot) {
   if (slot.kind == SendSlot::Kind::kShared) {
-    shared_.slots->give_back(slot.number);
     --shared_in_use_;
+    if (slot.number == own_slot_) {
+      own_slot_used_ = false;
+    } else {
+      shared_.slots->give_back(slot.number);
+    }
   } else if (slot.kind == SendSlot::Kind::kPinned) {
     send_slots_.at(slot.number).used = false;
   }

@@ -8,8 +8,8 @@
 //   device memory --copy--> slot --try_send--> network --try_recv--> slot --the caller's copy-->
 //
 // Inside a node the slots of sends are device memory that the peer reads (SharedSlots), where it
-// can: then its view is that slot, and only its number goes through the link. A slot that is larger
-// than those, or finds all of them in use, goes through pinned memory all the same.
+// can: then its view is that slot, and only its number goes through the link. A message that is
+// larger than those goes through pinned memory all the same.
 //
 //   device memory --copy--> shared slot --the receiver's copy or sum-->
 //
@@ -41,7 +41,11 @@ class StagedLink final : public Link {
   };
   // All of these outlive the link.
   StagedLink(Link& inner, device::Work& work, const Shared& shared)
-      : inner_(inner), work_(work), shared_(shared), released_(inner.released()) {}
+      : inner_(inner),
+        work_(work),
+        shared_(shared),
+        own_slot_(shared.slots != nullptr ? shared.slots->reserve() : std::nullopt),
+        released_(inner.released()) {}
   StagedLink(const StagedLink&) = delete;
   StagedLink& operator=(const StagedLink&) = delete;
   ~StagedLink() override;
@@ -97,6 +101,7 @@ class StagedLink final : public Link {
   [[nodiscard]] Result<std::optional<size_t>> take(Slots& slots, size_t bytes);
   // Nothing: not now, but a slot will be free later.
   [[nodiscard]] Result<std::optional<SendSlot>> take_send_slot(size_t bytes);
+  [[nodiscard]] std::optional<SendSlot> take_shared_slot();
   [[nodiscard]] std::byte* memory(const SendSlot& slot) const;
   void free(const SendSlot& slot);
   // Gives the inner link what it takes of what was copied.
@@ -122,7 +127,10 @@ class StagedLink final : public Link {
   Link& inner_;
   device::Work& work_;
   const Shared shared_;
-  size_t shared_in_use_ = 0;  // of this rank's shared slots, by this link
+  // Always one is this link's; it has up to kSlots in use.
+  const std::optional<size_t> own_slot_;
+  bool own_slot_used_ = false;
+  size_t shared_in_use_ = 0;
   Slots send_slots_;
   Slots view_slots_;
   std::deque<Staged> staged_;

@@ -11,6 +11,11 @@ constexpr uint64_t kSmallestPieceBytes = 8U << 10;
 constexpr uint64_t kLargestPieceBytes = 64U << 10;
 constexpr uint64_t kSmallestDevicePieceBytes = 256U << 10;
 constexpr uint64_t kLargestDevicePieceBytes = 4U << 20;
+// Of sums of device data in the two-level ring: how many pieces a link carries of one op before it
+// turns to the next. Groups' sums for later steps come early enough then (before this, a group's
+// own sum came after all that it sends to others, and what arrived for it had to wait), and there
+// are enough pieces that one's hop to the next group hides behind the others'.
+constexpr uint64_t kDeviceWindowPieces = 4;
 constexpr uint64_t kPieceAlignment = 4096;
 // A cache line: where the scratch of each chunk begins.
 constexpr uint64_t kSlotAlignment = 64;
@@ -79,25 +84,36 @@ void Binding::choose_pieces(const Plan& plan, const BindingLimits& limits) {
     piece_count_ = std::max<uint64_t>(largest_chunk_, 1);
     return;
   }
+  const uint64_t slots = plan.scratch_chunk_count;
+  const uint64_t expansion = scratch_element_bytes_ / element_bytes_;
+  // A slot's share is whole lines, so that rounding slots up to lines leaves all within the limit.
+  const uint64_t share = limits.scratch_bytes / std::max<uint64_t>(slots, 1);
+  const uint64_t slot_budget = share / kSlotAlignment * kSlotAlignment / expansion;
+  const bool short_windows = limits.device && slots > 0 && plan.algorithm == Algorithm::kHoRing &&
+                             has_sums(plan.collective);
   uint64_t bytes = limits.piece_bytes;
   if (bytes == 0) {
     const uint64_t wanted = largest_chunk_ * element_bytes_ / kPiecesPerChunk;
     bytes = std::clamp(divide_up(wanted, kPieceAlignment) * kPieceAlignment,
                        limits.device ? kSmallestDevicePieceBytes : kSmallestPieceBytes,
                        limits.device ? kLargestDevicePieceBytes : kLargestPieceBytes);
+    if (short_windows) {
+      bytes =
+          std::min(bytes,
+                   std::max(slot_budget / kDeviceWindowPieces / kPieceAlignment * kPieceAlignment,
+                            kSmallestDevicePieceBytes));
+    }
   }
-  const uint64_t slots = plan.scratch_chunk_count;
-  const uint64_t expansion = scratch_element_bytes_ / element_bytes_;
-  // A slot's share is whole lines, so that rounding slots up to lines leaves all within the limit.
-  const uint64_t share = limits.scratch_bytes / std::max<uint64_t>(slots, 1);
-  const uint64_t slot_budget = share / kSlotAlignment * kSlotAlignment / expansion;
   if (slots > 0) {
     bytes = std::min(bytes, std::max(slot_budget, element_bytes_));
   }
   piece_count_ = std::max<uint64_t>(bytes / element_bytes_, 1);
   const uint64_t pieces = std::max<uint64_t>(divide_up(largest_chunk_, piece_count_), 1);
-  const uint64_t window =
+  uint64_t window =
       slots > 0 ? std::max<uint64_t>(slot_budget / (piece_count_ * element_bytes_), 1) : pieces;
+  if (short_windows) {
+    window = std::min(window, kDeviceWindowPieces);
+  }
   window_pieces_ = static_cast<uint32_t>(std::min(window, pieces));
   window_count_ = static_cast<uint32_t>(divide_up(pieces, window_pieces_));
 }

@@ -42,6 +42,7 @@ Binding::Binding(const Plan& plan,
       output_(call.output) {
   place_chunks(plan, call);
   choose_pieces(plan, limits);
+  choose_lags(plan, limits);
   choose_scratch(mine, call);
   place_scratch(mine);
 }
@@ -118,6 +119,23 @@ void Binding::choose_pieces(const Plan& plan, const BindingLimits& limits) {
   window_count_ = static_cast<uint32_t>(divide_up(pieces, window_pieces_));
 }
 
+// A message of the all-gather waits for the network; those of the next window's sums must not wait
+// behind it on the links inside. So the two-level all-reduce gathers a window later than it sums,
+// and spreads inside what came over the network another window later: no message waits for one of
+// a later turn, since an op between groups never depends on the gathering inside one. (In a flat
+// ring it does, and phases with a barrier keep the order of windows.)
+void Binding::choose_lags(const Plan& plan, const BindingLimits& limits) {
+  lags_ = limits.device && window_count_ > 1 && plan.algorithm == Algorithm::kHoRing &&
+          plan.collective == Collective::kAllReduce;
+}
+
+uint32_t Binding::lag(const PlanOp& op) const {
+  if (!lags_ || op.phase == 0) {
+    return 0;
+  }
+  return op.lane == Lane::kInter ? 1 : kLargestLag;
+}
+
 // What a NIC sends must be in host memory, and fp32 sums are rounded for the wire there.
 void Binding::choose_scratch(const RankPlan& mine, const Call& call) {
   if (call.device.work == nullptr || call.fp32_sums || whole_ops_) {
@@ -157,8 +175,12 @@ uint32_t Binding::op_pieces(const PlanOp& op) const {
   return static_cast<uint32_t>(divide_up(chunk_count_[op.chunks.front().at()], piece_count_));
 }
 
-Binding::PieceRange Binding::op_pieces_in(const PlanOp& op, uint32_t window) const {
+Binding::PieceRange Binding::op_pieces_in(const PlanOp& op, uint32_t turn) const {
   const uint32_t pieces = op_pieces(op);
+  if (turn < lag(op)) {
+    return {0, 0};
+  }
+  const uint32_t window = turn - lag(op);
   return {std::min(pieces, window * window_pieces_),
           std::min(pieces, (window + 1) * window_pieces_)};
 }

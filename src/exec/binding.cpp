@@ -11,6 +11,11 @@ constexpr uint64_t kSmallestPieceBytes = 8U << 10;
 constexpr uint64_t kLargestPieceBytes = 64U << 10;
 constexpr uint64_t kSmallestDevicePieceBytes = 256U << 10;
 constexpr uint64_t kLargestDevicePieceBytes = 4U << 20;
+// Of sums of device data in the two-level ring: how many pieces a link carries of one op before it
+// turns to the next. Groups' sums for later steps come early enough then (before this, a group's
+// own sum came after all that it sends to others, and what arrived for it had to wait), and there
+// are enough pieces that one's hop to the next group hides behind the others'.
+constexpr uint64_t kDeviceWindowPieces = 4;
 constexpr uint64_t kPieceAlignment = 4096;
 // A cache line: where the scratch of each chunk begins.
 constexpr uint64_t kSlotAlignment = 64;
@@ -37,6 +42,7 @@ Binding::Binding(const Plan& plan,
       output_(call.output) {
   place_chunks(plan, call);
   choose_pieces(plan, limits);
+  choose_lags(plan, limits);
   choose_scratch(mine, call);
   place_scratch(mine);
 }
@@ -79,27 +85,55 @@ void Binding::choose_pieces(const Plan& plan, const BindingLimits& limits) {
     piece_count_ = std::max<uint64_t>(largest_chunk_, 1);
     return;
   }
+  const uint64_t slots = plan.scratch_chunk_count;
+  const uint64_t expansion = scratch_element_bytes_ / element_bytes_;
+  // A slot's share is whole lines, so that rounding slots up to lines leaves all within the limit.
+  const uint64_t share = limits.scratch_bytes / std::max<uint64_t>(slots, 1);
+  const uint64_t slot_budget = share / kSlotAlignment * kSlotAlignment / expansion;
+  const bool short_windows = limits.device && slots > 0 && plan.algorithm == Algorithm::kHoRing &&
+                             has_sums(plan.collective);
   uint64_t bytes = limits.piece_bytes;
   if (bytes == 0) {
     const uint64_t wanted = largest_chunk_ * element_bytes_ / kPiecesPerChunk;
     bytes = std::clamp(divide_up(wanted, kPieceAlignment) * kPieceAlignment,
                        limits.device ? kSmallestDevicePieceBytes : kSmallestPieceBytes,
                        limits.device ? kLargestDevicePieceBytes : kLargestPieceBytes);
+    if (short_windows) {
+      bytes =
+          std::min(bytes,
+                   std::max(slot_budget / kDeviceWindowPieces / kPieceAlignment * kPieceAlignment,
+                            kSmallestDevicePieceBytes));
+    }
   }
-  const uint64_t slots = plan.scratch_chunk_count;
-  const uint64_t expansion = scratch_element_bytes_ / element_bytes_;
-  // A slot's share is whole lines, so that rounding slots up to lines leaves all within the limit.
-  const uint64_t share = limits.scratch_bytes / std::max<uint64_t>(slots, 1);
-  const uint64_t slot_budget = share / kSlotAlignment * kSlotAlignment / expansion;
   if (slots > 0) {
     bytes = std::min(bytes, std::max(slot_budget, element_bytes_));
   }
   piece_count_ = std::max<uint64_t>(bytes / element_bytes_, 1);
   const uint64_t pieces = std::max<uint64_t>(divide_up(largest_chunk_, piece_count_), 1);
-  const uint64_t window =
+  uint64_t window =
       slots > 0 ? std::max<uint64_t>(slot_budget / (piece_count_ * element_bytes_), 1) : pieces;
+  if (short_windows) {
+    window = std::min(window, kDeviceWindowPieces);
+  }
   window_pieces_ = static_cast<uint32_t>(std::min(window, pieces));
   window_count_ = static_cast<uint32_t>(divide_up(pieces, window_pieces_));
+}
+
+// A message of the all-gather waits for the network; those of the next window's sums must not wait
+// behind it on the links inside. So the two-level all-reduce gathers a window later than it sums,
+// and spreads inside what came over the network another window later: no message waits for one of
+// a later turn, since an op between groups never depends on the gathering inside one. (In a flat
+// ring it does, and phases with a barrier keep the order of windows.)
+void Binding::choose_lags(const Plan& plan, const BindingLimits& limits) {
+  lags_ = limits.device && window_count_ > 1 && plan.algorithm == Algorithm::kHoRing &&
+          plan.collective == Collective::kAllReduce;
+}
+
+uint32_t Binding::lag(const PlanOp& op) const {
+  if (!lags_ || op.phase == 0) {
+    return 0;
+  }
+  return op.lane == Lane::kInter ? 1 : kLargestLag;
 }
 
 // What a NIC sends must be in host memory, and fp32 sums are rounded for the wire there.
@@ -141,8 +175,12 @@ uint32_t Binding::op_pieces(const PlanOp& op) const {
   return static_cast<uint32_t>(divide_up(chunk_count_[op.chunks.front().at()], piece_count_));
 }
 
-Binding::PieceRange Binding::op_pieces_in(const PlanOp& op, uint32_t window) const {
+Binding::PieceRange Binding::op_pieces_in(const PlanOp& op, uint32_t turn) const {
   const uint32_t pieces = op_pieces(op);
+  if (turn < lag(op)) {
+    return {0, 0};
+  }
+  const uint32_t window = turn - lag(op);
   return {std::min(pieces, window * window_pieces_),
           std::min(pieces, (window + 1) * window_pieces_)};
 }

@@ -1,6 +1,6 @@
 // A run turns a schedule into messages.
 //
-// Each queue (a link and a direction) has a cursor over window, op and piece, in that order. Only
+// Each queue (a link and a direction) has a cursor over turn, op and piece, in that order. Only
 // the piece under the cursor can move, and only when the pieces that it depends on are through; so
 // a whole operation's progress is one number per op. A piece of a receive is through when its bytes
 // are where they belong; of a send, when its memory may be used again.
@@ -114,14 +114,14 @@ void Run::start(std::byte* scratch, std::byte* device_scratch) {
 void Run::settle(Queue& queue) {
   while (!queue.ended) {
     const PlanOp& op = schedule_->op(queue.op());
-    if (queue.piece < binding_.op_pieces_in(op, queue.window).end) {
+    if (queue.piece < binding_.op_pieces_in(op, queue.turn).end) {
       return;
     }
     if (++queue.position == queue.layout->ops.size()) {
       queue.position = 0;
-      queue.ended = ++queue.window == binding_.window_count();
+      queue.ended = ++queue.turn == binding_.turn_count();
     }
-    queue.piece = binding_.op_pieces_in(schedule_->op(queue.op()), queue.window).first;
+    queue.piece = binding_.op_pieces_in(schedule_->op(queue.op()), queue.turn).first;
   }
 }
 

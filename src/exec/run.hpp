@@ -78,7 +78,7 @@ class Run {
     const QueueLayout* layout = nullptr;
     size_t position = 0;  // in layout->ops
     uint32_t piece = 0;   // of that op
-    uint32_t window = 0;
+    uint32_t turn = 0;    // over the ops, one window of each
     bool ended = false;
     // Messages of more parts than a link takes, as one part each; kept until the run ends.
     std::deque<std::vector<std::byte>> packed;

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +28,18 @@ enum class Mode : uint8_t {
   // Nothing runs before somebody queries or waits, and then only what that takes. Where nobody
   // calls for idle_ms, the oldest host function (or else the oldest work) and what it takes.
   kLazy,
+  // In virtual time, which starts at 0 and passes only in advance() (or where a call waits): work
+  // runs when its time is over. Host functions are work like any other, and there is no thread.
+  kTimed,
+};
+
+// Of kTimed, in bytes per virtual nanosecond. A copy or a kernel takes the longest of: the bytes
+// that it reads from pinned memory, and those that it writes there, at the bus's rate; the largest
+// range of device memory that it touches, whosever it is, at the device's. All streams of a device
+// share its bus, which carries one piece of work at a time in each direction.
+struct Rates {
+  double bus = 1;
+  double device = 1;
 };
 
 struct Config {
@@ -41,6 +55,7 @@ struct Config {
   bool ipc = true;              // memory can be shared with other processes
   bool peers = true;            // devices can reach each other's memory
   bool print = false;           // violations, to stderr, as they come
+  Rates rates{};                // of kTimed
 };
 // From HORING_TEST_CUDA_MODE (eager, random, lazy), _SEED, _DEVICES, _CHANNELS, _QUEUE_DEPTH, _IPC
 // and _PEERS (0 or 1). What is not set is as `defaults` has it.
@@ -128,6 +143,14 @@ void host_writes(const void* memory, size_t bytes);
 // What is in device memory, for tests; the same as host_reads and host_writes of it.
 [[nodiscard]] std::vector<std::byte> device_bytes(device::DeviceAddress address, size_t bytes);
 void set_device_bytes(device::DeviceAddress address, std::span<const std::byte> bytes);
+
+// --- Virtual time -------------------------------------------------------------------------------
+
+[[nodiscard]] int64_t now_ns();
+// When the next work that is under way will have run; nothing: none is under way.
+[[nodiscard]] std::optional<int64_t> next_end_ns();
+// Runs what has ended by then. Gives the devices on which something has.
+std::set<int> advance(int64_t to_ns);
 
 // --- Kernels --------------------------------------------------------------------------------
 

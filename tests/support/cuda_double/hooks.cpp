@@ -308,6 +308,29 @@ void set_device_bytes(device::DeviceAddress address, std::span<const std::byte> 
   }
 }
 
+int64_t now_ns() {
+  const Machine::Lock lock(machine().mutex);
+  return machine().now_ns;
+}
+
+std::optional<int64_t> next_end_ns() {
+  const Machine::Lock lock(machine().mutex);
+  const OperationPtr next = machine().next_to_end();
+  return next == nullptr ? std::nullopt : next->ends_ns;
+}
+
+std::set<int> advance(int64_t to_ns) {
+  Machine::Lock lock(machine().mutex);
+  std::set<int> devices;
+  for (OperationPtr next = machine().next_to_end(); next != nullptr && *next->ends_ns <= to_ns;
+       next = machine().next_to_end()) {
+    machine().end_timed(lock, next);
+    devices.insert(next->device);
+  }
+  machine().now_ns = std::max(machine().now_ns, to_ns);
+  return devices;
+}
+
 void register_kernel(std::string_view name,
                      std::vector<size_t> argument_bytes,
                      KernelBody body,

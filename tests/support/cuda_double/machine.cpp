@@ -65,6 +65,9 @@ void Machine::start(const Config& wanted) {
   modules.clear();
   functions.clear();
   last_on_channel_.clear();
+  bus_in_use_.clear();
+  under_way_.clear();
+  now_ns = 0;
   for (const OperationPtr& operation : pending) {
     operation->after.clear();
     operation->channel_before.reset();
@@ -149,8 +152,8 @@ void Machine::violation(std::string text) {
 
 void Machine::join_host() {
   ThreadState& state = thread();
-  if (state.in_work != nullptr) {
-    return;
+  if (state.in_work != nullptr || config.mode == Mode::kTimed) {
+    return;  // in virtual time there is one thread
   }
   const ContextState* const context = current();
   const int host = state.host >= 0 ? state.host : (context == nullptr ? -1 : -2 - context->device);
@@ -163,9 +166,12 @@ void Machine::publish_to_host() {
   if (state.in_work != nullptr) {
     return;
   }
-  const ContextState* const context = current();
-  const int host = state.host >= 0 ? state.host : (context == nullptr ? -1 : -2 - context->device);
-  hosts_[host].join(state.clock);
+  if (config.mode != Mode::kTimed) {
+    const ContextState* const context = current();
+    const int host =
+        state.host >= 0 ? state.host : (context == nullptr ? -1 : -2 - context->device);
+    hosts_[host].join(state.clock);
+  }
   state.clock.set(state.component, ++state.steps);
 }
 
@@ -318,6 +324,11 @@ OperationPtr Machine::enqueue(Lock& lock,
   std::erase_if(operation->after,
                 [](const OperationPtr& each) { return each->progress == Progress::kDone; });
   pending.push_back(operation);
+  if (config.mode == Mode::kTimed) {
+    set_price(*operation, request.ranges);
+    start_timed(lock, operation->device);
+    return operation;
+  }
   if (!worker_.joinable()) {
     worker_ = std::thread([this] { work(false); });
     host_worker_ = std::thread([this] { work(true); });
@@ -437,6 +448,9 @@ void Machine::want(const OperationPtr& operation) {
 }
 
 void Machine::wait_for(Lock& lock, const OperationPtr& operation) {
+  while (config.mode == Mode::kTimed && operation->progress != Progress::kDone) {
+    end_timed(lock, next_to_end());
+  }
   want(operation);
   changed_.wait(lock, [&] { return operation->progress == Progress::kDone; });
 }

@@ -5,12 +5,14 @@
 // another question, which Mode and channels decide within that order.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -43,6 +45,10 @@ struct Operation {
   std::shared_ptr<Operation> channel_before;     // no order for its caller, but it runs later
   std::vector<std::shared_ptr<Region>> regions;  // what it touches
   std::function<void()> body;                    // may be empty
+  // kTimed
+  int64_t takes_ns = 0;
+  std::array<bool, 2> uses_bus{};  // towards the device, and from it
+  std::optional<int64_t> ends_ns;  // once it is under way
 };
 using OperationPtr = std::shared_ptr<Operation>;
 
@@ -125,6 +131,9 @@ class Machine {
   void wait_for(Lock& lock, const OperationPtr& operation);
   // What is pending on the device is done on return.
   void drain(Lock& lock, int device);
+  // kTimed: the next work to end, in order of time, then of numbers; and its end.
+  [[nodiscard]] OperationPtr next_to_end() const;
+  void end_timed(Lock& lock, const OperationPtr& operation);
   [[nodiscard]] bool is_pending(int device) const;
   void violation(std::string text);
   // Of what this thread does itself; counts as part of a host function where it is in one.
@@ -171,6 +180,7 @@ class Machine {
   std::map<std::string, KernelDefinition, std::less<>> kernels;
   Regions regions;
   std::deque<OperationPtr> pending;
+  int64_t now_ns = 0;  // kTimed
 
  private:
   void stop();
@@ -179,6 +189,8 @@ class Machine {
   void run(Lock& lock, const OperationPtr& operation);
   void run_at_once(Lock& lock);
   void want_something();
+  void set_price(Operation& operation, const std::vector<TouchedRange>& ranges) const;
+  void start_timed(Lock& lock, int device);
   [[nodiscard]] static bool is_ready(const Operation& operation);
 
   std::uintptr_t handles_ = 0x10000;
@@ -186,6 +198,8 @@ class Machine {
   uint64_t operations_ = 0;
   uint64_t stream_ids_ = 0;
   std::map<int, OperationPtr> last_on_channel_;
+  std::map<std::pair<int64_t, uint64_t>, OperationPtr> under_way_;  // kTimed, by end and number
+  std::map<int, std::array<bool, 2>> bus_in_use_;                   // kTimed, by device
   std::map<int, Clock> hosts_;
   std::mt19937_64 random_;
   std::condition_variable changed_;

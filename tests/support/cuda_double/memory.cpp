@@ -107,7 +107,7 @@ bool Region::exporter_freed() const {
          reinterpret_cast<const Header*>(file_)->freed.load() != 0;
 }
 
-std::shared_ptr<Region> make_device_region(size_t bytes) {
+std::shared_ptr<Region> make_device_region(size_t bytes, bool filled) {
   const int fd = ::memfd_create("cuda_double", MFD_CLOEXEC);
   if (fd < 0) {
     return nullptr;
@@ -117,7 +117,7 @@ std::shared_ptr<Region> make_device_region(size_t bytes) {
     return nullptr;
   }
   auto region = RegionMaker::map(fd, bytes);
-  if (region != nullptr) {
+  if (region != nullptr && filled) {
     std::memset(region->alias, kUnwritten, bytes);
   }
   return region;

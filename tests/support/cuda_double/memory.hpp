@@ -64,8 +64,9 @@ struct IpcFile {
 };
 static_assert(sizeof(IpcFile) <= sizeof(device::IpcMemory));
 
-// Null where the system has no memory left.
-[[nodiscard]] std::shared_ptr<Region> make_device_region(size_t bytes);
+// Null where the system has no memory left. Filled with what no test takes for a result, or zeros
+// that take up no memory.
+[[nodiscard]] std::shared_ptr<Region> make_device_region(size_t bytes, bool filled);
 [[nodiscard]] std::shared_ptr<Region> make_host_region(size_t bytes);
 [[nodiscard]] device::IpcMemory export_region(const Region& region);
 [[nodiscard]] std::optional<IpcFile> read_ipc(const device::IpcMemory& memory);

@@ -25,7 +25,7 @@ DriverResult memory_allocate(DeviceAddress* address, size_t bytes) {
   if (machine.regions.living_bytes(context->device) + bytes > machine.config.memory_bytes) {
     return device::kOutOfDeviceMemory;
   }
-  const auto region = make_device_region(bytes);
+  const auto region = make_device_region(bytes, machine.config.mode != Mode::kTimed);
   if (region == nullptr) {
     return device::kOutOfDeviceMemory;
   }

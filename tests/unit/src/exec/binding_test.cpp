@@ -178,5 +178,24 @@ TEST_CASE("scratch stays within its limit, and uses it") {
   }
 }
 
+TEST_CASE("sums of device data run in windows of four pieces") {
+  const GroupMap map = GroupMap::parse("4x4").value();
+  for (const Collective collective : {Collective::kReduceScatter, Collective::kAllReduce}) {
+    const BuiltPlan built = built_for(map, collective, Algorithm::kHoRing, GlobalRank(0));
+    for (const uint64_t count : {uint64_t{1} << 20, uint64_t{1} << 24, uint64_t{1} << 27}) {
+      BindingLimits limits;
+      limits.device = true;
+      const Binding binding(
+          built.plan, built.mine, call_for(built, map, GlobalRank(0), count), limits);
+      INFO(to_string(collective) << " of " << count << " elements a block");
+      CHECK(binding.window_pieces() == 4);
+      CHECK(binding.scratch_bytes() + binding.device_scratch_bytes() <= limits.scratch_bytes);
+      // The all-gather of an all-reduce lags behind its sums.
+      CHECK(binding.turn_count() ==
+            binding.window_count() + (collective == Collective::kAllReduce ? 2 : 0));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ho

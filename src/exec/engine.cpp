@@ -23,6 +23,8 @@ constexpr std::chrono::milliseconds kLinger{1000};
 constexpr std::chrono::seconds kDeviceDrain{5};
 // How often a caller's stream is looked at that must get to a call first.
 constexpr std::chrono::microseconds kEntryPoll{50};
+// How often work of a device is looked at that cannot wake the engine.
+constexpr std::chrono::milliseconds kUnwokenPoll{1};
 constexpr int64_t kNsPerSecond = 1000000000;
 constexpr int kYieldsForLatency = 16;
 constexpr int kYieldsForThroughput = 4;
@@ -457,9 +459,9 @@ RunWait Engine::merged_wait(Deadline* earliest) const {
 }
 
 void Engine::sleep_on_descriptors(Lock& lock, const WaitHint& hint, Deadline until) {
-  if (options_.work != nullptr) {
-    // Its errors are those of the next look at the work.
-    (void)options_.work->wake_when_completed();
+  // Where the device is lost, the next look at the work says so; else polling does without.
+  if (options_.work != nullptr && !options_.work->wake_when_completed().ok()) {
+    until = std::min(until, deadline_after(kUnwokenPoll));
   }
   if (shm_->prepare_wait(hint) && (network_ == nullptr || network_->prepare_wait(hint))) {
     const auto ns = std::max(left(until), std::chrono::nanoseconds(0));

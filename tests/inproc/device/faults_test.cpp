@@ -57,6 +57,7 @@ std::vector<std::string> errors_with_fault(const std::string& call, uint64_t k) 
 }  // namespace
 
 TEST_CASE("a driver call that fails in a call is an error on every rank and leaves nothing") {
+  // Without the last two it goes on: it polls, or gives up memory that it keeps and asks again.
   for (const char* call : {"copy_async",
                            "launch",
                            "event_record",
@@ -64,6 +65,8 @@ TEST_CASE("a driver call that fails in a call is an error on every rank and leav
                            "context_push",
                            "stream_host_function",
                            "host_allocate"}) {
+    const std::string name = call;
+    const bool does_without = name == "stream_host_function" || name == "host_allocate";
     int64_t all_failed = 0;
     for (const uint64_t k : {1U, 2U, 7U, 30U}) {
       if (kThreadSanitizer && k % 2 == 0) {
@@ -84,7 +87,7 @@ TEST_CASE("a driver call that fails in a call is an error on every rank and leav
       CHECK(cuda_double::take_violations().empty());
     }
     INFO(call);
-    CHECK(all_failed > 0);
+    CHECK((all_failed > 0) != does_without);
   }
 }
 

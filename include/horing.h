@@ -302,7 +302,8 @@ HO_API ho_status ho_comm_link_rates(const ho_comm* comm,
  * request, ho_request_join() does the same for any stream; ho_request_wait() returns when the
  * operation has ended on the device, too.
  *
- * HO_UNSUPPORTED: sends and receives, managed memory, and streams that are captured into a graph. */
+ * HO_UNSUPPORTED: sends and receives, managed memory, and streams that are captured into a graph.
+ */
 
 /* Pins memory of the program's own; [memory, memory + bytes) must stay until it is deregistered.
  * Slow: once, not for each call. */

@@ -94,7 +94,7 @@ Result<PinnedSumRates> pinned_sum_rates(device::Work& work) {
   HORING_ASSIGN(operands.dst, work.take_pinned(kBytes));
   HORING_ASSIGN(operands.src, work.take_pinned(kBytes));
   HORING_ASSIGN(operands.incoming, work.take_pinned(kBytes));
-  const Result<PinnedSumRates> rates = measure(work, operands);
+  Result<PinnedSumRates> rates = measure(work, operands);
   // Also after an error: a kernel may still use it, which ends before the work does.
   work.give_back(std::move(operands.dst));
   work.give_back(std::move(operands.src));

@@ -136,15 +136,24 @@ uint32_t Binding::lag(const PlanOp& op) const {
   return op.lane == Lane::kInter ? 1 : kLargestLag;
 }
 
-// What a NIC sends must be in host memory, and fp32 sums are rounded for the wire there.
+// A sum that a NIC sends must get into host memory. The kernel may write it there, which saves a
+// copy; where several ranks of the group add to it, one after the other, each would bring it across
+// the bus and back, and it is made on the device and copied once. Sums in fp32 are rounded for the
+// wire by the host.
 void Binding::choose_scratch(const RankPlan& mine, const Call& call) {
   if (call.device.work == nullptr || call.fp32_sums || whole_ops_) {
     return;
   }
+  std::vector<uint32_t> added_inside(chunk_count_.size(), 0);
+  for (const PlanOp& op : mine.ops) {
+    const bool adds = op.kind == OpKind::kRecvReduce && op.dst == Space::kScratch;
+    added_inside[op.chunks.front().at()] += adds && op.lane == Lane::kIntra ? 1 : 0;
+  }
   scratch_on_device_.assign(chunk_count_.size(), true);
   for (const PlanOp& op : mine.ops) {
     if (op.kind == OpKind::kSend && op.src == Space::kScratch && op.lane == Lane::kInter) {
-      scratch_on_device_[op.chunks.front().at()] = false;
+      const size_t chunk = op.chunks.front().at();
+      scratch_on_device_[chunk] = added_inside[chunk] > 1;
     }
   }
 }

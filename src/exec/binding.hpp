@@ -44,7 +44,7 @@ class Binding {
 
   // Elements of one piece of a chunk (all of it in a whole-op plan).
   [[nodiscard]] uint64_t piece_elements(ChunkIndex chunk, uint32_t piece) const;
-  // Whether the chunk's scratch is device memory: a sum that no NIC sends stays where it was made.
+  // Whether the chunk's scratch is device memory.
   [[nodiscard]] bool scratch_on_device(ChunkIndex chunk) const {
     return !scratch_on_device_.empty() && scratch_on_device_[chunk.at()];
   }

@@ -51,6 +51,10 @@ class SilentTransport : public ShmTransport {
     rung_ = true;
     woken_.notify_all();
   }
+  [[nodiscard]] std::shared_ptr<const void> membership() const override { return nullptr; }
+  [[nodiscard]] std::function<bool()> others_ended() const override {
+    return [] { return true; };
+  }
   [[nodiscard]] std::string single_copy_status() const override { return ""; }
 
  private:

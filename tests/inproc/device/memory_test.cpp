@@ -9,12 +9,15 @@
 #include "device/work/work.hpp"
 #include "job.hpp"
 #include "rank_memory.hpp"
+#include "sanitizers.hpp"
 #include "scoped_variable.hpp"
 
 using namespace ho;
 using namespace ho::test;
 
 namespace {
+
+constexpr uint64_t kSeeds = kThreadSanitizer ? 1 : 3;
 
 void begin(cuda_double::Mode mode, uint64_t seed, size_t memory_bytes = size_t{1} << 30U) {
   cuda_double::Config config;
@@ -28,7 +31,7 @@ void begin(cuda_double::Mode mode, uint64_t seed, size_t memory_bytes = size_t{1
 
 TEST_CASE("channels that are busy at once allocate nothing after the first calls") {
   constexpr size_t kEachHas = size_t{3} << 18U;
-  for (uint64_t seed = 1; seed <= 3; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     begin(cuda_double::Mode::kRandom, seed);
     std::atomic<int> ready = 0;
     require_job({"1x4"}, [&](ho_comm* comm) {
@@ -117,7 +120,7 @@ TEST_CASE("memory that is kept is given up where the device has no more") {
 TEST_CASE("a call that the device scales waits while another channel fills the queue") {
   const ScopedVariable piece("HORING_PIECE_BYTES", "4096");
   constexpr size_t kGathered = 200000;
-  for (uint64_t seed = 1; seed <= 3; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     begin(cuda_double::Mode::kRandom, seed);
     require_job({"1x2"}, [&](ho_comm* comm) {
       RankMemory large(ho_comm_rank(comm) % 2, 2 * kGathered);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "group/group_map.hpp"
+#include "plan/plan.hpp"
 #include "transport/transport.hpp"
 
 namespace ho::test {

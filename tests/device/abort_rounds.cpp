@@ -15,16 +15,7 @@ constexpr int kRanks = 4;
 constexpr int kDelays = 10;  // milliseconds, one after the other
 
 std::string error_of_all_reduces(ho_comm* comm, const RankMemory& memory) {
-  const ho_call_options options = memory.options();
-  while (ho_all_reduce(comm,
-                       memory.send(),
-                       memory.recv(),
-                       kFloats,
-                       HO_FLOAT32,
-                       HO_SUM,
-                       &options,
-                       nullptr,
-                       nullptr) == HO_OK) {
+  while (memory.all_reduce(comm) == HO_OK) {
   }
   return ho_last_error_message();
 }

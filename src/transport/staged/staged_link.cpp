@@ -210,7 +210,10 @@ Result<StagedLink::Pull> StagedLink::pull(const Frame& expected) {
     const std::array copies{
         device::CopyRange{into.memory->bytes().data(), from.data(), from.size()}};
     HORING_ASSIGN(const auto ticket, work_.copy(device::Direction::kArrives, copies));
-    pulled_ = Pulled{*slot, ticket.value_or(device::Ticket{})};
+    if (!ticket) {
+      return Status(StatusCode::kInternal, "the device's queue is full after it had room");
+    }
+    pulled_ = Pulled{*slot, *ticket};
   }
   HORING_ASSIGN(const bool completed, work_.completed(pulled_->ticket));
   if (!completed) {

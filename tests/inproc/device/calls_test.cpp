@@ -52,9 +52,7 @@ void start_over(cuda_double::Mode mode, uint64_t seed = 1, int channels = 0) {
 // Fills, calls, fetches, all on one stream; what is fetched is the sum of all ranks' values.
 void all_reduce_on_stream(ho_comm* comm, RankMemory& memory) {
   memory.fill(values_of(ho_comm_rank(comm)));
-  const ho_call_options options = memory.options();
-  must(ho_all_reduce(
-      comm, memory.send(), memory.recv(), kCount, HO_FLOAT32, HO_SUM, &options, nullptr, nullptr));
+  must(memory.all_reduce(comm));
   memory.fetch();
   const std::vector<float> sums = memory.fetched();
   for (size_t i = 0; i < kCount; i += 997) {

@@ -31,19 +31,10 @@ std::vector<std::string> errors_with_fault(const std::string& call, uint64_t k) 
       cuda_double::fail_call(call, k, device::kInvalidValue);
     }
     must(ho_barrier(comm, nullptr, nullptr));
-    const ho_call_options options = memory.options();
     std::string failed;
     ho_op_report report = HO_OP_REPORT_INIT;
     for (int i = 0; i < 2 && failed.empty(); ++i) {
-      if (ho_all_reduce(comm,
-                        memory.send(),
-                        memory.recv(),
-                        kFloats,
-                        HO_FLOAT32,
-                        HO_SUM,
-                        &options,
-                        &report,
-                        nullptr) != HO_OK) {
+      if (memory.all_reduce(comm, &report) != HO_OK) {
         failed = ho_last_error_message();
       }
     }
@@ -101,16 +92,7 @@ TEST_CASE("a lost context ends a call with an error and not in a wait") {
       cuda_double::lose_context();
     }
     must(ho_barrier(comm, nullptr, nullptr));
-    const ho_call_options options = memory.options();
-    must(ho_all_reduce(comm,
-                       memory.send(),
-                       memory.recv(),
-                       kFloats,
-                       HO_FLOAT32,
-                       HO_SUM,
-                       &options,
-                       nullptr,
-                       nullptr));
+    must(memory.all_reduce(comm));
   });
   for (const std::string& error : errors) {
     CHECK(error.find("ILLEGAL_ADDRESS") != std::string::npos);

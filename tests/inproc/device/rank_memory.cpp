@@ -36,6 +36,11 @@ ho_call_options RankMemory::options() const {
   return options;
 }
 
+ho_status RankMemory::all_reduce(ho_comm* comm, ho_op_report* report) const {
+  const ho_call_options raw = options();
+  return ho_all_reduce(comm, send(), recv(), count_, HO_FLOAT32, HO_SUM, &raw, report, nullptr);
+}
+
 float* RankMemory::pinned() const {
   return reinterpret_cast<float*>(in_->bytes().data());
 }

@@ -25,6 +25,8 @@ class RankMemory {
   [[nodiscard]] device::StreamHandle stream() const { return stream_->handle(); }
   [[nodiscard]] const device::Device& device() const { return *device_; }
   [[nodiscard]] ho_call_options options() const;
+  // The sum over all ranks of what is in send, into recv.
+  [[nodiscard]] ho_status all_reduce(ho_comm* comm, ho_op_report* report = nullptr) const;
   // Gives the stream a copy into send, and one out of recv. Neither waits.
   void fill(const std::vector<float>& values);
   void fetch();

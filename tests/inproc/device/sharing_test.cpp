@@ -34,16 +34,7 @@ uint64_t calls_in_sums(const std::string& groups, std::string_view function) {
     cuda_double::forget_counts();
     must(ho_barrier(comm, nullptr, nullptr));
     memory.fill(values);
-    const ho_call_options options = memory.options();
-    must(ho_all_reduce(comm,
-                       memory.send(),
-                       memory.recv(),
-                       kSharedCount,
-                       HO_FLOAT32,
-                       HO_SUM,
-                       &options,
-                       nullptr,
-                       nullptr));
+    must(memory.all_reduce(comm));
     memory.fetch();
     const std::vector<float> sums = memory.fetched();
     const auto ranks = static_cast<float>(ho_comm_world_size(comm));

@@ -38,14 +38,4 @@ OpenedMemory::~OpenedMemory() {
   }
 }
 
-Status reach_peer(const Device& device, const Device& peer) {
-  if (device.ordinal() == peer.ordinal()) {
-    return {};
-  }
-  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(device));
-  const DriverResult result = device.driver().context_enable_peer(peer.context(), 0);
-  return result == kPeerAccessAlreadyEnabled ? Status()
-                                             : device.check("cuCtxEnablePeerAccess", result);
-}
-
 }  // namespace ho::device

@@ -30,7 +30,4 @@ class OpenedMemory {
   DeviceAddress address_;
 };
 
-// Lets kernels of the device use memory of another device of this process.
-[[nodiscard]] Status reach_peer(const Device& device, const Device& peer);
-
 }  // namespace ho::device

@@ -124,6 +124,18 @@ std::vector<std::byte> SharedSlots::offer() const {
   return writer.take();
 }
 
+Status SharedSlots::reach(int ordinal) const {
+  if (ordinal == device_->ordinal()) {
+    return {};
+  }
+  HORING_ASSIGN(const auto other, device::Device::open(device_->driver(), ordinal));
+  HORING_ASSIGN(const bool reaches, device::enable_access(*device_, *other));
+  return reaches ? Status()
+                 : Status(StatusCode::kUnsupported,
+                          "device " + std::to_string(device_->ordinal()) +
+                              " does not reach device " + std::to_string(ordinal));
+}
+
 Status SharedSlots::open(GlobalRank peer, std::span<const std::byte> offer) {
   if (offer.empty()) {
     return {StatusCode::kUnsupported, "it has no device memory to share"};
@@ -141,9 +153,7 @@ Status SharedSlots::open(GlobalRank peer, std::span<const std::byte> offer) {
   Peer found;
   device::DeviceAddress begin = address;
   if (is_this_process(process)) {
-    HORING_ASSIGN(const auto other,
-                  device::Device::open(device_->driver(), static_cast<int>(ordinal)));
-    HORING_TRY(device::reach_peer(*device_, *other));
+    HORING_TRY(reach(static_cast<int>(ordinal)));
   } else {
     device::IpcMemory memory{};
     std::memcpy(memory.reserved, exported.data(), exported.size());

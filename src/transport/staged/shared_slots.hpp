@@ -74,6 +74,8 @@ class SharedSlots {
     std::span<const std::byte> bytes;
   };
   [[nodiscard]] Status allocate(size_t peers);
+  // Another device of this process.
+  [[nodiscard]] Status reach(int ordinal) const;
 
   const std::shared_ptr<const device::Device> device_;
   // The last to end: then the others may free what was open here.

@@ -64,6 +64,18 @@ void all_reduce_on_stream(ho_comm* comm, RankMemory& memory) {
   }
 }
 
+bool is_noticed_without_waits_of(uint64_t site) {
+  start_over(cuda_double::Mode::kLazy);
+  cuda_double::drop_waits_of(site);
+  const auto errors = run_job({"2x2"}, [](ho_comm* comm) {
+    RankMemory memory(ordinal_of(comm), kCount);
+    all_reduce_on_stream(comm, memory);
+  });
+  const bool failed =
+      std::any_of(errors.begin(), errors.end(), [](const auto& error) { return !error.empty(); });
+  return cuda_double::dropped_waits() > 0 && (failed || !cuda_double::take_violations().empty());
+}
+
 }  // namespace
 
 TEST_CASE("a call has its place among what its stream was given before and is given later") {
@@ -113,15 +125,13 @@ TEST_CASE("a wait that is left out is noticed") {
   REQUIRE_FALSE(sites.empty());
   for (const auto& site : sites) {
     INFO(site.text);
-    start_over(cuda_double::Mode::kLazy);
-    cuda_double::drop_waits_of(site.id);
-    const auto errors = run_job({"2x2"}, [](ho_comm* comm) {
-      RankMemory memory(ordinal_of(comm), kCount);
-      all_reduce_on_stream(comm, memory);
-    });
-    const bool failed =
-        std::any_of(errors.begin(), errors.end(), [](const auto& error) { return !error.empty(); });
-    CHECK((failed || !cuda_double::take_violations().empty()));
+    // Where the host sees the work's end before it gives the stream more, nothing is wrong without
+    // the wait. That takes a machine that is busy.
+    bool noticed = false;
+    for (int attempt = 0; attempt < 50 && !noticed; ++attempt) {
+      noticed = is_noticed_without_waits_of(site.id);
+    }
+    CHECK(noticed);
   }
   start_over(cuda_double::Mode::kEager);
 }

@@ -504,9 +504,10 @@ HO_API ho_status ho_request_test(ho_request* request, int32_t* done);
 HO_API ho_status ho_request_wait(ho_request* request, uint64_t timeout_ms);
 /* Of a call with device memory: what `stream` (NULL: the default stream) is given from now on comes
  * after the call. Returns when all of the call's work is on the device; may wait for data from
- * other ranks, until the operation's deadline. The request stays valid: it must still be ended, and
+ * other ranks, at most timeout_ms; 0: until the operation's own deadline. HO_IN_PROGRESS: not yet,
+ * and the stream is as it was. The request stays valid in any case: it must still be ended, and
  * that may be done much later. Of a call with host memory it waits as ho_request_wait does. */
-HO_API ho_status ho_request_join(ho_request* request, void* stream);
+HO_API ho_status ho_request_join(ho_request* request, void* stream, uint64_t timeout_ms);
 
 #ifdef __cplusplus
 }

@@ -44,8 +44,20 @@ class Request {
   // data from other ranks, and until the call's stream has got to it.
   void join(void* stream) {
     if (request_ != nullptr) {
-      check(ho_request_join(request_, stream));
+      check(ho_request_join(request_, stream, 0));
     }
+  }
+
+  // Waits at most `timeout` (at least 1 ms). False: not yet, and the stream is as it was.
+  [[nodiscard]] bool join_for(void* stream, std::chrono::milliseconds timeout) {
+    if (request_ == nullptr) {
+      return true;
+    }
+    const ho_status status = ho_request_join(request_, stream, at_least_one(timeout));
+    if (status != HO_IN_PROGRESS) {
+      check(status);
+    }
+    return status != HO_IN_PROGRESS;
   }
 
   // Waits until the operation ends or its own deadline passes. Throws its error.
@@ -61,8 +73,7 @@ class Request {
     if (request_ == nullptr) {
       return true;
     }
-    const auto limit = timeout.count() > 0 ? static_cast<uint64_t>(timeout.count()) : 1;
-    const ho_status status = ho_request_wait(request_, limit);
+    const ho_status status = ho_request_wait(request_, at_least_one(timeout));
     if (status == HO_IN_PROGRESS) {
       return false;
     }
@@ -72,6 +83,10 @@ class Request {
   }
 
  private:
+  static uint64_t at_least_one(std::chrono::milliseconds timeout) noexcept {
+    return timeout.count() > 0 ? static_cast<uint64_t>(timeout.count()) : 1;
+  }
+
   void finish() noexcept {
     if (request_ != nullptr) {
       static_cast<void>(ho_request_wait(std::exchange(request_, nullptr), 0));

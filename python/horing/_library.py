@@ -131,7 +131,6 @@ _CHECKED: dict[str, list[type]] = {
         POINTER(c_int32), POINTER(c_void_p),
     ],
     "ho_request_test": [c_void_p, POINTER(c_int32)],
-    "ho_request_join": [c_void_p, c_void_p],
     "ho_comm_status": [_COMM],
     "ho_comm_register": [_COMM, c_void_p, c_size_t],
     "ho_comm_deregister": [_COMM, c_void_p],
@@ -153,6 +152,7 @@ _PLAIN: dict[str, tuple[type | None, list[type]]] = {
     "ho_comm_device": (c_int32, [_COMM]),
     "ho_comm_memory_bytes": (c_uint64, [_COMM]),
     # HO_IN_PROGRESS is no error, so the caller looks at the status.
+    "ho_request_join": (c_int, [c_void_p, c_void_p, c_uint64]),
     "ho_request_wait": (c_int, [c_void_p, c_uint64]),
 }
 

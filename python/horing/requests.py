@@ -113,6 +113,7 @@ class Request:
         self._kept = kept
         self._lock = threading.Lock()  # around what looks at the handle, which its end frees
         self.report: OpReport | None = None
+        self.device: int | None = None  # whose memory it has
         self._error: HoringError | None = None
         self._source: ctypes.c_int32 | None = None
         owner._add_pending(self)
@@ -137,19 +138,21 @@ class Request:
             library().ho_request_test(self._handle, ctypes.byref(done))
             return bool(done.value)
 
-    def join(self, stream: int = 0) -> None:
+    def join(self, stream: int = 0, timeout: float | None = None) -> bool:
         """Of a call with device memory: what the CUDA stream is given from now on comes after it. May
-        wait for data from other ranks, and until the call's stream has got to it. Without device memory as wait()."""
-        with self._lock:
-            if self._handle is not None:
-                library().ho_request_join(self._handle, stream)
-                return
-        self.wait()
+        wait for data from other ranks, and until the call's stream has got to it, at most `timeout`
+        seconds. False: not yet, and the stream is as it was. Without device memory as wait()."""
+        return self._in_slices(functools.partial(self._join_slice, stream), timeout)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it ends, at most `timeout` seconds. False: it goes on. Raises its error."""
+        return self._in_slices(self._wait_slice, timeout)
+
+    def _in_slices(self, wait_slice: Callable[[int], bool], timeout: float | None) -> bool:
+        """Whether `wait_slice` was through within `timeout` seconds. Raises the error that ended the
+        operation."""
         left = None if timeout is None else milliseconds(timeout)
-        while not self._wait_slice(SLICE_MS if left is None else max(min(SLICE_MS, left), 1)):
+        while not wait_slice(SLICE_MS if left is None else max(min(SLICE_MS, left), 1)):
             if left is not None:
                 left -= SLICE_MS
                 if left <= 0:
@@ -157,6 +160,15 @@ class Request:
         if self._error is not None:
             raise self._error
         return True
+
+    def _join_slice(self, stream: int, slice_ms: int) -> bool:
+        with self._lock:
+            if self._handle is None:
+                return True
+            status = library().ho_request_join(self._handle, stream, slice_ms)
+            if status not in (0, _library.IN_PROGRESS):
+                _library.raise_status(status)
+            return bool(status == 0)
 
     def _wait_slice(self, slice_ms: int) -> bool:
         """Whether it has ended."""

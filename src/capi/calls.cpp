@@ -87,13 +87,23 @@ Status end_or_hand_out(ho_comm* comm,
     return {};
   }
   if (report == nullptr && communicator->has_device_memory(operation)) {
-    return communicator->join(operation, stream);
+    return *communicator->join(operation, stream, Deadline::max());
   }
   Status status = communicator->finish(operation);
   report_end(operation, report);
   return status;
 }
 
+namespace {
+
+// Of an argument, in which 0 says that the operation's own deadline is enough.
+Deadline deadline_of(uint64_t timeout_ms) {
+  return timeout_ms == 0
+             ? Deadline::max()
+             : deadline_after(std::chrono::milliseconds(std::min(timeout_ms, kLongestMs)));
+}
+
+}  // namespace
 }  // namespace ho::capi
 
 using namespace ho;
@@ -124,11 +134,8 @@ ho_status ho_request_wait(ho_request* request, uint64_t timeout_ms) {
     std::unique_ptr<ho_request> owned(request);
     Status outcome;
     if (request->operation != nullptr) {
-      const Deadline deadline =
-          timeout_ms == 0
-              ? Deadline::max()
-              : deadline_after(std::chrono::milliseconds(std::min(timeout_ms, kLongestMs)));
-      const auto ended = request->communicator->engine().wait(*request->operation, deadline);
+      const auto ended =
+          request->communicator->engine().wait(*request->operation, deadline_of(timeout_ms));
       if (!ended) {
         in_progress = true;
         (void)owned.release();  // still the caller's
@@ -142,15 +149,19 @@ ho_status ho_request_wait(ho_request* request, uint64_t timeout_ms) {
   return in_progress ? HO_IN_PROGRESS : status;
 }
 
-ho_status ho_request_join(ho_request* request, void* stream) {
-  return guarded([&]() -> Status {
+ho_status ho_request_join(ho_request* request, void* stream, uint64_t timeout_ms) {
+  bool in_progress = false;
+  const ho_status status = guarded([&]() -> Status {
     if (request == nullptr) {
       return invalid("ho_request_join: request is null");
     }
     HORING_TRY(check_process(request->process));
-    return request->communicator->join(request->operation,
-                                       static_cast<device::StreamHandle>(stream));
+    const auto joined = request->communicator->join(
+        request->operation, static_cast<device::StreamHandle>(stream), deadline_of(timeout_ms));
+    in_progress = !joined;
+    return joined.value_or(Status());
   });
+  return in_progress ? HO_IN_PROGRESS : status;
 }
 
 }  // extern "C"

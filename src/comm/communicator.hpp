@@ -122,9 +122,10 @@ class Communicator {
                                                                  bool background);
   [[nodiscard]] Status barrier(const CallOptions& options);
   // The stream waits for what the operation has on the device; this blocks until all of that was
-  // started.
-  [[nodiscard]] Status join(const std::shared_ptr<Operation>& operation,
-                            device::StreamHandle stream);
+  // started. nullopt: that was not so by the deadline.
+  [[nodiscard]] std::optional<Status> join(const std::shared_ptr<Operation>& operation,
+                                           device::StreamHandle stream,
+                                           Deadline deadline);
   // Memory of the program's own that calls may have beside device memory, as pinned memory. Not
   // while one of them is under way.
   [[nodiscard]] Status register_memory(void* memory, size_t bytes);

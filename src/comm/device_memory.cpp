@@ -223,12 +223,13 @@ bool Communicator::has_device_memory(const std::shared_ptr<Operation>& operation
   return operation != nullptr && engine_->has_device_memory(*operation);
 }
 
-Status Communicator::join(const std::shared_ptr<Operation>& operation,
-                          device::StreamHandle stream) {
+std::optional<Status> Communicator::join(const std::shared_ptr<Operation>& operation,
+                                         device::StreamHandle stream,
+                                         Deadline deadline) {
   if (device_ != nullptr) {
     HORING_TRY(device::check_not_captured(*device_, stream).with_context("join"));
   }
-  return operation == nullptr ? Status() : engine_->join(*operation, stream);
+  return operation == nullptr ? Status() : engine_->join(*operation, stream, deadline);
 }
 
 Status Communicator::register_memory(void* memory, size_t bytes) {

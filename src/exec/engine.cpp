@@ -145,16 +145,19 @@ std::optional<Status> Engine::wait(Operation& operation, Deadline deadline) {
   return operation.status_;
 }
 
-Status Engine::join(Operation& operation, device::StreamHandle stream) {
+std::optional<Status> Engine::join(Operation& operation,
+                                   device::StreamHandle stream,
+                                   Deadline deadline) {
   Lock lock(mutex_);
   const bool on_device = operation.on_device_;
-  drive(
-      lock,
-      [&] {
-        return operation.ended_ ||
-               (on_device && operation.started_ && !operation.next_ && operation.run_->enqueued());
-      },
-      Deadline::max());
+  const auto can_be_joined = [&] {
+    return operation.ended_ ||
+           (on_device && operation.started_ && !operation.next_ && operation.run_->enqueued());
+  };
+  drive(lock, can_be_joined, deadline);
+  if (!can_be_joined()) {
+    return std::nullopt;
+  }
   if (operation.ended_ && !operation.status_.ok()) {
     return operation.status_;
   }

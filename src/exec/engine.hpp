@@ -142,8 +142,11 @@ class Engine {
   // nullopt: not ended.
   [[nodiscard]] std::optional<Status> wait(Operation& operation, Deadline deadline);
   // Drives until all that the device has to do for the operation was started, and makes the stream
-  // wait for that. Its error, if it has failed. Without device memory the same as wait().
-  [[nodiscard]] Status join(Operation& operation, device::StreamHandle stream);
+  // wait for that. Its error, if it has failed. Without device memory the same as wait(). nullopt:
+  // not all was started by the deadline.
+  [[nodiscard]] std::optional<Status> join(Operation& operation,
+                                           device::StreamHandle stream,
+                                           Deadline deadline);
   [[nodiscard]] bool has_device_memory(const Operation& operation);
   // Why everything has ended; ok while it has not. Any thread.
   [[nodiscard]] Status status();

@@ -164,8 +164,8 @@ TEST_CASE("requests are joined by any stream and end on their own") {
                        &options,
                        nullptr,
                        &request));
-    must(ho_request_join(request, other.stream()));
-    must(ho_request_join(request, memory.stream()));
+    must(ho_request_join(request, other.stream(), 0));
+    must(ho_request_join(request, memory.stream(), 0));
     memory.fetch();
     expect(memory.fetched()[0] == std::sin(0.1F * static_cast<float>(ho_comm_world_size(comm) - 1)),
            "is the largest");

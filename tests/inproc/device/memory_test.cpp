@@ -165,13 +165,13 @@ TEST_CASE("a join with a stream that is being captured is refused and can be rep
     must(ho_all_reduce(
         comm, memory.send(), memory.recv(), 1000, HO_FLOAT32, HO_SUM, &options, nullptr, &request));
     cuda_double::set_capturing(other.stream(), true);
-    const ho_status refused = ho_request_join(request, other.stream());
+    const ho_status refused = ho_request_join(request, other.stream(), 0);
     cuda_double::set_capturing(other.stream(), false);
     if (refused != HO_UNSUPPORTED ||
         std::string(ho_last_error_message()).find("captured") == std::string::npos) {
       throw std::runtime_error(std::string("not refused: ") + ho_last_error_message());
     }
-    must(ho_request_join(request, other.stream()));
+    must(ho_request_join(request, other.stream(), 0));
     must(ho_request_wait(request, 0));
   });
   CHECK(cuda_double::take_violations().empty());

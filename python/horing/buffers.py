@@ -29,7 +29,7 @@ class Buffer:
     def current_stream(self) -> int:
         """Of a torch tensor the stream that torch uses now on its device; otherwise the default."""
         torch = sys.modules.get("torch")
-        tensor = self.owner[0] if isinstance(self.owner, tuple) else None
+        tensor = self.owner[0] if isinstance(self.owner, tuple) else self.owner
         if self.device is None or torch is None or not isinstance(tensor, torch.Tensor):
             return 0
         return int(torch.cuda.current_stream(self.device).cuda_stream)

@@ -510,6 +510,7 @@ class Communicator:
         )
         request = self._request(handle, (*kept, report), False)
         request.report = report
+        request.device = None if on_device is None else on_device.device
         if wait and on_device is not None:
             request.join(options.stream or 0)
         elif wait:

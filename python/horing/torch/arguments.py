@@ -96,18 +96,19 @@ def options_of(given: Any, kind: type, timeout: timedelta | None = None) -> Any:
 
 
 def batches_of(tensors: list[torch.Tensor]) -> list[list[torch.Tensor]]:
-    """Small tensors of one type together, large ones alone; the same on every rank."""
+    """Small tensors of one type and device together, large ones alone; the same on every rank."""
     if len(tensors) == 1:
         return [tensors]
     batches: list[list[torch.Tensor]] = []
-    open_batches: dict[torch.dtype, tuple[list[torch.Tensor], int]] = {}
+    open_batches: dict[tuple[torch.dtype, torch.device], tuple[list[torch.Tensor], int]] = {}
     for tensor in tensors:
         size = tensor.numel() * tensor.element_size()
-        batch, held = open_batches.get(tensor.dtype, ([], 0))
+        kind = (tensor.dtype, tensor.device)
+        batch, held = open_batches.get(kind, ([], 0))
         if batch and held + size <= _COALESCED_BYTES:
             batch.append(tensor)
-            open_batches[tensor.dtype] = (batch, held + size)
+            open_batches[kind] = (batch, held + size)
         else:
             batches.append([tensor])
-            open_batches[tensor.dtype] = (batches[-1], size)
+            open_batches[kind] = (batches[-1], size)
     return batches

@@ -84,7 +84,8 @@ class Identity(dist.ProcessGroup):
 
     @property
     def _device_types(self) -> list[torch.device]:
-        return [torch.device("cpu")]
+        """torch's object collectives take the CPU where it is one of them."""
+        return [torch.device("cpu"), *([torch.device("cuda")] if torch.cuda.is_available() else [])]
 
     @property
     def supports_splitting(self) -> bool:

@@ -26,7 +26,15 @@ from horing.torch.arguments import (
     reduce_op,
 )
 from horing.torch.identity import Identity
-from horing.torch.works import Completer, OwnThread, Traffic, Work, distributed_error
+from horing.torch.works import (
+    Completer,
+    DeviceOperation,
+    Operation,
+    OwnThread,
+    Traffic,
+    Work,
+    distributed_error,
+)
 
 _CLOSE_SECONDS = 2.0  # how long shutdown waits for operations that nobody has waited for
 
@@ -45,7 +53,8 @@ def _operation(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class ProcessGroup(Identity):
-    """A group over its own communicator. Tensors of the host.
+    """A group over communicators of its own: one for tensors of the host, and from the first call with
+    a tensor of a CUDA device, which all ranks make together, one for those.
 
     Any thread may call it; calls of one group go out in the order in which its lock was taken, so
     threads that share a group must agree on an order across ranks, as with every backend.
@@ -65,51 +74,76 @@ class ProcessGroup(Identity):
         self._lock = threading.RLock()
         self._own_thread = OwnThread()
         self._completers = {
-            channel: Completer(f"horing {channel}")
+            (channel, memory): Completer(f"horing {memory} {channel}")
             for channel in ("all_gather", "reduce_scatter", "other")
+            for memory in ("host", "device")
         }
-        self.traffic = Traffic()
+        self._traffic = Traffic()
         if communicator is None:
-            local_rank = os.environ.get("LOCAL_RANK", "")
-            seconds = timeout.total_seconds()
-            try:
-                communicator = Communicator(
-                    rank,
-                    size,
-                    local_rank=int(local_rank) if local_rank.isdecimal() else None,
-                    timeout=seconds,
-                    rendezvous_timeout=seconds,
-                    store=TorchStore(store) if size > 1 else None,
-                )
-            except HoringError as error:
-                what = f"making a group of {size} ranks (all of them with this backend)"
-                raise distributed_error(error, what) from error
-        self._communicator: Communicator | None = communicator
+            what = f"making a group of {size} ranks (all of them with this backend)"
+            communicator = self._make_communicator(what, None)
+        self._communicators: dict[str, Communicator] | None = {"host": communicator}
+
+    def _make_communicator(self, what: str, device: int | None) -> Communicator:
+        local_rank = os.environ.get("LOCAL_RANK", "")
+        seconds = self._timeout.total_seconds()
+        try:
+            return Communicator(
+                self._rank,
+                self._world_size,
+                local_rank=int(local_rank) if local_rank.isdecimal() else None,
+                timeout=seconds,
+                rendezvous_timeout=seconds,
+                store=TorchStore(self._store) if self._world_size > 1 else None,
+                store_name=None if device is None else "horing on devices",
+                device=device,
+            )
+        except HoringError as error:
+            raise distributed_error(error, what) from error
+
+    def _communicator_of(self, device: int | None) -> Communicator:
+        if device is None:
+            return self.communicator
+        if self._communicators is not None and "device" not in self._communicators:
+            what = f"the first call of {self!r} with memory of a device (on all ranks together)"
+            made = self._make_communicator(what, device)
+            self._communicators["device"] = made
+        return self._communicator("device")
 
     @property
     def communicator(self) -> Communicator:
-        if self._communicator is None:
+        """The one for tensors of the host."""
+        return self._communicator("host")
+
+    def _communicator(self, memory: str) -> Communicator:
+        if self._communicators is None:
             raise dist.DistBackendError(f"horing: {self!r} was shut down")
-        return self._communicator
+        return self._communicators[memory]
+
+    @property
+    def traffic(self) -> Traffic:
+        self._traffic.add_ended()
+        return self._traffic
 
     # --- its life
 
     def abort(self) -> None:
         """Ends every wait on every rank of the group."""
-        if self._communicator is not None:
-            self._communicator.abort(f"{self!r} was aborted")
+        for communicator in list((self._communicators or {}).values()):
+            communicator.abort(f"{self!r} was aborted")
 
     def shutdown(self) -> None:
         with self._lock:
-            communicator, self._communicator = self._communicator, None
-        if communicator is not None:
+            communicators, self._communicators = self._communicators, None
+        if communicators is not None:
             # What no peer matches may last until its deadline. It does not hold up the program.
-            run_for(_CLOSE_SECONDS, functools.partial(self._end, communicator))
+            run_for(_CLOSE_SECONDS, functools.partial(self._end, list(communicators.values())))
 
-    def _end(self, communicator: Communicator) -> None:
+    def _end(self, communicators: list[Communicator]) -> None:
         for completer in self._completers.values():
             completer.close()
-        communicator.close()
+        for communicator in communicators:
+            communicator.close()
 
     def split_group(
         self,
@@ -476,12 +510,12 @@ class ProcessGroup(Identity):
     @_operation
     def send(self, given: Any, peer: int, tag: int = 0) -> Work:
         tensor = one_of(given, "send")
-        request = self._call(None, "send", memory.buffer_of(memory.plain(tensor)), peer, tag)
+        request = self._call(None, "send", memory.buffer_of(memory.plain(tensor).cpu()), peer, tag)
         return self._work("send", [request], [tensor], [], None)
 
     @_operation
     def recv(self, given: Any, peer: int, tag: int = 0) -> Work:
-        output = memory.Output(one_of(given, "recv"))
+        output = memory.Received(one_of(given, "recv"))
         request = self._call(None, "recv", memory.buffer_of(output.memory), peer, tag)
         after = [] if output.direct else [output.finish]
         return self._work("recv", [request], [output.tensor], after, None)
@@ -497,9 +531,10 @@ class ProcessGroup(Identity):
         timeout = getattr(opts, "timeout", None)
         if timeout is None or timeout.total_seconds() < 0:
             timeout = self._timeout
+        device = memory.device_of(arguments, name)
         with self._lock:
             self._sequence += 1
-            request: Request = getattr(self.communicator, name)(
+            request: Request = getattr(self._communicator_of(device), name)(
                 *arguments,
                 wait=False,
                 timeout=timeout.total_seconds(),
@@ -516,5 +551,10 @@ class ProcessGroup(Identity):
         after: Sequence[Callable[[], None]],
         channel: str | None = "other",
     ) -> Work:
-        completer = self._own_thread if channel is None else self._completers[channel]
-        return Work(self, what, requests, result, after, self.traffic, completer)
+        device = next((each.device for each in requests if each.device is not None), None)
+        where = "host" if device is None else "device"
+        completer = self._own_thread if channel is None else self._completers[channel, where]
+        operation = Operation(self, what, requests, result, after, self._traffic)
+        if device is not None:
+            operation = DeviceOperation(device, self, what, requests, result, after, self._traffic)
+        return Work(operation, completer)

@@ -13,7 +13,7 @@ def register() -> None:
 
     if not dist.is_available() or "horing" in dist.Backend.backend_list:
         return
-    dist.Backend.register_backend("horing", _create, extended_api=True, devices=["cpu"])
+    dist.Backend.register_backend("horing", _create, extended_api=True, devices=["cpu", "cuda"])
     del torch
 
 

@@ -1,5 +1,5 @@
 """Tensors as memory that libhoring can work on: in place where it is contiguous, else through one
-copy. Tensors of a device are refused here."""
+copy. What is done to tensors of a CUDA device is done on their current stream."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ _BOOLEAN_OPS = {
 
 
 def check(tensor: torch.Tensor, what: str) -> torch.Tensor:
-    """A dense tensor of the host; raises what to do for any other."""
-    if tensor.device.type != "cpu":
+    """A dense tensor of the host or of a CUDA device; raises what to do for any other."""
+    if tensor.device.type not in ("cpu", "cuda"):
         raise ValueError(
-            f"{what}: the tensor is on {tensor.device}, and the horing backend moves CPU tensors. "
-            'For GPUs use init_process_group("nccl") with the horing plugin in NCCL: '
-            "NCCL_ENV_PLUGIN=$(python -m horing --plugin-path)"
+            f"{what}: the tensor is on {tensor.device}, and the horing backend moves tensors of the CPU "
+            "and of CUDA devices"
         )
     if tensor.layout != torch.strided:
         raise ValueError(f"{what}: {tensor.layout} tensors are not supported; pass a dense one")
@@ -65,13 +64,25 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
 
 def buffer_of(tensor: torch.Tensor) -> Buffer:
     """The memory of a plain tensor."""
+    device = tensor.device.index if tensor.device.type == "cuda" else None
     dtype = _DTYPES.get(tensor.dtype)
     if dtype is None:
         # Any other type is moved as bytes; Reduction refuses it.
-        return Buffer(
-            tensor.data_ptr(), tensor.numel() * tensor.element_size(), DType.UINT8, tensor
-        )
-    return Buffer(tensor.data_ptr(), tensor.numel(), dtype, tensor)
+        count = tensor.numel() * tensor.element_size()
+        return Buffer(tensor.data_ptr(), count, DType.UINT8, tensor, device)
+    return Buffer(tensor.data_ptr(), tensor.numel(), dtype, tensor, device)
+
+
+def device_of(arguments: Sequence[object], what: str) -> int | None:
+    """The CUDA device of all buffers among the arguments; None: the host."""
+    devices = {each.device for each in arguments if isinstance(each, Buffer)}
+    if len(devices) > 1:
+        raise ValueError(f"{what}: tensors of one device, not of {sorted(map(_device_name, devices))}")
+    return devices.pop() if devices else None
+
+
+def _device_name(device: int | None) -> str:
+    return "cpu" if device is None else f"cuda:{device}"
 
 
 class Output:
@@ -85,11 +96,27 @@ class Output:
             self.memory = tensor
         else:
             self.memory = plain(tensor) if keeps else torch.empty(
-                tensor.shape, dtype=tensor.dtype
+                tensor.shape, dtype=tensor.dtype, device=tensor.device
             )
 
     def finish(self) -> None:
         if not self.direct:
+            self.tensor.copy_(self.memory)
+
+
+class Received:
+    """Where a message goes, which is host memory: the tensor's own, or a copy as above. Of a tensor on
+    a device finish() brings it there, in the place that the call has on its stream."""
+
+    def __init__(self, tensor: torch.Tensor):
+        self.tensor = tensor
+        on_host = tensor.device.type == "cpu"
+        self.stream = None if on_host else torch.cuda.current_stream(tensor.device)
+        self.direct = on_host and is_plain(tensor)
+        self.memory = tensor if self.direct else torch.empty(tensor.shape, dtype=tensor.dtype)
+
+    def finish(self) -> None:
+        with torch.cuda.stream(self.stream):
             self.tensor.copy_(self.memory)
 
 
@@ -117,7 +144,11 @@ class Outputs:
         self.memory = (
             flat
             if flat is not None
-            else torch.empty(sum(each.numel() for each in tensors), dtype=tensors[0].dtype)
+            else torch.empty(
+                sum(each.numel() for each in tensors),
+                dtype=tensors[0].dtype,
+                device=tensors[0].device,
+            )
         )
 
     def finish(self) -> None:

@@ -6,6 +6,7 @@ kind in their order."""
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import queue
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from horing._library import OpReport
 from horing.errors import HoringError
 from horing.errors import TimeoutError as HoringTimeout
 from horing.requests import Request
@@ -42,15 +44,35 @@ class Traffic:
     intra_received_bytes: int = 0
     inter_sent_bytes: int = 0
     inter_received_bytes: int = 0
+    _going_on: collections.deque[Request] = dataclasses.field(
+        default_factory=collections.deque, repr=False, compare=False
+    )
 
     def add(self, requests: Sequence[Request]) -> None:
-        for request in requests:
-            report = request.report
-            if report is not None:
-                self.intra_sent_bytes += report.intra_sent_bytes
-                self.intra_received_bytes += report.intra_received_bytes
-                self.inter_sent_bytes += report.inter_sent_bytes
-                self.inter_received_bytes += report.inter_received_bytes
+        """Of operations that have ended, or that a stream was made to wait for."""
+        self._going_on.extend(requests)
+        self.add_ended()
+
+    def add_ended(self) -> None:
+        """Asks which have ended by now."""
+        for _ in range(len(self._going_on)):
+            try:
+                request = self._going_on.popleft()
+            except IndexError:  # another thread was first
+                return
+            if not request.test():
+                self._going_on.append(request)
+                continue
+            with contextlib.suppress(HoringError):  # which every later call raises
+                request.wait()
+                self._add(request.report)
+
+    def _add(self, report: OpReport | None) -> None:
+        if report is not None:
+            self.intra_sent_bytes += report.intra_sent_bytes
+            self.intra_received_bytes += report.intra_received_bytes
+            self.inter_sent_bytes += report.inter_sent_bytes
+            self.inter_received_bytes += report.inter_received_bytes
 
 
 class Operation:
@@ -91,9 +113,8 @@ class Operation:
 
     def _end_locked(self, timeout: float | None) -> bool:
         try:
-            for request in self.requests:
-                if not request.wait(timeout):
-                    return False
+            if not all(self._wait(request, timeout) for request in self.requests):
+                return False
             if self.traffic is not None:
                 self.traffic.add(self.requests)
             for step in self.finish:
@@ -105,6 +126,9 @@ class Operation:
         self.finish = ()
         return True
 
+    def _wait(self, request: Request, timeout: float | None) -> bool:
+        return request.wait(timeout)
+
     def seems_done(self) -> bool:
         """Whether all requests have ended, without waiting."""
         if not self.lock.acquire(blocking=False):
@@ -114,17 +138,31 @@ class Operation:
         finally:
             self.lock.release()
 
+    def is_completed(self) -> bool:
+        return self.ended or (self.seems_done() and self.end(None))
+
+    def aside(self) -> contextlib.AbstractContextManager[object]:
+        """Where a thread ends it that is not the caller's."""
+        return contextlib.nullcontext()
+
     def complete(self) -> None:
         """For a completer."""
-        self.end(None)
-        if self.event is not None:
-            with contextlib.suppress(RuntimeError):  # it was set already
-                self.event.set_result(None)
+        with self.aside():
+            self.end(None)
+            if self.event is not None:
+                with contextlib.suppress(RuntimeError):  # it was set already
+                    self.event.set_result(self._event_value())
+
+    def _event_value(self) -> Any:
+        return None
+
+    def _make_event(self) -> torch.futures.Future[Any]:
+        return torch.futures.Future()
 
     def make_future(self) -> torch.futures.Future[Any]:
         """Of the result. Python's set_exception would make the exception the future's value for C++,
         as in DDP, which then reads it as tensors: what a callback raises is an error for both."""
-        self.event = torch.futures.Future()
+        self.event = self._make_event()
         self.future = self.event.then(lambda _: self._result_or_error())
         return self.future
 
@@ -134,28 +172,62 @@ class Operation:
         return list(self.result)
 
 
+class DeviceOperation(Operation):
+    """With memory of a device. It ends for streams: what a stream that is current in end() is given
+    afterwards comes after the operation. The host waits for what the network brings, not for the
+    device."""
+
+    def __init__(self, device: int, *arguments: Any):
+        super().__init__(*arguments)
+        self.device = device
+        self._done: torch.cuda.Event | None = None  # on the stream that was the first to wait
+
+    def end(self, timeout: float | None) -> bool:
+        ended = super().end(timeout)
+        if ended and self._done is not None:
+            torch.cuda.current_stream(self.device).wait_event(self._done)
+        return ended
+
+    def _end_locked(self, timeout: float | None) -> bool:
+        ended = super()._end_locked(timeout)
+        if ended and self.error is None:
+            self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._done.record(torch.cuda.current_stream(self.device))
+        return ended
+
+    def _wait(self, request: Request, timeout: float | None) -> bool:
+        return request.join(torch.cuda.current_stream(self.device).cuda_stream, timeout)
+
+    def is_completed(self) -> bool:
+        """Also on the device."""
+        if not super().is_completed():
+            return False
+        return self._done is None or bool(self._done.query())  # type: ignore[no-untyped-call]
+
+    def aside(self) -> contextlib.AbstractContextManager[object]:
+        return torch.cuda.stream(torch.cuda.Stream(self.device))  # type: ignore[no-untyped-call]
+
+    def _event_value(self) -> Any:
+        """Tensors: of their devices a future notes how far the current stream is."""
+        return list(self.result)
+
+    def _make_event(self) -> torch.futures.Future[Any]:
+        return torch.futures.Future(devices=[torch.device("cuda", self.device)])
+
+
 class Work(dist.Work):
     """torch's handle of an operation. One that is dropped without wait() ends all the same."""
 
-    def __init__(
-        self,
-        group: object,
-        what: str,
-        requests: Sequence[Request],
-        result: Sequence[torch.Tensor],
-        finish: Sequence[Callable[[], None]] = (),
-        traffic: Traffic | None = None,
-        completer: Completer | OwnThread | None = None,
-    ):
+    def __init__(self, operation: Operation, completer: Completer | OwnThread):
         super().__init__()
-        self._operation = Operation(group, what, requests, result, finish, traffic)
+        self._operation = operation
         self._completer = completer
         if _waited_for is not None:
             _waited_for.add(self)
 
     def __del__(self) -> None:
         operation = self._operation
-        if not operation.ended and operation.future is None and self._completer is not None:
+        if not operation.ended and operation.future is None:
             self._completer.add_dropped(operation)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
@@ -176,8 +248,7 @@ class Work(dist.Work):
         self.wait()
 
     def is_completed(self) -> bool:
-        operation = self._operation
-        return operation.ended or (operation.seems_done() and operation.end(None))
+        return self._operation.is_completed()
 
     def is_success(self) -> bool:
         return self.is_completed() and self._operation.error is None
@@ -198,7 +269,7 @@ class Work(dist.Work):
         future = operation.future
         if future is None:
             future = operation.make_future()
-            if self._completer is None or operation.ended:
+            if operation.ended:
                 operation.complete()
             else:
                 self._completer.add(operation)
@@ -259,7 +330,8 @@ class Completer:
                 if operation is None:
                     self._operations.put(None)  # for the next thread
                     break
-                operation.end(None)
+                with operation.aside():
+                    operation.end(None)
             with self._lock:
                 self._waiting -= 1
             if operation.event is not None:

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "catch.hpp"
@@ -49,10 +50,8 @@ void start_over(cuda_double::Mode mode, uint64_t seed = 1, int channels = 0) {
   cuda_double::reset(config);
 }
 
-// Fills, calls, fetches, all on one stream; what is fetched is the sum of all ranks' values.
-void all_reduce_on_stream(ho_comm* comm, RankMemory& memory) {
-  memory.fill(values_of(ho_comm_rank(comm)));
-  must(memory.all_reduce(comm));
+// What is fetched now is the sum of all ranks' values.
+void fetch_sums(ho_comm* comm, RankMemory& memory) {
   memory.fetch();
   const std::vector<float> sums = memory.fetched();
   for (size_t i = 0; i < kCount; i += 997) {
@@ -62,6 +61,13 @@ void all_reduce_on_stream(ho_comm* comm, RankMemory& memory) {
     }
     expect(std::abs(sums[i] - sum) < 1e-4, "sums up at " + std::to_string(i));
   }
+}
+
+// Fills, calls, fetches, all on one stream.
+void all_reduce_on_stream(ho_comm* comm, RankMemory& memory) {
+  memory.fill(values_of(ho_comm_rank(comm)));
+  must(memory.all_reduce(comm));
+  fetch_sums(comm, memory);
 }
 
 // Of these tests of waits, a run on a busy machine shows nothing where the host sees the work's end
@@ -169,6 +175,40 @@ TEST_CASE("requests are joined by any stream and end on their own") {
     memory.fetch();
     expect(memory.fetched()[0] == std::sin(0.1F * static_cast<float>(ho_comm_world_size(comm) - 1)),
            "is the largest");
+    must(ho_request_wait(request, 0));
+    must(ho_comm_status(comm));
+  });
+  CHECK(cuda_double::violations().empty());
+  CHECK(cuda_double::live().none());
+}
+
+TEST_CASE("a join with a limit ends in time, and the stream is as it was") {
+  start_over(cuda_double::Mode::kRandom);
+  std::atomic<int> joining = 0;
+  require_job({"2x2"}, [&](ho_comm* comm) {
+    RankMemory memory(ordinal_of(comm), kCount);
+    memory.fill(values_of(ho_comm_rank(comm)));
+    const ho_call_options options = memory.options();
+    ho_request* request = nullptr;
+    const bool late = ho_comm_rank(comm) == 3;
+    while (late && joining < 3) {
+      std::this_thread::yield();
+    }
+    must(ho_all_reduce(comm,
+                       memory.send(),
+                       memory.recv(),
+                       kCount,
+                       HO_FLOAT32,
+                       HO_SUM,
+                       &options,
+                       nullptr,
+                       &request));
+    if (!late) {
+      expect(ho_request_join(request, memory.stream(), 20) == HO_IN_PROGRESS, "waits for rank 3");
+      ++joining;
+    }
+    must(ho_request_join(request, memory.stream(), 0));
+    fetch_sums(comm, memory);
     must(ho_request_wait(request, 0));
     must(ho_comm_status(comm));
   });

@@ -12,6 +12,7 @@ import collections
 import contextlib
 import ctypes
 import functools
+import glob
 import itertools
 import os
 import threading
@@ -23,7 +24,8 @@ import torch.distributed.tensor  # noqa: F401  (torch loads it for the first Cud
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 ON_DOUBLE = "horing_on_double" in os.environ.get("HORING_LIBRARY", "")
-ON_GPU = torch.cuda.is_available() and not ON_DOUBLE
+# Without asking CUDA: processes are forked later.
+ON_GPU = torch.version.cuda is not None and bool(glob.glob("/dev/nvidia[0-9]*")) and not ON_DOUBLE
 
 
 class _Range(ctypes.Structure):

@@ -19,6 +19,8 @@ from ranks import RanksFailed, run_ranks
 
 import horing.torch
 from horing.torch import works
+from horing.torch.arguments import TorchStore
+from horing.torch.tensors import buffer_of
 
 NODES = [2, 2]
 MODES = [""] if ON_GPU else ["lazy", "random"]
@@ -182,6 +184,30 @@ class Collectives(OnDevices):
                 expect(taken, [3.0 - rank] * 3)
 
         self.check(body)
+
+
+class Communicators(OnDevices):
+    def test_a_communicator_of_its_own_takes_tensors_on_the_current_stream(self) -> None:
+        def body() -> None:
+            store = TorchStore(dist.PrefixStore("own", dist.distributed_c10d._get_default_store()))
+            with horing.Communicator(dist.get_rank(), 4, store=store, device=device(), timeout=30) as comm:
+                side = torch.cuda.Stream(device())
+                with torch.cuda.stream(side):
+                    first = mine(floats())
+                    comm.all_reduce(taken(first))
+                    expect(first, summed())
+                    second = mine(floats())
+                    request = comm.all_reduce(taken(second), wait=False)
+                request.join(torch.cuda.current_stream(device()).cuda_stream)
+                expect(second, summed())
+                request.wait()
+
+        self.check(body)
+
+
+def taken(given: torch.Tensor) -> Any:
+    """By DLPack, which the double's tensors have not."""
+    return given if ON_GPU else buffer_of(given)
 
 
 class Order(OnDevices):

@@ -1,4 +1,5 @@
-"""DDP and FSDP2 over horing give the losses that one process and gloo give."""
+"""DDP and FSDP2 over horing give the losses that one process and gloo give. With a torch that has CUDA,
+where there is a GPU: with models on it, without gloo."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from cuda_tensors import ON_GPU
 from ranks import run_ranks
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -18,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 STEPS, BATCH, WIDTH = 4, 12, 24  # BATCH: sequences of a step, over all ranks; 2, 3, 4 and 6 divide it
 CLOSE = 2e-5  # fp32
+DEVICE = "cuda" if ON_GPU else "cpu"
 
 
 class Block(nn.Module):
@@ -60,10 +63,11 @@ def mine(tensor: torch.Tensor, parts: int) -> list[torch.Tensor]:
 def train(model: nn.Module, micro_batches: int = 1, syncs: Any = None) -> list[float]:
     """Mean losses of all ranks by step. `syncs(last)`: around each micro-batch."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    device = next(model.parameters()).device
     losses = []
     for step in range(STEPS):
-        x, y = data_of(step)
-        total = torch.zeros(())
+        x, y = (each.to(device) for each in data_of(step))
+        total = torch.zeros((), device=device)
         for index, (rows, labels) in enumerate(
             zip(mine(x, micro_batches), mine(y, micro_batches), strict=True)
         ):
@@ -82,7 +86,7 @@ def train(model: nn.Module, micro_batches: int = 1, syncs: Any = None) -> list[f
 
 
 def ddp(micro_batches: int = 1, compiled: bool = False, checkpointed: bool = False, **options: Any) -> list[float]:
-    model = Model(checkpointed)
+    model = Model(checkpointed).to(DEVICE)
     if compiled:
         for block in model.blocks:
             block.compile()
@@ -98,9 +102,9 @@ def fsdp(
     shape: tuple[int, ...] | None = None, micro_batches: int = 1, checkpointed: bool = False,
     **options: Any,
 ) -> list[float]:
-    model = Model(checkpointed)
+    model = Model(checkpointed).to(DEVICE)
     names = ("replicate", "shard") if shape is not None else ("shard",)
-    mesh = init_device_mesh("cpu", shape or (dist.get_world_size(),), mesh_dim_names=names)
+    mesh = init_device_mesh(DEVICE, shape or (dist.get_world_size(),), mesh_dim_names=names)
     for block in model.blocks:
         fully_shard(block, mesh=mesh, **options)
     fully_shard(model, mesh=mesh, **options)
@@ -117,10 +121,12 @@ class Trained(unittest.TestCase):
         alone = train(Model(), options.get("micro_batches", 1))
 
         def run() -> Any:
+            if ON_GPU:
+                torch.cuda.set_device(dist.get_rank() % torch.cuda.device_count())
             return body(*arguments, **options)
 
         over_horing = run_ranks(nodes, run)
-        over_gloo = run_ranks(nodes, run, backend="gloo")
+        over_gloo = [] if ON_GPU else run_ranks(nodes, run, backend="gloo")
         for losses in over_horing + over_gloo:
             for step, (loss, reference) in enumerate(zip(losses, alone, strict=True)):
                 self.assertLess(abs(loss - reference), CLOSE, f"step {step}: {losses} {alone}")

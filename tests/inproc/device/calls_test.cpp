@@ -63,6 +63,14 @@ void fetch_sums(ho_comm* comm, RankMemory& memory) {
   }
 }
 
+ho_request* started_all_reduce(ho_comm* comm, const RankMemory& memory, ho_op op = HO_SUM) {
+  const ho_call_options options = memory.options();
+  ho_request* request = nullptr;
+  must(ho_all_reduce(
+      comm, memory.send(), memory.recv(), kCount, HO_FLOAT32, op, &options, nullptr, &request));
+  return request;
+}
+
 // Fills, calls, fetches, all on one stream.
 void all_reduce_on_stream(ho_comm* comm, RankMemory& memory) {
   memory.fill(values_of(ho_comm_rank(comm)));
@@ -159,17 +167,7 @@ TEST_CASE("requests are joined by any stream and end on their own") {
     RankMemory memory(ordinal_of(comm), kCount);
     RankMemory other(ordinal_of(comm), 1);
     memory.fill(values_of(ho_comm_rank(comm)));
-    const ho_call_options options = memory.options();
-    ho_request* request = nullptr;
-    must(ho_all_reduce(comm,
-                       memory.send(),
-                       memory.recv(),
-                       kCount,
-                       HO_FLOAT32,
-                       HO_MAX,
-                       &options,
-                       nullptr,
-                       &request));
+    ho_request* const request = started_all_reduce(comm, memory, HO_MAX);
     must(ho_request_join(request, other.stream(), 0));
     must(ho_request_join(request, memory.stream(), 0));
     memory.fetch();
@@ -188,21 +186,11 @@ TEST_CASE("a join with a limit ends in time, and the stream is as it was") {
   require_job({"2x2"}, [&](ho_comm* comm) {
     RankMemory memory(ordinal_of(comm), kCount);
     memory.fill(values_of(ho_comm_rank(comm)));
-    const ho_call_options options = memory.options();
-    ho_request* request = nullptr;
     const bool late = ho_comm_rank(comm) == 3;
     while (late && joining < 3) {
       std::this_thread::yield();
     }
-    must(ho_all_reduce(comm,
-                       memory.send(),
-                       memory.recv(),
-                       kCount,
-                       HO_FLOAT32,
-                       HO_SUM,
-                       &options,
-                       nullptr,
-                       &request));
+    ho_request* const request = started_all_reduce(comm, memory);
     if (!late) {
       expect(ho_request_join(request, memory.stream(), 20) == HO_IN_PROGRESS, "waits for rank 3");
       ++joining;
@@ -221,20 +209,7 @@ TEST_CASE("after the first calls nothing is allocated and nothing waits for the 
   std::atomic<int> ready = 0;
   require_job({"2x2"}, [&](ho_comm* comm) {
     RankMemory memory(ordinal_of(comm), kCount);
-    const ho_call_options options = memory.options();
-    const auto reduce = [&] {
-      ho_request* request = nullptr;
-      must(ho_all_reduce(comm,
-                         memory.send(),
-                         memory.recv(),
-                         kCount,
-                         HO_FLOAT32,
-                         HO_SUM,
-                         &options,
-                         nullptr,
-                         &request));
-      must(ho_request_wait(request, 0));
-    };
+    const auto reduce = [&] { must(ho_request_wait(started_all_reduce(comm, memory), 0)); };
     memory.fill(values_of(0));
     for (int i = 0; i < 3; ++i) {
       reduce();

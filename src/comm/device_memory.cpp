@@ -220,7 +220,7 @@ Result<Link*> Communicator::staged(GlobalRank peer, Result<Link*> link) {
 }
 
 bool Communicator::has_device_memory(const std::shared_ptr<Operation>& operation) const {
-  return operation != nullptr && engine_->has_device_memory(*operation);
+  return device_ != nullptr && operation != nullptr && engine_->has_device_memory(*operation);
 }
 
 std::optional<Status> Communicator::join(const std::shared_ptr<Operation>& operation,

@@ -87,7 +87,7 @@ Result<bool> Run::collect_completed(Queue& queue) {
       queue.layout->link->release_view();
     }
     const uint32_t op = first.op;
-    queue.started.pop_front();
+    queue.started.erase(queue.started.begin());
     piece_done(op, done_[op]);
     any = true;
   }

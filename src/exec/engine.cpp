@@ -461,18 +461,28 @@ RunWait Engine::merged_wait(Deadline* earliest) const {
   return merged;
 }
 
+// epoll_wait() costs less, and counts in milliseconds.
+void Engine::wait_for_descriptors(std::chrono::nanoseconds most) const {
+  if (options_.work == nullptr) {
+    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(most).count();
+    std::array<epoll_event, 2> events{};
+    (void)::epoll_wait(epoll_.get(), events.data(), 2, static_cast<int>(ms));
+    return;
+  }
+  const timespec time{static_cast<time_t>(most.count() / kNsPerSecond),
+                      static_cast<long>(most.count() % kNsPerSecond)};
+  pollfd ready{epoll_.get(), POLLIN, 0};
+  (void)::ppoll(&ready, 1, &time, nullptr);
+}
+
 void Engine::sleep_on_descriptors(Lock& lock, const WaitHint& hint, Deadline until) {
   // Where the device is lost, the next look at the work says so; else polling does without.
   if (options_.work != nullptr && !options_.work->wake_when_completed().ok()) {
     until = std::min(until, deadline_after(kUnwokenPoll));
   }
   if (shm_->prepare_wait(hint) && (network_ == nullptr || network_->prepare_wait(hint))) {
-    const auto ns = std::max(left(until), std::chrono::nanoseconds(0));
-    const timespec time{static_cast<time_t>(ns.count() / kNsPerSecond),
-                        static_cast<long>(ns.count() % kNsPerSecond)};
-    pollfd ready{epoll_.get(), POLLIN, 0};
     lock.unlock();
-    (void)::ppoll(&ready, 1, &time, nullptr);
+    wait_for_descriptors(std::max(left(until), std::chrono::nanoseconds(0)));
     lock.lock();
   }
   if (network_ != nullptr) {

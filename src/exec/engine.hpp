@@ -234,6 +234,7 @@ class Engine {
   [[nodiscard]] RunError late_operation() const;
   [[nodiscard]] bool latency_bound() const;
   void sleep(Lock& lock, Deadline deadline);
+  void wait_for_descriptors(std::chrono::nanoseconds most) const;
   // Until a descriptor is ready.
   void sleep_on_descriptors(Lock& lock, const WaitHint& hint, Deadline until);
   // With the lock let go of.

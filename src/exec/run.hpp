@@ -81,7 +81,7 @@ class Run {
     uint32_t turn = 0;    // over the ops, one window of each
     bool ended = false;
     // Messages of more parts than a link takes, as one part each; kept until the run ends.
-    std::deque<std::vector<std::byte>> packed;
+    std::vector<std::vector<std::byte>> packed;
     bool packing = false;   // the last of them is the head's
     bool narrowed = false;  // the head's fp32 sums were rounded for the wire already
     uint32_t messages = 0;  // begun on this link and direction, for Frame::op_index
@@ -89,7 +89,7 @@ class Run {
     uint64_t released_base = 0;
     uint64_t released = 0;
     std::deque<uint32_t> unreleased;  // ops of accepted sends
-    std::deque<Started> started;      // receives and copies that the device is at
+    std::vector<Started> started;     // receives and copies that the device is at; few
     [[nodiscard]] uint32_t op() const { return layout->ops[position]; }
   };
 

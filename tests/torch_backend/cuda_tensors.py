@@ -137,13 +137,15 @@ class _Storage:
 
     def __init__(self, ordinal: int, size: int):
         self.ordinal, self.size = ordinal, max(size, 1)
+        self.is_of_other_streams = False
         self._pool = _freed[ordinal, self.size, current_stream(ordinal).cuda_stream]
         self.address = (
             self._pool.pop() if self._pool else _double().double_allocate(ordinal, self.size)
         )
 
     def __del__(self) -> None:
-        self._pool.append(self.address)
+        if not self.is_of_other_streams:
+            self._pool.append(self.address)
 
     def data_ptr(self) -> int:
         return self.address
@@ -184,6 +186,10 @@ class CudaTensor(torch.Tensor):
 
     def untyped_storage(self) -> Any:
         return self._storage
+
+    def record_stream(self, stream: Any) -> None:
+        """torch takes it again when that stream is through; here nobody does."""
+        self._storage.is_of_other_streams = True
 
     def __repr__(self, **_: Any) -> str:
         return f"CudaTensor({tuple(self.shape)}, {self.dtype}, {self.device})"

@@ -237,6 +237,15 @@ class Order(OnDevices):
                 # torch's allocator gives freed memory to `side` again, which has not waited.
                 with torch.cuda.stream(side):
                     mine(torch.full((COUNT,), -1.0))
+                    column = mine(torch.zeros(COUNT, 2))[:, 0]
+                    work = dist.all_reduce(column, async_op=True)
+                work.wait()
+                del work
+                # Of a column, two: what was reduced in its place, and that which came back.
+                with torch.cuda.stream(side):
+                    mine(torch.full((COUNT,), -1.0))
+                    del column
+                    mine(torch.zeros(COUNT, 2))
 
         self.check(body)
 

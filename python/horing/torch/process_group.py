@@ -517,7 +517,7 @@ class ProcessGroup(Identity):
     def recv(self, given: Any, peer: int, tag: int = 0) -> Work:
         output = memory.Received(one_of(given, "recv"))
         request = self._call(None, "recv", memory.buffer_of(output.memory), peer, tag)
-        after = [] if output.direct else [output.finish]
+        after = [] if output.direct else [output.finish]  # without one a dropped work takes no thread
         return self._work("recv", [request], [output.tensor], after, None)
 
     @_operation

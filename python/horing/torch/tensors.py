@@ -3,6 +3,7 @@ copy. What is done to tensors of a CUDA device is done on their current stream."
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 
@@ -85,6 +86,16 @@ def _device_name(device: int | None) -> str:
     return "cpu" if device is None else f"cuda:{device}"
 
 
+def copy_back(to: torch.Tensor, copy: torch.Tensor) -> None:
+    """On the current stream, which need not be the one that the memory was taken for: it is not taken
+    again before this stream is through."""
+    to.copy_(copy)
+    if to.device.type == "cuda":
+        stream = torch.cuda.current_stream(to.device)
+        to.record_stream(stream)
+        copy.record_stream(stream)
+
+
 class Output:
     """Where a result goes: the tensor's own memory, or a copy that finish() brings back."""
 
@@ -101,7 +112,7 @@ class Output:
 
     def finish(self) -> None:
         if not self.direct:
-            self.tensor.copy_(self.memory)
+            copy_back(self.tensor, self.memory)
 
 
 class Received:
@@ -116,7 +127,9 @@ class Received:
         self.memory = tensor if self.direct else torch.empty(tensor.shape, dtype=tensor.dtype)
 
     def finish(self) -> None:
-        with torch.cuda.stream(self.stream):
+        if self.direct:
+            return
+        with contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
             self.tensor.copy_(self.memory)
 
 
@@ -156,7 +169,7 @@ class Outputs:
             return
         offset = 0
         for each in self.tensors:
-            each.copy_(self.memory[offset : offset + each.numel()].view(each.shape))
+            copy_back(each, self.memory[offset : offset + each.numel()].view(each.shape))
             offset += each.numel()
 
 
@@ -164,10 +177,6 @@ def flattened(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Their elements one after the other: their own memory if it is so, else a copy."""
     flat = joined(tensors)
     return flat if flat is not None else torch.cat([each.reshape(-1) for each in tensors])
-
-
-def _copy_back(narrow: torch.Tensor, wide: torch.Tensor) -> None:
-    narrow.copy_(wide)
 
 
 class Reduction:
@@ -190,7 +199,7 @@ class Reduction:
             self.op = _BOOLEAN_OPS.get(op, op)
             tensor = tensor.view(torch.uint8)
         elif tensor.dtype in (torch.int16, torch.uint16):
-            self._after.append(functools.partial(_copy_back, tensor, wide := tensor.to(torch.int32)))
+            self._after.append(functools.partial(copy_back, tensor, wide := tensor.to(torch.int32)))
             tensor = wide
         elif tensor.dtype not in _DTYPES:
             raise ValueError(f"{op.name} of {tensor.dtype} is not supported; reduce a wider type")

@@ -67,7 +67,8 @@ typedef enum ho_status {
   HO_SYSTEM = 10,
   HO_OUT_OF_MEMORY = 11,
   HO_INTERNAL = 12,
-  HO_IN_PROGRESS = 13 /* no error: the operation is not over yet; only from ho_request_wait */
+  HO_IN_PROGRESS = 13 /* no error: not over yet, or not joined; only from
+                         ho_request_wait and ho_request_join */
 } ho_status;
 
 typedef enum ho_dtype {

@@ -89,6 +89,7 @@ class Communicator:
     def _start(self, device: int) -> None:
         self._handle = None
         self._device = device
+        self._other: Communicator | None = None
         self._pending: weakref.WeakSet[Request] = weakref.WeakSet()
         self._dropped: collections.deque[Dropped] = collections.deque()
 
@@ -528,6 +529,19 @@ class Communicator:
                     )
                 return each
         return None
+
+    def end_with(self, other: Communicator) -> None:
+        """From now on a failure of `other` ends waits for this one's operations, too."""
+        self._other = other
+
+    def _follow_other(self) -> None:
+        """Between two looks at an operation."""
+        if self._other is None or self._other._handle is None or self._handle is None:
+            return
+        try:
+            self._other.status()
+        except HoringError as error:
+            self.abort(str(error))
 
     def status(self) -> None:
         """Raises why the communicator has failed, if it has. Any thread; does not wait."""

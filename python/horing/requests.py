@@ -157,6 +157,7 @@ class Request:
                 left -= SLICE_MS
                 if left <= 0:
                     return False
+            self._owner._follow_other()
         if self._error is not None:
             raise self._error
         return True

@@ -259,11 +259,13 @@ class Order(OnDevices):
                 del gathered
             for each in results:
                 expect(each, torch.arange(5.0) + 2)
-            dropped = mine(floats())
-            dist.all_reduce(dropped, async_op=True)
-            last = mine([1.0])
-            dist.all_reduce(last)
-            expect(last, [4.0])
+            for turn in range(8):
+                parts = [mine(torch.zeros(COUNT)) for _ in range(4)]
+                dist.all_gather(parts, mine(floats()), async_op=True)
+                del parts
+                again = mine(torch.full((COUNT,), float(turn)))
+                dist.all_reduce(again)
+                expect(again[:2] * 1, [4.0 * turn] * 2)
 
         self.check(body)
 
@@ -307,6 +309,34 @@ class Order(OnDevices):
 
         self.check(body)
 
+    def test_an_operation_that_a_rank_has_not_begun_is_not_completed(self) -> None:
+        def body() -> None:
+            given = mine([1.0])
+            dist.all_reduce(given)
+            if dist.get_rank() == 1:
+                time.sleep(0.5)
+            work = dist.all_reduce(given, async_op=True)
+            if dist.get_rank() != 1:
+                assert not work.is_completed()
+            work.wait()
+            expect(given, [16.0])
+            until = time.monotonic() + 30
+            while not work.is_completed() and time.monotonic() < until:
+                time.sleep(0.001)
+            assert work.is_completed() and work.exception() is None
+
+        self.check(body)
+
+    def test_a_communicator_that_is_made_before_the_first_call(self) -> None:
+        def body() -> None:
+            dist.group.WORLD.eager_connect_single_device(torch.device("cpu"))
+            dist.group.WORLD.eager_connect_single_device(torch.device("cuda", device()))
+            given = mine([1.0])
+            dist.all_reduce(given)
+            expect(given, [4.0])
+
+        self.check(body, MODES[-1:])
+
     @unittest.skipIf(ON_GPU, "a GPU may have done the work by chance")
     def test_a_wait_that_is_left_out_is_noticed(self) -> None:
         def body() -> None:
@@ -344,6 +374,11 @@ class Errors(OnDevices):
             dist.all_gather_into_tensor(torch.zeros(12), mine([1.0] * 3))
 
         self.fails(body, "tensors of one device", "cpu")
+
+        def lists() -> None:
+            dist.all_gather([mine([0.0]), torch.zeros(1), mine([0.0]), mine([0.0])], mine([1.0]))
+
+        self.fails(lists, "tensors of one device", "cpu")
 
     def test_ranks_with_different_counts(self) -> None:
         def body() -> None:
@@ -413,6 +448,23 @@ class Errors(OnDevices):
             dist.all_reduce(given)
 
         self.fails(body, "abort")
+
+    def test_abort_of_a_group_ends_calls_of_those_split_from_it(self) -> None:
+        def body() -> None:
+            part = dist.group.WORLD.split_group([0, 2])
+            if part is not None:
+                given = mine([1.0])
+                part.allreduce([given]).wait()
+                if dist.get_rank() == 0:
+                    part.allreduce([given]).wait()
+            time.sleep(0.3)
+            if dist.get_rank() == 1:
+                dist.group.WORLD.abort()
+            dist.all_reduce(torch.ones(1))
+
+        started = time.monotonic()
+        self.fails(body, "abort")
+        self.assertLess(time.monotonic() - started, 30)  # of a timeout of 60
 
 
 if __name__ == "__main__":

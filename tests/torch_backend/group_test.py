@@ -459,6 +459,22 @@ class Errors(unittest.TestCase):
 
         self.assert_fails(body, "abort")
 
+    def test_a_result_that_cannot_be_copied_back_ends_its_own_call_alone(self) -> None:
+        def body() -> None:
+            broken = dist.broadcast(torch.zeros(1).expand(3), 0, async_op=True).get_future()
+            good = torch.ones(2)
+            later = dist.all_reduce(good, async_op=True).get_future()
+            try:
+                broken.wait()
+            except RuntimeError as error:
+                assert "broadcast" in str(error), error
+            else:
+                raise AssertionError("it was copied")
+            later.wait()
+            assert good.tolist() == [2.0, 2.0], good
+
+        run_ranks([2], body)
+
     def test_a_tensor_of_another_kind_of_device_is_refused(self) -> None:
         def body() -> None:
             for call in (dist.all_reduce, lambda tensor: dist.broadcast(tensor, 0)):

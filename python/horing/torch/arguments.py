@@ -80,6 +80,7 @@ def list_of(tensors: Any, what: str) -> list[torch.Tensor]:
         raise ValueError(f"{what}: a tensor for each rank, not an empty list")
     if any(each.dtype != checked[0].dtype for each in checked):
         raise ValueError(f"{what}: tensors of one type, not {[each.dtype for each in checked]}")
+    memory.check_one_device(checked, what)
     return checked
 
 

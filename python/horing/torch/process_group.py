@@ -104,11 +104,19 @@ class ProcessGroup(Identity):
     def _communicator_of(self, device: int | None) -> Communicator:
         if device is None:
             return self.communicator
+        self.communicator.status()  # what has ended the host's, an abort of a parent too, ends both
         if self._communicators is not None and "device" not in self._communicators:
             what = f"the first call of {self!r} with memory of a device (on all ranks together)"
             made = self._make_communicator(what, device)
+            made.end_with(self.communicator)
             self._communicators["device"] = made
         return self._communicator("device")
+
+    def eager_connect_single_device(self, device: torch.device) -> None:
+        """For `device_id=` of init_process_group and new_group: now instead of in the first call."""
+        if device.type == "cuda":
+            with self._lock:
+                self._communicator_of(device.index)
 
     @property
     def communicator(self) -> Communicator:
@@ -307,6 +315,7 @@ class ProcessGroup(Identity):
     ) -> Work:
         requests, after, result = [], [], []
         for targets, given in pairs:
+            memory.check_one_device([given, *targets], what)
             source = memory.buffer_of(memory.plain(given))
             output = memory.Outputs(targets)
             into = memory.buffer_of(output.memory)

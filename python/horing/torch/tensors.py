@@ -74,6 +74,12 @@ def buffer_of(tensor: torch.Tensor) -> Buffer:
     return Buffer(tensor.data_ptr(), tensor.numel(), dtype, tensor, device)
 
 
+def check_one_device(tensors: Sequence[torch.Tensor], what: str) -> None:
+    devices = {str(each.device) for each in tensors}
+    if len(devices) > 1:
+        raise ValueError(f"{what}: tensors of one device, not of {sorted(devices)}")
+
+
 def device_of(arguments: Sequence[object], what: str) -> int | None:
     """The CUDA device of all buffers among the arguments; None: the host."""
     devices = {each.device for each in arguments if isinstance(each, Buffer)}
@@ -117,7 +123,7 @@ class Output:
 
 class Received:
     """Where a message goes, which is host memory: the tensor's own, or a copy as above. Of a tensor on
-    a device finish() brings it there, in the place that the call has on its stream."""
+    a device finish() brings it there, at the end of the stream of the call."""
 
     def __init__(self, tensor: torch.Tensor):
         self.tensor = tensor

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import functools
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -117,11 +118,9 @@ class Operation:
                 return False
             if self.traffic is not None:
                 self.traffic.add(self.requests)
-            for step in self.finish:
-                step()
-        except HoringError as error:
-            self.error = distributed_error(error, f"{self.what} of {self.group!r}")
-            self.error.__cause__ = error
+            self._bring_back()
+        except Exception as error:  # noqa: BLE001  (what no wait() has raised is raised by none)
+            self.fail(error)
         self.ended = True
         self.finish = ()
         return True
@@ -129,7 +128,21 @@ class Operation:
     def _wait(self, request: Request, timeout: float | None) -> bool:
         return request.wait(timeout)
 
-    def seems_done(self) -> bool:
+    def _bring_back(self) -> None:
+        for step in self.finish:
+            step()
+
+    def fail(self, error: Exception) -> None:
+        """The first one counts."""
+        if self.error is None:
+            self.error = distributed_error(error, f"{self.what} of {self.group!r}")
+            self.error.__cause__ = error
+        self.ended = True
+
+    def is_completed(self) -> bool:
+        return self.ended or (self._seems_done() and self.end(None))
+
+    def _seems_done(self) -> bool:
         """Whether all requests have ended, without waiting."""
         if not self.lock.acquire(blocking=False):
             return False  # another thread waits for it
@@ -138,20 +151,32 @@ class Operation:
         finally:
             self.lock.release()
 
-    def is_completed(self) -> bool:
-        return self.ended or (self.seems_done() and self.end(None))
-
     def aside(self) -> contextlib.AbstractContextManager[object]:
         """Where a thread ends it that is not the caller's."""
         return contextlib.nullcontext()
 
+    def end_aside(self) -> None:
+        """For a completer. Its errors are the operation's."""
+        try:
+            with self.aside():
+                self.end(None)
+        except Exception as error:  # noqa: BLE001
+            self.fail(error)
+
     def complete(self) -> None:
-        """For a completer."""
-        with self.aside():
-            self.end(None)
-            if self.event is not None:
-                with contextlib.suppress(RuntimeError):  # it was set already
-                    self.event.set_result(self._event_value())
+        """For a completer. Runs what hangs on the future."""
+        self.end_aside()
+        if self.event is None:
+            return
+        try:
+            with self.aside():
+                self.end(None)
+                self.event.set_result(self._event_value())
+        except Exception as error:  # noqa: BLE001
+            if not self.event.done():
+                self.fail(error)
+                with contextlib.suppress(RuntimeError):  # another thread has set it
+                    self.event.set_result(None)
 
     def _event_value(self) -> Any:
         return None
@@ -172,6 +197,12 @@ class Operation:
         return list(self.result)
 
 
+@functools.lru_cache(maxsize=None)
+def _side_stream(device: int) -> torch.cuda.Stream:
+    """Of the threads that complete operations: torch has few streams, and gives them out again."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
 class DeviceOperation(Operation):
     """With memory of a device. It ends for streams: what a stream that is current in end() is given
     afterwards comes after the operation. The host waits for what the network brings, not for the
@@ -180,32 +211,50 @@ class DeviceOperation(Operation):
     def __init__(self, device: int, *arguments: Any):
         super().__init__(*arguments)
         self.device = device
-        self._done: torch.cuda.Event | None = None  # on the stream that was the first to wait
+        self._copied: torch.cuda.Event | None = None  # where results were copied back
+        self._ended_on: torch.cuda.Stream | None = None
 
     def end(self, timeout: float | None) -> bool:
-        ended = super().end(timeout)
-        if ended and self._done is not None:
-            torch.cuda.current_stream(self.device).wait_event(self._done)
-        return ended
+        if not super().end(timeout):
+            return False
+        if self.error is None and torch.cuda.current_stream(self.device) != self._ended_on:
+            try:
+                self._make_current_stream_wait()
+            except HoringError as error:
+                self.fail(error)
+        return True
 
     def _end_locked(self, timeout: float | None) -> bool:
         ended = super()._end_locked(timeout)
-        if ended and self.error is None:
-            self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._done.record(torch.cuda.current_stream(self.device))
+        if ended:
+            self._ended_on = torch.cuda.current_stream(self.device)
         return ended
+
+    def _make_current_stream_wait(self) -> None:
+        for request in self.requests:
+            self._wait(request, None)
+        if self._copied is not None:
+            torch.cuda.current_stream(self.device).wait_event(self._copied)
 
     def _wait(self, request: Request, timeout: float | None) -> bool:
         return request.join(torch.cuda.current_stream(self.device).cuda_stream, timeout)
 
+    def _bring_back(self) -> None:
+        if self.finish:
+            super()._bring_back()
+            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._copied.record(torch.cuda.current_stream(self.device))
+
     def is_completed(self) -> bool:
         """Also on the device."""
-        if not super().is_completed():
+        if self.error is not None:
+            return True
+        if not self._seems_done() or not (self.ended or self.end(None)):
             return False
-        return self._done is None or bool(self._done.query())  # type: ignore[no-untyped-call]
+        return self._copied is None or bool(self._copied.query())  # type: ignore[no-untyped-call]
 
     def aside(self) -> contextlib.AbstractContextManager[object]:
-        return torch.cuda.stream(torch.cuda.Stream(self.device))  # type: ignore[no-untyped-call]
+        return torch.cuda.stream(_side_stream(self.device))
 
     def _event_value(self) -> Any:
         """Tensors: of their devices a future notes how far the current stream is."""
@@ -330,8 +379,7 @@ class Completer:
                 if operation is None:
                     self._operations.put(None)  # for the next thread
                     break
-                with operation.aside():
-                    operation.end(None)
+                operation.end_aside()
             with self._lock:
                 self._waiting -= 1
             if operation.event is not None:

@@ -140,19 +140,20 @@ std::optional<Status> Engine::join(Operation& operation,
                                    device::StreamHandle stream,
                                    Deadline deadline) {
   Lock lock(mutex_);
-  const bool on_device = operation.on_device_;
-  const auto can_be_joined = [&] {
-    return operation.ended_ ||
-           (on_device && operation.started_ && !operation.next_ && operation.run_->enqueued());
-  };
-  drive(lock, can_be_joined, deadline);
-  if (!can_be_joined()) {
+  drive(
+      lock, [&] { return operation.ended_ || is_enqueued(operation); }, deadline);
+  if (!operation.ended_ && !is_enqueued(operation)) {
     return std::nullopt;
   }
   if (operation.ended_ && !operation.status_.ok()) {
     return operation.status_;
   }
-  return on_device ? options_.work->make_wait(stream) : Status();
+  return operation.on_device_ ? options_.work->make_wait(stream) : Status();
+}
+
+bool Engine::is_enqueued(const Operation& operation) {
+  return operation.on_device_ && operation.started_ && !operation.next_ &&
+         operation.run_->enqueued();
 }
 
 bool Engine::has_device_memory(const Operation& operation) {
@@ -210,7 +211,8 @@ void Engine::let_callers_in(Lock& lock) const {
 void Engine::drive(Lock& lock, const std::function<bool()>& enough, Deadline deadline) {
   while (!enough()) {
     if (driving_) {
-      // Another thread drives; it signals when an operation ends and when it leaves.
+      // Another thread drives; it signals when an operation ends or can be joined, and when it
+      // leaves.
       ++waiters_;
       auto woken = std::cv_status::no_timeout;
       if (deadline == Deadline::max()) {
@@ -387,6 +389,10 @@ bool Engine::step_front(Queue& queue, std::optional<RunError>& error) {
   }
   if (error) {
     return false;
+  }
+  if (!operation.joinable_ && is_enqueued(operation)) {
+    operation.joinable_ = true;
+    wake_waiters();
   }
   if (operation.run_->finished()) {
     if (operation.next_) {

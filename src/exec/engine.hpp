@@ -54,6 +54,7 @@ class Operation {
   std::optional<device::DeviceMemory> device_scratch_;
   std::optional<device::Event> entry_;  // not to be started before it
   bool on_device_ = false;
+  bool joinable_ = false;  // all that the device has to do was started: joins were woken
   MakeNextPart next_;
   OpReport earlier_;  // of the run before
   Frame call_;        // as the ranks compare it: of the first part
@@ -205,6 +206,8 @@ class Engine {
   // False while what the caller's stream had before it is not done.
   [[nodiscard]] Result<bool> entered(Operation& operation) const;
   [[nodiscard]] bool any_not_entered() const;
+  // Whether a stream may wait for it: all that the device has to do was started.
+  [[nodiscard]] static bool is_enqueued(const Operation& operation);
   [[nodiscard]] std::optional<RunError> go_on(Operation& operation);
   void end(Operation& operation, const Status& status);
   void fail_locally(Lock& lock, const RunError& error);

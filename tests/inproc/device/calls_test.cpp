@@ -2,6 +2,7 @@
 // cost, and that their results have the bits of host memory's.
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -178,6 +179,34 @@ TEST_CASE("requests are joined by any stream and end on their own") {
   });
   CHECK(cuda_double::violations().empty());
   CHECK(cuda_double::live().none());
+}
+
+// With a device that takes its time: a join that waited for it would always find the end. Rank 3 is
+// late, so that the others' progress threads are at the call when it is joined.
+TEST_CASE("a join returns before the device is through") {
+  constexpr size_t kMany = size_t{4} << 20U;
+  start_over(cuda_double::Mode::kRandom);
+  std::atomic<int> early = 0;
+  require_job({"2x2"}, [&](ho_comm* comm) {
+    RankMemory memory(ordinal_of(comm), kMany);
+    memory.fill(values_of(0, kMany));
+    const ho_call_options options = memory.options();
+    const bool late = ho_comm_rank(comm) == 3;
+    for (int i = 0; i < 10; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(late ? 30 : 0));
+      ho_request* request = nullptr;
+      must(ho_all_gather(
+          comm, memory.send(), memory.recv(), kMany / 4, HO_FLOAT32, &options, nullptr, &request));
+      std::this_thread::sleep_for(std::chrono::milliseconds(late ? 0 : 10));
+      must(ho_request_join(request, memory.stream(), 0));
+      int32_t done = 0;
+      must(ho_request_test(request, &done));
+      early += late ? 0 : 1 - done;
+      must(ho_request_wait(request, 0));
+    }
+  });
+  CHECK(early > 0);
+  CHECK(cuda_double::violations().empty());
 }
 
 TEST_CASE("a join with a limit ends in time, and the stream is as it was") {

@@ -4,6 +4,7 @@ where there is a GPU: with models on it, without gloo."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import unittest
 from typing import Any
@@ -116,10 +117,16 @@ def fsdp(
     return train(model, micro_batches, syncs)
 
 
+@functools.lru_cache(maxsize=None)
+def alone_with(micro_batches: int) -> list[float]:
+    """In a process of its own: after a backward here, torch's engine refuses to run in forked ones."""
+    losses: list[float] = run_ranks([1], lambda: train(Model(), micro_batches))[0]
+    return losses
+
+
 class Trained(unittest.TestCase):
     def assert_same(self, nodes: list[int], body: Any, *arguments: Any, **options: Any) -> None:
-        # In a process of its own: after a backward here, torch's engine refuses to run in forked ones.
-        alone = run_ranks([1], lambda: train(Model(), options.get("micro_batches", 1)))[0]
+        alone = alone_with(options.get("micro_batches", 1))
 
         def run() -> Any:
             if ON_GPU:

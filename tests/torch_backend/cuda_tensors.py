@@ -59,7 +59,7 @@ def _double() -> Any:
 
 
 class Stream:
-    def __init__(self, device: Any = None):
+    def __init__(self, device: Any):
         self.ordinal = _ordinal(device)
         self.device = torch.device("cuda", self.ordinal)
         self.cuda_stream = _double().double_make_stream(self.ordinal)
@@ -87,7 +87,6 @@ class Event:
 
 class _PerThread(threading.local):
     def __init__(self) -> None:
-        self.device = 0
         self.streams: dict[int, Stream] = {}
 
 
@@ -100,12 +99,10 @@ def _default_stream(ordinal: int) -> Stream:
 
 
 def _ordinal(device: Any) -> int:
-    if device is None:
-        return _current.device
     return device if isinstance(device, int) else torch.device(device).index or 0
 
 
-def current_stream(device: Any = None) -> Stream:
+def current_stream(device: Any) -> Stream:
     ordinal = _ordinal(device)
     return _current.streams.get(ordinal) or _default_stream(ordinal)
 
@@ -259,12 +256,15 @@ def _launch(function: Any, flat: list[Any], spec: Any, tensors: list[CudaTensor]
             if result_id is not None:
                 real[result_id].copy_(result)
 
+    _enqueue(run, tensors[0]._storage.ordinal, [view for view, _ in views])
+
+
+def _enqueue(kernel: Any, ordinal: int, ranges: list[_Range]) -> None:
     number = next(_numbers)
-    _waiting[number] = run
-    ranges = (_Range * len(views))(*(view for view, _ in views))
-    ordinal = tensors[0]._storage.ordinal
+    _waiting[number] = kernel
     _double().double_launch(
-        ordinal, current_stream(ordinal).cuda_stream, _run_kernel, number, ranges, len(views)
+        ordinal, current_stream(ordinal).cuda_stream, _run_kernel, number,
+        (_Range * len(ranges))(*ranges), len(ranges),
     )
 
 
@@ -280,15 +280,11 @@ def _to_host(tensor: Any) -> torch.Tensor:
     if not isinstance(tensor, CudaTensor):
         return tensor
     result: list[torch.Tensor] = []
-    layout = (tensor.shape, tensor.stride(), tensor.dtype, tensor.range(False).bytes)
-    number = next(_numbers)
-    _waiting[number] = lambda places: result.append(_view(places[0], *layout).clone())
+    read = tensor.range(False)
+    layout = (tensor.shape, tensor.stride(), tensor.dtype, read.bytes)
     ordinal = tensor._storage.ordinal
-    stream = current_stream(ordinal)
-    _double().double_launch(
-        ordinal, stream.cuda_stream, _run_kernel, number, (_Range * 1)(tensor.range(False)), 1
-    )
-    stream.synchronize()
+    _enqueue(lambda places: result.append(_view(places[0], *layout).clone()), ordinal, [read])
+    current_stream(ordinal).synchronize()
     return result[0]
 
 

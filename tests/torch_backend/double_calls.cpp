@@ -101,6 +101,7 @@ Opened& opened(int ordinal) {
   return one;
 }
 
+// To the end of the process.
 template <class Owner>
 void* kept(Owner owner) {
   return std::make_unique<Owner>(std::move(owner)).release();

@@ -59,37 +59,40 @@ def rank_learns_why_another_left(comm):
 
 def rank_counts_while_it_waits(comm):
     if comm.rank == 1:
-        time.sleep(0.5)
-    counted, ended = [0], threading.Event()
+        met().wait("counted", LONG_S)
+        comm.all_reduce(array.array("f", [1.0]), timeout=LONG_S)
+        return
+    waits = threading.Event()
 
     def count():
-        while not ended.is_set():
-            counted[0] += 1
+        waits.wait()
+        for _ in range(50):
             time.sleep(0.001)
+        met().set("counted", b"")  # the call cannot end before
 
     thread = threading.Thread(target=count)
     thread.start()
-    comm.all_reduce(array.array("f", [1.0]))
-    ended.set()
+    waits.set()
+    comm.all_reduce(array.array("f", [1.0]), timeout=LONG_S)
     thread.join()
-    assert comm.rank == 1 or counted[0] > 50, counted
 
 
 def rank_is_interrupted(comm):
     if comm.rank == 1:
-        time.sleep(2.5)
+        met().wait("interrupted", LONG_S)
         return
     # A shell that starts a job in the background has it ignore the signal; a terminal's user does not.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    started = time.monotonic()
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     try:
-        comm.all_reduce(array.array("f", [1.0]))
+        timer.start()
+        comm.all_reduce(array.array("f", [1.0]), timeout=LONG_S)
     except KeyboardInterrupt:
-        assert time.monotonic() - started < LONG_S / 4  # its deadline is 20 s
+        comm.abort("interrupted")
     else:
         raise AssertionError("it was not interrupted")
-    comm.abort("interrupted")
+    finally:
+        met().set("interrupted", b"")
 
 
 def rank_drops_its_request(comm):
@@ -110,12 +113,12 @@ def rank_is_interrupted_while_it_waits_for_others(comm):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder:
         for where in ({"store": FolderStore(folder)}, {"rendezvous": f"file://{folder}/meet"}):
-            started = time.monotonic()
-            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
             try:
+                timer.start()
                 horing.Communicator(1, 2, rendezvous_timeout=LONG_S, **where)
             except KeyboardInterrupt:
-                assert time.monotonic() - started < LONG_S / 2
+                pass
             else:
                 raise AssertionError("it was not interrupted")
 
@@ -140,21 +143,23 @@ def rank_passes_numbers_that_c_would_cut(comm):
 
 def rank_drops_a_communicator_with_a_receive(comm):
     made = comm.split(0)
-    made.recv(array.array("f", [0.0]), 1 - comm.rank, wait=False, timeout=LONG_S)
-    started = time.monotonic()
+    made.recv(array.array("f", [0.0]), 1 - comm.rank, wait=False, timeout=1e6)
     del made
-    assert time.monotonic() - started < LONG_S / 2
     comm.barrier()
 
 
 def rank_asks_twice_why_it_failed(comm):
-    request = comm.recv(array.array("f", [0.0]), 1 - comm.rank, wait=False, timeout=0.2)
+    if comm.rank == 1:
+        met().wait("told", LONG_S)
+        return
+    request = comm.recv(array.array("f", [0.0]), 1, wait=False, timeout=0.2)
     for _ in range(2):
         try:
             request.wait()
         except horing.TimeoutError:
             continue
         raise AssertionError("a failure was told once only")
+    met().set("told", b"")
 
 
 def rank_closes_and_is_refused(comm):
@@ -170,7 +175,7 @@ def rank_closes_and_is_refused(comm):
 
 def rank_times_out(comm):
     if comm.rank == 1:
-        time.sleep(1.5)
+        met().wait("over", LONG_S)
         return
     try:
         comm.all_reduce(array.array("f", [1.0]), timeout=0.3)
@@ -178,6 +183,7 @@ def rank_times_out(comm):
         assert isinstance(error, horing.TimeoutError), type(error)
     else:
         raise AssertionError("no deadline")
+    met().set("over", b"")
 
 
 def floats(*values):
@@ -297,9 +303,14 @@ class FolderStore:
             return file.read()
 
 
+def met():
+    """What the ranks of a test tell each other beside their communicator."""
+    return FolderStore(os.environ["STORE_FOLDER"])
+
+
 def rank_meets_through_a_store(comm):
     with horing.Communicator(
-        comm.rank, 2, store=FolderStore(os.environ["STORE_FOLDER"]), timeout=20.0
+        comm.rank, 2, store=met(), timeout=20.0
     ) as made:
         made.all_reduce(data := floats(made.rank))
         assert list(data) == [1.0], data
@@ -309,7 +320,7 @@ def rank_meets_nobody_in_a_store(comm):
     if comm.rank == 1:
         os.environ["HORING_CONNECT_TIMEOUT_MS"] = "500"
         try:
-            horing.Communicator(1, 2, store=FolderStore(os.environ["STORE_FOLDER"]))
+            horing.Communicator(1, 2, store=met())
         except TimeoutError as error:
             assert "nobody set" in str(error), error
         else:
@@ -322,7 +333,7 @@ def run_ranks(action):
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "STORE_FOLDER": folder}
         done = subprocess.run(
-            command, text=True, capture_output=True, timeout=LONG_S, env=environment
+            command, text=True, capture_output=True, timeout=10 * LONG_S, env=environment
         )
     if done.returncode != 0 or done.stdout.count("ok") != 2:
         raise AssertionError(

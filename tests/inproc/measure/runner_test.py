@@ -16,10 +16,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "tools"))
 from measure import runner  # noqa: E402
 
 
-def state_in(status: pathlib.Path) -> str:
+def state_of(pid: str) -> str:
     """The letter of a process's state; nothing where there is no such process."""
     try:
-        return status.read_text().split()[2]
+        return pathlib.Path("/proc", pid, "stat").read_text().split()[2]
     except (FileNotFoundError, ProcessLookupError):
         return ""
 
@@ -49,8 +49,7 @@ class Runner(unittest.TestCase):
             self.assertRegex(outcome.failure(), "^no end after")
             if pid_file.exists() and pid_file.read_text():
                 # It was sent SIGKILL: it ends soon, and then whoever adopted it may not have waited for it yet.
-                status = pathlib.Path("/proc", pid_file.read_text().strip(), "stat")
-                while state_in(status) not in ("", "Z"):
+                while state_of(pid_file.read_text().strip()) not in ("", "Z"):
                     time.sleep(0.01)
 
     def test_an_exception_ends_the_job(self):

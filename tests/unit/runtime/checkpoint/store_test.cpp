@@ -1,6 +1,7 @@
 // A folder of checkpoints: what counts as one, what replaces one, and what goes.
 #include "checkpoint/store.hpp"
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -24,7 +25,12 @@ void publish(const Path& folder, uint64_t step, uint32_t keep, const std::string
   auto lock = StoreLock::take(folder, step);
   INFO(lock.status().message());
   REQUIRE(lock.ok());
-  std::ofstream(saving_folder(folder, step) / kManifestName) << text;
+  const Path manifest = saving_folder(folder, step) / kManifestName;
+  std::ofstream(manifest) << text;
+  // What is older is known by the file's time, which is coarser than this test is fast.
+  static int published = 0;
+  const auto when = std::filesystem::file_time_type::clock::now() + std::chrono::seconds(++published);
+  std::filesystem::last_write_time(manifest, when);
   const ho::Status status = lock->publish();
   INFO(status.message());
   REQUIRE(status.ok());

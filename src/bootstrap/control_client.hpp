@@ -23,7 +23,7 @@ namespace ho {
 class ControlClient final : public ControlPlane {
  public:
   // How long a coordinator may take to answer before it is taken for stopped.
-  static constexpr std::chrono::milliseconds kAnswerTime{900};
+  static constexpr std::chrono::milliseconds kAnswerTime{3000};
 
   using StartCoordinator = std::function<Result<std::unique_ptr<Coordinator>>()>;
   // `fd` is connected and proven. `start_coordinator` is rank 0's only, and is called when this
@@ -68,7 +68,7 @@ class ControlClient final : public ControlPlane {
   };
   using Lock = std::unique_lock<std::mutex>;
   // The coordinator answers a gather at its deadline; the answer needs a moment to get here.
-  static constexpr std::chrono::milliseconds kAnswerGrace{700};
+  static constexpr std::chrono::milliseconds kAnswerGrace{2000};
 
   ControlClient(const Rendezvous& rendezvous, Fd fd, std::string local_address);
 

@@ -14,7 +14,7 @@
 namespace ho {
 namespace {
 
-constexpr std::chrono::milliseconds kHearTime{300};
+constexpr std::chrono::milliseconds kHearTime{1000};
 constexpr std::chrono::milliseconds kCloseTime{200};
 
 }  // namespace

@@ -46,7 +46,7 @@ struct Circle {
 class FailureAggregator {
  public:
   static constexpr std::chrono::milliseconds kCollect{150};
-  static constexpr std::chrono::milliseconds kAnswers{400};
+  static constexpr std::chrono::milliseconds kAnswers{2000};
 
   // rank_names[r] = "rank 5 (node1, pid 123)"
   explicit FailureAggregator(std::shared_ptr<const std::vector<std::string>> rank_names);

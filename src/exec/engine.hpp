@@ -112,10 +112,10 @@ class Engine {
   // calls fail() with the outcome for all ranks; until that, or at most `kDecisionTimeout`, the
   // operation waits.
   using FailureHandler = std::function<void(const RunError&)>;
-  static constexpr std::chrono::milliseconds kDecisionTimeout{1500};
+  static constexpr std::chrono::milliseconds kDecisionTimeout{4000};
   // A message of another call may be of a later one than that in which its sender differs. So the
   // ranks are asked, and the failure is reported if none has answered by then.
-  static constexpr std::chrono::milliseconds kComparisonTimeout{1000};
+  static constexpr std::chrono::milliseconds kComparisonTimeout{3000};
   // A broken connection may mean that the peer has left. Its leave notice arrives on another path,
   // so an operation waits that long for it before its failure is reported.
   static constexpr std::chrono::milliseconds kLeaveNoticeTimeout{2000};

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -84,15 +85,21 @@ class UnitMasters:
             register(self._hook(index))
 
     def _hook(self, index: int) -> Any:
+        masters = weakref.ref(self)  # Python never frees a cycle that leads through a hook of a tensor
+
         def take(_: torch.Tensor) -> None:
-            backward = self.unit.backward
-            assert backward is not None
-            backward.arrives()
-            self.reduction.add(index)
-            if self.reduction.complete:
-                backward.completed()
+            if (alive := masters()) is not None:
+                alive._take_gradient(index)
 
         return take
+
+    def _take_gradient(self, index: int) -> None:
+        backward = self.unit.backward
+        assert backward is not None
+        backward.arrives()
+        self.reduction.add(index)
+        if self.reduction.complete:
+            backward.completed()
 
     def set_gradients(self) -> None:
         """After the reduction has ended."""

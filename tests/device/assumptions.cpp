@@ -70,14 +70,14 @@ class Held {
 };
 
 Status wait_for(const Event& event) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   for (;;) {
     HORING_ASSIGN(const bool passed, event.passed());
     if (passed) {
       return {};
     }
     if (std::chrono::steady_clock::now() > deadline) {
-      return differs("an event has not passed after 20 seconds");
+      return differs("an event has not passed after 60 seconds");
     }
     std::this_thread::yield();
   }

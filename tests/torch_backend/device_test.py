@@ -159,7 +159,7 @@ class Collectives(OnDevices):
             whole = mine(floats())
             dist.all_reduce(whole)
             whole.cpu()
-            until = time.monotonic() + 20
+            until = time.monotonic() + 60
             while horing.torch.traffic().inter_sent_bytes < 2 * of_host and time.monotonic() < until:
                 time.sleep(0.01)
             return of_host, horing.torch.traffic().inter_sent_bytes - of_host
@@ -348,8 +348,14 @@ class Order(OnDevices):
         def body() -> None:
             works.DeviceOperation._wait = lambda *_: True  # type: ignore[method-assign]
             given = mine(floats())
-            dist.all_reduce(given, async_op=True).wait()
-            expect(given, summed())
+            store = dist.distributed_c10d._get_default_store()
+            if dist.get_rank() == 3:  # until then no other's operation can end
+                store.wait([f"looked {rank}" for rank in range(3)], timedelta(seconds=60))
+            try:
+                dist.all_reduce(given, async_op=True).wait()
+                expect(given, summed())
+            finally:
+                store.set(f"looked {dist.get_rank()}", "")
 
         with self.assertRaises(RanksFailed) as caught:
             run_ranks(NODES, lambda: _within_devices(body))
@@ -403,12 +409,14 @@ class Errors(OnDevices):
             others = [f"ended {rank}" for rank in (0, 2, 3)]
             if dist.get_rank() == 1:
                 store.wait(others, timedelta(seconds=60))
+            options = dist.AllreduceOptions()
+            options.timeout = timedelta(seconds=2)
             try:
-                dist.all_reduce(given)
+                dist.group.WORLD.allreduce([given], options).wait()
             finally:
                 store.set(f"ended {dist.get_rank()}", "")
 
-        self.fails(body, "timeout", "1", timeout=2)
+        self.fails(body, "timeout", "1")
 
     def test_a_wait_with_a_limit_ends_and_the_operation_goes_on(self) -> None:
         def body() -> None:
@@ -443,8 +451,9 @@ class Errors(OnDevices):
             if dist.get_rank() != 0:
                 store.wait(["interrupted"])
                 return True
-            threading.Timer(0.3, _thread.interrupt_main).start()
+            timer = threading.Timer(0.3, _thread.interrupt_main)
             try:
+                timer.start()
                 dist.all_reduce(given)
             except KeyboardInterrupt:
                 store.set("interrupted", "")
@@ -467,13 +476,15 @@ class Errors(OnDevices):
     def test_abort_of_a_group_ends_calls_of_those_split_from_it(self) -> None:
         def body() -> None:
             part = dist.group.WORLD.split_group([0, 2])
+            store = dist.distributed_c10d._get_default_store()
             if part is not None:
                 given = mine([1.0])
                 part.allreduce([given]).wait()
+                store.set(f"called {dist.get_rank()}", "")
                 if dist.get_rank() == 0:
                     part.allreduce([given]).wait()
-            time.sleep(0.3)
             if dist.get_rank() == 1:
+                store.wait(["called 0", "called 2"], timedelta(seconds=300))
                 dist.group.WORLD.abort()
             dist.all_reduce(torch.ones(1))
 

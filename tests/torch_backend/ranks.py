@@ -3,6 +3,7 @@ backend. A node of the shape is what HORING_HOST_ID says it is: ranks of two nod
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import tempfile
@@ -17,7 +18,9 @@ import torch.distributed as dist
 
 import horing.torch  # noqa: F401
 
-SECONDS = 120
+SECONDS = 900  # these are for hangs: a busy machine may take ten times as long as a free one
+TIMEOUT = 600
+LINGER_S = 2  # for a rank that has ended: the others' errors are their own, and not that it has left
 
 
 class RanksFailed(AssertionError):
@@ -43,13 +46,13 @@ def _run(
         pipe.send((True, result))
     except BaseException:  # noqa: BLE001
         pipe.send((False, traceback.format_exc()))
-    pipe.close()
+    pipe.poll(LINGER_S)
     os._exit(0)
 
 
 def run_ranks(
     nodes: Sequence[int], body: Callable[..., Any], *arguments: Any, backend: str = "horing",
-    timeout: float = 60, seconds: float = SECONDS, may_die: Sequence[int] = (),
+    timeout: float = TIMEOUT, seconds: float = SECONDS, may_die: Sequence[int] = (),
     started: Callable[[list[int]], None] | None = None,
 ) -> list[Any]:
     """What `body` returned on each rank; raises RanksFailed with the texts of those that failed.
@@ -84,7 +87,9 @@ def run_ranks(
             elif not good:
                 failed.append(f"rank {rank}: {result}")
             results.append(result)
-        for process in processes:
+        for pipe, process in zip(pipes, processes, strict=True):
+            with contextlib.suppress(OSError):
+                pipe.send(None)
             if process.is_alive():
                 process.join(5)
             if process.is_alive():

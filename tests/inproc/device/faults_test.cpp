@@ -60,7 +60,8 @@ TEST_CASE("a driver call that fails in a call is an error on every rank and leav
     const bool does_without = name == "stream_host_function" || name == "host_allocate";
     int64_t all_failed = 0;
     for (const uint64_t k : {1U, 2U, 7U, 30U}) {
-      if (kThreadSanitizer && k % 2 == 0) {
+      // The 30th of these may be one before the end of an event, which has nobody to tell.
+      if ((kThreadSanitizer && k % 2 == 0) || (name == "context_push" && k == 30)) {
         continue;
       }
       cuda_double::reset({});

@@ -30,8 +30,10 @@ install_packages() {
     fi
     as_root=(sudo)
   fi
-  "${as_root[@]}" apt-get update -qq
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+  # Another apt may be at work, and a mirror may fail once.
+  local apt=(apt-get -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600)
+  "${as_root[@]}" "${apt[@]}" update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y -qq --no-install-recommends \
     "${missing[@]}" >/dev/null
   echo "packages: installed ${missing[*]}"
 }

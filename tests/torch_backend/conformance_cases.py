@@ -64,6 +64,14 @@ def _count_calls() -> None:
         ProcessGroup._call = counted  # type: ignore[method-assign]
 
 
+def _wait_longer_for_processes() -> None:
+    """They wait 10 s for each other, which a busy machine may take to start them."""
+    wait = distributed_test.Barrier.sync
+    distributed_test.Barrier.sync = staticmethod(  # type: ignore[method-assign]
+        lambda wait_for=None, timeout=600: wait(wait_for, max(timeout, 600))
+    )
+
+
 def _take_gloos_place() -> None:
     from horing.torch.process_group import ProcessGroup
 
@@ -117,6 +125,7 @@ def main() -> None:
         print("\n".join(names()))
         return
     _count_calls()
+    _wait_longer_for_processes()
     if IN_PLACE:
         _take_gloos_place()
     with open(sys.argv[1], "a") as records:

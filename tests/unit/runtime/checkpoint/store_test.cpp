@@ -29,7 +29,8 @@ void publish(const Path& folder, uint64_t step, uint32_t keep, const std::string
   std::ofstream(manifest) << text;
   // What is older is known by the file's time, which is coarser than this test is fast.
   static int published = 0;
-  const auto when = std::filesystem::file_time_type::clock::now() + std::chrono::seconds(++published);
+  const auto when =
+      std::filesystem::file_time_type::clock::now() + std::chrono::seconds(++published);
   std::filesystem::last_write_time(manifest, when);
   const ho::Status status = lock->publish();
   INFO(status.message());

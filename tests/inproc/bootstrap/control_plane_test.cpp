@@ -8,6 +8,7 @@
 
 #include <set>
 
+#include "more_time.hpp"
 #include "planes.hpp"
 
 using namespace ho;
@@ -72,18 +73,22 @@ TEST_CASE("subsets gather at the same time, in members order") {
 }
 
 TEST_CASE("another tag and a missing rank are named at the deadline") {
-  const auto planes = world(3);
-  auto a = gather(*planes[0], "colours", "a", {}, 300ms);
-  auto b = gather(*planes[1], "shapes", "b", {}, 300ms);
-  const Status first = a.get().status();
-  const Status second = b.get().status();
-  INFO(first.message() << "\n" << second.message());
-  CHECK(has(first.message(), "missing: ranks 1, 2"));
-  CHECK(has(second.message(), "missing: ranks 0, 2"));
-  // Whichever expired first still saw the other.
-  CHECK((has(first.message(), "rank 1 is in all_gather \"shapes\"") ||
-         has(second.message(), "rank 0 is in all_gather \"colours\"")));
-  CHECK((first.code() == StatusCode::kMismatch || second.code() == StatusCode::kMismatch));
+  CHECK(with_more_time(300ms, [](std::chrono::milliseconds time) {
+    const auto planes = world(3);
+    auto a = gather(*planes[0], "colours", "a", {}, time);
+    auto b = gather(*planes[1], "shapes", "b", {}, time);
+    const Status first = a.get().status();
+    const Status second = b.get().status();
+    INFO(first.message() << "\n" << second.message());
+    CHECK(has(first.message(), "missing: ranks 1, 2"));
+    CHECK(has(second.message(), "missing: ranks 0, 2"));
+    // Whichever expired first still saw the other, if that had begun by then.
+    const bool one_is_named = has(first, "rank 1 is in all_gather \"shapes\"") ||
+                              has(second, "rank 0 is in all_gather \"colours\"");
+    CHECK((first.code() == StatusCode::kMismatch || second.code() == StatusCode::kMismatch) ==
+          one_is_named);
+    return one_is_named;
+  }));
 }
 
 TEST_CASE("members that cannot work are refused") {
@@ -96,7 +101,10 @@ TEST_CASE("members that cannot work are refused") {
   CHECK(status({GlobalRank(0U), GlobalRank(0U)}).code() == StatusCode::kInvalidArgument);
 }
 
-TEST_CASE("a report becomes one decision for everybody") {
+namespace {
+
+// Of two reports, of which the second is the likelier cause.
+Status decided_on_two_reports() {
   std::vector<Ear> ears(4);
   const auto planes = world(4);
   for (size_t rank = 0; rank < 4; ++rank) {
@@ -116,15 +124,26 @@ TEST_CASE("a report becomes one decision for everybody") {
     CHECK(heard.code() == first.code());
     CHECK(heard.message() == first.message());
   }
-  CHECK(first.code() == StatusCode::kMismatch);
-  CHECK(has(first.message(), "rank 3 called with 7 elements"));
-  CHECK(has(first.message(), "reported by rank 1 ("));
   planes[3]->report(
       {.code = StatusCode::kSystem, .reporter = GlobalRank(3U), .peer = {}, .text = "late"});
-  CHECK(gather(*planes[3], "after", "").get().status().code() == StatusCode::kMismatch);
+  CHECK(gather(*planes[3], "after", "").get().status().code() == first.code());
   for (Ear& ear : ears) {
     CHECK(ear.count() == 1);
   }
+  return first;
+}
+
+}  // namespace
+
+TEST_CASE("a report becomes one decision for everybody") {
+  Status decided = decided_on_two_reports();
+  // Where the second came too late, the first was decided alone.
+  for (int i = 0; i < kAttempts && decided.code() == StatusCode::kConnection; ++i) {
+    decided = decided_on_two_reports();
+  }
+  CHECK(decided.code() == StatusCode::kMismatch);
+  CHECK(has(decided, "rank 3 called with 7 elements"));
+  CHECK(has(decided, "reported by rank 1 ("));
 }
 
 TEST_CASE("a decision that came before start is delivered by start") {
@@ -172,10 +191,10 @@ class RankProcess {
   // Gathers under that tag, once; ends where that is refused.
   explicit RankProcess(const Rendezvous& rendezvous, const char* tag = "up") : pid_(::fork()) {
     if (pid_ == 0) {
-      auto created = ControlPlane::create(rendezvous, key_of(), deadline_after(20s));
+      auto created = ControlPlane::create(rendezvous, key_of(), deadline_after(kFar));
       if (created.ok()) {
         (*created)->start({});
-        if (!(*created)->barrier(tag, {}, deadline_after(20s)).ok()) {
+        if (!(*created)->barrier(tag, {}, deadline_after(kFar)).ok()) {
           ::_exit(kRefused);
         }
         ::pause();
@@ -197,9 +216,9 @@ class RankProcess {
     end(SIGSTOP);
     ::waitpid(pid_, nullptr, WUNTRACED);
   }
-  // -1: it did not end by itself in 20 s.
+  // -1: it did not end by itself.
   [[nodiscard]] int exit_status() {
-    for (int i = 0; i < 2000; ++i) {
+    for (const Deadline limit = deadline_after(kFar); !passed(limit);) {
       int status = 0;
       if (::waitpid(pid_, &status, WNOHANG) == pid_) {
         ended_ = true;
@@ -268,8 +287,8 @@ TEST_CASE("when the coordinator dies or stops, the others still get a decision")
   auto up = gather(*one, "up", "");
   REQUIRE(gather(*two, "up", "").get().ok());
   REQUIRE(up.get().ok());
-  first.end(stopped ? SIGSTOP : SIGKILL);
   if (!stopped) {
+    first.end(SIGKILL);
     for (Ear* ear : {&first_ear, &second_ear}) {
       CHECK(ear->heard().code() == StatusCode::kPeerLost);
       CHECK(has(ear->heard().message(), "rank 0 ("));
@@ -277,6 +296,7 @@ TEST_CASE("when the coordinator dies or stops, the others still get a decision")
     }
     return;
   }
+  first.stop();
   one->report({.code = StatusCode::kTimeout,
                .reporter = GlobalRank(1U),
                .peer = {},
@@ -296,7 +316,7 @@ TEST_CASE("a coordinator that was stopped says yes to nobody when somebody has g
   Plane one = std::move(created[0]).value();
   // Until the coordinator has its own rank's part.
   bool waits = false;
-  for (int i = 0; i < 500 && !waits; ++i) {
+  for (const Deadline limit = deadline_after(kFar); !waits && !passed(limit);) {
     waits = has(gather(*one, "probe", "", {}, 20ms).get().status().message(),
                 "rank 0 is in all_gather \"agree\"");
   }
@@ -433,7 +453,7 @@ TEST_CASE("an answer that came in time counts for a rank that looks too late") {
                           go_on.get_future().wait();
                         }});
   planes[0]->leave(LeaveNotice());
-  REQUIRE(stopped.get_future().wait_for(20s) == std::future_status::ready);
+  REQUIRE(stopped.get_future().wait_for(kFar) == std::future_status::ready);
   auto late = gather(*planes[1], "late", "b", {}, 200ms);
   const bool answered = gather(*planes[0], "late", "a").get().ok();
   // Far behind the deadline and whatever grace there is.
@@ -498,7 +518,9 @@ TEST_CASE("a stall that is reported while rank 0 leaves accuses nobody of silenc
   planes[0].reset();
   const Status heard = ears[2].heard();
   CHECK(heard.code() == StatusCode::kTimeout);
-  CHECK(has(heard.message(), "all 2 ranks have entered barrier #3"));
+  // Rank 0 answers too, where it is that fast.
+  CHECK((has(heard, "all 2 ranks have entered barrier #3") ||
+         has(heard, "all 3 ranks have entered barrier #3")));
   CHECK_FALSE(has(heard.message(), "does not answer"));
 }
 

@@ -3,11 +3,13 @@
 
 #include <sys/socket.h>
 
+#include <array>
 #include <condition_variable>
 #include <future>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "bootstrap/control_plane.hpp"
@@ -23,6 +25,11 @@ using namespace std::chrono_literals;
 
 using Plane = std::unique_ptr<ControlPlane>;
 using Created = Result<Plane>;
+
+// Far away: an answer that waited for it would be kTimeout.
+inline constexpr std::chrono::milliseconds kFar = 2min;
+// How often a case is tried where what is tested has a limit of its own that a slow machine misses.
+inline constexpr int kAttempts = 10;
 
 inline const std::string kSecret = "a test secret of enough length";
 
@@ -41,7 +48,7 @@ inline Rendezvous at(const std::string& place, uint32_t rank, uint32_t world_siz
 struct Attempt {
   Rendezvous rendezvous;
   std::shared_ptr<const JobKey> key = key_of();
-  std::chrono::milliseconds time = 20s;
+  std::chrono::milliseconds time = kFar;
 };
 
 inline std::vector<Created> create_all(const std::vector<Attempt>& attempts) {
@@ -74,15 +81,13 @@ inline std::vector<Plane> world(uint32_t size, const std::string& place = Reserv
   return planes;
 }
 
-// Far away: an answer that waited for it would be kTimeout.
-inline constexpr std::chrono::milliseconds kFar = 60s;
-
 // The last rank of a world of 4 comes again and again with little time, until rank 0 ends for that.
+// With more each time: a slow machine may not let it in within the first.
 inline Status end_by_timeout(const std::string& place,
                              const std::shared_ptr<const JobKey>& key,
                              std::future<Created>& first) {
-  while (first.wait_for(0s) != std::future_status::ready) {
-    (void)ControlPlane::create(at(place, 3, 4), key, deadline_after(200ms));
+  for (auto time = 200ms; first.wait_for(50ms) != std::future_status::ready; time *= 2) {
+    (void)ControlPlane::create(at(place, 3, 4), key, deadline_after(time));
   }
   return first.get().status();
 }
@@ -102,7 +107,7 @@ inline std::future<Gathered> gather(ControlPlane& plane,
                                     const std::string& tag,
                                     const std::string& mine,
                                     std::vector<GlobalRank> members = {},
-                                    std::chrono::milliseconds time = 20s) {
+                                    std::chrono::milliseconds time = kFar) {
   return std::async(std::launch::async, [&plane, tag, mine, members = std::move(members), time] {
     return plane.all_gather(tag, blob_of(mine), members, deadline_after(time));
   });
@@ -137,18 +142,18 @@ class Ear {
   // The first `count` questions that were heard.
   std::vector<CallQuestion> questions(size_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, 20s, [&] { return questions_.size() >= count; });
+    changed_.wait_for(lock, kFar, [&] { return questions_.size() >= count; });
     return questions_;
   }
   // The first `count` leave notices that were heard of.
   std::vector<LeaveNotice> leave_notices(size_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, 20s, [&] { return leave_notices_.size() >= count; });
+    changed_.wait_for(lock, kFar, [&] { return leave_notices_.size() >= count; });
     return leave_notices_;
   }
   Status heard() {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, 20s, [this] { return count_ > 0; });
+    changed_.wait_for(lock, kFar, [this] { return count_ > 0; });
     return count_ > 0 ? decision_ : Status(StatusCode::kInternal, "no decision came");
   }
   int count() {
@@ -167,7 +172,7 @@ class Ear {
 
 inline Fd raw_connection(uint16_t port) {
   const auto address = SocketAddress::numeric("127.0.0.1", port).value();
-  for (int i = 0; i < 2000; ++i) {
+  for (const Deadline limit = deadline_after(kFar); !passed(limit);) {
     Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (::connect(fd.get(), address.get(), address.size_bytes()) == 0) {
       return fd;
@@ -175,6 +180,34 @@ inline Fd raw_connection(uint16_t port) {
     std::this_thread::sleep_for(5ms);
   }
   return {};
+}
+
+// Comes as whoever that is said to be, and returns the connection and how its handshake ended:
+// well, when rank 0 has let it in.
+inline std::pair<Fd, Status> come_as(uint16_t port,
+                                     const std::shared_ptr<const JobKey>& key,
+                                     const wire::RankClaim& who) {
+  Fd fd = raw_connection(port);
+  const auto handshake = Handshake::client(key, "control", wire::encode(who));
+  Status status;
+  while (status.ok() && !handshake->done()) {
+    const auto output = handshake->output();
+    std::array<std::byte, 1024> chunk{};
+    if (!output.empty()) {
+      const ssize_t sent = ::send(fd.get(), output.data(), output.size(), MSG_NOSIGNAL);
+      REQUIRE(sent > 0);
+      handshake->sent(static_cast<size_t>(sent));
+      continue;
+    }
+    const ssize_t got = ::recv(fd.get(), chunk.data(), handshake->wanted(), 0);
+    status = got > 0 ? handshake->consume(std::span(chunk).first(static_cast<size_t>(got)))
+                     : Status(StatusCode::kConnection, "closed");
+  }
+  const auto refusal = handshake->output();
+  if (!refusal.empty()) {
+    (void)::send(fd.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL);
+  }
+  return {std::move(fd), status};
 }
 
 }  // namespace ho::test

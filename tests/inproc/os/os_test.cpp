@@ -23,8 +23,9 @@ using ho::RemoteRange;
 using ho::SharedMemory;
 using ho::StatusCode;
 
+// Nothing waits for it but what would hang.
 ho::Deadline soon() {
-  return ho::deadline_after(std::chrono::seconds(10));
+  return ho::deadline_after(std::chrono::minutes(2));
 }
 
 std::string random_name() {

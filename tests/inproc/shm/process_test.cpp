@@ -37,7 +37,7 @@ GroupExchange exchange_over(int socket, uint32_t self) {
 
 // Receives one message in a rank that sleeps between its tries.
 Status receive(ShmTransport& transport, Link& link, uint32_t index, Bytes into) {
-  const Deadline deadline = deadline_after(seconds(30));
+  const Deadline deadline = deadline_after(seconds(120));
   while (!passed(deadline)) {
     HORING_ASSIGN(const bool got, link.try_recv(frame_of(index, into.size()), {&into, 1}));
     if (got) {
@@ -61,7 +61,7 @@ LinkKey key_to(uint32_t peer) {
 // Rank 1: echoes, then sends a large message and never ends by itself. Returns an exit status.
 int child_main(int socket, const ShmCase& config) {
   const auto transport = ShmTransport::create(
-      options_of(config, GlobalRank(1), 2), exchange_over(socket, 1), deadline_after(seconds(20)));
+      options_of(config, GlobalRank(1), 2), exchange_over(socket, 1), deadline_after(seconds(120)));
   if (!transport.ok()) {
     return 1;
   }
@@ -82,10 +82,10 @@ int child_main(int socket, const ShmCase& config) {
       if (*sent) {
         break;
       }
-      (*transport)->wait({}, deadline_after(seconds(30)));
+      (*transport)->wait({}, deadline_after(seconds(120)));
     }
     while (link.released() < k + 1) {
-      (*transport)->wait({}, deadline_after(seconds(30)));
+      (*transport)->wait({}, deadline_after(seconds(120)));
     }
   }
   const ConstBytes last(bytes);
@@ -112,7 +112,7 @@ Status echo(ShmTransport& transport, Link& link) {
       if (sent) {
         break;
       }
-      transport.wait({}, deadline_after(seconds(30)));
+      transport.wait({}, deadline_after(seconds(120)));
     }
     const Bytes into = Bytes(back).first(part.size());
     HORING_TRY(receive(transport, link, k, into));
@@ -160,7 +160,7 @@ void check_killed_peer(const ShmCase& config) {
   Child child(config);
   const auto transport = ShmTransport::create(options_of(config, GlobalRank(0), 2),
                                               exchange_over(child.socket(), 0),
-                                              deadline_after(seconds(20)));
+                                              deadline_after(seconds(120)));
   REQUIRE(transport.ok());
   const bool in_place =
       (*transport)->single_copy_status() == "process_vm_readv to all ranks of this host";

@@ -10,7 +10,7 @@ Result<std::unique_ptr<ShmTransport>> make(const ShmOptions& options, Exchange& 
   const auto exchange = [&](std::span<const std::byte> mine) {
     return ranks.exchange(options.self.value(), mine);
   };
-  return ShmTransport::create(options, exchange, deadline_after(std::chrono::seconds(20)));
+  return ShmTransport::create(options, exchange, deadline_after(std::chrono::minutes(2)));
 }
 
 }  // namespace

@@ -201,7 +201,11 @@ TEST_CASE("tcp: a close request and a close hint may cross") {
     for (int turn = 0; turn < 3; ++turn) {
       REQUIRE(pair.at(0).progress().ok());
     }
-    REQUIRE(pair.link(0, 0).describe().find("closing") != std::string::npos);
+    // Rank 1 may have met the request already.
+    const std::string now = pair.link(0, 0).describe();
+    INFO(now);
+    REQUIRE((now.find("closing") != std::string::npos ||
+             now.find("closed while idle") != std::string::npos));
     pair.drive_until([&] { return one_link_is_open(pair, streams); });
     pass(pair, 0, 1);
   }

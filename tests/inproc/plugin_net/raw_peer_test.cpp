@@ -18,6 +18,7 @@
 #include "core/builtin/handle.hpp"
 #include "core/builtin/records.hpp"
 #include "core/driver/handle_secret.hpp"
+#include "more_time.hpp"
 #include "os/clock.hpp"
 #include "os/socket.hpp"
 
@@ -72,7 +73,7 @@ class RawListener {
     claim.connection_id = 99;
     const auto handshake = Handshake::client(*key, kHandshakePurpose, encode(claim));
     bool done = false;
-    const Deadline deadline = deadline_after(std::chrono::seconds(30));
+    const Deadline deadline = deadline_after(std::chrono::minutes(2));
     while (!done || comm_ == nullptr) {
       REQUIRE_FALSE(passed(deadline));
       socket->readable = true;
@@ -130,7 +131,7 @@ Outcome received(const std::vector<NetSegment>& segments) {
   }
   Outcome outcome;
   int32_t done = 0;
-  const Deadline deadline = deadline_after(std::chrono::seconds(30));
+  const Deadline deadline = deadline_after(std::chrono::minutes(2));
   while (outcome.reply == Reply::kSuccess && done == 0 && !passed(deadline)) {
     outcome.reply = listener.net().test(request, &done, nullptr);
   }
@@ -166,6 +167,76 @@ class LastLine final : public spdlog::sinks::base_sink<std::mutex> {
   std::string text_;
 };
 
+// A listener that waits two and a half times as long as for a handshake, and what is said of it.
+struct ShortListener {
+  explicit ShortListener(std::chrono::milliseconds handshake_time)
+      : listener(options_of(handshake_time)) {
+    logger().sinks().push_back(last);
+  }
+  ShortListener(const ShortListener&) = delete;
+  ShortListener& operator=(const ShortListener&) = delete;
+  ~ShortListener() {
+    logger().sinks().pop_back();
+    CHECK(listener.comm() == nullptr);
+  }
+  static BuiltinCase options_of(std::chrono::milliseconds handshake_time) {
+    BuiltinCase options;
+    options.connect_timeout = handshake_time * 5 / 2;
+    options.handshake_timeout = handshake_time;
+    return options;
+  }
+  RawListener listener;
+  const std::shared_ptr<LastLine> last = std::make_shared<LastLine>();
+};
+
+// What a listener says to which a connector of this network came with a wrong key.
+std::string said_of_wrong_key(std::chrono::milliseconds handshake_time) {
+  ShortListener it(handshake_time);
+  BuiltinCase other;
+  other.secret = "the secret of another job";
+  const auto net = make_builtin(other);
+  void* context = nullptr;
+  REQUIRE(net->open({}, &context) == Reply::kSuccess);
+  auto handle = it.listener.handle();
+  void* comm = nullptr;
+  Reply answer = Reply::kSuccess;
+  bool waits = true;
+  while (waits || answer == Reply::kSuccess) {
+    waits = waits && it.listener.accept() == Reply::kSuccess;
+    answer = answer == Reply::kSuccess
+                 ? net->connect(context, 0, kNoTrafficClass, handle.data(), &comm, nullptr)
+                 : answer;
+  }
+  CHECK(comm == nullptr);
+  return it.last->text();
+}
+
+// What it says to which one came that is silent, and one with a wrong key.
+std::string said_of_strangers(std::chrono::milliseconds handshake_time) {
+  ShortListener it(handshake_time);
+  const auto silent = it.listener.knock();
+  const auto wrong = it.listener.knock();
+  const auto key = connection_key(std::array<std::byte, kSecretBytes>{}, *JobKey::none(false));
+  REQUIRE(key.ok());
+  StreamClaim claim;
+  claim.who = "node7, RANK 3";
+  const auto handshake = Handshake::client(*key, kHandshakePurpose, encode(claim));
+  bool refused = false;
+  while (it.listener.accept() == Reply::kSuccess) {
+    wrong->readable = true;
+    wrong->writable = true;
+    if (!refused && !advance_handshake(*wrong, *handshake).ok()) {
+      refused = true;
+      flush_refusal(*wrong, *handshake);
+    }
+  }
+  return it.last->text();
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 }  // namespace
 
 TEST_CASE("builtin net: a peer that sends more than there is room for is refused") {
@@ -189,68 +260,38 @@ TEST_CASE("builtin net: a peer that sends more than there is room for is refused
   }
 }
 
+// A slow machine may take so long that the listener gives up before it has seen who came.
 TEST_CASE(
     "builtin net: where nobody connected, the listener says who came and why it was refused") {
-  BuiltinCase options;
-  options.connect_timeout = std::chrono::milliseconds(2500);
-  options.handshake_timeout = std::chrono::milliseconds(1000);
-  RawListener listener(options);
-  const auto last = std::make_shared<LastLine>();
-  logger().sinks().push_back(last);
-  std::vector<std::unique_ptr<Socket>> strangers;
+  constexpr std::chrono::milliseconds kHandshakeTime{1000};
+  std::string said;
   SECTION("nobody came at all") {
-    while (listener.accept() == Reply::kSuccess) {
+    ShortListener it(kHandshakeTime);
+    while (it.listener.accept() == Reply::kSuccess) {
     }
-    CHECK(last->text().find("nobody connected to ") != std::string::npos);
-    CHECK(last->text().find("nobody came at all") != std::string::npos);
+    said = it.last->text();
+    CHECK(says(said, "nobody came at all"));
   }
   SECTION("a connector of this network came with a wrong key") {
-    BuiltinCase other;
-    other.secret = "the secret of another job";
-    const auto net = make_builtin(other);
-    void* context = nullptr;
-    REQUIRE(net->open({}, &context) == Reply::kSuccess);
-    auto handle = listener.handle();
-    void* comm = nullptr;
-    Reply answer = Reply::kSuccess;
-    bool waits = true;
-    while (waits || answer == Reply::kSuccess) {
-      waits = waits && listener.accept() == Reply::kSuccess;
-      answer = answer == Reply::kSuccess
-                   ? net->connect(context, 0, kNoTrafficClass, handle.data(), &comm, nullptr)
-                   : answer;
-    }
-    CHECK(comm == nullptr);
-    CHECK(last->text().find("nobody connected to ") != std::string::npos);
-    CHECK(last->text().find("the job keys differ") != std::string::npos);
+    CHECK(ho::test::with_more_time(kHandshakeTime, [&](std::chrono::milliseconds time) {
+      said = said_of_wrong_key(time);
+      return says(said, "the job keys differ");
+    }));
   }
   SECTION("strangers came without a handshake and with a wrong key") {
-    strangers.push_back(listener.knock());
-    strangers.push_back(listener.knock());
-    const auto key = connection_key(std::array<std::byte, kSecretBytes>{}, *JobKey::none(false));
-    REQUIRE(key.ok());
-    StreamClaim claim;
-    claim.who = "node7, RANK 3";
-    const auto handshake = Handshake::client(*key, kHandshakePurpose, encode(claim));
-    bool refused = false;
-    while (listener.accept() == Reply::kSuccess) {
-      strangers[1]->readable = true;
-      strangers[1]->writable = true;
-      if (!refused && !advance_handshake(*strangers[1], *handshake).ok()) {
-        refused = true;
-        flush_refusal(*strangers[1], *handshake);
-      }
-    }
-    CHECK(refused);
-    CHECK(last->text().find("2 connections came and were sent away: ") != std::string::npos);
-    CHECK(last->text().find("127.0.0.1:") != std::string::npos);
-    CHECK(last->text().find("the job keys differ") != std::string::npos);
-    CHECK(last->text().find(" (node7, RANK 3): ") != std::string::npos);
-    CHECK(last->text().find("did not finish its handshake within 1000 ms") != std::string::npos);
+    std::string time_of_silent;
+    CHECK(ho::test::with_more_time(kHandshakeTime, [&](std::chrono::milliseconds time) {
+      time_of_silent = std::to_string(time.count()) + " ms";
+      said = said_of_strangers(time);
+      return says(said, "2 connections came and were sent away: ") &&
+             says(said, "the job keys differ");
+    }));
+    CHECK(says(said, "127.0.0.1:"));
+    CHECK(says(said, " (node7, RANK 3): "));
+    CHECK(says(said, "did not finish its handshake within " + time_of_silent));
   }
-  INFO(last->text());
-  logger().sinks().pop_back();
-  CHECK(listener.comm() == nullptr);
+  INFO(said);
+  CHECK(says(said, "nobody connected to "));
 }
 
 }  // namespace ho::plugin::conformance

@@ -13,7 +13,7 @@ namespace ho::test {
 struct JobOptions {
   std::string groups = "2x2";       // GroupMap::parse's syntax
   bool round_robin = false;         // ranks dealt over the groups in turn instead of block order
-  uint64_t timeout_ms = 20000;      // of operations
+  uint64_t timeout_ms = 120000;     // of operations
   uint32_t rails = 64;              // HORING_RAILS: one per rank of the smallest group, or fewer
   const ho_store* store = nullptr;  // where the ranks meet, instead of an address
 };

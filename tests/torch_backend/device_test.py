@@ -346,6 +346,7 @@ class Order(OnDevices):
     @unittest.skipIf(ON_GPU, "a GPU may have done the work by chance")
     def test_a_wait_that_is_left_out_is_noticed(self) -> None:
         def body() -> None:
+            dist.all_reduce(mine([1.0]))  # makes the communicator
             works.DeviceOperation._wait = lambda *_: True  # type: ignore[method-assign]
             given = mine(floats())
             store = dist.distributed_c10d._get_default_store()

@@ -4,15 +4,18 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cctype>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "catch.hpp"
+#include "counted_message.hpp"
 #include "horing.h"
 #include "process_job.hpp"
 
@@ -23,6 +26,7 @@ namespace {
 // How many more messages this process sends before it gets the signal; below 0: it does not.
 std::atomic<int> sends_left{-1};
 std::atomic<int> signal_then{SIGSTOP};
+thread_local const SharedCount* next_message = nullptr;
 
 void stop_where_due() {
   if (sends_left.load() >= 0 && sends_left.fetch_sub(1) == 0) {
@@ -53,12 +57,20 @@ extern "C" __attribute__((visibility("default"))) ssize_t sendmsg(int fd,
                                                                   int flags) {
   static const auto real = next<ssize_t (*)(int, const msghdr*, int)>("sendmsg");
   stop_where_due();
-  return real(fd, message, flags);
+  const ssize_t sent = real(fd, message, flags);
+  if (const SharedCount* const count = std::exchange(next_message, nullptr)) {
+    count->add();
+  }
+  return sent;
+}
+
+void ho::test::count_next_message(const SharedCount& count) {
+  next_message = &count;
 }
 
 namespace {
 
-constexpr const char* kConnectTimeoutMs = "4000";
+constexpr const char* kConnectTimeoutMs = "6000";
 
 struct Fate {
   const char* groups;
@@ -81,6 +93,15 @@ std::unique_ptr<ProcessJob> job_that_fails(const Fate& fate, int sends) {
     }
     return status;
   });
+}
+
+// Until the victim has stopped or died, or is through: jobs that wait have time to themselves.
+void await_fate(pid_t victim) {
+  siginfo_t what{};
+  for (int ms = 0; what.si_pid == 0 && ms < 60'000; ++ms) {
+    ::usleep(1000);
+    (void)::waitid(P_PID, static_cast<id_t>(victim), &what, WSTOPPED | WEXITED | WNOWAIT | WNOHANG);
+  }
 }
 
 // The number of the first rank that a text blames; -1: none.
@@ -136,7 +157,7 @@ TEST_CASE("a rank that stops or dies in its start or in a split is the one that 
   INFO(fate.groups << " signal " << fate.signal);
   // Rank 0 sends many: to every rank what it gathers from all.
   const int step = fate.victim == 0 ? 4 : 1;
-  constexpr int kAtOnce = 6;
+  constexpr int kAtOnce = 10;
   int moments = 0;
   bool through = false;
   for (int sends = 0; !through && sends < 200; sends += kAtOnce * step) {
@@ -144,6 +165,7 @@ TEST_CASE("a rank that stops or dies in its start or in a split is the one that 
     jobs.reserve(kAtOnce);
     for (int more = 0; more < kAtOnce; ++more) {
       jobs.push_back(job_that_fails(fate, sends + more * step));
+      await_fate(jobs.back()->pid(fate.victim));
     }
     for (int more = 0; more < kAtOnce; ++more) {
       const bool failed =

@@ -20,12 +20,34 @@ namespace {
 
 constexpr uint64_t kFarMs = 100'000;
 
-ho_status all_reduce(ho_comm* comm, uint64_t timeout_ms = 0) {
+// Counts when it is under way.
+ho_status all_reduce(ho_comm* comm, uint64_t timeout_ms = 0, const SharedCount* entered = nullptr) {
   const CallFloats value(1, 1.0F);
   ho_call_options options = HO_CALL_OPTIONS_INIT;
   options.timeout_ms = timeout_ms;
-  return ho_all_reduce(
-      comm, value.data(), value.data(), 1, HO_FLOAT32, HO_SUM, &options, nullptr, nullptr);
+  ho_request* request = nullptr;
+  const ho_status status = ho_all_reduce(comm,
+                                         value.data(),
+                                         value.data(),
+                                         1,
+                                         HO_FLOAT32,
+                                         HO_SUM,
+                                         &options,
+                                         nullptr,
+                                         entered != nullptr ? &request : nullptr);
+  if (entered != nullptr) {
+    entered->add();
+  }
+  return status == HO_OK && entered != nullptr ? ho_request_wait(request, 0) : status;
+}
+
+ho_status receive(ho_comm* comm, int32_t peer, const SharedCount& entered) {
+  float value = 0;
+  ho_request* request = nullptr;
+  const ho_status status =
+      ho_recv(comm, &value, 1, HO_FLOAT32, peer, 0, nullptr, nullptr, &request);
+  entered.add();
+  return status == HO_OK ? ho_request_wait(request, 0) : status;
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -231,7 +253,8 @@ TEST_CASE("ranks that exit because a split could not be made do not become its c
 
 TEST_CASE("a hang is blamed on the rank at the end of the waits, not on a victim of it") {
   // Ranks 2 and 3 wait for rank 0 in one communicator, rank 0 for rank 1 in another. Rank 1 does
-  // nothing until the first two have their errors: they count to 3, after rank 0's 1.
+  // nothing until the first two have their errors: they count to 4, after 1 of rank 0 and 1 of rank
+  // 3 when they wait. Then rank 2 comes, whose deadline ends it.
   const SharedCount events;
   ProcessJob job({"2x2", kFarMs}, [&](const ProcessJob::Rank& rank) -> ho_status {
     const int32_t self = ho_comm_rank(rank.comm);
@@ -240,17 +263,12 @@ TEST_CASE("a hang is blamed on the rank at the end of the waits, not on a victim
     ho_status status = ho_comm_split(rank.comm, self / 2, 0, &pair);
     status = status == HO_OK ? ho_comm_split(rank.comm, self == 1 ? -1 : 0, 0, &three) : status;
     if (status == HO_OK && self == 0) {
-      const CallFloats value(1, 1.0F);
-      ho_request* request = nullptr;
-      status = ho_all_reduce(
-          pair, value.data(), value.data(), 1, HO_FLOAT32, HO_SUM, nullptr, nullptr, &request);
-      events.add();
-      status = status == HO_OK ? ho_request_wait(request, 0) : status;
+      status = all_reduce(pair, 0, &events);
     } else if (status == HO_OK && self == 1) {
-      status = events.wait_for(3) ? all_reduce(pair) : HO_INTERNAL;
+      status = events.wait_for(4) ? all_reduce(pair) : HO_INTERNAL;
     } else if (status == HO_OK) {
-      (void)events.wait_for(1);
-      const ho_status late = all_reduce(three, 300);
+      (void)events.wait_for(self == 2 ? 2 : 1);
+      const ho_status late = self == 2 ? all_reduce(three, 300) : all_reduce(three, 0, &events);
       const std::string text = ho_last_error_message();
       events.add();
       const bool named = contains(text, ": rank 1 has not entered all_reduce #1 of communicator") &&
@@ -267,14 +285,16 @@ TEST_CASE("a hang is blamed on the rank at the end of the waits, not on a victim
 
 TEST_CASE("ranks that exit because of an error do not become its cause") {
   // Rank 0, who tells the others, hears the decision too and exits at once.
-  ProcessJob job({"2x2", kFarMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+  const SharedCount entered;
+  ProcessJob job({"2x2", kFarMs}, [&](const ProcessJob::Rank& rank) -> ho_status {
     const int32_t self = ho_comm_rank(rank.comm);
     ho_status status = all_reduce(rank.comm);
     if (status == HO_OK && self == 1) {
-      float never = 0;  // nobody sends it
-      status = ho_recv(rank.comm, &never, 1, HO_FLOAT32, 2, 0, nullptr, nullptr, nullptr);
+      status = receive(rank.comm, 2, entered);  // nobody sends it
+    } else if (status == HO_OK && self == 2) {
+      status = entered.wait_for(3) ? all_reduce(rank.comm, 300) : HO_INTERNAL;
     } else if (status == HO_OK) {
-      status = all_reduce(rank.comm, self == 2 ? 300 : kFarMs);
+      status = all_reduce(rank.comm, 0, &entered);
     }
     if (self != 1) {
       rank.say("outcome " + std::to_string(status) + " " + ho_last_error_message());

@@ -16,6 +16,7 @@
 #include "horing.h"
 #include "process_job.hpp"
 #include "rank_memory.hpp"
+#include "shared_count.hpp"
 
 using namespace ho::test;
 
@@ -41,10 +42,33 @@ RankMemory memory_of(ho_comm* comm) {
 }
 
 // A call on the stream.
-ho_status all_reduce(ho_comm* comm, const RankMemory& memory, float* recv) {
-  const ho_call_options options = memory.options();
+ho_status all_reduce(ho_comm* comm,
+                     const RankMemory& memory,
+                     float* recv,
+                     uint64_t timeout_ms = 0) {
+  ho_call_options options = memory.options();
+  options.timeout_ms = timeout_ms;
   return ho_all_reduce(
       comm, memory.send(), recv, kFloats, HO_FLOAT32, HO_SUM, &options, nullptr, nullptr);
+}
+
+// The victim is stopped in its call, and the others call when it is: with a deadline that passes.
+ho_status call_with_stopped(const ProcessJob::Rank& rank,
+                            const RankMemory& memory,
+                            float* recv,
+                            const SharedCount& stopped) {
+  constexpr uint64_t kPassesMs = 1000;
+  if (ho_comm_rank(rank.comm) != kVictim) {
+    rank.say("ready");
+    (void)stopped.wait_for(1);
+    return all_reduce(rank.comm, memory, recv, kPassesMs);
+  }
+  const ho_call_options options = memory.options();
+  ho_request* request = nullptr;
+  const ho_status status = ho_all_reduce(
+      rank.comm, memory.send(), recv, kFloats, HO_FLOAT32, HO_SUM, &options, nullptr, &request);
+  rank.say("ready");
+  return status == HO_OK ? ho_request_wait(request, 0) : status;
 }
 
 // Calls one after the other; earlier ones may have returned before their work on the device is
@@ -52,9 +76,14 @@ ho_status all_reduce(ho_comm* comm, const RankMemory& memory, float* recv) {
 std::string until_error(const ProcessJob::Rank& rank,
                         const RankMemory& memory,
                         float* recv,
-                        ho_status& status) {
+                        ho_status& status,
+                        const SharedCount* stopped = nullptr) {
   status = HO_OK;
   for (int round = 0; status == HO_OK; ++round) {
+    if (round >= kReadyAt && stopped != nullptr) {
+      status = call_with_stopped(rank, memory, recv, *stopped);
+      continue;
+    }
     if (round == kReadyAt) {
       rank.say("ready");
     }
@@ -83,14 +112,14 @@ bool frees_at_once(ho_comm* comm) {
 }
 
 // A rank with memory of its own until the error, and what it says at its end.
-ho_status live_on(const ProcessJob::Rank& rank) {
+ho_status live_on(const ProcessJob::Rank& rank, const SharedCount* stopped) {
   ho_status status = HO_OK;
   std::string error;
   std::string wrong;
   {
     RankMemory memory = memory_of(rank.comm);
     memory.fill(std::vector<float>(kFloats, 1.0F));
-    error = until_error(rank, memory, memory.recv(), status);
+    error = until_error(rank, memory, memory.recv(), status, stopped);
     if (!frees_at_once(rank.comm)) {
       wrong = use_again(memory);
     }
@@ -133,7 +162,8 @@ TEST_CASE("a rank killed amid a call on its device leaves all others a device th
   for (const char* groups : {"2x2", "1x4", "4x1"}) {
     for (const char* mode : kModes) {
       INFO(groups << ", " << mode);
-      ProcessJob job(on_double(groups, 60000, mode), live_on);
+      ProcessJob job(on_double(groups, 60000, mode),
+                     [](const ProcessJob::Rank& rank) { return live_on(rank, nullptr); });
       job.wait_for_line("ready");
       job.send_signal(kVictim, SIGKILL);
       // Long before the deadline, which would be another error.
@@ -170,9 +200,12 @@ TEST_CASE("a rank that stops amid a call on its device is named when the deadlin
           "[device]") {
   for (const char* mode : kModes) {
     INFO(mode);
-    ProcessJob job(on_double("2x2", 1500, mode), live_on);
+    const SharedCount stopped;
+    ProcessJob job(on_double("2x2", 60000, mode),
+                   [&](const ProcessJob::Rank& rank) { return live_on(rank, &stopped); });
     job.wait_for_line("ready");
     job.send_signal(kVictim, SIGSTOP);
+    stopped.add();
     check_survivors(job, HO_TIMEOUT, {"rank 2", "does not answer"});
     job.send_signal(kVictim, SIGKILL);
     job.send_signal(kVictim, SIGCONT);
@@ -190,7 +223,7 @@ TEST_CASE("an abort by another thread ends calls on all devices, which go on wor
           (void)ho_comm_abort(rank.comm, "the test has seen enough");
         });
       }
-      const ho_status status = live_on(rank);
+      const ho_status status = live_on(rank, nullptr);
       if (aborter.joinable()) {
         aborter.join();
       }

@@ -3,8 +3,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <array>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
@@ -14,16 +15,32 @@
 #include "catch.hpp"
 #include "horing.h"
 #include "process_job.hpp"
+#include "shared_count.hpp"
 
 using namespace ho::test;
 
 namespace {
 
+constexpr uint64_t kFarMs = 60000;
+// Of the one call that must time out. It comes last, so that no slow rank can be taken for another.
+constexpr uint64_t kPassesMs = 1000;
+
 ho_status all_reduce(ho_comm* comm,
                      const CallFloats& data,
-                     const ho_call_options* options = nullptr) {
+                     uint64_t timeout_ms = 0,
+                     ho_request** request = nullptr) {
+  ho_call_options options = HO_CALL_OPTIONS_INIT;
+  options.timeout_ms = timeout_ms;
   return ho_all_reduce(
-      comm, data.data(), data.data(), data.size(), HO_FLOAT32, HO_SUM, options, nullptr, nullptr);
+      comm, data.data(), data.data(), data.size(), HO_FLOAT32, HO_SUM, &options, nullptr, request);
+}
+
+// Of a call that has begun and counts as an event, as its end does.
+ho_status end_of(ho_status begun, ho_request* request, const SharedCount& events) {
+  events.add();
+  const ho_status ended = begun == HO_OK ? ho_request_wait(request, 0) : begun;
+  events.add();
+  return ended;
 }
 
 // Reduces until something fails; says "ready" when the job is well under way.
@@ -40,14 +57,44 @@ ho_status reduce_forever(const ProcessJob::Rank& rank, size_t count) {
   }
 }
 
+// Reduces until something fails. Once a rank has stopped, a call behind the one that cannot end has
+// a deadline that passes.
+ho_status reduce_until_stopped(const ProcessJob::Rank& rank, const SharedCount& stopped) {
+  const CallFloats data(1000);
+  for (int round = 0;; ++round) {
+    ho_request* request = nullptr;
+    ho_status status = all_reduce(rank.comm, data, kFarMs, &request);
+    if (status != HO_OK) {
+      return status;
+    }
+    do {
+      status = ho_request_wait(request, 10);
+    } while (status == HO_IN_PROGRESS && stopped.value() == 0);
+    if (status == HO_IN_PROGRESS) {
+      (void)all_reduce(rank.comm, data, kPassesMs);
+      status = ho_request_wait(request, 0);
+    }
+    if (status != HO_OK) {
+      return status;
+    }
+    if (round == 3) {
+      rank.say("ready");
+    }
+  }
+}
+
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+// Others on this host have files there too.
 std::set<std::string> shm_files() {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    names.insert(entry.path().filename());
+    const std::string name = entry.path().filename();
+    if (contains(name, "horing")) {
+      names.insert(name);
+    }
   }
   return names;
 }
@@ -87,10 +134,13 @@ TEST_CASE("a killed rank is named to all others") {
 
 TEST_CASE("a stopped rank is named when the deadline passes") {
   for (const size_t victim : {size_t{0}, size_t{3}}) {
-    ProcessJob job({"2x2", 1500},
-                   [](const ProcessJob::Rank& rank) { return reduce_forever(rank, 1000); });
+    const SharedCount stopped;
+    ProcessJob job({"2x2", kFarMs}, [&](const ProcessJob::Rank& rank) {
+      return reduce_until_stopped(rank, stopped);
+    });
     job.wait_for_line("ready");
     job.send_signal(victim, SIGSTOP);
+    stopped.add();
     for (size_t rank = 0; rank < job.size(); ++rank) {
       if (rank == victim) {
         continue;
@@ -108,7 +158,8 @@ TEST_CASE("a stopped rank is named when the deadline passes") {
 }
 
 TEST_CASE("a rank that stays away is named with the operation it has not entered") {
-  ProcessJob job({"2x2", 1500}, [](const ProcessJob::Rank& rank) -> ho_status {
+  const SharedCount events;
+  ProcessJob job({"2x2", kFarMs}, [&](const ProcessJob::Rank& rank) -> ho_status {
     const CallFloats data(1000, 1.0F);
     for (int i = 0; i < 3; ++i) {
       if (const ho_status status = all_reduce(rank.comm, data); status != HO_OK) {
@@ -116,10 +167,13 @@ TEST_CASE("a rank that stays away is named with the operation it has not entered
       }
     }
     if (ho_comm_rank(rank.comm) == 1) {
-      ::sleep(5);
-      return HO_OK;
+      return events.wait_for(6) ? HO_OK : HO_INTERNAL;
     }
-    return all_reduce(rank.comm, data);
+    const bool last = ho_comm_rank(rank.comm) == 0;
+    (void)events.wait_for(last ? 2 : 0);
+    ho_request* request = nullptr;
+    const ho_status begun = all_reduce(rank.comm, data, last ? kPassesMs : kFarMs, &request);
+    return end_of(begun, request, events);
   });
   for (const size_t rank : {size_t{0}, size_t{2}, size_t{3}}) {
     const RankOutcome outcome = job.outcome(rank);
@@ -131,15 +185,17 @@ TEST_CASE("a rank that stays away is named with the operation it has not entered
 }
 
 TEST_CASE("ranks in a split are named as such where another rank is in an operation") {
-  ProcessJob job({"2x2", 1500}, [](const ProcessJob::Rank& rank) -> ho_status {
+  const SharedCount splitting;
+  ProcessJob job({"2x2", kFarMs}, [&](const ProcessJob::Rank& rank) -> ho_status {
     const CallFloats data(1000, 1.0F);
     if (const ho_status status = all_reduce(rank.comm, data); status != HO_OK) {
       return status;
     }
     if (ho_comm_rank(rank.comm) == 3) {
-      return all_reduce(rank.comm, data);
+      return splitting.wait_for(3) ? all_reduce(rank.comm, data, kPassesMs) : HO_INTERNAL;
     }
     ho_comm* child = nullptr;
+    splitting.add();
     return ho_comm_split(rank.comm, 0, 0, &child);
   });
   for (size_t rank = 0; rank < 4; ++rank) {
@@ -187,7 +243,7 @@ TEST_CASE("different calls end in an error that says what differs") {
   };
   for (const Mismatch& mismatch : mismatches) {
     const auto odd_call = mismatch.odd_call;
-    ProcessJob job({"2x2", 5000}, [odd_call](const ProcessJob::Rank& rank) {
+    ProcessJob job({"2x2", kFarMs}, [odd_call](const ProcessJob::Rank& rank) {
       const CallFloats data(1000, 1.0F);
       return ho_comm_rank(rank.comm) == 2 ? odd_call(rank.comm, data) : all_reduce(rank.comm, data);
     });
@@ -204,18 +260,24 @@ TEST_CASE("different calls end in an error that says what differs") {
 // Where the odd rank only waits, or sends to ranks that do not listen to it, no message shows the
 // difference: only the question where everybody is does.
 TEST_CASE("different collectives are a mismatch also where no message tells") {
-  for (const char* groups : {"2x2", "1x4", "4x1"}) {
-    ProcessJob job({groups, 1500}, [](const ProcessJob::Rank& rank) -> ho_status {
+  constexpr std::array kGroups{"2x2", "1x4", "4x1"};
+  std::vector<std::unique_ptr<ProcessJob>> jobs;  // at once: they wait for the question
+  for (const char* groups : kGroups) {
+    const auto body = [](const ProcessJob::Rank& rank) -> ho_status {
       const CallFloats data(1000, 1.0F);
       if (ho_comm_rank(rank.comm) == 1) {
         return ho_broadcast(
             rank.comm, data.data(), data.data(), 1000, HO_FLOAT32, 2, nullptr, nullptr, nullptr);
       }
       return all_reduce(rank.comm, data);
-    });
+    };
+    jobs.push_back(std::make_unique<ProcessJob>(ProcessJobOptions{groups, kFarMs}, body));
+  }
+  for (size_t i = 0; i < kGroups.size(); ++i) {
+    ProcessJob& job = *jobs[i];
     for (size_t rank = 0; rank < job.size(); ++rank) {
       const RankOutcome outcome = job.outcome(rank);
-      INFO(groups << ", rank " << rank << ": " << outcome.message);
+      INFO(kGroups[i] << ", rank " << rank << ": " << outcome.message);
       CHECK(outcome.exited);
       CHECK(outcome.status == HO_MISMATCH);
       CHECK(contains(outcome.message, "broadcast"));
@@ -269,9 +331,11 @@ TEST_CASE("different roots, counts per rank or options are a mismatch, not a wro
       },
   };
   for (const Body body : bodies) {
-    ProcessJob job({"2x2", 5000}, [body](const ProcessJob::Rank& rank) {
+    const SharedCount ended;
+    ProcessJob job({"2x2", kFarMs}, [&ended, body](const ProcessJob::Rank& rank) {
       const ho_status status = body(rank.comm, ho_comm_rank(rank.comm) == 2);
-      ::usleep(500000);  // a rank whose part was over first stays for the decision
+      ended.add();
+      (void)ended.wait_for(4);  // a rank whose part was over first stays for the decision
       return status;
     });
     int mismatches = 0;
@@ -287,21 +351,27 @@ TEST_CASE("different roots, counts per rank or options are a mismatch, not a wro
 }
 
 TEST_CASE("a rank that never came is named in its first operation too") {
-  ProcessJob job({"2x2", 1500}, [](const ProcessJob::Rank& rank) -> ho_status {
+  const SharedCount events;
+  ProcessJob job({"2x2", kFarMs}, [&](const ProcessJob::Rank& rank) -> ho_status {
     const CallFloats data(400, 1.0F);
-    if (ho_comm_rank(rank.comm) == 2) {
-      ::sleep(5);
-      return HO_OK;
+    const int32_t self = ho_comm_rank(rank.comm);
+    if (self == 2) {
+      return events.wait_for(6) ? HO_OK : HO_INTERNAL;
     }
-    return ho_reduce_scatter(rank.comm,
-                             data.data(),
-                             data.data() + 100 * static_cast<ptrdiff_t>(ho_comm_rank(rank.comm)),
-                             100,
-                             HO_FLOAT32,
-                             HO_SUM,
-                             nullptr,
-                             nullptr,
-                             nullptr);
+    ho_call_options options = HO_CALL_OPTIONS_INIT;
+    options.timeout_ms = self == 0 ? kPassesMs : kFarMs;
+    (void)events.wait_for(self == 0 ? 2 : 0);
+    ho_request* request = nullptr;
+    const ho_status begun = ho_reduce_scatter(rank.comm,
+                                              data.data(),
+                                              data.data() + 100 * static_cast<ptrdiff_t>(self),
+                                              100,
+                                              HO_FLOAT32,
+                                              HO_SUM,
+                                              &options,
+                                              nullptr,
+                                              &request);
+    return end_of(begun, request, events);
   });
   for (const size_t rank : {size_t{0}, size_t{1}, size_t{3}}) {
     const RankOutcome outcome = job.outcome(rank);
@@ -312,23 +382,22 @@ TEST_CASE("a rank that never came is named in its first operation too") {
 }
 
 TEST_CASE("abort from another thread ends every wait on every rank") {
-  ProcessJob job({"2x2", 60000}, [](const ProcessJob::Rank& rank) -> ho_status {
+  const SharedCount aborted;
+  ProcessJob job({"2x2", 60000}, [&](const ProcessJob::Rank& rank) -> ho_status {
     const CallFloats data(1000, 1.0F);
     std::thread aborter;
     if (ho_comm_rank(rank.comm) == 3) {
       aborter = std::thread([&] {
         ::usleep(100000);
         (void)ho_comm_abort(rank.comm, "the test says so");
+        aborted.add();
       });
     }
-    // Rank 0 never enters: without the abort this would last a minute.
-    ho_status status = HO_OK;
+    // Rank 0 does not enter before: without the abort this would last a minute.
     if (ho_comm_rank(rank.comm) == 0) {
-      ::usleep(1500000);
-      status = all_reduce(rank.comm, data);
-    } else {
-      status = all_reduce(rank.comm, data);
+      (void)aborted.wait_for(1);
     }
+    const ho_status status = all_reduce(rank.comm, data);
     if (aborter.joinable()) {
       aborter.join();
     }

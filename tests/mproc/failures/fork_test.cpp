@@ -11,6 +11,7 @@
 #include "horing.h"
 #include "process_job.hpp"
 #include "sanitizers.hpp"
+#include "shared_count.hpp"
 
 using namespace ho::test;
 
@@ -59,10 +60,10 @@ int try_everything(ho_comm* comm, ho_request* pending) {
   return 0;
 }
 
-// The child's exit status; -1 where a signal ended it, after 20 s one from here.
+// The child's exit status; -1 where a signal ended it, after a minute one from here.
 int end_of(pid_t child) {
   int state = 0;
-  for (int tries = 0; tries < 2000; ++tries) {
+  for (int tries = 0; tries < 6000; ++tries) {
     if (::waitpid(child, &state, WNOHANG) == child) {
       return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
     }
@@ -73,7 +74,7 @@ int end_of(pid_t child) {
   return -1;
 }
 
-ho_status run_rank(const ProcessJob::Rank& rank) {
+ho_status run_rank(const ProcessJob::Rank& rank, const SharedCount& done) {
   ho_request* pending = nullptr;
   // The progress thread exists while the child is made, and is at work.
   if (const ho_status status = all_reduce(rank.comm, &pending); status != HO_OK) {
@@ -81,7 +82,15 @@ ho_status run_rank(const ProcessJob::Rank& rank) {
   }
   if (kSanitized) {
     // A child made while another thread is in the sanitizer's allocator finds its lock taken for
-    // ever (glibc's is free in a child): the threads have nothing to do by then.
+    // ever (glibc's is free in a child): the threads have nothing to do when all ranks are through.
+    for (int32_t over = 0; over == 0;) {
+      if (const ho_status status = ho_request_test(pending, &over); status != HO_OK) {
+        return status;
+      }
+      ::usleep(1000);
+    }
+    done.add();
+    (void)done.wait_for(4);
     ::usleep(300000);
   }
   const pid_t child = ::fork();
@@ -107,7 +116,9 @@ ho_status run_rank(const ProcessJob::Rank& rank) {
 
 TEST_CASE("a forked child cannot use the communicator, and cannot harm it") {
   for (const char* groups : {"2x2", "1x4"}) {
-    ProcessJob job({groups, 20000}, run_rank);
+    const SharedCount done;
+    ProcessJob job({groups, 120'000},
+                   [&done](const ProcessJob::Rank& rank) { return run_rank(rank, done); });
     job.wait_for_line("child 0");
     for (size_t rank = 0; rank < job.size(); ++rank) {
       const RankOutcome outcome = job.outcome(rank);

@@ -40,8 +40,9 @@ class AgainstItself(unittest.TestCase):
         self.assertIn("[12/12]", answer.stderr)
 
     def test_an_interrupt_ends_the_comparison(self):
-        # A shell starts what runs in its background with interrupts ignored, which lasts.
-        with subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # A shell starts what runs in its background with interrupts ignored, which lasts. The first job lasts too.
+        with subprocess.Popen([*self.command, "--calls", "20000000"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True,
                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
             for line in process.stderr:
                 if line.startswith("[1/12]"):

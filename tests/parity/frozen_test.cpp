@@ -90,7 +90,7 @@ RunnerConfig config_of(const Strategy& strategy, Scope frozen) {
   config.units.assign(kUnits, {"unit", kElements, kElements});
   config.rule = Sgd{1.0 / 1024, 0, 0};
   config.loss_scale.scaling = Scaling::kNone;
-  config.timeout_ms = 10000;
+  config.timeout_ms = 60000;
   return config;
 }
 

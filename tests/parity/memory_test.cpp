@@ -250,7 +250,7 @@ TEST_CASE("the peak is what was predicted", "[peak]") {
 TEST_CASE("a rejoin that fails half way leaves a broken runner", "[memory]") {
   ho::test::JobOptions options;
   options.groups = "3+1";
-  options.timeout_ms = 10000;
+  options.timeout_ms = 60000;
   require_job(options, [](ho_comm* comm) {
     EmptyableMemory memory;
     const auto runner = must(StepRunner::create(

@@ -22,7 +22,7 @@ toy::Training training_of(const char* triple, Fault fault) {
   toy::Training training = fault == Fault::kForgetUnitOfBucket ? bucketed_training(strategy, 2)
                                                                : hard_training(strategy, 2);
   training.steps = 12;  // the overflow is in step 7
-  training.runner.timeout_ms = 5000;
+  training.runner.timeout_ms = 60000;
   return training;
 }
 

@@ -131,7 +131,7 @@ TEST_CASE("whoever is killed while a job saves, every checkpoint that was there 
   std::mt19937 random(20261122);
   for (int round = 0; round < rounds(); ++round) {
     {
-      ProcessJob job({}, [&](const ProcessJob::Rank& rank) {
+      ProcessJob job({"2x2", 300'000}, [&](const ProcessJob::Rank& rank) {
         return save_forever(rank, folder.root(), saved, round % 2);
       });
       job.wait_for_line("ready");

@@ -1,7 +1,5 @@
 #include "exec/trace.hpp"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +8,7 @@
 #include <string>
 
 #include "catch.hpp"
+#include "temporary_folder.hpp"
 
 namespace ho {
 namespace {
@@ -18,13 +17,6 @@ constexpr uint64_t kJob = 4711;
 
 class TraceFile {
  public:
-  TraceFile()
-      : path_(std::filesystem::temp_directory_path() /
-              ("horing-trace-test-" + std::to_string(::getpid()) + ".json")) {}
-  ~TraceFile() { std::filesystem::remove(path_); }
-  TraceFile(const TraceFile&) = delete;
-  TraceFile& operator=(const TraceFile&) = delete;
-
   [[nodiscard]] std::string text() const {
     std::ostringstream all;
     all << std::ifstream(path_).rdbuf();
@@ -46,7 +38,8 @@ class TraceFile {
   }
 
  private:
-  std::filesystem::path path_;
+  test::TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_.root() / "trace.json";
 };
 
 // Slices of one rank in the file, which must be JSON.

@@ -1,6 +1,4 @@
 // What NCCL finds, and what is wrong, in environments and on disks that are made up.
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +13,7 @@
 #include "horing/plugin_problems.hpp"
 #include "horing/plugin_report.hpp"
 #include "horing/plugin_search.hpp"
+#include "temporary_folder.hpp"
 
 namespace ho {
 namespace {
@@ -219,8 +218,8 @@ TEST_CASE("NCCL_ALGO that leaves COLLNET_DIRECT alone is a problem without an NV
 }
 
 TEST_CASE("an NVSwitch is told by its PCI device") {
-  const auto root =
-      std::filesystem::temp_directory_path() / ("plugin_check_test." + std::to_string(::getpid()));
+  const ho::test::TemporaryFolder folder;
+  const std::filesystem::path& root = folder.root();
   const auto device = root / "bus/pci/devices/0000:05:00.0";
   CHECK_FALSE(has_nvswitch(root.string()));
   std::filesystem::create_directories(device);
@@ -229,7 +228,6 @@ TEST_CASE("an NVSwitch is told by its PCI device") {
   CHECK_FALSE(has_nvswitch(root.string()));
   std::ofstream(device / "class") << "0x068000\n";
   CHECK(has_nvswitch(root.string()));
-  std::filesystem::remove_all(root);
 }
 
 TEST_CASE(

@@ -25,10 +25,11 @@ inline bool first_rank() {
   return true;
 }
 
-// Launchers end a job with the first rank that fails, so the others give rank 0 time to print.
+// Launchers end a job with the first rank that fails, so the others give rank 0 time to print; on a
+// busy host it may start seconds later. Its end then ends them.
 inline int fail_after_first_rank(int status) {
   if (status != 0 && !first_rank()) {
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    std::this_thread::sleep_for(std::chrono::seconds(10));
   }
   return status;
 }

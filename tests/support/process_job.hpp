@@ -14,7 +14,7 @@ namespace ho::test {
 
 struct ProcessJobOptions {
   std::string groups = "2x2";
-  uint64_t timeout_ms = 20000;
+  uint64_t timeout_ms = 120000;  // for hangs: a busy machine may take ten times as long
   uint32_t rails = 64;  // as HORING_RAILS: one per rank of the smallest group; 0: by the NICs, one
   uint32_t tcp_streams = 1;
   const ho_store* store = nullptr;  // where the ranks meet, instead of an address

@@ -68,7 +68,7 @@ class ControlClient final : public ControlPlane {
   };
   using Lock = std::unique_lock<std::mutex>;
   // The coordinator answers a gather at its deadline; the answer needs a moment to get here.
-  static constexpr std::chrono::milliseconds kAnswerGrace{2000};
+  static constexpr std::chrono::milliseconds kAnswerGrace{700};
 
   ControlClient(const Rendezvous& rendezvous, Fd fd, std::string local_address);
 

@@ -457,7 +457,7 @@ TEST_CASE("an answer that came in time counts for a rank that looks too late") {
   auto late = gather(*planes[1], "late", "b", {}, 200ms);
   const bool answered = gather(*planes[0], "late", "a").get().ok();
   // Far behind the deadline and whatever grace there is.
-  std::this_thread::sleep_for(2700ms);
+  std::this_thread::sleep_for(1500ms);
   go_on.set_value();
   const auto result = late.get();
   INFO(result.status().message());

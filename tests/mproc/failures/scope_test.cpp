@@ -8,38 +8,17 @@
 #include <vector>
 
 #include "all_end_well.hpp"
-#include "call_memory.hpp"
 #include "catch.hpp"
 #include "horing.h"
 #include "process_job.hpp"
 #include "shared_count.hpp"
+#include "sum_of_ones.hpp"
 
 using namespace ho::test;
 
 namespace {
 
 constexpr uint64_t kFarMs = 100'000;
-
-// Counts when it is under way.
-ho_status all_reduce(ho_comm* comm, uint64_t timeout_ms = 0, const SharedCount* entered = nullptr) {
-  const CallFloats value(1, 1.0F);
-  ho_call_options options = HO_CALL_OPTIONS_INIT;
-  options.timeout_ms = timeout_ms;
-  ho_request* request = nullptr;
-  const ho_status status = ho_all_reduce(comm,
-                                         value.data(),
-                                         value.data(),
-                                         1,
-                                         HO_FLOAT32,
-                                         HO_SUM,
-                                         &options,
-                                         nullptr,
-                                         entered != nullptr ? &request : nullptr);
-  if (entered != nullptr) {
-    entered->add();
-  }
-  return status == HO_OK && entered != nullptr ? ho_request_wait(request, 0) : status;
-}
 
 ho_status receive(ho_comm* comm, int32_t peer, const SharedCount& entered) {
   float value = 0;
@@ -105,17 +84,17 @@ TEST_CASE("an abort of a split ends what was split from it, not its sibling and 
       const int32_t self = ho_comm_rank(rank.comm);
       ho_status status = HO_OK;
       if (self % 2 == 0) {
-        status = all_reduce(halves.half);
-        status = status == HO_OK ? all_reduce(halves.below) : status;
+        status = sum_of_ones(halves.half);
+        status = status == HO_OK ? sum_of_ones(halves.below) : status;
       } else if (self == 1) {
         (void)ho_comm_abort(halves.half, "the test says so");
-        status = expect(all_reduce(halves.below), HO_ABORTED, "the test says so");
+        status = expect(sum_of_ones(halves.below), HO_ABORTED, "the test says so");
       } else {
-        status = expect(all_reduce(halves.half), HO_ABORTED, "the test says so");
-        status = status == HO_OK ? expect(all_reduce(halves.below), HO_ABORTED, "the test says so")
+        status = expect(sum_of_ones(halves.half), HO_ABORTED, "the test says so");
+        status = status == HO_OK ? expect(sum_of_ones(halves.below), HO_ABORTED, "the test says so")
                                  : status;
       }
-      return status == HO_OK ? all_reduce(rank.comm) : status;
+      return status == HO_OK ? sum_of_ones(rank.comm) : status;
     });
     check_all_end_well(job);
   }
@@ -124,7 +103,7 @@ TEST_CASE("an abort of a split ends what was split from it, not its sibling and 
 // Rank 1 of two aborts its world; in what it split from it nobody else is needed.
 ho_status abort_and_use_split(ho_comm* comm, ho_comm* alone) {
   (void)ho_comm_abort(comm, "the test says so");
-  return expect(all_reduce(alone), HO_ABORTED, "the test says so");
+  return expect(sum_of_ones(alone), HO_ABORTED, "the test says so");
 }
 
 TEST_CASE("when abort returns, what was split off has ended on that rank too") {
@@ -133,8 +112,8 @@ TEST_CASE("when abort returns, what was split off has ended on that rank too") {
     const int32_t self = ho_comm_rank(rank.comm);
     ho_comm* alone = nullptr;
     ho_status status = ho_comm_split(rank.comm, self, 0, &alone);
-    status = status == HO_OK ? all_reduce(alone) : status;
-    status = status == HO_OK ? all_reduce(rank.comm) : status;
+    status = status == HO_OK ? sum_of_ones(alone) : status;
+    status = status == HO_OK ? sum_of_ones(rank.comm) : status;
     if (self == 0 && stopped) {
       rank.say("ready");
       ::raise(SIGSTOP);
@@ -160,41 +139,41 @@ TEST_CASE("a timeout in a split has one text for its ranks, and its sibling and 
     const std::string late = "rank 3 has not entered all_reduce #1 of communicator";
     ho_status status = HO_OK;
     if (self == 1) {
-      status = expect(all_reduce(halves.half, 200), HO_TIMEOUT, late);
+      status = expect(sum_of_ones(halves.half, 200), HO_TIMEOUT, late);
       ended.add();
     } else if (self == 3) {
       // Also in what is below the half, where nothing has been called yet.
       (void)ended.wait_for(1);
-      status = expect(all_reduce(halves.below), HO_TIMEOUT, late);
+      status = expect(sum_of_ones(halves.below), HO_TIMEOUT, late);
     } else {
-      status = all_reduce(halves.below);
+      status = sum_of_ones(halves.below);
     }
-    return status == HO_OK ? all_reduce(rank.comm) : status;
+    return status == HO_OK ? sum_of_ones(rank.comm) : status;
   });
   check_all_end_well(job);
 }
 
 TEST_CASE("a killed rank ends what it is in, and what it is not in goes on") {
   check_with_rank_3_killed([](ho_comm* comm, const Halves& halves) {
-    ho_status status = expect(all_reduce(comm), HO_PEER_LOST, "rank 3 (");
+    ho_status status = expect(sum_of_ones(comm), HO_PEER_LOST, "rank 3 (");
     if (ho_comm_rank(comm) % 2 == 1) {
-      return status == HO_OK ? expect(all_reduce(halves.below), HO_PEER_LOST, "rank 3 (") : status;
+      return status == HO_OK ? expect(sum_of_ones(halves.below), HO_PEER_LOST, "rank 3 (") : status;
     }
-    status = status == HO_OK ? all_reduce(halves.half) : status;
-    return status == HO_OK ? all_reduce(halves.below) : status;
+    status = status == HO_OK ? sum_of_ones(halves.half) : status;
+    return status == HO_OK ? sum_of_ones(halves.below) : status;
   });
 }
 
 TEST_CASE("an abort of what a killed rank has ended ends its splits on ranks without that rank") {
   check_with_rank_3_killed([](ho_comm* comm, const Halves& halves) {
     if (ho_comm_rank(comm) == 0) {  // in its half with rank 2, which does not come
-      return expect(all_reduce(halves.half), HO_PEER_LOST, "rank 3 (");
+      return expect(sum_of_ones(halves.half), HO_PEER_LOST, "rank 3 (");
     }
-    ho_status status = expect(all_reduce(comm), HO_PEER_LOST, "rank 3 (");
+    ho_status status = expect(sum_of_ones(comm), HO_PEER_LOST, "rank 3 (");
     if (ho_comm_rank(comm) == 2) {
       status = status == HO_OK ? ho_comm_abort(comm, "a rank is gone") : status;
       status =
-          status == HO_OK ? expect(all_reduce(halves.below), HO_PEER_LOST, "rank 3 (") : status;
+          status == HO_OK ? expect(sum_of_ones(halves.below), HO_PEER_LOST, "rank 3 (") : status;
     }
     return status;
   });
@@ -207,7 +186,7 @@ TEST_CASE("a split that one rank cannot make is told to the others, and the pare
     if (::getrlimit(RLIMIT_NOFILE, &before) != 0) {
       return HO_SYSTEM;
     }
-    ho_status status = all_reduce(rank.comm);  // its connections are there
+    ho_status status = sum_of_ones(rank.comm);  // its connections are there
     rlimit none = before;
     none.rlim_cur = 3;
     if (poor) {
@@ -223,7 +202,7 @@ TEST_CASE("a split that one rank cannot make is told to the others, and the pare
     if (refused != HO_SYSTEM || !named || split != nullptr) {
       status = HO_INTERNAL;
     }
-    return status == HO_OK ? all_reduce(rank.comm) : status;
+    return status == HO_OK ? sum_of_ones(rank.comm) : status;
   });
   check_all_end_well(job);
 }
@@ -231,7 +210,7 @@ TEST_CASE("a split that one rank cannot make is told to the others, and the pare
 TEST_CASE("ranks that exit because a split could not be made do not become its cause") {
   ProcessJob job({"2x2", kFarMs}, [](const ProcessJob::Rank& rank) -> ho_status {
     const int32_t self = ho_comm_rank(rank.comm);
-    ho_status status = all_reduce(rank.comm);  // its connections are there
+    ho_status status = sum_of_ones(rank.comm);  // its connections are there
     rlimit limit{};
     if (self == 0 && ::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
       limit.rlim_cur = 3;
@@ -263,12 +242,12 @@ TEST_CASE("a hang is blamed on the rank at the end of the waits, not on a victim
     ho_status status = ho_comm_split(rank.comm, self / 2, 0, &pair);
     status = status == HO_OK ? ho_comm_split(rank.comm, self == 1 ? -1 : 0, 0, &three) : status;
     if (status == HO_OK && self == 0) {
-      status = all_reduce(pair, 0, &events);
+      status = sum_of_ones(pair, 0, &events);
     } else if (status == HO_OK && self == 1) {
-      status = events.wait_for(4) ? all_reduce(pair) : HO_INTERNAL;
+      status = events.wait_for(4) ? sum_of_ones(pair) : HO_INTERNAL;
     } else if (status == HO_OK) {
       (void)events.wait_for(self == 2 ? 2 : 1);
-      const ho_status late = self == 2 ? all_reduce(three, 300) : all_reduce(three, 0, &events);
+      const ho_status late = self == 2 ? sum_of_ones(three, 300) : sum_of_ones(three, 0, &events);
       const std::string text = ho_last_error_message();
       events.add();
       const bool named = contains(text, ": rank 1 has not entered all_reduce #1 of communicator") &&
@@ -288,13 +267,13 @@ TEST_CASE("ranks that exit because of an error do not become its cause") {
   const SharedCount entered;
   ProcessJob job({"2x2", kFarMs}, [&](const ProcessJob::Rank& rank) -> ho_status {
     const int32_t self = ho_comm_rank(rank.comm);
-    ho_status status = all_reduce(rank.comm);
+    ho_status status = sum_of_ones(rank.comm);
     if (status == HO_OK && self == 1) {
       status = receive(rank.comm, 2, entered);  // nobody sends it
     } else if (status == HO_OK && self == 2) {
-      status = entered.wait_for(3) ? all_reduce(rank.comm, 300) : HO_INTERNAL;
+      status = entered.wait_for(3) ? sum_of_ones(rank.comm, 300) : HO_INTERNAL;
     } else if (status == HO_OK) {
-      status = all_reduce(rank.comm, 0, &entered);
+      status = sum_of_ones(rank.comm, 0, &entered);
     }
     if (self != 1) {
       rank.say("outcome " + std::to_string(status) + " " + ho_last_error_message());

@@ -6,38 +6,17 @@
 #include <string>
 
 #include "all_end_well.hpp"
-#include "call_memory.hpp"
 #include "catch.hpp"
 #include "horing.h"
 #include "process_job.hpp"
 #include "shared_count.hpp"
+#include "sum_of_ones.hpp"
 
 using namespace ho::test;
 
 namespace {
 
 constexpr uint64_t kFarMs = 100'000;
-
-// Counts when it is under way.
-ho_status sum(ho_comm* comm, uint64_t timeout_ms = 0, const SharedCount* entered = nullptr) {
-  const CallFloats value(1, 1.0F);
-  ho_call_options options = HO_CALL_OPTIONS_INIT;
-  options.timeout_ms = timeout_ms;
-  ho_request* request = nullptr;
-  const ho_status status = ho_all_reduce(comm,
-                                         value.data(),
-                                         value.data(),
-                                         1,
-                                         HO_FLOAT32,
-                                         HO_SUM,
-                                         &options,
-                                         nullptr,
-                                         entered != nullptr ? &request : nullptr);
-  if (entered != nullptr) {
-    entered->add();
-  }
-  return status == HO_OK && entered != nullptr ? ho_request_wait(request, 0) : status;
-}
 
 bool says(const std::string& part) {
   return std::string(ho_last_error_message()).find(part) != std::string::npos;
@@ -59,7 +38,8 @@ TEST_CASE("a circle of waits over two communicators is named to all, and ends bo
     // Only one of them has a deadline that passes.
     ho_comm* const part = self % 2 == 0 ? one : other;
     const bool all_wait = self != 0 || entered.wait_for(3);
-    const ho_status ended = self == 0 ? sum(part, 500) : sum(part, kFarMs, &entered);
+    const ho_status ended =
+        self == 0 ? sum_of_ones(part, 500) : sum_of_ones(part, kFarMs, &entered);
     const bool named = says(
                            "ranks wait for each other in a circle: rank 0 is in all_reduce #1 of "
                            "communicator ") &&
@@ -70,7 +50,7 @@ TEST_CASE("a circle of waits over two communicators is named to all, and ends bo
     rank.say(ho_last_error_message());
     status = all_wait && ended == HO_MISMATCH && named ? HO_OK : HO_INTERNAL;
     // What they were split from goes on.
-    status = status == HO_OK ? sum(rank.comm) : status;
+    status = status == HO_OK ? sum_of_ones(rank.comm) : status;
     ho_comm_destroy(other);
     ho_comm_destroy(one);
     return status;

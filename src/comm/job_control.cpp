@@ -137,7 +137,8 @@ void JobControl::fail(uint64_t communicator_id, FailureReport report) {
 }
 
 Status JobControl::await_end(uint64_t communicator_id, const Status& own) {
-  constexpr std::chrono::seconds kLongest{3};  // the control plane answers earlier
+  // The control plane answers earlier, also for a coordinator that does not.
+  constexpr std::chrono::milliseconds kLongest = Engine::kDecisionTimeout;
   std::unique_lock lock(mutex_);
   const auto is_over = [this, communicator_id] {
     const Member* const member = find(communicator_id);

@@ -112,7 +112,7 @@ class Engine {
   // calls fail() with the outcome for all ranks; until that, or at most `kDecisionTimeout`, the
   // operation waits.
   using FailureHandler = std::function<void(const RunError&)>;
-  static constexpr std::chrono::milliseconds kDecisionTimeout{4000};
+  static constexpr std::chrono::milliseconds kDecisionTimeout{6000};
   // A message of another call may be of a later one than that in which its sender differs. So the
   // ranks are asked, and the failure is reported if none has answered by then.
   static constexpr std::chrono::milliseconds kComparisonTimeout{3000};

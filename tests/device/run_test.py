@@ -6,8 +6,12 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+# pylint: disable=wrong-import-position
+from processes import wait_for_end  # noqa: E402
 
 RUN = pathlib.Path(__file__).with_name("run")
 GPU = {"name": "gpu", "command": ["sh", "-c", "echo 'Some GPU, driver of CUDA 13.0'"], "seconds": 30, "decides": True}
@@ -15,14 +19,6 @@ GPU = {"name": "gpu", "command": ["sh", "-c", "echo 'Some GPU, driver of CUDA 13
 
 def shell(name, text, **more):
     return {"name": name, "command": ["sh", "-c", text], "seconds": 30, **more}
-
-
-def state_of(pid):
-    """The letter of a process's state; nothing where there is no such process."""
-    try:
-        return pathlib.Path("/proc", pid, "stat").read_text().split()[2]
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
 
 
 class Suite(unittest.TestCase):
@@ -70,9 +66,7 @@ class Suite(unittest.TestCase):
             self.assertEqual(answer.returncode, 1, answer.stderr)
             self.assertEqual(self.rows(), {"gpu": "ok", "hangs": f"FAILED: no end within {seconds} s", "after": "ok"})
             seconds *= 2
-        # It was sent SIGKILL: it ends soon, and then whoever adopted it may not have waited for it yet.
-        while state_of(started.read_text().strip()) not in ("", "Z"):
-            time.sleep(0.01)
+        wait_for_end(started.read_text().strip())
 
     def test_parts_beyond_the_time_for_all_fail(self):
         answer = self.run_parts(GPU, shell("hangs", "sleep 3600"), shell("late", "true"), arguments=["--seconds", "2"])

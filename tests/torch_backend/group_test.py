@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 import torch.distributed.checkpoint as dcp
-from ranks import run_ranks
+from ranks import TIMEOUT, run_ranks
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
@@ -367,12 +367,13 @@ class Errors(unittest.TestCase):
 
     def assert_fails(self, body: Any, *words: str, ranks: Any = range(RANKS), **options: Any) -> None:
         def run() -> Any:
+            started = time.monotonic()
             try:
                 body()
             except Exception as error:  # noqa: BLE001
                 dist.distributed_c10d._world.pg_map.clear()
-                return type(error).__name__, str(error)
-            return "nothing", ""
+                return type(error).__name__, str(error), time.monotonic() - started
+            return "nothing", "", 0.0
 
         def leave() -> Any:
             store = dist.distributed_c10d._get_default_store()
@@ -385,10 +386,11 @@ class Errors(unittest.TestCase):
 
         results = run_ranks(NODES, leave, **options)
         for index in ranks:
-            kind, text = results[index]
+            kind, text, seconds = results[index]
             self.assertEqual(kind, "DistBackendError", (index, kind, text))
             for word in words:
                 self.assertIn(word, text, index)
+            self.assertLess(seconds, TIMEOUT / 2, "it was waited for the deadline")
 
     def test_counts_that_differ_are_named_on_every_rank(self) -> None:
         self.assert_fails(lambda: dist.all_reduce(torch.ones(8 + (rank() == 2))), "8", "9")

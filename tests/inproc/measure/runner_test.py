@@ -7,21 +7,13 @@ import pathlib
 import signal
 import sys
 import tempfile
-import time
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "tools"))
+sys.path[:0] = [str(pathlib.Path(__file__).parents[3] / "tools"), str(pathlib.Path(__file__).parents[2] / "support")]
 # pylint: disable=wrong-import-position
 from measure import runner  # noqa: E402
-
-
-def state_of(pid: str) -> str:
-    """The letter of a process's state; nothing where there is no such process."""
-    try:
-        return pathlib.Path("/proc", pid, "stat").read_text().split()[2]
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
+from processes import wait_for_end  # noqa: E402
 
 
 class Runner(unittest.TestCase):
@@ -51,9 +43,7 @@ class Runner(unittest.TestCase):
             self.assertIsNone(outcome.status)
             self.assertRegex(outcome.failure(), "^no end after")
             if pid_file.exists() and pid_file.read_text():
-                # It was sent SIGKILL: it ends soon, and then whoever adopted it may not have waited for it yet.
-                while state_of(pid_file.read_text().strip()) not in ("", "Z"):
-                    time.sleep(0.01)
+                wait_for_end(pid_file.read_text().strip())
 
     def test_an_exception_ends_the_job(self):
         job = runner.Job(["sleep", "1000"])

@@ -3,11 +3,13 @@
 // told.
 #include <stdlib.h>
 
+#include <chrono>
 #include <string>
 
 #include "all_end_well.hpp"
 #include "catch.hpp"
 #include "horing.h"
+#include "more_time.hpp"
 #include "process_job.hpp"
 #include "shared_count.hpp"
 #include "sum_of_ones.hpp"
@@ -62,11 +64,11 @@ namespace {
 
 // Rank 3 comes to a split when the others have waited for it as long as they may, which is also how
 // long they may take for everything else.
-bool late_rank_hears_why(uint64_t limit_ms, std::string& heard) {
+bool late_rank_hears_why(std::chrono::milliseconds limit, std::string& heard) {
   const SharedCount given_up;
   ProcessJobOptions options{"2x2", kFarMs};
-  options.prepare = [limit_ms](size_t /*rank*/) {
-    ::setenv("HORING_CONNECT_TIMEOUT_MS", std::to_string(limit_ms).c_str(), 1);
+  options.prepare = [limit](size_t /*rank*/) {
+    ::setenv("HORING_CONNECT_TIMEOUT_MS", std::to_string(limit.count()).c_str(), 1);
   };
   ProcessJob job(options, [&](const ProcessJob::Rank& rank) -> ho_status {
     const bool late = ho_comm_rank(rank.comm) == 3;
@@ -98,12 +100,11 @@ bool late_rank_hears_why(uint64_t limit_ms, std::string& heard) {
 
 TEST_CASE("a rank that comes late to a split that has failed hears why, and blames nobody else") {
   std::string heard;
-  bool well = false;
   // A slow machine may need more for what is no part of this.
-  for (uint64_t limit_ms = 4000; !well && limit_ms <= 32'000; limit_ms *= 2) {
-    heard += "\nwithin " + std::to_string(limit_ms) + " ms:";
-    well = late_rank_hears_why(limit_ms, heard);
-  }
+  const bool well = with_more_time(std::chrono::seconds(4), [&](std::chrono::milliseconds limit) {
+    heard += "\nwithin " + std::to_string(limit.count()) + " ms:";
+    return late_rank_hears_why(limit, heard);
+  });
   INFO(heard);
   CHECK(well);
 }

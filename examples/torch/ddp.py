@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 
 import torch
@@ -108,6 +109,10 @@ def main() -> None:
         )
     dist.barrier()  # a rank of gloo that ends first can take others down in their end
     dist.destroy_process_group()
+    if options.backend == "gloo":
+        # A thread of gloo that still holds a tensor when Python ends aborts the process (pytorch#190489).
+        sys.stdout.flush()
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Callable
 
@@ -198,6 +199,10 @@ def main() -> None:
             "between groups")
     dist.barrier()  # a rank of gloo that ends first can take others down in their end
     dist.destroy_process_group()
+    if options.backend == "gloo":
+        # A thread of gloo that still holds a tensor when Python ends aborts the process (pytorch#190489).
+        sys.stdout.flush()
+        os._exit(0)
 
 
 if __name__ == "__main__":

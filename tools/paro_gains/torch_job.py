@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -124,6 +125,9 @@ def main() -> None:
                           "seconds": seconds}))
     dist.barrier()
     dist.destroy_process_group()
+    # A thread of gloo that still holds a tensor when Python ends aborts the process (pytorch#190489).
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

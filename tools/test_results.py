@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""usage: test_results.py [--failures] LOG
+"""usage: test_results.py [--failures | --slowest] LOG
 
 How many tests of a meson log (one JSON value a line) passed and failed; with --failures the names of
-those that failed, with the last lines that each printed: of its log first, of its own report last.
+those that failed, with the last lines that each printed: of its log first, of its own report last; with
+--slowest those that took longest.
 """
 import json
 import sys
@@ -11,11 +12,11 @@ GOOD = {"OK", "EXPECTEDFAIL"}
 NEITHER = {"SKIP", "IGNORED"}
 LOG_LINES_SHOWN = 15
 REPORT_LINES_SHOWN = 60
+SLOWEST_SHOWN = 6
 
 
 def last_lines(text: str, count: int) -> list[str]:
     return [f"  {line}" for line in text.splitlines()[-count:]]
-
 
 
 tests = [json.loads(line) for line in open(sys.argv[-1]) if line.strip()]
@@ -26,5 +27,8 @@ if sys.argv[1] == "--failures":
         print(*last_lines(test.get("stderr", ""), LOG_LINES_SHOWN), sep="\n")
         print(*last_lines(test.get("stdout", ""), REPORT_LINES_SHOWN), sep="\n")
     print(f"failed: {', '.join(test['name'] for test in failures)}")
+elif sys.argv[1] == "--slowest":
+    slowest = sorted(tests, key=lambda test: test["duration"], reverse=True)[:SLOWEST_SHOWN]
+    print(", ".join(f"{test['name'].split(' / ')[-1]} {test['duration']:.0f} s" for test in slowest))
 else:
     print(sum(test["result"] in GOOD for test in tests), len(failures))

@@ -16,7 +16,7 @@ import paro.torch
 import torch
 import torch.distributed as dist
 from models import CLASSES, WIDTH, Model, freeze, loss_of, micro_batches, trained_alone
-from ranks import RanksFailed, run_ranks
+from ranks import SECONDS, RanksFailed, run_ranks
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
@@ -539,7 +539,7 @@ class Example(unittest.TestCase):
     def output_of(self, *arguments: str) -> str:
         command = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4",
                    EXAMPLE, "--steps", "2", "--width", "64", "--group-size", "2", *arguments]
-        done = subprocess.run(command, text=True, capture_output=True, timeout=120, check=False)
+        done = subprocess.run(command, text=True, capture_output=True, timeout=SECONDS, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 

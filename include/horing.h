@@ -257,10 +257,11 @@ HO_API void ho_comm_destroy(ho_comm* comm);
  * communicator, a split fails at once with HO_PEER_LOST. So does a split that the other ranks have
  * begun and not ended. */
 HO_API ho_status ho_comm_split(ho_comm* comm, int32_t color, int32_t key, ho_comm** split);
-/* Ends every wait of this communicator, and of all that were split from it, on every rank within
- * about a second, with HO_ABORTED and the reason (may be NULL). If a communicator split from it has
- * failed before, with that failure's status and text. Any thread. Returns when all of this rank's
- * waits have ended, usually after 0.2 s, at most after 3 s if rank 0 of the job does not answer.
+/* Ends every wait of this communicator, and of all that were split from it, on every rank, with
+ * HO_ABORTED and the reason (may be NULL). If a communicator split from it has failed before, with
+ * that failure's status and text. Any thread. Returns when all of this rank's waits have ended:
+ * usually after 0.2 s, after 2 s if a rank does not answer that others wait for, at most after 6 s
+ * if rank 0 of the job does not answer. The other ranks' waits end as late.
  * Afterwards all operations return the error; destroy works. The rank that calls does not wait for
  * the others' text: its own operations end at once with HO_ABORTED, its rank and the reason. The
  * text on the others also names the process that reported it first. */

@@ -3,7 +3,7 @@
 build_packages=(g++ meson ninja-build pkg-config libspdlog-dev libhwloc-dev libsodium-dev libhwy-dev
                 libcli11-dev nlohmann-json3-dev libxxhash-dev iproute2 python3)
 test_packages=(catch2 libucx-dev libtorch-dev cmake clang clang-format clang-tidy libclang-rt-14-dev lld shellcheck
-               git)
+               git python3-venv)
 
 installed() {
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
@@ -33,7 +33,12 @@ install_packages() {
   fi
   # Another apt may be at work, and a mirror may fail once.
   local apt=(apt-get -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600)
-  "${as_root[@]}" "${apt[@]}" update -qq
+  local tries=10  # update waits for no lock
+  until "${as_root[@]}" "${apt[@]}" update -qq; do
+    tries=$((tries - 1))
+    if [ "$tries" -eq 0 ]; then return 1; fi
+    sleep 6
+  done
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y -qq --no-install-recommends \
     "${missing[@]}" >/dev/null
   echo "packages: installed ${missing[*]}"

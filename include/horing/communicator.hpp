@@ -81,8 +81,8 @@ class Communicator {
     return Communicator(part);
   }
 
-  // Any thread. Every wait on every rank ends within about a second with HO_ABORTED and `reason`,
-  // here and in all that was split from this one (horing.h: Failures).
+  // Any thread. Every wait on every rank ends, usually within 0.2 s, with HO_ABORTED and `reason`,
+  // here and in all that was split from this one (horing.h: ho_comm_abort).
   void abort(const std::string& reason = {}) { check(ho_comm_abort(comm_, text_or_null(reason))); }
 
   [[nodiscard]] int32_t rank() const { return ho_comm_rank(comm_); }

@@ -158,8 +158,8 @@ class ControlPlane {
   // This rank wants to hear no more of it.
   virtual void release(uint64_t communicator) = 0;
   // Tells the members of the communicator and of all that were split from it; the decision comes
-  // back through on_decision within about 500 ms (a stall, code kTimeout, first asks all ranks
-  // where they are). Any thread. Never blocks.
+  // back through on_decision within about 200 ms (a stall, code kTimeout, first asks all ranks
+  // where they are: 2 s, if one does not answer). Any thread. Never blocks.
   virtual void report(const FailureReport& failure) = 0;
   // Tells the other members how far this rank had come with a communicator that it destroys. Any
   // thread. Never blocks. Not after rank 0 has left the job: nobody is there to pass it on.

@@ -45,7 +45,7 @@ class Coordinator {
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
   // Announces the shutdown, with the decision on what was reported until then, and ends the thread,
-  // within about half a second.
+  // at once where all ranks answer, else within 1.2 s.
   ~Coordinator();
 
  private:

@@ -7,9 +7,16 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "bootstrap/control_client.hpp"
+#include "bootstrap/failure_aggregator.hpp"
 #include "os/clock.hpp"
 
 namespace ho {
+
+// Who waits for an answer outlasts who gives it, or a healthy rank is taken for the cause.
+static_assert(ControlClient::kAnswerTime > FailureAggregator::kAnswers);
+static_assert(Engine::kLeaveNoticeTimeout > FailureAggregator::kAnswers);
+static_assert(Engine::kDecisionTimeout > ControlClient::kAnswerTime + FailureAggregator::kAnswers);
 
 JobControl::JobControl(std::unique_ptr<ControlPlane> plane) : plane_(std::move(plane)) {}
 

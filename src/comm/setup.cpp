@@ -132,7 +132,8 @@ Status first_cause(ControlPlane& plane, Status own) {
   if (plane.rendezvous().world_size == 1) {
     return own;
   }
-  constexpr std::chrono::seconds kLongest{3};  // the control plane ends it earlier
+  constexpr std::chrono::milliseconds kLongest =
+      Engine::kDecisionTimeout;  // the control plane ends it earlier
   constexpr std::chrono::milliseconds kPause{5};
   const Deadline end = deadline_after(kLongest);
   Status said = plane.why_over({});

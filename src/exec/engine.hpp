@@ -118,7 +118,7 @@ class Engine {
   static constexpr std::chrono::milliseconds kComparisonTimeout{3000};
   // A broken connection may mean that the peer has left. Its leave notice arrives on another path,
   // so an operation waits that long for it before its failure is reported.
-  static constexpr std::chrono::milliseconds kLeaveNoticeTimeout{2000};
+  static constexpr std::chrono::milliseconds kLeaveNoticeTimeout{3000};
 
   // `network` may be null when no rank is on another host.
   [[nodiscard]] static Result<std::unique_ptr<Engine>> create(const EngineOptions& options,

@@ -33,11 +33,12 @@ int run(int argc, const char* const* argv) {
       if (job.rank() == 0) {
         std::fprintf(stderr, "train_gpt: %s\n", first_line(refusal.what()).c_str());
       }
+      return ho::fail_after_first_rank(1);
     }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "train_gpt: %s\n", first_line(error.what()).c_str());
   }
-  return ho::fail_after_first_rank(1);
+  return 1;
 }
 
 }  // namespace

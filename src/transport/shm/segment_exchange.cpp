@@ -20,8 +20,9 @@ constexpr uint64_t kMagic = 0x6d68732d676e6972;  // "ring-shm"
 using Secret = std::array<std::byte, 16>;
 // Between two checks whether another rank has failed.
 constexpr std::chrono::milliseconds kSlice{100};
-// From the failure of a rank until the others have its report.
-constexpr std::chrono::milliseconds kTimeToReport{1000};
+// From the failure of a rank until the others have the decision on it, which takes 2 s where a rank
+// does not answer.
+constexpr std::chrono::milliseconds kTimeToReport{3000};
 
 // What goes through the control plane. Ranks of one host share byte order and layout.
 struct SegmentInfo {

@@ -27,7 +27,8 @@ bool Coordinator::all_heard_shutdown() const {
 
 void Coordinator::turn_of_shutdown(Deadline end) {
   std::array<epoll_event, 64> events{};
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(std::min(end, gathers_.next_deadline()))).count();
+  const Deadline next = std::min(end, gathers_.next_deadline());
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(next)).count();
   const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), static_cast<int>(ms));
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<size_t>(i)];

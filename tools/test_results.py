@@ -6,6 +6,7 @@ those that failed, with the last lines that each printed: of its log first, of i
 --slowest those that took longest.
 """
 import json
+import re
 import sys
 
 GOOD = {"OK", "EXPECTEDFAIL"}
@@ -29,6 +30,6 @@ if sys.argv[1] == "--failures":
     print(f"failed: {', '.join(test['name'] for test in failures)}")
 elif sys.argv[1] == "--slowest":
     slowest = sorted(tests, key=lambda test: test["duration"], reverse=True)[:SLOWEST_SHOWN]
-    print(", ".join(f"{test['name'].split(' / ')[-1]} {test['duration']:.0f} s" for test in slowest))
+    print(", ".join(f"{re.split('[: ]', test['name'])[-1]} {test['duration']:.0f} s" for test in slowest))
 else:
     print(sum(test["result"] in GOOD for test in tests), len(failures))

@@ -524,6 +524,32 @@ TEST_CASE("a stall that is reported while rank 0 leaves accuses nobody of silenc
   CHECK_FALSE(has(heard.message(), "does not answer"));
 }
 
+// A stopped rank keeps rank 0 from leaving at once. That takes no longer than a second, so a slow
+// machine may see the gather due after it.
+TEST_CASE("a gather that is due while rank 0 leaves names who is missing") {
+  std::string heard;
+  bool named = false;
+  for (int attempt = 0; !named && attempt < kAttempts; ++attempt) {
+    const ReservedPlace reserved;
+    const std::string place = reserved.text();
+    const RankProcess silent(at(place, 3, 4));
+    std::vector<Attempt> attempts;
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      attempts.push_back({.rendezvous = at(place, rank, 4)});
+    }
+    auto created = create_all(attempts);
+    REQUIRE((created[0].ok() && created[1].ok() && created[2].ok()));
+    silent.stop();
+    auto due = gather(**created[1], "of two", "", {GlobalRank(1U), GlobalRank(2U)}, 300ms);
+    created[0]->reset();
+    const std::string text = due.get().status().message();
+    heard += text + "\n";
+    named = has(text, "missing: rank 2");
+  }
+  INFO(heard);
+  CHECK(named);
+}
+
 TEST_CASE("gathers of a communicator end when a member has left, also those that begin later") {
   const auto planes = world(2);
   auto pending = gather(*planes[1], "split 3 of communicator 12", "");

@@ -11,7 +11,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint
 from pathlib import Path
 from typing import SupportsIndex
 
-from horing.errors import InvalidArgumentError, error_for
+from horing.errors import HoringError, InvalidArgumentError, error_for
 
 logger = logging.getLogger("horing")
 
@@ -208,6 +208,11 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
-def raise_status(status: int) -> None:
+def error_of(status: int) -> HoringError:
+    """The exception for what failed last in this thread."""
     message = library().ho_last_error_message().decode(errors="replace")
-    raise error_for(status, message or f"status {status}")
+    return error_for(status, message or f"status {status}")
+
+
+def raise_status(status: int) -> None:
+    raise error_of(status)

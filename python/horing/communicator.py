@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import ctypes
 import threading
-import weakref
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
-from horing import _library
 from horing._library import (
     ANY_SOURCE,
     DEVICE_LOCAL_RANK,
@@ -22,20 +18,19 @@ from horing._library import (
     library,
 )
 from horing.buffers import Buffer, buffer_of
-from horing.errors import HoringError, InvalidArgumentError, UnsupportedError
-from horing.requests import SLICE_MS, Dropped, Request, call_options, interruptible, milliseconds, run_for
+from horing.errors import InvalidArgumentError, UnsupportedError
+from horing.lifetime import Lifetime
+from horing.requests import Pending, Request, call_options, interruptible, milliseconds
 from horing.stores import Store, callbacks_of
 from horing.types import DType, ReduceOp
 
 
-class Communicator:
+class Communicator(Lifetime):
     """Ranks that run collectives together. Making one is collective.
 
     Without arguments rank, world size and rendezvous come from the environment (torchrun's,
     Slurm's, Open MPI's or PMI's variables). One thread at a time, except abort().
     """
-
-    _handle: int | None
 
     def __init__(
         self,
@@ -81,47 +76,10 @@ class Communicator:
             return handle.value
 
         try:
-            self._handle = interruptible(create)
+            self._begin(interruptible(create))
         except KeyboardInterrupt:
             cancelled.set()
             raise
-
-    def _start(self, device: int) -> None:
-        self._handle = None
-        self._device = device
-        self._other: Communicator | None = None
-        self._pending: weakref.WeakSet[Request] = weakref.WeakSet()
-        self._dropped: collections.deque[Dropped] = collections.deque()
-
-    def _add_pending(self, request: Request) -> None:
-        self._pending.add(request)
-        # Two for each that is added: so those that have ended are soon gone.
-        self._free_ended(2)
-
-    def _take_dropped(self, dropped: Dropped) -> None:
-        """From a destructor, so from any thread at any time: takes no lock."""
-        self._dropped.append(dropped)
-
-    def _free_ended(self, count: int) -> None:
-        for _ in range(min(count, len(self._dropped))):
-            try:
-                dropped = self._dropped.popleft()
-            except IndexError:  # another thread was first
-                return
-            done = ctypes.c_int32()
-            with contextlib.suppress(HoringError):
-                library().ho_request_test(dropped.handle, ctypes.byref(done))
-            if done.value:
-                library().ho_request_wait(dropped.handle, 1)
-            else:
-                self._dropped.append(dropped)
-
-    @property
-    def handle(self) -> int:
-        """The ho_comm, for calls of other libraries."""
-        if self._handle is None:
-            raise InvalidArgumentError("the communicator is closed")
-        return self._handle
 
     def split(self, color: int, key: int = 0) -> Communicator | None:
         """Collective. Ranks of one color form a communicator, by key; None for a color below 0."""
@@ -137,51 +95,8 @@ class Communicator:
             return None
         split = Communicator.__new__(Communicator)
         split._start(self._device)
-        split._handle = handle
+        split._begin(handle)
         return split
-
-    def abort(self, reason: str = "") -> None:
-        """Ends every wait of this communicator and its splits, on every rank. Any thread."""
-        library().ho_comm_abort(self.handle, reason.encode())
-
-    def close(self) -> None:
-        """Destroys it. Not collective; waits for this rank's own requests, until their deadlines."""
-        handle, self._handle = self._handle, None
-        if handle is None:
-            return
-        # While a request is left, also a dropped one, the communicator stays.
-        for request in list(self._pending):
-            with contextlib.suppress(HoringError):  # whoever wants to know has waited for it
-                request.wait()
-        while self._dropped:
-            last = self._dropped.popleft()
-            while library().ho_request_wait(last.handle, SLICE_MS) == _library.IN_PROGRESS:
-                pass
-        library().ho_comm_destroy(handle)
-
-    def __enter__(self) -> Communicator:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is not None and self._handle is not None:
-            # The others learn the reason instead of waiting for this rank.
-            with contextlib.suppress(Exception):
-                self.abort(f"{kind.__name__ if kind else 'error'}: {error}")
-        self.close()
-
-    def __del__(self) -> None:
-        # Nobody is left who could wait for what has not ended.
-        with contextlib.suppress(Exception):
-            self._free_ended(len(self._dropped))
-            if self._dropped:
-                run_for(0.0, self.close)
-            else:
-                self.close()
 
     @property
     def rank(self) -> int:
@@ -393,7 +308,7 @@ class Communicator:
         handle = ctypes.c_void_p()
         options = call_options(**{"foreground": wait, **settings})
         library().ho_barrier(self.handle, ctypes.byref(options), ctypes.byref(handle))
-        return self._request(handle, (), wait)
+        return self._request(handle, "barrier", (), wait)
 
     # --- point to point
 
@@ -413,7 +328,7 @@ class Communicator:
             ctypes.byref(options),
             ctypes.byref(handle),
         )
-        return self._request(handle, (what,), wait)
+        return self._request(handle, "send", (what,), wait)
 
     def recv(
         self,
@@ -439,7 +354,7 @@ class Communicator:
             ctypes.byref(source),
             ctypes.byref(handle),
         )
-        return self._request(handle, (into, source), wait, source)
+        return self._request(handle, "recv", (into, source), wait, source)
 
     # --- what the calls share
 
@@ -509,7 +424,7 @@ class Communicator:
             ctypes.byref(report),
             ctypes.byref(handle),
         )
-        request = self._request(handle, (*kept, report), False)
+        request = self._request(handle, name.removeprefix("ho_"), (*kept, report), False)
         request.report = report
         request.device = None if on_device is None else on_device.device
         if wait and on_device is not None:
@@ -530,23 +445,6 @@ class Communicator:
                 return each
         return None
 
-    def end_with(self, other: Communicator) -> None:
-        """From now on a failure of `other` ends waits for this one's operations, too."""
-        self._other = other
-
-    def _follow_other(self) -> None:
-        """Between two looks at an operation."""
-        if self._other is None or self._other._handle is None or self._handle is None:
-            return
-        try:
-            self._other.status()
-        except HoringError as error:
-            self.abort(str(error))
-
-    def status(self) -> None:
-        """Raises why the communicator has failed, if it has. Any thread; does not wait."""
-        library().ho_comm_status(self.handle)
-
     def register(self, memory: Any) -> None:
         """Pins host memory, so that calls may have it beside device memory. Slow: once."""
         what = buffer_of(memory, writable=False, what="memory")
@@ -560,12 +458,14 @@ class Communicator:
     def _request(
         self,
         handle: ctypes.c_void_p,
+        what: str,
         kept: tuple[Any, ...],
         wait: bool,
         source: ctypes.c_int32 | None = None,
     ) -> Request:
-        request = Request(handle.value, self, kept)
-        request._source = source
+        request = Request(Pending(handle.value, what, kept, self._open), self, source)
+        # Two for each that is added: so those that have ended are soon gone.
+        self._free_ended(2)
         if wait:
             request.wait()
         return request

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from horing import _library
 from horing._library import CallOptions, OpReport, library
 from horing.errors import HoringError, InvalidArgumentError
+from horing.program_exit import start_thread
 from horing.types import Algorithm
 
 if TYPE_CHECKING:
-    from horing.communicator import Communicator
+    from horing.lifetime import Lifetime
 
 # One sleep inside C. After each, Python sees whether Ctrl-C was pressed.
 SLICE_MS = 100
@@ -71,8 +72,9 @@ def interruptible(call: Callable[[], int | None]) -> int | None:
         except BaseException as error:  # noqa: BLE001  (raised again below)
             errors.append(error)
 
-    thread = threading.Thread(target=run, name="horing call", daemon=True)
-    thread.start()
+    thread = start_thread(run, "horing call")
+    if thread is None:
+        return call()
     try:
         while thread.is_alive():
             thread.join(SLICE_MS / 1000)
@@ -85,18 +87,61 @@ def interruptible(call: Callable[[], int | None]) -> int | None:
 
 
 def run_for(seconds: float, call: Callable[[], None]) -> None:
-    """Runs `call` in a thread of its own, and waits for it so long at most."""
-    thread = threading.Thread(target=call, name="horing close", daemon=True)
-    thread.start()
-    thread.join(seconds)
+    """Runs `call` in a thread of its own, and waits for it so long at most. When the program exits
+    nothing is left that it could wait for."""
+    thread = start_thread(call, "horing close")
+    if thread is None:
+        call()
+    else:
+        thread.join(seconds)
 
 
-class Dropped:
-    """What a request holds that nobody looks at any more, until its operation has ended."""
+class Pending:
+    """An operation that has not ended, and what it needs until then, whoever still knows of it."""
 
-    def __init__(self, handle: int, kept: tuple[Any, ...]):
-        self.handle = handle
+    __slots__ = ("_lock", "_open", "error", "handle", "kept", "what")
+
+    def __init__(self, handle: int | None, what: str, kept: tuple[Any, ...], open_ones: set[Pending]):
+        self.handle = handle  # None: it has ended
+        self.what = what
         self.kept = kept
+        self.error: HoringError | None = None
+        self._lock = threading.Lock()  # around what looks at the handle, which its end frees
+        self._open = open_ones  # it is one of them until it has ended
+        open_ones.add(self)
+
+    def test(self) -> bool:
+        """Whether it has ended, without waiting."""
+        with self._lock:
+            if self.handle is None:
+                return True
+            done = ctypes.c_int32()
+            library().ho_request_test(self.handle, ctypes.byref(done))
+            return bool(done.value)
+
+    def join(self, stream: int, slice_ms: int) -> bool:
+        with self._lock:
+            if self.handle is None:
+                return True
+            status = library().ho_request_join(self.handle, stream, slice_ms)
+            if status not in (0, _library.IN_PROGRESS):
+                _library.raise_status(status)
+            return bool(status == 0)
+
+    def wait(self, slice_ms: int) -> bool:
+        """Whether it has ended. Then its error is known."""
+        with self._lock:
+            if self.handle is None:
+                return True
+            status = library().ho_request_wait(self.handle, slice_ms)
+            if status == _library.IN_PROGRESS:
+                return False
+            self.handle = None
+            self.kept = ()
+            self._open.discard(self)
+            if status != 0:
+                self.error = _library.error_of(status)
+            return True
 
 
 class Request:
@@ -105,48 +150,37 @@ class Request:
     Any thread may wait. What it needs is kept alive until then, even if it is dropped.
     """
 
-    _handle: int | None = None
-
-    def __init__(self, handle: int | None, owner: Communicator, kept: tuple[Any, ...]):
-        self._handle = handle
+    def __init__(self, pending: Pending, owner: Lifetime, source: ctypes.c_int32 | None = None):
+        self._pending = pending
         self._owner = owner
-        self._kept = kept
-        self._lock = threading.Lock()  # around what looks at the handle, which its end frees
+        self._source = source
         self.report: OpReport | None = None
         self.device: int | None = None  # whose memory it has
-        self._error: HoringError | None = None
-        self._source: ctypes.c_int32 | None = None
-        owner._add_pending(self)
 
     def __del__(self) -> None:
-        if self._handle is not None:
-            self._owner._take_dropped(Dropped(self._handle, self._kept))
+        if self._pending.handle is not None:
+            self._owner._take_dropped(self._pending)
 
     @property
     def source(self) -> int:
         """Whose message a receive got, once it has ended."""
-        if self._source is None or self._handle is not None:
+        if self._source is None or self._pending.handle is not None:
             raise InvalidArgumentError("source: only of a receive that has ended")
         return self._source.value
 
     def test(self) -> bool:
         """Whether it has ended; then wait() returns at once."""
-        with self._lock:
-            if self._handle is None:
-                return True
-            done = ctypes.c_int32()
-            library().ho_request_test(self._handle, ctypes.byref(done))
-            return bool(done.value)
+        return self._pending.test()
 
     def join(self, stream: int = 0, timeout: float | None = None) -> bool:
         """Of a call with device memory: what the CUDA stream is given from now on comes after it. May
         wait for data from other ranks, and until the call's stream has got to it, at most `timeout`
         seconds. False: not yet, and the stream is as it was. Without device memory as wait()."""
-        return self._in_slices(functools.partial(self._join_slice, stream), timeout)
+        return self._in_slices(functools.partial(self._pending.join, stream), timeout)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it ends, at most `timeout` seconds. False: it goes on. Raises its error."""
-        return self._in_slices(self._wait_slice, timeout)
+        return self._in_slices(self._pending.wait, timeout)
 
     def _in_slices(self, wait_slice: Callable[[int], bool], timeout: float | None) -> bool:
         """Whether `wait_slice` was through within `timeout` seconds. Raises the error that ended the
@@ -158,32 +192,6 @@ class Request:
                 if left <= 0:
                     return False
             self._owner._follow_other()
-        if self._error is not None:
-            raise self._error
+        if self._pending.error is not None:
+            raise self._pending.error
         return True
-
-    def _join_slice(self, stream: int, slice_ms: int) -> bool:
-        with self._lock:
-            if self._handle is None:
-                return True
-            status = library().ho_request_join(self._handle, stream, slice_ms)
-            if status not in (0, _library.IN_PROGRESS):
-                _library.raise_status(status)
-            return bool(status == 0)
-
-    def _wait_slice(self, slice_ms: int) -> bool:
-        """Whether it has ended."""
-        with self._lock:
-            if self._handle is None:
-                return True
-            status = library().ho_request_wait(self._handle, slice_ms)
-            if status == _library.IN_PROGRESS:
-                return False
-            self._handle = None
-            self._kept = ()
-            try:
-                if status != 0:
-                    _library.raise_status(status)
-            except HoringError as error:
-                self._error = error
-            return True

@@ -148,6 +148,33 @@ def rank_drops_a_communicator_with_a_receive(comm):
     comm.barrier()
 
 
+def rank_closes_with_a_dropped_send(comm):
+    size = 1 << 20  # more than the peer's memory takes before it has called
+    if comm.rank == 0:
+        comm.send(array.array("f", [5.0] * size), 1, 7, wait=False)
+        met().set("closes", b"")
+        comm.close()
+        print("ok", flush=True)
+        os._exit(0)  # what is not sent by now never will be
+    met().wait("closes", LONG_S)
+    comm.recv(data := array.array("f", bytes(4 * size)), 0, 7)
+    assert set(data) == {5.0}, set(data)
+
+
+def rank_ends_with_an_open_receive(comm):
+    """The interpreter's own end, with a request that it clears last."""
+    global held
+    if comm.rank == 0:
+        held = comm.recv(floats(0), 1, 5, wait=False, timeout=1e6)  # nobody sends it
+        return
+    try:
+        comm.recv(floats(0), 0, 6, timeout=LONG_S)
+    except horing.AbortedError as error:
+        assert "rank 0" in str(error) and "its program ended with recv not complete" in str(error), error
+    else:
+        raise AssertionError("it went on without rank 0")
+
+
 def rank_asks_twice_why_it_failed(comm):
     if comm.rank == 1:
         met().wait("told", LONG_S)
@@ -362,6 +389,12 @@ class Ranks(unittest.TestCase):
 
     def test_a_dropped_communicator_waits_for_nobody(self):
         run_ranks(rank_drops_a_communicator_with_a_receive)
+
+    def test_a_closed_communicator_has_sent_what_was_dropped(self):
+        run_ranks(rank_closes_with_a_dropped_send)
+
+    def test_a_program_ends_and_the_others_learn_what_was_open(self):
+        run_ranks(rank_ends_with_an_open_receive)
 
     def test_a_failure_is_told_by_every_wait(self):
         run_ranks(rank_asks_twice_why_it_failed)

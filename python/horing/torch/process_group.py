@@ -15,6 +15,7 @@ from torch._C import _distributed_c10d as c10d
 
 from horing.communicator import Communicator
 from horing.errors import HoringError
+from horing.program_exit import GRACE_S, ends_with_program
 from horing.requests import Request, run_for
 from horing.torch import tensors as memory
 from horing.torch.arguments import (
@@ -83,6 +84,8 @@ class ProcessGroup(Identity):
             what = f"making a group of {size} ranks (all of them with this backend)"
             communicator = self._make_communicator(what, None)
         self._communicators: dict[str, Communicator] | None = {"host": communicator}
+        self._shut_down: list[Communicator] = []
+        ends_with_program(self)
 
     def _make_communicator(self, what: str, device: int | None) -> Communicator:
         local_rank = os.environ.get("LOCAL_RANK", "")
@@ -144,14 +147,23 @@ class ProcessGroup(Identity):
         with self._lock:
             communicators, self._communicators = self._communicators, None
         if communicators is not None:
+            self._shut_down = list(communicators.values())
             # What no peer matches may last until its deadline. It does not hold up the program.
-            run_for(_CLOSE_SECONDS, functools.partial(self._end, list(communicators.values())))
+            run_for(_CLOSE_SECONDS, self._end)
 
-    def _end(self, communicators: list[Communicator]) -> None:
+    def _end(self) -> None:
         for completer in self._completers.values():
             completer.close()
-        for communicator in communicators:
+        for communicator in self._shut_down:
             communicator.close()
+
+    def end_with_program(self, until: float) -> None:
+        """Also of a group that was shut down while something was open."""
+        for communicator in [*(self._communicators or {}).values(), *self._shut_down]:
+            communicator.end_with_program(until)
+        # No thread of ours is inside torch when Python ends.
+        for completer in self._completers.values():
+            completer.close(GRACE_S)
 
     def split_group(
         self,

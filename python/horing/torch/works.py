@@ -22,6 +22,7 @@ import torch.distributed as dist
 from horing._library import OpReport
 from horing.errors import HoringError
 from horing.errors import TimeoutError as HoringTimeout
+from horing.program_exit import has_begun, start_thread
 from horing.requests import Request
 from horing.torch.versions import holds_works
 
@@ -276,7 +277,7 @@ class Work(dist.Work):
 
     def __del__(self) -> None:
         operation = self._operation
-        if not operation.ended and operation.future is None:
+        if not operation.ended and operation.future is None and not has_begun():
             self._completer.add_dropped(operation)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
@@ -351,6 +352,9 @@ class Completer:
         self._waiting = 0  # threads that take a turn, or wait for theirs
 
     def add(self, operation: Operation) -> None:
+        if has_begun():  # then it ends soon, and no thread starts
+            operation.complete()
+            return
         self._operations.put(operation)
         self._have_one_waiting()
 
@@ -359,18 +363,18 @@ class Completer:
     def _have_one_waiting(self) -> None:
         with self._lock:
             if self._waiting == 0:
-                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._threads.add(thread)
-                self._waiting += 1
-                thread.start()
+                thread = start_thread(self._run, self._name)
+                if thread is not None:
+                    self._threads.add(thread)
+                    self._waiting += 1
 
-    def close(self) -> None:
-        """Waits until the threads have ended the operations."""
+    def close(self, timeout: float | None = None) -> None:
+        """Waits until the threads have ended the operations, at most so many seconds for each."""
         self._operations.put(None)
         with self._lock:
             threads = self._threads - {threading.current_thread()}
         for thread in threads:
-            thread.join()
+            thread.join(timeout)
 
     def _run(self) -> None:
         while True:
@@ -400,7 +404,8 @@ class OwnThread:
     for."""
 
     def add(self, operation: Operation) -> None:
-        threading.Thread(target=operation.complete, name="horing message", daemon=True).start()
+        if start_thread(operation.complete, "horing message") is None:
+            operation.complete()
 
     def add_dropped(self, operation: Operation) -> None:
         """A message without a copy at its end ends by itself."""

@@ -89,6 +89,15 @@ class Calls(unittest.TestCase):
 
         self.check(body)
 
+    def test_a_reduction_writes_into_the_root_s_tensor_alone(self) -> None:
+        def body() -> None:
+            onto = torch.ones(3, 2)[:, 0]
+            given = onto if rank() == 1 else torch.ones(1).expand(3)  # which nothing can be copied to
+            dist.reduce(given, 1)
+            assert given.tolist() == [RANKS if rank() == 1 else 1.0] * 3, given
+
+        self.check(body)
+
     def test_gathers_of_lists_write_into_every_tensor_of_the_list(self) -> None:
         def body() -> None:
             flat = torch.zeros(RANKS * 3)
@@ -308,16 +317,19 @@ class Calls(unittest.TestCase):
                 dist.all_reduce(added, async_op=True)
                 dist.recv(got, peer)
             del sent, added
-            strided = torch.ones(8, 2)[:, 0]
+            strided, received = torch.ones(8, 2)[:, 0], torch.ones(8, 2)[:, 0]
             dist.all_reduce(strided, async_op=True)
+            dist.irecv(received, peer, tag=4)
+            dist.send(torch.full((8,), float(RANKS)), peer, tag=4)
             for _ in range(300):
                 dist.isend(torch.ones(1), peer)
                 dist.recv(torch.empty(1), peer)
             dist.barrier()
             until = time.monotonic() + 60
-            while strided.tolist() != [RANKS] * 8 and time.monotonic() < until:
-                time.sleep(0.01)
-            assert strided.tolist() == [RANKS] * 8, strided
+            for copied_back in (strided, received):
+                while copied_back.tolist() != [RANKS] * 8 and time.monotonic() < until:
+                    time.sleep(0.01)
+                assert copied_back.tolist() == [RANKS] * 8, copied_back
             assert len(alive) < 20, len(alive)
 
         self.check(body)

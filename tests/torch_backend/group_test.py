@@ -22,6 +22,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 import horing.torch
+from horing.torch.arguments import TorchStore
 
 NODES = [2, 2]
 RANKS = 4
@@ -361,6 +362,25 @@ class Calls(unittest.TestCase):
                     raise AssertionError(f"call {index} was not refused")
 
         run_ranks([1], body)
+
+    def test_torch_logs_no_warnings_while_ranks_wait_for_each_other(self) -> None:
+        def body() -> str:
+            store = TorchStore(dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False))
+            with tempfile.TemporaryFile() as file:
+                stderr = os.dup(2)
+                os.dup2(file.fileno(), 2)
+                try:
+                    store.wait("nobody sets it", 0.2)
+                except TimeoutError as error:
+                    assert "nobody sets it" in str(error), error
+                else:
+                    raise AssertionError("it is there")
+                finally:
+                    os.dup2(stderr, 2)
+                file.seek(0)
+                return file.read().decode()
+
+        self.assertEqual(self.check(body, [1]), [""])
 
     def test_traffic_counts_bytes_inside_and_between_nodes(self) -> None:
         def body() -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -25,6 +26,8 @@ _OPS = {
 }
 # Up to here a coalesced call copies tensors into one; above, the copy costs more than it saves.
 _COALESCED_BYTES = 1 << 20
+# Between two looks into a store.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
 
 
 class TorchStore:
@@ -37,12 +40,15 @@ class TorchStore:
         self._store.set(key, value)  # type: ignore[arg-type]  # it takes bytes as well
 
     def wait(self, key: str, timeout: float) -> None:
-        try:
-            self._store.wait([key], timedelta(seconds=timeout))
-        except dist.DistNetworkError:
-            raise  # the store is gone, which no more waiting brings back
-        except RuntimeError as error:
-            raise TimeoutError(str(error)) from error
+        """Asks again and again: a wait of torch's stores that ends without the key logs warnings, and
+        this one is called in slices."""
+        until = time.monotonic() + timeout
+        pause = _FIRST_PAUSE_S
+        while not self._store.check([key]):
+            if time.monotonic() + pause > until:
+                raise TimeoutError(f"nobody has set {key} in the group's store")
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def get(self, key: str) -> bytes:
         return bytes(self._store.get(key))

@@ -248,7 +248,8 @@ HO_API ho_status ho_comm_create(const ho_comm_options* options, ho_comm** comm);
 /* Not collective. Waits for this rank's own requests at most until their deadlines, and up to a
  * second for its last bytes to reach the others. What this rank has completed completes on slower
  * ranks too. What it has not completed fails there at once, with an error that names this rank as
- * the one that left. NULL is allowed. */
+ * the one that left. Requests that are left may be ended afterwards (ho_request_wait), and say how
+ * they ended: a receive for which nothing came fails alone. NULL is allowed. */
 HO_API void ho_comm_destroy(ho_comm* comm);
 /* Collective. Ranks with the same color form a communicator, ordered by key, then by rank. A rank
  * with a color below 0 takes part and gets NULL. If one rank cannot make its part, the call returns

@@ -370,6 +370,11 @@ bool CommunicatorFailures::knows(uint64_t communicator) const {
   return communicators_.contains(communicator);
 }
 
+bool CommunicatorFailures::is_outside(uint32_t rank, uint64_t communicator) const {
+  const auto place = communicators_.find(communicator);
+  return place != communicators_.end() && !place->second.members.contains(rank);
+}
+
 bool CommunicatorFailures::deciding() const {
   return !late_aborts_.empty() ||
          std::any_of(communicators_.begin(), communicators_.end(), [](const auto& each) {

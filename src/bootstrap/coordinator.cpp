@@ -220,7 +220,6 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
       return enter_communicator(rank, message);
     case wire::Type::kReleased:
       failures_->release(rank, message.header.id);
-      forget_leave_notices();
       return {};
     default:
       return {StatusCode::kProtocol,
@@ -236,10 +235,6 @@ Status Coordinator::enter_communicator(uint32_t rank, const wire::Message& messa
     send_decisions({*failed});
   }
   return {};
-}
-
-void Coordinator::forget_leave_notices() {
-  std::erase_if(left_, [this](const auto& each) { return !failures_->knows(each.first); });
 }
 
 void Coordinator::drop(uint32_t rank, Presence presence) {
@@ -265,7 +260,6 @@ void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
   }
   failures_->rank_gone(
       rank, how.empty() ? how : name + " sent a malformed control message: " + how, Clock::now());
-  forget_leave_notices();
   end_gathers_of(rank,
                  Status(StatusCode::kPeerLost,
                         name + " is gone: its control connection closed without a goodbye"));
@@ -277,7 +271,6 @@ void Coordinator::peer_left(uint32_t rank) {
     return;
   }
   failures_->rank_left(rank);
-  forget_leave_notices();
   left_while_deciding_.push_back(rank);
   end_gathers_of_left();
 }
@@ -311,9 +304,10 @@ void Coordinator::end_gathers_of(uint32_t rank, const Status& why) {
 }
 
 // Ranks mostly leave all at once, and whoever has left needs no news of the others: so these
-// messages are only queued here, and sent a moment later to those who are still there. Whoever has
-// left this communicator hears nothing of it any more. Where a decision is due, that is the news:
-// all shall hear the first cause, not who left because of it.
+// messages are only queued here, and sent a moment later to those who are still there. Whoever is
+// through with this communicator hears nothing of it any more; who has said that it leaves still
+// waits for its own requests, perhaps for what this rank will not send. Where a decision is due,
+// that is the news: all shall hear the first cause, not who left because of it.
 void Coordinator::spread(LeaveNotice leave_notice) {
   if (failures_->has_cause(leave_notice.communicator)) {
     return;
@@ -328,18 +322,11 @@ void Coordinator::spread(LeaveNotice leave_notice) {
       wanted[member.at()] = true;
     }
   }
-  std::set<uint32_t>& gone = left_[leave_notice.communicator];
-  gone.insert(leave_notice.rank.value());
-  const auto members = static_cast<size_t>(std::count(wanted.begin(), wanted.end(), true));
-  for (const uint32_t rank : gone) {
-    wanted[rank] = false;
-  }
-  if (gone.size() >= members) {
-    left_.erase(leave_notice.communicator);
-  }
+  wanted[leave_notice.rank.at()] = false;
   const auto to_most = ControlConnection::body_of(wire::encode(leave_notice));
   for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
-    if (!wanted[rank] || peers_[rank].channel == nullptr) {
+    const bool outside = failures_->is_outside(rank, leave_notice.communicator);
+    if (!wanted[rank] || outside || peers_[rank].channel == nullptr) {
       continue;
     }
     ControlConnection::Body body = to_most;
@@ -467,7 +454,6 @@ void Coordinator::pronounce() {
     return;
   }
   send_decisions(decisions);
-  forget_leave_notices();
   end_gathers_of_left();
 }
 

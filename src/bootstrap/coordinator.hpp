@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -101,7 +100,6 @@ class Coordinator {
   void peer_closed(uint32_t rank, const std::string& how);
   void peer_left(uint32_t rank);
   [[nodiscard]] Status enter_communicator(uint32_t rank, const wire::Message& message);
-  void forget_leave_notices();
   void end_gathers_of_left();
   void drop(uint32_t rank, Presence presence);
   void spread(LeaveNotice leave_notice);
@@ -140,7 +138,6 @@ class Coordinator {
   // When to give up because every rank that is missing was refused.
   Deadline all_refused_due_ = Deadline::max();
   Deadline leave_notices_due_ = Deadline::max();
-  std::map<uint64_t, std::set<uint32_t>> left_;  // by communicator, while it has members
   // Who was first to ask: communicator, channel and call. Where all wait for one rank, all ask.
   std::map<std::tuple<uint64_t, uint8_t, std::vector<std::byte>>, GlobalRank> first_to_ask_;
   GatherTable gathers_;

@@ -202,6 +202,9 @@ void ho_comm_destroy(ho_comm* comm) {
       return {};
     }
     const std::unique_ptr<ho_comm> owned(comm);
+    // Now, whatever requests its owner has not ended: while this rank is in the job, its process
+    // must not end.
+    comm->communicator->close();
     return {};
   });
 }

@@ -108,6 +108,9 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
+  // Leaves the job, as the end of the object does, though somebody still has an operation of it and
+  // may ask the engine how that ended. Nothing else may be called afterwards.
+  void close();
   // Collective. nullptr for a negative color.
   [[nodiscard]] Result<std::unique_ptr<Communicator>> split(int32_t color, int32_t key);
   // Any thread.
@@ -241,7 +244,7 @@ class Communicator {
   [[nodiscard]] uint64_t most_per_rank(DType dtype) const;
   [[nodiscard]] MessageRoutes message_routes() const;
 
-  const std::shared_ptr<JobControl> control_;
+  std::shared_ptr<JobControl> control_;  // null: closed
   const CommunicatorSettings settings_;
   const Placement placement_;
   const std::vector<GlobalRank> world_ranks_;  // of this communicator's ranks

@@ -293,15 +293,23 @@ Communicator::Communicator(std::shared_ptr<JobControl> control,
   control_->expect(std::move(identity));
 }
 
-Communicator::~Communicator() {
+void Communicator::close() {
+  if (control_ == nullptr) {
+    return;
+  }
   if (engine_ != nullptr) {
     // First of all: others may wait for operations that this rank will not enter, and requests of
     // this rank for theirs.
     control_->leave(communicator_id_);
-    engine_->drain();
+    engine_->close();
     write_trace();
   }
   control_->remove(communicator_id_);
+  control_.reset();
+}
+
+Communicator::~Communicator() {
+  close();
 }
 
 void Communicator::write_trace() const {

@@ -63,16 +63,16 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
   return engine;
 }
 
-void Engine::drain() {
-  Lock lock(mutex_);
-  drive(
-      lock, [this] { return !any_active(); }, Deadline::max());
-}
-
-Engine::~Engine() {
-  drain();
+void Engine::close() {
   {
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
+    if (stopping_) {
+      return;
+    }
+    closing_ = true;
+    shm_->wake();  // another thread may drive, and sleep until a deadline
+    drive(
+        lock, [this] { return !any_active(); }, Deadline::max());
     stopping_ = true;
     changed_.notify_all();
   }
@@ -82,6 +82,10 @@ Engine::~Engine() {
   if (network_ != nullptr && !broken_) {
     network_->linger(deadline_after(kLinger));
   }
+}
+
+Engine::~Engine() {
+  close();
 }
 
 Result<std::shared_ptr<Operation>> Engine::submit(Call call,

@@ -165,8 +165,10 @@ class Engine {
   [[nodiscard]] Status compare_call(uint8_t channel, const Frame& peer);
   // When nothing more will be submitted: how far this rank goes.
   [[nodiscard]] EngineProgress progress();
-  // Waits for all operations to end, at most until their deadlines.
-  void drain();
+  // Nothing more will be submitted: waits for all operations to end, at most until their deadlines,
+  // and for the last bytes to reach the peers' hosts. Whoever has an operation may still ask for its
+  // outcome.
+  void close();
   [[nodiscard]] std::vector<ChannelState> states();
   [[nodiscard]] uint64_t memory_bytes();
   [[nodiscard]] const TraceBuffer& trace() const { return trace_; }
@@ -225,6 +227,8 @@ class Engine {
   void end_all_messages();
   [[nodiscard]] bool end_departed_messages();
   [[nodiscard]] std::optional<RunError> late_message() const;
+  // This rank leaves. true: some ended that nobody else needs.
+  [[nodiscard]] bool end_messages_in_vain();
   void count_completed(const Operation& operation);
   void drive(Lock& lock, const std::function<bool()>& enough, Deadline deadline);
   void let_callers_in(Lock& lock) const;
@@ -264,7 +268,8 @@ class Engine {
   std::condition_variable changed_;  // driver left, operation ended, new work, failure
   bool driving_ = false;
   int waiters_ = 0;  // threads that wait while another one drives
-  bool stopping_ = false;
+  bool closing_ = false;   // this rank leaves
+  bool stopping_ = false;  // the progress thread ends
   bool reported_ = false;
   std::optional<Status> broken_;
   // Key: the channel.

@@ -120,13 +120,19 @@ bool Engine::end_departed_messages() {
   return message_operations_.size() != before;
 }
 
+// A receive for which no message has come is nobody's affair but this rank's, which leaves: the
+// communicator of the others goes on.
+bool Engine::end_messages_in_vain() {
+  const size_t before = message_operations_.size();
+  messages_.end_in_vain(Clock::now());
+  end_messages();
+  return message_operations_.size() != before;
+}
+
 std::optional<RunError> Engine::late_message() const {
   for (const auto& [order, transfer] : messages_.transfers()) {
     if (passed(transfer->deadline)) {
-      return RunError{{StatusCode::kTimeout,
-                       transfer->name() + " did not complete within " +
-                           std::to_string(transfer->timeout.count()) + " ms"},
-                      std::nullopt};
+      return RunError{transfer->late(), std::nullopt};
     }
   }
   return std::nullopt;

@@ -81,6 +81,9 @@ void Engine::sleep(Lock& lock, Deadline deadline) {
   Deadline until = deadline_after(kLongestSleep);
   Deadline earliest = Deadline::max();
   const RunWait wait = merged_wait(&earliest);
+  if (closing_ && end_messages_in_vain()) {
+    return;
+  }
   if (passed(earliest)) {
     fail_locally(lock, late_operation());
     return;

@@ -161,6 +161,28 @@ void PointToPoint::depart(const LeaveNotices& notices, bool* lent) {
   retire(ended);
 }
 
+void PointToPoint::end_in_vain(Deadline now) {
+  std::vector<Transfer*> ended;
+  for (const auto& [order, transfer] : active_) {
+    const bool to_self =
+        transfer->peer ? *transfer->peer == options_.self : options_.world_size == 1;
+    const bool late = !transfer->sends && transfer->deadline <= now;
+    if (transfer->from || !(to_self || late)) {
+      continue;
+    }
+    transfer->outcome =
+        to_self ? Status(StatusCode::kPeerLost,
+                         transfer->name() + ": this rank has destroyed its communicator")
+                : transfer->late();
+    receives_.remove(*transfer);
+    if (transfer->peer) {
+      peers_.at(*transfer->peer)->forget(*transfer);
+    }
+    ended.push_back(transfer.get());
+  }
+  retire(ended);
+}
+
 std::vector<std::shared_ptr<Transfer>> PointToPoint::take_ended() {
   return std::exchange(ended_, {});
 }

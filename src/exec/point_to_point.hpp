@@ -50,6 +50,9 @@ class PointToPoint {
                                                       bool* moved);
   // Ends what a rank that has left leaves undone. *lent: a link had been given memory of one.
   void depart(const LeaveNotices& notices, bool* lent);
+  // Nothing more will be posted: ends what waits for this rank itself, and receives whose deadline
+  // has passed before a message came.
+  void end_in_vain(Deadline now);
   // Since the last call.
   [[nodiscard]] std::vector<std::shared_ptr<Transfer>> take_ended();
 

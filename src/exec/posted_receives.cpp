@@ -15,6 +15,11 @@ std::string Transfer::name() const {
   return fmt::format("{} {} tag {} ({})", sends ? "send to" : "recv from", other, tag, shape());
 }
 
+Status Transfer::late() const {
+  return {StatusCode::kTimeout,
+          name() + " did not complete within " + std::to_string(timeout.count()) + " ms"};
+}
+
 PostedReceives::Key PostedReceives::key_of(const Transfer& receive) {
   return {receive.peer ? int64_t{receive.peer->value()} : kAny, receive.tag};
 }

@@ -40,6 +40,8 @@ struct Transfer {
   [[nodiscard]] std::string shape() const;
   // "recv from rank 3 tag 7 (12 float)"
   [[nodiscard]] std::string name() const;
+  // The error of one whose deadline has passed.
+  [[nodiscard]] Status late() const;
 };
 
 }  // namespace ho

@@ -346,6 +346,112 @@ TEST_CASE("a split waits in vain for no rank that has left but kept a child") {
   check_all_end_well(job);
 }
 
+namespace {
+
+// A receive of one float from the peer, in a request that the caller never ends.
+ho_status leave_open(ho_comm* comm, int32_t peer, uint64_t timeout_ms) {
+  static float into = 0;
+  ho_call_options options = HO_CALL_OPTIONS_INIT;
+  options.timeout_ms = timeout_ms;
+  ho_request* request = nullptr;
+  return ho_recv(comm, &into, 1, HO_FLOAT32, peer, 9, &options, nullptr, &request);
+}
+
+}  // namespace
+
+// What rank 0 has completed completes on the others, in the child as in its parent, and rank 0 has
+// left: its process is gone before they begin.
+TEST_CASE("a rank that leaves a receive open leaves as properly as any other") {
+  const Setting setting = GENERATE(from_range(kSettings));
+  INFO(setting.text);
+  for (const char* groups : {"1x2", "2x1", "2x2"}) {
+    const SharedCount ended;
+    const auto body = [&](const ProcessJob::Rank& rank) -> ho_status {
+      const CallFloats data(100, 1.0F);
+      ho_comm* child = nullptr;
+      if (ho_comm_split(rank.comm, 0, 0, &child) != HO_OK || broadcast(child, data, 0) != HO_OK ||
+          broadcast(rank.comm, data, 0) != HO_OK || ho_barrier(rank.comm, nullptr, nullptr)) {
+        return HO_INTERNAL;
+      }
+      const bool first = ho_comm_rank(rank.comm) == 0;
+      ho_status status = first ? leave_open(child, 1, 150) : HO_OK;
+      if (!first && !ended.wait_for(1)) {
+        return HO_INTERNAL;
+      }
+      status = status == HO_OK ? broadcast(child, data, 0) : status;
+      status = status == HO_OK ? broadcast(rank.comm, data, 0) : status;
+      const ho_status beyond = first || status != HO_OK ? HO_PEER_LOST : all_reduce(child, data);
+      const std::string text = ho_last_error_message();
+      rank.say(text);
+      ho_comm_destroy(child);
+      const bool named = first || contains(text, "rank 0 has left (it destroyed its communicator");
+      return beyond == HO_PEER_LOST && named ? status : HO_INTERNAL;
+    };
+    ProcessJob job(setting.with(groups), body);
+    INFO(groups);
+    const RankOutcome left = job.outcome(0);
+    CHECK(left.exited);
+    CHECK(left.status == HO_OK);
+    ended.add();
+    check_all_end_well(job);
+  }
+}
+
+// Each waits for what the other will not send: both hear that, and nobody for the deadline.
+TEST_CASE("ranks that leave receives open for each other end at once") {
+  for (const char* groups : {"1x2", "2x1"}) {
+    ProcessJob job({groups, kFarDeadlineMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+      const int self = ho_comm_rank(rank.comm);
+      for (const int32_t peer : {1 - self, self, HO_ANY_SOURCE}) {
+        if (const ho_status status = leave_open(rank.comm, peer, 0); status != HO_OK) {
+          return status;
+        }
+      }
+      return HO_OK;
+    });
+    INFO(groups);
+    check_all_end_well(job);
+  }
+}
+
+TEST_CASE("a request may be ended after its communicator was destroyed, and says how it ended") {
+  ProcessJob job({"1x2", kFarDeadlineMs}, [](const ProcessJob::Rank& rank) -> ho_status {
+    CallFloats data(100, 1.0F);
+    ho_comm* child = nullptr;
+    if (ho_comm_split(rank.comm, 0, 0, &child) != HO_OK) {
+      return HO_INTERNAL;
+    }
+    ho_request* sum = nullptr;
+    ho_request* never = nullptr;
+    float into = 0;
+    const bool begun = ho_all_reduce(child,
+                                     data.data(),
+                                     data.data(),
+                                     data.size(),
+                                     HO_FLOAT32,
+                                     HO_SUM,
+                                     nullptr,
+                                     nullptr,
+                                     &sum) == HO_OK &&
+                       ho_recv(child,
+                               &into,
+                               1,
+                               HO_FLOAT32,
+                               1 - ho_comm_rank(rank.comm),
+                               9,
+                               nullptr,
+                               nullptr,
+                               &never) == HO_OK;
+    ho_comm_destroy(child);
+    if (!begun || data.values().front() != 2.0F || ho_request_wait(sum, 0) != HO_OK) {
+      return HO_INTERNAL;
+    }
+    const bool lost = ho_request_wait(never, 0) == HO_PEER_LOST;
+    return lost && contains(ho_last_error_message(), "recv from rank") ? HO_OK : HO_INTERNAL;
+  });
+  check_all_end_well(job);
+}
+
 TEST_CASE("an abort's reason is heard although its caller leaves at once") {
   const Setting setting = GENERATE(from_range(kSettings));
   INFO(setting.text);

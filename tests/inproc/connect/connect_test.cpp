@@ -287,6 +287,34 @@ TEST_CASE(
   }
 }
 
+// A restart explains a few lost handshakes, nothing explains many.
+TEST_CASE("connect: a busy peer that drops every handshake is given up in the end") {
+  constexpr int kTooMany = 20;
+  const Fd listener = listener_at("127.0.0.1");
+  const int64_t now = now_ns();
+  Connector::Options options = options_to(local_address(listener.get()).value(), "wanted");
+  options.deadline_ns = now + kSecond;
+  options.peer_may_be_busy = true;
+  Connector connector(options);
+  int64_t step = now;  // of the connector's clock: it is late when the first handshake is lost
+  Status ended;
+  int dropped = 0;
+  for (const Deadline limit = deadline_after(std::chrono::seconds(30));
+       ended.ok() && dropped < kTooMany && !passed(limit);) {
+    ended = connector.step(step).status();
+    if (accept_from(listener.get()).value().has_value()) {
+      ++dropped;
+      step += 2 * kSecond;
+    } else if (const int64_t pause_ends = connector.next_deadline_ns();
+               pause_ends < step + kSecond) {
+      step = std::max(step, pause_ends);
+    }
+  }
+  CHECK(dropped < kTooMany);
+  CHECK(ended.code() == StatusCode::kTimeout);
+  CHECK(has(ended.message(), "the peer closed the connection during the handshake"));
+}
+
 TEST_CASE("connect: an address that needs a key is not reached without one") {
   const auto elsewhere = SocketAddress::numeric("192.0.2.1", 4000).value();
   Connector connector(options_to(elsewhere, "wanted"));

@@ -1,8 +1,10 @@
 // Connections between interfaces of one host. Hidden: two_nics makes nic0 (10.1.0.1), nic1
 // (10.1.0.2) and nic2 (10.2.0.1) in a network namespace of their own and asks for these.
 #include <net/if.h>
+#include <poll.h>
 
 #include <array>
+#include <barrier>
 #include <cstring>
 
 #include "catch.hpp"
@@ -39,6 +41,44 @@ TEST_CASE("tcp: a connection is bound to its NIC unless another NIC of this host
   CHECK(dialled_on(six, "fd00:2::1").empty());
 }
 
+std::string accepted_on(const RailInterface& rail, const RailInterface& from) {
+  const Fd listener = *listen_on(*SocketAddress::numeric(rail.address, 0));
+  const auto dialled = dial(from, *local_address(listener.get()));
+  REQUIRE(dialled.ok());
+  pollfd comes{listener.get(), POLLIN, 0};
+  REQUIRE(::poll(&comes, 1, 60'000) == 1);
+  const auto accepted = *accept_from(listener.get());
+  REQUIRE(accepted.has_value());
+  bind_accepted(accepted->fd.get(), rail);
+  return bound_to(accepted->fd);
+}
+
+TEST_CASE("tcp: an accepted connection is bound to its NIC if it came in there", "[.two_nics]") {
+  const RailInterface four{"nic0", "10.1.0.1"};
+  CHECK(accepted_on(four, four) == "nic0");
+  CHECK(accepted_on(four, {"nic1", "10.1.0.2"}).empty());  // of another NIC here
+  CHECK(accepted_on({"", "10.1.0.1"}, four).empty());
+  const RailInterface six{"nic0", "fd00:1::1"};
+  CHECK(accepted_on(six, six) == "nic0");
+  CHECK(accepted_on(six, {"nic2", "fd00:2::1"}).empty());
+}
+
+// Connections of this process that are bound to nic0.
+int bound_connections() {
+  constexpr int kMost = 1024;
+  int count = 0;
+  for (int fd = 0; fd < kMost; ++fd) {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    std::array<char, IFNAMSIZ> name{};
+    auto name_size = static_cast<socklen_t>(name.size());
+    const bool bound = ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
+                       ::getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name.data(), &name_size) == 0;
+    count += bound && std::string(name.data()) == "nic0" ? 1 : 0;
+  }
+  return count;
+}
+
 // Rank 0's rail is nic0, rank 1's the other one.
 UnderTest two_nics(const std::string& nic, const std::string& zero, const std::string& one) {
   UnderTest under_test;
@@ -63,20 +103,24 @@ UnderTest two_nics(const std::string& nic, const std::string& zero, const std::s
   return under_test;
 }
 
-TEST_CASE("tcp: two ranks of one host with different NICs exchange messages", "[.two_nics]") {
+TEST_CASE("tcp: two ranks of one host, with a NIC or two, exchange messages", "[.two_nics]") {
   struct Peer {
     std::string nic;
     std::string zero;
     std::string one;
+    int bound;  // ends of their connection
   };
-  const auto peer = GENERATE(Peer{"nic1", "10.1.0.1", "10.1.0.2"},
-                             Peer{"nic2", "10.1.0.1", "10.2.0.1"},
-                             Peer{"nic2", "fd00:1::1", "fd00:2::1"});
+  const auto peer = GENERATE(Peer{"nic0", "10.1.0.1", "10.1.0.1", 2},
+                             Peer{"nic0", "fd00:1::1", "fd00:1::1", 2},
+                             Peer{"nic1", "10.1.0.1", "10.1.0.2", 0},
+                             Peer{"nic2", "10.1.0.1", "10.2.0.1", 0},
+                             Peer{"nic2", "fd00:1::1", "fd00:2::1", 0});
   INFO(peer.zero << " and " << peer.one);
   const UnderTest under_test = two_nics(peer.nic, peer.zero, peer.one);
   constexpr std::chrono::seconds kLimit{60};
   const auto data = pattern(7, 100'000);
   const Frame frame = frame_of(0, data.size());
+  std::barrier both_are_through(2);
   const auto body = [&](Rank& rank) -> Status {
     HORING_ASSIGN(Link* const link, rank.link(1 - rank.self.value()));
     const std::vector<ConstBytes> parts{ConstBytes(data)};
@@ -90,8 +134,13 @@ TEST_CASE("tcp: two ranks of one host with different NICs exchange messages", "[
     std::vector<std::byte> room(data.size());
     const std::vector<Bytes> rooms{Bytes(room)};
     const auto receive = [&] { return link->try_recv(frame, rooms); };
-    HORING_TRY(rank.run({send, receive}, kLimit));
-    return check_pattern(7, room);
+    const Status ran = rank.run({send, receive}, kLimit);
+    both_are_through.arrive_and_wait();
+    const int bound = bound_connections();
+    both_are_through.arrive_and_wait();
+    HORING_TRY(ran);
+    return bound == peer.bound ? check_pattern(7, room)
+                               : Status(StatusCode::kInternal, std::to_string(bound) + " bound");
   };
   REQUIRE(run_ranks(under_test, 2, body) == "");
 }

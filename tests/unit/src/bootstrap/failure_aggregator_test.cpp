@@ -90,6 +90,26 @@ TEST_CASE("communicators of one number are told apart: no stranger is blamed") {
   CHECK_FALSE(find_circle(answers, first).has_value());
 }
 
+TEST_CASE("of two communicators that stall, the one that the report is of is explained") {
+  constexpr uint64_t kOne = 71;
+  constexpr uint64_t kTwo = 72;
+  const auto in = [](uint64_t communicator_id, uint32_t entered) {
+    RankState state = state_of(entered, 0, entered > 0 ? "all_reduce" : "", "", 0);
+    state.communicator_id = communicator_id;
+    return state;
+  };
+  // Rank 0 is in both; rank 1 is late in the one, rank 2 in the other.
+  const std::vector<RankAnswer> answers{
+      {0, true, {in(kOne, 1), in(kTwo, 1)}}, {1, true, {in(kOne, 0)}}, {2, true, {in(kTwo, 0)}}};
+  for (const uint64_t reported : {kOne, kTwo}) {
+    FailureReport first = report_of(0, StatusCode::kTimeout, "all_reduce #1 is late");
+    first.communicator = reported;
+    const std::string said = describe_stall(answers, names(3), first);
+    CHECK(has(said, "rank 1 has not entered") == (reported == kOne));
+    CHECK(has(said, "rank 2 has not entered") == (reported == kTwo));
+  }
+}
+
 TEST_CASE("a message between two that only one has begun says so") {
   const std::vector<RankAnswer> answers{
       {0, true, {state_of(1, 0, "send/recv", "recv from rank 1", 0, 9)}}, {1, true, {}}};

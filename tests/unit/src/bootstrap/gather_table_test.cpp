@@ -73,6 +73,18 @@ TEST_CASE("ranks that have given nothing since they met are named with that") {
             "ranks 0, 2 have not answered; the longest, rank 0, since the ranks met: they are"));
 }
 
+TEST_CASE("a gather ends at the earliest deadline of those who wait in it, in any order") {
+  const auto [first, second] = GENERATE(std::pair(5s, 9s), std::pair(9s, 5s));
+  Job job;
+  CHECK_FALSE(job.give(0, "ready", {}, kBegin, first).has_value());
+  CHECK_FALSE(job.give(1, "ready", {}, kBegin, second).has_value());
+  CHECK(job.table.next_deadline() == kBegin + 5s);
+  CHECK(job.fail(kBegin + 4999ms).empty());
+  const auto errors = job.fail(kBegin + 5s);
+  REQUIRE(errors.size() == 1);
+  CHECK(has(errors[0].message(), "2 of 4 ranks came within 5000 ms"));
+}
+
 TEST_CASE("who waits for a rank that gives nothing is a victim, not a mismatch") {
   Job job;
   // Rank 1 is stopped: rank 0 waits for its shared memory, the others for endpoints of both.

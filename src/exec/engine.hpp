@@ -166,8 +166,8 @@ class Engine {
   // When nothing more will be submitted: how far this rank goes.
   [[nodiscard]] EngineProgress progress();
   // Nothing more will be submitted: waits for all operations to end, at most until their deadlines,
-  // and for the last bytes to reach the peers' hosts. Whoever has an operation may still ask for its
-  // outcome.
+  // and for the last bytes to reach the peers' hosts. Whoever has an operation may still ask for
+  // its outcome.
   void close();
   [[nodiscard]] std::vector<ChannelState> states();
   [[nodiscard]] uint64_t memory_bytes();
@@ -267,7 +267,7 @@ class Engine {
   std::mutex mutex_;
   std::condition_variable changed_;  // driver left, operation ended, new work, failure
   bool driving_ = false;
-  int waiters_ = 0;  // threads that wait while another one drives
+  int waiters_ = 0;        // threads that wait while another one drives
   bool closing_ = false;   // this rank leaves
   bool stopping_ = false;  // the progress thread ends
   bool reported_ = false;

@@ -230,10 +230,10 @@ class Faults(unittest.TestCase):
     def test_dropping_the_sums_of_earlier_micro_batches_is_noticed(self) -> None:
         add = Reduction.add
 
-        def alone(self: Reduction, index: int) -> None:
+        def alone(self: Reduction, index: int, factor: float) -> None:
             if self.sums is not None and not self.seen:
                 self.sums.zero_()
-            add(self, index)
+            add(self, index, factor)
 
         def plant() -> None:
             Reduction.add = alone  # type: ignore[method-assign]

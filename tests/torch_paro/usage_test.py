@@ -509,7 +509,7 @@ class Refused(unittest.TestCase):
             mixed = Model()
             fully_shard(mixed.blocks[0])
             text_of(lambda: paro.torch.fully_shard(mixed, mesh=mesh))
-            text_of(lambda: paro.torch.fully_shard(Model(), mesh=mesh, reshard_after_forward=True))
+            text_of(lambda: paro.torch.fully_shard(Model(), mesh=mesh, reshard_after_forward=False))
             return texts
 
         expected = [
@@ -525,7 +525,7 @@ class Refused(unittest.TestCase):
             "no module of this model was given to paro.torch.fully_shard",
             "blocks.0.first.weight was frozen when the optimizer was made",
             "was sharded by torch's fully_shard",
-            "reshard_after_forward is what the strategy",
+            "reshard_after_forward is False, but under strategy IIG",
         ]
         for texts in run_ranks([2, 2], run, backend="gloo"):
             self.assertEqual(len(texts), len(expected))

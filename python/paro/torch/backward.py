@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from paro.torch.fsdp_private import reduces
 from paro.torch.reduction import Reduction
 from paro.torch.sharding import Unit, units_of
 
@@ -119,6 +120,11 @@ def microbatch(model: nn.Module, *, last: bool) -> Iterator[None]:
     backwards = [backward for backward in found if backward is not None]
     if len(backwards) < len(found):
         raise RuntimeError("microbatch: make paro.torch.Optimizer for this model first")
+    if not all(reduces(unit.module) for unit in units):
+        raise RuntimeError(
+            "microbatch: set_requires_gradient_sync(False) or set_requires_all_reduce(False) is in force, and "
+            "microbatch says itself what is reduced when; use one of them"
+        )
     for backward in backwards:
         backward.last, backward.marked, backward.begun = last, True, True
     for unit in units:

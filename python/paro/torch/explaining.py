@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
-from paro.torch.fsdp_private import parameter_groups, parameters_of
+from paro.torch.fsdp_private import parameter_groups, parameters_of, stays_gathered
 from paro.torch.masters import UnitMasters
 from paro.torch.optimizer import Optimizer, optimizer_of
 from paro.torch.pieces import local_of
@@ -79,18 +79,17 @@ def memory(model: nn.Module) -> Memory:
 
 
 def _padded(parameter: nn.Parameter, unit: Unit) -> int:
-    """Elements of a parameter whose rows FSDP2 pads to a multiple of the shards."""
+    """Elements of a parameter whose rows FSDP2 pads to a multiple of the shards. Other dimensions it
+    splits evenly only."""
     assert isinstance(parameter, DTensor)
-    shards, whole = _shards_of(unit), parameter.numel()
+    shards, whole = unit.shard_count, parameter.numel()
     for dimension in range(unit.shard_mesh.ndim, parameter.device_mesh.ndim):  # tensor parallelism
         if not parameter.placements[dimension].is_replicate():
             whole //= parameter.device_mesh.size(dimension)
     rows = parameter.shape[0]
+    if getattr(parameter.placements[unit.shard_mesh.ndim - 1], "dim", 0) != 0:
+        return whole
     return -(-rows // shards) * shards * (whole // rows) if rows else 0
-
-
-def _shards_of(unit: Unit) -> int:
-    return unit.shard_mesh.size(unit.shard_mesh.ndim - 1)
 
 
 def _ring(scope: Scope, unit: Unit, sent: float) -> Traffic:
@@ -113,14 +112,14 @@ def _unit_traffic(
     reductions = 1 if strategy.reduces_last_only else passes
     if strategy.shards is Scope.N:
         return _ring(Scope.G, unit, summed) * 2
-    # A root stays gathered from forward to backward, others are gathered again.
-    gathers = 1 if strategy.keeps_unsharded else passes * (1 if is_root else 2)
+    # What stays gathered from forward to backward, as a root does, is not gathered again.
+    gathers = 1 if strategy.keeps_unsharded else passes * (1 if stays_gathered(unit.module, is_root) else 2)
     total = _ring(strategy.shards, unit, gathered) * gathers
     total += _ring(strategy.shards, unit, summed) * reductions
     groups = unit.mesh.size(0) if unit.mesh.ndim == 2 else 1
     share = (groups - 1) / groups
     if strategy.optimizer is Scope.I:
-        total += Traffic(0.0, 2 * share * summed / _shards_of(unit))
+        total += Traffic(0.0, 2 * share * summed / unit.shard_count)
     if made is not None and made.group is not None:
         row = made.layout.row_elements
         outer = passes if strategy.splits_every_sum else 1

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from paro.torch.fsdp_private import gradient_divide_factor
 from paro.torch.pieces import Layout, local_of
 from paro.torch.reduction import Reduction, all_gather
 from paro.torch.sharding import Unit
@@ -97,7 +98,9 @@ class UnitMasters:
         backward = self.unit.backward
         assert backward is not None
         backward.arrives()
-        self.reduction.add(index)
+        # What FSDP2 has divided by is its group's size, or all that the program wants it divided by.
+        whole = gradient_divide_factor(self.unit.module) is not None
+        self.reduction.add(index, 1.0 if whole else 1.0 / self.layout.rows)
         if self.reduction.complete:
             backward.completed()
 

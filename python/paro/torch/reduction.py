@@ -49,8 +49,9 @@ class Reduction:
         # Work, result, and the source, which nothing may reuse before the work has ended.
         self.in_flight: list[tuple[Any, torch.Tensor, torch.Tensor]] = []
 
-    def add(self, index: int) -> None:
-        """Takes the parameter's gradient, which the micro-batch has complete, and frees it."""
+    def add(self, index: int, factor: float) -> None:
+        """Takes `factor` times the parameter's gradient, which the micro-batch has complete, and frees it.
+        What is sent is then no larger than the result, whatever its type holds."""
         piece = self.layout.pieces[index]
         gradient = piece.parameter.grad
         assert gradient is not None
@@ -60,7 +61,7 @@ class Reduction:
             width = self.layout.row_elements + len(self.layout.pieces)
             self.sums = local.new_zeros((self.layout.rows, width), dtype=self.dtype)
         for part, elements in self.layout.parts(piece, self.sums):
-            part.add_(local[elements].view_as(part))
+            part.add_(local[elements].view_as(part), alpha=factor)
         self.sums[:, self.layout.row_elements + index] = 1.0
         self.seen.add(index)
         self.used.add(index)
@@ -80,8 +81,6 @@ class Reduction:
         if self.group is None:
             self.in_flight.append((None, sums[0], sums))
             return
-        if self.wire is torch.float16:  # whose range a sum of many ranks may leave
-            sums[:, : self.layout.row_elements] /= self.layout.rows
         row = torch.empty(width, dtype=self.wire, device=self.device)
         source = sums.to(self.wire).view(-1)
         self.in_flight.append((reduce_scatter(row, source, self.group), row, source))
@@ -92,8 +91,6 @@ class Reduction:
             if work is not None:
                 work.wait()
             total = row.to(self.dtype)
-            if self.group is not None and self.wire is not torch.float16:
-                total[: self.layout.row_elements] /= self.layout.rows
             self.row_sum = total if self.row_sum is None else self.row_sum.add_(total)
         self.in_flight.clear()
 

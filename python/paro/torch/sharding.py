@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
 from torch.distributed.fsdp import fully_shard as fsdp_fully_shard
 from torch.distributed.tensor import DTensor
 
 from paro.torch.agreement import checked_together
+from paro.torch.fsdp_methods import (
+    check_options,
+    check_reshard_after_forward,
+    options_for_fsdp2,
+    watch_methods,
+)
+from paro.torch.fsdp_private import drop_whole_gradients
 from paro.torch.meshes import ADVICE, init_mesh, shard_mesh
 from paro.torch.strategies import Strategy, strategy_of
 
@@ -49,6 +56,11 @@ class Unit:
         assert isinstance(module, FSDPModule)
         return module
 
+    @property
+    def shard_count(self) -> int:
+        """Ranks that FSDP2 splits a parameter over."""
+        return self.shard_mesh.size(self.shard_mesh.ndim - 1)
+
     def check_optimizer(self, module: nn.Module, *_: Any) -> None:
         """Before a forward pass: without an Optimizer of ours the groups would drift apart."""
         if self.backward is None and module.training and torch.is_grad_enabled():
@@ -70,19 +82,13 @@ def _reducing_in_fp32(policy: MixedPrecisionPolicy, modules: list[nn.Module]) ->
 def _check(modules: list[nn.Module], mesh: Any, chosen: Strategy, options: dict[str, Any]) -> None:
     if mesh is not None and not isinstance(mesh, DeviceMesh):
         raise TypeError(f"fully_shard: mesh is a {type(mesh).__name__}, not a DeviceMesh; {ADVICE}")
-    if "reshard_after_forward" in options:
-        raise TypeError("fully_shard: reshard_after_forward is what the strategy's first letter says")
+    check_options(chosen, options)
     for each in modules:
         if isinstance(each, FSDPModule):
             raise ValueError(
                 f"fully_shard: this {type(each).__name__} is sharded already; call fully_shard once for "
                 "each module, inner ones first"
             )
-    if chosen.splits_shards and isinstance(options.get("offload_policy"), CPUOffloadPolicy):
-        raise ValueError(
-            f"fully_shard: strategy {chosen} reduces shards between groups on their device; leave "
-            "offload_policy out, or use GGG or III"
-        )
     for inner in (inner for each in modules for inner in each.modules()):
         if isinstance(inner, FSDPModule) and unit_of(inner) is None:
             raise ValueError(
@@ -106,11 +112,12 @@ def fully_shard(
     mesh: DeviceMesh | None = None,
     strategy: str | Strategy = "IIG",
     mp_policy: MixedPrecisionPolicy | None = None,
+    reshard_after_forward: bool | None = None,
     **options: Any,
 ) -> Any:
-    """As torch.distributed.fsdp.fully_shard, with a strategy in place of reshard_after_forward.
-    Several modules in a list are one unit. Returns `module`. A policy without reduce_dtype reduces 16-bit
-    gradients in fp32.
+    """As torch.distributed.fsdp.fully_shard, with a strategy: reshard_after_forward is None, or what its
+    first letter says (N: False). Several modules in a list are one unit. Returns `module`. A policy without
+    reduce_dtype reduces 16-bit gradients in fp32.
 
     `mesh`: two dimensions, between groups and inside them [init_mesh of the first parameter's
     device]; under G at all three states one dimension will do. `options` are FSDP2's: shard_placement_fn,
@@ -121,6 +128,8 @@ def fully_shard(
     with checked_together("fully_shard", mesh) as told:
         told["strategy"] = chosen = strategy_of(strategy)
         told["modules"] = [type(each).__name__ for each in modules]
+        told["reshard_after_forward"] = reshard_after_forward
+        check_reshard_after_forward(chosen, reshard_after_forward, "fully_shard")
         _check(modules, mesh, chosen, options)
         if mesh is None:
             mesh = init_mesh(_device_type_of(modules))
@@ -129,15 +138,24 @@ def fully_shard(
             module,
             mesh=shard_mesh(mesh, chosen),
             mp_policy=policy,
-            reshard_after_forward=False if chosen.keeps_unsharded else None,
-            **options,
+            reshard_after_forward=False if chosen.keeps_unsharded else reshard_after_forward or None,
+            **options_for_fsdp2(chosen, options),
         )
     unit = Unit(modules, mesh, chosen, policy, options.get("ignored_params") or set())
     check = torch.compiler.disable(unit.check_optimizer)  # type: ignore[no-untyped-call]
     for each in modules:
         setattr(each, _UNIT, unit)
         each.register_forward_pre_hook(check, prepend=True)
+    watch_methods(unit, _drop_gradients)
     return made
+
+
+def _drop_gradients(model: nn.Module) -> None:
+    for module in model.modules():
+        if (unit := unit_of(module)) is not None:
+            drop_whole_gradients(unit.module)
+            if unit.backward is not None:
+                unit.backward.clear()
 
 
 def unit_of(module: nn.Module) -> Unit | None:

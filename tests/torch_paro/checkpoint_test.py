@@ -4,6 +4,7 @@ plain FSDP2, bit for bit."""
 from __future__ import annotations
 
 import copy
+import io
 import math
 import sys
 import tempfile
@@ -295,6 +296,27 @@ class Checkpoints(unittest.TestCase):
                 self.assertTrue(equal)
                 self.assertTrue(same)
                 self.assertIn("seven is a Tensor of shape (7,), not (7, 5, 3)", error)
+
+    def test_a_plain_state_dict_is_torch_s_own(self) -> None:
+        """torch.load reads it as it is called by default, and a program without paro.torch."""
+        strategies = ("IIG", "ING", "III", "GGG", "NNN")
+
+        def run() -> Any:
+            found = {}
+            for strategy in strategies:
+                model, optimizer = made(strategy, 1)
+                optimizer.step()
+                state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+                written = io.BytesIO()
+                torch.save(state, written)
+                written.seek(0)
+                read = torch.load(written)["model"]["seven"].to_local()
+                ours = b"paro" in written.getvalue()
+                found[strategy] = (ours, torch.equal(read, state["model"]["seven"].to_local()))
+            return found
+
+        for found in run_ranks([1, 1], run, backend="gloo"):
+            self.assertEqual(found, {name: (False, True) for name in strategies})
 
     def test_rectangles_cover_a_range_in_order(self) -> None:
         for shape in ((7,), (3, 4), (5, 1), (1, 6), (2, 3, 4), (3, 1, 2)):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.utils.weak import WeakIdKeyDictionary
 
 from paro.torch.agreement import require_same
 from paro.torch.strategies import Scope, Strategy
@@ -59,17 +61,23 @@ def world_of(mesh: DeviceMesh) -> DeviceMesh:
     return _limited(mesh._flatten(), mesh.get_group(0))
 
 
+# What fully_shard has agreed on for a mesh, by scope, with the mesh of its own that NNN takes. It is not in the
+# mesh, which state dicts pickle, and nothing in it holds the mesh.
+_agreed: Any = WeakIdKeyDictionary()
+
+
 def shard_mesh(mesh: DeviceMesh, strategy: Strategy) -> DeviceMesh:
-    """What FSDP2 gets: its one dimension, or (replicas, shards). Made once for a mesh and scope; then
-    collective."""
-    made: dict[tuple[Scope, bool], DeviceMesh] = mesh.__dict__.setdefault("_paro_shard_meshes", {})
+    """What FSDP2 gets: its one dimension, or (replicas, shards). Collective the first time for a mesh and scope."""
+    agreed: dict[tuple[Scope, bool], DeviceMesh | None] = _agreed.setdefault(mesh, {})
     key = (strategy.shards, strategy.splits_shards)
-    if key not in made:
+    if key not in agreed:
         _check(mesh, strategy)
         told = {"strategy": str(strategy), "mesh": mesh.mesh.tolist()}
         require_same(told, "fully_shard", mesh)
-        made[key] = _shard_mesh(mesh, strategy)
-    return made[key]
+        # All ranks are replicas of shards of one rank.
+        alone = strategy.shards is Scope.N
+        agreed[key] = _mesh_of_all(mesh.device_type, (mesh.size(), 1)) if alone else None
+    return agreed[key] or _part_of(mesh, strategy)
 
 
 def check_dimensions(mesh: DeviceMesh, call: str) -> None:
@@ -97,11 +105,9 @@ def _check(mesh: DeviceMesh, strategy: Strategy) -> None:
         check_dimensions(mesh, "fully_shard")
 
 
-def _shard_mesh(mesh: DeviceMesh, strategy: Strategy) -> DeviceMesh:
+def _part_of(mesh: DeviceMesh, strategy: Strategy) -> DeviceMesh:
+    """Makes groups the first time only, so that it is collective no more often than shard_mesh."""
     if strategy.shards is Scope.G:
         return world_of(mesh)
-    if strategy.shards is Scope.N:
-        # All ranks are replicas of shards of one rank.
-        return _mesh_of_all(mesh.device_type, (mesh.size(), 1))
     assert mesh.mesh_dim_names is not None
     return mesh[mesh.mesh_dim_names[1]] if strategy.splits_shards else mesh

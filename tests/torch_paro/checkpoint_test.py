@@ -8,6 +8,7 @@ import io
 import math
 import sys
 import tempfile
+import threading
 import unittest
 from typing import Any
 
@@ -19,6 +20,7 @@ from paro.torch.tensor_pieces import rectangles
 from ranks import run_ranks
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import fully_shard
 from training import FULL, whole
@@ -138,6 +140,33 @@ class Counting(nn.Module):
         self.extra = state
 
 
+class Held(dcp.FileSystemWriter):
+    """Writes once the gate is open."""
+
+    def __init__(self, path: str, gate: threading.Event) -> None:
+        super().__init__(path)
+        self.gate = gate
+
+    def write_data(self, plan: Any, planner: Any) -> Any:
+        self.gate.wait()
+        return super().write_data(plan, planner)
+
+
+def saved_in_the_background(path: str) -> None:
+    """Two steps, saved as they are and in the background, while three more steps are made."""
+    group = dist.new_group()
+    for stager in (None, DefaultStager(StagingOptions(False, False, False, False))):
+        model, optimizer = made("IIG", 1)
+        steps(model, optimizer, 2)
+        state, name, gate = state_of(model, optimizer), f"{path}.{stager is None}", threading.Event()
+        dcp.save(state, checkpoint_id=f"{name}.now")
+        saving: Any = dcp.async_save(
+            state, storage_writer=Held(name, gate), process_group=group, async_stager=stager)
+        steps(model, optimizer, 3)
+        gate.set()
+        saving.result()
+
+
 def content(path: str) -> dict[str, Any]:
     """The whole of a checkpoint, in one process."""
     state: dict[str, Any] = {}
@@ -182,6 +211,13 @@ class Checkpoints(unittest.TestCase):
             self.assert_same(path, path + ".again")
             run_ranks([3, 3], load_and_save, path + ".again", "IIG", 3, backend="gloo")
             self.assert_same(path, path + ".again.again")
+
+    def test_a_save_in_the_background_has_the_values_of_its_call(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/saved"
+            run_ranks([1, 1], saved_in_the_background, path)
+            for name in (f"{path}.True", f"{path}.False"):  # staged by the writer, and by what async_save takes
+                self.assert_same(name, f"{name}.now")
 
     def test_a_state_dict_before_the_first_step_changes_no_step(self) -> None:
         def run(look: bool) -> Any:

@@ -84,9 +84,12 @@ class TensorPieces(torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """What copies element by element (detach, clone, to, copy_, empty_like) works on the pieces."""
+        """What copies element by element (detach, clone, to, copy_, empty_like) works on the pieces, and so
+        does what makes room for a copy: distributed checkpoints copy before they save in the background."""
         own = next(each for each in args if isinstance(each, TensorPieces))
         plain = [each.flat if isinstance(each, TensorPieces) else each for each in args]
+        if func is torch.ops.aten.new_empty.default and tuple(args[1]) == tuple(own.shape):
+            plain[1] = own.flat.shape
         result = func(*plain, **(kwargs or {}))
         if not isinstance(result, torch.Tensor) or result.shape != own.flat.shape:
             raise NotImplementedError(f"paro: {func} does not work on pieces of a tensor")

@@ -279,6 +279,39 @@ class Making(unittest.TestCase):
             expected = {"named": [7], "all": [7], "named in a group": [7], "one tensor": [1], "a group of frozen ones": [0, 1]}
             self.assertEqual(found, {name: (sizes, True, True) for name, sizes in expected.items()})
 
+    def test_groups_have_what_the_optimizer_works_on_in_the_order_of_the_model(self) -> None:
+        """As the guide says: the parameters with FSDP2's own states, else this rank's masters of them."""
+
+        def run() -> Any:
+            found = []
+            for name in ("IIG", "GGG"):
+                model, optimizer = made(name)
+                own = optimizer.param_groups[0]["params"]
+                pairs = list(zip(model.named_parameters(), own, strict=True))
+                found.append((
+                    [optimizer.names[id(each)] == n and optimizer.master_of(p) is each for (n, p), each in pairs],
+                    [each is p for (_, p), each in pairs], [each.ndim == 1 for each in own],
+                ))
+            return found
+
+        for split, whole_shards in run_ranks([1, 1], run, backend="gloo"):
+            self.assertTrue(all(split[0]) and all(whole_shards[0]))
+            self.assertTrue(all(split[2]) and not any(split[1]))
+            self.assertTrue(all(whole_shards[1]))
+
+    def test_a_subclass_of_an_elementwise_optimizer_says_that_it_is_one(self) -> None:
+        class ByTheLargest(torch.optim.AdamW):
+            """Of a tensor's elements."""
+
+        def run() -> Any:
+            paro.torch.Optimizer(ByTheLargest, sharded(Model(), "IIG", paro.torch.init_mesh("cpu", 1)), elementwise=True)
+            model = sharded(Model(), "IIG", paro.torch.init_mesh("cpu", 1))
+            return text_of(lambda: paro.torch.Optimizer(ByTheLargest, model))
+
+        text = run_ranks([1], run, backend="gloo")[0]
+        self.assertIn("ByTheLargest is not one of torch's element-wise optimizers", text)
+        self.assertIn("add elementwise=True", text)
+
     def test_what_cannot_be_taken_is_told_in_one_line(self) -> None:
         def run() -> Any:
             model, optimizer = made("IIG")

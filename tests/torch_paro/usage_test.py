@@ -506,6 +506,10 @@ class Refused(unittest.TestCase):
             later = paro.torch.Optimizer(torch.optim.AdamW, sharded(frozen, "IIG", mesh))
             frozen.requires_grad_(True)
             text_of(later.step)
+            for name in ("IIG", "GGG"):
+                later = paro.torch.Optimizer(torch.optim.AdamW, sharded(Model(), name, mesh))
+                later.model.norm.requires_grad_(False)  # type: ignore[union-attr, operator]
+                text_of(later.step)
             mixed = Model()
             fully_shard(mixed.blocks[0])
             text_of(lambda: paro.torch.fully_shard(mixed, mesh=mesh))
@@ -524,6 +528,7 @@ class Refused(unittest.TestCase):
             "has one already",
             "no module of this model was given to paro.torch.fully_shard",
             "blocks.0.first.weight was frozen when the optimizer was made",
+            *["norm.weight was frozen after the optimizer was made"] * 2,
             "was sharded by torch's fully_shard",
             "reshard_after_forward is False, but under strategy IIG",
         ]

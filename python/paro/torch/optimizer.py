@@ -19,7 +19,8 @@ from paro.torch.fsdp_private import drop_whole_gradients
 from paro.torch.masters import UnitMasters
 from paro.torch.sharding import Unit, managed_parameters, trainable, units_of
 
-# Each element's update depends on that element alone: pieces of a tensor may be updated apart.
+# Each element's update depends on that element alone: pieces of a tensor may be updated apart. Subclasses may do
+# otherwise.
 ELEMENTWISE = (
     torch.optim.SGD,
     torch.optim.Adam,
@@ -51,7 +52,7 @@ def _check_elementwise(kind: type[torch.optim.Optimizer], elementwise: bool) -> 
             f"paro.torch.Optimizer: {kind.__name__} looks at more of a tensor than one element, and a "
             "rank has pieces of tensors only; use AdamW or another element-wise one"
         )
-    if not issubclass(kind, ELEMENTWISE) and not elementwise:
+    if kind not in ELEMENTWISE and not elementwise:
         raise ValueError(
             f"paro.torch.Optimizer: {kind.__name__} is not one of torch's element-wise optimizers; if each "
             "element's update depends on that element alone, add elementwise=True"
@@ -296,7 +297,7 @@ class Optimizer(torch.optim.Optimizer):
             raise ValueError("paro.torch.Optimizer.step: takes no closure")
         self.finish_gradients("Optimizer.step")
         self._drop_gathered()
-        self._check_unfrozen()
+        self._check_frozen()
         self.take_what_was_written()
         for master in self.provisional:  # a first step begins without state
             self.inner.state.pop(master, None)
@@ -331,7 +332,14 @@ class Optimizer(torch.optim.Optimizer):
         for unit in self.units:
             unit.module.reshard()
 
-    def _check_unfrozen(self) -> None:
+    def _check_frozen(self) -> None:
+        """The same ones as when the optimizer was made."""
+        for parameter in self._parameters:
+            if not parameter.requires_grad:
+                raise RuntimeError(
+                    f"Optimizer.step: {self.names[id(parameter)]} was frozen after the optimizer was made; make model "
+                    "and optimizer again, and load a checkpoint, or set the learning rate of its group to 0"
+                )
         for name, parameter in self.model.named_parameters():
             if parameter.requires_grad and not (self.manages(parameter) or id(parameter) in self._ignored):
                 raise RuntimeError(

@@ -140,6 +140,26 @@ class Counting(nn.Module):
         self.extra = state
 
 
+def one_more_step(path: str) -> dict[str, bool]:
+    """By strategy: whether it is the same after a load as without."""
+    found = {}
+    for strategy in ("IIG", "GGG"):
+        model, optimizer = made(strategy, 1)
+        steps(model, optimizer, 2)
+        dcp.save(state_of(model, optimizer), checkpoint_id=path + strategy)
+        again, loaded = made(strategy, 1)
+        with torch.no_grad():
+            again(torch.ones(1, 4))  # leaves weights gathered, which a load makes old
+        state = state_of(again, loaded)
+        dcp.load(state, checkpoint_id=path + strategy)
+        paro.torch.set_state_dict(again, loaded, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+        for each in ((model, optimizer), (again, loaded)):
+            steps(*each, 1)
+        pairs = zip(model.parameters(), again.parameters(), strict=True)
+        found[strategy] = all(torch.equal(whole(a), whole(b)) for a, b in pairs)
+    return found
+
+
 class Held(dcp.FileSystemWriter):
     """Writes once the gate is open."""
 
@@ -211,6 +231,11 @@ class Checkpoints(unittest.TestCase):
             self.assert_same(path, path + ".again")
             run_ranks([3, 3], load_and_save, path + ".again", "IIG", 3, backend="gloo")
             self.assert_same(path, path + ".again.again")
+
+    def test_a_step_after_a_load_is_that_of_a_run_without_one(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for found in run_ranks([1, 1], one_more_step, f"{folder}/saved", backend="gloo"):
+                self.assertEqual(found, {"IIG": True, "GGG": True})
 
     def test_a_save_in_the_background_has_the_values_of_its_call(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -244,8 +244,31 @@ class Writes(unittest.TestCase):
         for kept, rounded, filled in run_ranks([1, 1], run, backend="gloo"):
             self.assertTrue(all(kept), kept)
             self.assertEqual(rounded[-2:], [True, True])
-            self.assertFalse(rounded[0])
+            self.assertFalse(rounded[0] or rounded[-4])  # of another unit, and of the same
             self.assertEqual(filled, [[0.25]] * len(filled))
+
+
+class Evaluating(unittest.TestCase):
+    def test_weights_gathered_between_backward_and_step_are_not_used_after_it(self) -> None:
+        def run() -> Any:
+            x, y = micro_batches(0, 0, 1, 1)[0]
+            reference = alone()
+            expected, found = loss_of(reference, x, y, 1).item(), {}
+            for name in ("IIG", "NIG", "GGG"):
+                model, optimizer = made(name)
+                for step in range(STEPS):
+                    one_pass(model, step)
+                    with torch.no_grad():
+                        loss_of(model, x, y, 1)
+                    optimizer.step()
+                    optimizer.zero_grad()
+                with torch.no_grad():
+                    found[name] = abs(loss_of(model, x, y, 1).item() / expected - 1.0)
+            return found
+
+        for found in run_ranks([1, 1], run, backend="gloo"):
+            for name, worst in found.items():
+                self.assertLess(worst, CLOSE, name)
 
 
 class Making(unittest.TestCase):

@@ -188,6 +188,30 @@ class Planner(unittest.TestCase):
         self.assertEqual(run_ranks([1], run, (2, 4, 8), backend="gloo"), ["2,4,8"])
 
 
+    def test_the_planner_is_given_each_link_under_its_own_option(self) -> None:
+        links = planning.Links(3e9, 2e8, 0.001, 0.002, 0.0035)
+        given = (
+            "--intra 3000000000B --inter 200000000B --intra-call 0.001000000s --inter-call 0.002000000s "
+            "--world-call 0.003500000s"
+        )
+        self.assertEqual(" ".join(planning.arguments_of(links, "cuda")), given)
+        self.assertEqual(" ".join(planning.arguments_of(links, "cpu")), f"{given} --no-overlap --prefetch 0")
+
+    def test_each_link_is_measured_on_its_dimension_and_rates_are_without_the_call(self) -> None:
+        calls = {"intra": 0.25, "inter": 0.5, "world": 0.75}
+
+        def run() -> Any:
+            planning._call_seconds = lambda mesh: calls[mesh.mesh_dim_names[0]]  # type: ignore[index]
+            mesh = paro.torch.init_mesh("cpu", 1)
+            taken = iter((0.5, 2.5))  # of one byte, and of all of them
+            planning._median_seconds = lambda *_: next(taken)
+            return paro.torch.measure_links(mesh)
+
+        half = planning._MEASURED_BYTES / 2  # what a rank receives of a gather over two
+        for links in run_ranks([1, 1], run, backend="gloo"):
+            self.assertEqual(links, planning.Links(planning._VERY_FAST, half / 2.0, *calls.values()))
+
+
 class Example(unittest.TestCase):
     def test_wrong_arguments_of_the_example_are_one_line(self) -> None:
         spec = importlib.util.spec_from_file_location("train", EXAMPLE)

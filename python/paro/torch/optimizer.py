@@ -321,8 +321,8 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def gather_parameters(self) -> None:
-        """Makes the parameters what the masters are. Collective."""
-        self._drop_gathered()
+        """Makes the shards what the masters are. Collective. Nothing is gathered: a step has dropped it, and so
+        does a state dict."""
         gathers = [(each, *each.start_gather()) for each in self.unit_masters]
         for each, work, gathered in gathers:
             each.finish_gather(work, gathered)

@@ -115,13 +115,13 @@ Result<Fd> accept_waiting(const Fd& listener) {
   return fd;
 }
 
-Result<uid_t> peer_uid(const Fd& connection) {
+Result<ProcessCredentials> peer_credentials(const Fd& connection) {
   ucred credentials{};
   socklen_t bytes = sizeof(credentials);
   if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0) {
     return system_error("getsockopt(SO_PEERCRED)", errno);
   }
-  return credentials.uid;
+  return ProcessCredentials{credentials.pid, credentials.uid};
 }
 
 Status send_with_fds(const Fd& connection,

@@ -20,13 +20,17 @@ inline constexpr size_t kMaxPassedFds = 8;
 
 // Listens at the abstract name; non-blocking.
 [[nodiscard]] Result<Fd> listen_abstract(const std::string& name, int backlog);
-// Connects; retries while the listener's queue is full, until the deadline. kConnection: nobody
-// listens under that name in this network namespace.
+// Connects; retries while the listener's queue is full, until the deadline (passed: tries once).
+// kConnection: nobody listens under that name in this network namespace.
 [[nodiscard]] Result<Fd> connect_abstract(const std::string& name, Deadline deadline);
 // The next connection, non-blocking, or an invalid Fd when none waits.
 [[nodiscard]] Result<Fd> accept_waiting(const Fd& listener);
-// The user id of the process at the other end, as it was when it connected.
-[[nodiscard]] Result<uid_t> peer_uid(const Fd& connection);
+// Who is at the other end, as it was when it connected, or listened.
+struct ProcessCredentials {
+  pid_t pid = 0;
+  uid_t uid = 0;
+};
+[[nodiscard]] Result<ProcessCredentials> peer_credentials(const Fd& connection);
 
 // Sends one message with descriptors (at most kMaxPassedFds); they stay open here. kPeerLost: the
 // other end has closed.

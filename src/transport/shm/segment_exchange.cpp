@@ -1,6 +1,7 @@
 #include "transport/shm/segment_exchange.hpp"
 
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/log.hpp"
 #include "base/version.hpp"
 #include "os/fd_passing.hpp"
 #include "os/peer_memory.hpp"
@@ -58,6 +60,15 @@ std::string rank_text(GlobalRank rank) {
   return "rank " + std::to_string(rank.value());
 }
 
+std::string text_of(const ProcessCredentials& who) {
+  return "process " + std::to_string(who.pid) + " of user " + std::to_string(who.uid);
+}
+
+// Root may do anything to a rank as it is.
+bool may_be_of_job(const ProcessCredentials& who) {
+  return who.uid == ::geteuid() || who.uid == 0;
+}
+
 bool equal(const Secret& a, const Secret& b) {
   std::byte difference{0};
   for (size_t i = 0; i < a.size(); ++i) {
@@ -85,26 +96,37 @@ class SegmentExchange {
     const auto self = std::find(options.members.begin(), options.members.end(), options.self);
     self_ = static_cast<size_t>(self - options.members.begin());
     peers_.resize(options.members.size());
+    called_.resize(options.members.size());
+    called_.at(self_) = true;
   }
 
   [[nodiscard]] Status open_listener();
   [[nodiscard]] Status exchange_infos(const GroupExchange& exchange);
-  [[nodiscard]] Status call_all(const SharedMemory& segment, const EventFd& event);
-  [[nodiscard]] Status answer_all();
+  // Calls all others and answers their calls meanwhile: nobody waits for one who waits.
+  [[nodiscard]] Status meet_all(const SharedMemory& segment, const EventFd& event);
   [[nodiscard]] Status try_reading(const GroupExchange& exchange);
   [[nodiscard]] std::vector<std::unique_ptr<ShmPeer>> take_peers() { return std::move(peers_); }
 
  private:
   [[nodiscard]] Status check_info(size_t index, std::span<const std::byte> bytes);
+  // False: its queue is full, and it is called again.
+  [[nodiscard]] Result<bool> call(size_t to, std::span<const int> fds) const;
+  [[nodiscard]] Status call_others(std::span<const int> fds);
+  [[nodiscard]] Status call_failed(size_t to, const Status& why) const;
   [[nodiscard]] Status accept_callers();
-  [[nodiscard]] Status hand_over(size_t to, std::span<const int> fds) const;
+  // Of those who have called: reads what has come, and lets go of who has said anything.
+  [[nodiscard]] Status hear_callers();
+  void wait_for_callers() const;
+  void note_stranger(const ProcessCredentials& who);
+  [[nodiscard]] Status too_late() const;
   [[nodiscard]] Status interrupted() const;
   [[nodiscard]] Status hear_why_gone() const;
-  template <typename Call>
-  [[nodiscard]] Status in_slices(const Call& call) const;
   // Reads what a caller sent. Callers that are not of the job are dropped without an answer.
   [[nodiscard]] Status hear(const Fd& caller);
-  [[nodiscard]] std::string absent() const;
+  [[nodiscard]] bool met_all() const;
+  // "rank 1, 5": those whose entry is not there yet.
+  template <typename IsMissing>
+  [[nodiscard]] std::string missing(const IsMissing& is_missing) const;
 
   const ShmOptions& options_;
   const SegmentGeometry& geometry_;
@@ -114,14 +136,18 @@ class SegmentExchange {
   SegmentInfo own_;
   std::unique_ptr<Secret> probe_ = std::make_unique<Secret>();
   std::vector<SegmentInfo> infos_;
-  std::vector<Fd> callers_;  // connected, nothing read yet
+  std::vector<Fd> callers_;   // connected, nothing read yet; the oldest first
+  std::vector<bool> called_;  // who has this rank's descriptors
   std::vector<std::unique_ptr<ShmPeer>> peers_;
+  uint64_t strangers_ = 0;  // that called and may not
+  std::string stranger_;    // who the last one was
 };
 
 Status SegmentExchange::open_listener() {
   HORING_ASSIGN(const std::string name, random_name());
-  const int backlog = static_cast<int>(std::min<size_t>(options_.members.size() + 16, 4096));
-  HORING_ASSIGN(listener_, listen_abstract(name, backlog));
+  // Strangers of this host can take places in the queue, which empties in each turn.
+  constexpr int kMostWaiting = 4096;
+  HORING_ASSIGN(listener_, listen_abstract(name, kMostWaiting));
   HORING_TRY(fill_random(own_.token));
   HORING_TRY(fill_random(*probe_));
   own_.rank = options_.self.value();
@@ -188,19 +214,6 @@ Status SegmentExchange::interrupted() const {
   return options_.interrupted ? options_.interrupted() : Status();
 }
 
-// Calls that may wait, with short deadlines one after the other: between them it checks whether
-// another rank has failed.
-template <typename Call>
-Status SegmentExchange::in_slices(const Call& call) const {
-  while (true) {
-    Status status = call(std::min(deadline_, deadline_after(kSlice)));
-    if (status.code() != StatusCode::kTimeout || passed(deadline_)) {
-      return status;
-    }
-    HORING_TRY(interrupted());
-  }
-}
-
 // A rank that could not go on closes its socket a moment before its report arrives, which has the
 // cause.
 Status SegmentExchange::hear_why_gone() const {
@@ -213,67 +226,162 @@ Status SegmentExchange::hear_why_gone() const {
   return why;
 }
 
-Status SegmentExchange::hand_over(size_t to, std::span<const int> fds) const {
+Result<bool> SegmentExchange::call(size_t to, std::span<const int> fds) const {
   const SegmentInfo& info = infos_[to];
+  auto connection = connect_abstract(info.socket_name.data(), Deadline::min());
+  if (connection.status().code() == StatusCode::kTimeout) {
+    return false;
+  }
+  HORING_TRY(connection.status());
+  // The name is free for anybody once its rank has ended.
+  HORING_ASSIGN(const ProcessCredentials listener, peer_credentials(*connection));
+  if (!may_be_of_job(listener)) {
+    return Status(StatusCode::kConnection, text_of(listener) + " listens in its place");
+  }
   PendingHandshake handshake;
   handshake.from_index = static_cast<uint32_t>(self_);
   handshake.token = info.token;
-  Fd connection;
-  HORING_TRY(in_slices([&](Deadline slice) -> Status {
-    HORING_ASSIGN(connection, connect_abstract(info.socket_name.data(), slice));
-    return {};
-  }));
-  return in_slices(
-      [&](Deadline slice) { return send_with_fds(connection, bytes_of(handshake), fds, slice); });
+  const Status sent = send_with_fds(*connection, bytes_of(handshake), fds, Deadline::min());
+  // It may have made room for one that came later.
+  if (sent.code() == StatusCode::kTimeout || sent.code() == StatusCode::kPeerLost) {
+    return false;
+  }
+  HORING_TRY(sent);
+  return true;
 }
 
-Status SegmentExchange::call_all(const SharedMemory& segment, const EventFd& event) {
-  const std::array<int, 2> fds{segment.fd(), event.fd()};
-  for (size_t i = 0; i < infos_.size(); ++i) {
-    if (i == self_) {
+Status SegmentExchange::call_failed(size_t to, const Status& why) const {
+  const bool nobody = why.code() == StatusCode::kConnection;
+  if (nobody) {
+    HORING_TRY(hear_why_gone());
+  }
+  return why.with_context(
+      "handing shared memory to " + rank_text(options_.members[to]) +
+      (nobody ? " (has it ended? Else, do both ranks share a network namespace? set HORING_HOST_ID "
+                "to put them in different groups)"
+              : ""));
+}
+
+// Each rank begins with the one after it.
+Status SegmentExchange::call_others(std::span<const int> fds) {
+  for (size_t i = 1; i < infos_.size(); ++i) {
+    const size_t to = (self_ + i) % infos_.size();
+    if (called_[to]) {
       continue;
     }
-    const Status sent = hand_over(i, fds);
-    if (sent.ok()) {
-      continue;
+    const Result<bool> called = call(to, fds);
+    if (!called.ok()) {
+      return call_failed(to, called.status());
     }
-    const bool nobody = sent.code() == StatusCode::kConnection;
-    if (nobody || sent.code() == StatusCode::kPeerLost) {
-      HORING_TRY(hear_why_gone());
-    }
-    return sent.with_context(
-        "handing shared memory to " + rank_text(options_.members[i]) +
-        (nobody ? " (do both ranks share a network namespace? set HORING_HOST_ID to put them in "
-                  "different groups)"
-                : ""));
+    called_[to] = *called;
   }
   return {};
 }
 
-std::string SegmentExchange::absent() const {
+template <typename IsMissing>
+std::string SegmentExchange::missing(const IsMissing& is_missing) const {
   std::string text;
   for (size_t i = 0; i < peers_.size(); ++i) {
-    if (i != self_ && peers_[i] == nullptr) {
+    if (i != self_ && is_missing(i)) {
       text += (text.empty() ? "rank " : ", ") + std::to_string(options_.members[i].value());
     }
   }
   return text;
 }
 
+bool SegmentExchange::met_all() const {
+  return missing([this](size_t i) { return !called_[i] || peers_[i] == nullptr; }).empty();
+}
+
+Status SegmentExchange::too_late() const {
+  const std::string full = missing([this](size_t i) { return !called_[i]; });
+  const std::string absent = missing([this](size_t i) { return peers_[i] == nullptr; });
+  std::string text;
+  if (!absent.empty()) {
+    text = "no shared memory from " + absent + " within the deadline";
+  }
+  if (!full.empty()) {
+    text += (text.empty() ? "" : "; ") + full +
+            " did not take this rank's within the deadline: too many connections wait there";
+  }
+  if (strangers_ > 0) {
+    text += "; " + std::to_string(strangers_) + " connections to this rank's socket were of " +
+            "processes that are not of this job, at last of " + stranger_ +
+            ": end whatever opens them";
+  }
+  return {StatusCode::kTimeout, text + "; see the output of these ranks"};
+}
+
+void SegmentExchange::note_stranger(const ProcessCredentials& who) {
+  stranger_ = text_of(who);
+  if (strangers_++ == 0) {
+    log_warn(
+        "shared memory: {} has connected to the socket at which rank {} meets the ranks of its "
+        "host, and is not of this job; it is sent away, and the ranks go on",
+        stranger_,
+        options_.self.value());
+  }
+}
+
+// Where more callers are silent than can be ranks, the oldest makes room. What it has sent until
+// then is heard, and what it sends later is an error there.
 Status SegmentExchange::accept_callers() {
-  // More callers than ranks can only be strangers; the newest of them have to wait.
   const size_t most = 2 * options_.members.size() + 16;
-  while (callers_.size() < most) {
+  // Strangers may come faster than they are sent away: there is more to do than that.
+  constexpr int kMostInTurn = 4096;
+  for (int i = 0; i < kMostInTurn; ++i) {
     HORING_ASSIGN(Fd caller, accept_waiting(listener_));
     if (!caller.valid()) {
       break;
     }
-    HORING_ASSIGN(const uid_t uid, peer_uid(caller));
-    if (uid == ::geteuid() || uid == 0) {
-      callers_.push_back(std::move(caller));
+    HORING_ASSIGN(const ProcessCredentials who, peer_credentials(caller));
+    if (!may_be_of_job(who)) {
+      note_stranger(who);
+      continue;
+    }
+    callers_.push_back(std::move(caller));
+    if (callers_.size() > most) {
+      ::shutdown(callers_.front().get(), SHUT_RD);
+      HORING_TRY(hear(callers_.front()));
+      callers_.erase(callers_.begin());
     }
   }
   return {};
+}
+
+Status SegmentExchange::hear_callers() {
+  std::vector<pollfd> waits;
+  waits.reserve(callers_.size());
+  for (const Fd& caller : callers_) {
+    waits.push_back({caller.get(), POLLIN, 0});
+  }
+  if (waits.empty() || ::poll(waits.data(), waits.size(), 0) <= 0) {
+    return {};
+  }
+  std::vector<Fd> silent;
+  for (size_t i = 0; i < callers_.size(); ++i) {
+    if (waits[i].revents == 0) {
+      silent.push_back(std::move(callers_[i]));
+      continue;
+    }
+    HORING_TRY(hear(callers_[i]));
+  }
+  callers_ = std::move(silent);
+  return {};
+}
+
+// Unix sockets do not announce room in a listener's queue: who is to be called again is called
+// soon.
+void SegmentExchange::wait_for_callers() const {
+  const bool calls = !missing([this](size_t i) { return !called_[i]; }).empty();
+  std::vector<pollfd> waits{{listener_.get(), POLLIN, 0}};
+  for (const Fd& caller : callers_) {
+    waits.push_back({caller.get(), POLLIN, 0});
+  }
+  const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(left(deadline_));
+  const int64_t most = calls ? 1 : kSlice.count();
+  (void)::poll(
+      waits.data(), waits.size(), static_cast<int>(std::clamp<int64_t>(left_ms.count(), 1, most)));
 }
 
 Status SegmentExchange::hear(const Fd& caller) {
@@ -310,35 +418,26 @@ Status SegmentExchange::hear(const Fd& caller) {
   return {};
 }
 
-Status SegmentExchange::answer_all() {
-  while (!absent().empty()) {
-    HORING_TRY(interrupted());
-    if (passed(deadline_)) {
-      return {StatusCode::kTimeout,
-              "no shared memory from " + absent() +
-                  " within the deadline; see the output of these ranks"};
-    }
-    std::vector<pollfd> waits{{listener_.get(), POLLIN, 0}};
-    for (const Fd& caller : callers_) {
-      waits.push_back({caller.get(), POLLIN, 0});
-    }
-    const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(left(deadline_));
-    const auto timeout = static_cast<int>(std::clamp<int64_t>(left_ms.count(), 1, kSlice.count()));
-    if (::poll(waits.data(), waits.size(), timeout) <= 0) {
-      continue;
-    }
-    std::vector<Fd> silent;
-    for (size_t i = 0; i < callers_.size(); ++i) {
-      if (waits[i + 1].revents == 0) {
-        silent.push_back(std::move(callers_[i]));
-        continue;
-      }
-      HORING_TRY(hear(callers_[i]));
-    }
-    callers_ = std::move(silent);
+Status SegmentExchange::meet_all(const SharedMemory& segment, const EventFd& event) {
+  const std::array<int, 2> fds{segment.fd(), event.fd()};
+  Deadline next_look = Clock::now();
+  while (true) {
     HORING_TRY(accept_callers());
+    HORING_TRY(hear_callers());
+    HORING_TRY(call_others(fds));
+    if (met_all()) {
+      return {};
+    }
+    // Whether another rank has failed.
+    if (passed(next_look)) {
+      HORING_TRY(interrupted());
+      next_look = deadline_after(kSlice);
+    }
+    if (passed(deadline_)) {
+      return too_late();
+    }
+    wait_for_callers();
   }
-  return {};
 }
 
 Status SegmentExchange::try_reading(const GroupExchange& exchange) {
@@ -391,8 +490,7 @@ Result<std::vector<std::unique_ptr<ShmPeer>>> introduce(const ShmOptions& option
   }
   HORING_TRY(segments.open_listener());
   HORING_TRY(segments.exchange_infos(exchange));
-  HORING_TRY(segments.call_all(segment, event));
-  HORING_TRY(segments.answer_all());
+  HORING_TRY(segments.meet_all(segment, event));
   HORING_TRY(segments.try_reading(exchange));
   return segments.take_peers();
 }

@@ -103,7 +103,9 @@ TEST_CASE("descriptors travel with their message") {
   REQUIRE(caller.ok());
   const auto called = ho::accept_waiting(*listener);
   REQUIRE((called.ok() && called->valid()));
-  CHECK(*ho::peer_uid(*called) == ::geteuid());
+  CHECK(ho::peer_credentials(*called)->uid == ::geteuid());
+  CHECK(ho::peer_credentials(*called)->pid == ::getpid());
+  CHECK(ho::peer_credentials(*caller)->uid == ::geteuid());
 
   const auto memory = SharedMemory::create("passed", 4096);
   REQUIRE(memory.ok());

@@ -146,8 +146,8 @@ class SegmentExchange {
 Status SegmentExchange::open_listener() {
   HORING_ASSIGN(const std::string name, random_name());
   // Strangers of this host can take places in the queue, which empties in each turn.
-  constexpr int kMostWaiting = 4096;
-  HORING_ASSIGN(listener_, listen_abstract(name, kMostWaiting));
+  constexpr int kMaxWaiting = 4096;
+  HORING_ASSIGN(listener_, listen_abstract(name, kMaxWaiting));
   HORING_TRY(fill_random(own_.token));
   HORING_TRY(fill_random(*probe_));
   own_.rank = options_.self.value();
@@ -328,8 +328,8 @@ void SegmentExchange::note_stranger(const ProcessCredentials& who) {
 Status SegmentExchange::accept_callers() {
   const size_t most = 2 * options_.members.size() + 16;
   // Strangers may come faster than they are sent away: there is more to do than that.
-  constexpr int kMostInTurn = 4096;
-  for (int i = 0; i < kMostInTurn; ++i) {
+  constexpr int kMaxInTurn = 4096;
+  for (int i = 0; i < kMaxInTurn; ++i) {
     HORING_ASSIGN(Fd caller, accept_waiting(listener_));
     if (!caller.valid()) {
       break;

@@ -65,9 +65,9 @@ TEST_CASE("tcp: an accepted connection is bound to its NIC if it came in there",
 
 // Connections of this process that are bound to nic0.
 int bound_connections() {
-  constexpr int kMost = 1024;
+  constexpr int kMaxFds = 1024;
   int count = 0;
-  for (int fd = 0; fd < kMost; ++fd) {
+  for (int fd = 0; fd < kMaxFds; ++fd) {
     sockaddr_storage peer{};
     socklen_t size = sizeof peer;
     std::array<char, IFNAMSIZ> name{};

@@ -18,11 +18,14 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 import torch.distributed.checkpoint as dcp
 from ranks import TIMEOUT, run_ranks
+from torch._C import _distributed_c10d as c10d
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 import horing.torch
 from horing.torch.arguments import TorchStore
+from horing.torch.process_group import ProcessGroup
+from horing.torch.refused import INSTEAD
 
 NODES = [2, 2]
 RANKS = 4
@@ -158,6 +161,53 @@ class Calls(unittest.TestCase):
             assert sums[1].tolist() == [4.0 * rank()] * 3, sums
 
         self.check(body)
+
+    def test_calls_that_torch_makes_together_end_together(self) -> None:
+        def body() -> None:
+            tensors = [torch.full((3,), float(rank())) for _ in range(2)]
+            column = torch.full((2, 2), float(rank()))[:, 0]
+            with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as together:
+                for tensor in tensors:
+                    dist.all_reduce(tensor)
+                dist.broadcast(column, 2, async_op=True)
+            together.wait()
+            assert [tensor.tolist() for tensor in tensors] == [[6.0] * 3] * 2, tensors
+            assert column.tolist() == [2.0] * 2, column
+
+        self.check(body)
+
+    def test_a_gather_into_one_tensor_writes_at_its_root(self) -> None:
+        def body() -> None:
+            whole = torch.zeros(2 * RANKS, 2).t()[0] if rank() == 1 else torch.empty(0)
+            options = c10d.GatherOptions()
+            options.rootRank = 1
+            given = torch.full((2,), float(rank()))
+            dist.group.WORLD.gather_single(whole, given, options).wait()
+            assert rank() != 1 or whole.tolist() == [0, 0, 1, 1, 2, 2, 3, 3], whole
+
+        self.check(body)
+
+    def test_every_method_of_torch_s_groups_is_answered_or_refused(self) -> None:
+        theirs = {
+            "BackendType", "CUSTOM", "GLOO", "MPI", "NCCL", "UCC", "UNDEFINED", "XCCL", "_backend_id", "_id",
+            "_pybind11_conduit_v1_", "_enable_collectives_timing", "boxed", "unbox",
+            "use_pg_for_symm_mem_rendezvous",
+        }
+        classes = ProcessGroup.__mro__
+        ours = {name for each in classes[: classes.index(dist.ProcessGroup)] for name in vars(each)}
+        names = {name for name in dir(dist.ProcessGroup) if not name.startswith("__")}
+        self.assertEqual(names - ours - theirs, set(), "what does this release of torch want of these?")
+
+        def body() -> None:
+            for name in INSTEAD:
+                try:
+                    getattr(dist.group.WORLD, name)()
+                except NotImplementedError as error:
+                    assert name in str(error), error
+                else:
+                    raise AssertionError(f"{name} was not refused")
+
+        self.check(body, [1])
 
     def test_messages_match_by_tag_from_anyone_and_from_oneself(self) -> None:
         def body() -> None:

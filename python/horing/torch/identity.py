@@ -9,8 +9,10 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
+from horing.torch.refused import Refused
 
-class Identity(dist.ProcessGroup):
+
+class Identity(Refused, dist.ProcessGroup):
     """What torch asks of a group beside its operations. Most of it is not documented by torch:
     docs/design/adr/0022-torch-backend.md."""
 
@@ -78,6 +80,8 @@ class Identity(dist.ProcessGroup):
 
     def _get_backend(self, device: torch.device) -> Any:
         return self
+
+    get_backend = _get_backend
 
     def _get_backend_name(self) -> str:
         return "horing"

@@ -73,6 +73,7 @@ class ProcessGroup(Identity):
         super().__init__(store, rank, size, timeout)
         self._splits = 0
         self._lock = threading.RLock()
+        self._coalesced = threading.local()  # .operations: since _start_coalescing()
         self._own_thread = OwnThread()
         self._completers = {
             (channel, memory): Completer(f"horing {memory} {channel}")
@@ -423,6 +424,22 @@ class ProcessGroup(Identity):
         )
 
     @_operation
+    def gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
+        """The root's output is one tensor of all ranks' elements; the others' is not looked at."""
+        opts = options_of(opts, c10d.GatherOptions)
+        source = memory.plain(memory.check(given, "gather_single"))
+        if opts.rootRank != self._rank:
+            request = self._call(opts, "gather", memory.buffer_of(source), None, opts.rootRank)
+            return self._work("gather_single", [request], [], [])
+        target = memory.Output(memory.check(output, "gather_single"))
+        request = self._call(
+            opts, "gather", memory.buffer_of(source), memory.buffer_of(target.memory), opts.rootRank
+        )
+        return self._work("gather_single", [request], [output], [target.finish])
+
+    gather_into_tensor = gather_single
+
+    @_operation
     def scatter(self, outputs: Any, given: Any, opts: Any = None) -> Work:
         opts = options_of(opts, c10d.ScatterOptions)
         tensor = one_of(outputs, "scatter")
@@ -546,6 +563,20 @@ class ProcessGroup(Identity):
         work: Work = self.recv(given, -1, tag)
         return work
 
+    # --- calls that torch's coalescing manager makes together
+
+    def _start_coalescing(self, device: torch.device | None = None) -> None:
+        self._coalesced.operations = []
+
+    def _end_coalescing(self, device: torch.device | None = None) -> Work:
+        """A work for all that this thread has called since the start. They are under way already."""
+        operations: list[Operation] = getattr(self._coalesced, "operations", None) or []
+        self._coalesced.operations = None
+        requests = [request for each in operations for request in each.requests]
+        ends = [functools.partial(each.end, None) for each in operations]
+        result = [tensor for each in operations for tensor in each.result]
+        return self._work("calls made together", requests, result, ends, None, counted=False)
+
     # --- what the calls share
 
     def _call(self, opts: Any, name: str, *arguments: Any, **named: Any) -> Request:
@@ -569,13 +600,18 @@ class ProcessGroup(Identity):
         what: str,
         requests: Sequence[Request],
         result: Sequence[torch.Tensor],
-        after: Sequence[Callable[[], None]],
+        after: Sequence[Callable[[], object]],
         channel: str | None = "other",
+        counted: bool = True,
     ) -> Work:
         device = next((each.device for each in requests if each.device is not None), None)
         where = "host" if device is None else "device"
         completer = self._own_thread if channel is None else self._completers[channel, where]
-        operation = Operation(self, what, requests, result, after, self._traffic)
+        traffic = self._traffic if counted else None
+        operation = Operation(self, what, requests, result, after, traffic)
         if device is not None:
-            operation = DeviceOperation(device, self, what, requests, result, after, self._traffic)
+            operation = DeviceOperation(device, self, what, requests, result, after, traffic)
+        together = getattr(self._coalesced, "operations", None)
+        if together is not None:
+            together.append(operation)
         return Work(operation, completer)

@@ -87,7 +87,7 @@ class Operation:
         what: str,
         requests: Sequence[Request],
         result: Sequence[torch.Tensor],
-        finish: Sequence[Callable[[], None]],
+        finish: Sequence[Callable[[], object]],
         traffic: Traffic | None,
     ):
         self.group = group

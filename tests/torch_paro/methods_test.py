@@ -57,6 +57,32 @@ def norm_of(name: str, factor: float | None, policy: MixedPrecisionPolicy, mesh:
     return paro.torch.clip_grad_norm_(model, NO_LIMIT).item()
 
 
+class Gathers:
+    """An all-gather that counts what FSDP2 asks of it."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(
+        self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Any, async_op: bool = False
+    ) -> Any:
+        self.bytes += output_tensor.nbytes
+        return dist.all_gather_into_tensor(output_tensor, input_tensor, group=group, async_op=async_op)
+
+
+class Scatters(Gathers):
+    """A reduce-scatter that counts."""
+
+    def __call__(  # type: ignore[override]
+        self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Any, op: Any, async_op: bool = False
+    ) -> Any:
+        self.bytes += input_tensor.nbytes
+        return dist.reduce_scatter_tensor(output_tensor, input_tensor, op=op, group=group, async_op=async_op)
+
+
 class Methods(unittest.TestCase):
     def test_every_public_method_of_this_torch_is_known(self) -> None:
         """A release that adds one fails here: say in fsdp_methods.py what it does under the strategies."""
@@ -133,6 +159,43 @@ class Methods(unittest.TestCase):
                 self.assertIn(part, text)
             self.assertEqual(taken, ["nothing was raised"] * len(taken))
 
+    def test_methods_that_are_honoured_leave_the_step_as_it_is(self) -> None:
+        needs_gpus = {"set_post_optim_event", "set_symm_mem_for_comm"}
+
+        def run() -> Any:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            _, _, parameters = trained_alone(Model(), 2, adamw, None)
+            gathers, scatters = Gathers(), Scatters()
+            both: dict[str, Any] = {
+                "reshard": (), "unshard": (), "set_is_last_backward": (True,), "set_requires_gradient_sync": (True,),
+                "set_reshard_after_backward": (False,), "set_reduce_scatter_max_input_buffers": (2,),
+                "set_reduce_scatter_unused_params": (True,), "set_separate_reduce_scatter_group": (),
+                "set_unshard_in_backward": (True,),
+            }  # fmt: skip
+            cases: list[dict[str, Any]] = [
+                {**both, "set_custom_all_gather": (gathers,), "set_custom_reduce_scatter": (scatters,)},
+                {**both, "set_allocate_memory_from_process_group_for_comm": (True,),
+                 "set_reduce_scatter_divide_factor": (2.0,)},
+            ]  # fmt: skip
+            found, called = [], set(needs_gpus)
+            for case in cases:
+                model: Any = sharded(Model(), "IIG", mesh)
+                case["set_modules_to_forward_prefetch"] = case["set_modules_to_backward_prefetch"] = ([model.blocks[1]],)
+                optimizer = paro.torch.Optimizer(torch.optim.AdamW, model, lr=LR)
+                for unit in units(model):
+                    for name, arguments in case.items():
+                        getattr(unit, name)(*arguments)
+                called |= set(case)
+                for step in range(2):  # AdamW does not see the factor
+                    step_of(model, optimizer, step, 1)
+                found.append(max(relative(whole(p), parameters[n]) for n, p in model.named_parameters()))
+            return found, gathers.bytes > 0 and scatters.bytes > 0, called
+
+        for found, counted, called in run_ranks([2, 2], run, backend="gloo"):
+            self.assertLess(max(found), CLOSE)
+            self.assertTrue(counted)
+            self.assertEqual(called, HONOURED)
+
     def test_passes_held_back_by_fsdp2_s_own_switch_come_with_the_next(self) -> None:
         """As torch's pipelines do it."""
 
@@ -183,22 +246,6 @@ class Methods(unittest.TestCase):
         for found in run_ranks([1, 1], run, backend="gloo"):
             for name, worst in found.items():
                 self.assertLess(worst, CLOSE, name)
-
-
-class Gathers:
-    """An all-gather that counts what FSDP2 asks of it."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-
-    def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        return torch.empty(*size, dtype=dtype, device=device)
-
-    def __call__(
-        self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Any, async_op: bool = False
-    ) -> Any:
-        self.bytes += output_tensor.nbytes
-        return dist.all_gather_into_tensor(output_tensor, input_tensor, group=group, async_op=async_op)
 
 
 class Options(unittest.TestCase):

@@ -22,6 +22,7 @@ from paro.torch.planning import _bytes_of
 from ranks import RanksFailed, run_ranks
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import Shard
 
 SOON = 4
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "torch" / "train.py"
@@ -93,6 +94,9 @@ class WrongOnOneRank(unittest.TestCase):
                 options = {"module": Model(), "mesh": mesh, "strategy": "IIG", **(other if wrong else {})}
                 return paro.torch.fully_shard(options.pop("module"), **options)
 
+            def columns(parameter: nn.Parameter) -> Shard | None:
+                return Shard(1) if parameter.ndim == 2 else None
+
             one = nn.Module()
             one.scale = nn.Parameter(torch.tensor(1.0))
             found = raised_by([("first", lambda: shard(strategy="GIG"))])
@@ -103,6 +107,7 @@ class WrongOnOneRank(unittest.TestCase):
                 ("option", lambda: shard(reshard_after_forward=False)),
                 ("other option", lambda: shard(reshard_after_forward=True)),
                 ("unknown option", lambda: shard(colour="red")),
+                ("placement", lambda: shard(shard_placement_fn=columns)),
                 ("mesh", lambda: shard(mesh="cpu")),
                 ("module", lambda: shard(module=nn.ReLU())),
                 ("scalar", lambda: shard(module=one)),
@@ -117,6 +122,7 @@ class WrongOnOneRank(unittest.TestCase):
             "option": ("reshard_after_forward is False, but under strategy IIG",),
             "other option": ("different values of reshard_after_forward", "True on rank 3"),
             "unknown option": ("colour",),
+            "placement": ("different values of placements", "on rank 3"),
             "mesh": ("mesh is a str, not a DeviceMesh",),
             "module": ("different values of modules", "['ReLU'] on rank 3"),
             "scalar": ("scalar",),

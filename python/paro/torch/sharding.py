@@ -141,6 +141,9 @@ def fully_shard(
             reshard_after_forward=False if chosen.keeps_unsharded else reshard_after_forward or None,
             **options_for_fsdp2(chosen, options),
         )
+        if options.get("shard_placement_fn") is not None:
+            own = (parameter for each in modules for parameter in each.parameters())
+            told["placements"] = [str(each.placements) for each in own if isinstance(each, DTensor)]
     unit = Unit(modules, mesh, chosen, policy, options.get("ignored_params") or set())
     check = torch.compiler.disable(unit.check_optimizer)  # type: ignore[no-untyped-call]
     for each in modules:

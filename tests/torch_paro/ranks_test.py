@@ -168,6 +168,106 @@ class WrongOnOneRank(unittest.TestCase):
         self.assert_all_told(run, {"it": ("ReLU has no parameters", "give mesh=")})
 
 
+class Chosen(nn.Module):
+    """Layers of one shape, of which a call takes some. With `apart` each is a unit."""
+
+    def __init__(self, mesh: DeviceMesh, strategy: str, apart: bool) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.layers = nn.ModuleList(nn.Linear(4, 4, bias=False) for _ in range(2))
+        self.head = nn.Linear(4, 4, bias=False)
+        for module in (*(self.layers if apart else ()), self):
+            paro.torch.fully_shard(module, mesh=mesh, strategy=strategy)
+
+    def forward(self, x: torch.Tensor, which: list[int]) -> torch.Tensor:
+        out: torch.Tensor = self.head(sum(self.layers[index](x) for index in which))
+        return out
+
+
+def step_with(model: Chosen, passes: list[tuple[list[int], int]]) -> str:
+    """The error of a step with such passes: which layers each takes, and how often it goes backward.
+    Raises where the step has changed a parameter all the same."""
+    optimizer = paro.torch.Optimizer(torch.optim.SGD, model, lr=1.0)
+    before = [parameter.detach().full_tensor().clone() for parameter in model.parameters()]
+    for index, (which, times) in enumerate(passes):
+        with paro.torch.microbatch(model, last=index + 1 == len(passes)):
+            for _ in range(times):
+                model(torch.ones(1, 4), which).sum().backward()
+    text = raised_by([("step", optimizer.step)])["step"]
+    optimizer.zero_grad()
+    after = [parameter.detach().full_tensor() for parameter in model.parameters()]
+    assert text.startswith("nothing") or all(map(torch.equal, before, after)), text
+    return text
+
+
+class UnitsThatDiffer(unittest.TestCase):
+    """What would be summed without an error is told before a step changes anything."""
+
+    def assert_told(self, run: Callable[[], dict[str, str]], *parts: str) -> None:
+        for found in run_ranks([2, 2], run, backend="gloo"):
+            for name, text in found.items():
+                for part in (*parts, "Nothing was changed"):
+                    self.assertIn(part, text, name)
+
+    def test_parameters_of_a_unit_that_ranks_of_a_group_do_not_all_use(self) -> None:
+        def run() -> dict[str, str]:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            other = [1] if dist.get_rank() == 1 else [0]
+            return {
+                strategy: step_with(Chosen(mesh, strategy, apart=False), [(other, 1)])
+                for strategy in ("IIG", "NIG", "IGG", "GGG", "III")
+            }
+
+        self.assert_told(
+            run, "gradients of layers.0.weight, head.weight of unit Chosen in pass 1 on rank",
+            "gradients of layers.1.weight, head.weight of unit Chosen in pass 1 on rank 1", "with weight zero",
+        )
+
+    def test_units_that_only_some_ranks_of_a_group_call(self) -> None:
+        def run() -> dict[str, str]:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            own = [1] if dist.get_rank() == 3 else [0]
+            return {
+                strategy: step_with(Chosen(mesh, strategy, apart=True), [(own, 1)])
+                for strategy in ("IIG", "IGG", "GGG", "III")
+            }
+
+        self.assert_told(run, "a gather of unit layers.0 in pass 1 on rank", "a gather of unit layers.1 in pass 1 on rank 3")
+
+    def test_a_second_backward_pass_of_one_group_alone(self) -> None:
+        def run() -> dict[str, str]:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            times = 1 + mesh.get_local_rank(0)
+            found = {}
+            for strategy in ("IIG", "IGG", "NIG", "ING"):
+                model = Chosen(mesh, strategy, apart=True)
+                found[strategy] = step_with(model, [([0, 1], times), ([0, 1], times)])
+            return found
+
+        self.assert_told(
+            run, "had another backward pass in microbatch(last=True), pass 2 of the step",
+            "on ranks 2, 3, and none on ranks 0, 1",
+        )
+
+    def test_a_second_backward_pass_of_all_ranks_counts(self) -> None:
+        def run(strategy: str) -> Any:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            model = Chosen(mesh, strategy, apart=True)
+            optimizer = paro.torch.Optimizer(torch.optim.SGD, model, lr=1.0)
+            before = model.head.weight.detach().full_tensor().clone()
+            with paro.torch.microbatch(model, last=True):
+                for _ in range(2):
+                    model(torch.ones(1, 4), [0]).sum().backward()
+            optimizer.step()
+            return (before - model.head.weight.detach().full_tensor())[0].tolist()
+
+        torch.manual_seed(1)
+        once = nn.Linear(4, 4, bias=False)(torch.ones(1, 4))[0].mul(2)
+        for strategy in ("IIG", "IGG"):
+            for twice in run_ranks([2, 2], run, strategy, backend="gloo"):
+                self.assertTrue(torch.allclose(torch.tensor(twice), once, atol=1e-6))
+
+
 class Planner(unittest.TestCase):
     def test_the_bytes_of_a_parameter_follow_its_type(self) -> None:
         half, mixed = nn.Linear(4, 4, bias=False, dtype=torch.bfloat16), nn.ModuleList([nn.Linear(4, 4, bias=False)])

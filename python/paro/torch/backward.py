@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-import torch
-import torch.distributed as dist
 from torch import nn
 
+from paro.torch.agreement import MismatchError, gathered_by_rank, ranks_text
 from paro.torch.fsdp_private import reduces
 from paro.torch.reduction import Reduction
 from paro.torch.sharding import Unit, units_of
+from paro.torch.usage import Usage
 
 if TYPE_CHECKING:
     from paro.torch.optimizer import Optimizer
@@ -25,11 +25,13 @@ class Backward:
     complete holds back those behind it until the pass has ended: where a rank's pass takes another
     way, its reductions would else be paired with others of its peers. Passes that microbatch() does
     not mark end with the step; what came after a unit's reduction had started is reduced then, if it
-    came on any rank.
+    came on any rank; in marked passes it comes on all ranks or on none.
     """
 
-    def __init__(self, reductions: list[Reduction]) -> None:
+    def __init__(self, reductions: list[Reduction], units: list[Unit], names: dict[int, str]) -> None:
         self.reductions = reductions[::-1]
+        self.usage = Usage(units, names, self._changes)
+        self.agreed = False  # whether nothing has come since ranks have compared what they did
         self.waiting = list(self.reductions)
         self.last = True  # whether this pass is its step's last one
         self.marked = False  # whether microbatch() says where it ends
@@ -41,10 +43,20 @@ class Backward:
     def _reduces(self, reduction: Reduction) -> bool:
         return self.last or reduction.every_sum
 
+    def _changes(self) -> None:
+        self.agreed = False
+
     def arrives(self) -> None:
         """Before a gradient is added."""
+        self.agreed = False
         if not self.marked:
             self.ended = False
+
+    def begins(self, last: bool) -> None:
+        """A pass that microbatch() marks."""
+        self.last, self.marked, self.begun = last, True, True
+        self.usage.marked = True
+        self.usage.begins_pass()
 
     def completed(self) -> None:
         while self.waiting and self.waiting[0].complete:
@@ -53,30 +65,17 @@ class Backward:
                 first.start()
 
     def end(self) -> None:
-        """Starts what the pass has left, and what came after its unit had been started."""
+        """Starts what the pass has left. What came after its unit had been started waits for the next
+        pass or, in the last one, for finish()."""
         for reduction in self.waiting:
             if self._reduces(reduction):
                 reduction.start()
         self.ended = self.last
-        again = [self._reduces(each) and each.sums is not None for each in self.reductions]
-        if not self.marked:
-            again = self._on_any_rank(again)
-        for reduction, more in zip(self.reductions, again, strict=True):
-            if more:
-                reduction.start()
         for reduction in self.reductions:
             reduction.seen.clear()
             if reduction.every_sum:
                 reduction.finish()
         self.waiting = list(self.reductions)
-
-    def _on_any_rank(self, mine: list[bool]) -> list[bool]:
-        group = self.reductions[0].group if self.reductions else None
-        if group is None:
-            return mine
-        flags = torch.tensor(mine, dtype=torch.int32, device=self.reductions[0].device)
-        dist.all_reduce(flags, dist.ReduceOp.MAX, group=group)
-        return [bool(flag) for flag in flags.tolist()]
 
     def finish(self, what: str) -> None:
         """Before the optimizer looks at the gradients."""
@@ -85,17 +84,45 @@ class Backward:
                 f"paro: {what} after {self.unreduced} micro-batches, none of them marked as the last; "
                 "run the last one of each step in microbatch(model, last=True)"
             )
-        if not self.ended:  # passes that microbatch() did not mark
+        marked = self.ended
+        if not marked:  # passes that microbatch() did not mark
             self.end()
+        if not self.agreed:
+            for reduction, again in zip(self.reductions, self._come_again(what, marked), strict=True):
+                if again:
+                    reduction.start()
+            self.agreed = True
         for reduction in self.reductions:
             reduction.finish()
+
+    def _come_again(self, what: str, marked: bool) -> list[bool]:
+        """Of each reduction, whether gradients came after it had started, on any rank of its group."""
+        mine = [each.sums is not None for each in self.reductions]
+        (_, unmarked), *found = self.usage.agreed(what, [int(not marked), *map(int, mine)])
+        if not unmarked and any(least != most for least, most in found):
+            self._raise_uneven(what, mine)
+        return [bool(most) for _, most in found]
+
+    def _raise_uneven(self, what: str, mine: list[bool]) -> None:
+        units = [each.name for each, again in zip(self.reductions, mine, strict=True) if again]
+        by_rank = gathered_by_rank((self.usage.number, units), self.usage.mesh)
+        number, named = next(each for each in by_rank.values() if each[1])
+        with_it = [rank for rank, (_, units) in by_rank.items() if units]
+        without = [rank for rank, (_, units) in by_rank.items() if not units]
+        raise MismatchError(
+            f"{what}: unit {named[0]} had another backward pass in microbatch(last=True), pass {number} of the "
+            f"step, after its gradients were reduced, on {ranks_text(with_it)}, and none on "
+            f"{ranks_text(without)}. Nothing was changed. Give each backward pass a microbatch of its own, with "
+            "last=True for the last one, or add up the losses and call backward once, on all ranks alike"
+        )
 
     def clear(self) -> None:
         for reduction in self.reductions:
             reduction.clear()
+        self.usage.clear()
         self.waiting = list(self.reductions)
         self.unreduced = 0
-        self.begun = self.ended = False
+        self.begun = self.ended = self.agreed = False
 
 
 def _tell_fsdp(unit: Unit, last: bool) -> None:
@@ -126,7 +153,7 @@ def microbatch(model: nn.Module, *, last: bool) -> Iterator[None]:
             "microbatch says itself what is reduced when; use one of them"
         )
     for backward in backwards:
-        backward.last, backward.marked, backward.begun = last, True, True
+        backward.begins(last)
     for unit in units:
         _tell_fsdp(unit, last)
     try:
@@ -137,6 +164,6 @@ def microbatch(model: nn.Module, *, last: bool) -> Iterator[None]:
             backward.begun = not last
     finally:
         for backward in backwards:
-            backward.last, backward.marked = True, False
+            backward.last, backward.marked, backward.usage.marked = True, False, False
         for unit in units:
             _tell_fsdp(unit, True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch.distributed.fsdp import FSDPModule
 
 
@@ -47,3 +50,59 @@ def drop_whole_gradients(module: FSDPModule) -> None:
         gathered = getattr(each, "_unsharded_param", None)
         if gathered is not None:
             gathered.grad = None
+
+
+def watch(
+    module: FSDPModule,
+    gathers: Callable[[bool], None],
+    reduces: Callable[[int, bool], None],
+    around: Callable[[], contextlib.AbstractContextManager[None]],
+) -> list[Any]:
+    """Calls them before each collective of this unit: a gather (of a backward pass?), and a reduction of
+    the parameters with these bits (also between the groups of hybrid sharding?). Returns these. The
+    collectives are made inside `around`."""
+    parameters: list[Any] = []
+    for group in parameter_groups(module):
+        noted = functools.partial(_note_gather, group, gathers)
+        group.unshard = _watched(group.unshard, noted, around)
+        group.wait_for_unshard = _watched(group.wait_for_unshard, lambda: None, around)
+        noted = functools.partial(_note_reduction, group, len(parameters), reduces)
+        group.post_backward = _watched(group.post_backward, noted, around)
+        parameters += [each.sharded_param for each in group.fsdp_params]
+    return parameters
+
+
+def _watched(
+    call: Callable[..., None],
+    first: Callable[[], None],
+    around: Callable[[], contextlib.AbstractContextManager[None]],
+) -> Callable[..., None]:
+    @functools.wraps(call)
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def both(*arguments: Any, **named: Any) -> None:
+        first()
+        with around():
+            call(*arguments, **named)
+
+    return both
+
+
+def _note_gather(group: Any, gathers: Callable[[bool], None]) -> None:
+    if group._all_gather_result is None and not group.is_unsharded:
+        gathers("BACKWARD" in group._training_state.name)
+
+
+def _note_reduction(group: Any, offset: int, reduces: Callable[[int, bool], None]) -> None:
+    if not group.reduce_grads:
+        return
+    unused_too = getattr(group, "reduce_scatter_unused_params", False)  # torch 2.13
+    bits = 0
+    for index, each in enumerate(group.fsdp_params):
+        if not hasattr(each, "_unsharded_param"):
+            continue
+        gathered = each._unsharded_param
+        given = each.unsharded_accumulated_grad is not None or gathered.grad is not None
+        if given or (unused_too and gathered.requires_grad):
+            bits |= 1 << (offset + index)
+    if bits:
+        reduces(bits, bool(group.all_reduce_grads))

@@ -34,7 +34,7 @@ class UnitMasters:
         reduced_as = policy.reduce_dtype or self.gathered_as
         self.dtype = torch.promote_types(first.dtype, torch.float32)
         self.reduction = Reduction(
-            self.layout, self.group, row, (reduced_as, self.dtype), unit.strategy.splits_every_sum
+            unit.name, self.layout, self.group, row, (reduced_as, self.dtype), unit.strategy.splits_every_sum
         )
         self.values = torch.zeros(self.layout.row_elements, dtype=self.dtype, device=first.device)
         self.masters: list[nn.Parameter] = []

@@ -17,7 +17,7 @@ from paro.torch.agreement import require_same
 from paro.torch.backward import Backward
 from paro.torch.fsdp_private import drop_whole_gradients
 from paro.torch.masters import UnitMasters
-from paro.torch.sharding import Unit, managed_parameters, trainable, units_of
+from paro.torch.sharding import Unit, managed_parameters, name_units, trainable, units_of
 
 # Each element's update depends on that element alone: pieces of a tensor may be updated apart. Subclasses may do
 # otherwise.
@@ -221,6 +221,7 @@ class Optimizer(torch.optim.Optimizer):
             **_described_groups(groups, managed),
         }
         require_same(told, "paro.torch.Optimizer", self.units[0].mesh, error)
+        name_units(model, self.units)
         self.unit_masters: list[UnitMasters] = []
         # What the optimizer works on, by the parameter that the model has.
         self._of: dict[int, nn.Parameter] = {}
@@ -229,7 +230,7 @@ class Optimizer(torch.optim.Optimizer):
         for unit, parameters in zip(self.units, managed, strict=True):
             self._take(unit, list(trainable(parameters)))
         self._parameters = known  # in the model's order, as FSDP2's programs have them
-        self.backward = Backward([each.reduction for each in self.unit_masters])
+        self.backward = Backward([each.reduction for each in self.unit_masters], self.units, self.names)
         self._ignored = {id(each) for unit in self.units for each in unit.ignored}
         self.provisional: list[nn.Parameter] = []  # whose state was made for a state dict only
         self.inner = kind(self._translated(groups), **defaults)

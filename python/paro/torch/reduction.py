@@ -30,12 +30,14 @@ class Reduction:
 
     def __init__(
         self,
+        name: str,  # of the unit
         layout: Layout,
         group: dist.ProcessGroup | None,
         row: int,
         types: tuple[torch.dtype, torch.dtype],  # in which sums are sent, and kept
         every_sum: bool,
     ) -> None:
+        self.name = name
         self.layout = layout
         self.group = group
         self.row = row

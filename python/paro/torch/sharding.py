@@ -48,6 +48,7 @@ class Unit:
         self.strategy = strategy
         self.mp_policy = mp_policy
         self.backward: Backward | None = None  # once the optimizer is made
+        self.name = type(modules[0]).__name__.removeprefix("FSDP")  # then that in the model
 
     @property
     def module(self) -> FSDPModule:
@@ -172,6 +173,12 @@ def units_of(model: nn.Module, what: str) -> list[Unit]:
     if not units:
         raise ValueError(f"{what}: no module of this model was given to paro.torch.fully_shard")
     return units
+
+
+def name_units(model: nn.Module, units: list[Unit]) -> None:
+    names = {id(module): name for name, module in model.named_modules()}
+    for unit in units:
+        unit.name = plain_name(names[id(unit.modules[0])]) or unit.name
 
 
 def plain_name(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -510,12 +511,53 @@ class Errors(unittest.TestCase):
                         os.kill(os.getpid(), signal.SIGKILL)
                     model(torch.ones(2, 4)).sum().backward()
             except RuntimeError as error:
+                return type(error).__name__, str(error)
+            return "", "nothing was raised"
+
+        for kind, text in run_ranks(NODES, body, may_die=[3])[:3]:
+            self.assertEqual(kind, "DistBackendError")
+            self.assertIn("rank 3", text)
+            self.assertIn("horing: all_reduce", text)
+
+    def test_the_first_cause_reaches_ranks_that_share_no_group_with_it(self) -> None:
+        def body(victim: int) -> str:
+            mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("inter", "intra"))
+            try:
+                for step in range(100):
+                    if step == 2 and rank() == victim:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    for dimension in ("intra", "inter"):
+                        dist.all_reduce(torch.ones(8), group=mesh.get_group(dimension))
+            except dist.DistBackendError as error:
                 return str(error)
             return "nothing was raised"
 
-        for text in run_ranks(NODES, body, may_die=[3])[:3]:
-            self.assertIn("rank 3", text)
-            self.assertIn("horing: all_reduce", text)
+        for victim in (0, 3):
+            texts = run_ranks(NODES, body, victim, may_die=[victim])
+            for other in set(range(RANKS)) - {victim}:
+                blamed = re.findall(r"rank (\d) \([^()]*, pid", texts[other])
+                self.assertEqual(blamed[:1], [str(victim)], texts[other])
+                self.assertRegex(texts[other], "of group 'mesh_int(er|ra)'")
+
+    def test_ranks_of_a_group_are_named_by_their_numbers_in_the_job(self) -> None:
+        def body(made: str) -> str:
+            group = dist.new_group([1, 3]) if made == "new" else dist.group.WORLD.split_group([1, 3])
+            dist.barrier()
+            if rank() % 2 == 0:
+                return ""
+            assert "its ranks are global ranks 1, 3" in repr(group), repr(group)
+            if rank() == 3:
+                os.kill(os.getpid(), signal.SIGKILL)
+            try:
+                group.allreduce(torch.ones(8)).wait()
+            except dist.DistBackendError as error:
+                return str(error)
+            return "nothing was raised"
+
+        for made in ("new", "split"):
+            text = run_ranks(NODES, body, made, may_die=[3])[1]
+            self.assertRegex(text, r"rank 3 \([^()]*, pid")
+            self.assertNotRegex(text, r"rank 1 \([^()]*, pid")
 
     def test_a_rank_that_does_not_make_a_group_is_named_after_its_timeout(self) -> None:
         def body() -> None:

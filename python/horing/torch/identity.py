@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +12,17 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from horing.torch.refused import Refused
+
+# "rank 5" of "rank 5 (node1, pid 123)", a process; and of "rank 5 has left", a member of the group.
+_PROCESS = re.compile(r"(?<!global )\brank (\d+)(?= \([^()]*, pid \d+\))")
+_MEMBER = re.compile(r"(?<!global )\brank (\d+)(?= has (?:left|not entered))")
+
+
+def _global_name(global_ranks: list[int], found: re.Match[str]) -> str:
+    rank = int(found[1])
+    if rank >= len(global_ranks) or global_ranks == list(range(len(global_ranks))):
+        return found[0]
+    return f"global rank {global_ranks[rank]}"
 
 
 class Identity(Refused, dist.ProcessGroup):
@@ -24,6 +37,9 @@ class Identity(Refused, dist.ProcessGroup):
         self._name = ""
         self._desc = "undefined"
         self._sequence = 0
+        self._global_ranks = list(range(size))  # of its ranks
+        # The same of the group whose ranks have met: what was split from it has its processes' numbers.
+        self._met_ranks = self._global_ranks
 
     def getBackendName(self) -> str:  # noqa: N802  (torch's name)
         return "horing"
@@ -73,8 +89,23 @@ class Identity(Refused, dist.ProcessGroup):
     def get_group_store(self) -> c10d.Store:
         return self._store
 
+    def described(self) -> str:
+        """How messages name it: by what it is for, and by the ranks of the job that it has."""
+        name = self._name if self._desc in ("", "undefined") else self._desc
+        text = f"group {name!r} (rank {self._rank} of {self._world_size}"
+        if self._global_ranks != list(range(self._world_size)):
+            shown = ", ".join(map(str, self._global_ranks[:16]))
+            text += f"; its ranks are global ranks {shown}" + ", ..." * (self._world_size > 16)
+        return text + ")"
+
+    def with_global_ranks(self, text: str) -> str:
+        """Where the library's text names a rank, its number in the job in place of that in the group. What
+        another group has put into the text has it already."""
+        text = _PROCESS.sub(functools.partial(_global_name, self._met_ranks), text)
+        return _MEMBER.sub(functools.partial(_global_name, self._global_ranks), text)
+
     def __repr__(self) -> str:
-        return f"horing.torch.ProcessGroup({self._name!r}, rank {self._rank} of {self._world_size})"
+        return f"horing.torch.ProcessGroup({self._name!r}, {self.described()})"
 
     # --- what torch asks a backend for
 

@@ -26,6 +26,7 @@ from horing.torch.arguments import (
     options_of,
     reduce_op,
 )
+from horing.torch.causes import knows
 from horing.torch.identity import Identity
 from horing.torch.works import (
     Completer,
@@ -48,7 +49,7 @@ def _operation(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(self, *arguments, **named)
         except HoringError as error:
-            raise distributed_error(error, method.__name__) from error
+            raise distributed_error(error, method.__name__, self) from error
 
     return called
 
@@ -69,8 +70,10 @@ class ProcessGroup(Identity):
         timeout: timedelta,
         *,
         communicator: Communicator | None = None,
+        global_ranks: Sequence[int] = (),
     ):
         super().__init__(store, rank, size, timeout)
+        self._global_ranks = self._met_ranks = list(global_ranks) or self._global_ranks
         self._splits = 0
         self._lock = threading.RLock()
         self._coalesced = threading.local()  # .operations: since _start_coalescing()
@@ -86,6 +89,7 @@ class ProcessGroup(Identity):
             communicator = self._make_communicator(what, None)
         self._communicators: dict[str, Communicator] | None = {"host": communicator}
         self._shut_down: list[Communicator] = []
+        knows(self)
         ends_with_program(self)
 
     def _make_communicator(self, what: str, device: int | None) -> Communicator:
@@ -103,7 +107,7 @@ class ProcessGroup(Identity):
                 device=device,
             )
         except HoringError as error:
-            raise distributed_error(error, what) from error
+            raise distributed_error(error, what, None) from error
 
     def _communicator_of(self, device: int | None) -> Communicator:
         if device is None:
@@ -142,7 +146,7 @@ class ProcessGroup(Identity):
     def abort(self) -> None:
         """Ends every wait on every rank of the group."""
         for communicator in list((self._communicators or {}).values()):
-            communicator.abort(f"{self!r} was aborted")
+            communicator.abort(f"{self.described()} was aborted")
 
     def shutdown(self) -> None:
         with self._lock:
@@ -189,7 +193,7 @@ class ProcessGroup(Identity):
             try:
                 made = self.communicator.split(wanted[0] if member else -1, self._rank)
             except HoringError as error:
-                raise distributed_error(error, "split_group") from error
+                raise distributed_error(error, "split_group", self) from error
         if made is None:
             return None
         group = ProcessGroup(
@@ -198,7 +202,9 @@ class ProcessGroup(Identity):
             made.world_size,
             timeout or self._timeout,
             communicator=made,
+            global_ranks=[self._global_ranks[each] for each in wanted],
         )
+        group._met_ranks = self._met_ranks
         group._set_group_name(name)
         group._set_group_desc(group_desc or f"{self._desc}:split:{self._splits}")
         return group

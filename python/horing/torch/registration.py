@@ -26,5 +26,6 @@ def _create(options: Any, backend_options: Any) -> Any:
     from horing.torch.process_group import ProcessGroup
 
     return ProcessGroup(
-        options.store, options.group_rank, options.group_size, options.timeout
+        options.store, options.group_rank, options.group_size, options.timeout,
+        global_ranks=options.global_ranks_in_group,
     )

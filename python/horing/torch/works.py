@@ -14,7 +14,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -24,17 +24,29 @@ from horing.errors import HoringError
 from horing.errors import TimeoutError as HoringTimeout
 from horing.program_exit import has_begun, start_thread
 from horing.requests import Request
+from horing.torch.causes import first_cause
 from horing.torch.versions import holds_works
+
+if TYPE_CHECKING:
+    from horing.torch.process_group import ProcessGroup
 
 # torch 2.6 holds a work of Python without its Python part: what C++ still waits for stays here.
 _waited_for: set[Work] | None = None if holds_works(torch.__version__) else set()
 
 
-def distributed_error(error: BaseException, what: str) -> dist.DistBackendError:
+def distributed_error(
+    error: BaseException, what: str, group: ProcessGroup | None
+) -> dist.DistBackendError:
     """torch's error with the library's text. Programs look for the word timeout in it."""
     text = str(error)
     if isinstance(error, HoringTimeout):
         text = "the timeout has passed: " + text.removeprefix("timeout: ")
+    if group is not None:
+        text = group.with_global_ranks(text)
+        what = f"{what} of {group.described()}"
+        first = first_cause(group, error)
+        if first is not None:
+            text = f"first {first}; then here: {text}"
     return dist.DistBackendError(f"horing: {what}: {text}")
 
 
@@ -83,7 +95,7 @@ class Operation:
 
     def __init__(
         self,
-        group: object,
+        group: ProcessGroup,
         what: str,
         requests: Sequence[Request],
         result: Sequence[torch.Tensor],
@@ -136,7 +148,7 @@ class Operation:
     def fail(self, error: Exception) -> None:
         """The first one counts."""
         if self.error is None:
-            self.error = distributed_error(error, f"{self.what} of {self.group!r}")
+            self.error = distributed_error(error, self.what, self.group)
             self.error.__cause__ = error
         self.ended = True
 
@@ -285,7 +297,7 @@ class Work(dist.Work):
         seconds = timeout.total_seconds() if timeout else 0.0
         if not operation.end(seconds if seconds > 0 else None):
             raise dist.DistBackendError(
-                f"horing: {operation.what} of {operation.group!r} is not complete after {seconds:g} "
+                f"horing: {operation.what} of {operation.group.described()} is not complete after {seconds:g} "
                 "s; it goes on"
             )
         if _waited_for is not None:
@@ -319,6 +331,7 @@ class Work(dist.Work):
         future = operation.future
         if future is None:
             future = operation.make_future()
+            _raise_in_backward(operation, future)
             if operation.ended:
                 operation.complete()
             else:
@@ -328,6 +341,21 @@ class Work(dist.Work):
         return future
 
     getFuture = get_future
+
+
+def _raise_in_backward(operation: Operation, future: torch.futures.Future[Any]) -> None:
+    """DDP reads a future in C++, where an error of Python is a RuntimeError. Inside a backward pass it is
+    raised from a callback at its end, which comes before DDP's own and keeps the error as it is."""
+    if torch._C._current_graph_task_id() < 0:
+        return
+
+    def check() -> None:
+        with contextlib.suppress(RuntimeError):
+            future.wait()
+        if operation.error is not None:
+            raise operation.error
+
+    torch.autograd.Variable._execution_engine.queue_callback(check)
 
 
 def _let_go(work: Work) -> None:

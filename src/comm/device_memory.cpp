@@ -25,10 +25,18 @@ Result<std::shared_ptr<device::Device>> Communicator::open_device(
   return device::Device::open(*driver, ordinal);
 }
 
+namespace {
+
 // A driver that fails here is no mistake of the caller's, whatever it says.
+template <typename T>
+Result<T> of_driver(Result<T> result) {
+  return result.ok() ? std::move(result) : Status(StatusCode::kSystem, result.status().message());
+}
+
+}  // namespace
+
 Result<PointerFacts> Communicator::facts_of(const void* memory) const {
-  auto facts = device::facts_of(*device_, memory);
-  return facts.ok() ? facts : Status(StatusCode::kSystem, facts.status().message());
+  return of_driver(device::facts_of(*device_, memory));
 }
 
 Result<bool> Communicator::is_device_memory(std::string_view name,
@@ -50,8 +58,7 @@ Result<bool> Communicator::is_device_memory(std::string_view name,
                               facts.ordinal,
                               device_->ordinal()));
   }
-  const uint64_t end = facts.base + facts.bytes;
-  const uint64_t left = end - reinterpret_cast<device::DeviceAddress>(memory);
+  HORING_ASSIGN(const size_t left, of_driver(device::bytes_from(*device_, memory, facts, bytes)));
   if (bytes > left) {
     return Status(StatusCode::kInvalidArgument,
                   fmt::format("{} has {} bytes up to the end of its allocation, the call needs {}",

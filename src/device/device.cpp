@@ -96,6 +96,7 @@ Result<std::shared_ptr<Device>> Device::open(const Driver& driver, int ordinal) 
   HORING_ASSIGN(DeviceFacts facts, facts_of_handle(driver, ordinal, handle));
   const std::shared_ptr<Device> device(
       new Device(driver, handle, std::move(facts)));  // NOLINT: private constructor
+  const RelaxedCapture relaxed(driver);
   HORING_TRY(device->check("cuDevicePrimaryCtxRetain",
                            driver.primary_context_retain(&device->context_, device->handle_)));
   return device;
@@ -103,6 +104,7 @@ Result<std::shared_ptr<Device>> Device::open(const Driver& driver, int ordinal) 
 
 Device::~Device() {
   if (context_ != nullptr) {
+    const RelaxedCapture relaxed(driver_);
     const Status status =
         check("cuDevicePrimaryCtxRelease", driver_.primary_context_release(handle_));
     if (!status.ok()) {
@@ -130,13 +132,28 @@ Result<bool> enable_access(const Device& device, const Device& peer) {
   return true;
 }
 
+RelaxedCapture::RelaxedCapture(const Driver& driver) : driver_(&driver) {
+  if (driver.thread_capture_mode(&before_) != kSuccess) {
+    driver_ = nullptr;  // the calls that follow say what is wrong
+  }
+}
+
+RelaxedCapture::RelaxedCapture(RelaxedCapture&& other) noexcept
+    : driver_(std::exchange(other.driver_, nullptr)), before_(other.before_) {}
+
+RelaxedCapture::~RelaxedCapture() {
+  if (driver_ != nullptr) {
+    static_cast<void>(driver_->thread_capture_mode(&before_));
+  }
+}
+
 Result<CurrentContext> CurrentContext::enter(const Device& device) {
   HORING_TRY(device.check("cuCtxPushCurrent", device.driver().context_push(device.context())));
-  return CurrentContext(&device.driver());
+  return CurrentContext(device.driver());
 }
 
 CurrentContext::CurrentContext(CurrentContext&& other) noexcept
-    : driver_(std::exchange(other.driver_, nullptr)) {}
+    : driver_(std::exchange(other.driver_, nullptr)), relaxed_(std::move(other.relaxed_)) {}
 
 CurrentContext::~CurrentContext() {
   if (driver_ != nullptr) {
@@ -160,10 +177,9 @@ Result<CurrentContext> enter_own(const Device& device) {
 
 }  // namespace
 
+// Of the default stream the driver refuses to say it while a stream that waits for it is captured:
+// work on the default stream would spoil that.
 Status check_not_captured(const Device& device, StreamHandle stream) {
-  if (stream == nullptr) {
-    return {};
-  }
   HORING_ASSIGN(const CurrentContext current, enter_own(device));
   int capturing = kCaptureNone;
   HORING_TRY(
@@ -178,10 +194,10 @@ Status check_not_captured(const Device& device, StreamHandle stream) {
 }
 
 Status check_stream(const Device& device, StreamHandle stream) {
+  HORING_TRY(check_not_captured(device, stream));
   if (stream == nullptr) {
     return {};
   }
-  HORING_TRY(check_not_captured(device, stream));
   HORING_ASSIGN(const CurrentContext current, enter_own(device));
   ContextHandle context = nullptr;
   HORING_TRY(device.check("cuStreamGetCtx", device.driver().stream_context(stream, &context)));

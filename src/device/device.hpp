@@ -79,8 +79,26 @@ class Device : public std::enable_shared_from_this<Device> {
 // the process. False where they cannot.
 [[nodiscard]] Result<bool> enable_access(const Device& device, const Device& peer);
 
-// Makes the device's context this thread's for as long as it lives. The last made ends first, on
-// the thread that made it.
+// While it lives, what this thread asks of the driver is no reason to refuse it, and to spoil what
+// another thread captures into a graph: in the usual mode of captures (torch's too) a look at an
+// event, or an allocation, by any thread of the process does both. Calls on a stream that is being
+// captured are refused as ever. The last made ends first, on the thread that made it.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const Driver& driver);
+  RelaxedCapture(RelaxedCapture&& other) noexcept;
+  RelaxedCapture& operator=(RelaxedCapture&&) = delete;
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+  ~RelaxedCapture();
+
+ private:
+  const Driver* driver_;  // null: moved from, or the driver has not changed the mode
+  int before_ = kCaptureModeRelaxed;
+};
+
+// Makes the device's context this thread's for as long as it lives, with a RelaxedCapture. The last
+// made ends first, on the thread that made it.
 class CurrentContext {
  public:
   [[nodiscard]] static Result<CurrentContext> enter(const Device& device);
@@ -91,8 +109,9 @@ class CurrentContext {
   ~CurrentContext();
 
  private:
-  explicit CurrentContext(const Driver* driver) : driver_(driver) {}
+  explicit CurrentContext(const Driver& driver) : driver_(&driver), relaxed_(driver) {}
   const Driver* driver_;  // null: moved from
+  RelaxedCapture relaxed_;
 };
 
 // Without timing: all that is asked of one is whether it has passed.
@@ -121,7 +140,8 @@ class Event {
   EventHandle handle_ = nullptr;
 };
 
-// Independent of the default stream. What it is given runs in order, after the call has returned.
+// Independent of the default stream, and of the greatest priority. What it is given runs in order,
+// after the call has returned.
 class Stream {
  public:
   [[nodiscard]] static Result<Stream> create(const Device& device);
@@ -204,12 +224,20 @@ struct PointerFacts {
   int ordinal = -1;        // kDevice: whose memory it is
   DeviceAddress base = 0;  // kDevice: of the allocation that it lies in, and how long that is
   size_t bytes = 0;
-  // Null also where memory belongs to no one context: of cudaMallocAsync, of expandable segments.
-  ContextHandle context = nullptr;
+  // kDevice: not of cudaMalloc. It may be one of several that were mapped one after the other, as
+  // torch's expandable segments are, and then base and bytes are those of this one.
+  bool mapped = false;
 };
 // Of freed device memory, of which the driver knows nothing any more: kPageable, like ordinary
 // memory.
 [[nodiscard]] Result<PointerFacts> facts_of(const Device& device, const void* pointer);
+// How many bytes from the pointer on are memory of its device, of which these are the facts: up to
+// the end of the allocation or, of mapped memory, of the last one of those that follow each other.
+// It does not look further than `wanted`.
+[[nodiscard]] Result<size_t> bytes_from(const Device& device,
+                                        const void* pointer,
+                                        const PointerFacts& facts,
+                                        size_t wanted);
 
 // Makes ordinary memory of the program's own pinned memory, and ordinary again.
 [[nodiscard]] Status pin(const Device& device, void* memory, size_t bytes);

@@ -1,5 +1,6 @@
 #include "device/driver.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -43,6 +44,8 @@ constexpr DriverCall kCalls[] = {
     {"cuCtxPushCurrent", 4000, set<&Driver::context_push>},
     {"cuCtxPopCurrent", 4000, set<&Driver::context_pop>},
     {"cuCtxEnablePeerAccess", 4000, set<&Driver::context_enable_peer>},
+    {"cuCtxGetStreamPriorityRange", 5050, set<&Driver::context_priorities>},
+    {"cuThreadExchangeStreamCaptureMode", 10010, set<&Driver::thread_capture_mode>},
     {"cuStreamCreateWithPriority", 5050, set<&Driver::stream_create>},
     {"cuStreamDestroy", 4000, set<&Driver::stream_destroy>},
     {"cuStreamSynchronize", 2000, set<&Driver::stream_synchronize>},
@@ -126,14 +129,30 @@ class Lookup {
   Before* before_;
 };
 
-// Whether every later call in the context fails too.
+// After which every later call fails too. cuda.h says so of all but the first two, which are errors
+// of the hardware that it cannot correct.
+constexpr DriverResult kLosesContext[] = {
+    214,  // uncorrectable error of the memory (ECC)
+    220,  // uncorrectable error of NVLink
+    226,  // an error that the GPU has contained
+    kIllegalAddress,
+    702,  // a launch has timed out
+    709,  // the context is destroyed
+    710,  // a kernel's assertion
+    714,  // 714 to 719: faults of kernels
+    715,
+    716,
+    717,
+    718,
+    kLaunchFailed,
+    721,  // a kernel has left tensor memory behind
+    810,  // the MPS server has ended its client
+    911,  // an error of a device outside of CUDA
+};
+
 bool context_is_lost(DriverResult result) {
-  constexpr DriverResult kLaunchTimeout = 702;
-  constexpr DriverResult kContextDestroyed = 709;
-  constexpr DriverResult kAssert = 710;
-  constexpr DriverResult kHardwareStackError = 714;  // 714 to 719: faults of kernels
-  return result == kIllegalAddress || result == kLaunchTimeout || result == kContextDestroyed ||
-         result == kAssert || (result >= kHardwareStackError && result <= kLaunchFailed);
+  return std::find(std::begin(kLosesContext), std::end(kLosesContext), result) !=
+         std::end(kLosesContext);
 }
 
 std::string_view advice(DriverResult result) {
@@ -154,6 +173,14 @@ std::string_view advice(DriverResult result) {
       return ": this build has no kernels for this GPU; build with a newer CUDA compiler";
     case kCaptureUnsupported:
       return ": a stream is being captured into a graph; make the call outside of the capture";
+    case kCaptureImplicit:
+      return ": a stream that waits for the default stream is being captured into a graph; make "
+             "the call outside of the capture, or give it another stream";
+    case kAlreadyPinned:
+      return ": part of it is pinned already; memory of cudaHostAlloc or cudaHostRegister needs no "
+             "second time";
+    case kNotPinned:
+      return ": it was not registered, or from another address on";
     default:
       return "";
   }
@@ -166,10 +193,13 @@ StatusCode code_of(DriverResult result) {
     case kInvalidValue:
     case kInvalidDevice:
     case kInvalidHandle:
+    case kAlreadyPinned:
+    case kNotPinned:
       return StatusCode::kInvalidArgument;
     case kNoDevice:
     case kNotSupported:
     case kCaptureUnsupported:
+    case kCaptureImplicit:
     case kNoBinaryForGpu:
     case kUnsupportedPtx:
       return StatusCode::kUnsupported;

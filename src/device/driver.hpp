@@ -40,10 +40,13 @@ inline constexpr DriverResult kNotFound = 500;
 inline constexpr DriverResult kNotReady = 600;        // no error: of queries
 inline constexpr DriverResult kIllegalAddress = 700;  // the context is lost with it
 inline constexpr DriverResult kPeerAccessAlreadyEnabled = 704;
+inline constexpr DriverResult kAlreadyPinned = 712;
+inline constexpr DriverResult kNotPinned = 713;
 inline constexpr DriverResult kLaunchFailed = 719;  // likewise
 inline constexpr DriverResult kNotPermitted = 800;
 inline constexpr DriverResult kNotSupported = 801;
 inline constexpr DriverResult kCaptureUnsupported = 900;
+inline constexpr DriverResult kCaptureImplicit = 906;  // by the default stream
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
@@ -59,7 +62,6 @@ inline constexpr int kComputeCapabilityMajor = 75;
 inline constexpr int kComputeCapabilityMinor = 76;
 inline constexpr int kMultiprocessorCount = 16;
 // CUpointer_attribute
-inline constexpr int kPointerContext = 1;
 inline constexpr int kPointerMemoryType = 2;
 inline constexpr int kPointerIsManaged = 8;
 inline constexpr int kPointerDeviceOrdinal = 9;
@@ -67,6 +69,10 @@ inline constexpr int kPointerIsLegacyIpcCapable = 10;
 // CUmemorytype
 inline constexpr unsigned kMemoryHost = 1;
 inline constexpr unsigned kMemoryDevice = 2;
+// CUstreamCaptureMode
+inline constexpr int kCaptureModeGlobal = 0;
+inline constexpr int kCaptureModeThreadLocal = 1;
+inline constexpr int kCaptureModeRelaxed = 2;
 // CUstreamCaptureStatus
 inline constexpr int kCaptureNone = 0;
 
@@ -97,6 +103,8 @@ struct Driver {
   DriverResult (*context_push)(ContextHandle) = nullptr;
   DriverResult (*context_pop)(ContextHandle*) = nullptr;
   DriverResult (*context_enable_peer)(ContextHandle peer, unsigned flags) = nullptr;
+  DriverResult (*context_priorities)(int* least, int* greatest) = nullptr;  // of streams
+  DriverResult (*thread_capture_mode)(int* mode) = nullptr;  // exchanged with the thread's
   DriverResult (*stream_create)(StreamHandle*, unsigned flags, int priority) = nullptr;
   DriverResult (*stream_destroy)(StreamHandle) = nullptr;
   DriverResult (*stream_synchronize)(StreamHandle) = nullptr;  // at teardown only

@@ -129,8 +129,6 @@ Result<PointerFacts> facts_of(const Device& device, const void* pointer) {
   HORING_TRY(
       device.check("cuPointerGetAttribute",
                    driver.pointer_attribute(&facts.ordinal, kPointerDeviceOrdinal, address)));
-  HORING_TRY(device.check("cuPointerGetAttribute",
-                          driver.pointer_attribute(&facts.context, kPointerContext, address)));
   if (managed != 0) {
     facts.kind = PointerFacts::Kind::kManaged;
   } else if (type == kMemoryHost) {
@@ -139,8 +137,28 @@ Result<PointerFacts> facts_of(const Device& device, const void* pointer) {
     facts.kind = PointerFacts::Kind::kDevice;
     HORING_TRY(device.check("cuMemGetAddressRange",
                             driver.address_range(&facts.base, &facts.bytes, address)));
+    HORING_ASSIGN(const unsigned of_malloc,
+                  unsigned_attribute(device, kPointerIsLegacyIpcCapable, address));
+    facts.mapped = of_malloc == 0;
   }
   return facts;
+}
+
+Result<size_t> bytes_from(const Device& device,
+                          const void* pointer,
+                          const PointerFacts& facts,
+                          size_t wanted) {
+  const DeviceAddress begin = address_of(pointer);
+  DeviceAddress end = facts.base + facts.bytes;
+  bool goes_on = facts.mapped;
+  while (goes_on && end - begin < wanted) {
+    HORING_ASSIGN(const PointerFacts next, facts_of(device, pointer_to(end)));
+    const DeviceAddress next_end = next.base + next.bytes;
+    goes_on = next.kind == PointerFacts::Kind::kDevice && next.ordinal == facts.ordinal &&
+              next.mapped && next_end > end;
+    end = goes_on ? next_end : end;
+  }
+  return end - begin;
 }
 
 Status pin(const Device& device, void* memory, size_t bytes) {

@@ -66,8 +66,13 @@ Result<bool> Event::passed() const {
 Result<Stream> Stream::create(const Device& device) {
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(device));
   StreamHandle handle = nullptr;
+  // What waits for the network goes before what the program computes meanwhile.
+  int least = 0;
+  int greatest = 0;
+  HORING_TRY(device.check("cuCtxGetStreamPriorityRange",
+                          device.driver().context_priorities(&least, &greatest)));
   HORING_TRY(device.check("cuStreamCreateWithPriority",
-                          device.driver().stream_create(&handle, kStreamNonBlocking, 0)));
+                          device.driver().stream_create(&handle, kStreamNonBlocking, greatest)));
   return Stream(device.shared_from_this(), handle);
 }
 

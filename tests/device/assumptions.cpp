@@ -3,138 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <chrono>
 #include <cstring>
-#include <future>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "device/address.hpp"
+#include "probe_parts.hpp"
 
 namespace ho::device_suite {
 namespace {
 
 using device::CurrentContext;
-using device::Device;
-using device::DeviceMemory;
 using device::Driver;
 using device::DriverResult;
-using device::Event;
-using device::PinnedMemory;
-using device::Stream;
-using device::StreamHandle;
-
-Status differs(const std::string& how) {
-  return {StatusCode::kInternal, how};
-}
-
-Status expect(bool is_so, const std::string& otherwise) {
-  return is_so ? Status() : differs(otherwise);
-}
-
-// Holds a stream until it is released or ends. What both sides use outlives either.
-class Held {
- public:
-  Held() : state_(std::make_shared<State>()) {}
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-  ~Held() { release(); }
-  Status hold(const Device& device, StreamHandle stream) {
-    auto kept = std::make_unique<std::shared_ptr<State>>(state_);
-    HORING_TRY(device.check("cuLaunchHostFunc",
-                            device.driver().stream_host_function(stream, wait, kept.get())));
-    static_cast<void>(kept.release());  // wait() takes it over
-    return {};
-  }
-  void release() {
-    if (!std::exchange(released_, true)) {
-      state_->open.set_value();
-    }
-  }
-  void wait_until_held() { state_->came.get_future().wait(); }
-
- private:
-  struct State {
-    std::promise<void> open;
-    std::promise<void> came;
-  };
-  static void wait(void* argument) {
-    const std::unique_ptr<std::shared_ptr<State>> kept(
-        static_cast<std::shared_ptr<State>*>(argument));
-    (*kept)->came.set_value();
-    (*kept)->open.get_future().wait();
-  }
-  std::shared_ptr<State> state_;
-  bool released_ = false;
-};
-
-Status wait_for(const Event& event) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  for (;;) {
-    HORING_ASSIGN(const bool passed, event.passed());
-    if (passed) {
-      return {};
-    }
-    if (std::chrono::steady_clock::now() > deadline) {
-      return differs("an event has not passed after 60 seconds");
-    }
-    std::this_thread::yield();
-  }
-}
-
-Status finish(const Bench& bench, StreamHandle stream) {
-  HORING_ASSIGN(const Event event, Event::create(*bench.device));
-  HORING_TRY(event.record(stream));
-  return wait_for(event);
-}
-
-Status expect_pending(const Event& event, const char* otherwise) {
-  HORING_ASSIGN(const bool passed, event.passed());
-  return expect(!passed, otherwise);
-}
-
-void fill(const PinnedMemory& memory, unsigned seed) {
-  unsigned value = seed;
-  for (std::byte& byte : memory.bytes()) {
-    byte = static_cast<std::byte>(value >> 8U);
-    value = value * 1103515245U + 12345U;
-  }
-}
-
-// Two places on the host, one on the device, two streams. Memory outlives streams, since they are
-// declared later.
-struct Things {
-  PinnedMemory from;
-  PinnedMemory to;
-  DeviceMemory memory;
-  Stream first;
-  Stream second;
-  Event event;
-
-  static Result<Things> make(const Bench& bench) {
-    HORING_ASSIGN(auto from, PinnedMemory::create(*bench.device, bench.bytes));
-    HORING_ASSIGN(auto to, PinnedMemory::create(*bench.device, bench.bytes));
-    HORING_ASSIGN(auto memory, DeviceMemory::create(*bench.device, bench.bytes));
-    HORING_ASSIGN(auto first, Stream::create(*bench.device));
-    HORING_ASSIGN(auto second, Stream::create(*bench.device));
-    HORING_ASSIGN(auto event, Event::create(*bench.device));
-    fill(from, 1);
-    return Things{std::move(from),
-                  std::move(to),
-                  std::move(memory),
-                  std::move(first),
-                  std::move(second),
-                  std::move(event)};
-  }
-  [[nodiscard]] Status down(const Stream& stream) const {
-    return stream.copy(memory.pointer(), from.bytes().data(), memory.size());
-  }
-  [[nodiscard]] Status up(const Stream& stream) const {
-    return stream.copy(to.bytes().data(), memory.pointer(), memory.size());
-  }
-  [[nodiscard]] bool same() const { return std::ranges::equal(from.bytes(), to.bytes()); }
-};
 
 // --- Contexts and addresses ------------------------------------------------------------------
 
@@ -229,11 +111,38 @@ Status memory_kinds_are_told_apart(const Bench& bench) {
   HORING_ASSIGN(const auto facts,
                 device::facts_of(*bench.device, device::pointer_to(things.memory.address() + 100)));
   HORING_TRY(expect(facts.kind == Kind::kDevice, "device memory is not known as such"));
+  HORING_TRY(expect(facts.ordinal == bench.device->ordinal(),
+                    "device memory is known as another device's"));
+  return expect(
+      facts.base == things.memory.address() && facts.bytes == bench.bytes && !facts.mapped,
+      "the range of an allocation is not what was allocated");
+}
+
+Status mapped_memory_is_told_by_segments(const Bench& bench) {
+  constexpr size_t kSegments = 3;
+  HORING_ASSIGN(const Segments mapped, bench.map_segments(kSegments));
+  auto* const first = static_cast<std::byte*>(mapped.first.get());
+  const std::byte* const inside = first + mapped.bytes + 4;
+  HORING_ASSIGN(const auto facts, device::facts_of(*bench.device, inside));
+  HORING_TRY(expect(facts.kind == device::PointerFacts::Kind::kDevice && facts.mapped,
+                    "mapped memory is not told from an allocation"));
   HORING_TRY(
-      expect(facts.ordinal == bench.device->ordinal() && facts.context == bench.device->context(),
-             "device memory is known as another device's"));
-  return expect(facts.base == things.memory.address() && facts.bytes == bench.bytes,
-                "the range of an allocation is not what was allocated");
+      expect(facts.base == device::address_of(first + mapped.bytes) && facts.bytes == mapped.bytes,
+             "another range than one segment is told"));
+  HORING_ASSIGN(const size_t bytes,
+                device::bytes_from(*bench.device, inside, facts, kSegments * mapped.bytes));
+  HORING_TRY(expect(bytes == (kSegments - 1) * mapped.bytes - 4,
+                    "of segments that follow each other not all are found"));
+  // A copy goes across their boundary.
+  HORING_ASSIGN(const Things things, Things::make(bench));
+  const size_t copied = std::min(bench.bytes, mapped.bytes);
+  std::byte* const across = first + mapped.bytes - copied / 2;
+  HORING_TRY(things.first.copy(across, things.from.bytes().data(), copied));
+  HORING_TRY(things.first.copy(things.to.bytes().data(), across, copied));
+  HORING_TRY(finish(bench, things.first.handle()));
+  return expect(
+      std::ranges::equal(things.from.bytes().first(copied), things.to.bytes().first(copied)),
+      "a copy across two segments has other bytes");
 }
 
 Status freed_memory_is_unknown(const Bench& bench) {
@@ -413,13 +322,56 @@ Status captures_are_seen(const Bench& bench) {
   HORING_TRY(bench.capture(stream.handle(), true));
   const Status seen = device::check_stream(*bench.device, stream.handle());
   device::DeviceAddress address = 0;
+  int mode = device::kCaptureModeGlobal;  // the bench's context has made it relaxed
+  HORING_TRY(
+      bench.device->check("cuThreadExchangeStreamCaptureMode", driver.thread_capture_mode(&mode)));
   const DriverResult allocated = driver.memory_allocate(&address, 16);
+  static_cast<void>(driver.thread_capture_mode(&mode));
   // The refused call spoils the capture: how it ends does not matter.
   static_cast<void>(bench.capture(stream.handle(), false));
   HORING_TRY(expect(seen.code() == StatusCode::kUnsupported,
                     "a capture is not seen: " + seen.to_string()));
   return expect(allocated == device::kCaptureUnsupported,
                 "cuMemAlloc in a capture returns " + std::to_string(allocated));
+}
+
+// Ends a capture of `stream` that `meanwhile` must not have spoiled.
+template <typename Function>
+Status during_capture(const Bench& bench, StreamHandle stream, const Function& meanwhile) {
+  HORING_TRY(bench.capture(stream, true));
+  const Status status = meanwhile();
+  const Status ended = bench.capture(stream, false);
+  HORING_TRY(status);
+  return ended.with_context("a capture was spoiled");
+}
+
+Status relaxed_threads_spoil_no_capture(const Bench& bench) {
+  HORING_ASSIGN(const auto captured, Stream::create(*bench.device));
+  const auto ask_for_all = [&]() -> Status {
+    HORING_ASSIGN(const auto current, CurrentContext::enter(*bench.device));
+    HORING_ASSIGN(const Things things, Things::make(bench));  // which allocates
+    HORING_TRY(things.down(things.first));
+    return finish(bench, things.first.handle());  // which looks at an event
+  };
+  return during_capture(bench, captured.handle(), [&] {
+    Status status;
+    std::thread([&] { status = ask_for_all(); }).join();
+    return status.ok() ? ask_for_all() : status;  // and by the thread that captures
+  });
+}
+
+Status captures_hold_the_default_stream(const Bench& bench) {
+  const Driver& driver = bench.device->driver();
+  StreamHandle blocking = nullptr;
+  HORING_TRY(
+      bench.device->check("cuStreamCreateWithPriority", driver.stream_create(&blocking, 0, 0)));
+  const Status status = during_capture(bench, blocking, [&] {
+    const Status refused = device::check_stream(*bench.device, nullptr);
+    return expect(refused.code() == StatusCode::kUnsupported,
+                  "the default stream is not refused: " + refused.to_string());
+  });
+  HORING_TRY(bench.device->check("cuStreamDestroy", driver.stream_destroy(blocking)));
+  return status;
 }
 
 // --- Several devices -------------------------------------------------------------------------
@@ -568,6 +520,9 @@ constexpr Probe kProbes[] = {
     {"A20", "own_exports_cannot_be_opened", own_exports_cannot_be_opened},
     {"A21", "memory_of_another_process", memory_of_another_process},
     {"A22", "a_fault_loses_the_context", a_fault_loses_the_context},
+    {"A23", "mapped_memory_is_told_by_segments", mapped_memory_is_told_by_segments},
+    {"A24", "relaxed_threads_spoil_no_capture", relaxed_threads_spoil_no_capture},
+    {"A25", "captures_hold_the_default_stream", captures_hold_the_default_stream},
 };
 
 }  // namespace

@@ -12,6 +12,13 @@
 
 namespace ho::device_suite {
 
+// Device memory of several allocations of `bytes` each, one after the other in one range of
+// addresses.
+struct Segments {
+  size_t bytes = 0;
+  std::shared_ptr<void> first;  // its deleter frees them all
+};
+
 // What probes run on. The device's context is current.
 struct Bench {
   std::shared_ptr<device::Device> device;
@@ -19,8 +26,11 @@ struct Bench {
   size_t bytes = size_t{1} << 20U;         // of copies
   // A module with the kernel probe_store(address, value), which writes 32 bits there.
   const void* image = nullptr;
-  // Begins and ends a capture of the stream, by this thread, that refuses unsafe calls.
+  // Begins and ends a capture of the stream, by this thread, that refuses unsafe calls of all
+  // threads. An error at its end: it was spoiled.
   std::function<Status(device::StreamHandle, bool begins)> capture;
+  // Maps that many.
+  std::function<Result<Segments>(size_t)> map_segments;
   // Runs this program again with these arguments: its exit status. Null: it cannot be.
   std::function<int(const std::string& what, const std::string& argument)> again;
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "assumptions.hpp"
+#include "mapped_memory.hpp"
 #include "os/shared_library.hpp"
 
 namespace ho::device_suite {
@@ -113,6 +114,8 @@ Status run(const device::Driver& driver, const std::vector<std::string>& argumen
   bench.capture = [&](device::StreamHandle stream, bool begins) {
     return capture.set(*bench.device, stream, begins);
   };
+  HORING_ASSIGN(const MappedMemory mapped, MappedMemory::find());
+  bench.map_segments = [&](size_t count) { return mapped.map(*bench.device, count); };
   bench.again = run_self;
   HORING_ASSIGN(const auto current, device::CurrentContext::enter(*bench.device));
   if (arguments.size() == 2) {

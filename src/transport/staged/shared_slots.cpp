@@ -165,7 +165,7 @@ Status SharedSlots::open(GlobalRank peer, std::span<const std::byte> offer) {
   HORING_ASSIGN(const device::PointerFacts facts, device::facts_of(*device_, first));
   if (facts.kind != device::PointerFacts::Kind::kDevice || facts.base != begin ||
       facts.bytes < bytes) {
-    return {StatusCode::kProtocol, "device memory of the node: smaller than it was offered"};
+    return {StatusCode::kUnsupported, "the driver does not show it here as it was offered"};
   }
   found.bytes = {first, static_cast<size_t>(bytes)};
   peers_.emplace(peer, std::move(found));

@@ -48,7 +48,8 @@ class SharedSlots {
 
   // What open() takes on another rank.
   [[nodiscard]] std::vector<std::byte> offer() const;
-  // kProtocol: the offer is malformed. Any other error: this rank cannot read that memory.
+  // kProtocol: the offer is malformed. Any other error: this rank cannot read that memory, or its
+  // driver shows it otherwise.
   [[nodiscard]] Status open(GlobalRank peer, std::span<const std::byte> offer);
   void set_reader(GlobalRank peer) { readers_.insert(peer); }
   [[nodiscard]] bool read_by(GlobalRank peer) const { return readers_.count(peer) != 0; }

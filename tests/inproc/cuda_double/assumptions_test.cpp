@@ -40,8 +40,19 @@ TEST_CASE("The double does what every probe expects of a GPU") {
       bench.second = must(device::Device::open(cuda_double::driver(), 1));
       bench.image = cuda_double::driver().kernels.data();
       bench.capture = [](device::StreamHandle stream, bool begins) {
-        cuda_double::set_capturing(stream, begins);
-        return Status();
+        if (begins) {
+          cuda_double::begin_capture(stream);
+          return Status();
+        }
+        return cuda_double::end_capture(stream) ? Status() : Status(StatusCode::kSystem, "spoiled");
+      };
+      bench.map_segments = [](size_t segments) {
+        constexpr size_t kSegmentBytes = 1024;
+        const auto address = cuda_double::map_segments(segments * kSegmentBytes, kSegmentBytes);
+        return Result<device_suite::Segments>(device_suite::Segments{
+            kSegmentBytes, std::shared_ptr<void>(device::pointer_to(address), [](void* memory) {
+              cuda_double::unmap(device::address_of(memory));
+            })});
       };
       const Status status = probe.run(bench);
       CHECK(nothing_violated());

@@ -100,16 +100,73 @@ TEST_CASE("A captured stream is refused and what is enqueued to it is a violatio
   const auto event = on.event();
   CHECK(device::check_stream(*on.device, stream.handle()).ok());
   CHECK(device::check_stream(*on.device, nullptr).ok());
-  cuda_double::set_capturing(stream.handle(), true);
+  cuda_double::begin_capture(stream.handle());
   const Status refused = device::check_stream(*on.device, stream.handle());
   CHECK(refused.code() == StatusCode::kUnsupported);
   CHECK(refused.message().find("captured into a graph") != std::string::npos);
-  CHECK(device::DeviceMemory::create(*on.device, 8).status().code() == StatusCode::kUnsupported);
   CHECK(!event.record(stream.handle()).ok());
   CHECK(violated({"event_record on a stream that is being captured"}));
-  cuda_double::set_capturing(stream.handle(), false);
+  CHECK(cuda_double::end_capture(stream.handle()));
   CHECK(event.record(stream.handle()).ok());
   finish(on, stream);
+}
+
+TEST_CASE("What a thread asks for spoils a capture unless the thread is in relaxed mode") {
+  const OnDouble on;
+  const auto captured = on.stream();
+  const auto event = on.event();
+  const auto ask = [&](int mode) {
+    device::DriverResult result = device::kSuccess;
+    std::thread([&] {
+      const auto current = must(device::CurrentContext::enter(*on.device));
+      CHECK(driver().thread_capture_mode(&mode) == device::kSuccess);
+      CHECK(mode == device::kCaptureModeRelaxed);  // as the library's calls are made
+      result = driver().event_query(event.handle());
+    }).join();
+    return result;
+  };
+  for (const int mode : {device::kCaptureModeGlobal, device::kCaptureModeThreadLocal}) {
+    cuda_double::begin_capture(captured.handle(), mode);
+    CHECK(ask(device::kCaptureModeRelaxed) == device::kSuccess);
+    CHECK(ask(device::kCaptureModeThreadLocal) == device::kSuccess);
+    CHECK(cuda_double::end_capture(captured.handle()));
+    cuda_double::begin_capture(captured.handle(), mode);
+    const bool refused = mode == device::kCaptureModeGlobal;
+    CHECK((ask(device::kCaptureModeGlobal) == device::kCaptureUnsupported) == refused);
+    CHECK(cuda_double::end_capture(captured.handle()) == !refused);
+  }
+  CHECK(nothing_violated());
+}
+
+TEST_CASE("A device is opened and closed while another thread captures, and the mode is kept") {
+  const OnDouble on;
+  const auto captured = on.stream();
+  cuda_double::begin_capture(captured.handle());
+  std::thread([] {
+    {
+      const auto second = must(device::Device::open(driver(), 1));
+      const auto current = must(device::CurrentContext::enter(*second));
+      const auto memory = must(device::DeviceMemory::create(*second, 8));
+    }
+    int mode = device::kCaptureModeRelaxed;
+    CHECK(driver().thread_capture_mode(&mode) == device::kSuccess);
+    CHECK(mode == device::kCaptureModeGlobal);
+  }).join();
+  CHECK(cuda_double::end_capture(captured.handle()));
+}
+
+TEST_CASE("The default stream is refused while a stream that waits for it is captured") {
+  const OnDouble on;
+  device::StreamHandle blocking = nullptr;
+  REQUIRE(driver().stream_create(&blocking, 0, 0) == device::kSuccess);
+  cuda_double::begin_capture(blocking);
+  const Status refused = device::check_stream(*on.device, nullptr);
+  CHECK(refused.code() == StatusCode::kUnsupported);
+  CHECK(refused.message().find("waits for the default stream is being captured") !=
+        std::string::npos);
+  CHECK(cuda_double::end_capture(blocking));
+  CHECK(device::check_stream(*on.device, nullptr).ok());
+  CHECK(driver().stream_destroy(blocking) == device::kSuccess);
 }
 
 TEST_CASE("A stream of another context is refused with what to do") {

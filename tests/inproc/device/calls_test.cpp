@@ -13,6 +13,7 @@
 
 #include "catch.hpp"
 #include "cuda_double.hpp"
+#include "device/address.hpp"
 #include "job.hpp"
 #include "rank_memory.hpp"
 #include "sanitizers.hpp"
@@ -51,9 +52,8 @@ void start_over(cuda_double::Mode mode, uint64_t seed = 1, int channels = 0) {
   cuda_double::reset(config);
 }
 
-// What is fetched now is the sum of all ranks' values.
-void fetch_sums(ho_comm* comm, RankMemory& memory) {
-  memory.fetch();
+// What was fetched is the sum of all ranks' values.
+void fetched_sums(ho_comm* comm, RankMemory& memory) {
   const std::vector<float> sums = memory.fetched();
   for (size_t i = 0; i < kCount; i += 997) {
     double sum = 0;
@@ -62,6 +62,11 @@ void fetch_sums(ho_comm* comm, RankMemory& memory) {
     }
     expect(std::abs(sums[i] - sum) < 1e-4, "sums up at " + std::to_string(i));
   }
+}
+
+void fetch_sums(ho_comm* comm, RankMemory& memory) {
+  memory.fetch();
+  fetched_sums(comm, memory);
 }
 
 ho_request* started_all_reduce(ho_comm* comm, const RankMemory& memory, ho_op op = HO_SUM) {
@@ -83,6 +88,8 @@ void all_reduce_on_stream(ho_comm* comm, RankMemory& memory) {
 // before it would make a stream wait for it: then there is no wait, and none is needed.
 constexpr int kAttempts = 50;
 
+// Of waits that order work: those before host functions alone have a test of their own
+// (work_test.cpp).
 std::vector<cuda_double::WaitSite> sites_of_waits() {
   std::vector<cuda_double::WaitSite> sites;
   for (int attempt = 0; attempt < kAttempts && sites.empty(); ++attempt) {
@@ -93,6 +100,7 @@ std::vector<cuda_double::WaitSite> sites_of_waits() {
     });
     REQUIRE(cuda_double::violations().empty());
     sites = cuda_double::wait_sites();
+    std::erase_if(sites, [](const cuda_double::WaitSite& site) { return !site.orders_work; });
   }
   return sites;
 }
@@ -376,14 +384,17 @@ TEST_CASE("what cannot be a buffer or a stream is named") {
             elsewhere.stream(),
             HO_INVALID_ARGUMENT,
             "stream");
-    cuda_double::set_capturing(memory.stream(), true);
+    cuda_double::begin_capture(memory.stream());
     refused(memory.send(), memory.recv(), 10, HO_SUM, memory.stream(), HO_UNSUPPORTED, "captur");
-    cuda_double::set_capturing(memory.stream(), false);
+    expect(cuda_double::end_capture(memory.stream()), "a refusal spoils no capture");
     expect(ho_send(comm, memory.send(), 1, HO_FLOAT32, 0, 0, nullptr, nullptr) == HO_UNSUPPORTED,
            "sends are of host memory");
     // None of it has harmed the communicator. Registered memory goes with device memory.
     must(ho_comm_status(comm));
     must(ho_comm_register(comm, host.data(), host.size() * sizeof(float)));
+    expect(ho_comm_register(comm, host.data(), 100) == HO_INVALID_ARGUMENT, "is registered once");
+    expect(std::string(ho_last_error_message()).find("pinned already") != std::string::npos,
+           "says that it is pinned");
     memory.fill(values_of(0));
     const ho_call_options options = memory.options();
     must(ho_all_reduce(
@@ -391,6 +402,64 @@ TEST_CASE("what cannot be a buffer or a stream is named") {
     must(ho_comm_deregister(comm, host.data()));
   });
   CHECK(cuda_double::violations().empty());
+}
+
+TEST_CASE("calls go on while another thread captures a graph") {
+  for (const auto mode : {cuda_double::Mode::kEager, cuda_double::Mode::kRandom}) {
+    start_over(mode);
+    require_job({"2x2"}, [](ho_comm* comm) {
+      RankMemory memory(ordinal_of(comm), kCount);
+      const RankMemory captured(ordinal_of(comm), 1);
+      cuda_double::begin_capture(captured.stream());
+      all_reduce_on_stream(comm, memory);
+      must(ho_request_wait(started_all_reduce(comm, memory), 0));
+      must(ho_barrier(comm, nullptr, nullptr));
+      ho_comm* part = nullptr;  // which allocates
+      must(ho_comm_split(comm, 0, ho_comm_rank(comm), &part));
+      ho_comm_destroy(part);
+      must(ho_barrier(comm, nullptr, nullptr));
+      expect(cuda_double::end_capture(captured.stream()), "no capture is spoiled");
+    });
+    CHECK(cuda_double::violations().empty());
+    CHECK(cuda_double::live().none());
+  }
+}
+
+// As torch's expandable segments are, of 20 MiB there.
+TEST_CASE("buffers may lie across the segments of mapped memory but not reach beyond them") {
+  constexpr size_t kSegment = 100000;
+  start_over(cuda_double::Mode::kRandom);
+  require_job({"2x2"}, [](ho_comm* comm) {
+    RankMemory memory(ordinal_of(comm), kCount);
+    const device::DeviceAddress mapped = [&] {
+      const auto current = must_have(device::CurrentContext::enter(memory.device()));
+      return cuda_double::map_segments(kCount * sizeof(float) + 8, kSegment);
+    }();
+    auto* const buffer = static_cast<float*>(device::pointer_to(mapped));
+    memory.fill(values_of(ho_comm_rank(comm)));
+    const ho_call_options options = memory.options();
+    const auto reduce = [&](const float* send, size_t count) {
+      return ho_all_reduce(
+          comm, send, buffer + 1, count, HO_FLOAT32, HO_SUM, &options, nullptr, nullptr);
+    };
+    expect(reduce(buffer + 1, kCount + 2) == HO_INVALID_ARGUMENT, "the last segment has an end");
+    expect(std::string(ho_last_error_message()).find("has 1200008 bytes up to the end") !=
+               std::string::npos,
+           "says how many bytes there are");
+    must(reduce(memory.send(), kCount));
+    memory.fetch_from(buffer + 1);
+    fetched_sums(comm, memory);
+    cuda_double::unmap(mapped);
+  });
+  CHECK(cuda_double::violations().empty());
+}
+
+TEST_CASE("the streams of a communicator have the greatest priority") {
+  start_over(cuda_double::Mode::kEager);
+  const auto device = must_have(device::Device::open(*must_have(device::driver()), 0));
+  const auto current = must_have(device::CurrentContext::enter(*device));
+  const auto stream = must_have(device::Stream::create(*device));
+  CHECK(cuda_double::priority_of(stream.handle()) == cuda_double::kGreatestPriority);
 }
 
 TEST_CASE("a device that is not there is named when the communicator is made") {

@@ -164,10 +164,10 @@ TEST_CASE("a join with a stream that is being captured is refused and can be rep
     ho_request* request = nullptr;
     must(ho_all_reduce(
         comm, memory.send(), memory.recv(), 1000, HO_FLOAT32, HO_SUM, &options, nullptr, &request));
-    cuda_double::set_capturing(other.stream(), true);
+    cuda_double::begin_capture(other.stream());
     const ho_status refused = ho_request_join(request, other.stream(), 0);
-    cuda_double::set_capturing(other.stream(), false);
-    if (refused != HO_UNSUPPORTED ||
+    const bool unspoiled = cuda_double::end_capture(other.stream());
+    if (!unspoiled || refused != HO_UNSUPPORTED ||
         std::string(ho_last_error_message()).find("captured") == std::string::npos) {
       throw std::runtime_error(std::string("not refused: ") + ho_last_error_message());
     }

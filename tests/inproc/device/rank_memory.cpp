@@ -52,9 +52,9 @@ void RankMemory::fill(const std::vector<float>& values) {
   must_be_ok(stream_->copy(send_->pointer(), in_->bytes().data(), values.size() * sizeof(float)));
 }
 
-void RankMemory::fetch() {
+void RankMemory::fetch_from(const float* memory) {
   const auto current = must_have(CurrentContext::enter(*device_));
-  must_be_ok(stream_->copy(out_->bytes().data(), recv_->pointer(), count_ * sizeof(float)));
+  must_be_ok(stream_->copy(out_->bytes().data(), memory, count_ * sizeof(float)));
 }
 
 void RankMemory::overwrite_recv() {

@@ -29,7 +29,8 @@ class RankMemory {
   [[nodiscard]] ho_status all_reduce(ho_comm* comm, ho_op_report* report = nullptr) const;
   // Gives the stream a copy into send, and one out of recv. Neither waits.
   void fill(const std::vector<float>& values);
-  void fetch();
+  void fetch() { fetch_from(recv()); }
+  void fetch_from(const float* memory);
   // Gives the stream a copy of send to recv.
   void overwrite_recv();
   // Waits for all that the stream was given.

@@ -1,8 +1,11 @@
 // Device memory inside a node: which way messages take, and that nothing is left of what was
 // shared.
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +14,7 @@
 #include "job.hpp"
 #include "rank_memory.hpp"
 #include "scoped_variable.hpp"
+#include "silent_link.hpp"
 #include "transport/staged/staged_link.hpp"
 
 using namespace ho;
@@ -128,12 +132,49 @@ TEST_CASE("an offer of device memory that is cut or too large is refused") {
   constexpr size_t kBytesAt = 28;  // behind process, device and address
   uint64_t bytes = SharedSlots::kSlotsPerPeer * SharedSlots::kSlotBytes + 1;
   std::memcpy(&offer.at(kBytesAt), &bytes, sizeof(bytes));
-  CHECK(mine.open(GlobalRank(1), offer).message().find("smaller than it was offered") !=
-        std::string::npos);
+  const Status otherwise = mine.open(GlobalRank(1), offer);
+  CHECK(otherwise.code() == StatusCode::kUnsupported);  // pinned memory does without
+  CHECK(otherwise.message().find("does not show it here as it was offered") != std::string::npos);
   --bytes;
   std::memcpy(&offer.at(kBytesAt), &bytes, sizeof(bytes));
   CHECK(mine.open(GlobalRank(1), offer).ok());
   CHECK(mine.of_peer(GlobalRank(1)).size() == bytes);
+}
+
+TEST_CASE("a link takes no more than its slots, and leaves the others theirs") {
+  // Takes all messages and releases none.
+  class Keeping : public SilentLink {
+   public:
+    Result<bool> try_send_shared(const Frame&, uint64_t) override { return true; }
+  };
+  cuda_double::reset({});
+  const auto device = must_have(device::Device::open(*must_have(device::driver()), 0));
+  const auto work = must_have(device::Work::create(device));
+  SharedSlots slots(device, 2, nullptr, [] { return true; });
+  const device::DeviceMemory payload = must_have(device::DeviceMemory::create(*device, 100));
+  const std::array parts{ConstBytes(static_cast<const std::byte*>(payload.pointer()), 100)};
+  Frame frame;
+  frame.payload_bytes = 100;
+  const auto sent = [&](StagedLink& link) {
+    size_t count = 0;
+    while (count <= 2 * SharedSlots::kSlotsPerPeer &&
+           must_have(link.try_send_from_device(frame, parts))) {
+      ++count;
+    }
+    return count;
+  };
+  Keeping inner;
+  StagedLink first(inner, *work, {&slots, {}});
+  StagedLink second(inner, *work, {&slots, {}});
+  CHECK(sent(first) == StagedLink::kSlots);
+  CHECK(sent(second) == StagedLink::kSlots);
+  // However many have theirs, a link has one that no other takes.
+  std::vector<std::unique_ptr<StagedLink>> more;
+  for (size_t at = 2; at < 2 * SharedSlots::kLinksPerPeer; ++at) {
+    more.push_back(std::make_unique<StagedLink>(inner, *work, StagedLink::Shared{&slots, {}}));
+    CHECK(sent(*more.back()) == 1);
+  }
+  must_be_ok(work->drain(deadline_after(std::chrono::seconds(60))));
 }
 
 TEST_CASE("a message outside of the peer's shared memory is an error and read nowhere") {

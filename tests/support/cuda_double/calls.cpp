@@ -1,7 +1,5 @@
 #include "calls.hpp"
 
-#include <algorithm>
-
 namespace ho::cuda_double {
 
 using device::DriverResult;
@@ -56,9 +54,8 @@ DriverResult Call::check(const char* name, unsigned traits) {
   if ((traits & kNeedsContext) != 0 && context() == nullptr) {
     return device::kInvalidContext;
   }
-  const bool captures = std::ranges::any_of(
-      machine_.streams, [](const auto& stream) { return stream.second->capturing; });
-  if ((traits & kRefusedInCapture) != 0 && captures) {
+  if ((traits & (kNeedsContext | kSpoilsCaptures)) != 0 && (traits & kSafeInCapture) == 0 &&
+      machine_.spoils_a_capture()) {
     return device::kCaptureUnsupported;
   }
   if ((traits & kSynchronizes) != 0) {

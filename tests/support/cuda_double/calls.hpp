@@ -6,11 +6,12 @@
 namespace ho::cuda_double {
 
 inline constexpr unsigned kNeedsInit = 1;
-inline constexpr unsigned kNeedsContext = 2;      // and init
-inline constexpr unsigned kSynchronizes = 4;      // waits for the device, or may
-inline constexpr unsigned kRefusedInCapture = 8;  // of any stream
+inline constexpr unsigned kNeedsContext = 2;   // and init
+inline constexpr unsigned kSynchronizes = 4;   // waits for the device, or may
+inline constexpr unsigned kSafeInCapture = 8;  // whatever another thread captures
 inline constexpr unsigned kAllocates = 16;
-inline constexpr unsigned kAlways = 32;  // also after a failure: version, texts of errors
+inline constexpr unsigned kSpoilsCaptures = 64;  // without a context too
+inline constexpr unsigned kAlways = 32;          // also after a failure: version, texts of errors
 
 // One call, from its count to its end: holds the lock, knows the order of host threads, and says
 // whether the call is refused before it is looked at.

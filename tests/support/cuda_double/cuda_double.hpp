@@ -117,16 +117,28 @@ struct WaitSite {
   uint64_t id = 0;  // the same in every run of one build
   std::string text;
   uint64_t waits = 0;
+  bool orders_work = false;  // copies or kernels come after one; else host functions alone
 };
 [[nodiscard]] std::vector<WaitSite> wait_sites();
 void drop_waits_of(uint64_t site);
 [[nodiscard]] uint64_t dropped_waits();
-// As if the stream were being captured into a graph.
-void set_capturing(device::StreamHandle stream, bool capturing);
+// As if this thread captured the stream into a graph, in a mode of cuda.h's. A call that is refused
+// because of a capture spoils it. CUDA does not list the calls that it refuses to threads that are
+// not in relaxed mode: here it is all that take a context.
+void begin_capture(device::StreamHandle stream, int mode = device::kCaptureModeGlobal);
+// False: it was spoiled.
+[[nodiscard]] bool end_capture(device::StreamHandle stream);
 // A context of the device that is not its primary one.
 [[nodiscard]] device::ContextHandle other_context(int ordinal);
 // Memory that migrates between host and devices, of the current context. 0 where there is none.
 [[nodiscard]] device::DeviceAddress allocate_managed(size_t bytes);
+// Memory of the current context's device that was mapped in segments: one range of addresses, of
+// which the driver tells one segment at a time. Freed by unmap().
+[[nodiscard]] device::DeviceAddress map_segments(size_t bytes, size_t segment_bytes);
+void unmap(device::DeviceAddress address);
+// What the stream was made with. The range is 0 to -5.
+[[nodiscard]] int priority_of(device::StreamHandle stream);
+inline constexpr int kGreatestPriority = -5;
 
 // --- Order ----------------------------------------------------------------------------------
 

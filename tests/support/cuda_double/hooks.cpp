@@ -225,12 +225,25 @@ uint64_t dropped_waits() {
   return machine().dropped_waits;
 }
 
-void set_capturing(device::StreamHandle stream, bool capturing) {
+void begin_capture(device::StreamHandle stream, int mode) {
   const Machine::Lock lock(machine().mutex);
   StreamState* const state = machine().stream_of(stream);
   if (state != nullptr) {
-    state->capturing = capturing;
+    state->capture = Capture{mode, machine().thread().component};
   }
+}
+
+bool end_capture(device::StreamHandle stream) {
+  const Machine::Lock lock(machine().mutex);
+  StreamState* const state = machine().stream_of(stream);
+  const auto capture = state == nullptr ? std::nullopt : std::exchange(state->capture, {});
+  return capture && !capture->spoiled;
+}
+
+int priority_of(device::StreamHandle stream) {
+  const Machine::Lock lock(machine().mutex);
+  const StreamState* const state = machine().stream_of(stream);
+  return state == nullptr ? 1 : state->priority;
 }
 
 device::ContextHandle other_context(int ordinal) {
@@ -253,9 +266,30 @@ device::DeviceAddress allocate_managed(size_t bytes) {
   }
   region->kind = MemoryKind::kManaged;
   region->device = context->device;
-  region->context = context->handle;
   state.regions.add(region);
   return region->begin;
+}
+
+device::DeviceAddress map_segments(size_t bytes, size_t segment_bytes) {
+  const Hook hook;
+  Machine& state = machine();
+  const ContextState* const context = state.current();
+  const auto region = context == nullptr ? nullptr : make_device_region(bytes, true);
+  if (region == nullptr) {
+    return 0;
+  }
+  region->device = context->device;
+  region->segment_bytes = segment_bytes;
+  state.regions.add(region);
+  return region->begin;
+}
+
+void unmap(device::DeviceAddress address) {
+  const Hook hook;
+  const auto region = machine().regions.find(address);
+  if (region != nullptr && region->segment_bytes != 0) {
+    region->end(machine().call_number);
+  }
 }
 
 void use_host(int host) {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
 namespace ho::cuda_double {
 namespace {
@@ -138,6 +139,32 @@ StreamState* Machine::stream_of(device::StreamHandle handle) {
   }
   const auto found = default_streams.find(context);
   return found != default_streams.end() ? found->second.get() : add_stream(context, true, true);
+}
+
+StreamState* Machine::captured_with_default(const ContextState* context) {
+  const auto found = std::ranges::find_if(streams, [&](const auto& each) {
+    return each.second->blocking && each.second->capture && each.second->context == context;
+  });
+  return found == streams.end() ? nullptr : found->second.get();
+}
+
+bool Machine::spoils_a_capture() {
+  const ThreadState& state = thread();
+  bool refused = false;
+  for (const auto& [handle, stream] : streams) {
+    std::optional<Capture>& capture = stream->capture;
+    if (!capture || state.capture_mode == device::kCaptureModeRelaxed) {
+      continue;
+    }
+    const bool own = capture->thread == state.component;
+    const bool others_count = state.capture_mode == device::kCaptureModeGlobal &&
+                              capture->mode == device::kCaptureModeGlobal;
+    if (own ? capture->mode != device::kCaptureModeRelaxed : others_count) {
+      capture->spoiled = true;
+      refused = true;
+    }
+  }
+  return refused;
 }
 
 void Machine::violation(std::string text) {
@@ -305,6 +332,11 @@ OperationPtr Machine::enqueue(Lock& lock,
           request.what + " (" + number_text(operation->number) + ", " +
           (is_default ? std::string("default stream") : "stream " + std::to_string(stream.id)) +
           " of device " + std::to_string(operation->device) + ")")};
+  if (!request.ranges.empty()) {
+    for (const uint64_t site : std::exchange(stream.waited_at, {})) {
+      wait_sites[site].orders_work = true;
+    }
+  }
   for (const TouchedRange& range : request.ranges) {
     if (!touch(*operation, stream, range, request.is_kernel)) {
       result = device::kInvalidValue;

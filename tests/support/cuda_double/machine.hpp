@@ -52,14 +52,22 @@ struct Operation {
 };
 using OperationPtr = std::shared_ptr<Operation>;
 
+struct Capture {
+  int mode = device::kCaptureModeGlobal;
+  uint64_t thread = 0;  // its component
+  bool spoiled = false;
+};
+
 struct StreamState {
   uint64_t id = 0;  // for messages, from 1
   device::StreamHandle handle = nullptr;
   ContextState* context = nullptr;
   bool blocking = false;  // ordered with the default stream
-  bool capturing = false;
+  int priority = 0;
+  std::optional<Capture> capture;
   uint64_t component = 0;
   uint64_t steps = 0;
+  std::set<uint64_t> waited_at;  // WaitSite::id
   Clock clock;
   OperationPtr last;
 };
@@ -102,6 +110,7 @@ struct ThreadState {
   uint64_t steps = 0;
   Clock clock;
   int host = -1;  // use_host()
+  int capture_mode = device::kCaptureModeGlobal;
   std::vector<ContextState*> contexts;
   const Step* in_work = nullptr;  // on a host function's thread: the step that it is part of
 };
@@ -121,6 +130,10 @@ class Machine {
   [[nodiscard]] ContextState* context_of(device::ContextHandle handle);
   [[nodiscard]] ContextState* current();
   [[nodiscard]] StreamState* stream_of(device::StreamHandle handle);  // null: the default stream
+  // Null: none of the streams that wait for the context's default stream is captured.
+  [[nodiscard]] StreamState* captured_with_default(const ContextState* context);
+  // Whether a call that may spoil captures is refused to this thread. Then it has done so.
+  [[nodiscard]] bool spoils_a_capture();
   [[nodiscard]] StreamState* add_stream(ContextState* context, bool blocking, bool is_default);
   // Null where the request is refused; `result` says how. Runs it, or has it run.
   OperationPtr enqueue(Lock& lock,

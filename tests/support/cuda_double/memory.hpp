@@ -34,9 +34,9 @@ struct Region {
 
   MemoryKind kind = MemoryKind::kDevice;
   int device = 0;
-  device::ContextHandle context = nullptr;
   uintptr_t begin = 0;
   size_t bytes = 0;
+  size_t segment_bytes = 0;  // kDevice: as the driver tells it; 0: it is one allocation
   std::byte* alias = nullptr;
   int fd = -1;            // kDevice
   uint64_t freed_by = 0;  // number of the call; 0: it lives

@@ -1,6 +1,7 @@
 // Memory: allocated, freed, asked about, shared.
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -12,7 +13,7 @@ namespace {
 using device::DeviceAddress;
 using device::DriverResult;
 
-constexpr unsigned kSetUp = kNeedsContext | kSynchronizes | kRefusedInCapture;
+constexpr unsigned kSetUp = kNeedsContext | kSynchronizes;
 
 DriverResult memory_allocate(DeviceAddress* address, size_t bytes) {
   Call call("memory_allocate", kSetUp | kAllocates);
@@ -30,7 +31,6 @@ DriverResult memory_allocate(DeviceAddress* address, size_t bytes) {
     return device::kOutOfDeviceMemory;
   }
   region->device = context->device;
-  region->context = context->handle;
   machine.regions.add(region);
   *address = region->begin;
   return device::kSuccess;
@@ -92,7 +92,6 @@ DriverResult host_allocate(void** memory, size_t bytes, unsigned) {
     return device::kOutOfDeviceMemory;
   }
   region->device = context->device;
-  region->context = context->handle;
   call.machine().regions.add(region);
   *memory = region->alias;
   return device::kSuccess;
@@ -125,13 +124,12 @@ DriverResult host_register(void* memory, size_t bytes, unsigned) {
   for (const uintptr_t address : {begin, begin + bytes - 1}) {
     const auto known = call.machine().regions.find(address);
     if (known != nullptr && !known->ended()) {
-      return device::kInvalidValue;
+      return device::kAlreadyPinned;
     }
   }
   const auto region = std::make_shared<Region>();
   region->kind = MemoryKind::kPinned;
   region->device = call.context()->device;
-  region->context = call.context()->handle;
   region->begin = begin;
   region->bytes = bytes;
   region->alias = static_cast<std::byte*>(memory);
@@ -165,9 +163,6 @@ DriverResult pointer_attribute(void* value, int attribute, DeviceAddress address
   }
   const auto put = [&](auto what) { std::memcpy(value, &what, sizeof what); };
   switch (attribute) {
-    case device::kPointerContext:
-      put(region->context);
-      return device::kSuccess;
     case device::kPointerMemoryType:
       put(region->is_device() || region->kind == MemoryKind::kManaged ? device::kMemoryDevice
                                                                       : device::kMemoryHost);
@@ -179,8 +174,10 @@ DriverResult pointer_attribute(void* value, int attribute, DeviceAddress address
       put(region->device);
       return device::kSuccess;
     case device::kPointerIsLegacyIpcCapable:
-      put(static_cast<uint8_t>(
-          region->kind == MemoryKind::kDevice && call.machine().config.ipc ? 1 : 0));
+      put(static_cast<uint8_t>(region->kind == MemoryKind::kDevice && region->segment_bytes == 0 &&
+                                       call.machine().config.ipc
+                                   ? 1
+                                   : 0));
       return device::kSuccess;
     default:
       return device::kInvalidValue;
@@ -196,8 +193,10 @@ DriverResult address_range(DeviceAddress* base, size_t* bytes, DeviceAddress add
   if (region == nullptr || region->ended() || region->kind == MemoryKind::kPinned) {
     return device::kNotFound;
   }
-  *base = region->begin;
-  *bytes = region->bytes;
+  const size_t segment = region->segment_bytes == 0 ? region->bytes : region->segment_bytes;
+  const size_t begin = (address - region->begin) / segment * segment;
+  *base = region->begin + begin;
+  *bytes = std::min(segment, region->bytes - begin);
   return device::kSuccess;
 }
 
@@ -213,7 +212,7 @@ DriverResult ipc_export(device::IpcMemory* memory, DeviceAddress base) {
     return device::kNotSupported;
   }
   if (region == nullptr || region->ended() || region->kind != MemoryKind::kDevice ||
-      region->begin != base) {
+      region->begin != base || region->segment_bytes != 0) {
     return device::kInvalidValue;
   }
   *memory = export_region(*region);
@@ -240,7 +239,6 @@ DriverResult ipc_open(DeviceAddress* address, device::IpcMemory memory, unsigned
     if (region == nullptr || region->exporter_freed()) {
       return device::kInvalidValue;
     }
-    region->context = context->handle;
     call.machine().regions.add(region);
     call.machine().regions.note_opened(*file, region);
   }

@@ -33,7 +33,7 @@ DriverResult version(int* version) {
   return device::kSuccess;
 }
 
-constexpr std::array<std::pair<DriverResult, const char*>, 14> kNames{{
+constexpr std::array<std::pair<DriverResult, const char*>, 17> kNames{{
     {device::kSuccess, "CUDA_SUCCESS"},
     {device::kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
     {device::kOutOfDeviceMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
@@ -47,7 +47,10 @@ constexpr std::array<std::pair<DriverResult, const char*>, 14> kNames{{
     {device::kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"},
     {device::kNotPermitted, "CUDA_ERROR_NOT_PERMITTED"},
     {device::kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"},
+    {device::kAlreadyPinned, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"},
+    {device::kNotPinned, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"},
     {device::kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+    {device::kCaptureImplicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"},
 }};
 
 DriverResult error_name(DriverResult result, const char** name) {
@@ -138,7 +141,7 @@ DriverResult can_access_peer(int* can, Ordinal device, Ordinal peer) {
 }
 
 DriverResult primary_context_retain(ContextHandle* context, Ordinal device) {
-  Call call("primary_context_retain", kNeedsInit);
+  Call call("primary_context_retain", kNeedsInit | kSpoilsCaptures);
   if (call.refused() != device::kSuccess || !is_device(call, device)) {
     return call.refused() != device::kSuccess ? call.refused() : device::kInvalidDevice;
   }
@@ -157,7 +160,7 @@ bool has_objects(Machine& machine, const ContextState* context) {
 
 // With the last one the driver destroys the context and all in it, under whoever still uses it.
 DriverResult primary_context_release(Ordinal device) {
-  Call call("primary_context_release", kNeedsInit);
+  Call call("primary_context_release", kNeedsInit | kSpoilsCaptures);
   if (call.refused() != device::kSuccess) {
     return call.refused();
   }
@@ -218,13 +221,32 @@ DriverResult context_enable_peer(ContextHandle peer, unsigned) {
 
 // --- Streams ---------------------------------------------------------------------------------
 
-DriverResult stream_create(StreamHandle* stream, unsigned flags, int) {
+DriverResult context_priorities(int* least, int* greatest) {
+  Call call("context_priorities", kNeedsContext);
+  *least = 0;
+  *greatest = kGreatestPriority;
+  return call.refused();
+}
+
+// It asks for no context and is never refused.
+DriverResult thread_capture_mode(int* mode) {
+  Call call("thread_capture_mode", kAlways);
+  if (*mode < device::kCaptureModeGlobal || *mode > device::kCaptureModeRelaxed) {
+    return device::kInvalidValue;
+  }
+  std::swap(*mode, call.machine().thread().capture_mode);
+  return device::kSuccess;
+}
+
+DriverResult stream_create(StreamHandle* stream, unsigned flags, int priority) {
   Call call("stream_create", kNeedsContext);
   if (call.refused() != device::kSuccess) {
     return call.refused();
   }
-  *stream =
-      call.machine().add_stream(call.context(), flags != device::kStreamNonBlocking, false)->handle;
+  StreamState* const made =
+      call.machine().add_stream(call.context(), flags != device::kStreamNonBlocking, false);
+  made->priority = std::clamp(priority, kGreatestPriority, 0);
+  *stream = made->handle;
   return device::kSuccess;
 }
 
@@ -247,7 +269,7 @@ DriverResult stream_synchronize(StreamHandle handle) {
     return call.refused();
   }
   StreamState* const stream = stream_for(call, handle);
-  if (stream == nullptr || stream->capturing) {
+  if (stream == nullptr || stream->capture) {
     return stream == nullptr ? device::kInvalidHandle : device::kCaptureUnsupported;
   }
   const OperationPtr last = stream->last;
@@ -281,8 +303,9 @@ uint64_t note_wait_site(Machine& machine) {
 }
 
 // Whether a test wants this wait to be forgotten.
-bool is_dropped(Machine& machine) {
+bool is_dropped(Machine& machine, StreamState& stream) {
   const uint64_t site = note_wait_site(machine);
+  stream.waited_at.insert(site);
   const bool by_number = machine.drop_wait_in > 0 && --machine.drop_wait_in == 0;
   const bool dropped = by_number || machine.dropped_sites.contains(site);
   machine.dropped_waits += dropped ? uint64_t{1} : 0;
@@ -298,12 +321,18 @@ EventState* event_for(Call& call, EventHandle handle) {
   return &found->second;
 }
 
-// Refused, with a violation: nothing here may take part in a capture.
+// Refused, with a violation: nothing here may take part in a capture, nor spoil one.
 bool may_enqueue(Call& call, const StreamState& stream, const char* what) {
-  if (stream.capturing) {
+  StreamState* const implied =
+      stream.handle != nullptr ? nullptr : call.machine().captured_with_default(stream.context);
+  if (implied != nullptr) {
+    implied->capture->spoiled = true;
+  }
+  const bool refused = stream.capture || implied != nullptr;
+  if (refused) {
     call.machine().violation(std::string(what) + " on a stream that is being captured");
   }
-  return !stream.capturing;
+  return !refused;
 }
 
 DriverResult stream_wait_event(StreamHandle handle, EventHandle event_handle, unsigned) {
@@ -319,7 +348,7 @@ DriverResult stream_wait_event(StreamHandle handle, EventHandle event_handle, un
   if (!may_enqueue(call, *stream, "stream_wait_event")) {
     return device::kCaptureUnsupported;
   }
-  if (is_dropped(call.machine()) || event->recorded == nullptr) {
+  if (is_dropped(call.machine(), *stream) || event->recorded == nullptr) {
     return device::kSuccess;
   }
   Request request;
@@ -344,7 +373,7 @@ DriverResult stream_context(StreamHandle handle, ContextHandle* context) {
 }
 
 DriverResult stream_capturing(StreamHandle handle, int* status) {
-  Call call("stream_capturing", kNeedsContext);
+  Call call("stream_capturing", kNeedsContext | kSafeInCapture);
   if (call.refused() != device::kSuccess) {
     return call.refused();
   }
@@ -352,7 +381,10 @@ DriverResult stream_capturing(StreamHandle handle, int* status) {
   if (stream == nullptr) {
     return device::kInvalidHandle;
   }
-  *status = stream->capturing ? 1 : device::kCaptureNone;
+  if (handle == nullptr && call.machine().captured_with_default(stream->context) != nullptr) {
+    return device::kCaptureImplicit;  // which spoils nothing
+  }
+  *status = stream->capture ? 1 : device::kCaptureNone;
   return device::kSuccess;
 }
 
@@ -469,6 +501,8 @@ void fill_object_calls(device::Driver& table) {
   table.context_push = context_push;
   table.context_pop = context_pop;
   table.context_enable_peer = context_enable_peer;
+  table.context_priorities = context_priorities;
+  table.thread_capture_mode = thread_capture_mode;
   table.stream_create = stream_create;
   table.stream_destroy = stream_destroy;
   table.stream_synchronize = stream_synchronize;

@@ -62,7 +62,7 @@ DriverResult copy_async(DeviceAddress to, DeviceAddress from, size_t bytes, Stre
   if (stream == nullptr) {
     return device::kInvalidHandle;
   }
-  if (stream->capturing) {
+  if (stream->capture) {
     machine.violation("copy_async on a stream that is being captured");
     return device::kCaptureUnsupported;
   }
@@ -92,7 +92,7 @@ DriverResult copy_async(DeviceAddress to, DeviceAddress from, size_t bytes, Stre
 // --- Kernels ---------------------------------------------------------------------------------
 
 DriverResult module_load(ModuleHandle* module, const void* image) {
-  Call call("module_load", kNeedsContext | kSynchronizes | kRefusedInCapture | kAllocates);
+  Call call("module_load", kNeedsContext | kSynchronizes | kAllocates);
   if (call.refused() != device::kSuccess) {
     return call.refused();
   }
@@ -107,7 +107,7 @@ DriverResult module_load(ModuleHandle* module, const void* image) {
 }
 
 DriverResult module_unload(ModuleHandle module) {
-  Call call("module_unload", kNeedsContext | kSynchronizes | kRefusedInCapture);
+  Call call("module_unload", kNeedsContext | kSynchronizes);
   if (call.refused() != device::kSuccess) {
     return call.refused();
   }
@@ -171,7 +171,7 @@ DriverResult launch_kernel(Call& call,
   if (stream == nullptr || stream->context != call.context()) {
     return device::kInvalidHandle;
   }
-  if (stream->capturing) {
+  if (stream->capture) {
     call.machine().violation("launch of " + name + " on a stream that is being captured");
     return device::kCaptureUnsupported;
   }

@@ -79,6 +79,8 @@ SAME(primary_context_release, cuDevicePrimaryCtxRelease, 11000)
 SAME(context_push, cuCtxPushCurrent, 4000)
 SAME(context_pop, cuCtxPopCurrent, 4000)
 SAME(context_enable_peer, cuCtxEnablePeerAccess, 4000)
+SAME(context_priorities, cuCtxGetStreamPriorityRange, 5050)
+SAME(thread_capture_mode, cuThreadExchangeStreamCaptureMode, 10010)
 SAME(stream_create, cuStreamCreateWithPriority, 5050)
 SAME(stream_destroy, cuStreamDestroy, 4000)
 SAME(stream_synchronize, cuStreamSynchronize, 2000)
@@ -125,6 +127,8 @@ constexpr Expected kAll[] = {
     kExpected_context_push,
     kExpected_context_pop,
     kExpected_context_enable_peer,
+    kExpected_context_priorities,
+    kExpected_thread_capture_mode,
     kExpected_stream_create,
     kExpected_stream_destroy,
     kExpected_stream_synchronize,
@@ -171,6 +175,12 @@ static_assert(kLaunchFailed == CUDA_ERROR_LAUNCH_FAILED);
 static_assert(kNotPermitted == CUDA_ERROR_NOT_PERMITTED);
 static_assert(kNotSupported == CUDA_ERROR_NOT_SUPPORTED);
 static_assert(kCaptureUnsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+static_assert(kCaptureImplicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+static_assert(kAlreadyPinned == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+static_assert(kNotPinned == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+static_assert(kCaptureModeGlobal == CU_STREAM_CAPTURE_MODE_GLOBAL);
+static_assert(kCaptureModeThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+static_assert(kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(kEventInterprocess == CU_EVENT_INTERPROCESS);
@@ -180,7 +190,6 @@ static_assert(kIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 static_assert(kComputeCapabilityMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 static_assert(kComputeCapabilityMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(kMultiprocessorCount == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-static_assert(kPointerContext == CU_POINTER_ATTRIBUTE_CONTEXT);
 static_assert(kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 static_assert(kPointerIsManaged == CU_POINTER_ATTRIBUTE_IS_MANAGED);
 static_assert(kPointerDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
@@ -188,7 +197,40 @@ static_assert(kPointerIsLegacyIpcCapable == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_
 static_assert(kMemoryHost == CU_MEMORYTYPE_HOST && kMemoryDevice == CU_MEMORYTYPE_DEVICE);
 static_assert(kCaptureNone == CU_STREAM_CAPTURE_STATUS_NONE);
 
+#if CUDA_VERSION >= 13000
+// The numbers that driver.cpp knows as the end of a context.
+constexpr CUresult kEndsOfContexts[] = {CUDA_ERROR_ECC_UNCORRECTABLE,
+                                        CUDA_ERROR_NVLINK_UNCORRECTABLE,
+                                        CUDA_ERROR_CONTAINED,
+                                        CUDA_ERROR_ILLEGAL_ADDRESS,
+                                        CUDA_ERROR_LAUNCH_TIMEOUT,
+                                        CUDA_ERROR_CONTEXT_IS_DESTROYED,
+                                        CUDA_ERROR_ASSERT,
+                                        CUDA_ERROR_HARDWARE_STACK_ERROR,
+                                        CUDA_ERROR_ILLEGAL_INSTRUCTION,
+                                        CUDA_ERROR_MISALIGNED_ADDRESS,
+                                        CUDA_ERROR_INVALID_ADDRESS_SPACE,
+                                        CUDA_ERROR_INVALID_PC,
+                                        CUDA_ERROR_LAUNCH_FAILED,
+                                        CUDA_ERROR_TENSOR_MEMORY_LEAK,
+                                        CUDA_ERROR_MPS_CLIENT_TERMINATED,
+                                        CUDA_ERROR_EXTERNAL_DEVICE};
+#endif
+
 }  // namespace
+
+#if CUDA_VERSION >= 13000
+TEST_CASE("What cuda.h calls the end of a process's work is told as such and nothing else") {
+  const Driver silent;
+  for (int result = 1; result < 1000; ++result) {
+    INFO(result);
+    const bool ends = std::ranges::find(kEndsOfContexts, static_cast<CUresult>(result)) !=
+                      std::end(kEndsOfContexts);
+    const std::string text = driver_error(silent, "cuEventQuery", result).message();
+    CHECK((text.find("the context is lost") != std::string::npos) == ends);
+  }
+}
+#endif
 
 TEST_CASE("The driver is asked for the versions that were compared with cuda.h") {
   CHECK(std::size(kAll) == driver_calls().size());

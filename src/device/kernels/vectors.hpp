@@ -2,6 +2,7 @@
 // for that, one element otherwise.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <cstring>
 
@@ -54,6 +55,7 @@ HORING_DEVICE inline Words<kBytes> read_words(uint64_t address) {
     words.word[0] = *memory_at<const uint32_t>(address);
   }
 #else
+  assert(address % kBytes == 0);  // which a GPU asks for, and a host does not
   std::memcpy(&words, memory_at<const void>(address), kBytes);
 #endif
   return words;
@@ -71,6 +73,7 @@ HORING_DEVICE inline void write_words(uint64_t address, const Words<kBytes>& wor
     *memory_at<uint32_t>(address) = words.word[0];
   }
 #else
+  assert(address % kBytes == 0);
   std::memcpy(memory_at<void>(address), &words, kBytes);
 #endif
 }

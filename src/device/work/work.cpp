@@ -38,11 +38,12 @@ void ring(void* argument) {
 
 Result<std::unique_ptr<Work>> Work::create(std::shared_ptr<Device> device) {
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device));
-  HORING_ASSIGN(Kernels kernels, Kernels::load(device->driver()));
+  HORING_ASSIGN(std::shared_ptr<const Kernels> kernels, shared_kernels(*device));
   std::vector<Lane> lanes;
   for (int i = 0; i < 2; ++i) {
     HORING_ASSIGN(Stream stream, Stream::create(*device));
-    Lane& lane = lanes.emplace_back(Lane{std::move(stream), {}});
+    HORING_ASSIGN(Stream waker, Stream::create(*device));
+    Lane& lane = lanes.emplace_back(Lane{std::move(stream), std::move(waker), {}});
     for (uint64_t n = 0; n < kMaxUnderWay; ++n) {
       HORING_ASSIGN(Event event, Event::create(*device));
       lane.events.push_back(std::move(event));
@@ -55,7 +56,10 @@ Result<std::unique_ptr<Work>> Work::create(std::shared_ptr<Device> device) {
                                         std::move(wake)));
 }
 
-Work::Work(std::shared_ptr<Device> device, std::array<Lane, 2> lanes, Kernels kernels, EventFd wake)
+Work::Work(std::shared_ptr<Device> device,
+           std::array<Lane, 2> lanes,
+           std::shared_ptr<const Kernels> kernels,
+           EventFd wake)
     : device_(std::move(device)),
       wake_(std::make_unique<EventFd>(std::move(wake))),
       kernels_(std::move(kernels)),
@@ -65,11 +69,6 @@ Work::~Work() {
   if (Status status = drain(deadline_after(kLastDrain)); !status.ok()) {
     log_warn("{}", status.message());
   }
-  const auto current = CurrentContext::enter(*device_);
-  if (!current.ok()) {
-    log_warn("{}", current.status().message());
-  }
-  kernels_.reset();
 }
 
 Status Work::look(Lane& lane) {
@@ -176,10 +175,12 @@ bool Work::pending() const {
 Status Work::wake_when_completed() {
   for (Lane& lane : lanes_) {
     HORING_TRY(look(lane));
-    if (lane.completed < lane.started && lane.armed < lane.started) {
+    const uint64_t oldest = lane.completed + 1;
+    if (lane.completed < lane.started && lane.armed < oldest) {
       HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
-      HORING_TRY(lane.stream.call_on_host(ring, wake_.get()));
-      lane.armed = lane.started;
+      HORING_TRY(lane.waker.wait(lane.events[oldest % kMaxUnderWay]));
+      HORING_TRY(lane.waker.call_on_host(ring, wake_.get()));
+      lane.armed = oldest;
     }
   }
   return {};

@@ -20,7 +20,7 @@
 
 #include "base/status.hpp"
 #include "device/device.hpp"
-#include "device/kernels/kernels.hpp"
+#include "device/kernels/shared_kernels.hpp"
 #include "os/clock.hpp"
 #include "os/event_fd.hpp"
 
@@ -60,7 +60,8 @@ class Work {
   [[nodiscard]] Result<bool> completed(const Ticket& ticket);
   [[nodiscard]] Result<bool> passed(const Event& event) const;
   [[nodiscard]] bool pending() const;
-  // The descriptor becomes readable when all that is under way now has completed.
+  // The descriptor becomes readable when the oldest work of either direction has completed. What
+  // is started later does not wait for that.
   [[nodiscard]] Status wake_when_completed();
   [[nodiscard]] int wait_fd() const { return wake_->fd(); }
   void clear_wake() { (void)wake_->drain(); }
@@ -82,11 +83,12 @@ class Work {
   static constexpr uint64_t kMaxUnderWay = 64;  // of a stream
   struct Lane {
     Stream stream;
+    Stream waker;               // waits for events of `stream`, and calls the host
     std::vector<Event> events;  // of ticket n: n modulo their number
     uint64_t started = 0;
     uint64_t completed = 0;
     bool untracked = false;  // it was given something that no ticket stands for: a call failed
-    uint64_t armed = 0;      // the number of `started` at which a wake-up was asked for
+    uint64_t armed = 0;      // of the last ticket for which a wake-up was asked for
   };
   template <typename Memory>
   struct Kept {
@@ -95,7 +97,10 @@ class Work {
   };
   template <typename Memory>
   [[nodiscard]] Result<Memory> take(Kept<Memory>& kept, size_t bytes);
-  Work(std::shared_ptr<Device> device, std::array<Lane, 2> lanes, Kernels kernels, EventFd wake);
+  Work(std::shared_ptr<Device> device,
+       std::array<Lane, 2> lanes,
+       std::shared_ptr<const Kernels> kernels,
+       EventFd wake);
   [[nodiscard]] Lane& lane(Direction direction) {
     return lanes_.at(static_cast<size_t>(direction));
   }
@@ -114,7 +119,7 @@ class Work {
   const std::unique_ptr<EventFd> wake_;  // host functions have its address
   Kept<PinnedMemory> pinned_;
   Kept<DeviceMemory> on_device_;
-  std::optional<Kernels> kernels_;
+  const std::shared_ptr<const Kernels> kernels_;
   std::array<Lane, 2> lanes_;
 };
 

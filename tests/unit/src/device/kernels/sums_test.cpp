@@ -92,11 +92,14 @@ void check_sums(const Subject& subject, const Pairs& pairs, const Form& form) {
       swapped,
       want,
       [&](size_t i) { return subject.is_nan(a.pattern(i)) && subject.is_nan(b.pattern(i)); });
-  // One after another where one address is not aligned for more.
-  Elements moved(bytes, pairs.b, 1);
-  Elements again(bytes, count);
-  sum(kernel, form, again, a, moved);
-  CHECK(std::memcmp(again.data(), got.data(), count * bytes) == 0);
+  // One after another where any one address is not aligned for more.
+  for (size_t moved = 0; moved < 3; ++moved) {
+    Elements dst(bytes, count, moved == 0 ? 1 : 0);
+    Elements src(bytes, pairs.a, moved == 1 ? 1 : 0);
+    Elements incoming(bytes, pairs.b, moved == 2 ? 1 : 0);
+    sum(kernel, form, dst, src, incoming);
+    CHECK(std::memcmp(dst.data(), got.data(), count * bytes) == 0);
+  }
 }
 
 // All on the best instruction set, some on every one: emulated ones are slow.

@@ -1,71 +1,18 @@
 // The engine's deadlines, over a transport on which nothing ever arrives.
 #include "exec/engine.hpp"
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "catch.hpp"
 #include "more_time.hpp"
-#include "os/event_fd.hpp"
 #include "silent_link.hpp"
+#include "silent_transport.hpp"
 
 namespace ho {
 namespace {
-
-// What the driver did, kept by the test since the engine owns the transport.
-struct Journal {
-  int turns = 0;
-  std::vector<Deadline> sleeps;
-};
-
-class SilentTransport : public ShmTransport {
- public:
-  SilentTransport(Journal& journal, EventFd event) : journal_(journal), event_(std::move(event)) {}
-
-  Result<Link*> link(const LinkKey& /*key*/) override { return &link_; }
-  [[nodiscard]] std::vector<LinkKey> unrequested_links() const override { return {}; }
-  Status progress() override {
-    ++journal_.turns;
-    // A driver that spins, or sleeps past the deadline, would not end in time otherwise.
-    const bool sane = journal_.turns < 10000 && journal_.sleeps.size() < 20;
-    return sane ? Status() : Status(StatusCode::kInternal, "the driver does not stop");
-  }
-  [[nodiscard]] int wait_fd() const override { return event_.fd(); }
-  bool prepare_wait(const WaitHint& /*hint*/) override { return true; }
-  void finish_wait() override {}
-  [[nodiscard]] uint64_t memory_bytes() const override { return 0; }
-  bool prepare_sleep(const WaitHint& /*hint*/) override { return true; }
-  void finish_sleep() override {}
-  // Nobody sends: only wake() or the deadline ends a sleep.
-  void sleep(Deadline deadline) override {
-    journal_.sleeps.push_back(deadline);
-    std::unique_lock lock(mutex_);
-    woken_.wait_until(lock, deadline, [this] { return rung_; });
-    rung_ = false;
-  }
-  void wake() override {
-    const std::lock_guard lock(mutex_);
-    rung_ = true;
-    woken_.notify_all();
-  }
-  [[nodiscard]] std::shared_ptr<const void> membership() const override { return nullptr; }
-  [[nodiscard]] std::function<bool()> others_ended() const override {
-    return [] { return true; };
-  }
-  [[nodiscard]] std::string single_copy_status() const override { return ""; }
-
- private:
-  Journal& journal_;
-  EventFd event_;
-  test::SilentLink link_;
-  std::mutex mutex_;
-  std::condition_variable woken_;
-  bool rung_ = false;
-};
 
 // Receives one byte from rank 1.
 std::shared_ptr<const Schedule> receive_one(Engine& engine) {
@@ -101,13 +48,14 @@ Call call_until(std::byte& into, Deadline deadline, std::chrono::milliseconds ti
 
 // An engine whose first failure is the job's decision at once.
 struct Bench {
-  Journal journal;
+  test::Journal journal;
+  test::SilentLink link;
   std::vector<Status> failures;
   std::unique_ptr<Engine> engine;
 
   Bench() {
     auto made = Engine::create({},
-                               std::make_unique<SilentTransport>(journal, *EventFd::create()),
+                               std::make_unique<test::SilentTransport>(journal, link),
                                nullptr,
                                [this](const RunError& error) {
                                  failures.push_back(error.status);

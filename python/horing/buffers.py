@@ -28,11 +28,15 @@ class Buffer:
     @property
     def current_stream(self) -> int:
         """Of a torch tensor the stream that torch uses now on its device; otherwise the default."""
-        torch = sys.modules.get("torch")
         tensor = self.owner[0] if isinstance(self.owner, tuple) else self.owner
-        if self.device is None or torch is None or not isinstance(tensor, torch.Tensor):
+        if self.device is None or not _is_of_torch(tensor):
             return 0
-        return int(torch.cuda.current_stream(self.device).cuda_stream)
+        return int(sys.modules["torch"].cuda.current_stream(self.device).cuda_stream)
+
+
+def _is_of_torch(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 # struct's format characters (native sizes) by kind and bytes.
@@ -81,7 +85,10 @@ _BY_DLPACK = {
 _DLPACK_CPU = 1
 _DLPACK_CUDA = 2
 _DLPACK_TAKEN = (_DLPACK_CPU, _DLPACK_CUDA, 3)  # 3: page-locked memory of the host
-_NO_ORDER = -1  # of DLPack: the producer's stream is left alone, calls have their own
+# Streams of DLPack. torch's tensors are used on torch's own stream, where they are ready. Other
+# producers (jax, cupy) make the default stream wait for what they have under way: calls use it.
+_NO_ORDER = -1
+_DEFAULT_STREAM = 1  # CUDA's legacy one, which C calls NULL
 
 
 class _DLTensor(ctypes.Structure):
@@ -181,7 +188,8 @@ def _from_dlpack(value: Any, what: str) -> Buffer:
         )
     on_cuda = kind == _DLPACK_CUDA
     try:
-        capsule = value.__dlpack__(stream=_NO_ORDER) if on_cuda else value.__dlpack__()
+        stream = _NO_ORDER if _is_of_torch(value) else _DEFAULT_STREAM
+        capsule = value.__dlpack__(stream=stream) if on_cuda else value.__dlpack__()
     except (BufferError, RuntimeError, TypeError) as error:
         raise InvalidArgumentError(
             f"{what}: it does not export its memory ({error}); pass a detached, writable array"

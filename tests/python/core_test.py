@@ -465,6 +465,21 @@ class Buffers(unittest.TestCase):
         with self.assertRaisesRegex(horing.UnsupportedError, "type 10"):
             buffer_of(tensor, writable=True, what="send")
 
+    def test_arrays_on_a_device_are_made_ready_on_the_default_stream(self):
+        asked = []
+
+        class OnDevice(OnlyDlpack):
+            def __dlpack_device__(self):
+                return (2, 0)
+
+            def __dlpack__(self, *, stream=None):
+                asked.append(stream)
+                raise BufferError("no GPU here")
+
+        with self.assertRaisesRegex(horing.InvalidArgumentError, "no GPU here"):
+            buffer_of(OnDevice(None), writable=True, what="send")
+        self.assertEqual(asked, [1])  # DLPack's number of CUDA's legacy default stream
+
     def test_memory_of_a_cuda_device_needs_a_communicator_with_one(self):
         with horing.Communicator(0, 1) as alone:
             self.assertIsNone(alone.device)

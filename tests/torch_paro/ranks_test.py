@@ -21,6 +21,7 @@ from paro.torch.meshes import world_of
 from paro.torch.planning import _bytes_of
 from ranks import RanksFailed, run_ranks
 from torch import nn
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, get_state_dict, set_optimizer_state_dict
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import Shard
 
@@ -266,6 +267,41 @@ class UnitsThatDiffer(unittest.TestCase):
         for strategy in ("IIG", "IGG"):
             for twice in run_ranks([2, 2], run, strategy, backend="gloo"):
                 self.assertTrue(torch.allclose(torch.tensor(twice), once, atol=1e-6))
+
+
+class TorchsOwn(unittest.TestCase):
+    def test_functions_of_torch_that_find_no_masters_name_those_that_do(self) -> None:
+        def calls(mesh: DeviceMesh, strategy: str) -> list[tuple[str, Callable[[], Any]]]:
+            model = Chosen(mesh, strategy, apart=False)
+            optimizer = paro.torch.Optimizer(torch.optim.AdamW, model)
+            scaler = torch.amp.GradScaler("cpu")
+
+            def step() -> None:
+                scaler.scale(model(torch.ones(1, 4), [0, 1]).sum()).backward()
+                scaler.step(optimizer)
+
+            def load() -> None:  # what GGG's own give
+                state = get_optimizer_state_dict(model, optimizer) if strategy == "GGG" else {"state": {}, "param_groups": []}
+                set_optimizer_state_dict(model, optimizer, state)
+
+            return [
+                (f"{strategy} both", lambda: len(get_state_dict(model, optimizer))),
+                (f"{strategy} get", lambda: len(get_optimizer_state_dict(model, optimizer))),
+                (f"{strategy} set", load),
+                (f"{strategy} scaler", step),
+                (f"{strategy} own", lambda: optimizer.load_state_dict(optimizer.state_dict())),
+            ]
+
+        def run() -> dict[str, str]:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            return raised_by([*calls(mesh, "IIG"), *calls(mesh, "GGG")])
+
+        for found in run_ranks([2, 2], run, backend="gloo"):
+            for name, text in found.items():
+                expected = "nothing was raised"
+                if name.startswith("IIG") and "own" not in name:
+                    expected = "paro.torch.GradScaler" if "scaler" in name else "paro.torch.get_state_dict(model, optimizer)"
+                self.assertIn(expected, text, name)
 
 
 class Planner(unittest.TestCase):

@@ -18,6 +18,7 @@ from paro.torch.backward import Backward
 from paro.torch.fsdp_private import drop_whole_gradients
 from paro.torch.masters import UnitMasters
 from paro.torch.sharding import Unit, managed_parameters, name_units, trainable, units_of
+from paro.torch.torchs_own import refuse_scaler, refuse_state_dict_functions
 
 # Each element's update depends on that element alone: pieces of a tensor may be updated apart. Subclasses may do
 # otherwise.
@@ -276,9 +277,23 @@ class Optimizer(torch.optim.Optimizer):
             "paro.torch.get_state_dict(model, optimizer), or state_dict() for the same ranks"
         )
 
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        if self.unit_masters:
+            refuse_scaler()
+        return False
+
+    def state_dict(self) -> dict[str, Any]:
+        """For load_state_dict."""
+        if self.unit_masters:
+            refuse_state_dict_functions("state_dict")
+        return super().state_dict()
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """What state_dict() gave on this rank, under the same strategy on the same ranks. For others
         there are get_state_dict and set_state_dict, with distributed checkpoints."""
+        if self.unit_masters:
+            refuse_state_dict_functions("load_state_dict")
         self.inner.load_state_dict(state_dict)
         self._follow_inner()
 

@@ -16,6 +16,8 @@ class GradScaler(torch.amp.GradScaler):
     A rank sees its own part of the gradients only. Ranks that left out a step alone would drift apart.
     """
 
+    has_ranks_agree = True
+
     @torch.no_grad()
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
         if not isinstance(optimizer, Optimizer):

@@ -359,6 +359,8 @@ class Communicator(Lifetime):
     # --- what the calls share
 
     def _pair(self, send: Any, recv: Any) -> tuple[Buffer, Buffer]:
+        if send is recv and isinstance(send, Buffer):
+            return send, send
         source = buffer_of(send, writable=False, what="send")
         target = buffer_of(recv, writable=True, what="recv")
         if source.dtype != target.dtype:
@@ -396,7 +398,7 @@ class Communicator(Lifetime):
                 None if target is None else target.address,
                 count,
                 source.dtype,
-                *(int32(each) for each in more),
+                *map(int32, more),
             ),
             (source, target, count),
             settings,

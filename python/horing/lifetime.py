@@ -39,6 +39,8 @@ class Lifetime:
         self._dropped.append(dropped)
 
     def _free_ended(self, count: int) -> None:
+        if not self._dropped:
+            return
         for _ in range(min(count, len(self._dropped))):
             try:
                 dropped = self._dropped.popleft()

@@ -119,3 +119,36 @@ def batches_of(tensors: list[torch.Tensor]) -> list[list[torch.Tensor]]:
             batches.append([tensor])
             open_batches[kind] = (batches[-1], size)
     return batches
+
+
+def expect_equal(
+    what: str, parts: list[torch.Tensor], tensor: torch.Tensor, ranks: int
+) -> None:
+    """A part for each rank, each with as many elements as the tensor."""
+    sizes = [part.numel() for part in parts]
+    if sizes != [tensor.numel()] * ranks:
+        raise ValueError(
+            f"{what}: one tensor of {tensor.numel()} elements for each of {ranks} "
+            f"ranks, not {sizes}"
+        )
+
+
+def split_counts(
+    tensor: torch.Tensor, splits: list[int] | None, what: str, ranks: int
+) -> list[int]:
+    """Elements for each rank, of rows for each rank; without those as many for all."""
+    rows = tensor.shape[0] if tensor.dim() else 0
+    if not splits:
+        if rows % ranks:
+            raise ValueError(
+                f"all_to_all_single: {rows} rows of the {what} do not divide by "
+                f"{ranks} ranks; pass {what}_split_sizes"
+            )
+        splits = [rows // ranks] * ranks
+    if len(splits) != ranks or sum(splits) != rows:
+        raise ValueError(
+            f"all_to_all_single: {what}_split_sizes {splits} for {rows} rows and "
+            f"{ranks} ranks"
+        )
+    per_row = memory.buffer_of(tensor).count // rows if rows else 0
+    return [split * per_row for split in splits]

@@ -21,10 +21,12 @@ from horing.torch import tensors as memory
 from horing.torch.arguments import (
     TorchStore,
     batches_of,
+    expect_equal,
     list_of,
     one_of,
     options_of,
     reduce_op,
+    split_counts,
 )
 from horing.torch.causes import knows
 from horing.torch.identity import Identity
@@ -416,7 +418,7 @@ class ProcessGroup(Identity):
         on_root = opts.rootRank == self._rank
         targets = list_of(outputs, "gather") if on_root else []
         if on_root:
-            self._expect_equal("gather", targets, tensor)
+            expect_equal("gather", targets, tensor, self._world_size)
         output = memory.Outputs(targets) if on_root else None
         request = self._call(
             opts,
@@ -453,20 +455,12 @@ class ProcessGroup(Identity):
         source = None
         if opts.rootRank == self._rank:
             parts = list_of(given, "scatter")
-            self._expect_equal("scatter", parts, tensor)
+            expect_equal("scatter", parts, tensor, self._world_size)
             source = memory.buffer_of(memory.flattened(parts))
         request = self._call(
             opts, "scatter", source, memory.buffer_of(output.memory), opts.rootRank
         )
         return self._work("scatter", [request], [tensor], [output.finish])
-
-    def _expect_equal(self, what: str, parts: list[torch.Tensor], tensor: torch.Tensor) -> None:
-        sizes = [part.numel() for part in parts]
-        if sizes != [tensor.numel()] * self._world_size:
-            raise ValueError(
-                f"{what}: one tensor of {tensor.numel()} elements for each of {self._world_size} "
-                f"ranks, not {sizes}"
-            )
 
     @_operation
     def alltoall(self, outputs: Any, given: Any, opts: Any = None) -> Work:
@@ -499,34 +493,15 @@ class ProcessGroup(Identity):
         return self._all_to_all(
             "all_to_all_single",
             memory.buffer_of(source),
-            self._split_counts(source, input_splits, "input"),
+            split_counts(source, input_splits, "input", self._world_size),
             memory.buffer_of(target.memory),
-            self._split_counts(target.memory, output_splits, "output"),
+            split_counts(target.memory, output_splits, "output", self._world_size),
             opts,
             [output],
             target.finish,
         )
 
     alltoall_base = all_to_all_single
-
-    def _split_counts(
-        self, tensor: torch.Tensor, splits: list[int] | None, what: str
-    ) -> list[int]:
-        rows = tensor.shape[0] if tensor.dim() else 0
-        if not splits:
-            if rows % self._world_size:
-                raise ValueError(
-                    f"all_to_all_single: {rows} rows of the {what} do not divide by "
-                    f"{self._world_size} ranks; pass {what}_split_sizes"
-                )
-            splits = [rows // self._world_size] * self._world_size
-        if len(splits) != self._world_size or sum(splits) != rows:
-            raise ValueError(
-                f"all_to_all_single: {what}_split_sizes {splits} for {rows} rows and "
-                f"{self._world_size} ranks"
-            )
-        per_row = memory.buffer_of(tensor).count // rows if rows else 0
-        return [split * per_row for split in splits]
 
     def _all_to_all(
         self,
@@ -587,15 +562,16 @@ class ProcessGroup(Identity):
 
     def _call(self, opts: Any, name: str, *arguments: Any, **named: Any) -> Request:
         timeout = getattr(opts, "timeout", None)
-        if timeout is None or timeout.total_seconds() < 0:
-            timeout = self._timeout
+        seconds = -1.0 if timeout is None else timeout.total_seconds()
+        if seconds < 0:
+            seconds = self._timeout.total_seconds()
         device = memory.device_of(arguments, name)
         with self._lock:
             self._sequence += 1
             request: Request = getattr(self._communicator_of(device), name)(
                 *arguments,
                 wait=False,
-                timeout=timeout.total_seconds(),
+                timeout=seconds,
                 foreground=not getattr(opts, "asyncOp", True),  # torch waits for it at once
                 **named,
             )
@@ -610,13 +586,18 @@ class ProcessGroup(Identity):
         channel: str | None = "other",
         counted: bool = True,
     ) -> Work:
-        device = next((each.device for each in requests if each.device is not None), None)
+        device = None
+        for each in requests:
+            if each.device is not None:
+                device = each.device
         where = "host" if device is None else "device"
         completer = self._own_thread if channel is None else self._completers[channel, where]
         traffic = self._traffic if counted else None
-        operation = Operation(self, what, requests, result, after, traffic)
-        if device is not None:
-            operation = DeviceOperation(device, self, what, requests, result, after, traffic)
+        operation = (
+            Operation(self, what, requests, result, after, traffic)
+            if device is None
+            else DeviceOperation(device, self, what, requests, result, after, traffic)
+        )
         together = getattr(self._coalesced, "operations", None)
         if together is not None:
             together.append(operation)

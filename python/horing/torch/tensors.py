@@ -82,10 +82,15 @@ def check_one_device(tensors: Sequence[torch.Tensor], what: str) -> None:
 
 def device_of(arguments: Sequence[object], what: str) -> int | None:
     """The CUDA device of all buffers among the arguments; None: the host."""
-    devices = {each.device for each in arguments if isinstance(each, Buffer)}
-    if len(devices) > 1:
-        raise ValueError(f"{what}: tensors of one device, not of {sorted(map(_device_name, devices))}")
-    return devices.pop() if devices else None
+    buffers = [each for each in arguments if isinstance(each, Buffer)]
+    if not buffers:
+        return None
+    device = buffers[0].device
+    for each in buffers:
+        if each.device != device:
+            names = sorted({_device_name(one.device) for one in buffers})
+            raise ValueError(f"{what}: tensors of one device, not of {names}")
+    return device
 
 
 def _device_name(device: int | None) -> str:

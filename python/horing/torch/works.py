@@ -64,8 +64,13 @@ class Traffic:
 
     def add(self, requests: Sequence[Request]) -> None:
         """Of operations that have ended, or that a stream was made to wait for."""
-        self._going_on.extend(requests)
-        self.add_ended()
+        for request in requests:
+            if request.device is None:
+                self._add(request.report)
+            else:
+                self._going_on.append(request)
+        if self._going_on:
+            self.add_ended()
 
     def add_ended(self) -> None:
         """Asks which have ended by now."""
@@ -127,8 +132,9 @@ class Operation:
 
     def _end_locked(self, timeout: float | None) -> bool:
         try:
-            if not all(self._wait(request, timeout) for request in self.requests):
-                return False
+            for request in self.requests:
+                if not self._wait(request, timeout):
+                    return False
             if self.traffic is not None:
                 self.traffic.add(self.requests)
             self._bring_back()

@@ -372,7 +372,8 @@ bool CommunicatorFailures::knows(uint64_t communicator) const {
 
 bool CommunicatorFailures::is_outside(uint32_t rank, uint64_t communicator) const {
   const auto place = communicators_.find(communicator);
-  return place != communicators_.end() && !place->second.members.contains(rank);
+  return communicator != kWholeJob && place != communicators_.end() &&
+         !place->second.members.contains(rank);
 }
 
 bool CommunicatorFailures::deciding() const {

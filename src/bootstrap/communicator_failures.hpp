@@ -57,7 +57,7 @@ class CommunicatorFailures {
   [[nodiscard]] bool knows(uint64_t communicator) const;
   // That have joined and not left; none of one that is not known.
   [[nodiscard]] std::vector<uint32_t> members(uint64_t communicator) const;
-  // Of a communicator that is known: it is not, or no longer, in it.
+  // Of a communicator that is known: it is not, or no longer, in it. The job itself has all ranks.
   [[nodiscard]] bool is_outside(uint32_t rank, uint64_t communicator) const;
   // Something is being decided.
   [[nodiscard]] bool deciding() const;

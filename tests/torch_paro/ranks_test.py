@@ -235,6 +235,22 @@ class UnitsThatDiffer(unittest.TestCase):
 
         self.assert_told(run, "a gather of unit layers.0 in pass 1 on rank", "a gather of unit layers.1 in pass 1 on rank 3")
 
+    def test_horing_finds_reductions_of_other_sizes_and_all_ranks_hear_of_them(self) -> None:
+        def run(strategy: str) -> str:
+            model = Chosen(paro.torch.init_mesh("cpu", 2), strategy, apart=False)
+            optimizer = paro.torch.Optimizer(torch.optim.SGD, model, lr=1.0)
+
+            def step() -> None:
+                model(torch.ones(1, 4), [0, 1] if dist.get_rank() == 1 else [0]).sum().backward()
+                optimizer.step()
+
+            return raised_by([("step", step)])["step"]
+
+        for strategy in ("IIG", "GGG"):
+            for text in run_ranks([2, 2], run, strategy):
+                self.assertIn("gradients of layers.0.weight, head.weight of unit Chosen in pass 1 on rank", text)
+                self.assertIn("gradients of layers.0.weight, layers.1.weight, head.weight of unit Chosen in pass 1 on rank 1", text)
+
     def test_a_second_backward_pass_of_one_group_alone(self) -> None:
         def run() -> dict[str, str]:
             mesh = paro.torch.init_mesh("cpu", 2)

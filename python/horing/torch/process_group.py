@@ -145,10 +145,10 @@ class ProcessGroup(Identity):
 
     # --- its life
 
-    def abort(self) -> None:
-        """Ends every wait on every rank of the group."""
+    def abort(self, reason: str | None = None) -> None:
+        """Ends every wait on every rank of the group, with the reason."""
         for communicator in list((self._communicators or {}).values()):
-            communicator.abort(f"{self.described()} was aborted")
+            communicator.abort(reason or f"{self.described()} was aborted")
 
     def shutdown(self) -> None:
         with self._lock:

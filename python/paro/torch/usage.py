@@ -135,9 +135,13 @@ class Usage:
         except dist.DistBackendError as error:
             if self._inside is None or type(error.__cause__).__name__ != "MismatchError":
                 raise
-            if text := self._first_difference(self._told_through_store(self._inside)):
-                raise MismatchError(f"{_DIFFERENT}{text}. {ADVICE}. The collective: {error}") from error
-            raise
+            text = self._first_difference(self._told_through_store(self._inside))
+            if not text:
+                raise
+            text = f"{_DIFFERENT}{text}. {ADVICE}"
+            if type(self.between).__module__.startswith("horing."):
+                self.between.abort(text)  # type: ignore[union-attr, call-arg]  # other groups wait there
+            raise MismatchError(f"{text}. The collective: {error}") from error
 
     def _told_through_store(self, group: Any) -> dict[int, list[Call]]:
         store, rank = PrefixStore("paro calls of units", group.get_group_store()), dist.get_rank()

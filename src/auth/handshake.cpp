@@ -240,9 +240,12 @@ class ClientHandshake final : public HandshakeBase {
     return kind == Kind::kChallenge ? answer_challenge(body) : check_accept(body);
   }
 
+  // With a key that is hearsay, as a refusal before the proofs.
   Status on_other_version(uint32_t version) override {
-    return {StatusCode::kMismatch,
-            "the peer speaks wire version " + std::to_string(version) + ", this rank version " +
+    const bool keyed = key_->authenticated();
+    return {keyed ? StatusCode::kUnauthenticated : StatusCode::kMismatch,
+            std::string(keyed ? "a peer that proved nothing yet" : "the peer") +
+                " speaks wire version " + std::to_string(version) + ", this rank version " +
                 std::to_string(kWireVersion) + "; all ranks must run the same HO-Ring release"};
   }
 

@@ -1,8 +1,14 @@
-// Ranks start in any order, so whoever comes before rank 0 tries again until the deadline. What can
-// only be a mistake ends the search at once (another key, a refusal that rank 0 signed); what may
-// pass does not (nobody listens yet). A rendezvous file may be left over from an earlier job, as a
-// store's value may, and its port may by now belong to anybody: there a peer of another key ends
-// the search only when the same has been found for a while, and a foreign program does not end it.
+// Ranks start in any order, so whoever comes before rank 0 tries again until the deadline. A
+// refusal that rank 0 proved ends the search at once; what may pass does not (nobody listens yet).
+//
+// With a key, nothing else ends it either: whoever holds the port or writes the file could end all
+// ranks by a refusal, a wrong proof or another version. What is not proven is warned about, tried
+// again, and at the deadline it is the cause.
+//
+// Without a key nothing can be proven, and what can only be a mistake ends the search: a rank 0
+// that has a key, another program. A rendezvous file may be left over from an earlier job, as a
+// store's value may, and its port may by now belong to anybody: there a peer with a key ends the
+// search only when the same has been found for a while, and a foreign program does not end it.
 #include "bootstrap/rendezvous_connect.hpp"
 
 #include <poll.h>
@@ -11,6 +17,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "base/log.hpp"
 #include "bootstrap/job_identity.hpp"
 #include "connect/connector.hpp"
 
@@ -34,8 +41,9 @@ Status wait_for(const Connector& connector) {
 }
 
 // One try. At an address that may not be used without a key it only says who would have come, so
-// that rank 0 knows that this rank will not, and hears why not. Only errors of the key and signed
-// refusals keep their code; whatever may pass is kConnection or kTimeout.
+// that rank 0 knows that this rank will not, and hears why not. Only what is not proven
+// (kUnauthenticated, kProtocol) and proven refusals keep their code; whatever may pass is
+// kConnection or kTimeout.
 Result<RendezvousConnection> attempt(const SocketAddress& address,
                                      const std::shared_ptr<const JobKey>& key,
                                      const wire::RankClaim& own,
@@ -72,18 +80,23 @@ Result<RendezvousConnection> attempt(const SocketAddress& address,
   }
 }
 
+bool is_unproven(const Status& status) {
+  return status.code() == StatusCode::kUnauthenticated || status.code() == StatusCode::kProtocol;
+}
+
+bool has_secret(const FoundRankZero& rank_0) {
+  return rank_0.key != nullptr && rank_0.key->authenticated();
+}
+
 // Whether another try may end better.
-bool may_pass(const Status& status, bool may_be_old) {
+bool may_pass(const Status& status, bool unproven_may) {
   switch (status.code()) {
     case StatusCode::kConnection:
     case StatusCode::kTimeout:
     case StatusCode::kSystem:
       return true;
-    case StatusCode::kUnauthenticated:
-    case StatusCode::kProtocol:
-      return may_be_old;
     default:
-      return false;
+      return unproven_may && is_unproven(status);
   }
 }
 
@@ -97,10 +110,12 @@ Status check_same_job(const std::string& path, const RendezvousFile& file, const
 }
 
 Result<std::vector<SocketAddress>> addresses_of(const RendezvousEndpoint& place,
+                                                const JobKey& key,
                                                 const std::string& job) {
   if (place.path.empty()) {
     return resolve(place.tcp.host, place.tcp.port);
   }
+  HORING_TRY(key.authenticated() ? check_rendezvous_owner(place.path) : Status());
   const auto contents = read_rendezvous_file(place.path);
   const auto listed =
       contents.ok() ? parse_rendezvous_file(*contents) : Result<RendezvousFile>(contents.status());
@@ -121,7 +136,7 @@ Result<std::vector<SocketAddress>> addresses_of(const RendezvousEndpoint& place,
 Result<RendezvousConnection> try_all(const FoundRankZero& rank_0,
                                      const wire::RankClaim& own,
                                      Deadline deadline,
-                                     bool may_be_old) {
+                                     bool unproven_may_pass) {
   if (!rank_0.not_yet.ok()) {
     return rank_0.not_yet;
   }
@@ -132,11 +147,11 @@ Result<RendezvousConnection> try_all(const FoundRankZero& rank_0,
         continue;
       }
       auto found = attempt(address, rank_0.key, own, deadline);
-      if (found.ok() || !may_pass(found.status(), may_be_old)) {
+      if (found.ok() || !may_pass(found.status(), unproven_may_pass)) {
         return found;
       }
       // That the keys differ says more than that nobody listens at another address.
-      last = last.code() == StatusCode::kUnauthenticated ? last : found.status();
+      last = is_unproven(last) ? last : found.status();
     }
   }
   return last;
@@ -162,7 +177,7 @@ std::string list_of(const std::vector<SocketAddress>& addresses) {
   return list;
 }
 
-// Whether it is certain that rank 0 has another key, or none, or wants one.
+// Without a key: whether it is certain that rank 0 has one.
 class KeyTrouble {
  public:
   // What came of one more look that found these addresses (nothing: there are none now).
@@ -188,6 +203,12 @@ class KeyTrouble {
   Deadline certain_at_;
 };
 
+void note_key_trouble(const FoundRankZero& rank_0, const Status& found, KeyTrouble& trouble) {
+  const Status barred = rank_0.not_yet.ok() ? permitted(rank_0.addresses, *rank_0.key) : Status();
+  const bool refused = found.code() == StatusCode::kUnauthenticated;
+  trouble.note(barred.ok() || refused ? found : barred, list_of(rank_0.addresses));
+}
+
 std::string text_of(const RendezvousEndpoint& place) {
   return place.path.empty() ? "tcp://" + place.tcp.to_string() : "file://" + place.path;
 }
@@ -196,11 +217,27 @@ constexpr const char* kUsualRemedy =
     "see whether rank 0 is running (its output), and whether HORING_RENDEZVOUS (or MASTER_ADDR and "
     "MASTER_PORT) is right on this host";
 
-Status not_found(const std::string& where, const Status& last, const std::string& remedy) {
-  const bool refused = last.code() == StatusCode::kUnauthenticated;
-  return {refused ? StatusCode::kUnauthenticated : StatusCode::kTimeout,
-          where + ": rank 0 was not found before the deadline; last: " + last.message() + "; " +
+Status not_found(const std::string& where,
+                 const Status& first_unproven,
+                 const Status& last,
+                 const std::string& remedy) {
+  const Status& cause = first_unproven.ok() ? last : first_unproven;
+  const bool same = cause.message() == last.message();
+  return {is_unproven(cause) ? cause.code() : StatusCode::kTimeout,
+          where + ": rank 0 was not found before the deadline; " +
+              (same ? "" : "first: " + cause.message() + "; ") + "last: " + last.message() + "; " +
               (remedy.empty() ? std::string(kUsualRemedy) : remedy)};
+}
+
+// With a key: what was found first in the place of rank 0. That is told once, at once.
+void note_unproven(const std::string& where, const Status& found, Status& first) {
+  if (first.ok() && is_unproven(found)) {
+    first = found;
+    log_warn(
+        "{}: {}; nobody there has proven the job key: this rank tries again until its deadline",
+        where,
+        found.message());
+  }
 }
 
 }  // namespace
@@ -221,7 +258,7 @@ RankZeroLookup lookup_at(const RendezvousEndpoint& place,
   return {text_of(place),
           !place.path.empty(),
           [&place, job, key = std::move(key)]() -> Result<FoundRankZero> {
-            auto addresses = addresses_of(place, job);
+            auto addresses = addresses_of(place, *key, job);
             if (addresses.ok()) {
               return FoundRankZero{{}, *std::move(addresses), key};
             }
@@ -239,6 +276,7 @@ Result<RendezvousConnection> connect_rendezvous(const RankZeroLookup& lookup,
   const std::string where = "rank " + std::to_string(own.rank) + " at the rendezvous " +
                             lookup.text + ", whose server is rank 0";
   KeyTrouble key_trouble;
+  Status first_unproven;
   std::chrono::milliseconds pause(5);
   constexpr std::chrono::milliseconds kLongestPause(200);
   while (true) {
@@ -246,24 +284,24 @@ Result<RendezvousConnection> connect_rendezvous(const RankZeroLookup& lookup,
     if (!rank_0.ok()) {
       return rank_0.status().with_context(where);
     }
-    auto found = try_all(*rank_0, own, deadline, lookup.may_be_old);
+    const bool unproven_may_pass = lookup.may_be_old || has_secret(*rank_0);
+    auto found = try_all(*rank_0, own, deadline, unproven_may_pass);
     if (found.ok()) {
       return found;
     }
-    if (!may_pass(found.status(), lookup.may_be_old)) {
+    if (!may_pass(found.status(), unproven_may_pass)) {
       return found.status().with_context(where);
     }
-    const Status barred =
-        rank_0->not_yet.ok() ? permitted(rank_0->addresses, *rank_0->key) : Status();
-    key_trouble.note(barred.ok() || found.status().code() == StatusCode::kUnauthenticated
-                         ? found.status()
-                         : barred,
-                     list_of(rank_0->addresses));
+    if (has_secret(*rank_0)) {
+      note_unproven(where, found.status(), first_unproven);
+    } else {
+      note_key_trouble(*rank_0, found.status(), key_trouble);
+    }
     if (const Status certain = key_trouble.certain(); !certain.ok()) {
       return certain.with_context(where);
     }
     if (deadline <= Clock::now() + pause) {
-      return not_found(where, found.status(), remedy);
+      return not_found(where, first_unproven, found.status(), remedy);
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongestPause);

@@ -44,6 +44,9 @@ struct AnyPort {
 // somebody keeps under that name, which is left alone.
 [[nodiscard]] Status check_rendezvous_file(const std::string& path);
 
+// Not ok: it belongs to a user who is none of this job's ranks.
+[[nodiscard]] Status check_rendezvous_owner(const std::string& path);
+
 // What a look-up of rank 0 finds.
 struct FoundRankZero {
   Status not_yet;  // not ok: there is nothing to try yet, and why
@@ -52,8 +55,8 @@ struct FoundRankZero {
 };
 struct RankZeroLookup {
   std::string text;  // what is looked at, for messages
-  // What is found may be left over from another job: strangers at its addresses do not end the
-  // search, a peer of another key only where nothing else is found for a while.
+  // What is found may be left over from another job. So without a key, strangers at its addresses
+  // do not end the search, a peer with a key only where nothing else is found for a while.
   bool may_be_old = false;
   // Before each try, in the calling thread. An error ends the search.
   std::function<Result<FoundRankZero>()> find;

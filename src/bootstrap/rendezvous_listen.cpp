@@ -267,6 +267,29 @@ Status check_rendezvous_file(const std::string& path) {
              : not_ours(path, "a file that HO-Ring did not write");
 }
 
+// Beside this user and root, whoever has the folder may do there what it likes; and file systems
+// that give all files to one user show that one. To root they may show nobody.
+Status check_rendezvous_owner(const std::string& path) {
+  constexpr uid_t kNobody = 65534;
+  struct stat about {};
+  struct stat folder {};
+  if (::lstat(path.c_str(), &about) != 0) {
+    return {};
+  }
+  const uid_t self = ::geteuid();
+  const uid_t owner = about.st_uid;
+  const std::string parent = path.substr(0, path.find_last_of('/') + 1);
+  const bool of_folder = ::stat(parent.c_str(), &folder) == 0 && folder.st_uid == owner;
+  if (owner == self || owner == 0 || of_folder || (self == 0 && owner == kNobody)) {
+    return {};
+  }
+  return {StatusCode::kUnauthenticated,
+          path + " belongs to user " + std::to_string(owner) + ", not to this one (" +
+              std::to_string(self) +
+              "), and is not followed; let HORING_RENDEZVOUS name a file in a folder where no "
+              "other user may write"};
+}
+
 Result<RendezvousListeners> listen_for_rendezvous(const RendezvousEndpoint& place,
                                                   const JobKey& key,
                                                   const std::string& job) {

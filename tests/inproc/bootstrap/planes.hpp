@@ -5,6 +5,7 @@
 
 #include <array>
 #include <condition_variable>
+#include <fstream>
 #include <future>
 #include <mutex>
 #include <string>
@@ -13,9 +14,11 @@
 #include <vector>
 
 #include "bootstrap/control_plane.hpp"
+#include "bootstrap/rendezvous_endpoint.hpp"
 #include "bootstrap/wire.hpp"
 #include "catch.hpp"
 #include "has.hpp"
+#include "more_time.hpp"
 #include "os/socket.hpp"
 #include "reserved_place.hpp"
 
@@ -90,6 +93,23 @@ inline Status end_by_timeout(const std::string& place,
     (void)ControlPlane::create(at(place, 3, 4), key, deadline_after(time));
   }
   return first.get().status();
+}
+
+// A rendezvous file that names a port of this host.
+inline void leave_file(const std::string& path, uint16_t port) {
+  std::ofstream(path) << rendezvous_file_text({.job = {}, .addresses = {{"127.0.0.1", port}}});
+}
+
+// The end of a rank that waits until its deadline for a proof: with more time where it has not got
+// to rank 0 by then.
+inline Status end_without_proof(const Rendezvous& rendezvous,
+                                const std::shared_ptr<const JobKey>& key) {
+  Status status;
+  (void)with_more_time(200ms, [&](std::chrono::milliseconds time) {
+    status = ControlPlane::create(rendezvous, key, deadline_after(time)).status();
+    return status.code() != StatusCode::kTimeout;
+  });
+  return status;
 }
 
 inline std::vector<std::byte> blob_of(const std::string& text) {

@@ -1,5 +1,6 @@
 // Rendezvous that others disturb: strangers, ranks that vanish, a second job at the same file, and
 // a rank 0 without descriptors.
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -7,11 +8,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 
+#include "base/bytes.hpp"
 #include "bootstrap/rendezvous_connect.hpp"
+#include "caught_stderr.hpp"
 #include "planes.hpp"
 #include "temporary_folder.hpp"
 
@@ -50,9 +54,8 @@ TEST_CASE("strangers that come under ever new names hide no refused rank") {
                 {.rank = 1, .world_size = 4, .pid = pid, .timeout_ms = 60000, .host = "stranger"});
     CHECK(status.code() == StatusCode::kUnauthenticated);
   }
-  const auto refused =
-      ControlPlane::create(at(reserved.text(), 2, 4), another, deadline_after(kFar));
-  CHECK(refused.status().code() == StatusCode::kUnauthenticated);
+  const Status refused = end_without_proof(at(reserved.text(), 2, 4), another);
+  CHECK(refused.code() == StatusCode::kUnauthenticated);
   const Status at_deadline = end_by_timeout(reserved.text(), key_of(), first);
   CHECK(at_deadline.code() == StatusCode::kUnauthenticated);
   CHECK(has(at_deadline, "; rank 1 (stranger, pid 1) from 127.0.0.1 was refused"));
@@ -87,14 +90,186 @@ TEST_CASE("of two jobs that meet at one file the second is refused, and the firs
     CHECK(refused.code() == StatusCode::kInvalidArgument);
     CHECK(has(refused, "HORING_RENDEZVOUS names " + path + ", where another job is starting now"));
     CHECK(has(refused, "give each job a file of its own"));
-    const auto lost = ControlPlane::create(at(place, 1, 2), keys.at(second), deadline_after(kFar));
-    CHECK(lost.status().code() == StatusCode::kUnauthenticated);
+    const Status lost = end_without_proof(at(place, 1, 2), keys.at(second));
+    CHECK(lost.code() == StatusCode::kUnauthenticated);
     const auto met =
         ControlPlane::create(at(place, 1, 2), keys.at(1 - second), deadline_after(kFar));
     CHECK(met.ok());
     CHECK(firsts.at(1 - second).get().ok());
     CHECK_FALSE(std::filesystem::exists(path));
   }
+}
+
+namespace {
+
+// A listener in rank 0's place that answers each request as a test says, until the test is over.
+class Impostor {
+ public:
+  using Answer = std::function<std::vector<std::byte>(Handshake& server)>;
+  // At a port that is held for it.
+  Impostor(uint16_t port, Answer answer)
+      : listener_(listen_on(SocketAddress::numeric("127.0.0.1", port).value()).value()),
+        answer_(std::move(answer)),
+        thread_([this] { run(); }) {}
+  ~Impostor() {
+    over_.store(true);
+    thread_.join();
+  }
+  Impostor(const Impostor&) = delete;
+  Impostor& operator=(const Impostor&) = delete;
+  [[nodiscard]] uint16_t port() const { return local_address(listener_.get())->port(); }
+  [[nodiscard]] int answered() const { return answered_.load(); }
+
+ private:
+  void run() {
+    while (!over_.load()) {
+      pollfd comes{listener_.get(), POLLIN, 0};
+      if (::poll(&comes, 1, 10) <= 0) {
+        continue;
+      }
+      const auto accepted = accept_from(listener_.get()).value();
+      if (accepted.has_value()) {
+        serve(accepted->fd.get());
+      }
+    }
+  }
+  void serve(int fd) {
+    const auto server =
+        Handshake::server(key_of("an impostor's own secret, long enough"), "control");
+    while (server->output().empty()) {
+      std::array<std::byte, 1024> chunk{};
+      pollfd comes{fd, POLLIN, 0};
+      (void)::poll(&comes, 1, 1000);
+      const ssize_t got = ::recv(fd, chunk.data(), server->wanted(), 0);
+      if (got <= 0) {
+        return;
+      }
+      (void)server->consume(std::span(chunk).first(static_cast<size_t>(got)));
+    }
+    const std::vector<std::byte> answer = answer_(*server);
+    (void)::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
+    ++answered_;
+    pollfd ends{fd, POLLIN, 0};  // what it says to that
+    (void)::poll(&ends, 1, 1000);
+  }
+
+  const Fd listener_;
+  const Answer answer_;
+  std::atomic<bool> over_ = false;
+  std::atomic<int> answered_ = 0;
+  std::thread thread_;
+};
+
+std::vector<std::byte> own_answer(Handshake& server) {
+  const auto output = server.output();
+  return {output.begin(), output.end()};
+}
+
+struct Forgery {
+  const char* said;  // in the error of who heard it
+  StatusCode code;
+  Impostor::Answer answer;
+};
+
+std::vector<Forgery> forgeries() {
+  return {{"did not prove the job key", StatusCode::kUnauthenticated, own_answer},
+          {"refused by a peer that proved nothing yet: go away",
+           StatusCode::kUnauthenticated,
+           [](Handshake& server) {
+             const auto frame = own_answer(server);
+             ByteWriter refusal;
+             refusal.append(std::span(frame).first(12));  // magic, version
+             refusal.number(5, 1);
+             refusal.append(std::vector<std::byte>(32));
+             refusal.number(7, 2);
+             refusal.padded_text("go away", 512);
+             return refusal.take();
+           }},
+          {"proved nothing yet speaks wire version",
+           StatusCode::kUnauthenticated,
+           [](Handshake& server) {
+             auto frame = own_answer(server);
+             frame.at(8) ^= std::byte{64};
+             return frame;
+           }},
+          {"does not speak this library's handshake", StatusCode::kProtocol, [](Handshake&) {
+             return blob_of("HTTP/1.1 400 Bad Request\r\n\r\n");
+           }}};
+}
+
+}  // namespace
+
+TEST_CASE("whoever answers in rank 0's place without the key is told, and ends no rank") {
+  for (const Forgery& forgery : forgeries()) {
+    const ho::test::TemporaryFolder folder;
+    const std::string path = folder.path("meet");
+    const Impostor impostor(0, forgery.answer);
+    leave_file(path, impostor.port());
+    INFO(forgery.said);
+    const Status late = end_without_proof(at("file://" + path, 1, 2), key_of());
+    INFO(late.message());
+    CHECK(late.code() == forgery.code);
+    CHECK(has(late, "rank 0 was not found before the deadline"));
+    CHECK(has(late, forgery.said));
+
+    CaughtStderr caught;
+    const int before = impostor.answered();
+    auto second = std::async(std::launch::async, [&] {
+      return ControlPlane::create(at("file://" + path, 1, 2), key_of(), deadline_after(kFar));
+    });
+    while (impostor.answered() < before + 3) {
+      std::this_thread::sleep_for(1ms);
+    }
+    auto first = ControlPlane::create(at("file://" + path, 0, 2), key_of(), deadline_after(kFar));
+    CHECK(first.ok());
+    CHECK(second.get().ok());
+    const std::string said = caught.end();
+    INFO(said);
+    CHECK(has(said, "[warning] rank 1 at the rendezvous file://" + path));
+    CHECK(has(said, forgery.said));
+    CHECK(has(said, "nobody there has proven the job key"));
+  }
+}
+
+TEST_CASE(
+    "at an address, too, a rank with a key waits for its proof; without one it ends at once") {
+  ReservedPlace reserved;
+  const Impostor impostor(reserved.port(), forgeries()[2].answer);
+  const Status late = end_without_proof(at(reserved.text(), 1, 2), key_of());
+  CHECK(late.code() == StatusCode::kUnauthenticated);
+  CHECK(has(late, "proved nothing yet speaks wire version"));
+  CHECK(impostor.answered() > 1);
+  const Status keyless =
+      ControlPlane::create(at(reserved.text(), 1, 2), JobKey::none(false), deadline_after(kFar))
+          .status();
+  INFO(keyless.message());
+  CHECK(
+      (keyless.code() == StatusCode::kMismatch || keyless.code() == StatusCode::kUnauthenticated));
+  CHECK_FALSE(has(keyless, "before the deadline"));
+}
+
+TEST_CASE("a rendezvous file of another user is told, and not followed") {
+  constexpr uid_t kStranger = 4711;
+  const ho::test::TemporaryFolder folder;
+  const std::string path = folder.path("meet");
+  const std::string place = "file://" + path;
+  const Impostor impostor(0, own_answer);
+  leave_file(path, impostor.port());
+  if (::chown(path.c_str(), kStranger, kStranger) != 0) {
+    WARN("to give a file away takes root");
+    return;
+  }
+  const Status late =
+      ControlPlane::create(at(place, 1, 2), key_of(), deadline_after(100ms)).status();
+  INFO(late.message());
+  CHECK(late.code() == StatusCode::kUnauthenticated);
+  CHECK(has(late, path + " belongs to user 4711, not to this one (0), and is not followed"));
+  CHECK(impostor.answered() == 0);
+  auto second = std::async(std::launch::async, [&] {
+    return ControlPlane::create(at(place, 1, 2), key_of(), deadline_after(kFar));
+  });
+  CHECK(ControlPlane::create(at(place, 0, 2), key_of(), deadline_after(kFar)).ok());
+  CHECK(second.get().ok());
 }
 
 namespace {

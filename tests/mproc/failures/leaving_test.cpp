@@ -348,6 +348,11 @@ TEST_CASE("a split waits in vain for no rank that has left but kept a child") {
 
 namespace {
 
+// A request that is never ended keeps memory of the device, which these jobs must not leave behind.
+bool on_host() {
+  return device_of(0) == HO_DEVICE_NONE;
+}
+
 // A receive of one float from the peer, in a request that the caller never ends.
 ho_status leave_open(ho_comm* comm, int32_t peer, uint64_t timeout_ms) {
   static float into = 0;
@@ -362,6 +367,9 @@ ho_status leave_open(ho_comm* comm, int32_t peer, uint64_t timeout_ms) {
 // What rank 0 has completed completes on the others, in the child as in its parent, and rank 0 has
 // left: its process is gone before they begin.
 TEST_CASE("a rank that leaves a receive open leaves as properly as any other") {
+  if (!on_host()) {
+    return;
+  }
   const Setting setting = GENERATE(from_range(kSettings));
   INFO(setting.text);
   for (const char* groups : {"1x2", "2x1", "2x2"}) {
@@ -399,6 +407,9 @@ TEST_CASE("a rank that leaves a receive open leaves as properly as any other") {
 
 // Each waits for what the other will not send: both hear that, and nobody for the deadline.
 TEST_CASE("ranks that leave receives open for each other end at once") {
+  if (!on_host()) {
+    return;
+  }
   for (const char* groups : {"1x2", "2x1"}) {
     ProcessJob job({groups, kFarDeadlineMs}, [](const ProcessJob::Rank& rank) -> ho_status {
       const int self = ho_comm_rank(rank.comm);

@@ -171,13 +171,20 @@ TEST_CASE("another version is refused naming both, to both") {
   CHECK(has(read, refused.message()));
 }
 
-TEST_CASE("a server that answers in another version is named by the client") {
-  const auto client = Handshake::client(key_of(), "control", {});
-  const auto server = Handshake::server(key_of(), "control");
-  REQUIRE(feed(*server, take(*client, 10000)).ok());
-  Bytes challenge = take(*server, 10000);
-  challenge[8] = static_cast<std::byte>(kWireVersion + 1);
-  CHECK(feed(*client, challenge).code() == StatusCode::kMismatch);
+TEST_CASE(
+    "a server that answers in another version is named by the client, as unproven with a key") {
+  for (const bool keyed : {false, true}) {
+    const auto key = keyed ? key_of() : JobKey::none(false);
+    const auto client = Handshake::client(key, "control", {});
+    const auto server = Handshake::server(key, "control");
+    REQUIRE(feed(*server, take(*client, 10000)).ok());
+    Bytes challenge = take(*server, 10000);
+    challenge[8] = static_cast<std::byte>(kWireVersion + 1);
+    const Status status = feed(*client, challenge);
+    CHECK(status.code() == (keyed ? StatusCode::kUnauthenticated : StatusCode::kMismatch));
+    CHECK(has(status, "speaks wire version " + std::to_string(kWireVersion + 1)));
+    CHECK(has(status, "proved nothing yet") == keyed);
+  }
 }
 
 TEST_CASE("a refusal reaches the client, printable and bounded") {

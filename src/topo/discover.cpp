@@ -14,6 +14,8 @@
 #include "topo/host_identity.hpp"
 #include "topo/hwloc_reader.hpp"
 #include "topo/interfaces.hpp"
+#include "topo/nccl_topology.hpp"
+#include "topo/xml_scan.hpp"
 #include "topo/xml_shape.hpp"
 
 namespace ho {
@@ -50,6 +52,15 @@ const NetworkInterface* find_interface(std::span<const NetworkInterface> interfa
                                        const std::string& name) {
   const auto found = std::find_if(interfaces.begin(), interfaces.end(), [&](const auto& interface) {
     return interface.name == name;
+  });
+  return found == interfaces.end() ? nullptr : &*found;
+}
+
+// NCCL's files have cards, or their InfiniBand names, and no names of interfaces.
+const NetworkInterface* find_at(std::span<const NetworkInterface> interfaces,
+                                const std::string& pci) {
+  const auto found = std::find_if(interfaces.begin(), interfaces.end(), [&](const auto& interface) {
+    return !pci.empty() && interface.pci == pci;
   });
   return found == interfaces.end() ? nullptr : &*found;
 }
@@ -94,6 +105,28 @@ Result<Topology> live_devices() {
   return *read;
 }
 
+Result<Topology> read_xml(std::string_view xml, const std::string& path) {
+  const std::string_view root = xml_root(xml);
+  if (root == "graphs") {
+    return xml_error(path, "is NCCL's file of graphs (NCCL_GRAPH_FILE), which has no topology");
+  }
+  if (root == "system") {
+    auto loaded = read_nccl_topology(xml);
+    return loaded.ok()
+               ? loaded
+               : invalid("topology file " + path + ", one of NCCL's: " + loaded.status().message() +
+                         "; NCCL_TOPO_DUMP_FILE=FILE writes such a file");
+  }
+  if (const auto fault = xml_fault(xml)) {
+    return xml_error(path, *fault);
+  }
+  auto loaded = read_hwloc(HwlocSource::kXmlText, std::string(xml));
+  if (!loaded.ok()) {
+    return xml_error(path, loaded.status().message());
+  }
+  return loaded;
+}
+
 }  // namespace
 
 Result<Topology> discover_live(const SystemRoots& roots) {
@@ -114,14 +147,7 @@ Result<Topology> discover_live(const SystemRoots& roots) {
 }
 
 Result<Topology> parse_topology_xml(std::string_view xml, const std::string& path) {
-  if (const auto fault = xml_fault(xml)) {
-    return xml_error(path, *fault);
-  }
-  auto loaded = read_hwloc(HwlocSource::kXmlText, std::string(xml));
-  if (!loaded.ok()) {
-    return xml_error(path, loaded.status().message());
-  }
-  Topology topology = std::move(loaded).value();
+  HORING_ASSIGN(Topology topology, read_xml(xml, path));
   if (topology.cpu_count == 0) {
     return xml_error(path, "has no CPUs");
   }
@@ -141,10 +167,12 @@ Result<Topology> discover_xml(const std::string& path) {
 void adopt_live(std::span<const NetworkInterface> live, Topology& topology) {
   for (NetworkInterface& interface : topology.interfaces) {
     const NetworkInterface* here = find_interface(live, interface.name);
+    here = here == nullptr ? find_at(live, interface.pci) : here;
     if (here == nullptr) {
       interface.operstate = "absent";
       continue;
     }
+    interface.name = here->name;
     interface.addresses = here->addresses;
     interface.operstate = here->operstate;
     interface.loopback = here->loopback;

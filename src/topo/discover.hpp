@@ -15,7 +15,8 @@
 // XML files are those of `lstopo --of xml FILE`. What hwloc does not store about a network
 // interface may be added to its OSDev object: <info name="Speed" value="100000"/> (Mbit/s), <info
 // name="Operstate" value="down"/> (default unknown, which counts as up) and any number of <info
-// name="IPAddress" value="10.1.0.1/24"/>.
+// name="IPAddress" value="10.1.0.1/24"/>. NCCL's own files (nccl_topology.hpp) are told by their
+// root and read as well.
 #pragma once
 
 #include <span>
@@ -44,7 +45,8 @@ struct SystemRoots {
 [[nodiscard]] Result<Topology> discover(const SystemRoots& roots = {});
 // HORING_EMULATED_RAILS ("rail0=127.1.0.1,rail1=127.2.0.1") takes the place of live interfaces.
 [[nodiscard]] Status adopt_emulated(std::string_view rails, Topology& topology);
-// The second half of discover() with a file: interfaces that are not in `live` become "absent".
+// The second half of discover() with a file: interfaces that are not in `live`, neither by name nor
+// by PCI name, become "absent".
 void adopt_live(std::span<const NetworkInterface> live, Topology& topology);
 
 }  // namespace ho

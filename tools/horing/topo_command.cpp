@@ -108,19 +108,28 @@ std::string speed_text(uint64_t mbit) {
   return mbit == 0 ? "speed unknown" : std::to_string(mbit) + " Mbit/s";
 }
 
+std::string memory_text(uint64_t bytes) {
+  return bytes == 0 ? "" : ", " + std::to_string(bytes >> 20U) + " MiB";
+}
+
 void print_devices(const Topology& topology) {
   std::printf("host %s (%s)\n", topology.host_name.c_str(), topology.source.c_str());
   std::printf("  identity %s\n", topology.host_id.c_str());
-  std::printf("  %u packages, %zu NUMA nodes, %u cores, %u CPUs\n",
-              topology.package_count,
-              topology.numa_nodes.size(),
-              topology.core_count,
-              topology.cpu_count);
+  // NCCL's files have neither packages, cores nor memory.
+  if (topology.package_count > 0) {
+    std::printf("  %u packages, %zu NUMA nodes, %u cores, %u CPUs\n",
+                topology.package_count,
+                topology.numa_nodes.size(),
+                topology.core_count,
+                topology.cpu_count);
+  } else {
+    std::printf("  %zu NUMA nodes, %u CPUs\n", topology.numa_nodes.size(), topology.cpu_count);
+  }
   for (const NumaNode& node : topology.numa_nodes) {
-    std::printf("  NUMA %u: CPUs %s, %llu MiB\n",
+    std::printf("  NUMA %u: CPUs %s%s\n",
                 node.os_index,
                 node.cpus.empty() ? "none" : format_cpu_list(node.cpus).c_str(),
-                static_cast<unsigned long long>(node.memory_bytes >> 20U));
+                memory_text(node.memory_bytes).c_str());
     for (const GpuDevice& gpu : topology.gpus) {
       if (gpu.numa_node == static_cast<int32_t>(node.os_index)) {
         std::printf("    GPU %s at %s\n", gpu.name.c_str(), gpu.pci.c_str());
@@ -311,8 +320,9 @@ std::optional<int> parse(int argc, const char* const* argv, TopoOptions& options
   auto* xml = app.add_option(
       "--xml",
       options.xml,
-      "hwloc XML file instead of this host (`lstopo --of xml FILE`); lstopo writes no IP "
-      "addresses: add <info name=\"IPAddress\" value=\"10.1.0.1/24\"/> to interfaces (a job "
+      "hwloc XML file instead of this host (`lstopo --of xml FILE`), or a topology file of NCCL's; "
+      "lstopo writes no IP addresses: add <info name=\"IPAddress\" value=\"10.1.0.1/24\"/> to "
+      "interfaces (a job "
       "takes its host's)");
   app.add_option("--synthetic",
                  options.synthetic,

@@ -99,7 +99,7 @@ inline constexpr std::array kReleases = [] {
     Release{{2, 28, 7},  {2, 28, 9},  kNet11, kTuner5, kEnv1,  kPrefixedUnlessFile,   kPrefixedUnlessFile,   kNetLibrary, true,  true,  true,  7, 12},
     Release{{2, 29, 0},  {2, 29, 7},  kNet11, kTuner5, kEnv1,  kPrefixedUnlessFile,   kPrefixedUnlessFile,   kNetLibrary, true,  true,  true,  7, 12},
     Release{{2, 30, 3},  {2, 30, 4},  kNet12, kTuner6, kEnv1,  kPrefixedUnlessFile,   kPrefixedUnlessFile,   kNetLibrary, true,  true,  true,  7, 12},
-    Release{{2, 30, 7},  {2, 30, 7},  kNet12, kTuner6, kEnv2,  kPrefixedUnlessFile,   kPrefixedUnlessFile,   kNetLibrary, true,  true,  true,  7, 12},
+    Release{{2, 30, 7},  {2, 32, 3},  kNet12, kTuner6, kEnv2,  kPrefixedUnlessFile,   kPrefixedUnlessFile,   kNetLibrary, true,  true,  true,  7, 12},
   };
 }();
 // clang-format on

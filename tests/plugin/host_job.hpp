@@ -15,7 +15,7 @@ namespace ho::plugin_host_test {
 
 struct HostJobOptions {
   nccl_host::JobShape shape{2, 2};
-  std::string release = "2.30.7";
+  std::string release = "2.32.3";
   std::vector<std::string> releases = {};  // by rank, where they differ
   uint32_t rails = 0;                      // devices of a node; 0: one per local rank
   uint32_t communicators = 1;

@@ -11,7 +11,7 @@ namespace ho::plugin_host_test {
 
 // The newest release that looks up tables of a version, and no newer ones.
 inline const std::map<int, std::string> kReleaseOfVersion{
-    {8, "2.23.4"}, {9, "2.25.1"}, {10, "2.27.7"}, {11, "2.28.9"}, {12, "2.30.7"}};
+    {8, "2.23.4"}, {9, "2.25.1"}, {10, "2.27.7"}, {11, "2.28.9"}, {12, "2.32.3"}};
 
 inline constexpr nccl_host::Collective kCollectives[] = {nccl_host::Collective::kAllReduce,
                                                          nccl_host::Collective::kAllGather,

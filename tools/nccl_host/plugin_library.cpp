@@ -9,6 +9,7 @@
 #include <set>
 
 #include "abi/lookup.hpp"
+#include "base/env.hpp"
 #include "nccl_host/error.hpp"
 
 namespace ho::nccl_host {
@@ -120,12 +121,16 @@ void PluginLibrary::check_devices() {
            "maxP2pBytes is in range");
     expect(net_->version() < 9 || (net.max_coll_bytes > 0 && net.max_coll_bytes <= kMax),
            "maxCollBytes is in range");
+    const bool numbers_rails = net_->version() >= 12 && env::text(env::kNetForward).empty();
+    expect(!numbers_rails || (net.rail_id == device && net.plane_id == device),
+           "rails are numbered as devices are");
     if (coll_net_ == nullptr) {
       continue;
     }
     DeviceProperties coll;
     require(coll_net_->properties(device, &coll), "collnet getProperties");
-    expect(coll.name == net.name && coll.guid == net.guid, "CollNet has the network's devices");
+    expect(coll.name == net.name && coll.guid == net.guid && coll.rail_id == net.rail_id,
+           "CollNet has the network's devices");
   }
 }
 

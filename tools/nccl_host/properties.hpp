@@ -20,6 +20,10 @@ DeviceProperties properties_of(const Properties& from) {
     to.max_p2p_bytes = from.maxP2pBytes;
     to.max_coll_bytes = from.maxCollBytes;
   }
+  if constexpr (requires { from.railId; }) {
+    to.rail_id = from.railId;
+    to.plane_id = from.planeId;
+  }
   return to;
 }
 

@@ -22,6 +22,8 @@ struct DeviceProperties {
   int max_recvs = 0;
   size_t max_p2p_bytes = 0;   // since v9, else 0
   size_t max_coll_bytes = 0;  // since v9, else 0
+  int rail_id = -1;           // since v12
+  int plane_id = -1;          // since v12
 };
 
 class NetTable {

@@ -108,6 +108,10 @@ BuiltinDevices builtin_devices(const Topology& topology,
     device.properties.reason = decisions[i].reason;
     // Emulated rails are paced in the order in which they are listed.
     device.rail.pace_slot = static_cast<uint32_t>(i);
+    // A rail is the NICs of one number, and a network of its own as far as is known: NCCL then
+    // keeps each of its channels on one.
+    device.properties.rail_id = static_cast<int16_t>(devices.taken.size());
+    device.properties.plane_id = device.properties.rail_id;
     devices.taken.push_back(std::move(device));
   }
   return devices;

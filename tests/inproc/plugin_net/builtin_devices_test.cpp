@@ -55,6 +55,16 @@ TEST_CASE("devices: usable interfaces are offered with all that NCCL asks for") 
   REQUIRE(first.guid != devices[1].properties.guid);
 }
 
+TEST_CASE("devices: rail and plane are the number among those that are taken") {
+  const auto both = builtin_devices(two_and_loopback(), filter_of(""), false).taken;
+  const auto second = builtin_devices(two_and_loopback(), filter_of("=eth1"), false).taken;
+  for (const auto& [device, number] : {std::pair(both[0], 0), {both[1], 1}, {second[0], 0}}) {
+    CAPTURE(device.properties.name);
+    CHECK(device.properties.rail_id == number);
+    CHECK(device.properties.plane_id == number);
+  }
+}
+
 TEST_CASE("devices: numbers are the same again, and others on another host") {
   Topology topology = two_and_loopback();
   const auto once = builtin_devices(topology, filter_of(""), false).taken;

@@ -1,6 +1,8 @@
 // A tuner of each version behind one face, called as NCCL calls it.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <array>
 #include <cstdint>
 #include <string>
@@ -59,6 +61,15 @@ struct Question {
   int protocols = nccl_abi::kProtocolCount;
 };
 
+// Before 2.32.3 NCCL gave constants that it had not initialized: who reads or writes them ends
+// here.
+inline nccl_abi::v5::TunerConstants* untouchable_constants() {
+  static void* const page = ::mmap(
+      nullptr, sizeof(nccl_abi::v5::TunerConstants), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(page != MAP_FAILED);
+  return static_cast<nccl_abi::v5::TunerConstants*>(page);
+}
+
 class TunerDriver {
  public:
   explicit TunerDriver(int version) : version_(version) {}
@@ -73,12 +84,8 @@ class TunerDriver {
     const auto with_communicator = [&](auto& tuner) {
       const int local = static_cast<int>(ranks / nodes);
       nccl_abi::v5::NvlDomainInfo domains{static_cast<int>(nodes), local, local};
-      nccl_abi::v5::TunerConstants constants{};
-      constants.hwLatencies[2][2][2] = 31;
-      const Result result =
-          tuner.init(&context_, communicator, ranks, nodes, Log::write, &domains, &constants);
-      CHECK(constants.hwLatencies[2][2][2] == 31);
-      return result;
+      return tuner.init(
+          &context_, communicator, ranks, nodes, Log::write, &domains, untouchable_constants());
     };
     switch (version_) {
       case 2:

@@ -88,8 +88,10 @@ TEST_CASE("what is older than the first row has none, what is newer than the las
   CHECK(row_of("2.18.6") == "none");
   CHECK(row_of("1.99.99") == "none");
   CHECK(row_of("2.30.7") == "2.30.7");
-  CHECK(row_of("2.30.8") == "2.30.7?");
-  CHECK(row_of("2.31.0") == "2.30.7?");
+  CHECK(row_of("2.31.2") == "2.30.7");
+  CHECK(row_of("2.32.3") == "2.30.7");
+  CHECK(row_of("2.32.4") == "2.30.7?");
+  CHECK(row_of("2.33.0") == "2.30.7?");
   CHECK(row_of("3.0.0") == "2.30.7?");
 }
 
@@ -97,7 +99,7 @@ TEST_CASE("releases are put into words for messages") {
   CHECK(release_text(release("2.28.8")) == "2.28.7 to 2.28.9");
   CHECK(release_text(release("2.21.5")) == "2.21.5");
   CHECK(nccl_abi::releases_text(11) ==
-        "2.28.3, 2.28.7 to 2.28.9, 2.29.0 to 2.29.7, 2.30.3 to 2.30.4, 2.30.7");
+        "2.28.3, 2.28.7 to 2.28.9, 2.29.0 to 2.29.7, 2.30.3 to 2.30.4, 2.30.7 to 2.32.3");
   CHECK(nccl_abi::releases_text(nccl_abi::kOldestNet).starts_with("2.20.0 to 2.20.5, 2.21.5, "));
   CHECK(nccl_abi::releases_text(13).empty());
 }
@@ -110,6 +112,7 @@ TEST_CASE("versions are looked up newest first") {
   CHECK(list(release("2.27.7").net) == std::vector{10, 9, 8, 7, 6});
   CHECK(list(release("2.29.7").net) == std::vector{11, 10, 9, 8, 7, 6});
   CHECK(list(release("2.30.3").net) == std::vector{12, 11, 10, 9, 8, 7, 6});
+  CHECK(list(release("2.32.3").net) == std::vector{12, 11, 10, 9, 8, 7, 6});
 
   CHECK(list(release("2.20.5").tuner) == std::vector{1});
   CHECK(list(release("2.21.5").tuner) == std::vector{2});
@@ -117,11 +120,13 @@ TEST_CASE("versions are looked up newest first") {
   CHECK(list(release("2.27.3").tuner) == std::vector{4, 3, 2});
   CHECK(list(release("2.28.3").tuner) == std::vector{5, 4, 3, 2});
   CHECK(list(release("2.30.7").tuner) == std::vector{6, 5, 4, 3, 2});
+  CHECK(list(release("2.32.3").tuner) == std::vector{6, 5, 4, 3, 2});
 
   CHECK(list(release("2.28.3").env).empty());
   CHECK(list(release("2.28.7").env) == std::vector{1});
   CHECK(list(release("2.30.4").env) == std::vector{1});
   CHECK(list(release("2.30.7").env) == std::vector{2, 1});
+  CHECK(list(release("2.32.3").env) == std::vector{2, 1});
 }
 
 TEST_CASE("a later release never looks up older newest versions or knows less") {

@@ -100,8 +100,8 @@ TEST_CASE("without NCCL's own word its release is the newest that takes the inte
   CHECK(row("net v8") == nccl_abi::Version{2, 23, 4});
   CHECK(row("collnet v10") == nccl_abi::Version{2, 27, 7});
   CHECK(row("net v11") == nccl_abi::Version{2, 29, 7});
-  CHECK(row("net v12") == nccl_abi::Version{2, 30, 7});
-  CHECK(row("net") == nccl_abi::Version{2, 30, 7});
+  CHECK(row("net v12") == nccl_abi::Version{2, 32, 3});
+  CHECK(row("net") == nccl_abi::Version{2, 32, 3});
   // A program does not say either.
   const auto* const code = reinterpret_cast<const void*>(&own_library_path);
   CHECK(release_of(code, "net v9").last == nccl_abi::Version{2, 25, 1});

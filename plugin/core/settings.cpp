@@ -7,6 +7,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "os/shared_library.hpp"
+
 namespace ho::plugin {
 
 const char* NcclSettings::value_of(const char* name) const {
@@ -55,13 +57,13 @@ std::string tuner_taken(const TunerSearch& search, const OpenTuner& open, const 
 std::optional<std::string> open_tuner(const std::string& file,
                                       const std::vector<std::string>& symbols) {
   // Stays open, as NCCL keeps it.
-  void* const library = ::dlopen(file.empty() ? nullptr : file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
+  const Result<void*> library = load_library(file, RTLD_NOW | RTLD_LOCAL);
+  if (!library.ok()) {
     return std::nullopt;
   }
   for (const std::string& symbol : symbols) {
     Dl_info where{};
-    const void* const tuner = ::dlsym(library, symbol.c_str());
+    const void* const tuner = ::dlsym(*library, symbol.c_str());
     if (tuner != nullptr && ::dladdr(tuner, &where) != 0) {
       return absolute_file(where.dli_fname);
     }

@@ -2,15 +2,31 @@
 
 #include <dlfcn.h>
 
+#include "os/library_file.hpp"
+
 namespace ho {
 
-Result<SharedLibrary> SharedLibrary::open(const std::string& file) {
-  SharedLibrary library;
-  library.handle_.reset(::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL));
-  if (library.handle_ == nullptr) {
+Result<void*> load_library(const std::string& file, int flags) {
+  // One that is open already needs no file, whatever has become of it.
+  const char* const name = file.empty() ? nullptr : file.c_str();
+  if (void* const open = ::dlopen(name, flags | RTLD_NOLOAD); open != nullptr) {
+    return open;
+  }
+  const std::string found = find_library(file);
+  HORING_TRY(check_library_file(found));
+  // By the path, so that what was checked is what is loaded.
+  void* const library = ::dlopen(found.empty() ? name : found.c_str(), flags);
+  if (library == nullptr) {
     const char* const why = ::dlerror();
     return Status(StatusCode::kSystem, why == nullptr ? file + " cannot be opened" : why);
   }
+  return library;
+}
+
+Result<SharedLibrary> SharedLibrary::open(const std::string& file) {
+  SharedLibrary library;
+  HORING_ASSIGN(void* const handle, load_library(file, RTLD_NOW | RTLD_LOCAL));
+  library.handle_.reset(handle);
   return library;
 }
 

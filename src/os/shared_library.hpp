@@ -8,13 +8,18 @@
 
 namespace ho {
 
+// dlopen with these flags, for a library that stays; "" is the program itself. Never one whose file
+// is cut off, which would kill the process. kInvalidArgument: that, and which file. kSystem: the
+// loader's text.
+[[nodiscard]] Result<void*> load_library(const std::string& file, int flags);
+
 // Closed with the object: what was found in it must not be used any more then.
 class SharedLibrary {
  public:
   SharedLibrary() = default;
   // A file's name without a slash is looked for where the loader looks for libraries. Everything
-  // that it needs is resolved at once, and its symbols serve no other library. The error is the
-  // loader's text.
+  // that it needs is resolved at once, and its symbols serve no other library. Errors are those of
+  // load_library().
   [[nodiscard]] static Result<SharedLibrary> open(const std::string& file);
   // Null where it has no such symbol.
   [[nodiscard]] void* find(const std::string& symbol) const;

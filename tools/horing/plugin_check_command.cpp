@@ -9,6 +9,7 @@
 
 #include "base/env.hpp"
 #include "horing/plugin_report.hpp"
+#include "os/shared_library.hpp"
 #include "subcommands/exit_status.hpp"
 #include "subcommands/own_plugin.hpp"
 
@@ -28,22 +29,26 @@ struct Judged {
   std::string text;
 };
 
-// Of the NCCL that the loader finds: "2.28.9".
-std::optional<std::string> installed_nccl() {
-  void* const nccl = ::dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
-  auto* const get_version =
-      nccl == nullptr ? nullptr : reinterpret_cast<int (*)(int*)>(::dlsym(nccl, "ncclGetVersion"));
+// Of the NCCL that the loader finds: "2.28.9". "" where there is none.
+Result<std::string> installed_nccl() {
+  const Result<void*> nccl = load_library("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
+  if (!nccl.ok()) {
+    const bool kills = nccl.status().code() == StatusCode::kInvalidArgument;
+    return kills ? Result<std::string>(nccl.status()) : Result<std::string>("");
+  }
+  auto* const get_version = reinterpret_cast<int (*)(int*)>(::dlsym(*nccl, "ncclGetVersion"));
   int version = 0;
   if (get_version == nullptr || get_version(&version) != 0 || version < 20000) {
-    return std::nullopt;  // before 2.9 the number meant something else
+    return std::string();  // before 2.9 the number meant something else
   }
   return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);
 }
 
 Result<Judged> judge(const std::string& wanted) {
-  const auto installed = wanted.empty() ? installed_nccl() : std::nullopt;
-  const std::string version = wanted.empty() ? installed.value_or("") : wanted;
+  const bool installed = wanted.empty();
+  HORING_ASSIGN(const std::string version,
+                installed ? installed_nccl() : Result<std::string>(wanted));
   if (version.empty()) {
     const nccl_abi::Release& newest = nccl_abi::kReleases.back();
     return Judged{&newest,

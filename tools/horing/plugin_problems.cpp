@@ -294,6 +294,16 @@ std::vector<std::string> plugin_remarks(const Findings& findings) {
     remarks.push_back("NCCL_COLLNET_NODE_THRESHOLD=" + *threshold +
                       ": communicators of fewer nodes go without CollNet");
   }
+  const auto sharing = findings.variables("NCCL_COMM_SPLIT_SHARE_RESOURCES");
+  const bool shares = sharing && std::strtoll(sharing->c_str(), nullptr, 0) == 1;
+  if (findings.net() != nullptr && findings.net()->ours() && !shares) {
+    remarks.push_back(
+        "communicators that ncclCommSplit makes over the same nodes have no CollNet " +
+        (sharing ? "with NCCL_COMM_SPLIT_SHARE_RESOURCES=" + *sharing +
+                       ", whatever config.splitShare is: 1 keeps it"
+                 : "unless the parent was made with config.splitShare = 1; "
+                   "NCCL_COMM_SPLIT_SHARE_RESOURCES=1 stands for that in all"));
+  }
   return remarks;
 }
 
@@ -307,8 +317,10 @@ std::string plugin_shortfall(const Findings& findings) {
     if (first.usable()) {
       return "NCCL_NET passes over " + first.name;
     }
-    return first.file ? "looks up network " + list_text(findings.release->net)
-                      : "opens no " + first.failed.back().file;
+    if (first.file) {
+      return "looks up network " + list_text(findings.release->net);
+    }
+    return (first.kills ? "is killed by " : "opens no ") + first.failed.back().file;
   }
   if (!net->ours()) {
     return "takes " + net->name + " of " + net->file->path;

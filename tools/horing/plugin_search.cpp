@@ -12,6 +12,7 @@
 #include "abi/env_v1.hpp"
 #include "abi/env_v2.hpp"
 #include "base/text_file.hpp"
+#include "os/shared_library.hpp"
 
 namespace ho {
 namespace {
@@ -80,6 +81,10 @@ FoundPlugin find_one(const Release& release,
       break;
     }
     found.failed.push_back({file, opened.status().message()});
+    if (opened.status().code() == StatusCode::kInvalidArgument) {
+      found.kills = true;
+      break;
+    }
   }
   return found;
 }
@@ -113,6 +118,9 @@ void find_nets(const NcclVariables& variables, const OpenPlugin& open, Findings&
        tried(*findings.release, PluginKind::kNet, "NCCL_NET_PLUGIN", variables)) {
     findings.nets.push_back(find_one(*findings.release, PluginKind::kNet, files, open));
     const FoundPlugin& net = findings.nets.back();
+    if (net.kills) {
+      break;
+    }
     const bool named = !wanted || strcasecmp(wanted->c_str(), net.name.c_str()) == 0;
     if (!findings.taken && net.usable() && named) {
       findings.taken = findings.nets.size() - 1;
@@ -129,7 +137,8 @@ void find_tuner(const NcclVariables& variables, const OpenPlugin& open, Findings
   for (const auto& files : tried(release, PluginKind::kTuner, "NCCL_TUNER_PLUGIN", variables)) {
     findings.tuner = find_one(release, PluginKind::kTuner, files, open);
   }
-  if (findings.tuner.file || is_none(release, variables("NCCL_TUNER_PLUGIN"))) {
+  if (findings.tuner.file || findings.tuner.kills ||
+      is_none(release, variables("NCCL_TUNER_PLUGIN"))) {
     return;
   }
   if (release.tuner_fallback == nccl_abi::TunerFallback::kNetNames) {
@@ -186,11 +195,7 @@ NcclEnvironment nccl_environment() {
 
 OpenPlugin system_loader() {
   return [](const std::string& file) -> Result<PluginFile> {
-    const bool is_program = file == nccl_abi::kMainProgram;
-    void* const library = ::dlopen(is_program ? nullptr : file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      return Status(StatusCode::kSystem, ::dlerror());
-    }
+    HORING_ASSIGN(void* const library, load_library(file, RTLD_NOW | RTLD_LOCAL));
     PluginFile opened;
     link_map* map = nullptr;
     opened.path = ::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : file;

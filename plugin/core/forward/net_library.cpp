@@ -63,6 +63,9 @@ Result<NetLibrary> open_net_library(const std::string& name, int newest) {
       opened.file = file;
       break;
     }
+    if (library.status().code() == StatusCode::kInvalidArgument) {  // its file is cut off
+      return refused(name, library.status().message());
+    }
     failures += (failures.empty() ? "" : "; ") + library.status().message();
   }
   if (opened.file.empty()) {

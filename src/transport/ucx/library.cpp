@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "os/shared_library.hpp"
+
 namespace ho::ucx {
 namespace {
 
@@ -132,14 +134,13 @@ const Result<Functions>& loaded() {
 Result<Functions> open_library(const char* file) {
   const KeptHandlers handlers;
   // Stays: its threads and the modules that it opens itself outlive every context.
-  void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == nullptr) {
-    const char* why = dlerror();  // NOLINT(concurrency-mt-unsafe): this thread's own
-    return cannot_open(file, why == nullptr ? "no reason given" : why);
+  const Result<void*> library = load_library(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!library.ok()) {
+    return cannot_open(file, library.status().message());
   }
-  handlers.put_back(library);
+  handlers.put_back(*library);
   Functions functions;
-  if (const std::string why = find_functions(library, functions); !why.empty()) {
+  if (const std::string why = find_functions(*library, functions); !why.empty()) {
     return cannot_open(file, why);
   }
   return functions;

@@ -1,7 +1,10 @@
 // How another plugin's library is found, and what is refused.
+#include <filesystem>
+
 #include "catch.hpp"
 #include "core/forward/net_library.hpp"
 #include "forwarded.hpp"
+#include "temporary_folder.hpp"
 
 namespace ho::plugin::forward_test {
 namespace {
@@ -61,6 +64,16 @@ TEST_CASE("a plugin that is not there is refused with all that was tried") {
   REQUIRE(holds(text, "libnccl-net-nowhere.so: cannot open shared object file"));
   REQUIRE(holds(text, "LD_LIBRARY_PATH"));
   REQUIRE(holds(refusal("/nowhere/libx.so"), "/nowhere/libx.so: cannot open"));
+}
+
+TEST_CASE("a plugin whose file is cut off is refused instead of killing the process") {
+  const test::TemporaryFolder folder;
+  const std::string cut = folder.path("libnccl-net-cut.so");
+  std::filesystem::copy_file(our_library(), cut);
+  std::filesystem::resize_file(cut, std::filesystem::file_size(cut) / 3);
+  const std::string text = refusal(cut);
+  REQUIRE(holds(text, "HORING_NET_FORWARD=" + cut + ": " + cut + " is cut off: it has "));
+  REQUIRE(holds(text, "install it again"));
 }
 
 TEST_CASE("a library that is no net plugin, or too old a one, is refused") {

@@ -24,6 +24,7 @@ constexpr const char* kOurs = "/opt/lib/libnccl-net-horing.so";
 struct FakeLibrary {
   std::string name;
   std::vector<std::string> symbols;
+  bool cut_off = false;
 };
 
 const char* answer(const char* name) {
@@ -72,6 +73,9 @@ struct Machine {
     if (found == files.end()) {
       return Status(StatusCode::kSystem, file + ": cannot open shared object file");
     }
+    if (found->second.cut_off) {
+      return Status(StatusCode::kInvalidArgument, file + " is cut off");
+    }
     PluginFile opened;
     opened.path = file;
     // Tables begin with their name; only an env plugin's is called.
@@ -92,7 +96,8 @@ Machine named() {
   machine.variables = {{"NCCL_NET_PLUGIN", kOurs},
                        {"NCCL_TUNER_PLUGIN", kOurs},
                        {"NCCL_COLLNET_ENABLE", "1"},
-                       {"NCCL_NET_PLUGIN_REF_COUNT", "1"}};
+                       {"NCCL_NET_PLUGIN_REF_COUNT", "1"},
+                       {"NCCL_COMM_SPLIT_SHARE_RESOURCES", "1"}};
   return machine;
 }
 
@@ -288,6 +293,21 @@ TEST_CASE("a node threshold above NCCL's own is worth a note") {
   CHECK(plugin_remarks(machine.find("2.28.9")).empty());
 }
 
+TEST_CASE("that split communicators lose CollNet unless their parent shares is worth a note") {
+  Machine machine = named();
+  CHECK(plugin_remarks(machine.find("2.30.7")).empty());
+  machine.variables["NCCL_COMM_SPLIT_SHARE_RESOURCES"] = "0";
+  const auto off = plugin_remarks(machine.find("2.30.7"));
+  REQUIRE(off.size() == 1);
+  CHECK(has(off[0], "NCCL_COMM_SPLIT_SHARE_RESOURCES=0, whatever config.splitShare is: "));
+  machine.variables.erase("NCCL_COMM_SPLIT_SHARE_RESOURCES");
+  const auto unset = plugin_remarks(machine.find("2.30.7"));
+  REQUIRE(unset.size() == 1);
+  CHECK(has(unset[0], "unless the parent was made with config.splitShare = 1; "));
+  machine.variables["NCCL_NET"] = "IB";
+  CHECK(plugin_remarks(machine.find("2.30.7")).empty());
+}
+
 TEST_CASE("what to set is the file that is loaded already, wherever it was named") {
   Machine machine;
   machine.variables = {{"NCCL_ENV_PLUGIN", kOurs}};
@@ -338,7 +358,7 @@ TEST_CASE("remedies fit releases that take no path, and those that know no versi
   machine.variables["NCCL_NET_PLUGIN"] = "horing";
   machine.files["libnccl-net-horing.so"] = machine.files[kOurs];
   CHECK(machine.problems("2.20.5").empty());
-  CHECK(plugin_remarks(machine.find("2.20.5")).size() == 1);
+  CHECK(has(plugin_remarks(machine.find("2.20.5")).front(), "has only tuners v1"));
   const PluginProblem old = problem(machine, "2.19.4");
   CHECK(has(old.what, "NCCL 2.19.0 to 2.19.4 looks up network v7, v6, v5"));
   CHECK(plugin_shortfall(machine.find("2.19.4")) == "looks up network v7, v6, v5");
@@ -351,6 +371,23 @@ TEST_CASE("a name that begins STATIC_PLUGIN is the program itself") {
   const PluginProblem wrong = problem(machine, "2.28.9");
   CHECK(has(wrong.what, "NCCL_NET_PLUGIN=st is a beginning of STATIC_PLUGIN"));
   CHECK(has(wrong.todo, std::string("set NCCL_NET_PLUGIN=") + kOurs));
+}
+
+TEST_CASE("NCCL ends at a library that is cut off and tries none behind it") {
+  Machine machine = named();
+  machine.variables["NCCL_NET_PLUGIN"] = "x";
+  machine.files["x"] = {"", {}, true};
+  machine.files["libnccl-net-x.so"] = machine.files[kOurs];
+  CHECK(has(problem(machine, "2.30.7").what,
+            "NCCL_NET_PLUGIN=x and no such file can be loaded: x is cut off"));
+  CHECK(plugin_shortfall(machine.find("2.30.7")) == "is killed by x");
+  machine.variables["NCCL_NET_PLUGIN"] = kOurs;
+  machine.variables["NCCL_TUNER_PLUGIN"] = "x";
+  CHECK(has(problem(machine, "2.30.7").what,
+            "NCCL_TUNER_PLUGIN=x: NCCL finds no tuner: x is cut off"));
+  CHECK_FALSE(machine.find("2.30.7").tuner_of_net);
+  machine.variables["NCCL_NET_PLUGIN"] = "x," + std::string(kOurs);
+  CHECK_FALSE(machine.find("2.30.7").taken);
 }
 
 TEST_CASE("releases that forget a plugin's name need one more variable") {

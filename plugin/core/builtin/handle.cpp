@@ -26,8 +26,8 @@ constexpr size_t kAddressAt = 20;
 constexpr size_t kListenerAt = 40;
 constexpr size_t kSecretAt = 48;
 constexpr size_t kWhoAt = kSecretAt + kSecretBytes;
-constexpr size_t kWhoBytes = kWireHandleBytes - kWhoAt - 8;
-constexpr size_t kSumAt = kWhoAt + kWhoBytes;
+constexpr size_t kSumAt = kWhoAt + kMaxWhoBytes;
+static_assert(kSumAt + 8 == kWireHandleBytes);
 
 constexpr std::byte kFour{4};
 constexpr std::byte kSix{6};
@@ -116,7 +116,7 @@ void encode(const Handle& handle, std::span<std::byte, kHandleBytes> bytes) {
   std::copy(handle.address.begin(), handle.address.end(), bytes.begin() + kAddressAt);
   store_le(bytes, kListenerAt, handle.listener_id);
   std::copy(handle.secret.begin(), handle.secret.end(), bytes.begin() + kSecretAt);
-  const std::string who = shortened(handle.who, kWhoBytes);
+  const std::string who = shortened(handle.who, kMaxWhoBytes);
   std::ranges::copy(std::as_bytes(std::span(who)), bytes.begin() + kWhoAt);
   store_le(bytes, kSumAt, sum_of(bytes.first(kSumAt)));
 }
@@ -147,8 +147,8 @@ Result<Handle> decode_handle(std::span<const std::byte> bytes) {
   std::copy_n(bytes.begin() + kAddressAt, handle.address.size(), handle.address.begin());
   handle.listener_id = load_le<uint64_t>(bytes, kListenerAt);
   std::copy_n(bytes.begin() + kSecretAt, kSecretBytes, handle.secret.begin());
-  const std::string_view padded = as_text(bytes.subspan(kWhoAt, kWhoBytes));
-  handle.who = printable(padded.substr(0, padded.find('\0')), kWhoBytes);
+  const std::string_view padded = as_text(bytes.subspan(kWhoAt, kMaxWhoBytes));
+  handle.who = printable(padded.substr(0, padded.find('\0')), kMaxWhoBytes);
   if (handle.port == 0) {
     return bad("it has no port");
   }

@@ -26,6 +26,8 @@ inline constexpr const char* kHandshakePurpose = "nccl net";
 inline constexpr size_t kLocalIdBytes = 8;
 inline constexpr size_t kWireHandleBytes = kHandleBytes - kLocalIdBytes;
 
+inline constexpr size_t kMaxWhoBytes = 32;
+
 struct Handle {
   int family = 0;                       // AF_INET or AF_INET6
   std::array<std::byte, 16> address{};  // 4 or 16 of them
@@ -33,7 +35,7 @@ struct Handle {
   Carrier carrier = Carrier::kTcp;
   uint64_t listener_id = 0;
   HandleSecret secret{};
-  std::string who = {};  // who listens, as rank_on_host_text() has it; shortened on its way
+  std::string who = {};  // who listens, in at most kMaxWhoBytes
 
   [[nodiscard]] SocketAddress socket_address() const;
   [[nodiscard]] std::string to_string() const;  // "10.1.0.1:4000 (RANK 3 on node1)"

@@ -39,7 +39,7 @@ Result<std::unique_ptr<Listener>> Listener::open(const BuiltinDevice& device,
   HORING_ASSIGN(const SocketAddress bound, local_address(listeners[0].get()));
   HORING_ASSIGN(made->handle_, handle_of(bound));
   made->handle_.carrier = options.carrier;
-  made->handle_.who = rank_on_host_text();
+  made->handle_.who = rank_on_host_text(kMaxWhoBytes);
   HORING_TRY(fill_random(made->handle_.secret));
   HORING_TRY(fill_random(std::as_writable_bytes(std::span(&made->handle_.listener_id, 1))));
   HORING_ASSIGN(auto key, connection_key(made->handle_.secret, job));

@@ -22,13 +22,19 @@ std::string value_of(const char* name, size_t max_bytes) {
   return value == nullptr ? "" : shortened(printable(value, std::strlen(value)), max_bytes);
 }
 
-// "node1, NCCL_HOSTID a"
-std::string place_text() {
+std::string host_name() {
   std::array<char, 256> host{};
   (void)::gethostname(host.data(), host.size() - 1);
-  const std::string id = value_of("NCCL_HOSTID", kHostIdBytes);
-  return shortened(printable(host.data(), std::strlen(host.data())), kHostBytes) +
-         (id.empty() ? "" : ", NCCL_HOSTID " + id);
+  return printable(host.data(), std::strlen(host.data()));
+}
+
+std::string host_id() {
+  return value_of("NCCL_HOSTID", kHostIdBytes);
+}
+
+// "node1, NCCL_HOSTID a"
+std::string place_text(const std::string& host, const std::string& id) {
+  return shortened(host, kHostBytes) + (id.empty() ? "" : ", NCCL_HOSTID " + id);
 }
 
 // "RANK 3", or "" where no launcher says it.
@@ -45,16 +51,33 @@ std::string rank_text() {
 
 std::string host_text() {
   const std::string rank = rank_text();
-  return place_text() + (rank.empty() ? "" : ", " + rank);
+  return place_text(host_name(), host_id()) + (rank.empty() ? "" : ", " + rank);
 }
 
 std::string process_text() {
   return host_text() + ", pid " + std::to_string(::getpid());
 }
 
-std::string rank_on_host_text() {
+std::string rank_on_host_text(size_t max_bytes) {
   const std::string rank = rank_text();
-  return (rank.empty() ? "pid " + std::to_string(::getpid()) : rank) + " on " + place_text();
+  return on_host_text(
+      rank.empty() ? "pid " + std::to_string(::getpid()) : rank, host_name(), host_id(), max_bytes);
+}
+
+std::string on_host_text(const std::string& who,
+                         const std::string& host,
+                         const std::string& id,
+                         size_t max_bytes) {
+  const std::string start = who + " on ";
+  const std::string label = host.substr(0, host.find('.'));
+  for (const std::string& place : {place_text(host, id), place_text(label, id), label}) {
+    if (start.size() + place.size() <= max_bytes) {
+      return start + place;
+    }
+  }
+  constexpr size_t kMinBytes = 8;  // of a name that is shortened
+  return start.size() + kMinBytes > max_bytes ? shortened(start + label, max_bytes)
+                                              : start + shortened(label, max_bytes - start.size());
 }
 
 }  // namespace ho::plugin

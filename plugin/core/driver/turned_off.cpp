@@ -49,7 +49,7 @@ std::string text_at(std::span<const std::byte> bytes, size_t at, size_t count) {
 }  // namespace
 
 TurnedOff turned_off_here(const Status& why) {
-  return {rank_on_host_text(), why.message()};
+  return {rank_on_host_text(kMaxWho), why.message()};
 }
 
 void encode(const TurnedOff& off, std::span<std::byte, kHandleBytes> handle) {

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <ctime>
@@ -13,6 +14,10 @@
 
 #include "builtin_net_for_test.hpp"
 #include "catch.hpp"
+#include "core/builtin/devices.hpp"
+#include "core/builtin/listener.hpp"
+#include "core/driver/process_text.hpp"
+#include "scoped_variable.hpp"
 
 namespace ho::plugin::conformance {
 namespace {
@@ -423,6 +428,21 @@ TEST_CASE("builtin net: a driver answers for its devices, memory and contexts") 
   REQUIRE(net->listen(two, 0, handle.data(), &listener) == Reply::kSuccess);
   REQUIRE(net->close(two) == Reply::kSuccess);
   REQUIRE(net->close(nullptr) == Reply::kSuccess);
+}
+
+TEST_CASE("builtin net: a listener's handle names rank and host, however long other names are") {
+  const test::ScopedVariable rank("RANK", "1");
+  const test::ScopedVariable host_id("NCCL_HOSTID", "a-name-that-leaves-no-room-for-the-host-1");
+  const auto listener = Listener::open(
+      make_device("lo", "host", "127.0.0.1", ""), *JobKey::none(false), NetOptions{});
+  REQUIRE(listener.ok());
+  std::array<std::byte, kHandleBytes> bytes{};
+  encode((*listener)->handle(), bytes);
+  const auto told = decode_handle(bytes);
+  REQUIRE(told.ok());
+  std::array<char, 256> host{};
+  REQUIRE(::gethostname(host.data(), host.size() - 1) == 0);
+  REQUIRE(told->who == on_host_text("RANK 1", host.data(), "", kMaxWhoBytes));
 }
 
 }  // namespace

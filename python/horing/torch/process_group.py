@@ -240,9 +240,7 @@ class ProcessGroup(Identity):
             reduction = memory.Reduction(whole, op, scale)
             data = memory.buffer_of(reduction.tensor)
             requests.append(
-                self._call(
-                    opts, "all_reduce", data, data, op=reduction.op, scale=scale
-                )
+                self._call(opts, "all_reduce", data, data, op=reduction.op, scale=scale)
             )
             after.append(reduction.finish)
             if target is not None:
@@ -586,10 +584,7 @@ class ProcessGroup(Identity):
         channel: str | None = "other",
         counted: bool = True,
     ) -> Work:
-        device = None
-        for each in requests:
-            if each.device is not None:
-                device = each.device
+        device = next((each.device for each in requests if each.device is not None), None)
         where = "host" if device is None else "device"
         completer = self._own_thread if channel is None else self._completers[channel, where]
         traffic = self._traffic if counted else None

@@ -33,6 +33,7 @@ constexpr std::array kAll{
     kScratchBytes,
     kTimeoutMs,
     kConnectTimeoutMs,
+    kPortRange,
     kTcpStreams,
     kTcpMaxConnections,
     kRailPaceMbit,
@@ -148,7 +149,7 @@ Status check_numbers() {
   for (const Variable& variable : kAll) {
     HORING_TRY(check_number(variable));
   }
-  return {};
+  return port_range().status();
 }
 
 Status check_value(const Variable& variable) {
@@ -164,7 +165,7 @@ Status check_value(const Variable& variable) {
       return bad_value(variable, value, "one of " + std::string(words));
     }
   }
-  return check_number(variable);
+  return variable.name == kPortRange.name ? port_range().status() : check_number(variable);
 }
 
 std::vector<std::string> unknown_names(std::string_view prefix) {
@@ -180,6 +181,22 @@ std::vector<std::string> unknown_names(std::string_view prefix) {
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+Result<std::optional<PortRange>> port_range() {
+  const std::string value = text(kPortRange);
+  if (value.empty()) {
+    return std::optional<PortRange>();
+  }
+  const size_t dash = value.find('-');
+  const auto first = whole_number<uint16_t>(std::string_view(value).substr(0, dash));
+  const auto last = dash == std::string::npos
+                        ? std::nullopt
+                        : whole_number<uint16_t>(std::string_view(value).substr(dash + 1));
+  if (!first || !last || *first == 0 || *last < *first) {
+    return bad_value(kPortRange, value, "FIRST-LAST, ports from 1 to 65535 such as 30000-30999");
+  }
+  return std::optional(PortRange{*first, *last});
 }
 
 Result<bool> flag(const Variable& variable) {

@@ -54,6 +54,7 @@ inline constexpr Variable kDirectMaxBytes{"HORING_DIRECT_MAX_BYTES", "8192", "La
 inline constexpr Variable kScratchBytes{"HORING_SCRATCH_BYTES", "16777216", "Most bytes of partial sums that a rank keeps per channel; larger operations run in windows.", true, Range{.least = 65536, .most = 68719476736}};
 inline constexpr Variable kTimeoutMs{"HORING_TIMEOUT_MS", "600000", "Default deadline of an operation in milliseconds.", false, Range{.least = 1, .most = kLongestMs}};
 inline constexpr Variable kConnectTimeoutMs{"HORING_CONNECT_TIMEOUT_MS", "60000", "Deadline for the ranks to meet, for what they then set up together, and for opening a connection, in milliseconds each.", false, Range{.least = 1, .most = kLongestMs}};
+inline constexpr Variable kPortRange{"HORING_PORT_RANGE", "", "Ports, as FIRST-LAST, for every TCP listener whose port is not named otherwise, where a firewall lets only these through: one per communicator on each rank, one more on rank 0, and under NCCL one per connection that is being made. UCX's own listeners take UCX_TCP_PORT_RANGE. Default: the kernel chooses.", false};
 inline constexpr Variable kTcpStreams{"HORING_TCP_STREAMS", "1", "TCP connections per rail neighbour; more than one where a single one cannot fill the link.", true, Range{.least = 1, .most = 16}};
 inline constexpr Variable kTcpMaxConnections{"HORING_TCP_MAX_CONNECTIONS", "256", "Most data connections that a rank keeps open; idle ones are closed first.", false, Range{.least = 2, .most = 65536}};
 inline constexpr Variable kTransport{"HORING_TRANSPORT", "tcp", "Transport between groups: tcp or ucx.", true};
@@ -66,7 +67,7 @@ inline constexpr Variable kProgressCpu{"HORING_PROGRESS_CPU", "auto", "CPU list 
 inline constexpr Variable kTrace{"HORING_TRACE", "", "File for a Chrome/Perfetto trace, a slice per piece and lane; %r in the name is the rank, without it all ranks of the job write into one file.", false};
 inline constexpr Variable kCollNetHost{"HORING_COLLNET_HOST", "0", "NCCL plugin: 1 offers CollNet, which works on host memory, also on devices whose network moves GPU memory itself; NCCL then gives that up on them.", true};
 inline constexpr Variable kNetForward{"HORING_NET_FORWARD", "", "NCCL plugin: another net plugin to pass every network call to, CollNet being added on top: its name (ofi means libnccl-net-ofi.so) or its path. Default: the builtin network over TCP.", true};
-inline constexpr Variable kTopoFile{"HORING_TOPO_FILE", "", "hwloc XML file (lstopo --of xml) to use in place of live discovery. Its network interfaces take the addresses and states that this host has under the same names; to show a file on another host (horing topo --xml), give them in it, as <info name=\"IPAddress\" value=\"10.1.0.1/24\"/>.", false};
+inline constexpr Variable kTopoFile{"HORING_TOPO_FILE", "", "hwloc XML file (lstopo --of xml), or a topology file of NCCL's, to use in place of live discovery. Its network interfaces take the addresses and states that this host has under the same names; to show a file on another host (horing topo --xml), give them in it, as <info name=\"IPAddress\" value=\"10.1.0.1/24\"/>.", false};
 inline constexpr Variable kRailPaceMbit{"HORING_RAIL_PACE_MBIT", "0", "Paces each rail's sends to this many Mbit/s in the sender; set by horing run where it may not shape links. 0 is off.", true, Range{.least = 0, .most = kMaxMbit}};
 inline constexpr Variable kTuningFile{"HORING_TUNING_FILE", "", "CSV file of what the NCCL tuner chooses, before its own model: lines of collective,min_bytes,max_bytes,nodes,ranks_per_node,choice. The same on all ranks; `horing tune --file` shows what it does.", false};
 inline constexpr Variable kTunerNics{"HORING_TUNER_NICS", "", "NICs of each node that the NCCL tuner counts with. Default: the number of this node's network devices, which must then be the same on all nodes.", true, Range{.least = 1, .most = 1024}};
@@ -99,13 +100,21 @@ inline constexpr Variable kCluster{"HORING_CLUSTER", "", "JSON file that describ
 [[nodiscard]] Result<uint64_t> number(const Variable& variable);
 // "0, or 1024 to 67108864, a multiple of 8"; "" for a variable that holds no number.
 [[nodiscard]] std::string takes(const Variable& variable);
-// The first variable in this process's environment whose number is out of its range, as an error.
+// The first variable in this process's environment whose number, or numbers, are out of its range,
+// as an error.
 [[nodiscard]] Status check_numbers();
 // Whether the value in effect is one that the variable takes, as far as this can be checked without
 // its reader: numbers, switches and words.
 [[nodiscard]] Status check_value(const Variable& variable);
 // Names in this process's environment that begin with `prefix` and are no variable of ours, sorted.
 [[nodiscard]] std::vector<std::string> unknown_names(std::string_view prefix);
+// Both ends are in it.
+struct PortRange {
+  uint16_t first = 0;
+  uint16_t last = 0;
+};
+// HORING_PORT_RANGE: nothing where it is not set, an error where it is no range of ports.
+[[nodiscard]] Result<std::optional<PortRange>> port_range();
 // 0/1 (also true/false, yes/no, on/off), or an error.
 [[nodiscard]] Result<bool> flag(const Variable& variable);
 

@@ -201,33 +201,6 @@ InterfaceState interface_state(const std::string& name) {
   return (flags & unsigned{IFF_RUNNING}) == 0 ? InterfaceState::kNoCarrier : InterfaceState::kUp;
 }
 
-Result<Fd> reserve_port(const SocketAddress& address, Families serves) {
-  Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) {
-    return system_error("socket for " + address.to_string(), errno);
-  }
-  HORING_TRY(set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1, "setsockopt(SO_REUSEADDR)"));
-  if (address.family() == AF_INET6) {
-    HORING_TRY(set_option(fd.get(),
-                          IPPROTO_IPV6,
-                          IPV6_V6ONLY,
-                          serves == Families::kOwn ? 1 : 0,
-                          "setsockopt(IPV6_V6ONLY)"));
-  }
-  if (::bind(fd.get(), address.get(), address.size_bytes()) != 0) {
-    return system_error("bind " + address.to_string(), errno);
-  }
-  return fd;
-}
-
-Result<Fd> listen_on(const SocketAddress& address, Families serves) {
-  HORING_ASSIGN(Fd fd, reserve_port(address, serves));
-  if (::listen(fd.get(), kBacklog) != 0) {
-    return system_error("listen on " + address.to_string(), errno);
-  }
-  return fd;
-}
-
 Result<std::optional<Accepted>> accept_from(int listener) {
   constexpr int kMaxGone = 64;
   int error = 0;

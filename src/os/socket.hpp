@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,8 +56,12 @@ enum class InterfaceState : uint8_t { kUp, kDown, kNoCarrier, kUnknown };
 inline constexpr int kBacklog = 1024;  // connections that wait to be accepted
 // Whether a socket on "::" is there for IPv4 too.
 enum class Families : uint8_t { kBoth, kOwn };
-// Listens with SO_REUSEADDR.
+// Listens with SO_REUSEADDR. Port 0: at a free one of HORING_PORT_RANGE, where that is not set at
+// one that the kernel chooses.
 [[nodiscard]] Result<Fd> listen_on(const SocketAddress& address, Families serves = Families::kBoth);
+// The same at several addresses whose port is 0, all at one port.
+[[nodiscard]] Result<std::vector<Fd>> listen_at_one_port(std::span<const SocketAddress> addresses,
+                                                         Families serves);
 // Keeps a port for a listener that comes later, maybe in another process: while this is open, only
 // who sets SO_REUSEADDR and asks for this very port gets it. Until then connections are refused.
 // The address' port is 0: the kernel chooses.

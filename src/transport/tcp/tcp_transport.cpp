@@ -50,32 +50,24 @@ struct DataPort {
 
 // One socket per address family in use, on one port number that is free in both.
 Result<DataPort> listen_for(const std::vector<RailInterface>& rails) {
-  constexpr int kAttempts = 16;
   bool four = false;
   bool six = false;
   for (const RailInterface& rail : rails) {
     HORING_ASSIGN(const SocketAddress address, SocketAddress::numeric(rail.address, 0));
     (address.family() == AF_INET6 ? six : four) = true;
   }
-  Status last;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const std::vector<SocketAddress> any = SocketAddress::any(0);
-    HORING_ASSIGN(Fd first, listen_on(four ? any.back() : any.front(), Families::kOwn));
-    HORING_ASSIGN(const SocketAddress bound, local_address(first.get()));
-    DataPort data_port;
-    data_port.port = bound.port();
-    data_port.listeners.push_back(std::move(first));
-    if (!four || !six) {
-      return data_port;
-    }
-    Result<Fd> second = listen_on(SocketAddress::any(bound.port()).front(), Families::kOwn);
-    if (second.ok()) {
-      data_port.listeners.push_back(*std::move(second));
-      return data_port;
-    }
-    last = second.status();
+  std::vector<SocketAddress> addresses;
+  if (four || !six) {
+    addresses.push_back(SocketAddress::any(0).back());
   }
-  return last.with_context("no port is free for both IPv4 and IPv6");
+  if (six) {
+    addresses.push_back(SocketAddress::any(0).front());
+  }
+  DataPort data_port;
+  HORING_ASSIGN(data_port.listeners, listen_at_one_port(addresses, Families::kOwn));
+  HORING_ASSIGN(const SocketAddress bound, local_address(data_port.listeners.front().get()));
+  data_port.port = bound.port();
+  return data_port;
 }
 
 class SocketTransport final : public TcpTransport {

@@ -12,6 +12,7 @@
 #include "catch.hpp"
 #include "horing.h"
 #include "job.hpp"
+#include "port_block.hpp"
 #include "reduce/reduce.hpp"
 #include "sanitizers.hpp"
 #include "scoped_variable.hpp"
@@ -190,6 +191,21 @@ TEST_CASE("settings change the way of the data, not the result") {
   const TemporaryFolder folder;
   const ScopedVariable trace("HORING_TRACE", folder.path("trace.%r.json"));
   require_job({"2x2"}, [](ho_comm* comm) { sweep_all(comm, {std::nullopt}); });
+}
+
+TEST_CASE("a job listens in HORING_PORT_RANGE alone, and a split that finds no port names it") {
+  // A port for each of the four ranks; the ranks meet at one of their own.
+  const uint16_t first = free_ports(4);
+  const ScopedVariable range("HORING_PORT_RANGE", range_text(first, 4));
+  require_job({"2x2"}, [](ho_comm* comm) {
+    sweep_all(comm, {std::nullopt});
+    ho_comm* part = nullptr;
+    expect(ho_comm_split(comm, 0, 0, &part) != HO_OK, "there is no port for another communicator");
+    const std::string why = ho_last_error_message();
+    expect(why.find("HORING_PORT_RANGE=") != std::string::npos &&
+               why.find("all 4 ports are in use") != std::string::npos,
+           why.c_str());
+  });
 }
 
 TEST_CASE("the algorithm of the environment takes every collective") {

@@ -17,6 +17,8 @@
 #include "core/builtin/devices.hpp"
 #include "core/builtin/listener.hpp"
 #include "core/driver/process_text.hpp"
+#include "has.hpp"
+#include "port_block.hpp"
 #include "scoped_variable.hpp"
 
 namespace ho::plugin::conformance {
@@ -428,6 +430,22 @@ TEST_CASE("builtin net: a driver answers for its devices, memory and contexts") 
   REQUIRE(net->listen(two, 0, handle.data(), &listener) == Reply::kSuccess);
   REQUIRE(net->close(two) == Reply::kSuccess);
   REQUIRE(net->close(nullptr) == Reply::kSuccess);
+}
+
+TEST_CASE("builtin net: listeners take HORING_PORT_RANGE, and one that finds no port says so") {
+  const auto device = make_device("lo", "host", "127.0.0.1", "");
+  const auto open = [&device] {
+    return Listener::open(device, *JobKey::none(false), NetOptions{});
+  };
+  const uint16_t port = test::free_ports(1);
+  const test::ScopedVariable range("HORING_PORT_RANGE", test::range_text(port, 1));
+  {
+    const auto only = open();
+    REQUIRE(only.status().message() == "");
+    REQUIRE((*only)->handle().port == port);
+    REQUIRE(has(open().status(), "HORING_PORT_RANGE=" + test::range_text(port, 1)));
+  }
+  REQUIRE(open().ok());
 }
 
 TEST_CASE("builtin net: a listener's handle names rank and host, however long other names are") {

@@ -67,6 +67,10 @@ struct RankState {
   std::string waiting;     // "recv inter step 2 of rail 1 from rank 5", or ""
   uint64_t communicator_id =
       0;  // of the communicator: its number in FailureReport and FailureDecision; 0: unknown
+  // The first operation here, by number, whose end a thread waits for, where that holds the rank:
+  // all of its threads that call wait so. 0: the rank may go on. As it is: the last that it
+  // entered.
+  uint32_t held = UINT32_MAX;
 };
 
 // A rank that destroys a communicator in an orderly way, and how far it goes: what it has entered

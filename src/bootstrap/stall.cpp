@@ -13,115 +13,10 @@
 
 #include "bootstrap/failure_aggregator.hpp"
 #include "bootstrap/rank_names.hpp"
+#include "bootstrap/waits.hpp"
 
 namespace ho {
 namespace {
-
-// Communicators that were split from siblings choose their short numbers apart and may have the
-// same one: the communicator id tells them apart.
-struct ChannelKey {
-  uint64_t communicator_id = 0;
-  uint16_t communicator = 0;
-  uint8_t channel = 0;
-  // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm, see base/index.hpp
-  friend auto operator<=>(const ChannelKey&, const ChannelKey&) = default;
-};
-
-ChannelKey channel_of(const RankState& state) {
-  return {state.communicator_id, state.communicator, state.channel};
-}
-
-bool same_communicator(const RankState& a, const RankState& b) {
-  return a.communicator_id == b.communicator_id && a.communicator == b.communicator;
-}
-
-bool inside(const RankState& state) {
-  return state.entered > state.completed;
-}
-
-std::string operation_name(const RankState& state) {
-  return (state.operation.empty() ? std::string("operation") : state.operation) + " #" +
-         std::to_string(state.entered);
-}
-
-std::string operation_name_at(const RankState& state) {
-  return operation_name(state) +
-         (state.communicator == 0 ? "" : " of communicator " + std::to_string(state.communicator));
-}
-
-// How near to the first report, nearest first: what it talks about, else the reporter's, else
-// anybody's; each of the communicator that the report is of, where that is known.
-int distance(const RankAnswer& answer, const RankState& state, const FailureReport& first) {
-  const bool own = answer.rank == first.reporter.value();
-  const bool named = first.text.find(operation_name(state)) != std::string::npos;
-  return (state.communicator_id == first.communicator ? 0 : 3) + (own && named ? 0 : own ? 1 : 2);
-}
-
-std::optional<ChannelKey> stalled_channel(std::span<const RankAnswer> answers,
-                                          const FailureReport& first) {
-  std::optional<std::tuple<int, ChannelKey>> best;
-  for (const RankAnswer& answer : answers) {
-    for (const RankState& state : answer.states) {
-      if (!inside(state) || state.channel == kCallChannel) {
-        continue;
-      }
-      const int away = distance(answer, state, first);
-      if (!best.has_value() || away < std::get<0>(*best)) {
-        best = {away, channel_of(state)};
-      }
-    }
-  }
-  return best.has_value() ? std::optional(std::get<1>(*best)) : std::nullopt;
-}
-
-struct Member {
-  const RankAnswer* answer = nullptr;  // of the rank, with where else it is
-  const RankState* state = nullptr;    // in this channel
-
-  [[nodiscard]] uint32_t rank() const { return answer->rank; }
-};
-
-// Who is in each channel. Made once, so that following the waits of thousands of ranks takes one
-// look at each state.
-using Channels = std::map<ChannelKey, std::vector<Member>>;
-
-Channels all_channels(std::span<const RankAnswer> answers) {
-  Channels channels;
-  for (const RankAnswer& answer : answers) {
-    for (const RankState& state : answer.states) {
-      std::vector<Member>& members = channels[channel_of(state)];
-      if (members.empty() || members.back().answer != &answer) {
-        members.push_back({&answer, &state});
-      }
-    }
-  }
-  return channels;
-}
-
-const RankState& furthest(const std::vector<Member>& members) {
-  const auto ahead =
-      std::max_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
-        // Of equals, one that still knows the operation's name.
-        return std::pair(a.state->entered, !a.state->operation.empty()) <
-               std::pair(b.state->entered, !b.state->operation.empty());
-      });
-  return *ahead->state;
-}
-
-// Where else the rank is inside an operation, each channel having its own numbers. First in this
-// communicator.
-std::vector<const RankState*> waits_elsewhere(const Member& member) {
-  std::vector<const RankState*> waits;
-  for (const RankState& state : member.answer->states) {
-    if (channel_of(state) != channel_of(*member.state) && inside(state)) {
-      waits.push_back(&state);
-    }
-  }
-  std::stable_partition(waits.begin(), waits.end(), [&](const RankState* state) {
-    return same_communicator(*state, *member.state);
-  });
-  return waits;
-}
 
 // "all_gather #1", or "".
 std::string elsewhere(const Member& member) {
@@ -133,112 +28,9 @@ std::string elsewhere(const Member& member) {
   return here ? operation_name(*waits.front()) : operation_name_at(*waits.front());
 }
 
-// Whose members count alike, so that some can be behind: not messages between two, nor splits.
-bool counts_alike(const RankState& state) {
-  return state.channel != kCallChannel && state.operation != "send/recv";
-}
-
-// The channel to look at: the first, from this one on along the waits of the ranks that are behind,
-// in which a rank is behind that waits nowhere (or, loosely, where nobody can be followed). Nothing
-// where there is none: ranks that wait for each other in a circle, or for data that does not come.
-std::optional<ChannelKey> root_of(ChannelKey channel,
-                                  const Channels& channels,
-                                  bool loosely,
-                                  std::set<ChannelKey>& seen) {
-  if (!seen.insert(channel).second) {
-    return std::nullopt;
-  }
-  const std::vector<Member>& members = channels.at(channel);
-  const uint32_t top = furthest(members).entered;
-  std::vector<ChannelKey> onward;
-  for (const Member& member : members) {
-    if (member.state->entered >= top || inside(*member.state)) {
-      continue;
-    }
-    const auto waits = waits_elsewhere(member);
-    const auto followed = onward.size();
-    for (const RankState* state : waits) {
-      if (counts_alike(*state)) {
-        onward.push_back(channel_of(*state));
-      }
-    }
-    if (waits.empty() || (loosely && onward.size() == followed)) {
-      return channel;
-    }
-  }
-  for (const ChannelKey& next : onward) {
-    if (const auto root = root_of(next, channels, loosely, seen)) {
-      return root;
-    }
-  }
-  return std::nullopt;
-}
-
-// Ranks inside operations, each of which waits for the next, who has not entered that.
-using Chain = std::vector<Member>;
-using InOperation = std::pair<ChannelKey, uint32_t>;  // and its number
-
-InOperation in_operation(const RankState& state) {
-  return {channel_of(state), state.entered};
-}
-
-// Follows the waits on from the chain's last, depth first. True: they have come back to a member of
-// the chain, and the chain is cut to that circle.
-bool close_circle(Chain& chain, const Channels& channels, std::set<InOperation>& seen) {
-  const RankState& awaited = *chain.back().state;
-  for (const Member& behind : channels.at(channel_of(awaited))) {
-    if (behind.state->entered >= awaited.entered) {
-      continue;
-    }
-    for (const RankState& state : behind.answer->states) {
-      if (!inside(state) || !counts_alike(state)) {
-        continue;
-      }
-      const auto met = std::find_if(chain.begin(), chain.end(), [&](const Member& member) {
-        return in_operation(*member.state) == in_operation(state);
-      });
-      if (met != chain.end()) {
-        *met = {behind.answer, &state};  // who waits there as well, and closes the circle
-        chain.erase(chain.begin(), met);
-        return true;
-      }
-      if (!seen.insert(in_operation(state)).second) {
-        continue;
-      }
-      chain.push_back({behind.answer, &state});
-      if (close_circle(chain, channels, seen)) {
-        return true;
-      }
-      chain.pop_back();
-    }
-  }
-  return false;
-}
-
-std::string text_of_circle(const Chain& chain) {
-  constexpr size_t kMaxWaits = 8;
-  std::string text = "ranks wait for each other in a circle: ";
-  for (size_t i = 0; i < std::min(chain.size(), kMaxWaits); ++i) {
-    const Member& awaited = chain[(i + 1) % chain.size()];
-    text += (i == 0 ? "rank " : "; rank ") + std::to_string(chain[i].rank()) + " is in " +
-            operation_name_at(*chain[i].state) + ", which rank " + std::to_string(awaited.rank()) +
-            " has not entered";
-  }
-  if (chain.size() > kMaxWaits) {
-    text += "; and " + std::to_string(chain.size() - kMaxWaits) + " more waits";
-  }
-  return text +
-         "; all ranks must call what waits for others in the same order, over all communicators";
-}
-
-std::optional<ChannelKey> root_of(ChannelKey channel, const Channels& channels) {
-  for (const bool loosely : {false, true}) {
-    std::set<ChannelKey> seen;
-    if (const auto root = root_of(channel, channels, loosely, seen)) {
-      return root;
-    }
-  }
-  return std::nullopt;
+ChannelKey likely_root(const ChannelKey& channel, const Channels& channels) {
+  const auto strictly = root_of(channel, channels, false);
+  return strictly ? *strictly : root_of(channel, channels, true).value_or(channel);
 }
 
 // "it has entered none so far", of the ranks that `one` stands for.
@@ -403,7 +195,7 @@ std::string describe_stall(std::span<const RankAnswer> answers,
   add_silent(parts, answers, rank_names);
   if (const std::optional<ChannelKey> channel = stalled_channel(answers, first)) {
     const Channels channels = all_channels(answers);
-    const ChannelKey root = root_of(*channel, channels).value_or(*channel);
+    const ChannelKey root = likely_root(*channel, channels);
     const bool all_answered = std::all_of(
         answers.begin(), answers.end(), [](const RankAnswer& answer) { return answer.answered; });
     add_channel(parts, channels.at(root), all_answered);
@@ -429,36 +221,6 @@ std::string describe_stall(std::span<const RankAnswer> answers,
     text += (text.empty() ? "" : "; ") + part;
   }
   return text;
-}
-
-std::optional<Circle> find_circle(std::span<const RankAnswer> answers, const FailureReport& first) {
-  const std::optional<ChannelKey> channel = stalled_channel(answers, first);
-  if (!channel.has_value()) {
-    return std::nullopt;
-  }
-  const Channels channels = all_channels(answers);
-  std::set<ChannelKey> seen_channels;
-  if (root_of(*channel, channels, false, seen_channels).has_value()) {
-    return std::nullopt;
-  }
-  const std::vector<Member>& members = channels.at(*channel);
-  const auto start =
-      std::max_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
-        return std::pair(inside(*a.state), a.state->entered) <
-               std::pair(inside(*b.state), b.state->entered);
-      });
-  Chain chain{*start};
-  std::set<InOperation> seen{in_operation(*start->state)};
-  if (!close_circle(chain, channels, seen)) {
-    return std::nullopt;
-  }
-  Circle circle{.text = text_of_circle(chain), .communicators = {}};
-  for (const Member& member : chain) {
-    if (member.state->communicator_id != 0) {
-      circle.communicators.push_back(member.state->communicator_id);
-    }
-  }
-  return circle;
 }
 
 // What a rank is in is the one after those that it has completed: where two have completed equally

@@ -167,7 +167,7 @@ void fields(Io& io, Is<FailureReport> auto& report) {
 template <typename Io>
 void fields(Io& io, Is<std::vector<RankState>> auto& states) {
   io.begin("list of states");
-  constexpr size_t kMinBytes = 2 + 1 + 4 + 4 + 4 + 4 + 8;
+  constexpr size_t kMinBytes = 2 + 1 + 4 + 4 + 4 + 4 + 8 + 4;
   io.list(states, kMaxStates, kMinBytes, [&](auto& state) {
     io.field(state.communicator);
     io.field(state.channel);
@@ -176,6 +176,7 @@ void fields(Io& io, Is<std::vector<RankState>> auto& states) {
     io.text(state.operation, kMaxTagBytes);
     io.text(state.waiting, kMaxTagBytes);
     io.field(state.communicator_id);
+    io.field(state.held);
   });
 }
 

@@ -34,6 +34,7 @@ void JobControl::start() {
 }
 
 void JobControl::expect(Identity identity) {
+  threads_->add();
   const std::string tag_end = gather_tag({}, identity.id, identity.communicator_id);
   const Membership membership{.communicator = identity.communicator_id,
                               .parent = identity.parent,
@@ -73,6 +74,7 @@ void JobControl::add(uint64_t communicator_id, Engine* engine) {
 }
 
 void JobControl::began_split(uint64_t communicator_id, uint32_t number) {
+  threads_->add();
   const std::lock_guard lock(mutex_);
   if (Member* member = find(communicator_id)) {
     member->split = number;
@@ -310,7 +312,8 @@ std::vector<RankState> JobControl::states() {
                      state.completed,
                      std::move(state.operation),
                      std::move(state.waiting),
-                     member.identity.communicator_id});
+                     member.identity.communicator_id,
+                     state.held});
     }
     if (member.split > 0) {
       all.push_back({member.identity.id,
@@ -319,8 +322,12 @@ std::vector<RankState> JobControl::states() {
                      member.split - 1,
                      "ho_comm_split",
                      "",
-                     member.identity.communicator_id});
+                     member.identity.communicator_id,
+                     0});
     }
+  }
+  if (!threads_->all_wait()) {
+    std::for_each(all.begin(), all.end(), [](RankState& state) { state.held = 0; });
   }
   return all;
 }

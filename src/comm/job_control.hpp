@@ -37,6 +37,8 @@ class JobControl {
   JobControl& operator=(const JobControl&) = delete;
 
   [[nodiscard]] ControlPlane& plane() { return *plane_; }
+  // Engines keep them, for requests that outlive their communicator.
+  [[nodiscard]] const std::shared_ptr<CallingThreads>& threads() const { return threads_; }
   // Events are delivered from here on. Once.
   void start();
   // Before this rank gathers anything in the communicator: messages about it are kept.
@@ -85,6 +87,7 @@ class JobControl {
   std::condition_variable ended_;  // a member has its cause, or is gone
   void end(Member& member, const Status& why);
   [[nodiscard]] Status coordinator_gone_cause(const Status& gone) const;
+  const std::shared_ptr<CallingThreads> threads_ = std::make_shared<CallingThreads>();
   std::vector<Member> members_;
   std::optional<Status> job_cause_;
   uint16_t last_id_ = 0;

@@ -449,6 +449,7 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
   HORING_ASSIGN(options.spin, spin_time(placement_.ranks_on_host_of(self_).size()));
   HORING_ASSIGN(options.progress_cpus, progress_cpus(placement_.nic[self_.at()].name));
   options.trace = !settings_.trace_path.empty();
+  options.threads = control_->threads();
   options.messages = message_routes();
   options.on_doubt = [this](uint8_t channel, const Frame& call) {
     control_->ask(communicator_id_, channel, call);

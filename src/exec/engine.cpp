@@ -93,6 +93,7 @@ Result<std::shared_ptr<Operation>> Engine::submit(Call call,
                                                   bool background,
                                                   MakeNextPart next,
                                                   std::optional<device::Event> entry) {
+  note_call();
   Lock lock(mutex_);
   auto operation = std::make_shared<Operation>();
   operation->background_ = background;
@@ -130,10 +131,31 @@ Result<std::shared_ptr<Operation>> Engine::submit(Call call,
   return operation;
 }
 
+void Engine::note_call() const {
+  if (options_.threads != nullptr) {
+    options_.threads->add();
+  }
+}
+
+void Engine::drive_for(Lock& lock,
+                       Operation& operation,
+                       const std::function<bool()>& enough,
+                       Deadline deadline) {
+  if (deadline != Deadline::max()) {
+    note_call();
+    drive(lock, enough, deadline);
+    return;
+  }
+  const CallingThreads::Waiting waiting(options_.threads.get());
+  ++operation.held_count_;
+  drive(lock, enough, deadline);
+  --operation.held_count_;
+}
+
 std::optional<Status> Engine::wait(Operation& operation, Deadline deadline) {
   Lock lock(mutex_);
-  drive(
-      lock, [&operation] { return operation.ended_; }, deadline);
+  drive_for(
+      lock, operation, [&operation] { return operation.ended_; }, deadline);
   if (!operation.ended_) {
     return std::nullopt;
   }
@@ -144,8 +166,8 @@ std::optional<Status> Engine::join(Operation& operation,
                                    device::StreamHandle stream,
                                    Deadline deadline) {
   Lock lock(mutex_);
-  drive(
-      lock, [&] { return operation.ended_ || is_enqueued(operation); }, deadline);
+  drive_for(
+      lock, operation, [&] { return operation.ended_ || is_enqueued(operation); }, deadline);
   if (!operation.ended_ && !is_enqueued(operation)) {
     return std::nullopt;
   }
@@ -440,6 +462,18 @@ void Engine::end(Operation& operation, const Status& status) {
   wake_waiters();
 }
 
+uint32_t Engine::first_held(const Queue& queue) {
+  const auto held = std::find_if(
+      queue.begin(), queue.end(), [](const auto& operation) { return operation->held_count_ > 0; });
+  return held == queue.end() ? 0 : (*held)->place_.number;
+}
+
+bool Engine::message_held() const {
+  return std::any_of(message_operations_.begin(),
+                     message_operations_.end(),
+                     [](const auto& operation) { return operation.second->held_count_ > 0; });
+}
+
 std::vector<ChannelState> Engine::states() {
   const Caller caller(callers_);
   const Lock lock(mutex_);
@@ -452,6 +486,7 @@ std::vector<ChannelState> Engine::states() {
       if (run.call().channel == channel && state.operation.empty()) {
         state.operation = std::string(to_string(run.call().collective));
         state.waiting = run.waiting_text();
+        state.held = first_held(queue);
       }
     }
     // Collective channels are listed when idle too, so that a rank that has not called yet is
@@ -465,7 +500,8 @@ std::vector<ChannelState> Engine::states() {
                       messages_.submitted(),
                       messages_.completed(),
                       messages_.active() ? "send/recv" : "",
-                      messages_.waiting_text()});
+                      messages_.waiting_text(),
+                      message_held() ? messages_.submitted() : 0});
   }
   return states;
 }

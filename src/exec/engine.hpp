@@ -20,6 +20,7 @@
 
 #include "exec/call.hpp"
 #include "exec/call_history.hpp"
+#include "exec/calling_threads.hpp"
 #include "exec/leave_notices.hpp"
 #include "exec/long_wait.hpp"
 #include "exec/point_to_point.hpp"
@@ -60,6 +61,7 @@ class Operation {
   Frame call_;        // as the ranks compare it: of the first part
   LongWait long_wait_;
   OperationPlace place_;
+  uint32_t held_count_ = 0;  // threads that wait for its end without a limit of their own
   bool background_ = false;
   bool started_ = false;
   bool ended_ = false;
@@ -88,6 +90,8 @@ struct EngineOptions {
   std::function<void(uint8_t channel, const Frame& call)> on_doubt;
   // Of calls with device memory; outlives the engine. Null: there are none.
   device::Work* work = nullptr;
+  // Told which threads call and wait. Null: nobody asks.
+  std::shared_ptr<CallingThreads> threads;
 };
 
 // Where a channel of this rank is; the communicator makes the stall report's RankState from it.
@@ -97,6 +101,7 @@ struct ChannelState {
   uint32_t completed = 0;
   std::string operation;
   std::string waiting;
+  uint32_t held = 0;  // the first operation that a thread waits for without a limit; 0: none
 };
 
 // What this rank has taken part in, for those who may be slower.
@@ -231,6 +236,14 @@ class Engine {
   [[nodiscard]] bool end_messages_in_vain();
   void count_completed(const Operation& operation);
   void drive(Lock& lock, const std::function<bool()>& enough, Deadline deadline);
+  // The same for the end of the operation, or what is enough of it.
+  void drive_for(Lock& lock,
+                 Operation& operation,
+                 const std::function<bool()>& enough,
+                 Deadline deadline);
+  void note_call() const;
+  [[nodiscard]] static uint32_t first_held(const Queue& queue);
+  [[nodiscard]] bool message_held() const;
   void let_callers_in(Lock& lock) const;
   // What a driver does when nothing moves: spin, offer the core to others, sleep.
   struct Idleness {

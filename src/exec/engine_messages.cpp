@@ -48,6 +48,7 @@ std::vector<GlobalRank> Engine::message_callers() const {
 }
 
 Result<std::shared_ptr<Operation>> Engine::submit(Transfer transfer, bool background) {
+  note_call();
   Lock lock(mutex_);
   if (broken_) {
     return broken_->with_context(transfer.name());

@@ -5,8 +5,10 @@
 
 #include <chrono>
 #include <string>
+#include <thread>
 
 #include "all_end_well.hpp"
+#include "call_memory.hpp"
 #include "catch.hpp"
 #include "horing.h"
 #include "more_time.hpp"
@@ -56,6 +58,112 @@ TEST_CASE("a circle of waits over two communicators is named to all, and ends bo
     ho_comm_destroy(other);
     ho_comm_destroy(one);
     return status;
+  });
+  check_all_end_well(job);
+}
+
+namespace {
+
+// Three communicators of two ranks. A message has passed on the third, so that not both have begun
+// equally many there.
+struct Three {
+  ho_comm* one = nullptr;
+  ho_comm* two = nullptr;
+  ho_comm* third = nullptr;
+
+  [[nodiscard]] ho_status make(const ProcessJob::Rank& rank) {
+    float value = 0;
+    for (ho_comm** made : {&one, &two, &third}) {
+      if (const ho_status status = ho_comm_split(rank.comm, 0, 0, made); status != HO_OK) {
+        return status;
+      }
+    }
+    return ho_comm_rank(rank.comm) == 0
+               ? ho_recv(third, &value, 1, HO_FLOAT32, 1, 0, nullptr, nullptr, nullptr)
+               : ho_send(third, &value, 1, HO_FLOAT32, 0, 0, nullptr, nullptr);
+  }
+  void destroy() const {
+    for (ho_comm* made : {third, two, one}) {
+      ho_comm_destroy(made);
+    }
+  }
+};
+
+// What no rank sends.
+ho_status receive_in_vain(ho_comm* comm) {
+  float value = 0;
+  ho_call_options options = HO_CALL_OPTIONS_INIT;
+  options.timeout_ms = 500;
+  return ho_recv(comm, &value, 1, HO_FLOAT32, 1, 0, &options, nullptr, nullptr);
+}
+
+}  // namespace
+
+// Until the receive has ended, each rank is in what the other has not entered. Afterwards both go
+// on, with another thread.
+TEST_CASE("a time-out ends its own communicator, not those whose other threads come later") {
+  const SharedCount entered;
+  const SharedCount timed_out;
+  ProcessJob job({"1x2", kFarMs}, [&](const ProcessJob::Rank& rank) -> ho_status {
+    const bool first = ho_comm_rank(rank.comm) == 0;
+    Three comms;
+    if (const ho_status status = comms.make(rank); status != HO_OK) {
+      return status;
+    }
+    ho_status at_once = HO_INTERNAL;
+    ho_status later = HO_INTERNAL;
+    std::thread early(
+        [&] { at_once = sum_of_ones(first ? comms.one : comms.two, kFarMs, &entered); });
+    std::thread late([&] {
+      (void)timed_out.wait_for(1);
+      later = sum_of_ones(first ? comms.two : comms.one);
+    });
+    ho_status received = HO_TIMEOUT;
+    if (first && entered.wait_for(2)) {
+      received = receive_in_vain(comms.third);
+      rank.say(ho_last_error_message());
+      timed_out.add();
+    }
+    early.join();
+    late.join();
+    comms.destroy();
+    return received == HO_TIMEOUT && at_once == HO_OK && later == HO_OK ? HO_OK : HO_INTERNAL;
+  });
+  check_all_end_well(job);
+}
+
+TEST_CASE("a time-out ends its own communicator, not those in which requests are open") {
+  const SharedCount entered;
+  const SharedCount timed_out;
+  ProcessJob job({"1x2", kFarMs}, [&](const ProcessJob::Rank& rank) -> ho_status {
+    const bool first = ho_comm_rank(rank.comm) == 0;
+    Three comms;
+    if (const ho_status status = comms.make(rank); status != HO_OK) {
+      return status;
+    }
+    CallFloats value(1, 1.0F);
+    ho_request* open = nullptr;
+    ho_status status = ho_all_reduce(first ? comms.one : comms.two,
+                                     value.data(),
+                                     value.data(),
+                                     1,
+                                     HO_FLOAT32,
+                                     HO_SUM,
+                                     nullptr,
+                                     nullptr,
+                                     &open);
+    entered.add();
+    ho_status received = HO_TIMEOUT;
+    if (first && entered.wait_for(2)) {
+      received = receive_in_vain(comms.third);
+      rank.say(ho_last_error_message());
+      timed_out.add();
+    }
+    (void)timed_out.wait_for(1);
+    status = status == HO_OK ? sum_of_ones(first ? comms.two : comms.one) : status;
+    status = status == HO_OK ? ho_request_wait(open, 0) : status;
+    comms.destroy();
+    return received == HO_TIMEOUT ? status : HO_INTERNAL;
   });
   check_all_end_well(job);
 }

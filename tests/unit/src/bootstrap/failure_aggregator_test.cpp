@@ -486,3 +486,75 @@ TEST_CASE("waits that end at a rank which waits for nobody, or in a split, are n
   const std::vector<RankAnswer> splits{zero, {1, true, {state_of(0, 0, "", "", 1), split}}};
   CHECK_FALSE(find_circle(splits, first).has_value());
 }
+
+namespace {
+
+// Two ranks, each in an operation of communicator 1 or 2 that the other has not entered.
+std::vector<RankAnswer> crossing_waits() {
+  return {{0, true, {state_of(1, 0, "all_gather", "a", 1), state_of(4, 4, "", "", 2)}},
+          {1, true, {state_of(0, 0, "", "", 1), state_of(5, 4, "broadcast", "b", 2)}}};
+}
+
+const FailureReport kLateGather = report_of(0, StatusCode::kTimeout, "all_gather #1 is late");
+
+}  // namespace
+
+TEST_CASE("a rank that may go on with other calls is in no circle") {
+  REQUIRE(find_circle(crossing_waits(), kLateGather).has_value());
+  for (const size_t rank : {size_t{0}, size_t{1}}) {
+    std::vector<RankAnswer> answers = crossing_waits();
+    for (RankState& state : answers[rank].states) {
+      state.held = 0;
+    }
+    INFO("rank " << rank);
+    CHECK_FALSE(find_circle(answers, kLateGather).has_value());
+  }
+}
+
+TEST_CASE("a rank with another way on is in no circle, one with none is, whatever else it is in") {
+  std::vector<RankAnswer> answers = crossing_waits();
+  answers[1].states.push_back(state_of(8, 7, "barrier", "c", 3));
+  answers.push_back({2, true, {state_of(7, 7, "", "", 3), state_of(3, 2, "barrier", "d", 4)}});
+  answers.push_back({3, true, {state_of(2, 2, "", "", 4), state_of(1, 0, "all_gather", "e", 1)}});
+  answers[3].states.back().held = 0;
+  // Rank 1 is also held in what rank 2 may yet enter, once rank 3 has come to communicator 4.
+  CHECK_FALSE(find_circle(answers, kLateGather).has_value());
+  // A request that nobody waits for does not matter.
+  answers[1].states.back().held = 0;
+  CHECK(find_circle(answers, kLateGather).has_value());
+  // Nor is rank 2 a way on where rank 3 is in the circle too.
+  answers[1].states.back().held = 8;
+  answers[3].states.back().held = 1;
+  CHECK(find_circle(answers, kLateGather).has_value());
+}
+
+TEST_CASE("a rank waits in the operation whose end it awaits, not in those it began after it") {
+  std::vector<RankAnswer> answers = crossing_waits();
+  // Rank 0 awaits #1, which rank 1 has entered, and has begun #2.
+  answers[0].states[0].entered = 2;
+  answers[0].states[0].held = 1;
+  answers[1].states[0].entered = 1;
+  answers[1].states[0].completed = 1;
+  CHECK_FALSE(find_circle(answers, kLateGather).has_value());
+  answers[0].states[0].held = 2;
+  CHECK(find_circle(answers, kLateGather).has_value());
+}
+
+TEST_CASE("who waits for a message may get it: no circle, and messages have none behind") {
+  std::vector<RankAnswer> answers = crossing_waits();
+  answers[0].states.push_back(state_of(2, 1, "send/recv", "recv from rank 1", 3, 3));
+  CHECK_FALSE(find_circle(answers, kLateGather).has_value());
+  answers[0].states.back().held = 0;
+  answers[1].states.push_back(state_of(1, 1, "", "", 3, 3));
+  CHECK(find_circle(answers, kLateGather).has_value());
+  const FailureReport late_message =
+      report_of(0, StatusCode::kTimeout, "recv from rank 1 did not complete: send/recv #2");
+  CHECK_FALSE(find_circle(answers, late_message).has_value());
+}
+
+TEST_CASE("a circle is none of a communicator's whose own operations have all ended") {
+  std::vector<RankAnswer> answers = crossing_waits();
+  FailureReport elsewhere = kLateGather;
+  elsewhere.communicator = 70;
+  CHECK_FALSE(find_circle(answers, elsewhere).has_value());
+}

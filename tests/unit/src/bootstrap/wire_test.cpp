@@ -106,7 +106,8 @@ TEST_CASE("every message survives the way there and back, and nothing shorter or
                                        .completed = 11,
                                        .operation = "all_reduce",
                                        .waiting = "recv from rank 5",
-                                       .communicator_id = ~uint64_t{6}},
+                                       .communicator_id = ~uint64_t{6},
+                                       .held = 12},
                                       {}};
   const auto read = decode<std::vector<RankState>>(encode(states)).value();
   REQUIRE(read.size() == 2);
@@ -117,6 +118,8 @@ TEST_CASE("every message survives the way there and back, and nothing shorter or
   CHECK(read[0].operation == "all_reduce");
   CHECK(read[0].waiting == "recv from rank 5");
   CHECK(read[0].communicator_id == ~uint64_t{6});
+  CHECK(read[0].held == 12);
+  CHECK(read[1].held == UINT32_MAX);
   decodes_strictly(encode(states), decode<std::vector<RankState>>);
 }
 

@@ -198,6 +198,8 @@ void JobControl::on_decision(const FailureDecision& decision) {
     for (Member& member : members_) {
       if (member.identity.has(GlobalRank(0U))) {
         end(member, cause);
+      } else if (member.engine != nullptr) {
+        member.engine->no_more_leave_notices();
       }
     }
     return;

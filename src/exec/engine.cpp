@@ -82,6 +82,7 @@ void Engine::close() {
   if (network_ != nullptr && !broken_) {
     network_->linger(deadline_after(kLinger));
   }
+  shm_->close();
 }
 
 Engine::~Engine() {

@@ -166,6 +166,8 @@ class Engine {
   // Ends the operations, now and later, that cannot complete without a rank that has left. Any
   // thread.
   void peer_left(PeerLeaveNotice leave_notice);
+  // Nobody passes leave notices on any more. Any thread.
+  void no_more_leave_notices();
   // Not ok: a peer waits in a call, and this rank has made another one in its place. Any thread.
   [[nodiscard]] Status compare_call(uint8_t channel, const Frame& peer);
   // When nothing more will be submitted: how far this rank goes.
@@ -298,6 +300,7 @@ class Engine {
   std::map<uint64_t, std::shared_ptr<Operation>> message_operations_;  // by Transfer::order
   LeaveNotices leave_notices_;
   bool leave_notices_new_ = false;
+  bool leave_notices_over_ = false;
   std::thread progress_;
 };
 

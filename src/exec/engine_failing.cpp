@@ -36,6 +36,13 @@ void Engine::peer_left(PeerLeaveNotice leave_notice) {
   shm_->wake();
 }
 
+void Engine::no_more_leave_notices() {
+  const Caller caller(callers_);
+  const Lock lock(mutex_);
+  leave_notices_over_ = true;
+  changed_.notify_all();
+}
+
 void Engine::end_all() {
   for (auto& [key, queue] : lanes_) {
     // The others behind it have not begun.
@@ -91,6 +98,9 @@ bool Engine::explained_by_leave_notice(Lock& lock, const RunError& error) {
   }
   const Deadline timeout = deadline_after(kLeaveNoticeTimeout);
   while (!broken_ && !end_departed()) {
+    if (leave_notices_over_) {
+      return false;
+    }
     if (changed_.wait_until(lock, timeout) == std::cv_status::timeout) {
       return end_departed();
     }

@@ -257,7 +257,7 @@ Result<bool> Run::move_head(Queue& queue) {
     HORING_ASSIGN(const bool completed, collect_completed(queue));
     released |= completed;
   }
-  if (call_.device.work != nullptr && queue.layout->sends) {
+  if (queue.layout->sends && (call_.device.work != nullptr || !queue.unreleased.empty())) {
     HORING_TRY(queue.layout->link->went_wrong());
   }
   if (queue.ended || !ready(queue.op(), queue.piece)) {

@@ -44,6 +44,7 @@ struct RingControl {
   alignas(kCacheLine) std::atomic<uint64_t> written;
   std::atomic<uint64_t> published;  // whole messages
   std::atomic<uint32_t> ended;      // on channel 0: the peer is no member any more
+  std::atomic<uint32_t> closed;     // on channel 0: the peer writes and reads nothing any more
   // Consumer's line.
   alignas(kCacheLine) std::atomic<uint64_t> read;
   std::atomic<uint64_t> acked;  // single-copy messages whose payload has been read

@@ -72,6 +72,12 @@ Status ShmLink::fail(StatusCode code, const std::string& what) const {
               std::to_string(wiring_.channel) + ": " + what};
 }
 
+Status ShmLink::peer_has_ended() const {
+  return fail(StatusCode::kPeerLost,
+              "the peer has ended: it has destroyed its communicator or given up, or its process "
+              "is gone; look at its log");
+}
+
 void ShmLink::publish(RecordKind kind, const Frame& frame, uint64_t payload_bytes, bool whole) {
   const bool half_full = wiring_.out.publish(kind, encode(frame), payload_bytes, whole);
   if (whole) {
@@ -82,9 +88,21 @@ void ShmLink::publish(RecordKind kind, const Frame& frame, uint64_t payload_byte
   }
 }
 
-bool ShmLink::send_inline(const Frame& frame, std::span<const ConstBytes> payload) {
+// A peer that has ended may have made room before.
+Result<std::byte*> ShmLink::reserve(uint64_t payload_bytes, uint64_t wanted_bytes) {
+  std::byte* to = wiring_.out.reserve(payload_bytes, wanted_bytes);
+  if (to == nullptr && wiring_.peer_end->ended()) {
+    to = wiring_.out.reserve(payload_bytes, wanted_bytes);
+    if (to == nullptr) {
+      return peer_has_ended();
+    }
+  }
+  return to;
+}
+
+Result<bool> ShmLink::send_inline(const Frame& frame, std::span<const ConstBytes> payload) {
   const uint64_t bytes = frame.payload_bytes;
-  std::byte* to = wiring_.out.reserve(bytes, record_bytes(bytes));
+  HORING_ASSIGN(std::byte* const to, reserve(bytes, record_bytes(bytes)));
   if (to == nullptr) {
     return false;
   }
@@ -93,7 +111,7 @@ bool ShmLink::send_inline(const Frame& frame, std::span<const ConstBytes> payloa
   return true;
 }
 
-bool ShmLink::send_reference(const Frame& frame, std::span<const ConstBytes> payload) {
+Result<bool> ShmLink::send_reference(const Frame& frame, std::span<const ConstBytes> payload) {
   std::array<RemoteRange, kMaxParts> ranges{};
   size_t count = 0;
   for (const ConstBytes& part : payload) {
@@ -102,7 +120,7 @@ bool ShmLink::send_reference(const Frame& frame, std::span<const ConstBytes> pay
     }
   }
   const uint64_t bytes = count * sizeof(RemoteRange);
-  std::byte* to = wiring_.out.reserve(bytes, record_bytes(bytes));
+  HORING_ASSIGN(std::byte* const to, reserve(bytes, record_bytes(bytes)));
   if (to == nullptr) {
     return false;
   }
@@ -113,14 +131,14 @@ bool ShmLink::send_reference(const Frame& frame, std::span<const ConstBytes> pay
   return true;
 }
 
-bool ShmLink::send_fragments(const Frame& frame, std::span<const ConstBytes> payload) {
+Result<bool> ShmLink::send_fragments(const Frame& frame, std::span<const ConstBytes> payload) {
   const uint64_t total = frame.payload_bytes;
   const uint64_t most = wiring_.out.max_payload_bytes();
   while (sent_bytes_ < total) {
     const uint64_t rest = total - sent_bytes_;
     const uint64_t bytes = std::min(most, rest);
     const uint64_t wanted = rest / most * record_bytes(most) + record_bytes(rest % most);
-    std::byte* to = wiring_.out.reserve(bytes, wanted);
+    HORING_ASSIGN(std::byte* const to, reserve(bytes, wanted));
     if (to == nullptr) {
       return false;
     }
@@ -165,6 +183,12 @@ uint64_t ShmLink::acked_by_peer() const {
   return std::min(wiring_.out.acked(), references_);
 }
 
+// Of what the peer was to read in this rank's memory and has not, none will be released.
+Status ShmLink::went_wrong() const {
+  const bool lost = !unread_.empty() && wiring_.peer_end->ended() && acked_by_peer() < references_;
+  return lost ? peer_has_ended() : Status();
+}
+
 bool ShmLink::unseen_release() const {
   return wiring_.out.space_came() ||
          (!unread_.empty() && acked_by_peer() > std::max(acked_, acked_seen_));
@@ -176,13 +200,25 @@ void ShmLink::mark_seen() {
   acked_seen_ = acked_by_peer();
 }
 
-Result<std::optional<RingReader::Record>> ShmLink::head(const Frame& expected) {
+// A peer that has ended may have written something before.
+Result<std::optional<RingReader::Record>> ShmLink::next_record() {
   auto record = wiring_.in.peek();
+  if (record.ok() && !record->has_value() && wiring_.peer_end->ended()) {
+    record = wiring_.in.peek();
+    if (record.ok() && !record->has_value()) {
+      return peer_has_ended();
+    }
+  }
   if (!record.ok()) {
     return fail(record.status().code(), record.status().message());
   }
-  if (record->has_value()) {
-    const auto frame = decode((*record)->frame);
+  return record;
+}
+
+Result<std::optional<RingReader::Record>> ShmLink::head(const Frame& expected) {
+  HORING_ASSIGN(const std::optional<RingReader::Record> record, next_record());
+  if (record.has_value()) {
+    const auto frame = decode(record->frame);
     const Status checked = frame.ok() ? check_expected(expected, *frame) : frame.status();
     if (!checked.ok()) {
       return fail(checked.code(), checked.message());
@@ -211,7 +247,7 @@ void ShmLink::acknowledge_read() {
 }
 
 Result<bool> ShmLink::try_send_shared(const Frame& frame, uint64_t offset) {
-  std::byte* to = wiring_.out.reserve(sizeof(offset), record_bytes(sizeof(offset)));
+  HORING_ASSIGN(std::byte* const to, reserve(sizeof(offset), record_bytes(sizeof(offset))));
   if (to == nullptr) {
     return false;
   }
@@ -321,14 +357,11 @@ Result<bool> ShmLink::receive(const Frame& expected, std::span<const Bytes> part
 }
 
 Result<std::optional<Frame>> ShmLink::try_peek(bool /*awaited*/) {
-  auto record = wiring_.in.peek();
-  if (!record.ok()) {
-    return fail(record.status().code(), record.status().message());
-  }
-  if (!record->has_value()) {
+  HORING_ASSIGN(const std::optional<RingReader::Record> record, next_record());
+  if (!record.has_value()) {
     return std::optional<Frame>();
   }
-  const auto frame = decode((*record)->frame);
+  const auto frame = decode(record->frame);
   if (!frame.ok()) {
     return fail(frame.status().code(), frame.status().message());
   }

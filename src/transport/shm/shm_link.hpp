@@ -17,6 +17,7 @@
 #include <string>
 
 #include "transport/shm/doorbell.hpp"
+#include "transport/shm/peer_end.hpp"
 #include "transport/shm/ring.hpp"
 #include "transport/transport.hpp"
 
@@ -31,6 +32,7 @@ class ShmLink : public Link {
     RingWriter out;
     RingReader in;
     Bell peer_bell;
+    const PeerEnd* peer_end = nullptr;
     pid_t peer_pid = 0;
     bool peer_reads_me = false;  // references may be sent
     bool reads_peer = false;     // references may be followed
@@ -48,6 +50,7 @@ class ShmLink : public Link {
   [[nodiscard]] Result<bool> try_send_shared(const Frame& frame, uint64_t offset) override;
   [[nodiscard]] Result<SharedMessage> try_recv_shared(const Frame& expected) override;
   void release_shared() override;
+  [[nodiscard]] Status went_wrong() const override;
   [[nodiscard]] bool over_network() const override { return false; }
   [[nodiscard]] std::string describe() const override;
 
@@ -62,12 +65,18 @@ class ShmLink : public Link {
  private:
   enum class View : uint8_t { kNone, kInRing, kStaged };
 
-  [[nodiscard]] bool send_inline(const Frame& frame, std::span<const ConstBytes> payload);
-  [[nodiscard]] bool send_reference(const Frame& frame, std::span<const ConstBytes> payload);
-  [[nodiscard]] bool send_fragments(const Frame& frame, std::span<const ConstBytes> payload);
+  [[nodiscard]] Result<bool> send_inline(const Frame& frame, std::span<const ConstBytes> payload);
+  [[nodiscard]] Result<bool> send_reference(const Frame& frame,
+                                            std::span<const ConstBytes> payload);
+  [[nodiscard]] Result<bool> send_fragments(const Frame& frame,
+                                            std::span<const ConstBytes> payload);
+  // Room in the peer's ring, or nullptr. An error: the ring is full and the peer has ended.
+  [[nodiscard]] Result<std::byte*> reserve(uint64_t payload_bytes, uint64_t wanted_bytes);
   void publish(RecordKind kind, const Frame& frame, uint64_t payload_bytes, bool whole);
 
-  // The head record, checked against what is expected, or nothing.
+  // The head record, or nothing. An error: there is none and the peer has ended.
+  [[nodiscard]] Result<std::optional<RingReader::Record>> next_record();
+  // The same, checked against what is expected.
   [[nodiscard]] Result<std::optional<RingReader::Record>> head(const Frame& expected);
   [[nodiscard]] Result<bool> receive(const Frame& expected, std::span<const Bytes> parts);
   // One record of the expected message. True when the message is complete.
@@ -81,6 +90,7 @@ class ShmLink : public Link {
   // Acknowledges what the reader is through with, in the order of the messages.
   void acknowledge_read();
   [[nodiscard]] Status fail(StatusCode code, const std::string& what) const;
+  [[nodiscard]] Status peer_has_ended() const;
   [[nodiscard]] Bytes staging(uint64_t bytes);
   [[nodiscard]] uint64_t acked_by_peer() const;
 

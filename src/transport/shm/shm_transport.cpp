@@ -8,6 +8,7 @@
 #include <map>
 
 #include "os/process_watch.hpp"
+#include "transport/shm/peer_end.hpp"
 #include "transport/shm/segment_exchange.hpp"
 #include "transport/shm/shm_link.hpp"
 
@@ -48,8 +49,12 @@ class ShmTransportImpl : public ShmTransport {
     HORING_ASSIGN(membership_->peers,
                   introduce(options_, geometry_, *segment_, event_, exchange, deadline));
     segment_->close_fd();
+    watch_peers();
     return {};
   }
+  ~ShmTransportImpl() override { say_closed(); }
+  ShmTransportImpl(const ShmTransportImpl&) = delete;
+  ShmTransportImpl& operator=(const ShmTransportImpl&) = delete;
 
   [[nodiscard]] Result<Link*> link(const LinkKey& key) override;
   [[nodiscard]] std::vector<LinkKey> unrequested_links() const override;
@@ -64,6 +69,7 @@ class ShmTransportImpl : public ShmTransport {
   }
   void sleep(Deadline deadline) override { sleeper_.sleep(deadline); }
   void finish_sleep() override { finish(SleepMode::kFutex); }
+  void close() override { say_closed(); }
   void wake() override { Bell(SegmentGeometry::doorbell(segment_->bytes()), event_).wake(); }
   [[nodiscard]] uint64_t memory_bytes() const override;
   [[nodiscard]] std::shared_ptr<const void> membership() const override { return membership_; }
@@ -78,6 +84,9 @@ class ShmTransportImpl : public ShmTransport {
 
   [[nodiscard]] bool prepare(SleepMode mode, const WaitHint& hint);
   void finish(SleepMode mode);
+  void say_closed();
+  void watch_peers();
+  void look_at_processes();
   [[nodiscard]] News news(const WaitHint& hint) const;
   void mark_seen();
   [[nodiscard]] size_t index_of(GlobalRank rank) const;
@@ -90,6 +99,10 @@ class ShmTransportImpl : public ShmTransport {
   EventFd event_;
   Sleeper sleeper_;
   std::shared_ptr<Membership> membership_;
+  std::shared_ptr<const std::vector<ProcessWatch>> processes_;  // by member index, as peer_ends_
+  std::vector<std::unique_ptr<PeerEnd>> peer_ends_;             // none of this rank itself
+  Deadline next_look_;
+  bool closed_ = false;
   std::map<std::pair<size_t, uint8_t>, std::unique_ptr<ShmLink>> links_;
 };
 
@@ -112,6 +125,7 @@ std::unique_ptr<ShmLink> ShmTransportImpl::make_link(size_t peer, uint8_t channe
                       RingReader(geometry_.control(here, self, peer, channel),
                                  geometry_.ring(here, self, peer, channel)),
                       Bell(SegmentGeometry::doorbell(there), other.event),
+                      peer_ends_[peer].get(),
                       other.pid,
                       other.reads_me,
                       other.reads_peer,
@@ -194,6 +208,55 @@ bool ShmTransportImpl::prepare(SleepMode mode, const WaitHint& hint) {
 void ShmTransportImpl::finish(SleepMode mode) {
   sleeper_.finish(mode);
   mark_seen();
+  look_at_processes();
+}
+
+// The peers read it where a ring stays empty or full.
+void ShmTransportImpl::say_closed() {
+  if (closed_) {
+    return;
+  }
+  closed_ = true;
+  for (size_t peer = 0; peer < membership_->peers.size(); ++peer) {
+    if (membership_->peers[peer] != nullptr) {
+      const auto there = membership_->peers[peer]->segment.bytes();
+      geometry_.control(there, peer, index_of(options_.self), 0).closed.store(1, kOrdered);
+      Bell(SegmentGeometry::doorbell(there), membership_->peers[peer]->event).wake();
+    }
+  }
+}
+
+void ShmTransportImpl::watch_peers() {
+  const size_t self = index_of(options_.self);
+  auto processes = std::make_shared<std::vector<ProcessWatch>>();
+  for (const auto& peer : membership_->peers) {
+    const pid_t pid = peer == nullptr || peer->pid == ::getpid() ? 0 : peer->pid;
+    processes->emplace_back(pid);
+  }
+  processes_ = std::move(processes);
+  peer_ends_.resize(processes_->size());
+  for (size_t peer = 0; peer < processes_->size(); ++peer) {
+    if (peer != self) {
+      peer_ends_[peer] = std::make_unique<PeerEnd>(
+          geometry_.control(segment_->bytes(), self, peer, 0), (*processes_)[peer]);
+    }
+  }
+}
+
+// After a sleep, for nobody rings for a peer that was killed; now and then, for it costs a system
+// call for each.
+void ShmTransportImpl::look_at_processes() {
+  constexpr std::chrono::milliseconds kPause{250};
+  const Deadline now = Clock::now();
+  if (now < next_look_) {
+    return;
+  }
+  next_look_ = now + kPause;
+  for (const auto& end : peer_ends_) {
+    if (end != nullptr) {
+      end->look_at_process();
+    }
+  }
 }
 
 uint64_t ShmTransportImpl::memory_bytes() const {
@@ -205,22 +268,18 @@ uint64_t ShmTransportImpl::memory_bytes() const {
 }
 
 std::function<bool()> ShmTransportImpl::others_ended() const {
-  auto processes = std::make_shared<std::vector<ProcessWatch>>();
-  for (const auto& peer : membership_->peers) {
-    const pid_t pid = peer == nullptr || peer->pid == ::getpid() ? 0 : peer->pid;
-    processes->emplace_back(pid);
-  }
-  return [processes, segment = segment_, geometry = geometry_, self = membership_->self] {
-    for (size_t peer = 0; peer < processes->size(); ++peer) {
-      if (peer == self || (*processes)[peer].ended()) {
-        continue;
-      }
-      if (geometry.control(segment->bytes(), self, peer, 0).ended.load(kOrdered) == 0) {
-        return false;
-      }
-    }
-    return true;
-  };
+  return
+      [processes = processes_, segment = segment_, geometry = geometry_, self = membership_->self] {
+        for (size_t peer = 0; peer < processes->size(); ++peer) {
+          if (peer == self || (*processes)[peer].ended()) {
+            continue;
+          }
+          if (geometry.control(segment->bytes(), self, peer, 0).ended.load(kOrdered) == 0) {
+            return false;
+          }
+        }
+        return true;
+      };
 }
 
 std::string ShmTransportImpl::single_copy_status() const {

@@ -60,6 +60,9 @@ class ShmTransport : public Transport {
   [[nodiscard]] virtual bool prepare_sleep(const WaitHint& hint) = 0;
   virtual void sleep(Deadline deadline) = 0;
   virtual void finish_sleep() = 0;
+  // This rank reads and writes nothing any more: peers that wait for it read that. The transport's
+  // end does so too.
+  virtual void close() {}
   // Ends this rank's wait or epoll sleep; any thread; remembered when it is not asleep.
   virtual void wake() = 0;
   // For memory that the members share beside the transport, which may outlive it on one of them.

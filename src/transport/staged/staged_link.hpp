@@ -65,7 +65,9 @@ class StagedLink final : public Link {
   [[nodiscard]] Result<ConstBytes> try_view_for_device(const Frame& expected) override;
   void release_view() override;
   [[nodiscard]] size_t most_views() const override { return kSlots; }
-  [[nodiscard]] Status went_wrong() const override { return failed_.value_or(Status()); }
+  [[nodiscard]] Status went_wrong() const override {
+    return failed_ ? *failed_ : inner_.went_wrong();
+  }
   [[nodiscard]] bool over_network() const override { return inner_.over_network(); }
   [[nodiscard]] std::string describe() const override {
     return inner_.describe() + (shared_.slots != nullptr ? ", shared device memory" : ", staged");

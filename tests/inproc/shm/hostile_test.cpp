@@ -28,6 +28,7 @@ class Victim {
                               RingWriter(*back_control_, std::span(back_ring_)),
                               RingReader(*control_, ring()),
                               Bell(*doorbell_, event_),
+                              &end_,
                               ::getpid(),
                               true,
                               true,
@@ -59,6 +60,8 @@ class Victim {
   std::vector<std::byte> back_ring_ = std::vector<std::byte>(kRingBytes);
   RingWriter writer_;
   EventFd event_;
+  const ProcessWatch nobody_{0};
+  const PeerEnd end_{*control_, nobody_};
   ShmLink link_;
 };
 

@@ -198,5 +198,82 @@ TEST_CASE("memory is bounded whatever the number of ranks") {
   CHECK(ranks[0]->memory_bytes() <= (16U << 20) + (1U << 16));
 }
 
+Result<bool> send(Link& link, uint32_t index, const std::vector<std::byte>& payload) {
+  const ConstBytes part(payload);
+  return link.try_send(frame_of(index, part.size()), {&part, 1});
+}
+
+Result<bool> receive(Link& link, uint32_t index, std::vector<std::byte>& into) {
+  const Bytes part(into);
+  return link.try_recv(frame_of(index, part.size()), {&part, 1});
+}
+
+TEST_CASE("what a peer sent before it ended is received, and then that it has ended") {
+  auto ranks = make_all({}, 2);
+  Link& there = *link_of(*ranks[1], 0, 1);
+  Link& here = *link_of(*ranks[0], 1, 1);
+  const std::vector<std::byte> sent = pattern(0, 1000);
+  REQUIRE(send(there, 0, sent).value());
+  std::vector<std::byte> got(1000);
+  ranks[1].reset();
+  REQUIRE(receive(here, 0, got).value());
+  CHECK(got == sent);
+  const auto none = receive(here, 1, got);
+  REQUIRE_FALSE(none.ok());
+  CHECK(none.status().code() == StatusCode::kPeerLost);
+  CHECK(none.status().message().find("rank 0 with rank 1") != std::string::npos);
+  CHECK(here.try_peek(true).status().code() == StatusCode::kPeerLost);
+  CHECK(here.try_view(frame_of(1, 8)).status().code() == StatusCode::kPeerLost);
+}
+
+TEST_CASE("a full ring whose reader has ended is an error, one with room is not") {
+  auto ranks = make_all({}, 2);
+  Link& here = *link_of(*ranks[0], 1);
+  const std::vector<std::byte> payload = pattern(0, 4000);
+  ranks[1].reset();
+  Result<bool> sent = send(here, 0, payload);
+  CHECK(sent.value());
+  for (uint32_t index = 1; sent.ok() && *sent && index < 1000; ++index) {
+    sent = send(here, index, payload);
+  }
+  REQUIRE_FALSE(sent.ok());
+  CHECK(sent.status().code() == StatusCode::kPeerLost);
+}
+
+TEST_CASE("what a peer has not read in place when it ends is lost, what it has read is released") {
+  auto ranks = make_all({}, 2);
+  Link& there = *link_of(*ranks[1], 0);
+  Link& here = *link_of(*ranks[0], 1);
+  const std::vector<std::byte> payload = pattern(0, 100'000);
+  std::vector<std::byte> got(payload.size());
+  REQUIRE(send(here, 0, payload).value());
+  REQUIRE(receive(there, 0, got).value());
+  REQUIRE(send(here, 1, payload).value());
+  CHECK(here.went_wrong().ok());
+  ranks[1].reset();
+  CHECK(here.released() == 1);
+  CHECK(here.went_wrong().code() == StatusCode::kPeerLost);
+
+  auto others = make_all({}, 2);
+  Link& reader = *link_of(*others[1], 0);
+  Link& writer = *link_of(*others[0], 1);
+  REQUIRE(send(writer, 0, payload).value());
+  REQUIRE(receive(reader, 0, got).value());
+  others[1].reset();
+  CHECK(writer.went_wrong().ok());
+  CHECK(writer.released() == 1);
+}
+
+TEST_CASE("a rank that ends wakes those that sleep") {
+  auto ranks = make_all({}, 3);
+  const WaitHint nothing{0, false};
+  REQUIRE(ranks[0]->prepare_sleep(nothing));
+  ranks[2].reset();
+  ranks[0]->sleep(deadline_after(std::chrono::hours(1)));  // or never ends
+  ranks[0]->finish_sleep();
+  // One that was about to sleep does not.
+  CHECK_FALSE(ranks[1]->prepare_sleep(nothing));
+}
+
 }  // namespace
 }  // namespace ho::conformance

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <memory>
 #include <string>
 #include <vector>
@@ -516,5 +517,66 @@ TEST_CASE("an abort is heard although rank 0, who passes it on, leaves at once")
         CHECK(contains(outcome.message, "the test says so"));
       }
     }
+  }
+}
+
+namespace {
+
+enum class End : uint8_t { kLeaves, kKilled };
+
+// Rank 1 and rank 2, alone in a communicator on one node, wait for nobody but each other. Rank 2 is
+// in an operation there when rank 0's process is killed, and then rank 1 ends.
+ho_status left_by_node_mate(const ProcessJob::Rank& rank, End end, const SharedCount& entered) {
+  const int32_t self = ho_comm_rank(rank.comm);
+  const CallFloats data(1000, 1.0F);
+  ho_comm* pair = nullptr;
+  if (ho_comm_split(rank.comm, self == 0 ? -1 : 0, 0, &pair) != HO_OK) {
+    return HO_INTERNAL;
+  }
+  ho_status status = HO_OK;
+  if (self < 2) {
+    (void)entered.wait_for(1);
+    if (self == 0) {
+      ::raise(SIGKILL);
+    }
+    status = all_reduce(rank.comm, data);
+    if (end == End::kKilled) {
+      ::raise(SIGKILL);
+    }
+  } else {
+    ho_request* request = nullptr;
+    status = ho_all_reduce(pair,
+                           data.data(),
+                           data.data(),
+                           data.size(),
+                           HO_FLOAT32,
+                           HO_SUM,
+                           nullptr,
+                           nullptr,
+                           &request);
+    entered.add();
+    status = status == HO_OK ? ho_request_wait(request, 0) : status;
+    const std::string text = ho_last_error_message();
+    const bool named = contains(text, "the peer has ended") && contains(text, "rank 0 is gone");
+    status = status != HO_PEER_LOST || named ? status : HO_INTERNAL;
+  }
+  ho_comm_destroy(pair);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("a node-mate that ends after rank 0 was killed is noticed long before the deadline") {
+  for (const End end : {End::kLeaves, End::kKilled}) {
+    const SharedCount entered;
+    ProcessJob job({"1x3", kFarDeadlineMs}, [&](const ProcessJob::Rank& rank) -> ho_status {
+      return left_by_node_mate(rank, end, entered);
+    });
+    CHECK(job.outcome(0).signal == SIGKILL);
+    CHECK((job.outcome(1).signal == SIGKILL) == (end == End::kKilled));
+    const RankOutcome outcome = job.outcome(2);
+    INFO((end == End::kKilled ? "killed" : "leaves"));
+    CHECK(outcome.exited);
+    CHECK(outcome.status == HO_PEER_LOST);
   }
 }

@@ -40,14 +40,17 @@ struct Asked {
   ho_dtype dtype = HO_FLOAT32;
   ho_op op = HO_SUM;
   int32_t root = 0;
+  size_t sends = 0;  // to each rank, of kAllToAllCounts; 0: as many as it expects, `count`
 };
 
 ho_status call(ho_comm* comm, const Asked& asked) {
   const auto world = static_cast<size_t>(ho_comm_world_size(comm));
   const size_t n = asked.count;
-  std::vector<uint64_t> in(n * world, 0);
+  const size_t sends = asked.sends == 0 ? n : asked.sends;
+  std::vector<uint64_t> in(sends * world, 0);
   std::vector<uint64_t> out(n * world, 0);
-  const std::vector<size_t> counts(world, n);
+  const std::vector<size_t> send_counts(world, sends);
+  const std::vector<size_t> recv_counts(world, n);
   switch (asked.kind) {
     case Kind::kAllGather:
       return ho_all_gather(comm, in.data(), out.data(), n, asked.dtype, nullptr, nullptr, nullptr);
@@ -65,9 +68,9 @@ ho_status call(ho_comm* comm, const Asked& asked) {
     case Kind::kAllToAllCounts:
       return ho_all_to_all_counts(comm,
                                   in.data(),
-                                  counts.data(),
+                                  send_counts.data(),
                                   out.data(),
-                                  counts.data(),
+                                  recv_counts.data(),
                                   asked.dtype,
                                   nullptr,
                                   nullptr,
@@ -171,6 +174,14 @@ const Row kRows[] = {
      {Kind::kAllToAllCounts},
      {Kind::kAllToAllCounts, 3, HO_INT32},
      {"float", "int32"}},
+    {"all_to_all_counts, too many sent",
+     {Kind::kAllToAllCounts},
+     {Kind::kAllToAllCounts, 3, HO_FLOAT32, HO_SUM, 0, 8},
+     {"sends 8 elements to rank 0, which expects 3", "recv_counts[1] of rank 0"}},
+    {"all_to_all_counts, too many expected",
+     {Kind::kAllToAllCounts},
+     {Kind::kAllToAllCounts, 8, HO_FLOAT32, HO_SUM, 0, 3},
+     {"rank 0 sends 3 elements to rank 1, which expects 8", "send_counts[1] of rank 0"}},
     {"gather and scatter", {Kind::kGather}, {Kind::kScatter}, {"gather #1", "scatter #1"}},
     {"scatter and gather", {Kind::kScatter}, {Kind::kGather}, {"scatter #1", "gather #1"}},
     {"broadcast and all_reduce",

@@ -3,7 +3,7 @@
 build_packages=(g++ meson ninja-build pkg-config libspdlog-dev libhwloc-dev libsodium-dev libhwy-dev
                 libcli11-dev nlohmann-json3-dev libxxhash-dev iproute2 python3)
 test_packages=(catch2 libucx-dev libtorch-dev cmake clang clang-format clang-tidy libclang-rt-14-dev lld shellcheck
-               git python3-venv)
+               git patchelf python3-venv)
 
 installed() {
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]

@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
-"""tests/device/run with parts of the test's own: what fails, what takes too long, what is missing, no GPU."""
+"""usage: run_test.py [BUILD]: tests/device/run with parts of the test's own: what fails, what takes too long, what is
+missing, no GPU. With BUILD, a build folder with tests: also the suite's folder (folder/make_folder.py), on the double."""
 import json
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / "support"), str(pathlib.Path(__file__).parent / "folder")]
 # pylint: disable=wrong-import-position
 from processes import wait_for_end  # noqa: E402
+import make_folder  # noqa: E402
 
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 and os.path.isdir(sys.argv[1]) else None
 RUN = pathlib.Path(__file__).with_name("run")
 GPU = {"name": "gpu", "command": ["sh", "-c", "echo 'Some GPU, driver of CUDA 13.0'"], "seconds": 30, "decides": True}
 
@@ -49,6 +54,17 @@ class Suite(unittest.TestCase):
         self.assertIn("3 parts, 1 failed", text)
         self.assertIn("    why it broke\n", text)
         self.assertIn("## after\n\n    copy: 7 GB/s\n", text)
+
+    def test_the_report_says_what_was_shown_and_what_was_not(self):
+        self.run_parts(GPU, shell("fine", "true", shows="copies are right"), shell("broken", "false", shows="sums"),
+                       shell("absent", "true", needs=["no-such-program"], shows="no races"))
+        self.assertIn("- fine: shown: copies are right\n- broken: NOT shown: sums\n- absent: NOT shown: no races\n",
+                      self.report.read_text())
+
+    def test_all_parts_of_the_suite_end_in_eight_minutes_and_say_what_they_show(self):
+        parts = json.loads(RUN.with_name("parts.json").read_text())["parts"]
+        self.assertLessEqual(sum(part["seconds"] for part in parts), 480)
+        self.assertEqual([part["name"] for part in parts if not part.get("shows")], [])
 
     def test_all_parts_that_pass_give_status_zero(self):
         answer = self.run_parts(GPU, shell("fine", "true"))
@@ -121,6 +137,86 @@ class Suite(unittest.TestCase):
         answer = subprocess.run([sys.executable, RUN, build, "--out", self.report], capture_output=True, text=True)
         self.assertEqual((answer.returncode, answer.stderr), (77, ""), answer.stdout)
         self.assertIn("probes: skipped: skipped: no CUDA driver", answer.stdout)
+
+
+def shortened(part):
+    """With less to do: a double under a sanitizer takes a hundred times as long as a GPU."""
+    command = list(part["command"])
+    for option, value in (("--sizes", "8:1,100000:1"), ("--datatype", "float"), ("--op", "sum")):
+        if option in command:
+            command[command.index(option) + 1] = value
+    return {**part, "command": command, "seconds": 120, "decides": False}
+
+
+@unittest.skipIf(BUILD is None, "no build folder given")
+class Folder(unittest.TestCase):
+    """What goes to a machine with a GPU, on the double of the driver, from an empty folder."""
+
+    @classmethod
+    def setUpClass(cls):
+        if shutil.which("patchelf") is None:
+            raise unittest.SkipTest("patchelf is not installed")
+        place = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(place.cleanup)
+        cls.place = pathlib.Path(place.name)
+        cls.made = cls.place / "made"
+        # Of a build with sanitizers it is larger than it may be; below is what must not be in it.
+        answer = cls.make(cls.made, "--most-mib", "1000")
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+        cls.folder = cls.place / "there" / "suite"
+        cls.folder.parent.mkdir()
+        cls.made.rename(cls.folder)
+
+    @staticmethod
+    def make(folder, *options):
+        script = RUN.parent / "folder" / "make_folder.py"
+        return subprocess.run([sys.executable, script, BUILD, folder, "--on-double", *options],
+                              capture_output=True, text=True, timeout=280)
+
+    def test_it_runs_from_an_empty_folder(self):
+        table = json.loads((self.folder / "source/tests/device/parts.json").read_text())
+        parts = [shortened(part) for part in table["parts"]
+                 if part["name"] in ("probes", "all-reduce", "all-gather", "reduce-scatter", "speed", "nccl", "paro.torch")]
+        empty = self.place / "empty"
+        empty.mkdir()
+        chosen = self.place / "parts.json"
+        chosen.write_text(json.dumps({"parts": parts}))
+        kept = {name: value for name, value in os.environ.items()
+                if name in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "HOME")}
+        answer = subprocess.run([self.folder / "run", "--out", empty / "report.md", "--parts", chosen], cwd=empty, env=kept,
+                                capture_output=True, text=True, timeout=280)
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+        text = (empty / "report.md").read_text()
+        rows = dict(re.findall(r"^\| ([^|]+) \| (.*) \| [\d.]+ \| `.*` \|$", text, re.MULTILINE))
+        for name in ("all-reduce", "all-gather", "reduce-scatter", "speed"):
+            self.assertEqual(rows[name], "ok", text)
+        # These need a GPU, and say so: their programs have started.
+        for name in ("probes", "nccl", "paro.torch"):
+            self.assertTrue(rows[name].startswith("skipped: "), text)
+        self.assertEqual([path.name for path in empty.iterdir()], ["report.md"])
+        self.assertIn("- all-gather: shown: every type in device memory", text)
+
+    def test_nothing_in_it_is_of_this_machine(self):
+        for path in self.folder.rglob("*"):
+            self.assertFalse(path.is_symlink(), path)
+            if path.is_file() and (".so" in path.name or path.parent.name in ("tools", "device")):
+                found = subprocess.run(["readelf", "-d", path], capture_output=True, text=True).stdout
+                self.assertNotIn("(RUNPATH)", found, path)
+                for rpath in re.findall(r"Library rpath: \[(.*)\]", found):
+                    self.assertTrue(all(each.startswith("$ORIGIN/") for each in rpath.split(":")), f"{path}: {rpath}")
+        for path in (self.folder / "run", self.folder / "source/tests/device/parts.json"):
+            self.assertNotIn(str(BUILD), path.read_text())
+
+    def test_a_folder_that_is_too_large_or_not_its_own_is_refused(self):
+        with self.assertRaisesRegex(make_folder.CannotMake, "MiB, 1 are the limit"):
+            make_folder.check(self.folder, 1)
+        other = self.place / "other"
+        other.mkdir()
+        (other / "file").write_text("mine")
+        answer = self.make(other)
+        self.assertEqual(answer.returncode, 2, answer.stdout)
+        self.assertIn("was not made by this script", answer.stderr)
+        self.assertEqual((other / "file").read_text(), "mine")
 
 
 if __name__ == "__main__":

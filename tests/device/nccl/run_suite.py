@@ -3,9 +3,10 @@
 
 usage: run_suite.py COLLECTIVES PLUGIN [--nodes 2,3,4] [--seconds S] [--brief] [--keep DIR]
 
-COLLECTIVES is the program nccl_collectives, PLUGIN libnccl-net-horing.so. Every result is checked by
-the ranks, and NCCL's log must show that our network, CollNet and tuner were used. At most five nodes. Exits with
-77 where there is no GPU, with 1 where anything is wrong; then the logs are kept and named.
+COLLECTIVES is the program nccl_collectives, or torch_collectives.py beside this script, PLUGIN
+libnccl-net-horing.so. Every result is checked by the ranks, and NCCL's log must show that our network, CollNet and tuner
+were used. At most five nodes. Exits with 77 where there is no GPU, with 1 where anything is wrong; then the logs are
+kept and named.
 """
 import argparse
 import os
@@ -63,6 +64,10 @@ def environment(rank, variables, log):
     return mine
 
 
+def program(collectives):
+    return [sys.executable, collectives] if collectives.endswith(".py") else [collectives]
+
+
 def holds(text, wanted):
     words = wanted if isinstance(wanted, tuple) else (wanted,)
     return any(all(word in line for word in words) for line in text.splitlines())
@@ -73,7 +78,7 @@ def run_case(arguments, folder, nodes, variables, wanted, unwanted):
     ranks = []
     for rank in range(nodes):
         output = open(folder / f"rank{rank}.out", "w", encoding="utf-8")
-        command = [arguments.collectives, str(rank), str(nodes), str(folder / "id"),
+        command = [*program(arguments.collectives), str(rank), str(nodes), str(folder / "id"),
                    str(arguments.seconds), "brief" if arguments.brief else "thorough"]
         log = folder / f"rank{rank}.log"
         ranks.append((subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT,
@@ -102,7 +107,7 @@ def main():
     parser.add_argument("--brief", action="store_true")
     parser.add_argument("--keep")
     arguments = parser.parse_args()
-    probe = subprocess.run([arguments.collectives, "--probe"], capture_output=True, text=True)
+    probe = subprocess.run([*program(arguments.collectives), "--probe"], capture_output=True, text=True)
     if probe.returncode != 0:
         print(probe.stdout.strip() or probe.stderr.strip())
         return probe.returncode

@@ -82,7 +82,7 @@ TEST_CASE("those who begin at once share a range that has just enough ports") {
       ports.insert(port_of(listener));
     }
   }
-  CHECK(ports.size() == kThreads * kEach);
+  CHECK(ports.size() == size_t{kThreads} * kEach);
 }
 
 TEST_CASE("a port that is kept for a listener to come is left to it while others are free") {

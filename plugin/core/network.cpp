@@ -3,11 +3,13 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/env.hpp"
+#include "base/log.hpp"
 #include "core/builtin/builtin_net.hpp"
 #include "core/builtin/off_net.hpp"
 #include "core/forward/forward.hpp"
@@ -17,6 +19,30 @@
 
 namespace ho::plugin {
 namespace {
+
+constexpr const char* kUnreachable =
+    "which no other host can reach: bring another interface up, give it an address, or change "
+    "HORING_SOCKET_IFNAME (`horing topo` shows what was left out and why)";
+
+// Several nodes on one host may want it so: no error.
+void warn_of_loopback(const BuiltinConfig& config) {
+  if (!config.emulated && std::all_of(config.devices.begin(), config.devices.end(), on_loopback)) {
+    log_warn("horing plugin: the only network device is {}, {}",
+             config.devices.front().properties.name,
+             kUnreachable);
+  }
+}
+
+// Of the members of a rail that use the device.
+Result<SocketAddress> rendezvous_at(const BuiltinDevice& device) {
+  static std::once_flag said;
+  if (on_loopback(device) && env::text(env::kEmulatedRails).empty()) {
+    std::call_once(said, [&] {
+      log_warn("horing plugin: CollNet is given {}, {}", device.properties.name, kUnreachable);
+    });
+  }
+  return own_address(device);
+}
 
 Result<std::string> transport() {
   std::string named = env::text(env::kTransport);
@@ -50,15 +76,12 @@ Result<Network> builtin_network() {
   HORING_ASSIGN(BuiltinConfig config, BuiltinConfig::from_environment());
   Network network;
   network.job_key = config.key;
-  std::vector<std::string> addresses;
-  for (const BuiltinDevice& device : config.devices) {
-    addresses.push_back(device.rail.address);
-  }
-  network.rendezvous_address = [addresses](int32_t device) -> Result<SocketAddress> {
-    if (device < 0 || static_cast<size_t>(device) >= addresses.size()) {
+  warn_of_loopback(config);
+  network.rendezvous_address = [devices = config.devices](int32_t device) -> Result<SocketAddress> {
+    if (device < 0 || static_cast<size_t>(device) >= devices.size()) {
       return invalid(fmt::format("there is no device {}", device));
     }
-    return SocketAddress::numeric(addresses[static_cast<size_t>(device)], 0);
+    return rendezvous_at(devices[static_cast<size_t>(device)]);
   };
   HORING_ASSIGN(network.driver, builtin_driver(std::move(config)));
   return network;
@@ -82,7 +105,7 @@ Result<Network> forwarded_network(const std::string& name) {
       return each.properties.name == properties.name;
     });
     const BuiltinDevice& chosen = same == taken.end() ? taken.front() : *same;
-    return SocketAddress::numeric(chosen.rail.address, 0);
+    return rendezvous_at(chosen);
   };
   return network;
 }

@@ -5,9 +5,11 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "base/log.hpp"
 
@@ -67,9 +69,29 @@ bool has_address(const ifaddrs& entry, const SocketAddress& address) {
   return SocketAddress(entry.ifa_addr, address.size_bytes()).same_host(address);
 }
 
+// The interfaces of this network namespace that have the address.
+std::vector<std::string> interfaces_with(const SocketAddress& address) {
+  std::vector<std::string> names;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) {
+    log_debug("{}", system_error("getifaddrs", errno).message());
+    return names;
+  }
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+    if (has_address(*each, address)) {
+      names.emplace_back(each->ifa_name);
+    }
+  }
+  ::freeifaddrs(list);
+  return names;
+}
+
 // The port is chosen at connect, so that thousands of connections to many peers can share it.
 Status bind_source(int fd, const std::string& address, const SocketAddress& to) {
-  HORING_ASSIGN(const SocketAddress from, SocketAddress::numeric(address, 0));
+  HORING_ASSIGN(SocketAddress from, SocketAddress::numeric(address, 0));
+  if (from.is_link_local()) {
+    from.set_scope(to.scope());  // also where the rail is not bound to its interface any more
+  }
   if (from.family() != to.family()) {
     return {StatusCode::kInvalidArgument,
             "this end of the rail is " + address + " but the peer's is " + to.host() +
@@ -84,21 +106,32 @@ Status bind_source(int fd, const std::string& address, const SocketAddress& to) 
 
 }  // namespace
 
+SocketAddress address_on(const RailInterface& rail, SocketAddress address) {
+  if (address.is_link_local()) {
+    address.set_scope(::if_nametoindex(rail.name.c_str()));
+  }
+  return address;
+}
+
+Result<SocketAddress> address_on(const RailInterface& rail, std::string_view host, uint16_t port) {
+  HORING_ASSIGN(const SocketAddress address, SocketAddress::numeric(host, port));
+  return address_on(rail, address);
+}
+
 bool is_on_another_interface(const SocketAddress& address, const std::string& interface_name) {
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) {
-    log_debug("{}", system_error("getifaddrs", errno).message());
-    return false;
+  const std::vector<std::string> names = interfaces_with(address);
+  return !names.empty() && std::find(names.begin(), names.end(), interface_name) == names.end();
+}
+
+std::string address_is_ours_text(const RailInterface& from, const SocketAddress& to) {
+  const std::vector<std::string> names = interfaces_with(to);
+  if (from.name.empty() || to.is_loopback() || names.empty()) {
+    return {};
   }
-  bool on_another = false;
-  bool on_this = false;
-  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-    if (has_address(*each, address)) {
-      (interface_name == each->ifa_name ? on_this : on_another) = true;
-    }
-  }
-  ::freeifaddrs(list);
-  return on_another && !on_this;
+  return to.host() + " is an address of this host too (" + names.front() +
+         "), so what is sent to it never leaves: where the peer is another host, give the two "
+         "different addresses, or leave that interface out (HORING_SOCKET_IFNAME=^" +
+         names.front() + ")";
 }
 
 Result<Dialled> dial(const RailInterface& from, const SocketAddress& to) {

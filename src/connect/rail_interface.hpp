@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/status.hpp"
 #include "os/fd.hpp"
@@ -19,11 +20,24 @@ struct RailInterface {
   int32_t traffic_class = -1;  // IP's TOS or traffic class byte of connections; negative: untouched
 };
 
+// An address in the rail's network, this end's or a peer's, as this host's sockets take it: a
+// link-local IPv6 one gets the rail's interface as its scope.
+[[nodiscard]] SocketAddress address_on(const RailInterface& rail, SocketAddress address);
+// The same of a numeric text without a scope.
+[[nodiscard]] Result<SocketAddress> address_on(const RailInterface& rail,
+                                               std::string_view host,
+                                               uint16_t port);
+
 // Whether another interface of this network namespace than `interface_name` has that address. The
 // kernel keeps packets to it inside the host: a socket that is bound to an interface would send
 // them out of it, where nobody hears them.
 [[nodiscard]] bool is_on_another_interface(const SocketAddress& address,
                                            const std::string& interface_name);
+// For the error of a connection to `to`, an address of another host, that could not be made: where
+// this host has that address too, that, and what to do. "": it has not, or the rail is bound to no
+// interface, as where ranks of one host stand for several.
+[[nodiscard]] std::string address_is_ours_text(const RailInterface& from, const SocketAddress& to);
+
 // A socket on the rail's interface with a connect under way to `to`; not bound to the interface
 // where `to` is on another one of this host. Errors: this end cannot be used at all.
 struct Dialled {

@@ -138,6 +138,24 @@ bool SocketAddress::is_any() const {
   return text == "::" || text == "0.0.0.0";
 }
 
+bool SocketAddress::is_link_local() const {
+  sockaddr_in6 six{};
+  std::memcpy(&six, &storage_, sizeof six);
+  return family() == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&six.sin6_addr);
+}
+
+uint32_t SocketAddress::scope() const {
+  sockaddr_in6 six{};
+  std::memcpy(&six, &storage_, sizeof six);
+  return family() == AF_INET6 ? six.sin6_scope_id : 0;
+}
+
+void SocketAddress::set_scope(uint32_t interface_index) {
+  std::memcpy(reinterpret_cast<char*>(&storage_) + offsetof(sockaddr_in6, sin6_scope_id),
+              &interface_index,
+              sizeof interface_index);
+}
+
 std::string SocketAddress::to_string() const {
   const std::string text = host();
   const bool six = text.find(':') != std::string::npos;

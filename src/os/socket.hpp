@@ -34,6 +34,11 @@ class SocketAddress {
   // Of one family, with the same bytes and scope; ports do not matter.
   [[nodiscard]] bool same_host(const SocketAddress& other) const;
   [[nodiscard]] bool is_any() const;
+  // An IPv6 address that needs an interface of this host, its scope, to mean something.
+  [[nodiscard]] bool is_link_local() const;
+  // The number of that interface; 0: none.
+  [[nodiscard]] uint32_t scope() const;
+  void set_scope(uint32_t interface_index);
   // Numeric; an IPv4 address in IPv6 form ("::ffff:10.1.0.1") comes out as IPv4.
   [[nodiscard]] std::string host() const;
   // "10.1.0.1:4000" or "[fe80::1]:4000"

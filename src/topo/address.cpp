@@ -63,6 +63,7 @@ std::optional<InterfaceAddress> parse_interface_address(std::string_view text) {
   const std::array<uint8_t, kIpv6Bytes> ipv6_loopback{
       0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   address.loopback = address.ipv6 ? bytes == ipv6_loopback : bytes[0] == 127;
+  address.link_local = address.ipv6 && bytes[0] == 0xfe && (bytes[1] & 0xc0U) == 0x80;
   if (slash == std::string_view::npos) {
     return address;
   }
@@ -70,7 +71,7 @@ std::optional<InterfaceAddress> parse_interface_address(std::string_view text) {
   if (!prefix || *prefix > count * 8) {
     return std::nullopt;
   }
-  if (shared_network(*prefix, count)) {
+  if (shared_network(*prefix, count) && !address.link_local) {
     address.subnet = network_text(bytes, count, *prefix);
   }
   return address;

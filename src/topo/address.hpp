@@ -12,6 +12,9 @@ struct InterfaceAddress {
   std::string subnet;  // "10.1.0.0/24"; "" where the prefix names no shared network (/31, /32, ...)
   bool ipv6 = false;
   bool loopback = false;
+  // IPv6 that means nothing without an interface, which each host has its own number for. Its
+  // subnet is "": every interface has the same.
+  bool link_local = false;
 };
 
 // Nothing for text that is no numeric address, or whose prefix length is out of range. Without a

@@ -14,8 +14,10 @@
 #include <set>
 
 #include "topo/address.hpp"
+#include "topo/assign_warnings.hpp"
 #include "topo/lost_nics.hpp"
 #include "topo/nic_assignment.hpp"
+#include "topo/nic_kind.hpp"
 #include "topo/rail_choice.hpp"
 
 namespace ho {
@@ -23,7 +25,6 @@ namespace {
 
 constexpr size_t kMaxRanks = 65536;
 constexpr int64_t kMaxSpeeds = 64;
-constexpr uint64_t kSlowerFactor = 4;
 
 struct Nic {
   std::string name;
@@ -79,6 +80,14 @@ void add_subnets(const Nic& nic, Subnets& subnets) {
       subnets.insert(address.subnet);
     }
   }
+}
+
+std::string list_of(const std::set<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) {
+    list += (list.empty() ? "" : " ") + name;
+  }
+  return list;
 }
 
 class Assigner {
@@ -232,8 +241,44 @@ class Assigner {
     return common;
   }
 
+  // Of NICs whose speed nobody knows only those of one kind stay.
+  void keep_one_kind() {
+    std::vector<std::vector<std::string>> names;
+    for (const Host& host : hosts_) {
+      auto& of_host = names.emplace_back();
+      for (const Nic& nic : host.nics) {
+        if (nic.speed_mbit != 0) {
+          return;
+        }
+        if (on_any(nic, common_)) {
+          of_host.push_back(nic.name);
+        }
+      }
+    }
+    const std::set<std::string> kinds = kinds_for_rails(names);
+    if (kinds.empty()) {
+      return;
+    }
+    std::set<std::string> used;
+    std::set<std::string> left_out;
+    for (Host& host : hosts_) {
+      for (auto& [rank, offers] : host.offers) {
+        std::erase_if(offers, [&](const auto& offer) {
+          const std::string& name = host.nics[offer.first].name;
+          const bool stays = kinds.contains(kind_of(name));
+          (stays ? used : left_out).insert(name);
+          return !stays;
+        });
+      }
+    }
+    used_kinds_ = list_of(used);
+    left_out_ = list_of(left_out);
+  }
+
   void assign_nics() {
     const size_t reference = reference_group();
+    common_ = common_subnets();
+    keep_one_kind();
     common_ = common_subnets();
     assign_group_nics(reference, common_);
     Subnets used;
@@ -416,10 +461,12 @@ class Assigner {
       }
     }
     result.ring_count = count_rings();
-    for (size_t rail = 0; rail < rail_count_ && members_.size() > 1; ++rail) {
-      warn_of_subnets(rail, result);
+    result.warnings = assignment_warnings(result);
+    if (!left_out_.empty()) {
+      result.warnings.push_back("no host knows how fast its interfaces are: rails use " +
+                                used_kinds_ + ", which are of one kind, and not " + left_out_ +
+                                "; HORING_SOCKET_IFNAME chooses others");
     }
-    warn_of_speeds(result);
     result.lost_nics = lost_nics(infos_, result);
     return result;
   }
@@ -433,9 +480,11 @@ class Assigner {
     }
     const auto badness = [&](const InterfaceAddress& address) {
       if (like != nullptr) {
-        return (address.ipv6 != like->ipv6 ? 2 : 0) + (address.subnet != like->subnet ? 1 : 0);
+        return (address.ipv6 != like->ipv6 ? 4 : 0) + (address.subnet != like->subnet ? 2 : 0) +
+               (address.link_local != like->link_local ? 1 : 0);
       }
-      return (common_.contains(address.subnet) ? 0 : 2) + (address.ipv6 ? 1 : 0);
+      return (common_.contains(address.subnet) ? 0 : 2) + (address.ipv6 ? 1 : 0) +
+             (address.link_local ? 1 : 0);
     };
     return &*std::min_element(
         nic->addresses.begin(), nic->addresses.end(), [&](const auto& a, const auto& b) {
@@ -477,58 +526,6 @@ class Assigner {
     return static_cast<uint32_t>(std::max<size_t>(rings, 1));
   }
 
-  [[nodiscard]] std::string place(size_t group, size_t rail, const AssignedNic& nic) const {
-    const size_t rank = members_[group][rail].at();
-    return hosts_[host_of_rank_[rank]].name + " has " + nic.name + " " + nic.address + " (" +
-           (nic.subnet.empty() ? "no subnet" : nic.subnet) + ")";
-  }
-
-  void warn_of_subnets(size_t rail, Assignment& result) const {
-    const size_t reference = reference_group();
-    const AssignedNic& first = result.rails[reference][rail];
-    size_t differing = 0;
-    std::string example;
-    for (size_t g = 0; g < result.rails.size(); ++g) {
-      const AssignedNic& nic = result.rails[g][rail];
-      const bool families = (nic.address.find(':') == std::string::npos) !=
-                            (first.address.find(':') == std::string::npos);
-      const bool subnets =
-          nic.subnet != first.subnet && !nic.subnet.empty() && !first.subnet.empty();
-      if (families || subnets) {
-        ++differing;
-        example = example.empty() ? place(g, rail, nic) : example;
-      }
-    }
-    if (differing > 0) {
-      result.warnings.push_back(
-          "rail " + std::to_string(rail) + ": " + std::to_string(differing) + " of " +
-          std::to_string(result.rails.size()) +
-          " groups are on another subnet: " + place(reference, rail, first) + ", " + example +
-          "; without a route between them the rail cannot connect. HORING_SOCKET_IFNAME chooses "
-          "interfaces");
-    }
-  }
-
-  // Every NIC is used before one is shared, so a slow one among fast ones is used as well: warn.
-  static void warn_of_speeds(Assignment& result) {
-    uint64_t fastest = 0;
-    for (const AssignedNic& nic : result.nic_of_rank) {
-      fastest = std::max(fastest, nic.speed_mbit);
-    }
-    for (size_t rank = 0; rank < result.nic_of_rank.size(); ++rank) {
-      const AssignedNic& nic = result.nic_of_rank[rank];
-      if (nic.speed_mbit > 0 && nic.speed_mbit * kSlowerFactor <= fastest) {
-        result.warnings.push_back("rank " + std::to_string(rank) + " (" +
-                                  result.host_names[result.host_of_rank[rank]] + ") uses " +
-                                  nic.name + " with " + std::to_string(nic.speed_mbit) +
-                                  " Mbit/s where others have " + std::to_string(fastest) +
-                                  ", and the slowest rail sets the pace; HORING_SOCKET_IFNAME=^" +
-                                  nic.name + " leaves it out");
-        return;
-      }
-    }
-  }
-
   std::span<const RankInfo> infos_;
   const std::optional<GroupFile>& group_file_;
   uint32_t wanted_rails_;
@@ -538,6 +535,8 @@ class Assigner {
   std::vector<std::vector<GlobalRank>> members_;
   size_t rail_count_ = 0;
   Subnets common_;
+  std::string used_kinds_;  // names, where others are left out
+  std::string left_out_;
   std::vector<NicChoice> choices_;
 };
 

@@ -176,6 +176,7 @@ void adopt_live(std::span<const NetworkInterface> live, Topology& topology) {
     interface.addresses = here->addresses;
     interface.operstate = here->operstate;
     interface.loopback = here->loopback;
+    interface.reach = here->reach;
     if (interface.speed_mbit == 0) {
       interface.speed_mbit = here->speed_mbit;
     }

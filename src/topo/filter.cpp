@@ -1,30 +1,100 @@
 #include "topo/filter.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstddef>
 #include <optional>
 
 #include "base/env.hpp"
+#include "topo/address.hpp"
 
 namespace ho {
 namespace {
 
 constexpr std::string_view kDroppedForState = "dropped: operstate ";
 constexpr const char* kWithoutAddress = ", no address";
+constexpr const char* kOfThisHost = ", inside this host";
 
 // How gladly the default takes an interface; a worse class serves only where no better one can.
-enum class DefaultClass : uint8_t { kOrdinary = 0, kLocalBridge = 1, kLoopback = 2 };
+enum class DefaultClass : uint8_t {
+  kOrdinary = 0,
+  kLinkLocal = 1,  // up, but nobody gave it an address: it may be in no network of the job
+  kVirtual = 2,
+  kLoopback = 3
+};
 
-bool local_bridge(std::string_view name) {
-  return name.starts_with("docker") || name.starts_with("virbr");
+bool all_hex(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return std::isxdigit(static_cast<unsigned char>(c)) != 0;
+  });
+}
+
+// Bridges, and ends of cables, that container and virtual machine programs make on a host.
+bool virtual_name(std::string_view name) {
+  constexpr std::array kPrefixes{"docker",
+                                 "virbr",
+                                 "veth",
+                                 "cni",
+                                 "flannel",
+                                 "podman",
+                                 "lxc",
+                                 "lxd",
+                                 "nerdctl",
+                                 "cali",
+                                 "cilium",
+                                 "tunl",
+                                 "vnet"};
+  if (std::any_of(kPrefixes.begin(), kPrefixes.end(), [&](const char* prefix) {
+        return name.starts_with(prefix);
+      })) {
+    return true;
+  }
+  constexpr size_t kDockerIdBytes = 12;  // of "br-1f2e3d4c5b6a"
+  constexpr std::string_view kBridge = "br-";
+  if (name.starts_with(kBridge)) {
+    name.remove_prefix(kBridge.size());
+    return name.size() == kDockerIdBytes && all_hex(name);
+  }
+  return (name.starts_with("tun") || name.starts_with("tap")) && name.size() > 3 &&
+         std::isdigit(static_cast<unsigned char>(name[3])) != 0;
+}
+
+bool only_link_local(const NetworkInterface& interface) {
+  return std::all_of(
+      interface.addresses.begin(), interface.addresses.end(), [](const std::string& text) {
+        const auto address = parse_interface_address(text);
+        return address && address->link_local;
+      });
 }
 
 DefaultClass default_class(const NetworkInterface& interface) {
   if (interface.loopback || interface.name == "lo") {
     return DefaultClass::kLoopback;
   }
-  return local_bridge(interface.name) ? DefaultClass::kLocalBridge : DefaultClass::kOrdinary;
+  if (interface.reach == Reach::kThisHost ||
+      (interface.reach == Reach::kUnknown && virtual_name(interface.name))) {
+    return DefaultClass::kVirtual;
+  }
+  return only_link_local(interface) ? DefaultClass::kLinkLocal : DefaultClass::kOrdinary;
+}
+
+bool inside_this_host(const NetworkInterface& interface) {
+  return default_class(interface) >= DefaultClass::kVirtual;
+}
+
+const char* to_text(DefaultClass of_interface) {
+  switch (of_interface) {
+    case DefaultClass::kLinkLocal:
+      return "only a link-local address";
+    case DefaultClass::kVirtual:
+      return "a bridge or tunnel of this host's containers, virtual machines or programs";
+    case DefaultClass::kLoopback:
+      return "loopback";
+    case DefaultClass::kOrdinary:
+      break;
+  }
+  return "ordinary";
 }
 
 bool listed(const InterfaceFilter& filter, std::string_view name) {
@@ -39,8 +109,9 @@ std::optional<std::string> unusable(const NetworkInterface& interface) {
     return "dropped: the topology file has it, this host's network namespace does not";
   }
   if (interface.operstate != "up" && interface.operstate != "unknown") {
+    const char* const note = inside_this_host(interface) ? kOfThisHost : "";
     return std::string(kDroppedForState) + interface.operstate +
-           (interface.addresses.empty() ? kWithoutAddress : "");
+           (interface.addresses.empty() ? kWithoutAddress : note);
   }
   if (interface.addresses.empty()) {
     return "dropped: no address";
@@ -50,6 +121,15 @@ std::optional<std::string> unusable(const NetworkInterface& interface) {
 
 std::string describe_taken(const NetworkInterface& interface, std::string_view because) {
   return "taken: " + std::string(because) + ", " + interface.addresses.front();
+}
+
+std::string why_taken(const NetworkInterface& interface, DefaultClass own) {
+  if (own == DefaultClass::kOrdinary) {
+    return interface.operstate;
+  }
+  return own == DefaultClass::kLoopback
+             ? "there is nothing better, and no other host can be reached over it"
+             : "there is nothing better";
 }
 
 InterfaceDecision judge_listed(const NetworkInterface& interface, const InterfaceFilter& filter) {
@@ -126,16 +206,11 @@ std::vector<InterfaceDecision> judge_interfaces(std::span<const NetworkInterface
     if (auto fault = unusable(interface)) {
       decisions.push_back({false, std::move(*fault)});
     } else if (own == best) {
-      const bool ordinary = own == DefaultClass::kOrdinary;
-      decisions.push_back(
-          {true,
-           describe_taken(interface, ordinary ? interface.operstate : "there is nothing better")});
+      decisions.push_back({true, describe_taken(interface, why_taken(interface, own))});
     } else {
-      decisions.push_back(
-          {false,
-           std::string("dropped: ") +
-               (own == DefaultClass::kLoopback ? "loopback" : "a bridge local to this host") +
-               ", and there are others; " + filter.variable + "=" + interface.name + " takes it"});
+      decisions.push_back({false,
+                           std::string("dropped: ") + to_text(own) + ", and there are others; " +
+                               filter.variable + "=" + interface.name + " takes it"});
     }
   }
   return decisions;
@@ -145,8 +220,8 @@ bool dropped_for_state(std::string_view reason) {
   return reason.starts_with(kDroppedForState);
 }
 
-bool was_configured(std::string_view name, std::string_view reason) {
-  return !reason.ends_with(kWithoutAddress) && name != "lo" && !local_bridge(name);
+bool was_configured(std::string_view reason) {
+  return !reason.ends_with(kWithoutAddress) && !reason.ends_with(kOfThisHost);
 }
 
 }  // namespace ho

@@ -13,8 +13,10 @@
 namespace ho {
 
 // HORING_SOCKET_IFNAME. "eth,ib": names that begin so. "=eth0,eth1": these names. "^docker,lo": no
-// name that begins so. "^=eth3": not these names. Empty: the default, which is every interface but
-// loopback, docker* and virbr*; those two kinds, then loopback, serve where nothing else can.
+// name that begins so. "^=eth3": not these names. Empty: the default, which is every interface with
+// an address but those that stay inside this host: bridges without a physical port, tunnels, and
+// by their names docker*, br-<id>, cni*, veth* and the like. Where there is none: interfaces with a
+// link-local IPv6 address, then those bridges and tunnels, then loopback.
 struct InterfaceFilter {
   bool is_default = true;
   bool exclude = false;
@@ -40,6 +42,6 @@ struct InterfaceDecision {
 [[nodiscard]] bool dropped_for_state(std::string_view reason);
 // Of such an interface: it has an address, so it is meant to work. Unused ports have none;
 // bridges inside one host are down while nothing is plugged in.
-[[nodiscard]] bool was_configured(std::string_view name, std::string_view reason);
+[[nodiscard]] bool was_configured(std::string_view reason);
 
 }  // namespace ho

@@ -112,14 +112,33 @@ std::string bus_id(const PciAttributes& pci) {
   return text.data();
 }
 
-// The NUMA node whose CPUs an I/O object hangs under, or -1 where these are several nodes' CPUs.
+// The NUMA node that an I/O object is nearest to, or -1 where the object hangs under CPUs of
+// several nodes. Of memories beside each other (DRAM with HBM or CXL memory), which are nodes with
+// the same CPUs, it is the first; one for all of the host's CPUs says nothing where others are for
+// some.
 int32_t numa_of(hwloc_topology_t topology, hwloc_obj_t object) {
   const hwloc_obj* ancestor = hwloc_get_non_io_ancestor_obj(topology, object);
-  if (ancestor == nullptr || ancestor->nodeset == nullptr ||
-      hwloc_bitmap_weight(ancestor->nodeset) != 1) {
+  if (ancestor == nullptr || ancestor->nodeset == nullptr || ancestor->cpuset == nullptr) {
     return -1;
   }
-  return hwloc_bitmap_first(ancestor->nodeset);
+  hwloc_obj_t nearest = nullptr;
+  hwloc_obj_t node = nullptr;
+  int fewest_anywhere = INT_MAX;
+  while ((node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != nullptr) {
+    const int cpus = hwloc_bitmap_weight(node->cpuset);
+    fewest_anywhere = cpus > 0 ? std::min(fewest_anywhere, cpus) : fewest_anywhere;
+    if (hwloc_bitmap_isset(ancestor->nodeset, node->os_index) != 0 &&
+        hwloc_bitmap_isincluded(ancestor->cpuset, node->cpuset) != 0 &&
+        (nearest == nullptr || cpus < hwloc_bitmap_weight(nearest->cpuset))) {
+      nearest = node;
+    }
+  }
+  if (nearest == nullptr) {
+    return -1;
+  }
+  const int cpus = hwloc_bitmap_weight(nearest->cpuset);
+  const bool whole_host = cpus == hwloc_bitmap_weight(hwloc_get_root_obj(topology)->cpuset);
+  return whole_host && cpus > fewest_anywhere ? -1 : static_cast<int32_t>(nearest->os_index);
 }
 
 std::string bridge_name(const hwloc_obj* bridge) {

@@ -57,7 +57,7 @@ uint32_t prefix_length(const std::array<uint8_t, N>& mask) {
   return bits;
 }
 
-std::optional<std::string> ipv4_text(const ifaddrs& entry) {
+std::string ipv4_text(const ifaddrs& entry) {
   const auto address = address_as<sockaddr_in>(entry.ifa_addr);
   std::array<char, INET6_ADDRSTRLEN> text{};
   inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
@@ -69,11 +69,8 @@ std::optional<std::string> ipv4_text(const ifaddrs& entry) {
   return std::string(text.data()) + "/" + std::to_string(prefix);
 }
 
-std::optional<std::string> ipv6_text(const ifaddrs& entry) {
+std::string ipv6_text(const ifaddrs& entry) {
   const auto address = address_as<sockaddr_in6>(entry.ifa_addr);
-  if (address.sin6_addr.s6_addr[0] == 0xfe && (address.sin6_addr.s6_addr[1] & 0xc0) == 0x80) {
-    return std::nullopt;  // link-local: every interface has one, and it needs a scope to be used
-  }
   std::array<char, INET6_ADDRSTRLEN> text{};
   inet_ntop(AF_INET6, &address.sin6_addr, text.data(), text.size());
   uint32_t prefix = 128;
@@ -110,7 +107,6 @@ void add_entry(const ifaddrs& entry, Found& found) {
   if (entry.ifa_addr == nullptr) {
     return;
   }
-  std::optional<std::string> address;
   switch (entry.ifa_addr->sa_family) {
     case AF_PACKET: {
       const auto link = address_as<sockaddr_ll>(entry.ifa_addr);
@@ -119,16 +115,25 @@ void add_entry(const ifaddrs& entry, Found& found) {
       return;
     }
     case AF_INET:
-      address = ipv4_text(entry);
-      break;
+      found.interface.addresses.push_back(ipv4_text(entry));
+      return;
     case AF_INET6:
-      address = ipv6_text(entry);
-      break;
+      found.interface.addresses.push_back(ipv6_text(entry));
+      return;
     default:
       return;
   }
-  if (address) {
-    found.interface.addresses.push_back(std::move(*address));
+}
+
+bool is_link_local(const std::string& text) {
+  const auto address = parse_interface_address(text);
+  return address && address->link_local;
+}
+
+// Every interface with IPv6 has a link-local address: it counts where there is no other.
+void keep_link_local_alone(std::vector<std::string>& addresses) {
+  if (!std::all_of(addresses.begin(), addresses.end(), is_link_local)) {
+    std::erase_if(addresses, is_link_local);
   }
 }
 
@@ -162,12 +167,62 @@ void add_pci(const std::string& entry, NetworkInterface& interface) {
       static_cast<int32_t>(read_number(device.string() + "/numa_node").value_or(-1));
 }
 
+bool is_there(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  const std::filesystem::directory_iterator end;
+  for (std::filesystem::directory_iterator entry(folder, error); !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  return names;
+}
+
+// A device of its own, or below it: a bond's or a VLAN's is one of those that it lies on.
+bool has_device(const std::string& interfaces, const std::string& name, int depth = 0) {
+  constexpr int kDeepest = 4;
+  constexpr std::string_view kBelow = "lower_";
+  const std::string entry = interfaces + name;
+  if (is_there(entry + "/device")) {
+    return true;
+  }
+  if (depth == kDeepest) {
+    return false;
+  }
+  const std::vector<std::string> links = names_in(entry);
+  return std::any_of(links.begin(), links.end(), [&](const std::string& link) {
+    return link.starts_with(kBelow) &&
+           has_device(interfaces, link.substr(kBelow.size()), depth + 1);
+  });
+}
+
+Reach reach_of(const std::string& interfaces, const std::string& name) {
+  const std::string entry = interfaces + name;
+  if (is_there(entry + "/bridge")) {
+    const std::vector<std::string> ports = names_in(entry + "/brif");
+    const bool leads_out = std::any_of(ports.begin(), ports.end(), [&](const std::string& port) {
+      return has_device(interfaces, port);
+    });
+    return leads_out ? Reach::kNetwork : Reach::kThisHost;
+  }
+  if (is_there(entry + "/tun_flags")) {
+    return Reach::kThisHost;
+  }
+  return has_device(interfaces, name) ? Reach::kNetwork : Reach::kUnknown;
+}
+
 }  // namespace
 
 bool add_from_sysfs(const std::string& sysfs_root,
                     const LinkIdentity& identity,
                     NetworkInterface& interface) {
-  const std::string entry = sysfs_root + "/class/net/" + interface.name;
+  const std::string interfaces = sysfs_root + "/class/net/";
+  const std::string entry = interfaces + interface.name;
   const auto index = read_number(entry + "/ifindex");
   const std::string hardware = read_word(entry + "/address").value_or("");
   // Long hardware addresses (InfiniBand) are shortened by the kernel: the part given must agree.
@@ -178,6 +233,7 @@ bool add_from_sysfs(const std::string& sysfs_root,
   interface.operstate = read_word(entry + "/operstate").value_or(interface.operstate);
   const int64_t speed = read_number(entry + "/speed").value_or(0);
   interface.speed_mbit = speed > 0 ? static_cast<uint64_t>(speed) : 0;
+  interface.reach = reach_of(interfaces, interface.name);
   add_pci(entry, interface);
   return true;
 }
@@ -200,6 +256,7 @@ Result<std::vector<NetworkInterface>> live_interfaces(const std::string& sysfs_r
     if (!found.administratively_up) {
       found.interface.operstate = "down";
     }
+    keep_link_local_alone(found.interface.addresses);
     interfaces.push_back(std::move(found.interface));
   }
   std::sort(interfaces.begin(), interfaces.end(), [](const auto& a, const auto& b) {

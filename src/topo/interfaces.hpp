@@ -19,12 +19,14 @@ struct LinkIdentity {
   std::string hardware_address;  // "02:fc:00:00:00:01"
 };
 
-// In natural order of their names. Addresses are IPv4 and IPv6, without link-local IPv6.
+// In natural order of their names. Addresses are IPv4 and IPv6; link-local IPv6 where there is no
+// other.
 [[nodiscard]] Result<std::vector<NetworkInterface>> live_interfaces(
     const std::string& sysfs_root = "/sys");
 
-// Adds speed, operstate and PCI locality from SYSFS_ROOT/class/net/NAME; leaves `interface` as it
-// is where there is no such entry or it belongs to another namespace. True where it was believed.
+// Adds speed, operstate, reach and PCI locality from SYSFS_ROOT/class/net/NAME; leaves `interface`
+// as it is where there is no such entry or it belongs to another namespace. True where it was
+// believed.
 bool add_from_sysfs(const std::string& sysfs_root,
                     const LinkIdentity& identity,
                     NetworkInterface& interface);

@@ -43,7 +43,7 @@ void find_lost(std::vector<HostNics>& hosts) {
   for (HostNics& host : hosts) {
     for (const auto& [name, reason] : host.down) {
       if (!host.taken.contains(name) &&
-          (taken_somewhere.contains(name) || was_configured(name, reason))) {
+          (taken_somewhere.contains(name) || was_configured(reason))) {
         host.lost.emplace(name, reason);
       }
     }

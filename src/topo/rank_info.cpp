@@ -31,6 +31,25 @@ std::optional<Distance> pci_distance(const GpuDevice& gpu, const NetworkInterfac
   return static_cast<Distance>(std::min<size_t>(hops, kSameHostBridge - 1));
 }
 
+const NumaNode* find_node(std::span<const NumaNode> nodes, int32_t os_index) {
+  const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const NumaNode& node) {
+    return static_cast<int32_t>(node.os_index) == os_index;
+  });
+  return found == nodes.end() ? nullptr : &*found;
+}
+
+// One node, or memories for the same CPUs.
+bool same_place(std::span<const NumaNode> nodes, int32_t a, int32_t b) {
+  const NumaNode* const first = find_node(nodes, a);
+  const NumaNode* const second = find_node(nodes, b);
+  if (a == b || first == nullptr || second == nullptr) {
+    return a == b;
+  }
+  return std::any_of(first->cpus.begin(), first->cpus.end(), [&](uint32_t cpu) {
+    return std::find(second->cpus.begin(), second->cpus.end(), cpu) != second->cpus.end();
+  });
+}
+
 // Others read these in their messages and logs.
 std::string printable(std::string text, size_t longest) {
   text.resize(std::min(text.size(), longest));
@@ -94,7 +113,8 @@ Distance distance_to(const NetworkInterface& interface,
   if (node < 0 || interface.numa_node < 0) {
     return kUnknownPlace;
   }
-  return node == interface.numa_node ? kSameNumaNode : kOtherNumaNode;
+  return same_place(topology.numa_nodes, node, interface.numa_node) ? kSameNumaNode
+                                                                    : kOtherNumaNode;
 }
 
 RankInfo make_rank_info(const Topology& topology,

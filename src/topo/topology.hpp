@@ -22,6 +22,13 @@ struct GpuDevice {
   std::vector<std::string> pci_path;  // bridges above it, from the host bridge down
 };
 
+// How far what is sent on an interface gets, as far as the host knows.
+enum class Reach : uint8_t {
+  kUnknown,
+  kThisHost,  // a bridge without a physical port, or a tunnel of a program
+  kNetwork,   // a device, or a bridge with one
+};
+
 struct NetworkInterface {
   std::string name;
   std::string pci;         // "" for a virtual interface
@@ -30,6 +37,7 @@ struct NetworkInterface {
   uint64_t speed_mbit = 0;  // 0 unknown
   std::string operstate;    // "up", "down", "unknown", "absent" (in a file, but not on this host)
   bool loopback = false;
+  Reach reach = Reach::kUnknown;
   std::vector<std::string> addresses;  // numeric with prefix length: "10.1.0.1/24", "fd00::1/64"
 };
 

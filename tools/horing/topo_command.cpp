@@ -41,14 +41,21 @@ struct View {
   std::optional<TakenGpu> taken_gpu;
 };
 
-uint32_t rails_among_such_hosts(const Assignment& assignment, uint32_t wanted) {
+uint32_t rails_among_such_hosts(const Topology& topology,
+                                const Assignment& assignment,
+                                uint32_t wanted) {
   std::map<std::string, size_t> numbers;
   std::vector<RailNic> nics;
   for (const AssignedNic& nic : assignment.nic_of_rank) {
     const size_t number = numbers.emplace(nic.name, numbers.size()).first->second;
     nics.push_back({number, nic.speed_mbit});
   }
-  if (assignment.nic_of_rank.front().name.empty()) {
+  const std::string& first = assignment.nic_of_rank.front().name;
+  const bool loopback = std::any_of(
+      topology.interfaces.begin(), topology.interfaces.end(), [&](const NetworkInterface& nic) {
+        return nic.name == first && nic.loopback;
+      });
+  if (first.empty() || loopback) {
     return 0;
   }
   std::vector<RailNic> dealt;
@@ -79,7 +86,7 @@ Result<View> look(const TopoOptions& options) {
   HORING_ASSIGN(const uint64_t wanted, env::number(env::kRails));
   const auto rails = static_cast<uint32_t>(std::min<uint64_t>(wanted, ranks));
   HORING_ASSIGN(Assignment assignment, assign_rails(infos, std::nullopt, rails));
-  const uint32_t network_rails = rails_among_such_hosts(assignment, rails);
+  const uint32_t network_rails = rails_among_such_hosts(topology, assignment, rails);
   View view{std::move(topology),
             {},
             std::move(places),
@@ -195,7 +202,7 @@ std::string rank_text(const View& view, uint32_t rank) {
 
 std::string rails_text(uint32_t rails) {
   if (rails == 0) {
-    return "impossible, no interface is usable: see the reasons above";
+    return "impossible, no interface reaches another host: see the reasons above";
   }
   return std::to_string(rails) + (rails == 1 ? " rail" : " rails");
 }

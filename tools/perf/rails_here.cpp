@@ -21,7 +21,9 @@ Result<std::vector<SocketAddress>> find_rails() {
     std::string host;
     for (const std::string& text : topology.interfaces[i].addresses) {
       const auto address = parse_interface_address(text);
-      host = address && (host.empty() || !address->ipv6) ? address->host : host;
+      const std::string scope =
+          address && address->link_local ? "%" + topology.interfaces[i].name : "";
+      host = address && (host.empty() || !address->ipv6) ? address->host + scope : host;
     }
     if (decisions[i].taken && !host.empty()) {
       HORING_ASSIGN(const SocketAddress rail, SocketAddress::numeric(host, 0));

@@ -27,7 +27,7 @@ Result<std::unique_ptr<CommConnector>> CommConnector::start(const BuiltinDevice&
   HORING_TRY(fill_random(std::as_writable_bytes(std::span(&made->connection_id_, 1))));
   Connector::Options each;
   each.name = "device " + device.properties.name;
-  each.to = handle.socket_address();
+  each.to = address_on(device.rail, handle.socket_address());
   each.from = device.rail;
   each.purpose = kHandshakePurpose;
   HORING_ASSIGN(each.key, connection_key(handle.secret, job));
@@ -82,6 +82,13 @@ std::vector<std::byte> CommConnector::claim_of(uint32_t stream) const {
 Status CommConnector::failed(const Status& why) const {
   const bool timed_out = why.code() == StatusCode::kTimeout;
   const bool unreachable = timed_out || why.code() == StatusCode::kConnection;
+  const std::string ours =
+      address_is_ours_text(device_.rail, address_on(device_.rail, handle_.socket_address()));
+  const std::string todo =
+      !ours.empty() ? ours
+                    : "check that the process there is running, that both interfaces are up and in "
+                      "one network (HORING_SOCKET_IFNAME chooses them), and that no firewall drops "
+                      "the port";
   return {why.code(),
           fmt::format("device {}: cannot connect from {} to {}: {}{}",
                       device_.properties.name,
@@ -91,10 +98,7 @@ Status CommConnector::failed(const Status& why) const {
                                               options_.connect_timeout.count(),
                                               why.message())
                                 : why.message(),
-                      unreachable ? "; check that the process there is running, that both "
-                                    "interfaces are up and in one network (HORING_SOCKET_IFNAME "
-                                    "chooses them), and that no firewall drops the port"
-                                  : "")};
+                      unreachable ? "; " + todo : "")};
 }
 
 }  // namespace ho::plugin

@@ -1,10 +1,10 @@
 #include "core/builtin/devices.hpp"
 
-#include <arpa/inet.h>
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 
 #include "base/env.hpp"
@@ -28,27 +28,22 @@ uint64_t guid_of(const std::string& host_id, const std::string& name) {
   return Hash().add(host_id).add(name).value();
 }
 
-// Its scope is this host's own number of an interface: other hosts cannot use it.
-bool link_local(const InterfaceAddress& address) {
-  in6_addr bytes{};
-  return address.ipv6 && ::inet_pton(AF_INET6, address.host.c_str(), &bytes) == 1 &&
-         IN6_IS_ADDR_LINKLOCAL(&bytes);
+// How gladly an address is taken, the least first. IPv4 where there is one, so that both ends of a
+// connection choose alike; a link-local one last, which reaches no further than one network.
+int preference(const InterfaceAddress& address) {
+  return (address.ipv6 ? 1 : 0) + (address.link_local ? 1 : 0);
 }
 
-// IPv4 where there is one, so that both ends of a connection choose alike. "": none that other
-// hosts can use.
+// "": none.
 std::string address_of(const NetworkInterface& interface) {
-  std::string chosen;
+  std::optional<InterfaceAddress> chosen;
   for (const std::string& text : interface.addresses) {
-    const auto address = parse_interface_address(text);
-    if (address && !address->ipv6) {
-      return address->host;
-    }
-    if (address && chosen.empty() && !link_local(*address)) {
-      chosen = address->host;
+    auto address = parse_interface_address(text);
+    if (address && (!chosen || preference(*address) < preference(*chosen))) {
+      chosen = std::move(address);
     }
   }
-  return chosen;
+  return chosen ? chosen->host : "";
 }
 
 std::string pci_path_of(const NetworkInterface& interface, const std::string& sysfs) {
@@ -80,6 +75,15 @@ BuiltinDevice make_device(const std::string& name,
   return device;
 }
 
+Result<SocketAddress> own_address(const BuiltinDevice& device) {
+  return address_on(device.rail, device.rail.address, 0);
+}
+
+bool on_loopback(const BuiltinDevice& device) {
+  const auto address = own_address(device);
+  return address.ok() && address->is_loopback();
+}
+
 BuiltinDevices builtin_devices(const Topology& topology,
                                const InterfaceFilter& filter,
                                bool emulated,
@@ -94,9 +98,7 @@ BuiltinDevices builtin_devices(const Topology& topology,
           "{}{} {}",
           devices.left_out.empty() ? "" : "; ",
           interface.name,
-          decisions[i].taken ? "dropped: its only addresses are link-local, other hosts cannot use "
-                               "their scope"
-                             : decisions[i].reason);
+          decisions[i].taken ? "dropped: none of its addresses is numeric" : decisions[i].reason);
       continue;
     }
     const bool bound = !emulated && !interface.loopback;

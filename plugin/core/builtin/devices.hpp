@@ -24,6 +24,10 @@ struct BuiltinDevice {
                                         const std::string& address,
                                         const std::string& interface_name);
 
+// This end of the device's connections, with port 0.
+[[nodiscard]] Result<SocketAddress> own_address(const BuiltinDevice& device);
+[[nodiscard]] bool on_loopback(const BuiltinDevice& device);
+
 struct BuiltinDevices {
   std::vector<BuiltinDevice> taken;
   std::string left_out;  // "docker0 dropped: ...; eth2 dropped: operstate down"

@@ -57,10 +57,6 @@ Status check_address(const Handle& handle) {
   if (all_zero(handle.address) || first == 0xff || (four && first >= 0xe0)) {
     return bad("its address is none of a host");
   }
-  const bool link_local = first == 0xfe && (handle.address[1] & std::byte{0xc0}) == std::byte{0x80};
-  if (!four && link_local) {
-    return bad("its address is link-local: it has a meaning on its own host only");
-  }
   if (four && !all_zero(std::span(handle.address).subspan(4))) {
     return bad("its IPv4 address is too long");
   }

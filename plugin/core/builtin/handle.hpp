@@ -37,6 +37,7 @@ struct Handle {
   HandleSecret secret{};
   std::string who = {};  // who listens, in at most kMaxWhoBytes
 
+  // Without a scope: see address_on().
   [[nodiscard]] SocketAddress socket_address() const;
   [[nodiscard]] std::string to_string() const;  // "10.1.0.1:4000 (RANK 3 on node1)"
 };

@@ -33,7 +33,7 @@ Result<std::unique_ptr<Listener>> Listener::open(const BuiltinDevice& device,
                                                  const NetOptions& options) {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::unique_ptr<Listener> made(new Listener(device, options));
-  HORING_ASSIGN(const SocketAddress address, SocketAddress::numeric(device.rail.address, 0));
+  HORING_ASSIGN(const SocketAddress address, own_address(device));
   std::vector<Fd> listeners(1);
   HORING_ASSIGN(listeners[0], listen_on(address));
   HORING_ASSIGN(const SocketAddress bound, local_address(listeners[0].get()));

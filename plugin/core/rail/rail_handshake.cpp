@@ -274,9 +274,13 @@ Result<Invitation> invitation(const RailMember::Setup& setup,
       "(NCCL_DEBUG=INFO there), and whether this host reaches it (a firewall, or another network "
       "than HORING_SOCKET_IFNAME should name)";
   for (uint32_t i = 0; i < handles.size(); ++i) {
-    const auto handle = decode_handle(handles[i]);
+    auto handle = decode_handle(handles[i]);
     if (!handle.ok()) {
       return handle.status().with_context(fmt::format("handle {} of the rail", i));
+    }
+    if (handle->address.is_link_local()) {
+      // That of the handle is a number of its own host.
+      handle->address.set_scope(listener.handle.address.scope());
     }
     if (i == 0) {
       made.rendezvous.address = "tcp://" + handle->address.to_string();

@@ -39,9 +39,9 @@ Status TcpLink::start_connecting() {
   Connector::Options options;
   options.name =
       "rank " + std::to_string(key_.peer.value()) + ", rail " + std::to_string(key_.rail.value());
-  HORING_ASSIGN(options.to,
-                SocketAddress::numeric(peer.rail_addresses.at(key_.rail.at()), peer.port));
   options.from = context_.options.rails.at(key_.rail.at());
+  HORING_ASSIGN(options.to,
+                address_on(options.from, peer.rail_addresses.at(key_.rail.at()), peer.port));
   options.purpose = kHandshakePurpose;
   options.key = context_.options.key;
   options.deadline_ns = now_ns() + ns_of(context_.options.connect_timeout);
@@ -67,15 +67,19 @@ Status TcpLink::cannot_connect(const Status& why) const {
   const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
   const RailInterface& rail = context_.options.rails.at(key_.rail.at());
   const std::string& host = peer.rail_addresses.at(key_.rail.at());
-  const auto to = SocketAddress::numeric(host, peer.port);
-  return {StatusCode::kConnection,
-          "cannot connect from " + rail.address +
-              (rail.name.empty() ? "" : " (" + rail.name + ")") + " to " +
-              (to.ok() ? to->to_string() : host) + " within " +
-              std::to_string(context_.options.connect_timeout.count()) + " ms: " + why.message() +
-              "; check that rank " + std::to_string(key_.peer.value()) +
-              " is running, that both ends of rail " + std::to_string(key_.rail.value()) +
-              " are up and in one network, and that no firewall drops its port"};
+  const auto to = address_on(rail, host, peer.port);
+  const std::string ours = to.ok() ? address_is_ours_text(rail, *to) : "";
+  return {
+      StatusCode::kConnection,
+      "cannot connect from " + rail.address + (rail.name.empty() ? "" : " (" + rail.name + ")") +
+          " to " + (to.ok() ? to->to_string() : host) + " within " +
+          std::to_string(context_.options.connect_timeout.count()) + " ms: " + why.message() +
+          "; " +
+          (!ours.empty()
+               ? ours
+               : "check that rank " + std::to_string(key_.peer.value()) +
+                     " is running, that both ends of rail " + std::to_string(key_.rail.value()) +
+                     " are up and in one network, and that no firewall drops its port")};
 }
 
 bool TcpLink::can_attach(uint8_t stream) const {

@@ -231,7 +231,7 @@ class SocketTransport final : public TcpTransport {
     HORING_ASSIGN(const LinkClaim claim, decode_claim(arrival.claim));
     HORING_TRY(check_claim(claim, context_.options));
     const RailInterface& rail = context_.options.rails.at(claim.rail.at());
-    HORING_ASSIGN(const SocketAddress expected, SocketAddress::numeric(rail.address, 0));
+    HORING_ASSIGN(const SocketAddress expected, address_on(rail, rail.address, 0));
     HORING_ASSIGN(const SocketAddress local, local_address(arrival.fd));
     if (expected.host() != local.host()) {
       return {StatusCode::kMismatch,

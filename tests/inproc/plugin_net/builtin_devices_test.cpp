@@ -1,4 +1,6 @@
 // What the builtin network says about this host's interfaces.
+#include <net/if.h>
+
 #include <cstdlib>
 #include <set>
 
@@ -101,14 +103,24 @@ TEST_CASE("devices: each says why it is taken or not") {
           0);
 }
 
-TEST_CASE("devices: an address that other hosts cannot use is none") {
+TEST_CASE("devices: a link-local address serves where there is no other") {
   Topology topology;
   topology.interfaces = {interface_of("eth0", "fe80::1/64"), interface_of("eth1", "fe80::2/64")};
   topology.interfaces[1].addresses.emplace_back("fd00::2/64");
-  const auto devices = builtin_devices(topology, filter_of(""), false);
-  REQUIRE(devices.taken.size() == 1);
-  REQUIRE(devices.taken[0].rail.address == "fd00::2");
-  REQUIRE(devices.left_out.find("eth0 dropped: its only addresses are link-local") == 0);
+  const auto devices = builtin_devices(topology, filter_of("eth"), false);
+  REQUIRE(devices.taken.size() == 2);
+  REQUIRE(devices.taken[0].rail.address == "fe80::1");
+  REQUIRE(devices.taken[1].rail.address == "fd00::2");
+}
+
+TEST_CASE("devices: a link-local address has its device as scope") {
+  BuiltinDevice device = make_device("lo", "a host", "fe80::1", "lo");
+  REQUIRE(own_address(device)->scope() == ::if_nametoindex("lo"));
+  REQUIRE_FALSE(on_loopback(device));
+  device.rail.address = "fd00::1";
+  REQUIRE(own_address(device)->scope() == 0);
+  device.rail.address = "127.0.0.1";
+  REQUIRE(on_loopback(device));
 }
 
 // Of both variables, as they are while this object lives.

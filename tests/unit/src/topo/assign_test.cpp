@@ -232,6 +232,34 @@ TEST_CASE("loopback serves groups on one machine only") {
         std::string::npos);
 }
 
+TEST_CASE("two hosts with one address on a rail are named") {
+  std::vector<RankInfo> infos;
+  for (uint32_t host = 0; host < 2; ++host) {
+    infos.push_back(ho::info_on(host, {ho::info_nic("br0", "172.17.0.1/16")}));
+  }
+  const auto assignment = assign(infos);
+  REQUIRE(assignment.warnings.size() == 1);
+  CHECK(assignment.warnings[0].find("rail 0: node0 (br0) and node1 (br0) have the same address "
+                                    "172.17.0.1, so neither can reach the other") == 0);
+  infos[1].host_name = infos[0].host_name;  // one machine that stands for two
+  CHECK(assign(infos).warnings.empty());
+}
+
+TEST_CASE("link-local addresses serve where a NIC has no other, on no subnet") {
+  std::vector<RankInfo> infos;
+  for (uint32_t host = 0; host < 2; ++host) {
+    const std::string end = std::to_string(host + 1) + "/64";
+    infos.push_back(ho::info_on(host, {ho::info_nic("eth0", "fe80::" + end)}));
+  }
+  CHECK(assign(infos).nic_of_rank[1].address == "fe80::2");
+  CHECK(assign(infos).nic_of_rank[1].subnet.empty());
+  CHECK(assign(infos).warnings.empty());
+  for (uint32_t host = 0; host < 2; ++host) {
+    infos[host].nics[0].addresses.push_back("fd00::" + std::to_string(host + 1) + "/128");
+  }
+  CHECK(assign(infos).nic_of_rank[1].address == "fd00::2");
+}
+
 TEST_CASE("an interface that the job would use and cannot is named") {
   const auto lost = [](const std::vector<RankInfo>& infos) { return assign(infos).lost_nics; };
   const RankInfo whole0 = ho::railed_info(0, 2);
@@ -246,7 +274,7 @@ TEST_CASE("an interface that the job would use and cannot is named") {
   // Without an address, it counts where another host uses that name.
   broken.dropped = {{"rail1", "dropped: operstate down, no address"},
                     {"eno4", "dropped: operstate down, no address"},
-                    {"docker0", "dropped: operstate down"},
+                    {"docker0", "dropped: operstate down, inside this host"},
                     {"eth9", "dropped: HORING_SOCKET_IFNAME=^eth excludes it"}};
   CHECK(lost({broken, broken, whole1, whole1}) ==
         std::vector<std::string>{

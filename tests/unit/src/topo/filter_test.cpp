@@ -81,7 +81,65 @@ TEST_CASE("the default falls back to local bridges, then to loopback") {
   CHECK(taken({}, "") == "");
 }
 
+TEST_CASE("bridges and tunnels of containers are left out by their names") {
+  for (const char* name : {"br-1f2e3d4c5b6a",
+                           "cni0",
+                           "flannel.1",
+                           "veth12ab34c",
+                           "podman0",
+                           "lxcbr0",
+                           "lxdbr0",
+                           "tun0",
+                           "tap3",
+                           "cali0123456789a",
+                           "vnet7"}) {
+    INFO(name);
+    CHECK(taken({interface(name), interface("zeth0")}, "") == "zeth0");
+    CHECK(taken({interface(name), interface("lo", "unknown", "127.0.0.1/8")}, "") == name);
+    CHECK(taken({interface(name), interface("zeth0")}, std::string("=") + name) == name);
+  }
+  for (const char* name : {"br-ex", "br0", "tunnel", "tapestry0", "bond0", "br-1f2e3d4c5b6a7"}) {
+    INFO(name);
+    CHECK(taken({interface(name), interface("zeth0")}, "") == std::string(name) + " zeth0");
+  }
+}
+
+TEST_CASE("where a bridge leads counts for more than its name") {
+  NetworkInterface bridge = interface("br0");
+  bridge.reach = ho::Reach::kThisHost;
+  CHECK(taken({bridge, interface("eth0")}, "") == "eth0");
+  bridge.name = "docker0";
+  bridge.reach = ho::Reach::kNetwork;  // it has a physical port
+  CHECK(taken({bridge, interface("eth0")}, "") == "docker0 eth0");
+}
+
+TEST_CASE("an interface with a link-local address only serves before a bridge and loopback") {
+  const NetworkInterface link_local = interface("eth1", "up", "fe80::1/64");
+  CHECK(taken({interface("docker0"), link_local, interface("lo", "unknown", "127.0.0.1/8")}, "") ==
+        "eth1");
+  CHECK(taken({interface("eth0"), link_local}, "") == "eth0");
+  CHECK(taken({interface("eth0"), link_local}, "eth1") == "eth1");
+}
+
+TEST_CASE("what is down inside this host is missed by no job") {
+  const auto missed = [](const NetworkInterface& down) {
+    const auto decision =
+        ho::judge_interfaces(std::vector{down}, *ho::parse_interface_filter(""))[0];
+    CHECK(ho::dropped_for_state(decision.reason));
+    return ho::was_configured(decision.reason);
+  };
+  CHECK(missed(interface("eth0", "down")));
+  CHECK_FALSE(missed(interface("eth0", "down", "")));
+  CHECK_FALSE(missed(interface("br-1f2e3d4c5b6a", "down")));
+  CHECK_FALSE(missed(interface("lo", "down")));
+}
+
 TEST_CASE("every decision on an interface says why") {
+  CHECK(ho::judge_interfaces(std::vector{interface("lo", "unknown", "127.0.0.1/8")},
+                             *ho::parse_interface_filter(""))[0]
+            .reason ==
+        "taken: there is nothing better, and no other host can be reached over it, "
+        "127.0.0.1/8");
   CHECK(reason("eth0", "") == "taken: up, 10.0.0.1/24");
   CHECK(reason("eth1", "") == "dropped: operstate down");
   CHECK(reason("ib1", "") == "dropped: no address");

@@ -85,3 +85,32 @@ TEST_CASE("unknown speeds and odd files leave things unknown") {
     CHECK(interface.pci.empty());
   }
 }
+
+TEST_CASE("a bridge leads to the network where a port of it does, and a tunnel does not") {
+  const FakeSysfs sysfs;
+  const auto reach = [&] {
+    auto interface = plain();
+    CHECK(ho::add_from_sysfs(sysfs.root(), kIdentity, interface));
+    return interface.reach;
+  };
+  sysfs.write("class/net/eth0/ifindex", "7");
+  sysfs.write("class/net/eth0/address", "02:00:00:00:00:01");
+  CHECK(reach() == ho::Reach::kUnknown);  // as a container's end of a virtual cable
+  sysfs.write("class/net/eth0/bridge/root_id", "x");
+  sysfs.write("class/net/eth0/brif/veth1/state", "3");
+  sysfs.write("class/net/veth1/ifindex", "8");
+  CHECK(reach() == ho::Reach::kThisHost);
+  // A VLAN of a bond of a device.
+  sysfs.write("class/net/eth0/brif/bond0.5/state", "3");
+  sysfs.write("class/net/bond0.5/lower_bond0/x", "");
+  sysfs.write("class/net/bond0/lower_eno1/x", "");
+  CHECK(reach() == ho::Reach::kThisHost);
+  sysfs.write("class/net/eno1/device/vendor", "0x15b3");
+  CHECK(reach() == ho::Reach::kNetwork);
+  sysfs.write("class/net/tun0/ifindex", "7");
+  sysfs.write("class/net/tun0/tun_flags", "0x1001");
+  auto tunnel = plain();
+  tunnel.name = "tun0";
+  CHECK(ho::add_from_sysfs(sysfs.root(), {7, ""}, tunnel));
+  CHECK(tunnel.reach == ho::Reach::kThisHost);
+}

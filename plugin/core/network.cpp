@@ -119,7 +119,10 @@ Result<Network> network_from_environment() {
 
 // The settings that cannot be read may be those of this network too: it does without all of them.
 Result<Network> network_turned_off(const TurnedOff& off) {
-  HORING_ASSIGN(BuiltinDevices devices, discover_devices());
+  // Any interface will do to tell peers that HORING_SOCKET_IFNAME cannot be read.
+  const auto filter = network_filter();
+  HORING_ASSIGN(BuiltinDevices devices,
+                discover_devices(filter.ok() ? *filter : InterfaceFilter()));
   BuiltinConfig config;
   config.devices = std::move(devices.taken);
   config.left_out = std::move(devices.left_out);

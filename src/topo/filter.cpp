@@ -98,9 +98,10 @@ const char* to_text(DefaultClass of_interface) {
 }
 
 bool listed(const InterfaceFilter& filter, std::string_view name) {
-  return std::any_of(filter.names.begin(), filter.names.end(), [&](const std::string& entry) {
-    return filter.exact ? name == entry : name.starts_with(entry);
-  });
+  return filter.names.empty() ||  // as NCCL has it; ours has names
+         std::any_of(filter.names.begin(), filter.names.end(), [&](const std::string& entry) {
+           return filter.exact ? name == entry : name.starts_with(entry);
+         });
 }
 
 // What no filter can mend.
@@ -132,6 +133,15 @@ std::string why_taken(const NetworkInterface& interface, DefaultClass own) {
              : "there is nothing better";
 }
 
+// "^" and "=" in front of a list.
+void take_signs(std::string_view& text, InterfaceFilter& filter) {
+  filter.is_default = false;
+  filter.exclude = text.starts_with('^');
+  text.remove_prefix(filter.exclude ? 1 : 0);
+  filter.exact = text.starts_with('=');
+  text.remove_prefix(filter.exact ? 1 : 0);
+}
+
 InterfaceDecision judge_listed(const NetworkInterface& interface, const InterfaceFilter& filter) {
   const bool in_list = listed(filter, interface.name);
   const std::string setting = filter.variable + "=" + filter.text;
@@ -146,6 +156,25 @@ InterfaceDecision judge_listed(const NetworkInterface& interface, const Interfac
 
 }  // namespace
 
+InterfaceFilter nccl_interface_filter(std::string_view text) {
+  constexpr size_t kMaxNames = 16;
+  InterfaceFilter filter;
+  filter.text = std::string(text);
+  filter.variable = env::kNcclSocketIfname.name;
+  if (text.size() <= 1) {
+    return filter;
+  }
+  take_signs(text, filter);
+  while (!text.empty() && filter.names.size() < kMaxNames) {
+    const std::string_view entry = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), entry.size() + 1));
+    if (const std::string_view name = entry.substr(0, entry.find(':')); !name.empty()) {
+      filter.names.emplace_back(name);
+    }
+  }
+  return filter;
+}
+
 Result<InterfaceFilter> parse_interface_filter(std::string_view text, std::string_view variable) {
   InterfaceFilter filter;
   filter.text = std::string(text);
@@ -153,11 +182,7 @@ Result<InterfaceFilter> parse_interface_filter(std::string_view text, std::strin
   if (text.empty()) {
     return filter;
   }
-  filter.is_default = false;
-  filter.exclude = text.starts_with('^');
-  text.remove_prefix(filter.exclude ? 1 : 0);
-  filter.exact = text.starts_with('=');
-  text.remove_prefix(filter.exact ? 1 : 0);
+  take_signs(text, filter);
   while (!text.empty()) {
     const size_t comma = text.find(',');
     const std::string_view name = text.substr(0, comma);

@@ -27,6 +27,11 @@ struct InterfaceFilter {
 };
 [[nodiscard]] Result<InterfaceFilter> parse_interface_filter(
     std::string_view text, std::string_view variable = "HORING_SOCKET_IFNAME");
+// NCCL_SOCKET_IFNAME as NCCL reads it, which refuses nothing: a blank is part of a name, ":7"
+// behind a name is a port that it does not use here, entries without a name and those after the
+// 16th do not count, a list without entries has every name in it, and a value of one character is
+// as none.
+[[nodiscard]] InterfaceFilter nccl_interface_filter(std::string_view text);
 // From the environment.
 [[nodiscard]] Result<InterfaceFilter> interface_filter();
 

@@ -121,22 +121,27 @@ BuiltinDevices builtin_devices(const Topology& topology,
 
 Result<InterfaceFilter> network_filter() {
   const std::string of_nccl = env::text(env::kNcclSocketIfname);
-  return env::text(env::kSocketIfname).empty() && !of_nccl.empty()
-             ? parse_interface_filter(of_nccl, env::kNcclSocketIfname.name)
-             : interface_filter();
+  return env::text(env::kSocketIfname).empty() && !of_nccl.empty() ? nccl_interface_filter(of_nccl)
+                                                                   : interface_filter();
 }
 
-Result<BuiltinDevices> discover_devices() {
+Result<BuiltinDevices> discover_devices(const InterfaceFilter& filter) {
   HORING_ASSIGN(const Topology topology, discover());
-  HORING_ASSIGN(const InterfaceFilter filter, network_filter());
   const bool emulated = !env::text(env::kEmulatedRails).empty();
   BuiltinDevices devices = builtin_devices(topology, filter, emulated);
   if (!devices.taken.empty()) {
     return devices;
   }
-  return invalid(fmt::format("no network interface can be used: {}; bring one up, or change {}",
+  const bool blank = filter.text.find(' ') != std::string::npos;
+  return invalid(fmt::format("no network interface can be used: {}; bring one up, or change {}{}",
                              devices.left_out.empty() ? "there is none" : devices.left_out,
-                             filter.variable));
+                             filter.variable,
+                             blank ? " (NCCL takes a blank for a part of a name)" : ""));
+}
+
+Result<BuiltinDevices> discover_devices() {
+  HORING_ASSIGN(const InterfaceFilter filter, network_filter());
+  return discover_devices(filter);
 }
 
 }  // namespace ho::plugin

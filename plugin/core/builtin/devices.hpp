@@ -39,9 +39,11 @@ struct BuiltinDevices {
                                              const InterfaceFilter& filter,
                                              bool emulated,
                                              const std::string& sysfs = "/sys");
-// HORING_SOCKET_IFNAME; NCCL_SOCKET_IFNAME where that is not set.
+// HORING_SOCKET_IFNAME; NCCL_SOCKET_IFNAME, as NCCL reads it, where that is not set.
 [[nodiscard]] Result<InterfaceFilter> network_filter();
-// Of this host, or HORING_EMULATED_RAILS, by network_filter(). An error where there is none.
+// Of this host, or HORING_EMULATED_RAILS. An error where the filter takes none.
+[[nodiscard]] Result<BuiltinDevices> discover_devices(const InterfaceFilter& filter);
+// By network_filter().
 [[nodiscard]] Result<BuiltinDevices> discover_devices();
 
 }  // namespace ho::plugin

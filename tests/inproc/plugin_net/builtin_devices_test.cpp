@@ -154,8 +154,14 @@ TEST_CASE("devices: NCCL's filter counts where ours is not set") {
   REQUIRE(used(nullptr, "eth1") == "NCCL_SOCKET_IFNAME=eth1");
   REQUIRE(used("", "^lo") == "NCCL_SOCKET_IFNAME=^lo");
   REQUIRE(used("=eth0", "eth1") == "HORING_SOCKET_IFNAME==eth0");
-  const IfnameSetting odd(nullptr, "eth 1");
-  REQUIRE(network_filter().status().message().find("NCCL_SOCKET_IFNAME=eth 1: ") == 0);
+  REQUIRE(used(nullptr, "eth 1") == "NCCL_SOCKET_IFNAME=eth 1");  // as NCCL: a name with a blank
+  {
+    const IfnameSetting none(nullptr, "=no such");
+    REQUIRE(discover_devices().status().message().find("NCCL takes a blank for a part of a name") !=
+            std::string::npos);
+  }
+  const IfnameSetting odd("eth 1", nullptr);
+  REQUIRE(network_filter().status().message().find("HORING_SOCKET_IFNAME=eth 1: ") == 0);
 }
 
 TEST_CASE("devices: NCCL's filter is followed on this host") {

@@ -28,10 +28,9 @@ const std::vector<NetworkInterface> kHost{interface("docker0", "up", "172.17.0.1
                                           interface("lo", "unknown", "127.0.0.1/8"),
                                           interface("virbr0", "up", "192.168.122.1/24")};
 
-std::string taken(const std::vector<NetworkInterface>& host, const std::string& filter) {
-  const auto parsed = ho::parse_interface_filter(filter);
-  REQUIRE(parsed.ok());
-  const auto decisions = ho::judge_interfaces(host, *parsed);
+std::string names_taken(const std::vector<NetworkInterface>& host,
+                        const ho::InterfaceFilter& filter) {
+  const auto decisions = ho::judge_interfaces(host, filter);
   REQUIRE(decisions.size() == host.size());
   std::string names;
   for (size_t i = 0; i < host.size(); ++i) {
@@ -41,6 +40,12 @@ std::string taken(const std::vector<NetworkInterface>& host, const std::string& 
     }
   }
   return names;
+}
+
+std::string taken(const std::vector<NetworkInterface>& host, const std::string& filter) {
+  const auto parsed = ho::parse_interface_filter(filter);
+  REQUIRE(parsed.ok());
+  return names_taken(host, *parsed);
 }
 
 std::string reason(const std::string& name, const std::string& filter) {
@@ -70,6 +75,54 @@ TEST_CASE("the filter has NCCL's syntax") {
   CHECK(taken(kHost, "lo") == "lo");
   CHECK(taken(kHost, ",eth0,") == "eth0");
   CHECK(taken(kHost, "wlan") == "");
+}
+
+// Each row was seen in NCCL 2.32.3: "Bootstrap: Using", or "no socket interface found" for "".
+TEST_CASE("NCCL's own variable is read as NCCL reads it") {
+  const std::vector<NetworkInterface> host{interface("lo", "unknown", "127.0.0.1/8"),
+                                           interface("nic0"),
+                                           interface("nic1"),
+                                           interface("nic2")};
+  struct Row {
+    const char* text;
+    const char* taken;
+  };
+  const char* const by_default = "nic0 nic1 nic2";
+  for (const Row& row : std::vector<Row>{
+           {"", by_default},
+           {"nic1", "nic1"},
+           {"nic2,nic1", "nic1 nic2"},
+           {"=nic1", "nic1"},
+           {"=nic", ""},
+           {"^nic0", "lo nic1 nic2"},
+           {"^nic,far", "lo"},
+           {"^=nic0", "lo nic1 nic2"},
+           {"=nic1:1", "nic1"},
+           {"nic1:7777,nic2", "nic1 nic2"},
+           {":1,nic2", "nic2"},
+           {"nic1 ", ""},
+           {" nic1", ""},
+           {"nic0, nic1", "nic0"},
+           {"nic9, nic1", ""},
+           {"n", by_default},
+           {"^", by_default},
+           {"=", by_default},
+           {",", by_default},
+           {"^=", ""},
+           {"^,", ""},
+           {"=,", "lo nic0 nic1 nic2"},
+           {"==nic1", ""},
+           {"=^nic0", ""},
+           {"^^nic0", "lo nic0 nic1 nic2"},
+           {"nic9,=nic1", ""},
+           {"nic9,^nic1", ""},
+           {"nic/1", ""},
+           {"aa,bb,cc,dd,ee,ff,gg,hh,ii,jj,kk,lx,mm,nn,oo,nic2", "nic2"},
+           {"aa,bb,cc,dd,ee,ff,gg,hh,ii,jj,kk,lx,mm,nn,oo,pp,nic2", ""},
+       }) {
+    INFO("'" << row.text << "'");
+    CHECK(names_taken(host, ho::nccl_interface_filter(row.text)) == row.taken);
+  }
 }
 
 TEST_CASE("the default falls back to local bridges, then to loopback") {

@@ -11,6 +11,7 @@
 
 #include "base/log.hpp"
 #include "base/quantity.hpp"
+#include "base/shown.hpp"
 #include "base/text_file.hpp"
 #include "checkpoint/json.hpp"
 #include "checkpoint/manifest.hpp"
@@ -59,7 +60,7 @@ ho::Status remove_tree(const Path& path) {
 ho::Result<ho::Fd> locked(const Path& folder, const char* name) {
   constexpr mode_t kMode = 0644;
   const Path path = folder / name;
-  ho::Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode));
+  ho::Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kMode));
   if (!file.valid()) {
     return ho::system_error("open(" + path.string() + ")", errno);
   }
@@ -77,6 +78,56 @@ ho::Result<ho::Fd> locked(const Path& folder, const char* name) {
 bool is_checkpoint(const Path& folder) {
   std::error_code error;
   return std::filesystem::is_regular_file(folder / kManifestName, error);
+}
+
+ho::Status bad_latest(const Path& folder,
+                      const std::string& what,
+                      const std::vector<uint64_t>& steps) {
+  constexpr size_t kMaxNamed = 8;
+  std::string there;
+  for (size_t i = steps.size() - std::min(steps.size(), kMaxNamed); i < steps.size(); ++i) {
+    there += (there.empty() ? "" : ", ") + step_folder("", steps[i]).string();
+  }
+  return malformed(
+      (folder / kLatest).string() + " " + what +
+      ": it has to name the checkpoint that was saved last, and a higher step may be of "
+      "a run that was given up. There are " +
+      there + ": load one of them by its folder, as " + step_folder(folder, steps.back()).string() +
+      ", or remove " + (folder / kLatest).string() + " to go on from the highest step");
+}
+
+// The step that `latest` names, one of `steps`; nothing where there is no such file.
+ho::Result<std::optional<uint64_t>> latest_step(const Path& folder,
+                                                const std::vector<uint64_t>& steps) {
+  constexpr size_t kMaxBytes = 1024;
+  const Path path = folder / kLatest;
+  std::error_code error;
+  const auto type = std::filesystem::symlink_status(path, error).type();
+  if (type == std::filesystem::file_type::not_found) {
+    return std::optional<uint64_t>();
+  }
+  if (type != std::filesystem::file_type::regular) {
+    return bad_latest(folder, "is no regular file", steps);
+  }
+  const auto text = ho::read_text_file(path.string(), kMaxBytes);
+  if (!text.ok()) {
+    return bad_latest(folder, "cannot be read (" + text.status().message() + ")", steps);
+  }
+  const std::string name = text->substr(0, text->find('\n'));
+  const auto step = step_of(name);
+  if (!step || name.size() + 1 < text->size() || step_folder("", *step) != name) {
+    return bad_latest(
+        folder, text->empty() ? "is empty" : "holds '" + ho::shown(*text) + "'", steps);
+  }
+  if (!std::binary_search(steps.begin(), steps.end(), *step)) {
+    const bool is_there =
+        std::filesystem::exists(std::filesystem::symlink_status(folder / name, error));
+    return bad_latest(folder,
+                      "names " + name + ", which " +
+                          (is_there ? std::string("has no ") + kManifestName : "is not there"),
+                      steps);
+  }
+  return step;
 }
 
 // What earlier saves have left, and nothing with a similar name.
@@ -140,22 +191,8 @@ ho::Result<Path> find_checkpoint(const Path& path) {
     return ho::invalid(path.string() + " has no checkpoint (no step-N with a " + kManifestName +
                        ")");
   }
-  constexpr size_t kMaxNameBytes = 64;
-  const auto latest = ho::read_text_file((path / kLatest).string(), kMaxNameBytes);
-  const auto step = latest.ok() ? step_of(latest->substr(0, latest->find('\n'))) : std::nullopt;
-  if (!step) {
-    return step_folder(path, steps.back());
-  }
-  const Path named = step_folder(path, *step);
-  if (std::binary_search(steps.begin(), steps.end(), *step)) {
-    return named;
-  }
-  std::error_code error;
-  if (std::filesystem::exists(std::filesystem::symlink_status(named, error))) {
-    return malformed(named.string() + ", which was saved last, has no " + kManifestName +
-                     ": move it away to go on from " + step_folder(path, steps.back()).string());
-  }
-  return step_folder(path, steps.back());
+  HORING_ASSIGN(const auto latest, latest_step(path, steps));
+  return step_folder(path, latest.value_or(steps.back()));
 }
 
 ho::Result<ho::Fd> claim_folder(const Path& folder, uint64_t last_step, bool resumes) {

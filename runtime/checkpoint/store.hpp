@@ -25,7 +25,8 @@ namespace paro::checkpoint {
 // Ascending. An error where the folder cannot be read.
 [[nodiscard]] ho::Result<std::vector<uint64_t>> steps_in(const Path& folder);
 // `path` itself if it holds a manifest, else the checkpoint in it that was saved last: the one that
-// `latest` names, or the highest step where that is gone.
+// `latest` names, or the highest step where there is no such file. A `latest` that names no
+// checkpoint is an error that says what there is.
 [[nodiscard]] ho::Result<Path> find_checkpoint(const Path& path);
 
 // Before a job trains for hours: an error where it cannot save to the folder, which is made where

@@ -8,6 +8,7 @@
 
 #include "base/env.hpp"
 #include "base/logger.hpp"
+#include "base/shown.hpp"
 
 namespace ho {
 namespace {
@@ -44,7 +45,7 @@ std::shared_ptr<spdlog::logger> make_logger() {
   if (unknown) {
     made->warn("{}={}: takes trace, debug, info, warn, error or off; using warn",
                env::kLogLevel.name,
-               wanted);
+               shown(wanted));
   }
   made->flush_on(spdlog::level::trace);
   return made;
@@ -69,7 +70,7 @@ void write_log(LogLevel level, fmt::string_view text, fmt::format_args arguments
     spdlog::logger& to = logger();
     const auto as = spdlog_level(level);
     if (to.should_log(as)) {
-      const std::string line = fmt::vformat(text, arguments);
+      const std::string line = message_text(fmt::vformat(text, arguments));
       to.log(as, spdlog::string_view_t(line));
     }
   } catch (const std::exception&) {  // NOLINT: no memory for a line

@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/shown.hpp"
+
 namespace ho {
 
 std::string_view to_string(StatusCode code) {
@@ -47,13 +49,14 @@ std::string Status::to_string() const {
 }
 
 Status invalid(std::string message) {
-  return {StatusCode::kInvalidArgument, std::move(message)};
+  return {StatusCode::kInvalidArgument, message_text(std::move(message))};
 }
 
 Status system_error(std::string_view what, int errno_value) {
   const char* remedy = errno_value == EMFILE ? " (raise the limit of this process: ulimit -n)" : "";
   return {StatusCode::kSystem,
-          std::string(what) + ": " + std::generic_category().message(errno_value) + remedy};
+          message_text(std::string(what)) + ": " + std::generic_category().message(errno_value) +
+              remedy};
 }
 
 }  // namespace ho

@@ -6,6 +6,7 @@
 
 #include "base/env.hpp"
 #include "base/quantity.hpp"
+#include "base/shown.hpp"
 #include "subcommands/exit_status.hpp"
 
 namespace ho {
@@ -102,7 +103,7 @@ int usage_error(const CLI::App& app, const std::string& message) {
   std::fprintf(stderr,
                "%s: %s\nTry '%s --help'.\n",
                app.get_name().c_str(),
-               message.c_str(),
+               message_text(message).c_str(),
                app.get_name().c_str());
   return kUsageError;
 }

@@ -11,13 +11,11 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <span>
-#include <sstream>
 #include <system_error>
 
 #include "auth/job_key.hpp"
+#include "base/text_file.hpp"
 #include "horing/cluster.hpp"
 #include "horing/emulation.hpp"
 #include "horing/process.hpp"
@@ -38,17 +36,9 @@ Result<std::string> read_order_file(const std::string& path) {
     return invalid("--order " + path + ": " + why +
                    "; takes block, round-robin or a file with the node number of each rank");
   };
-  std::error_code unknown;
-  if (std::filesystem::is_directory(path, unknown)) {
-    return refused("is a directory");
-  }
-  std::ifstream file(path);
-  if (!file) {
-    return refused(std::string("cannot be read (") + std::strerror(errno) + ")");
-  }
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  constexpr size_t kMaxBytes = size_t{1} << 20U;  // of 65536 ranks, with room
+  auto text = read_text_file(path, kMaxBytes);
+  return text.ok() ? std::move(text) : refused(text.status().message());
 }
 
 Result<GroupMap> place(const RunOptions& options) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/shown.hpp"
 #include "subcommands/standard_output.hpp"
 
 namespace ho {
@@ -59,7 +60,7 @@ inline int run_command_of(const Program& program, int argc, const char* const* a
     }
   }
   if (!name.empty()) {
-    std::fprintf(stderr, "%s: unknown command '%s'\n", program.name, argv[1]);
+    std::fprintf(stderr, "%s: unknown command '%s'\n", program.name, shown(argv[1]).c_str());
   }
   print_usage(program, stderr);
   return 2;

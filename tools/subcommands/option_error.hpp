@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <iostream>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <thread>
 
+#include "base/shown.hpp"
 #include "base/status.hpp"
 #include "subcommands/exit_status.hpp"
 
@@ -36,10 +38,13 @@ inline int fail_after_first_rank(int status) {
 
 // After --help: prints it, 0. After an error: prints it, 2.
 inline int exit_after(const CLI::App& app, const CLI::ParseError& error) {
-  std::ostream nowhere(nullptr);
-  const bool print = first_rank();
-  const bool failed =
-      app.exit(error, print ? std::cout : nowhere, print ? std::cerr : nowhere) != 0;
+  std::ostringstream help;
+  std::ostringstream fault;
+  const bool failed = app.exit(error, help, fault) != 0;
+  if (first_rank()) {
+    std::cout << help.str() << std::flush;
+    std::cerr << message_text(fault.str());
+  }
   return fail_after_first_rank(failed ? kUsageError : 0);
 }
 

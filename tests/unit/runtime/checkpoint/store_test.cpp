@@ -113,10 +113,50 @@ TEST_CASE("a checkpoint is there when it has its name") {
   CHECK(steps_in(root)->size() == 3);
   std::filesystem::remove(root / "latest");
   CHECK(*find_checkpoint(root) == root / "step-101");
-  std::ofstream(root / "latest") << "step-99\n";
-  CHECK(*find_checkpoint(root) == root / "step-101");
   publish(root, 102, 1);
   CHECK(*steps_in(root) == std::vector<uint64_t>{102});
+}
+
+// A job went back to step 6, and step 10 is of what it left behind.
+TEST_CASE("a damaged latest is refused with what is there and what to do") {
+  const TemporaryFolder folder;
+  const Path& root = folder.root();
+  const Path latest = root / "latest";
+  publish(root, 10, 0);
+  publish(root, 6, 0);
+  std::filesystem::create_directory(root / "step-8");
+  const auto refusal = [&] {
+    const auto found = find_checkpoint(root);
+    CHECK_FALSE(found.ok());
+    const std::string text = found.status().message();
+    INFO(text);
+    CHECK(text.find("There are step-6, step-10: load one of them by its folder") !=
+          std::string::npos);
+    CHECK(text.find("or remove " + latest.string()) != std::string::npos);
+    return text.substr(0, text.find(": it has to name"));
+  };
+  struct Row {
+    std::string holds;
+    std::string said;
+  };
+  for (const Row& row :
+       std::vector<Row>{{"", "is empty"},
+                        {"\n", "holds '\\x0a'"},
+                        {"garbage\x1b[2J", "holds 'garbage\\x1b[2J'"},
+                        {"step-6\nstep-10\n", "holds 'step-6\\x0astep-10\\x0a'"},
+                        {"step-06\n", "holds 'step-06\\x0a'"},
+                        {"step-7\n", "names step-7, which is not there"},
+                        {"step-8\n", "names step-8, which has no manifest.json"},
+                        {std::string(2000, 's'), "cannot be read (is larger than 1 KiB)"}}) {
+    std::ofstream(latest, std::ios::trunc) << row.holds;
+    CHECK(refusal() == latest.string() + " " + row.said);
+  }
+  std::filesystem::remove(latest);
+  std::filesystem::create_symlink("step-6", latest);
+  CHECK(refusal() == latest.string() + " is no regular file");
+  CHECK(*find_checkpoint(root / "step-6") == root / "step-6");
+  std::filesystem::remove(latest);
+  CHECK(*find_checkpoint(root) == root / "step-10");
 }
 
 TEST_CASE("other things in the folder are left alone and are no checkpoints") {
@@ -145,9 +185,9 @@ TEST_CASE("where the one saved last has lost its manifest, no other stands in fo
   publish(folder.root(), 4, 0);
   std::filesystem::remove(folder.path("step-4/manifest.json"));
   const auto found = find_checkpoint(folder.root());
-  CHECK(has(found.status(), "step-4, which was saved last, has no manifest.json"));
+  CHECK(has(found.status(), "latest names step-4, which has no manifest.json"));
   std::filesystem::remove_all(folder.path("step-4"));
-  CHECK(find_checkpoint(folder.root()).value() == folder.path("step-3"));
+  CHECK(has(find_checkpoint(folder.root()).status(), "names step-4, which is not there"));
 }
 
 TEST_CASE("an unfinished save goes with the next, or when it is given up") {

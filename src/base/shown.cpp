@@ -1,0 +1,62 @@
+#include "base/shown.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace ho {
+namespace {
+
+constexpr unsigned char kDelete = 0x7f;
+// C1 control characters are U+0080 to U+009f: 0xc2 and one of these in UTF-8.
+constexpr unsigned char kC1Lead = 0xc2;
+
+bool is_control(unsigned char byte, unsigned char before) {
+  return byte < ' ' || byte == kDelete || (before == kC1Lead && byte >= 0x80 && byte < 0xa0);
+}
+
+void append_shown(std::string_view text, std::string& to) {
+  unsigned char before = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (is_control(byte, before)) {
+      std::array<char, 8> escaped{};
+      std::snprintf(escaped.data(), escaped.size(), "\\x%02x", static_cast<unsigned>(byte));
+      to += escaped.data();
+    } else {
+      to += c;
+    }
+    before = byte;
+  }
+}
+
+}  // namespace
+
+std::string shown(std::string_view text, size_t most_bytes) {
+  std::string result;
+  if (text.size() <= most_bytes) {
+    append_shown(text, result);
+    return result;
+  }
+  const size_t half = most_bytes / 2;
+  append_shown(text.substr(0, half), result);
+  result += "...";
+  append_shown(text.substr(text.size() - half), result);
+  return result + " (" + std::to_string(text.size()) + " bytes)";
+}
+
+std::string message_text(std::string text) {
+  constexpr size_t kLongestWord = 512;
+  constexpr std::string_view kSpace = " \t\n";
+  std::string result;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find_first_of(kSpace, begin), text.size());
+    const std::string_view word = std::string_view(text).substr(begin, end - begin);
+    result += shown(word, word.size() > kLongestWord ? kMaxShownBytes : kLongestWord);
+    result += std::string_view(text).substr(end, 1);
+    begin = end + 1;
+  }
+  return result;
+}
+
+}  // namespace ho

@@ -17,6 +17,8 @@ namespace ho {
 namespace {
 
 constexpr size_t kPartBytes = size_t{1} << 20;
+// Of a gather, beside its blobs: a number and an empty place.
+constexpr size_t kBytesPerMember = 40;
 
 std::vector<std::shared_ptr<const wire::Buffer>> pack(
     std::vector<std::optional<wire::Buffer>>& blobs) {
@@ -67,6 +69,31 @@ Status GatherTable::check(const wire::Contribution& contribution, uint32_t rank)
   return {};
 }
 
+// What a peer may send is checked, but it may send much of it: one that keeps the key must not make
+// rank 0 hold all of its memory.
+Status GatherTable::check_held(const wire::Contribution& contribution, uint32_t rank) const {
+  size_t held = contribution.blob.size() + contribution.members.size() * kBytesPerMember;
+  size_t gathers = 0;
+  for (const Gather& gather : gathers_) {
+    for (size_t i = 0; i < gather.waiters.size(); ++i) {
+      if (gather.waiters[i].rank != rank) {
+        continue;
+      }
+      ++gathers;
+      const auto member = std::find(gather.members.begin(), gather.members.end(), rank);
+      held += gather.blobs[static_cast<size_t>(member - gather.members.begin())]->size() +
+              (i == 0 ? gather.members.size() * kBytesPerMember : 0);
+    }
+  }
+  if (gathers == 0 || held <= kMaxHeldBytes) {
+    return {};
+  }
+  return invalid("all_gather \"" + contribution.tag + "\": rank " + std::to_string(rank) +
+                 " waits in " + std::to_string(gathers) + " others, and rank 0 would hold " +
+                 std::to_string(held) + " bytes of it, more than " +
+                 std::to_string(kMaxHeldBytes >> 20U) + " MiB; make fewer communicators at a time");
+}
+
 GatherTable::Place GatherTable::find(const wire::Contribution& contribution, uint32_t rank) {
   return std::find_if(gathers_.begin(), gathers_.end(), [&](const Gather& gather) {
     return gather.tag == contribution.tag && gather.members == contribution.members &&
@@ -84,6 +111,9 @@ std::optional<GatherTable::Outcome> GatherTable::add(Waiter waiter,
     std::iota(contribution.members.begin(), contribution.members.end(), 0U);
   }
   if (Status status = check(contribution, waiter.rank); !status.ok()) {
+    return Outcome{{waiter}, std::move(status), {}};
+  }
+  if (Status status = check_held(contribution, waiter.rank); !status.ok()) {
     return Outcome{{waiter}, std::move(status), {}};
   }
   if (auto why = failed_before(contribution, waiter.rank, now)) {

@@ -19,6 +19,9 @@ namespace ho {
 
 class GatherTable {
  public:
+  // What one rank may have in gathers that are under way, but for its only one.
+  static constexpr size_t kMaxHeldBytes = size_t{32} << 20U;
+
   struct Waiter {
     uint32_t rank = 0;
     uint64_t id = 0;  // the rank's own number of its call
@@ -85,6 +88,7 @@ class GatherTable {
 
   [[nodiscard]] Place find(const wire::Contribution& contribution, uint32_t rank);
   [[nodiscard]] Status check(const wire::Contribution& contribution, uint32_t rank) const;
+  [[nodiscard]] Status check_held(const wire::Contribution& contribution, uint32_t rank) const;
   [[nodiscard]] Waits all_waits() const;
   void follow(const Gather& gather, const Waits& waits, Visits& visits, Roots& roots) const;
   // `since`: from when on it was waited for.

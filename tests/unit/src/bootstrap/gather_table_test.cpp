@@ -194,3 +194,28 @@ TEST_CASE("a gather that failed long ago is forgotten, and one of ranks that hav
   CHECK_FALSE(give(1, 0, kBegin + 60s).has_value());
   CHECK_FALSE(give(1, kMany - 1, kBegin + 60s)->error.ok());
 }
+
+TEST_CASE("one rank cannot make rank 0 hold without end") {
+  Job job;
+  constexpr size_t kMuch = size_t{1} << 20U;
+  size_t held = 0;
+  std::optional<GatherTable::Outcome> refused;
+  for (uint64_t call = 0; !refused && call < 300; ++call) {
+    refused = job.table.add({1, call},
+                            {.tag = "split " + std::to_string(call),
+                             .timeout_ms = 1000,
+                             .members = {},
+                             .blob = wire::Buffer(kMuch)},
+                            kBegin);
+    held += refused ? 0 : kMuch;
+  }
+  REQUIRE(refused);
+  CHECK(held <= GatherTable::kMaxHeldBytes);
+  CHECK(has(refused->error, "rank 1 waits in 31 others"));
+  CHECK(has(refused->error, "more than 32 MiB"));
+  CHECK(refused->waiters.front().rank == 1);
+  // The others are served.
+  CHECK_FALSE(job.give(2, "split 0", {}, kBegin).has_value());
+  CHECK_FALSE(job.give(0, "split 0", {}, kBegin).has_value());
+  CHECK(job.give(3, "split 0", {}, kBegin).has_value());
+}

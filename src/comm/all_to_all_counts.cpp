@@ -14,13 +14,29 @@ namespace {
 // Every rank has the counts of all pairs of ranks.
 constexpr uint32_t kMaxRanks = 4096;
 
-// The rows as they are gathered: of each rank its type, what it sends to each rank, and what it
-// expects of each.
+// The first number of a row: the type, and above it the algorithm that the call wants, plus 1.
+constexpr uint64_t kTypes = 256;
+
+uint64_t first_of_row(DType dtype, std::optional<Algorithm> wanted) {
+  const uint64_t algorithm = wanted ? 1 + static_cast<uint64_t>(*wanted) : 0;
+  return static_cast<uint64_t>(dtype) + kTypes * algorithm;
+}
+
+std::string algorithm_text(uint64_t number) {
+  if (number == 0) {
+    return "auto";
+  }
+  return number <= kAlgorithmCount ? std::string(to_string(static_cast<Algorithm>(number - 1)))
+                                   : "algorithm " + std::to_string(number - 1);
+}
+
+// The rows as they are gathered: of each rank its type and algorithm, what it sends to each rank,
+// and what it expects of each.
 class CountRows {
  public:
-  CountRows(const CollectiveCall& asked, uint32_t world)
+  CountRows(const CollectiveCall& asked, std::optional<Algorithm> wanted, uint32_t world)
       : world_(world), row_(1 + 2 * size_t{world}), all_(row_ * world, 0) {
-    mine_.push_back(static_cast<uint64_t>(asked.dtype));
+    mine_.push_back(first_of_row(asked.dtype, wanted));
     mine_.insert(mine_.end(), asked.counts.begin(), asked.counts.end());
     mine_.insert(mine_.end(), asked.recv_counts.begin(), asked.recv_counts.end());
   }
@@ -46,12 +62,20 @@ class CountRows {
   // `most`: elements that a rank may send to another.
   [[nodiscard]] Status compare(uint64_t most) const {
     for (uint32_t rank = 0; rank < world_; ++rank) {
-      if (all_[rank * row_] != all_[0]) {
+      if (type_of(rank) != type_of(0)) {
         return {StatusCode::kMismatch,
                 fmt::format("rank 0 passed {}, rank {} {}; pass the same type on all ranks",
                             type_of(0),
                             rank,
                             type_of(rank))};
+      }
+      if (all_[rank * row_] != all_[0]) {
+        return {StatusCode::kMismatch,
+                fmt::format("rank 0 wants the algorithm {}, rank {} {}; ask for the same on all "
+                            "ranks",
+                            algorithm_text(all_[0] / kTypes),
+                            rank,
+                            algorithm_text(all_[rank * row_] / kTypes))};
       }
     }
     for (uint32_t from = 0; from < world_; ++from) {
@@ -64,7 +88,7 @@ class CountRows {
 
  private:
   [[nodiscard]] std::string type_of(uint32_t rank) const {
-    const uint64_t value = all_[rank * row_];
+    const uint64_t value = all_[rank * row_] % kTypes;
     return value < kDTypeCount ? std::string(to_string(static_cast<DType>(value)))
                                : "dtype " + std::to_string(value);
   }
@@ -107,6 +131,8 @@ struct Exchange {
   uint64_t most = 0;
   std::map<Algorithm, std::shared_ptr<const Schedule>> schedules;
 
+  // kUnsupported: that algorithm cannot move as much. All ranks have the same rows, so they say so
+  // alike.
   [[nodiscard]] Result<NextPart> data_part() const {
     HORING_TRY(rows->compare(most));
     NextPart part{call, nullptr};
@@ -136,7 +162,8 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
                     kMaxRanks));
   }
   Exchange exchange;
-  exchange.rows = std::make_shared<CountRows>(asked, world);
+  const auto wanted = asked.options.algorithm ? asked.options.algorithm : settings_.rules.forced;
+  exchange.rows = std::make_shared<CountRows>(asked, wanted, world);
   exchange.call = begin_call(asked, Algorithm::kHoRing);
   exchange.call.counts_per_pair = true;
   exchange.call.digest = 0;
@@ -144,7 +171,6 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
   exchange.rules = settings_.rules;
   exchange.input = selection_input(asked);
   exchange.most = most_per_rank(asked.dtype);
-  const auto wanted = asked.options.algorithm ? asked.options.algorithm : settings_.rules.forced;
   for (const Algorithm algorithm :
        {wanted.value_or(Algorithm::kHoRing), wanted.value_or(Algorithm::kDirect)}) {
     HORING_ASSIGN(exchange.schedules[algorithm],

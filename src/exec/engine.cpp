@@ -422,14 +422,18 @@ bool Engine::step_front(Queue& queue, std::optional<RunError>& error) {
     wake_waiters();
   }
   if (operation.run_->finished()) {
+    Status status;
     if (operation.next_) {
       error = go_on(operation);
-      return !error;
+      if (!error || error->status.code() != StatusCode::kUnsupported) {
+        return !error;
+      }
+      status = std::exchange(error, std::nullopt)->status;
     }
     const std::shared_ptr<Operation> ended = queue.front();
     queue.pop_front();
     count_completed(*ended);
-    end(*ended, Status());
+    end(*ended, status);
     return true;
   }
   return moved;

@@ -38,7 +38,8 @@ struct NextPart {
   Call call;
   std::shared_ptr<const Schedule> schedule;
 };
-// Called by the driver, with the engine's lock held. Its error fails the operation.
+// Called by the driver, with the engine's lock held. Its error fails the communicator;
+// kUnsupported, which all ranks must find alike, ends this operation alone.
 using MakeNextPart = std::function<Result<NextPart>()>;
 
 // One submitted operation. Owned jointly by the engine and the thread that waits for it.

@@ -2,11 +2,11 @@
 // of metrics that is replaced after every step.
 #pragma once
 
-#include <fstream>
 #include <string>
 
 #include "base/status.hpp"
 #include "observe/step_record.hpp"
+#include "os/fd.hpp"
 
 namespace paro::observe {
 
@@ -30,12 +30,11 @@ class StepLog {
 
  private:
   StepLog() = default;
-  [[nodiscard]] ho::Status write_metrics(const std::string& text) const;
   void warn(const std::string& what);
 
   std::string lines_path_;
   std::string metrics_path_;
-  std::ofstream lines_;
+  ho::Fd lines_;
   StepTotals totals_;
   bool warned_ = false;
   bool half_line_ = false;  // perhaps, after what could not be written

@@ -1,9 +1,7 @@
 #include "exec/trace.hpp"
 
-#include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 
 #include "base/log.hpp"
 #include "os/fd.hpp"
+#include "os/written_file.hpp"
 
 namespace ho {
 namespace {
@@ -66,17 +65,6 @@ std::string slice_line(const TraceSlice& slice, uint32_t rank) {
       slice.rail);
 }
 
-Status write_all(int fd, const std::string& text, const std::string& path) {
-  for (size_t at = 0; at < text.size();) {
-    const ssize_t wrote = ::write(fd, text.data() + at, text.size() - at);
-    if (wrote < 0 && errno != EINTR) {
-      return system_error("trace file " + path + ": write", errno);
-    }
-    at += wrote > 0 ? static_cast<size_t>(wrote) : 0;
-  }
-  return {};
-}
-
 // How much of `tail`, the last bytes of a file of ours, is whole events. A writer that was killed
 // leaves an event cut anywhere, or one that is whole but without the array's end. Every event is a
 // line of its own, and no name in one holds a brace.
@@ -124,10 +112,6 @@ std::string file_name(const std::string& path, uint32_t rank) {
   return name;
 }
 
-Fd open_file(const std::string& name) {
-  return Fd(::open(name.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644));
-}
-
 bool starts_with(int fd, const std::string& header) {
   std::string present(header.size(), '\0');
   const ssize_t got = ::pread(fd, present.data(), present.size(), 0);
@@ -137,18 +121,10 @@ bool starts_with(int fd, const std::string& header) {
 }  // namespace
 
 Status check_trace_file(const std::string& path, uint32_t rank) {
-  const std::string name = file_name(path, rank);
-  const Fd file = open_file(name);
-  struct stat about {};
-  std::string why;
-  if (!file.valid() || ::fstat(file.get(), &about) != 0) {
-    why = system_error("trace file " + name, errno).message();
-  } else if (!S_ISREG(about.st_mode)) {
-    why = "trace file " + name + ": it is no regular file";
-  } else {
-    return {};
-  }
-  return invalid(why + "; give a file in a directory that you may write");
+  const Status opened = open_log_file(file_name(path, rank)).status();
+  return opened.ok() ? Status()
+                     : invalid("trace file " + opened.message() +
+                               "; give a file in a directory that you may write");
 }
 
 void TraceBuffer::add(const TraceSlice& slice) {
@@ -161,10 +137,11 @@ void TraceBuffer::add(const TraceSlice& slice) {
 
 Status TraceBuffer::append_to(const std::string& path, uint32_t rank, uint64_t job_id) const {
   const std::string name = file_name(path, rank);
-  const Fd file = open_file(name);
-  if (!file.valid()) {
-    return system_error("trace file " + name, errno);
+  auto opened = open_log_file(name);
+  if (!opened.ok()) {
+    return opened.status().with_context("trace file");
   }
+  const Fd file = *std::move(opened);
   if (::flock(file.get(), LOCK_EX) != 0) {
     return system_error("trace file " + name + ": lock", errno);
   }
@@ -188,7 +165,7 @@ Status TraceBuffer::append_to(const std::string& path, uint32_t rank, uint64_t j
   if (dropped_ > 0) {
     log_warn("trace file {}: kept the first {} slices, dropped {}", name, slices_.size(), dropped_);
   }
-  return write_all(file.get(), text, name);
+  return write_text(file.get(), text, name);
 }
 
 }  // namespace ho

@@ -11,7 +11,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/shown.hpp"
 #include "os/fd.hpp"
+#include "os/written_file.hpp"
 
 namespace ho {
 
@@ -36,33 +38,52 @@ inline const char* why_unwritable(const OpenBeside& beside) {
   return beside.nobody_reads() ? "no process reads from it" : std::strerror(errno);
 }
 
+// What is written in place, as it is there: named pipes, devices, and what /dev/stdout and the like
+// stand for. Any other file is replaced whole, and a symbolic link is refused.
+inline bool written_in_place(const std::string& path) {
+  std::error_code ignored;
+  const auto type = std::filesystem::symlink_status(path, ignored).type();
+  return path.starts_with("/dev/") || path.starts_with("/proc/self/fd/") ||
+         type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::character;
+}
+
+inline void say_unwritable(const char* program,
+                           const char* option,
+                           const std::string& path,
+                           const std::string& why,
+                           const char* effect) {
+  std::fprintf(stderr,
+               "%s: %s %s: cannot be written (%s)%s\n",
+               program,
+               option,
+               shown(path).c_str(),
+               why.c_str(),
+               effect);
+}
+
 // Before anything is measured, so that a name that cannot be written costs nothing. What is in the
 // file stays until there is something better, and no file is made. True where none is asked for.
 inline bool can_write_file(const char* program, const char* option, const std::string& path) {
   if (path.empty()) {
     return true;
   }
-  OpenBeside beside(path);
-  std::error_code ignored;
-  const bool is_new = std::filesystem::symlink_status(path, ignored).type() ==
-                      std::filesystem::file_type::not_found;
-  if (std::filesystem::is_fifo(path, ignored) && !beside.nobody_reads()) {
-    beside.stay();
-    return true;
-  }
-  if (!beside.nobody_reads() && std::ofstream(path, std::ios::app).is_open()) {
-    if (is_new) {
-      std::filesystem::remove(path, ignored);  // another process may have removed it: no fault
+  std::string why;
+  if (!written_in_place(path)) {
+    why = check_replaceable(path).message();
+  } else {
+    OpenBeside beside(path);
+    std::error_code ignored;
+    if (std::filesystem::is_fifo(path, ignored) && !beside.nobody_reads()) {
+      beside.stay();
+      return true;
     }
-    return true;
+    const bool opens = !beside.nobody_reads() && std::ofstream(path, std::ios::app).is_open();
+    why = opens ? "" : why_unwritable(beside);
   }
-  std::fprintf(stderr,
-               "%s: %s %s: cannot be written (%s); nothing was done\n",
-               program,
-               option,
-               path.c_str(),
-               why_unwritable(beside));
-  return false;
+  if (!why.empty()) {
+    say_unwritable(program, option, path, why, "; nothing was done");
+  }
+  return why.empty();
 }
 
 // True where no file is requested.
@@ -73,23 +94,23 @@ inline bool write_file(const char* program,
   if (path.empty()) {
     return true;
   }
-  const OpenBeside beside(path);
-  std::ofstream file;
-  if (!beside.nobody_reads()) {
-    file.open(path);
+  std::string why;
+  if (!written_in_place(path)) {
+    why = replace_file(path, text).message();
+  } else {
+    const OpenBeside beside(path);
+    std::ofstream file;
+    if (!beside.nobody_reads()) {
+      file.open(path);
+    }
+    file << text;
+    file.flush();
+    why = file.is_open() && file.good() ? "" : why_unwritable(beside);
   }
-  file << text;
-  file.flush();
-  const bool written = file.is_open() && file.good();
-  if (!written) {
-    std::fprintf(stderr,
-                 "%s: %s %s: cannot be written (%s)\n",
-                 program,
-                 option,
-                 path.c_str(),
-                 why_unwritable(beside));
+  if (!why.empty()) {
+    say_unwritable(program, option, path, why, "");
   }
-  return written;
+  return why.empty();
 }
 
 }  // namespace ho

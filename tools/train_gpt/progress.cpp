@@ -58,6 +58,12 @@ std::optional<StepLine> line_of(const std::string& text) {
 
 // Where it is not open errno has the reason.
 std::ofstream opened(const std::string& name, std::ios::openmode mode) {
+  if (!ho::written_in_place(name)) {
+    // Opened without following a link; the stream opens what that is.
+    const auto file = ho::open_log_file(name);
+    return file.ok() ? std::ofstream("/proc/self/fd/" + std::to_string(file->get()), mode)
+                     : std::ofstream();
+  }
   const ho::OpenBeside beside(name);
   errno = beside.nobody_reads() ? ENXIO : 0;
   return beside.nobody_reads() ? std::ofstream() : std::ofstream(name, mode);
@@ -119,9 +125,9 @@ void Progress::keep_up_to(uint64_t step) {
       lines_.push_back(*line);
     }
   }
-  const std::string beside = json_name_ + ".new";
-  if (changed && std::ofstream(beside) << kept << std::flush) {
-    std::filesystem::rename(beside, json_name_, ignored);
+  if (changed) {
+    // What cannot be replaced stays, and the new lines follow it.
+    static_cast<void>(ho::replace_file(json_name_, kept).ok());
   }
 }
 

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <iterator>
 
+#include "base/text_file.hpp"
 #include "catch.hpp"
 #include "os/fd_passing.hpp"
 #include "os/futex.hpp"
@@ -15,6 +18,8 @@
 #include "os/random_bytes.hpp"
 #include "os/shared_memory.hpp"
 #include "os/socket.hpp"
+#include "os/written_file.hpp"
+#include "temporary_folder.hpp"
 
 namespace {
 
@@ -241,4 +246,31 @@ TEST_CASE("a process has ended also before its parent asks for its status") {
   CHECK(::waitpid(child, nullptr, 0) == child);
   CHECK(watch.ended());
   CHECK_FALSE(ho::ProcessWatch(0).ended());
+}
+
+TEST_CASE("a file is replaced whole, and nothing that is no file is touched") {
+  const ho::test::TemporaryFolder folder;
+  const std::string path = folder.path("a file");
+  REQUIRE(ho::check_replaceable(path).ok());
+  CHECK_FALSE(std::filesystem::exists(path));
+  REQUIRE(ho::replace_file(path, "one").ok());
+  CHECK(*ho::read_text_file(path, 100) == "one");
+  const Fd reader(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  REQUIRE(ho::replace_file(path, "two").ok());
+  std::array<char, 8> old{};
+  CHECK(::read(reader.get(), old.data(), old.size()) == 3);
+  CHECK(std::string(old.data()) == "one");  // who reads the old one goes on
+  CHECK(std::filesystem::status(path).permissions() == std::filesystem::perms::owner_all);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.root()), {}) == 1);
+  std::filesystem::create_symlink(path, folder.path("link"));
+  for (const std::string& other :
+       {folder.path("link"), std::string("/dev/full"), folder.path("")}) {
+    INFO(other);
+    CHECK(ho::check_replaceable(other).message().find("no regular file") != std::string::npos);
+    CHECK(ho::replace_file(other, "three").message().find("no regular file") != std::string::npos);
+    CHECK_FALSE(ho::open_log_file(other).ok());
+  }
+  CHECK(*ho::read_text_file(path, 100) == "two");
+  CHECK(std::filesystem::is_character_file("/dev/full"));
 }

@@ -1,8 +1,12 @@
 // What a step log writes, and what becomes of it where it cannot.
 #include "observe/step_log.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -107,7 +111,8 @@ TEST_CASE("lines are appended, metrics replaced") {
   CHECK(std::count(lines.begin(), lines.end(), '\n') == 4);
   const std::string metrics = contents(folder.path("paro-3.prom"));
   CHECK(has(metrics, "paro_steps_total{rank=\"3\"} 2\n"));
-  CHECK(!std::filesystem::exists(folder.path("paro-3.prom.unfinished")));
+  // Nothing is left beside them.
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.root()), {}) == 2);
 }
 
 TEST_CASE("without a place for the rank, rank 0 alone writes") {
@@ -116,6 +121,27 @@ TEST_CASE("without a place for the rank, rank 0 alone writes") {
   CHECK(StepLog::open(paths, 0)->writes());
   CHECK(!StepLog::open(paths, 1)->writes());
   CHECK(!StepLog::open({}, 0)->writes());
+}
+
+TEST_CASE("links that were planted are not followed, and devices stay") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("secret")) << "keep";
+  for (const char* target : {"secret", "not there"}) {
+    std::filesystem::remove(folder.path("link"));
+    std::filesystem::create_symlink(folder.path(target), folder.path("link"));
+    CHECK(has(StepLog::open({folder.path("link"), ""}, 0).status(), "is a symbolic link"));
+    CHECK(has(StepLog::open({"", folder.path("link")}, 0).status(), "is a symbolic link"));
+    CHECK(std::filesystem::is_symlink(folder.path("link")));
+  }
+  CHECK(contents(folder.path("secret")) == "keep");
+  CHECK(!std::filesystem::exists(folder.path("not there")));
+  CHECK(has(StepLog::open({"", "/dev/full"}, 0).status(),
+            "PARO_METRICS_FILE: /dev/full: is a device"));
+  CHECK(has(StepLog::open({"/dev/null", ""}, 0).status(), "PARO_STEP_LOG: /dev/null: is a device"));
+  CHECK(std::filesystem::is_character_file("/dev/full"));
+  REQUIRE(::mkfifo(folder.path("pipe").c_str(), 0600) == 0);
+  CHECK(has(StepLog::open({"", folder.path("pipe")}, 0).status(), "is a named pipe"));
+  CHECK(StepLog::open({folder.path("pipe"), ""}, 0).ok());  // a reader sets the pace
 }
 
 TEST_CASE("what cannot be written is told before the training, and does not end it") {

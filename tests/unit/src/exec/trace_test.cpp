@@ -115,6 +115,10 @@ TEST_CASE("a trace file that cannot be written is known before there is a trace"
     CHECK(status.code() == StatusCode::kInvalidArgument);
     CHECK(status.message().find("in a directory that you may write") != std::string::npos);
   }
+  const std::string link = file.path() + ".link";
+  std::filesystem::create_symlink(file.path(), link);
+  CHECK(check_trace_file(link, 3).message().find("is a symbolic link") != std::string::npos);
+  std::filesystem::remove(link);
   CHECK(check_trace_file("/nowhere/%r", 3).message().find("/nowhere/3:") != std::string::npos);
 }
 

@@ -134,6 +134,58 @@ TEST_CASE("fp32_sums: a type, operation or algorithm that has none says so") {
   });
 }
 
+// 64 MiB and a byte, of which nothing is moved.
+TEST_CASE("all_to_all_counts of more than its algorithm can move is refused, and the job goes on") {
+  require_job({"2x2"}, [](ho_comm* comm) {
+    const auto world = static_cast<size_t>(ho_comm_world_size(comm));
+    const auto self = static_cast<size_t>(ho_comm_rank(comm));
+    std::vector<size_t> counts(world, 0);
+    counts[self] = self == 1 ? (size_t{64} << 20U) + 1 : 0;
+    const auto* const nothing = reinterpret_cast<const void*>(uintptr_t{1} << 40U);
+    auto* const nowhere = reinterpret_cast<void*>(uintptr_t{4096});
+    ho_call_options options = HO_CALL_OPTIONS_INIT;
+    options.algorithm = HO_ALGORITHM_DIRECT;
+    for (int turn = 0; turn < 2; ++turn) {
+      expect(ho_all_to_all_counts(comm,
+                                  nothing,
+                                  counts.data(),
+                                  nowhere,
+                                  counts.data(),
+                                  HO_INT8,
+                                  &options,
+                                  nullptr,
+                                  nullptr) == HO_UNSUPPORTED,
+             "refuses");
+      expect(std::string(ho_last_error_message()).find("use auto or ho_ring") != std::string::npos,
+             ho_last_error_message());
+      expect(ho_barrier(comm, nullptr, nullptr) == HO_OK, "goes on");
+    }
+  });
+}
+
+TEST_CASE("all_to_all_counts with another algorithm on one rank is a mismatch on all") {
+  require_job({"2x1"}, [](ho_comm* comm) {
+    const std::vector<size_t> counts(static_cast<size_t>(ho_comm_world_size(comm)), 1);
+    const std::vector<int32_t> in(counts.size(), 1);
+    std::vector<int32_t> out(counts.size());
+    ho_call_options options = HO_CALL_OPTIONS_INIT;
+    options.algorithm = ho_comm_rank(comm) == 1 ? HO_ALGORITHM_DIRECT : HO_ALGORITHM_AUTO;
+    expect(ho_all_to_all_counts(comm,
+                                in.data(),
+                                counts.data(),
+                                out.data(),
+                                counts.data(),
+                                HO_INT32,
+                                &options,
+                                nullptr,
+                                nullptr) == HO_MISMATCH,
+           "differs");
+    expect(std::string(ho_last_error_message())
+                   .find("rank 0 wants the algorithm auto, rank 1 direct") != std::string::npos,
+           ho_last_error_message());
+  });
+}
+
 TEST_CASE("unequal counts and requests give right results with every algorithm") {
   for (const char* groups : {"2x2", "1+3"}) {
     require_job({groups}, [](ho_comm* comm) {

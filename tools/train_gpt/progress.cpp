@@ -9,6 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/shown.hpp"
 #include "subcommands/output_file.hpp"
 
 namespace paro::gpt {
@@ -70,8 +71,10 @@ std::ofstream opened(const std::string& name, std::ios::openmode mode) {
 }
 
 std::string unwritable(const char* option, const std::string& name) {
-  return std::string(option) + " " + name + ": cannot be written (" +
-         (errno == ENXIO ? "no process reads from it" : std::strerror(errno)) + ")";
+  const std::string why = !ho::written_in_place(name) ? ho::check_replaceable(name).message()
+                          : errno == ENXIO            ? "no process reads from it"
+                                                      : std::strerror(errno);
+  return std::string(option) + " " + ho::shown(name) + ": cannot be written (" + why + ")";
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ std::string shown(std::string_view text, size_t most_bytes) {
   return result + " (" + std::to_string(text.size()) + " bytes)";
 }
 
-std::string message_text(std::string text) {
+std::string message_text(const std::string& text) {
   constexpr size_t kLongestWord = 512;
   constexpr std::string_view kSpace = " \t\n";
   std::string result;

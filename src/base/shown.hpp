@@ -15,6 +15,6 @@ inline constexpr size_t kMaxShownBytes = 256;
 
 // The same for a whole message: line ends and tabs stay, and words of more than 512 bytes are cut.
 // Errors that invalid() and system_error() make, and lines of the log, have gone through it.
-[[nodiscard]] std::string message_text(std::string text);
+[[nodiscard]] std::string message_text(const std::string& text);
 
 }  // namespace ho

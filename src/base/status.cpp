@@ -48,8 +48,8 @@ std::string Status::to_string() const {
   return message_.empty() ? text : text + ": " + message_;
 }
 
-Status invalid(std::string message) {
-  return {StatusCode::kInvalidArgument, message_text(std::move(message))};
+Status invalid(const std::string& message) {
+  return {StatusCode::kInvalidArgument, message_text(message)};
 }
 
 Status system_error(std::string_view what, int errno_value) {

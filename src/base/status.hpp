@@ -51,7 +51,7 @@ class [[nodiscard]] Status {
 };
 
 // A kInvalidArgument error.
-[[nodiscard]] Status invalid(std::string message);
+[[nodiscard]] Status invalid(const std::string& message);
 // A kSystem error that names the call and errno's text: "bind(10.1.0.1:0): Address already in use".
 [[nodiscard]] Status system_error(std::string_view what, int errno_value);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace ho {
 namespace {
@@ -42,12 +43,14 @@ bool warn_of_one_address(const Assignment& assignment,
     if (nic.address.empty() || here == there) {
       continue;
     }
-    warnings.push_back("rail " + std::to_string(rail) + ": " + there + " (" +
-                       assignment.rails[first][rail].name + ") and " + here + " (" + nic.name +
-                       ") have the same address " + nic.address +
-                       ", so neither can reach the other; give each its own, or leave that "
-                       "interface out (HORING_SOCKET_IFNAME=^" +
-                       nic.name + ")");
+    const std::string& other = assignment.rails[first][rail].name;
+    std::string warning = "rail " + std::to_string(rail) + ": ";
+    warning.append(there).append(" (").append(other).append(") and ").append(here).append(" (");
+    warning.append(nic.name).append(") have the same address ").append(nic.address);
+    warning += ", so neither can reach the other; give each its own, or leave that interface out "
+               "(HORING_SOCKET_IFNAME=^";
+    warning.append(nic.name).append(")");
+    warnings.push_back(std::move(warning));
     return true;
   }
   return false;

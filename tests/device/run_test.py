@@ -12,13 +12,14 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / "support"), str(pathlib.Path(__file__).parent / "folder")]
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "support"), str(HERE / "folder")]
 # pylint: disable=wrong-import-position
 from processes import wait_for_end  # noqa: E402
 import make_folder  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 and os.path.isdir(sys.argv[1]) else None
-RUN = pathlib.Path(__file__).with_name("run")
+RUN = HERE / "run"
 GPU = {"name": "gpu", "command": ["sh", "-c", "echo 'Some GPU, driver of CUDA 13.0'"], "seconds": 30, "decides": True}
 
 

@@ -5,16 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <utility>
 
 namespace ho {
 namespace {
 
 constexpr size_t kBlockBytes = size_t{64} << 10U;
-
-Status refused(std::string why) {
-  return invalid(std::move(why));
-}
 
 class OpenFile {
  public:
@@ -43,14 +38,14 @@ Result<std::string> read_all(int fd, size_t most_bytes) {
       continue;
     }
     if (got < 0) {
-      return refused(system_error("read", errno).message());
+      return invalid(system_error("read", errno).message());
     }
     if (got == 0) {
       return text;
     }
     text.append(block, 0, static_cast<size_t>(got));
     if (text.size() > most_bytes) {
-      return refused("is larger than " + std::to_string(most_bytes >> 10U) + " KiB");
+      return invalid("is larger than " + std::to_string(most_bytes >> 10U) + " KiB");
     }
   }
 }
@@ -61,10 +56,10 @@ Result<std::string> read_text_file(const std::string& path, size_t most_bytes) {
   const OpenFile file(path);
   struct stat about {};
   if (file.fd() < 0 || ::fstat(file.fd(), &about) != 0) {
-    return refused(system_error("open", errno).message());
+    return invalid(system_error("open", errno).message());
   }
   if (!S_ISREG(about.st_mode)) {
-    return refused("is not a regular file");
+    return invalid("is not a regular file");
   }
   return read_all(file.fd(), most_bytes);
 }

@@ -47,8 +47,9 @@ bool warn_of_one_address(const Assignment& assignment,
     std::string warning = "rail " + std::to_string(rail) + ": ";
     warning.append(there).append(" (").append(other).append(") and ").append(here).append(" (");
     warning.append(nic.name).append(") have the same address ").append(nic.address);
-    warning += ", so neither can reach the other; give each its own, or leave that interface out "
-               "(HORING_SOCKET_IFNAME=^";
+    warning +=
+        ", so neither can reach the other; give each its own, or leave that interface out "
+        "(HORING_SOCKET_IFNAME=^";
     warning.append(nic.name).append(")");
     warnings.push_back(std::move(warning));
     return true;

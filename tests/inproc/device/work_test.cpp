@@ -57,7 +57,7 @@ TEST_CASE("the engine is woken when the oldest piece has completed, and again fo
   CHECK_FALSE(copies.woken());
   int64_t ends = 0;
   for (const device::Ticket& piece : {first, second, third}) {
-    ends += kPiece;
+    ends += int64_t{kPiece};
     cuda_double::advance(ends - 1);
     CHECK_FALSE(copies.woken());
     cuda_double::advance(ends);

@@ -8,30 +8,12 @@
 
 #include "catch.hpp"
 #include "more_time.hpp"
+#include "one_byte.hpp"
 #include "silent_link.hpp"
 #include "silent_transport.hpp"
 
 namespace ho {
 namespace {
-
-// Receives one byte from rank 1.
-std::shared_ptr<const Schedule> receive_one(Engine& engine) {
-  BuiltPlan built;
-  built.plan.collective = Collective::kBroadcast;
-  built.plan.block_count = 1;
-  built.plan.chunks = {Chunk{}};
-  PlanOp op;
-  op.kind = OpKind::kRecv;
-  op.peer = GlobalRank(1);
-  op.chunks = {ChunkIndex(0)};
-  built.mine.ops.push_back(std::move(op));
-  auto schedule = engine.exclusively([&](ShmTransport& shm, Transport* /*network*/) {
-    return make_schedule(std::move(built), [&](GlobalRank peer, Lane /*lane*/, RailIndex rail) {
-      return shm.link({peer, rail, 0, 0});
-    });
-  });
-  return *std::move(schedule);
-}
 
 Call call_until(std::byte& into, Deadline deadline, std::chrono::milliseconds timeout) {
   Call call;
@@ -75,7 +57,7 @@ constexpr int kMaxTurnsPerSleep = 32;
 bool ends_at_its_own_deadline(bool background, std::chrono::milliseconds time) {
   Bench bench;
   std::byte into{};
-  const auto schedule = receive_one(*bench.engine);
+  const auto schedule = test::one_byte(*bench.engine, OpKind::kRecv);
   const Deadline front_ends = deadline_after(kLong);
   auto front = bench.engine->submit(call_until(into, front_ends, kLong), schedule, background);
   const Deadline queued_ends = deadline_after(time);
@@ -123,7 +105,8 @@ TEST_CASE("a scaled input is freed when its operation ends, also where nobody le
   call.scaled = std::shared_ptr<std::byte[]>(std::make_unique<std::byte[]>(64));
   call.scaled_bytes = 64;
   const std::weak_ptr<std::byte[]> scaled = call.scaled;
-  const auto kept = bench.engine->submit(std::move(call), receive_one(*bench.engine), true);
+  const auto kept =
+      bench.engine->submit(std::move(call), test::one_byte(*bench.engine, OpKind::kRecv), true);
   REQUIRE(kept.ok());
   CHECK_FALSE(scaled.expired());
   CHECK(bench.engine->memory_bytes() >= 64);

@@ -14,6 +14,7 @@
 #include "exec/engine.hpp"
 #include "more_time.hpp"
 #include "must_have.hpp"
+#include "one_byte.hpp"
 #include "silent_link.hpp"
 #include "silent_transport.hpp"
 
@@ -31,25 +32,6 @@ class UnreadLink : public test::SilentLink {
   uint64_t released() override { return read; }
   std::atomic<uint64_t> read = 0;
 };
-
-// One byte to rank 1.
-std::shared_ptr<const Schedule> send_one(Engine& engine) {
-  BuiltPlan built;
-  built.plan.collective = Collective::kBroadcast;
-  built.plan.block_count = 1;
-  built.plan.chunks = {Chunk{}};
-  PlanOp op;
-  op.kind = OpKind::kSend;
-  op.peer = GlobalRank(1);
-  op.chunks = {ChunkIndex(0)};
-  built.mine.ops.push_back(std::move(op));
-  auto schedule = engine.exclusively([&](ShmTransport& shm, Transport* /*network*/) {
-    return make_schedule(std::move(built), [&](GlobalRank peer, Lane /*lane*/, RailIndex rail) {
-      return shm.link({peer, rail, 0, 0});
-    });
-  });
-  return *std::move(schedule);
-}
 
 Call call_of(std::byte& from) {
   Call call;
@@ -89,8 +71,11 @@ struct Joined {
   std::shared_ptr<Operation> submit(Call call, MakeNextPart next) {
     const auto current = must_have(device::CurrentContext::enter(*device));
     device::Event entry = must_have(device::Event::create(*device));
-    return must_have(engine->submit(
-        std::move(call), send_one(*engine), false, std::move(next), std::move(entry)));
+    return must_have(engine->submit(std::move(call),
+                                    test::one_byte(*engine, OpKind::kSend),
+                                    false,
+                                    std::move(next),
+                                    std::move(entry)));
   }
   // Whether a stream may wait for it now. Whoever has to wait for something waits that long.
   bool joins(Operation& operation) {
@@ -129,7 +114,7 @@ TEST_CASE("a join waits until the peer has read what lies in a host buffer besid
 // As all_to_all_counts, whose data moves when all counts are there.
 TEST_CASE("a join waits for an operation's second part") {
   Joined bench;
-  const auto second = send_one(*bench.engine);
+  const auto second = test::one_byte(*bench.engine, OpKind::kSend);
   const auto operation = bench.submit(call_of(bench.byte), [&]() -> Result<NextPart> {
     return NextPart{call_of(bench.byte), second};
   });
@@ -145,8 +130,8 @@ TEST_CASE("a driver whose time is over leaves the drive to a thread that waits")
   // Shows nothing where the second thread came only when the first had left.
   CHECK(test::with_more_time(milliseconds(100), [](milliseconds time) {
     Joined bench;
-    const auto operation =
-        must_have(bench.engine->submit(call_of(bench.byte), send_one(*bench.engine), false));
+    const auto operation = must_have(bench.engine->submit(
+        call_of(bench.byte), test::one_byte(*bench.engine, OpKind::kSend), false));
     std::atomic<bool> left = false;
     bool ended_early = false;
     std::thread driver([&] {

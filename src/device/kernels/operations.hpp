@@ -41,7 +41,7 @@ HORING_DEVICE inline void combine_integers(ReduceOp op,
     case ReduceOp::kSum:
     case ReduceOp::kAvg:
     case ReduceOp::kPremulSum:
-      return each(a, b, out, [&](T x, T y) { return static_cast<T>(wide(x) + wide(y)); });
+      break;
     case ReduceOp::kProd:
       return each(a, b, out, [&](T x, T y) { return static_cast<T>(wide(x) * wide(y)); });
     case ReduceOp::kMax:
@@ -55,6 +55,7 @@ HORING_DEVICE inline void combine_integers(ReduceOp op,
     case ReduceOp::kBxor:
       return each(a, b, out, [&](T x, T y) { return static_cast<T>(wide(x) ^ wide(y)); });
   }
+  each(a, b, out, [&](T x, T y) { return static_cast<T>(wide(x) + wide(y)); });
 }
 
 // Of zeros of different sign, max and min take b, as x86 does.

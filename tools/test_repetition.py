@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Which failures of tests are worth another run: chance ones, as a machine that is too slow or short of something
-makes them (docs/design/adr/0029-repetition-of-tests.md).
+makes them (docs/design/adr/0028-repetition-of-tests.md).
 
 usage: test_repetition.py LOG             of each failed test of a meson log (one JSON value a line) a line:
                                           "repeat NAME" or "final NAME: WHY"

@@ -46,6 +46,12 @@ Result<std::optional<CommunicatorFailures::Decision>> CommunicatorFailures::join
   return std::optional<Decision>(Decision{membership.communicator, {rank}, *communicator.cause});
 }
 
+bool CommunicatorFailures::leaves(uint32_t rank, uint64_t communicator) {
+  const auto place = communicators_.find(communicator);
+  return place != communicators_.end() && place->second.members.contains(rank) &&
+         place->second.leaving.insert(rank).second;
+}
+
 void CommunicatorFailures::release(uint32_t rank, uint64_t communicator) {
   if (communicator != kWholeJob) {
     take_out(rank, communicator);

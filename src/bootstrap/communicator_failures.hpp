@@ -38,6 +38,8 @@ class CommunicatorFailures {
   // The cause, where the communicator has failed before the rank came. An error: nothing like that
   // can be.
   [[nodiscard]] Result<std::optional<Decision>> join(uint32_t rank, const Membership& membership);
+  // True once for each member: it says that it leaves.
+  [[nodiscard]] bool leaves(uint32_t rank, uint64_t communicator);
   void release(uint32_t rank, uint64_t communicator);
   // Of a communicator that the reporter is in; others are left out.
   void report(const FailureReport& report, Deadline now);
@@ -69,6 +71,7 @@ class CommunicatorFailures {
     uint64_t parent = kWholeJob;
     uint32_t member_count = 0;
     std::set<uint32_t> members;  // that have joined and not left
+    std::set<uint32_t> leaving;  // of them, and those that have left
     uint32_t left_count = 0;
     std::optional<Status> cause;  // once decided
     bool ends_splits = false;     // and whether what is split from it ends, also later

@@ -13,6 +13,7 @@ void ControlConnection::queue(wire::Type type, uint64_t id, Body body) {
   const auto body_bytes = static_cast<uint32_t>(body ? body->size() : 0);
   output_.push_back({wire::encode(wire::Header{.type = type, .body_bytes = body_bytes, .id = id}),
                      std::move(body)});
+  unsent_bytes_ += output_.back().total();
 }
 
 Status ControlConnection::send_some() {
@@ -45,6 +46,7 @@ Status ControlConnection::send_some() {
       return system_error("send on the control connection", errno);
     }
     head.sent += static_cast<size_t>(sent);
+    unsent_bytes_ -= static_cast<size_t>(sent);
     if (head.sent == head.total()) {
       output_.pop_front();
     }

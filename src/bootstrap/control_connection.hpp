@@ -27,6 +27,7 @@ class ControlConnection {
   void queue(wire::Type type, uint64_t id, Body body);
   void queue(wire::Type type, uint64_t id = 0) { queue(type, id, nullptr); }
   [[nodiscard]] bool has_output() const { return !output_.empty(); }
+  [[nodiscard]] size_t unsent_bytes() const { return unsent_bytes_; }
   // Sends what the socket takes now.
   [[nodiscard]] Status send_some();
   // Reads what is there now, bounded; false: the peer has closed its side.
@@ -45,6 +46,7 @@ class ControlConnection {
 
   Fd fd_;
   std::deque<Outgoing> output_;
+  size_t unsent_bytes_ = 0;
   wire::Splitter splitter_;
 };
 

@@ -25,6 +25,10 @@ namespace {
 // One by one; then one a minute.
 constexpr uint32_t kMaxRefusalsTold = 32;
 
+constexpr size_t kMaxUnsentBytes = size_t{64} << 20U;
+
+constexpr const char* kMalformed = " sent a malformed control message: ";
+
 }  // namespace
 
 Status Coordinator::watch(int epoll, int operation, int fd, uint64_t token, uint32_t more_events) {
@@ -80,7 +84,7 @@ Coordinator::~Coordinator() {
 void Coordinator::run() {
   finish_rendezvous();  // a world of one is complete at once
   while (!stop_) {
-    turn(next_deadline());
+    stop_ = turn(next_deadline());
     const Deadline now = Clock::now();
     if (rendezvous_) {
       acceptor_->step(now_ns());
@@ -110,36 +114,64 @@ Deadline Coordinator::next_deadline() const {
   return std::min(next, leave_notices_due_);
 }
 
-void Coordinator::turn(Deadline end) {
+// Each peer that has something to say gets a share of the turn, however much that is.
+bool Coordinator::turn(Deadline end) {
   constexpr int64_t kLongestMs = 10'000;
+  const std::vector<uint32_t> goes_on = std::exchange(unread_, {});
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(end)).count();
   std::array<epoll_event, 64> events{};
-  const int count = ::epoll_wait(
-      epoll_.get(), events.data(), events.size(), static_cast<int>(std::min(ms, kLongestMs)));
+  const int count = ::epoll_wait(epoll_.get(),
+                                 events.data(),
+                                 events.size(),
+                                 goes_on.empty() ? static_cast<int>(std::min(ms, kLongestMs)) : 0);
+  bool woken = false;
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<size_t>(i)];
     if (event.data.u64 == kWakeToken) {
-      stop_ = true;
-    } else if (event.data.u64 != kAcceptorToken) {  // the acceptor's step comes after each turn
-      handle_peer(static_cast<uint32_t>(event.data.u64), event.events);
+      woken = true;
+      continue;
+    }
+    if (event.data.u64 == kAcceptorToken) {  // the acceptor's step comes after each turn
+      continue;
+    }
+    const auto rank = static_cast<uint32_t>(event.data.u64);
+    if ((event.events & EPOLLOUT) != 0 && peers_[rank].channel != nullptr) {
+      flush(rank);
+    }
+    if (!peers_[rank].unread) {
+      handle_peer(rank);
     }
   }
+  for (const uint32_t rank : goes_on) {
+    if (peers_[rank].unread) {
+      handle_peer(rank);
+    }
+  }
+  give_up_overfull();
   answer_complete();
+  return woken;
 }
 
-void Coordinator::handle_peer(uint32_t rank, uint32_t events) {
-  if (peers_[rank].channel == nullptr) {
+// Reads more only when all is handled that was read, so that a peer that sends faster than this
+// thread works has to wait.
+void Coordinator::handle_peer(uint32_t rank) {
+  constexpr int kShare = 64;  // messages
+  Peer& peer = peers_[rank];
+  if (peer.channel == nullptr) {
     return;
   }
-  if ((events & EPOLLOUT) != 0) {
-    flush(rank);
-  }
-  const Result<bool> open = peers_[rank].channel->read_some();
+  const Result<bool> open = peer.unread ? Result<bool>(true) : peer.channel->read_some();
+  peer.unread = false;
   // What came before the end counts: it may be the goodbye.
-  while (peers_[rank].channel != nullptr) {
-    auto message = peers_[rank].channel->next();
+  for (int taken = 0; peer.channel != nullptr; ++taken) {
+    if (taken == kShare) {
+      peer.unread = true;  // an end of the connection shows again when it is read
+      unread_.push_back(rank);
+      return;
+    }
+    auto message = peer.channel->next();
     if (!message.ok()) {
-      peer_closed(rank, message.status().message());
+      peer_closed(rank, kMalformed + message.status().message());
       return;
     }
     if (!message->has_value()) {
@@ -147,10 +179,10 @@ void Coordinator::handle_peer(uint32_t rank, uint32_t events) {
     }
     handle_message(rank, std::move(**message));
   }
-  if (peers_[rank].channel == nullptr || (open.ok() && *open)) {
+  if (peer.channel == nullptr || (open.ok() && *open)) {
     return;
   }
-  if (peers_[rank].shutdown_heard) {
+  if (peer.shutdown_heard) {
     peer_left(rank);
   } else {
     peer_closed(rank, {});
@@ -175,7 +207,7 @@ void Coordinator::handle_message(uint32_t rank, wire::Message message) {
     return;  // nobody waits for an answer yet, or any more
   }
   if (Status status = dispatch(rank, message); !status.ok()) {
-    peer_closed(rank, status.message());
+    peer_closed(rank, kMalformed + status.message());
   }
 }
 
@@ -194,7 +226,9 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
       report.reporter = GlobalRank(rank);  // whoever it says it is
       failures_->report(report, Clock::now());
       for (const uint64_t communicator : failures_->take_queries()) {
-        send_to_all(wire::Type::kStateQuery, nullptr, communicator);
+        for (uint32_t other = 0; other < setup_.world_size; ++other) {
+          send_if_read(other, wire::Type::kStateQuery, communicator, nullptr);
+        }
       }
       return {};
     }
@@ -207,7 +241,7 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
       HORING_ASSIGN(LeaveNotice leave_notice, wire::decode<LeaveNotice>(message.body));
       leave_notice.rank = GlobalRank(rank);  // whoever it says it is
       leave_notice.name = name_of(peers_[rank].who);
-      spread(std::move(leave_notice));
+      note_leaving(std::move(leave_notice));
       return {};
     }
     case wire::Type::kCallQuestion: {
@@ -244,6 +278,8 @@ void Coordinator::drop(uint32_t rank, Presence presence) {
   peer.presence = presence;
   peer.deadline = Deadline::max();
   peer.watches_output = false;
+  peer.unread = false;
+  peer.overfull = false;
   --present_count_;
 }
 
@@ -258,8 +294,7 @@ void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
   if (failures_ == nullptr || closing_) {
     return;
   }
-  failures_->rank_gone(
-      rank, how.empty() ? how : name + " sent a malformed control message: " + how, Clock::now());
+  failures_->rank_gone(rank, how.empty() ? how : name + how, Clock::now());
   end_gathers_of(rank,
                  Status(StatusCode::kPeerLost,
                         name + " is gone: its control connection closed without a goodbye"));
@@ -304,12 +339,22 @@ void Coordinator::end_gathers_of(uint32_t rank, const Status& why) {
 }
 
 // Ranks mostly leave all at once, and whoever has left needs no news of the others: so these
-// messages are only queued here, and sent a moment later to those who are still there. Whoever is
+// messages are only kept here, and sent a moment later to those who are still there.
+void Coordinator::note_leaving(LeaveNotice leave_notice) {
+  constexpr std::chrono::milliseconds kPause{5};
+  if (failures_->leaves(leave_notice.rank.value(), leave_notice.communicator)) {
+    leave_notices_.push_back(std::move(leave_notice));
+    leave_notices_due_ = std::min(leave_notices_due_, Clock::now() + kPause);
+  }
+}
+
+// Whoever is
 // through with this communicator hears nothing of it any more; who has said that it leaves still
 // waits for its own requests, perhaps for what this rank will not send. Where a decision is due,
 // that is the news: all shall hear the first cause, not who left because of it.
 void Coordinator::spread(LeaveNotice leave_notice) {
-  if (failures_->has_cause(leave_notice.communicator)) {
+  const uint64_t communicator = leave_notice.communicator;
+  if (!failures_->knows(communicator) || failures_->has_cause(communicator)) {
     return;
   }
   std::map<uint32_t, LeaveNotice::Pair> pair_with;
@@ -325,8 +370,7 @@ void Coordinator::spread(LeaveNotice leave_notice) {
   wanted[leave_notice.rank.at()] = false;
   const auto to_most = ControlConnection::body_of(wire::encode(leave_notice));
   for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
-    const bool outside = failures_->is_outside(rank, leave_notice.communicator);
-    if (!wanted[rank] || outside || peers_[rank].channel == nullptr) {
+    if (!wanted[rank] || failures_->is_outside(rank, communicator) || !takes_more(rank)) {
       continue;
     }
     ControlConnection::Body body = to_most;
@@ -336,8 +380,6 @@ void Coordinator::spread(LeaveNotice leave_notice) {
     }
     peers_[rank].channel->queue(wire::Type::kDeparted, 0, std::move(body));
   }
-  constexpr std::chrono::milliseconds kPause{5};
-  leave_notices_due_ = std::min(leave_notices_due_, Clock::now() + kPause);
 }
 
 void Coordinator::send_leave_notices(Deadline now) {
@@ -345,6 +387,9 @@ void Coordinator::send_leave_notices(Deadline now) {
     return;
   }
   leave_notices_due_ = Deadline::max();
+  for (LeaveNotice& leave_notice : std::exchange(leave_notices_, {})) {
+    spread(std::move(leave_notice));
+  }
   for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
     if (peers_[rank].channel != nullptr && peers_[rank].channel->has_output()) {
       flush(rank);
@@ -372,7 +417,7 @@ void Coordinator::pass_on(CallQuestion question) {
   const auto body = ControlConnection::body_of(wire::encode(question));
   for (const uint32_t member : members) {
     if (member != asking) {
-      send(member, wire::Type::kCallQuestion, 0, body);
+      send_if_read(member, wire::Type::kCallQuestion, 0, body);
     }
   }
 }
@@ -381,9 +426,44 @@ void Coordinator::send(uint32_t rank,
                        wire::Type type,
                        uint64_t id,
                        const ControlConnection::Body& body) {
-  if (peers_[rank].channel != nullptr) {
+  if (takes_more(rank)) {
     peers_[rank].channel->queue(type, id, body);
     flush(rank);
+  }
+}
+
+// What a rank is owed is bounded by what it asks for and by what others do: one that asks for ever
+// more, and does not read it, must not fill this process's memory.
+bool Coordinator::takes_more(uint32_t rank) {
+  Peer& peer = peers_[rank];
+  if (peer.channel == nullptr || peer.overfull) {
+    return false;
+  }
+  if (peer.channel->unsent_bytes() > kMaxUnsentBytes) {
+    peer.overfull = true;
+    overfull_.push_back(rank);
+  }
+  return !peer.overfull;
+}
+
+void Coordinator::give_up_overfull() {
+  for (const uint32_t rank : std::exchange(overfull_, {})) {
+    if (peers_[rank].overfull) {
+      peer_closed(rank,
+                  " does not read what rank 0 sends to it: more than " +
+                      std::to_string(kMaxUnsentBytes >> 20U) +
+                      " MiB of control messages wait for it");
+    }
+  }
+}
+
+void Coordinator::send_if_read(uint32_t rank,
+                               wire::Type type,
+                               uint64_t id,
+                               const ControlConnection::Body& body) {
+  constexpr size_t kMuch = size_t{1} << 20U;
+  if (peers_[rank].channel != nullptr && peers_[rank].channel->unsent_bytes() < kMuch) {
+    send(rank, type, id, body);
   }
 }
 
@@ -433,10 +513,15 @@ void Coordinator::answer(const std::vector<GatherTable::Outcome>& outcomes) {
     for (const GatherTable::Waiter& waiter : outcome.waiters) {
       if (error) {
         send(waiter.rank, wire::Type::kGatherFailed, waiter.id, error);
+        continue;
       }
-      for (const auto& part : outcome.parts) {
-        send(waiter.rank, wire::Type::kGathered, waiter.id, part);
+      if (!takes_more(waiter.rank)) {
+        continue;
       }
+      for (const auto& part : outcome.parts) {  // all of them, however large they are together
+        peers_[waiter.rank].channel->queue(wire::Type::kGathered, waiter.id, part);
+      }
+      flush(waiter.rank);
     }
   }
 }

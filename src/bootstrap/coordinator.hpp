@@ -58,6 +58,8 @@ class Coordinator {
     wire::RankClaim who;
     Deadline deadline = Deadline::max();
     bool watches_output = false;
+    bool unread = false;          // some of what came from it is left for the next turn
+    bool overfull = false;        // it does not read what is sent to it, and is given up
     bool shutdown_heard = false;  // it reports nothing any more
     bool lost = false;            // it had come to the rendezvous, and its connection has closed
     Status refused;               // why a rank of this job's key may not enter
@@ -72,7 +74,8 @@ class Coordinator {
       int epoll, int operation, int fd, uint64_t token, uint32_t more_events = 0);
 
   void run();
-  void turn(Deadline end);
+  // True: this thread is to end.
+  [[nodiscard]] bool turn(Deadline end);
   [[nodiscard]] Deadline next_deadline() const;
   [[nodiscard]] Status start_accepting();
   void enter(Fd fd, const wire::RankClaim& who);
@@ -94,7 +97,7 @@ class Coordinator {
   [[nodiscard]] std::string missing_text(std::optional<uint32_t> impatient) const;
   void end_rendezvous();
 
-  void handle_peer(uint32_t rank, uint32_t events);
+  void handle_peer(uint32_t rank);
   void handle_message(uint32_t rank, wire::Message message);
   [[nodiscard]] Status dispatch(uint32_t rank, wire::Message& message);
   void peer_closed(uint32_t rank, const std::string& how);
@@ -102,6 +105,7 @@ class Coordinator {
   [[nodiscard]] Status enter_communicator(uint32_t rank, const wire::Message& message);
   void end_gathers_of_left();
   void drop(uint32_t rank, Presence presence);
+  void note_leaving(LeaveNotice leave_notice);
   void spread(LeaveNotice leave_notice);
   void send_leave_notices(Deadline now);
   void pass_on(CallQuestion question);
@@ -109,6 +113,14 @@ class Coordinator {
   void send(uint32_t rank, wire::Type type, uint64_t id, const ControlConnection::Body& body);
   void send_to_all(wire::Type type, const ControlConnection::Body& body, uint64_t id = 0);
   void send_decisions(const std::vector<CommunicatorFailures::Decision>& decisions);
+  // False: it has no connection, or does not read.
+  [[nodiscard]] bool takes_more(uint32_t rank);
+  // What is left out where much waits for the rank already: it helps, and nobody needs it.
+  void send_if_read(uint32_t rank,
+                    wire::Type type,
+                    uint64_t id,
+                    const ControlConnection::Body& body);
+  void give_up_overfull();
   void flush(uint32_t rank);
   void answer(const std::vector<GatherTable::Outcome>& outcomes);
   void answer_complete();
@@ -137,6 +149,9 @@ class Coordinator {
   LogQuota strangers_told_;
   // When to give up because every rank that is missing was refused.
   Deadline all_refused_due_ = Deadline::max();
+  std::vector<uint32_t> unread_;    // ranks that are
+  std::vector<uint32_t> overfull_;  // likewise
+  std::vector<LeaveNotice> leave_notices_;
   Deadline leave_notices_due_ = Deadline::max();
   // Who was first to ask: communicator, channel and call. Where all wait for one rank, all ask.
   std::map<std::tuple<uint64_t, uint8_t, std::vector<std::byte>>, GlobalRank> first_to_ask_;

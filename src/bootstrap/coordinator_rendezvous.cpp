@@ -285,7 +285,7 @@ void Coordinator::turn_away_waiting() {
     if (acceptor_->someone_waits()) {
       quiet = deadline_after(kQuiet);
     }
-    turn(deadline_after(kPause));
+    stop_ = turn(deadline_after(kPause)) || stop_;
   }
 }
 

@@ -3,11 +3,9 @@
 // hears everybody out (a rank that knows of the shutdown answers with a goodbye and reports nothing
 // from then on), decides at once what was reported, and only then closes. A rank that does not
 // answer is waited for only so long.
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <array>
 
 #include "bootstrap/coordinator.hpp"
 
@@ -26,25 +24,16 @@ bool Coordinator::all_heard_shutdown() const {
 }
 
 void Coordinator::turn_of_shutdown(Deadline end) {
-  std::array<epoll_event, 64> events{};
-  const Deadline next = std::min(end, gathers_.next_deadline());
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(next)).count();
-  const int count = ::epoll_wait(epoll_.get(), events.data(), events.size(), static_cast<int>(ms));
-  for (int i = 0; i < count; ++i) {
-    const epoll_event& event = events[static_cast<size_t>(i)];
-    if (event.data.u64 == kWakeToken) {
-      eventfd_t ignored = 0;
-      ::eventfd_read(wake_.get(), &ignored);
-    } else if (event.data.u64 != kAcceptorToken) {
-      handle_peer(static_cast<uint32_t>(event.data.u64), event.events);
-    }
+  if (turn(std::min(end, gathers_.next_deadline()))) {
+    eventfd_t ignored = 0;
+    ::eventfd_read(wake_.get(), &ignored);
   }
-  answer_complete();
   answer(gathers_.expire(Clock::now()));
 }
 
 void Coordinator::send_shutdown() {
   shutdown_ = true;
+  send_leave_notices(Deadline::max());
   send_to_all(wire::Type::kShutdown, nullptr);
   const Deadline heard = deadline_after(kHearTime);
   while (!passed(heard) &&
@@ -54,6 +43,7 @@ void Coordinator::send_shutdown() {
   if (failures_) {
     send_decisions(failures_->decide_now());
   }
+  send_leave_notices(Deadline::max());
   closing_ = true;
   for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
     if (peers_[rank].channel != nullptr) {

@@ -2,18 +2,34 @@
 // only bound how long a broken implementation may hang.
 #include "bootstrap/control_plane.hpp"
 
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include <csignal>
 #include <set>
 
 #include "more_time.hpp"
 #include "planes.hpp"
+#include "rank_process.hpp"
 
 using namespace ho;
 using namespace ho::test;
 using namespace std::chrono_literals;
+
+namespace {
+
+// Returns when the coordinator knows of it.
+void join_all(const std::vector<Plane>& planes, const std::vector<uint64_t>& communicators) {
+  std::vector<std::future<Gathered>> ready;
+  for (const Plane& plane : planes) {
+    for (const uint64_t each : communicators) {
+      plane->join({each, kWholeJob, static_cast<uint32_t>(planes.size())}, std::to_string(each));
+    }
+    ready.push_back(gather(*plane, "joined", ""));
+  }
+  for (auto& one : ready) {
+    REQUIRE(one.get().ok());
+  }
+}
+
+}  // namespace
 
 TEST_CASE("all_gather brings every blob to every rank in order") {
   const auto planes = world(5);
@@ -182,61 +198,6 @@ TEST_CASE("a stall asks all ranks and merges their states") {
   CHECK(has(heard.message(), "3 ranks wait in it: recv inter step 2 of rail 1 from rank 2"));
 }
 
-namespace {
-
-// A rank in a process of its own, so that it can die without a goodbye.
-class RankProcess {
- public:
-  static constexpr int kRefused = 3;
-  // Gathers under that tag, once; ends where that is refused.
-  explicit RankProcess(const Rendezvous& rendezvous, const char* tag = "up") : pid_(::fork()) {
-    if (pid_ == 0) {
-      auto created = ControlPlane::create(rendezvous, key_of(), deadline_after(kFar));
-      if (created.ok()) {
-        (*created)->start({});
-        if (!(*created)->barrier(tag, {}, deadline_after(kFar)).ok()) {
-          ::_exit(kRefused);
-        }
-        ::pause();
-      }
-      ::_exit(1);
-    }
-  }
-  RankProcess(const RankProcess&) = delete;
-  RankProcess& operator=(const RankProcess&) = delete;
-  ~RankProcess() {
-    if (!ended_) {
-      end(SIGKILL);
-      ::waitpid(pid_, nullptr, 0);
-    }
-  }
-  void end(int signal) const { ::kill(pid_, signal); }
-  // Returns when it has stopped.
-  void stop() const {
-    end(SIGSTOP);
-    ::waitpid(pid_, nullptr, WUNTRACED);
-  }
-  // -1: it did not end by itself.
-  [[nodiscard]] int exit_status() {
-    for (const Deadline limit = deadline_after(kFar); !passed(limit);) {
-      int status = 0;
-      if (::waitpid(pid_, &status, WNOHANG) == pid_) {
-        ended_ = true;
-        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-      }
-      std::this_thread::sleep_for(10ms);
-    }
-    return -1;
-  }
-  [[nodiscard]] std::string pid() const { return std::to_string(pid_); }
-
- private:
-  pid_t pid_;
-  bool ended_ = false;
-};
-
-}  // namespace
-
 TEST_CASE("a killed rank is named with host and pid, and beats other reports") {
   const ReservedPlace reserved;
   const std::string place = reserved.text();
@@ -360,6 +321,7 @@ TEST_CASE("who leaves a communicator is told to its members, each with its own m
   for (const size_t rank : {size_t{0}, size_t{1}, size_t{3}}) {
     ears[rank].listen(*planes[rank]);
   }
+  join_all(planes, {77, 78, 79});
   LeaveNotice leave_notice;
   leave_notice.communicator = 77;
   leave_notice.rank = GlobalRank(3U);  // a lie that nobody believes
@@ -452,7 +414,10 @@ TEST_CASE("an answer that came in time counts for a rank that looks too late") {
                           stopped.set_value();
                           go_on.get_future().wait();
                         }});
-  planes[0]->leave(LeaveNotice());
+  join_all(planes, {5});
+  LeaveNotice leave_notice;
+  leave_notice.communicator = 5;
+  planes[0]->leave(leave_notice);
   REQUIRE(stopped.get_future().wait_for(kFar) == std::future_status::ready);
   auto late = gather(*planes[1], "late", "b", {}, 200ms);
   const bool answered = gather(*planes[0], "late", "a").get().ok();
@@ -469,6 +434,7 @@ TEST_CASE("the last words of rank 0 arrive before its shutdown") {
   Ear ear;
   auto planes = world(2);
   ear.listen(*planes[1]);
+  join_all(planes, {5});
   LeaveNotice leave_notice;
   leave_notice.communicator = 5;
   planes[0]->leave(leave_notice);

@@ -15,7 +15,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <thread>
+#include <utility>
 
 #include "base/log.hpp"
 #include "bootstrap/job_identity.hpp"
@@ -25,13 +27,18 @@ namespace ho {
 namespace {
 
 constexpr std::chrono::seconds kAttemptTime{5};
+// Rank 0 answers at once, unless its process is stopped.
+constexpr std::chrono::seconds kSilence{1};
 // How long what is old may still be replaced by a rank 0 that has the right key.
 constexpr std::chrono::milliseconds kMayChange{1000};
 
-// Sleeps until there is something to do for the connector.
-Status wait_for(const Connector& connector) {
+using TellSilent = std::function<void(const SocketAddress&)>;
+
+// Sleeps until there is something to do for the connector, at most until then.
+Status wait_for(const Connector& connector, Deadline until) {
   pollfd entry = connector.waits_for();
-  const auto ns = std::chrono::nanoseconds(connector.next_deadline_ns() - now_ns());
+  const auto ns =
+      std::chrono::nanoseconds(std::min(connector.next_deadline_ns(), ns_of(until)) - now_ns());
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(ns).count();
   if (::poll(&entry, 1, static_cast<int>(std::clamp<int64_t>(ms, 0, 60'000))) < 0 &&
       errno != EINTR) {
@@ -43,11 +50,12 @@ Status wait_for(const Connector& connector) {
 // One try. At an address that may not be used without a key it only says who would have come, so
 // that rank 0 knows that this rank will not, and hears why not. Only what is not proven
 // (kUnauthenticated, kProtocol) and proven refusals keep their code; whatever may pass is
-// kConnection or kTimeout.
+// kConnection or kTimeout. Who takes the connection and says nothing is told of meanwhile.
 Result<RendezvousConnection> attempt(const SocketAddress& address,
                                      const std::shared_ptr<const JobKey>& key,
                                      const wire::RankClaim& own,
-                                     Deadline deadline) {
+                                     Deadline deadline,
+                                     const TellSilent& tell_silent) {
   Deadline began;
   Connector::Options options;
   options.name = "rendezvous";
@@ -65,7 +73,14 @@ Result<RendezvousConnection> attempt(const SocketAddress& address,
   options.once = true;
   options.asks_where_barred = true;
   Connector connector(std::move(options));
+  Deadline silent_at = Clock::now() + kSilence;
   while (true) {
+    if (passed(silent_at)) {
+      silent_at = Deadline::max();
+      if (tell_silent && connector.awaits_proof()) {
+        tell_silent(address);
+      }
+    }
     const Result<std::unique_ptr<Socket>> connected = connector.step(now_ns());
     if (!connected.ok()) {
       return connected.status().with_context(address.to_string());
@@ -76,7 +91,7 @@ Result<RendezvousConnection> attempt(const SocketAddress& address,
       HORING_TRY(set_keep_alive(fd.get()));
       return RendezvousConnection{std::move(fd), key, Clock::now() - began};
     }
-    HORING_TRY(wait_for(connector));
+    HORING_TRY(wait_for(connector, silent_at));
   }
 }
 
@@ -136,7 +151,8 @@ Result<std::vector<SocketAddress>> addresses_of(const RendezvousEndpoint& place,
 Result<RendezvousConnection> try_all(const FoundRankZero& rank_0,
                                      const wire::RankClaim& own,
                                      Deadline deadline,
-                                     bool unproven_may_pass) {
+                                     bool unproven_may_pass,
+                                     const TellSilent& tell_silent) {
   if (!rank_0.not_yet.ok()) {
     return rank_0.not_yet;
   }
@@ -146,7 +162,7 @@ Result<RendezvousConnection> try_all(const FoundRankZero& rank_0,
       if (rank_0.key->allows_address(address.host()).ok() != allowed) {
         continue;
       }
-      auto found = attempt(address, rank_0.key, own, deadline);
+      auto found = attempt(address, rank_0.key, own, deadline, tell_silent);
       if (found.ok() || !may_pass(found.status(), unproven_may_pass)) {
         return found;
       }
@@ -277,6 +293,16 @@ Result<RendezvousConnection> connect_rendezvous(const RankZeroLookup& lookup,
                             lookup.text + ", whose server is rank 0";
   KeyTrouble key_trouble;
   Status first_unproven;
+  bool silent_told = false;
+  const TellSilent tell_silent = [&](const SocketAddress& address) {
+    if (!std::exchange(silent_told, true)) {
+      log_warn(
+          "{}: {} has taken the connection and says nothing; nobody there has proven the job "
+          "key: this rank tries again until its deadline",
+          where,
+          address.to_string());
+    }
+  };
   std::chrono::milliseconds pause(5);
   constexpr std::chrono::milliseconds kLongestPause(200);
   while (true) {
@@ -285,7 +311,11 @@ Result<RendezvousConnection> connect_rendezvous(const RankZeroLookup& lookup,
       return rank_0.status().with_context(where);
     }
     const bool unproven_may_pass = lookup.may_be_old || has_secret(*rank_0);
-    auto found = try_all(*rank_0, own, deadline, unproven_may_pass);
+    auto found = try_all(*rank_0,
+                         own,
+                         deadline,
+                         unproven_may_pass,
+                         has_secret(*rank_0) ? tell_silent : TellSilent());
     if (found.ok()) {
       return found;
     }

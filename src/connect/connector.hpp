@@ -55,6 +55,8 @@ class Connector {
   [[nodiscard]] Result<std::unique_ptr<Socket>> step(int64_t now_ns);
   // When to call step() at the latest.
   [[nodiscard]] int64_t next_deadline_ns() const;
+  // The peer's host has taken the connection, and the peer has not proven itself.
+  [[nodiscard]] bool awaits_proof() const { return state_ == State::kHandshaking; }
   // For owners that sleep in poll(2), while there is a connection under way.
   [[nodiscard]] pollfd waits_for() const;
 

@@ -248,6 +248,18 @@ TEST_CASE(
   CHECK_FALSE(has(keyless, "before the deadline"));
 }
 
+TEST_CASE("who takes the connection in rank 0's place and says nothing is told of after a second") {
+  const Fd silent = listen_on(SocketAddress::numeric("127.0.0.1", 0).value()).value();
+  const std::string place = local_address(silent.get())->to_string();
+  CaughtStderr caught;
+  const Status late =
+      ControlPlane::create(at("tcp://" + place, 1, 2), key_of(), deadline_after(1200ms)).status();
+  const std::string said = caught.end();
+  CHECK(late.code() == StatusCode::kTimeout);
+  CHECK(has(said, "[warning] rank 1 at the rendezvous tcp://" + place));
+  CHECK(has(said, place + " has taken the connection and says nothing; nobody there has proven"));
+}
+
 TEST_CASE("a rendezvous file of another user is told, and not followed") {
   constexpr uid_t kStranger = 4711;
   const ho::test::TemporaryFolder folder;

@@ -1,11 +1,19 @@
 #!/usr/bin/env python3
-"""tools/test repeats what failed by chance: the program itself, in a tree whose suites and lint are fakes."""
+"""tools/test itself, in a tree whose builds, suites and steps are fakes: its repetitions and its interrupt."""
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
+import time
 import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
+# pylint: disable=wrong-import-position
+import processes  # noqa: E402
 
 TOOLS = pathlib.Path(__file__).parents[3] / "tools"
 PARTS = ("test", "test_results.py", "test_repetition.py", "test_targets.py")
@@ -19,11 +27,15 @@ OPTIONS = """option('tests', type: 'feature')
 option('cuda', type: 'feature')
 option('sanitize', type: 'string')
 """
-# HORING_TEST_FAKES names those that fail: each the first time only, but `late` always.
+# HORING_TEST_FAKES: those that fail, each the first time only, but `late` always. With "stay", `well` and lint stay.
 FAKE = r"""#!/usr/bin/env bash
 name=$1
-if [ "${0##*/}" = lint ]; then name=lint; fi
-echo "output of $name"
+if [ "${0##*/}" != fake ]; then name=${0##*/}; fi
+echo "output of $name, niceness $(nice), $(cat /proc/self/autogroup 2>/dev/null)"
+if [[ $HORING_TEST_FAKES == stay && $name =~ ^(well|lint)$ ]]; then
+  echo $$ >"new-$name" && mv "new-$name" "pid-$name"
+  exec sleep 600
+fi
 if [[ " $HORING_TEST_FAKES " != *" $name "* ]]; then exit 0; fi
 if [ "$name" != late ] && ! mkdir "failed-$name" 2>/dev/null; then exit 0; fi
 failed() { printf 'a_test.cpp:3: FAILED:\n  CHECK( %s )\nwith expansion:\n  %s\n\nassertions: 1 | 1 failed\n' "$@"; }
@@ -34,6 +46,15 @@ esac
 if [ "$name" = reported ]; then echo 'WARNING: ThreadSanitizer: data race' >&2; fi
 if [ "$name" = killed ]; then kill -SEGV $$; fi
 exit 1
+"""
+
+STEP = "import subprocess, sys\nsys.exit(subprocess.call(['./fake', 'step']))\n"
+# Without a Python in it there is no torch.
+VENV = """#!/usr/bin/env bash
+if [ ! -e "$1/venv-torch/bin/python" ]; then exit 77; fi
+for word; do
+  if [[ $word == *_test.py ]]; then exec ./fake "$(basename "$word" .py)"; fi
+done
 """
 
 
@@ -49,14 +70,23 @@ class Runner(unittest.TestCase):
         (self.root / "tools" / "packages.sh").write_text(packages)
         (self.root / "meson.build").write_text(MESON)
         (self.root / "meson_options.txt").write_text(OPTIONS)
-        for name in ("fake", "tools/lint"):
-            (self.root / name).write_text(FAKE)
-            (self.root / name).chmod(0o755)
+        for name, text in (("fake", FAKE), ("tools/lint", FAKE), ("tools/wheel", FAKE),
+                           ("tests/wheel/wheel_test.py", STEP), ("tests/torch_backend/on_double", ""),
+                           ("tests/support/torch_venv", VENV)):
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            path.chmod(0o755)
 
-    def run_parts(self, fakes):
+    def begin(self, fakes, *parts):
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("MESON_", "HORING_"))}
-        return subprocess.run([self.root / "tools" / "test", "lint", "thread"], capture_output=True, text=True,
-                              env={**variables, "HORING_TEST_FAKES": fakes}, timeout=100)
+        return subprocess.Popen([self.root / "tools" / "test", *parts], text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, env={**variables, "HORING_TEST_FAKES": fakes})
+
+    def run_parts(self, fakes, *parts):
+        process = self.begin(fakes, *parts)
+        output, _ = process.communicate(timeout=100)
+        return subprocess.CompletedProcess(process.args, process.returncode, output)
 
     def listed(self):
         """(name, first output, second output) of each line of the file."""
@@ -66,36 +96,70 @@ class Runner(unittest.TestCase):
                 for name, places in (line.split(": ") for line in lines)]
 
     def test_what_passes_alone_is_told_and_fails_nothing(self):
-        answer = self.run_parts("lint second")
+        python = self.root / "build-test-python" / "venv-torch" / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.touch(0o755)
+        answer = self.run_parts("ranks_test second", "thread", "python")
         last = answer.stdout.splitlines()[-4:]
-        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
-        self.assertEqual(last, ["passed on repetition: lint", "passed on repetition: thread second",
+        self.assertEqual(answer.returncode, 0, answer.stdout)
+        self.assertEqual(last, ["passed on repetition: thread second", "passed on repetition: torch_paro_ranks",
                                 "their first and second outputs: build-test-logs/passed-on-repetition.txt",
-                                "9 passed, 0 failed"])
-        self.assertEqual([name for name, *_ in self.listed()], ["lint", "thread second"])
+                                "24 passed, 0 failed"])
+        self.assertEqual([name for name, *_ in self.listed()], ["thread second", "torch_paro_ranks"])
         for name, first, second in self.listed():
-            self.assertIn(f"output of {name.split()[-1]}", first)
-            self.assertIn(f"output of {name.split()[-1]}", second)
+            self.assertRegex(first, "output of (second|ranks_test)")
+            self.assertRegex(second, "output of (second|ranks_test)")
             self.assertIn("3 == 0", first)
             self.assertNotIn("3 == 0", second)
 
+    def test_what_builds_gives_way_to_the_suites(self):
+        answer = self.run_parts("", "thread", "lint")
+        self.assertEqual(answer.returncode, 0, answer.stdout)
+        built = (self.root / "build-test-logs" / "lint-build.txt").read_text()
+        tested = (self.root / "build-test-thread" / "meson-logs" / "thread.txt").read_text()
+        self.assertRegex(built, "niceness 19, (/autogroup-.* nice 19)?\n")
+        self.assertRegex(tested, f"niceness {os.nice(0)}, (/autogroup-.* nice 0)?\n")
+
+    def test_steps_are_skipped_where_there_is_no_torch(self):
+        answer = self.run_parts("", "python")
+        self.assertEqual((answer.returncode, answer.stdout.splitlines()[-2:]),
+                         (0, ["1 skipped: torch", "1 passed, 0 failed"]), answer.stdout)
+
     def test_more_than_two_that_pass_alone_fail_the_run(self):
-        answer = self.run_parts("lint first second third")
-        self.assertEqual(answer.returncode, 1, answer.stdout + answer.stderr)
+        answer = self.run_parts("step first second third", "thread", "python")
+        self.assertEqual(answer.returncode, 1, answer.stdout)
         self.assertIn("failed: 3 tests passed only on repetition; at most 2 may\n", answer.stdout)
-        self.assertIn("not repeated: thread third: 3 tests have been\n", answer.stdout)
+        self.assertIn("not repeated: wheel: 3 tests have been\n", answer.stdout)
         self.assertEqual(len(self.listed()), 3)
 
     def test_what_is_no_chance_and_what_fails_again_fail_the_run(self):
-        answer = self.run_parts("wrong killed reported late")
-        self.assertEqual(answer.returncode, 1, answer.stdout + answer.stderr)
+        answer = self.run_parts("wrong killed reported late lint", "thread", "lint")
+        self.assertEqual(answer.returncode, 1, answer.stdout)
         for line in ("not repeated: wrong: a wrong value, or an error that no slow machine explains",
                      "not repeated: killed: status -11", "not repeated: reported: a sanitizer's report",
                      "failed on repetition: thread late; build-test-logs/thread-late-repeated.txt",
-                     "5 passed, 4 failed"):
+                     "failed: lint", "4 passed, 5 failed"):
             self.assertIn(f"\n{line}\n", answer.stdout)
         self.assertNotIn("passed on repetition", answer.stdout)
         self.assertEqual(self.listed(), [])
+
+    def test_an_interrupt_ends_what_builds_and_what_is_tested(self):
+        built, tested = self.root / "pid-lint", self.root / "build-test-thread" / "pid-well"
+        for parts, files in ((("lint",), [built]), (("thread", "lint"), [built, tested])):
+            with self.subTest(parts):
+                built.unlink(missing_ok=True)
+                process = self.begin("stay", *parts)
+                self.addCleanup(process.terminate)
+                until = time.monotonic() + 90
+                while not all(file.exists() for file in files):
+                    self.assertLess(time.monotonic(), until, os.listdir(self.root))
+                    time.sleep(0.02)
+                process.send_signal(signal.SIGTERM)
+                output, _ = process.communicate(timeout=100)
+                self.assertEqual(process.returncode, 130, output)
+                self.assertTrue(output.endswith("test: interrupted\n"), output)
+                for file in files:
+                    processes.wait_for_end(file.read_text().strip())
 
 
 if __name__ == "__main__":

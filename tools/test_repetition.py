@@ -44,10 +44,15 @@ CATCH_FAILED = re.compile(r"^\S.*:\d+: FAILED:$", re.MULTILINE)
 CATCH_COUNT = re.compile(r"^assertions: .*?(\d+) failed", re.MULTILINE)
 UNITTEST_FAILED = re.compile(r"^(?:ERROR|FAIL): .*$", re.MULTILINE)
 UNITTEST_COUNT = re.compile(r"^FAILED \((.*)\)$", re.MULTILINE)
+PYTEST_FAILED = re.compile(r"^_{3,} .+ _{3,}$", re.MULTILINE)
+PYTEST_COUNT = re.compile(r"^=+ (.*) in \d[\d.]*s\b.* =+$", re.MULTILINE)
+PYTEST_LIST = re.compile(r"^=+ short test summary info =+$", re.MULTILINE)  # comes after what failed
 RULE = re.compile(r"^(?:-{60,}|={60,}|\.{60,})$", re.MULTILINE)  # ends what Catch2 says of an assertion
 EXCEPTION = re.compile(r"^(?:[a-zA-Z_][\w.]*\.)?([A-Z]\w*(?:Error|Exception|Failed|Expired|Interrupt|Exit))(?::|$) ?",
                        re.MULTILINE)
 RANKS_THAT_FAILED = "RanksFailed"  # tests/torch_backend/ranks.py: around what each rank raised
+# Ends the text of an exception: the source lines of the next one's traceback are none of it.
+NEXT_TRACEBACK = re.compile(r"^(?:During handling of|The above exception was|.*Traceback \(most recent)", re.MULTILINE)
 SCRIPT_FAILED = re.compile(r"^FAIL\b.*$", re.MULTILINE)
 
 
@@ -63,7 +68,7 @@ def is_chance_text(text: str) -> bool:
 def after_each(heads: list[re.Match[str]], text: str) -> list[str]:
     """What follows each head, until the next one."""
     ends = [head.start() for head in heads[1:]] + [len(text)]
-    return [text[head.end():end] for head, end in zip(heads, ends)]  # noqa: B905  (no head: an end too many)
+    return [text[head.end():end] for head, end in zip(heads, ends, strict=False)]  # no head: an end too many
 
 
 def is_chance_assertion(block: str) -> bool:
@@ -83,9 +88,10 @@ def is_chance_assertion(block: str) -> bool:
 
 
 def is_chance_section(block: str) -> bool:
-    """Of Python's unittest: every exception in it, those of other processes too, says so."""
+    """Of Python's unittest and of pytest with --tb=native: every exception in it, those of other processes too, says so."""
     found = list(EXCEPTION.finditer(block))
-    exceptions = zip((each[1] for each in found), after_each(found, block), strict=True)
+    texts = (NEXT_TRACEBACK.split(text)[0] for text in after_each(found, block))
+    exceptions = zip((each[1] for each in found), texts, strict=True)
     raised = [(kind, text) for kind, text in exceptions if kind != RANKS_THAT_FAILED]
     if re.search(r"rank \d+: (?:no result after|the process ended)", block):
         return False
@@ -94,7 +100,8 @@ def is_chance_section(block: str) -> bool:
 
 def is_chance_exception(kind: str, text: str) -> bool:
     if kind == "AssertionError":  # a program that should have ended with status 0, and said why it did not
-        status = re.match(r"(\d+) != 0 : ", text)
+        status = re.match(r"(\d+) != 0 : ", text) or re.search(
+            r"^assert (\d+) == 0\n +\+ +where \1 = .*\.returncode$", text, re.MULTILINE)
         return status is not None and 0 < int(status[1]) < 128 and is_chance_text(text)
     if kind in ("TimeoutError", "ConnectionRefusedError"):
         return not is_hang(text)
@@ -121,6 +128,12 @@ def why_final(status: int, output: str) -> str:
         if counts != [len(heads)]:
             return "not every failed test is in the output"
         judged += [is_chance_section(block) for block in after_each(heads, output)]
+    heads = list(PYTEST_FAILED.finditer(output))
+    counts = [sum(map(int, re.findall(r"(\d+) (?:failed|errors?)\b", text))) for text in PYTEST_COUNT.findall(output)]
+    if heads or sum(counts):
+        if counts != [len(heads)]:
+            return "not every failed test is in the output"
+        judged += [is_chance_section(PYTEST_LIST.split(block)[0]) for block in after_each(heads, output)]
     judged += ["cannot set up" in line for line in SCRIPT_FAILED.findall(output) if not UNITTEST_FAILED.match(line)]
     if not judged:
         return "nothing in the output says what failed"

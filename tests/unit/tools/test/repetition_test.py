@@ -40,6 +40,16 @@ def unit(*failures, kind="ERROR", count=None):
     return f"{text}{'-' * 70}\nRan 5 tests in 1.5s\n\nFAILED ({'errors' if kind == 'ERROR' else 'failures'}={number})\n"
 
 
+def pytest(*failures, count=None):
+    """What pytest prints of them with --tb=native."""
+    head = f"{'_' * 30} test_it {'_' * 30}\n{TRACE}"
+    text = "".join(f"{head}{failure}\n" for failure in failures)
+    number = len(failures) if count is None else count
+    return f"a_test.py::test_it FAILED [ 9%]\n{'=' * 35} FAILURES {'=' * 35}\n{text}" \
+           f"{'=' * 27} short test summary info {'=' * 27}\nFAILED a_test.py::test_it - KeyError: it\n" \
+           f"{'=' * 25} {number} failed, 3 passed in 0.16s {'=' * 25}\n"
+
+
 class Rule(unittest.TestCase):
     def assert_chance(self, output, status=1):
         self.assertEqual(repetition.why_final(status, output), "", output)
@@ -108,7 +118,8 @@ class Rule(unittest.TestCase):
         self.assert_final(catch(of("outcome.status == HO_OK", "3 == 0"), count=2), 2, "not every failed assertion")
         self.assert_final(catch(count=1), why="not every failed assertion")
         self.assert_final("some_test.cpp:12: FAILED:\n" + thrown(LATE), why="not every failed assertion")
-        self.assert_final(unit("TimeoutError: too late", count=2), why="not every failed test")
+        for run in (unit, pytest):
+            self.assert_final(run("TimeoutError: too late", count=2), why="not every failed test")
         for output in ("", LATE, "TimeoutError: too late", "ok    a\nnot as it should be"):
             self.assert_final(output, why="nothing in the output")
 
@@ -116,18 +127,27 @@ class Rule(unittest.TestCase):
         ranks = f"ranks.RanksFailed: rank 0: {TRACE}%s\n\nrank 1: {TRACE}%s"
         late, lost = f"horing.errors.TimeoutError: {LATE}", "horing.errors.PeerLostError: rank 0 left"
         for failure in (late, "TimeoutError", "ConnectionRefusedError: [Errno 111] Connection refused",
-                        "OSError: [Errno 98] Address already in use", ranks % (late, late),
-                        f"AssertionError: 1 != 0 : horing run: {LATE}"):
-            self.assert_chance(unit(failure), 1)
+                        "OSError: [Errno 98] Address already in use", ranks % (late, late)):
+            self.assert_chance(unit(failure))
+            self.assert_chance(pytest(failure))
+        self.assert_chance(unit(f"AssertionError: 1 != 0 : horing run: {LATE}"))
+        self.assert_chance(pytest(f"AssertionError: horing run: {LATE}\nassert 1 == 0\n +  where 1 = done.returncode"))
         for failure in (lost, "AssertionError: 9.0 != 10.0", f"AssertionError: 9.0 != 10.0 : {LATE}",
                         f"AssertionError: -11 != 0 : {LATE}", f"AssertionError: 139 != 0 : {LATE}",
                         "AssertionError: 1 != 0 : it said nothing", ranks % (late, "AssertionError: sums differ"),
                         "ranks.RanksFailed: rank 0: the process ended",
                         "ranks.RanksFailed: rank 0: no result after 900 s",
                         f"{late}\n\nDuring handling of the above exception, another exception occurred:\n\nKeyError: 3",
+                        f"KeyError: 3\n\nDuring handling of the above exception, another exception occurred:\n\n{TRACE}"
+                        f"    raise late('{LATE}')\n{late}",
                         "no exception at all"):
             self.assert_final(unit(failure), why="wrong value")
             self.assert_final(unit(late, failure), why="wrong value")
+            self.assert_final(pytest(failure), why="wrong value")
+            self.assert_final(pytest(late, failure), why="wrong value")
+        for values in ("assert 3 == 0", "assert 139 == 0\n +  where 139 = done.returncode",
+                       "assert 1 == 0\n +  where 1 = sums.first"):
+            self.assert_final(pytest(f"AssertionError: {LATE}\n{values}"), why="wrong value")
 
     def test_a_script_is_repeated_where_it_could_not_set_up(self):
         self.assert_chance("ok    a\nFAIL  a second address: cannot set up: no room\nok    b")

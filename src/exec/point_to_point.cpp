@@ -20,14 +20,18 @@ Result<MessagePeer*> PointToPoint::peer(GlobalRank rank) {
 }
 
 Status PointToPoint::submit(std::shared_ptr<Transfer> transfer) {
-  MessagePeer* other = nullptr;
-  if (transfer->peer) {
-    HORING_ASSIGN(other, peer(*transfer->peer));
-  }
-  transfer->order = ++submitted_;
   if (transfer->sends) {
-    other->send(*transfer);
+    if (!transfer->peer) {
+      return {StatusCode::kInternal, "a message to nobody"};
+    }
+    HORING_ASSIGN(MessagePeer * receiver, peer(*transfer->peer));
+    transfer->order = ++submitted_;
+    receiver->send(*transfer);
   } else {
+    if (transfer->peer) {
+      HORING_TRY(peer(*transfer->peer).status());
+    }
+    transfer->order = ++submitted_;
     receives_.post(*transfer);
   }
   const uint64_t order = transfer->order;

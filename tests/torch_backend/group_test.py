@@ -1,10 +1,8 @@
-"""What the group does call by call: types, operations, layouts, groups, errors."""
+"""What the group does call by call: types, operations, layouts, groups."""
 
 from __future__ import annotations
 
 import os
-import re
-import signal
 import sys
 import tempfile
 import threading
@@ -18,7 +16,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 import torch.distributed.checkpoint as dcp
-from ranks import TIMEOUT, run_ranks
+from ranks import run_ranks
 from torch._C import _distributed_c10d as c10d
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
@@ -443,178 +441,6 @@ class Calls(unittest.TestCase):
         self.assertTrue(all(inside > 0 for inside, between in moved))
         # Each of two nodes sends half of the data in each of two phases.
         self.assertEqual(sum(between for inside, between in moved), 2 << 18)
-
-
-class Errors(unittest.TestCase):
-    """Every rank gets an error that names the cause; nobody waits for the timeout of 60 s."""
-
-    def assert_fails(self, body: Any, *words: str, ranks: Any = range(RANKS), **options: Any) -> None:
-        def run() -> Any:
-            started = time.monotonic()
-            try:
-                body()
-            except Exception as error:  # noqa: BLE001
-                dist.distributed_c10d._world.pg_map.clear()
-                return type(error).__name__, str(error), time.monotonic() - started
-            return "nothing", "", 0.0
-
-        def leave() -> Any:
-            store = dist.distributed_c10d._get_default_store()
-            result = run()
-            store.set(f"failed {rank()}", "")
-            # The others' errors are their own, not that this rank has left.
-            store.wait([f"failed {index}" for index in ranks], timedelta(seconds=300))
-            dist.distributed_c10d._update_default_pg(None)
-            return result
-
-        results = run_ranks(NODES, leave, **options)
-        for index in ranks:
-            kind, text, seconds = results[index]
-            self.assertEqual(kind, "DistBackendError", (index, kind, text))
-            for word in words:
-                self.assertIn(word, text, index)
-            self.assertLess(seconds, TIMEOUT / 2, "it was waited for the deadline")
-
-    def test_counts_that_differ_are_named_on_every_rank(self) -> None:
-        self.assert_fails(lambda: dist.all_reduce(torch.ones(8 + (rank() == 2))), "8", "9")
-
-    def test_types_that_differ_are_named_on_every_rank(self) -> None:
-        kinds = (torch.float32, torch.float64)
-        self.assert_fails(
-            lambda: dist.all_reduce(torch.ones(8, dtype=kinds[rank() == 3])), "float", "double"
-        )
-
-    def test_calls_that_differ_are_named_on_every_rank(self) -> None:
-        def body() -> None:
-            if rank() == 1:
-                dist.broadcast(torch.ones(8), 0)
-            else:
-                dist.all_reduce(torch.ones(8))
-
-        self.assert_fails(body, "broadcast", "all_reduce")
-
-    def test_a_rank_that_dies_is_named_on_the_others(self) -> None:
-        def body() -> None:
-            dist.all_reduce(torch.ones(8))
-            if rank() == 3:
-                os.kill(os.getpid(), signal.SIGKILL)
-            dist.all_reduce(torch.ones(8))
-
-        self.assert_fails(body, "rank 3", ranks=range(3), may_die=[3])
-
-    def test_a_rank_that_dies_in_training_is_named_by_ddp(self) -> None:
-        def body() -> Any:
-            model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
-            try:
-                for step in range(100):
-                    if step == 2 and rank() == 3:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    model(torch.ones(2, 4)).sum().backward()
-            except RuntimeError as error:
-                return type(error).__name__, str(error)
-            return "", "nothing was raised"
-
-        for kind, text in run_ranks(NODES, body, may_die=[3])[:3]:
-            self.assertEqual(kind, "DistBackendError")
-            self.assertIn("rank 3", text)
-            self.assertIn("horing: all_reduce", text)
-
-    def test_the_first_cause_reaches_ranks_that_share_no_group_with_it(self) -> None:
-        def body(victim: int) -> str:
-            mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("inter", "intra"))
-            try:
-                for step in range(100):
-                    if step == 2 and rank() == victim:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    for dimension in ("intra", "inter"):
-                        dist.all_reduce(torch.ones(8), group=mesh.get_group(dimension))
-            except dist.DistBackendError as error:
-                return str(error)
-            return "nothing was raised"
-
-        for victim in (0, 3):
-            texts = run_ranks(NODES, body, victim, may_die=[victim])
-            for other in set(range(RANKS)) - {victim}:
-                blamed = re.findall(r"rank (\d) \([^()]*, pid", texts[other])
-                self.assertEqual(blamed[:1], [str(victim)], texts[other])
-                self.assertRegex(texts[other], "of group 'mesh_int(er|ra)'")
-
-    def test_ranks_of_a_group_are_named_by_their_numbers_in_the_job(self) -> None:
-        def body(made: str) -> str:
-            group = dist.new_group([1, 3]) if made == "new" else dist.group.WORLD.split_group([1, 3])
-            dist.barrier()
-            if rank() % 2 == 0:
-                return ""
-            assert "its ranks are global ranks 1, 3" in repr(group), repr(group)
-            if rank() == 3:
-                os.kill(os.getpid(), signal.SIGKILL)
-            try:
-                group.allreduce(torch.ones(8)).wait()
-            except dist.DistBackendError as error:
-                return str(error)
-            return "nothing was raised"
-
-        for made in ("new", "split"):
-            text = run_ranks(NODES, body, made, may_die=[3])[1]
-            self.assertRegex(text, r"rank 3 \([^()]*, pid")
-            self.assertNotRegex(text, r"rank 1 \([^()]*, pid")
-
-    def test_a_rank_that_does_not_make_a_group_is_named_after_its_timeout(self) -> None:
-        def body() -> None:
-            if rank() == 2:
-                store = dist.distributed_c10d._get_default_store()
-                store.wait([f"failed {index}" for index in (0, 1, 3)], timedelta(seconds=300))
-                raise RuntimeError("late")
-            dist.new_group(timeout=timedelta(seconds=2))
-
-        self.assert_fails(body, "making a group of 4 ranks", ranks=(0, 1, 3))
-
-    def test_a_rank_that_does_not_come_is_named_after_the_timeout(self) -> None:
-        def body() -> None:
-            store = dist.distributed_c10d._get_default_store()
-            dist.barrier()
-            if rank() == 1:
-                store.wait([f"failed {each}" for each in (0, 2, 3)], timedelta(seconds=300))
-            horing.torch.monitored_barrier(timeout=timedelta(seconds=2))
-
-        self.assert_fails(body, "rank 1", " timeout ")
-
-    def test_an_aborted_group_fails_everywhere_and_afterwards(self) -> None:
-        def body() -> None:
-            if rank() == 0:
-                time.sleep(0.5)
-                dist.group.WORLD.abort()
-            dist.all_reduce(torch.ones(8))
-
-        self.assert_fails(body, "abort")
-
-    def test_a_result_that_cannot_be_copied_back_ends_its_own_call_alone(self) -> None:
-        def body() -> None:
-            broken = dist.broadcast(torch.zeros(1).expand(3), 0, async_op=True).get_future()
-            good = torch.ones(2)
-            later = dist.all_reduce(good, async_op=True).get_future()
-            try:
-                broken.wait()
-            except RuntimeError as error:
-                assert "broadcast" in str(error), error
-            else:
-                raise AssertionError("it was copied")
-            later.wait()
-            assert good.tolist() == [2.0, 2.0], good
-
-        run_ranks([2], body)
-
-    def test_a_tensor_of_another_kind_of_device_is_refused(self) -> None:
-        def body() -> None:
-            for call in (dist.all_reduce, lambda tensor: dist.broadcast(tensor, 0)):
-                try:
-                    call(torch.ones(3, device="meta"))
-                except ValueError as error:
-                    assert "on meta" in str(error) and "CUDA devices" in str(error), error
-                else:
-                    raise AssertionError("nothing was refused")
-
-        run_ranks([1], body)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import shutil
 import sys
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "bench"))
+
 # pylint: disable=wrong-import-position
 import demo_picture  # noqa: E402
 import demo_training  # noqa: E402

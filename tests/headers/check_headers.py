@@ -75,7 +75,7 @@ def jobs(root, cc, cxx, quick):
     flags = package_flags()
     folders = [f"-I{root / f}" for f in ("src", "tests/support", "plugin", "runtime")]
     folders += sorted({f"-I{header.parent}" for header in (root / "tests").rglob("*.hpp")})
-    folders += ["-iquote", str(root / "tools")]  # as <compare>, tools/compare would be found
+    folders += ["-iquote", str(root / "tools")]  # quoted includes only, as in the build
     missing = missing_folders(root)
     for top in ("src", "tools", "tests", "plugin", "runtime"):
         for header in sorted((root / top).rglob("*.hpp")):

@@ -76,7 +76,7 @@ class CheckPrintedExamples(unittest.TestCase):
             "<!-- illustration: measured -->\n\n", ""), ":12: this block is neither a command")
 
     def test_output_of_another_program_wants_a_mark(self):
-        self.assert_refused(GOOD + "\nAlso:\n\n    $ tools/gains\n    fast\n", "has what gains prints")
+        self.assert_refused(GOOD + "\nAlso:\n\n    $ tools/bench/gains\n    fast\n", "has what gains prints")
 
     def test_a_mark_before_no_block_is_found(self):
         self.assert_refused(GOOD + "\n<!-- illustration: measured -->\n", "stands before no block")

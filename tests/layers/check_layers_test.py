@@ -28,7 +28,7 @@ TREE = {
     "src/plan/plan.hpp": '#include "group/group_map.hpp"\n',
     "src/transport/tcp/link.hpp": '#include "transport/transport.hpp"\n',
     "src/transport/transport.hpp": "#include <vector>\n",
-    "tools/horing/main.cpp": '#include "plan/plan.hpp"\n',
+    "tools/cli/plan/main.cpp": '#include "plan/plan.hpp"\n',
 }
 
 
@@ -44,13 +44,13 @@ class CheckLayers(unittest.TestCase):
             "src/group/bad.cpp": '#include <plan/plan.hpp>\n',
             "src/transport/tcp/bad.cpp": '  #  include "plan/plan.hpp"\n',
             "src/plan/bad.cpp": '#include "horing.h"\n',
-            "src/exec/bad.cpp": '#include "../../tools/horing/x.hpp"\n',
-            "src/comm/bad.cpp": '#include "horing/x.hpp"\n',
+            "src/exec/bad.cpp": '#include "../../tools/cli/run/x.hpp"\n',
+            "src/comm/bad.cpp": '#include "cli/run/x.hpp"\n',
             "include/horing/bad.hpp": '#include "base/status.hpp"\n#include "plan/plan.hpp"\n',
         }
         for name, text in planted.items():
             with self.subTest(name):
-                violations, _ = check_tree({**TREE, "tools/horing/x.hpp": "", name: text})
+                violations, _ = check_tree({**TREE, "tools/cli/run/x.hpp": "", name: text})
                 self.assertTrue(violations)
                 self.assertTrue(all(v.startswith(name + ":") for v in violations), violations)
 

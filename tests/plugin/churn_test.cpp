@@ -12,9 +12,9 @@
 
 #include "catch.hpp"
 #include "host_job.hpp"
-#include "nccl_host/coll_net_comm.hpp"
-#include "nccl_host/error.hpp"
-#include "nccl_host/ring_comm.hpp"
+#include "bench/nccl_host/coll_net_comm.hpp"
+#include "bench/nccl_host/error.hpp"
+#include "bench/nccl_host/ring_comm.hpp"
 #include "os/clock.hpp"
 #include "releases.hpp"
 #include "sanitizers.hpp"

@@ -9,7 +9,7 @@
 #include <deque>
 #include <fstream>
 
-#include "nccl_host/coll_net_comm.hpp"
+#include "bench/nccl_host/coll_net_comm.hpp"
 #include "net_line.hpp"
 #include "sanitizers.hpp"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "nccl_host/job_memory.hpp"
-#include "nccl_host/plugin_library.hpp"
+#include "bench/nccl_host/job_memory.hpp"
+#include "bench/nccl_host/plugin_library.hpp"
 
 namespace ho::plugin_host_test {
 

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "host_job.hpp"
-#include "nccl_host/error.hpp"
+#include "bench/nccl_host/error.hpp"
 #include "os/clock.hpp"
 
 namespace ho::plugin_host_test {

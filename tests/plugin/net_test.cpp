@@ -7,8 +7,8 @@
 
 #include "catch.hpp"
 #include "host_job.hpp"
-#include "nccl_host/error.hpp"
-#include "nccl_host/ring_comm.hpp"
+#include "bench/nccl_host/error.hpp"
+#include "bench/nccl_host/ring_comm.hpp"
 #include "net_line.hpp"
 #include "os/clock.hpp"
 #include "releases.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "host_job.hpp"
-#include "nccl_host/work.hpp"
+#include "bench/nccl_host/work.hpp"
 
 namespace ho::plugin_host_test {
 

@@ -9,8 +9,8 @@
 
 #include "catch.hpp"
 #include "host_job.hpp"
-#include "nccl_host/coll_net_comm.hpp"
-#include "nccl_host/error.hpp"
+#include "bench/nccl_host/coll_net_comm.hpp"
+#include "bench/nccl_host/error.hpp"
 #include "net_line.hpp"
 #include "os/clock.hpp"
 #include "os/fd.hpp"

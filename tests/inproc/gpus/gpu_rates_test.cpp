@@ -1,5 +1,5 @@
 // Measuring copies on the double, which checks that nothing that is timed was ordered wrongly.
-#include "horing/gpu_rates.hpp"
+#include "cli/host/gpu_rates.hpp"
 
 #include <algorithm>
 #include <map>

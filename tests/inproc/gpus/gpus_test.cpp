@@ -1,5 +1,5 @@
 // Which GPUs are shown, where they are and which NIC goes with each, on the double.
-#include "horing/gpus.hpp"
+#include "cli/host/gpus.hpp"
 
 #include "catch.hpp"
 #include "cuda_double.hpp"

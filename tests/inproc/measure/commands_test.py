@@ -8,11 +8,12 @@ import unittest
 import xml.etree.ElementTree
 
 TOOLS = pathlib.Path(__file__).parents[3] / "tools"
+BENCH = TOOLS / "bench"
 
 
 class Arguments(unittest.TestCase):
     def assert_refused(self, words, *arguments):
-        answer = subprocess.run([sys.executable, TOOLS / "compare", *arguments], capture_output=True, text=True)
+        answer = subprocess.run([sys.executable, BENCH / "compare", *arguments], capture_output=True, text=True)
         self.assertEqual((answer.returncode, answer.stdout), (2, ""), answer.stderr)
         self.assertIn(words, answer.stderr)
 
@@ -53,11 +54,11 @@ class WithoutMatplotlib(unittest.TestCase):
                 (tools / name).write_text("#!/bin/sh\necho it measures; exit 9\n")
                 (tools / name).chmod(0o755)
             out = pathlib.Path(build, "out")
-            for command in (["compare", "--svg", out], ["gains", "--out", out], ["convergence", "--out", out]):
+            for command in ([BENCH / "compare", "--svg", out], [BENCH / "gains", "--out", out], [BENCH / "convergence", "--out", out]):
                 answer = self.run_python(*command, "--build", build)
                 self.assertEqual((answer.returncode, answer.stdout), (2, ""), answer.stderr)
                 self.assertIn("apt-get install python3-matplotlib", answer.stderr)
-            answer = self.run_python("gains", "--out", out, "--build", build, "--no-pictures")
+            answer = self.run_python(BENCH / "gains", "--out", out, "--build", build, "--no-pictures")
             self.assertEqual(answer.returncode, 1, answer.stderr)
             self.assertIn("exit status 9:\nit measures", answer.stderr)
 
@@ -67,7 +68,7 @@ class WithoutMatplotlib(unittest.TestCase):
                    "print(demo_picture.draw('title', [('all_gather', lines)], str)); "
                    "print(demo_training.bars([{'strategy': 'IIG', 'step_s': 1.0, 'compute_s': 0.5, 'exposed_s': 0.2, "
                    "'idle_s': 0.1, 'update_s': 0.1, 'hooks_s': 0.1}], 'bars'))")
-        answer = self.run_python("-B", "-c", f"import sys; sys.path.insert(0, ''); {program}")
+        answer = self.run_python("-B", "-c", f"import sys; sys.path[:0] = ['', 'bench']; {program}")
         self.assertEqual((answer.returncode, answer.stderr), (0, ""))
         for picture_text in answer.stdout.split("</svg>")[:2]:
             xml.etree.ElementTree.fromstring(picture_text.strip() + "</svg>")

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(pathlib.Path(__file__).parents[3] / "tools"), str(pathlib.Path(__file__).parents[2] / "support")]
+sys.path[:0] = [str(pathlib.Path(__file__).parents[3] / "tools" / "bench"), str(pathlib.Path(__file__).parents[2] / "support")]
 # pylint: disable=wrong-import-position
 from measure import runner  # noqa: E402
 from processes import wait_for_end  # noqa: E402

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "toy_model/training.hpp"
+#include "cli/paro/toy_model/training.hpp"
 
 namespace paro::test {
 

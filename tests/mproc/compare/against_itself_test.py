@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""usage: against_itself_test.py BUILD: `tools/compare --against` of a build with itself, and its interruption."""
+"""usage: against_itself_test.py BUILD: `tools/bench/compare --against` of a build with itself, and its interruption."""
 import json
 import pathlib
 import signal
@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-COMPARE = pathlib.Path(__file__).parents[3] / "tools" / "compare"
+COMPARE = pathlib.Path(__file__).parents[3] / "tools" / "bench" / "compare"
 BUILD = pathlib.Path(sys.argv.pop(1))
 SMALL = ["--links", "loopback,one_node", "--shape", "2x1", "--collectives", "all_reduce", "--sizes", "64K,1M",
          "--rounds", "1", "--calls", "10"]
@@ -50,7 +50,7 @@ class AgainstItself(unittest.TestCase):
             process.send_signal(signal.SIGINT)
             output, errors = process.communicate()
         self.assertEqual((process.returncode, output), (130, ""), errors)
-        self.assertIn("tools/compare: interrupted", errors)
+        self.assertIn("tools/bench/compare: interrupted", errors)
         self.assertFalse(self.report.with_suffix(".json").exists())
 
 

@@ -1,10 +1,10 @@
-#include "horing/cluster_model.hpp"
+#include "cli/run/cluster_model.hpp"
 
 #include <algorithm>
 #include <set>
 
 #include "catch.hpp"
-#include "horing/cluster.hpp"
+#include "cli/run/cluster.hpp"
 
 namespace ho {
 namespace {

@@ -1,4 +1,4 @@
-#include "horing/links.hpp"
+#include "cli/run/links.hpp"
 
 #include <sstream>
 

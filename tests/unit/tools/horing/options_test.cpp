@@ -1,4 +1,4 @@
-#include "horing/options.hpp"
+#include "cli/run/options.hpp"
 
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "horing/output.hpp"
+#include "cli/run/output.hpp"
 
 #include "catch.hpp"
 

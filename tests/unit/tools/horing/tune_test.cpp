@@ -9,8 +9,8 @@
 
 #include "catch.hpp"
 #include "core/tuner/cost_table.hpp"
-#include "horing/tune_options.hpp"
-#include "horing/tune_report.hpp"
+#include "cli/plugin/tune_options.hpp"
+#include "cli/plugin/tune_report.hpp"
 #include "scoped_variable.hpp"
 
 namespace ho {

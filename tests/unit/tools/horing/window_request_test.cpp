@@ -1,5 +1,5 @@
 // `horing plan --plugin-window`: the window that options ask for, and what is refused.
-#include "horing/window_request.hpp"
+#include "cli/plan/window_request.hpp"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -7,12 +7,12 @@ import sys
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).parents[4] / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[4] / "tools" / "bench"))
 # pylint: disable=wrong-import-position
 from comparison import against, against_report  # noqa: E402
 
 SIZE, BIG = 65536, 1 << 20
-FACTS = {"command": "tools/compare --against b", "date": "2000-01-01", "cores": 2, "rounds": 11, "plugin": False,
+FACTS = {"command": "tools/bench/compare --against b", "date": "2000-01-01", "cores": 2, "rounds": 11, "plugin": False,
          "links": {"cluster": "horing run -n 4x4"},
          "builds": {"this": {"folder": "a", "version": "horing 2", "options": {"buildtype": "release"}},
                     "other": {"folder": "b", "version": "horing 1", "options": {"buildtype": "debug"}}}}

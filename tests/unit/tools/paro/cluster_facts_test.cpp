@@ -1,4 +1,4 @@
-#include "paro/cluster_facts.hpp"
+#include "cli/paro/job/cluster_facts.hpp"
 
 #include <utility>
 #include <vector>

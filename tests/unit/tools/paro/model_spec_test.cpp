@@ -1,4 +1,4 @@
-#include "paro/model_spec.hpp"
+#include "cli/paro/job/model_spec.hpp"
 
 #include <utility>
 #include <vector>

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "paro/plan_options.hpp"
+#include "cli/paro/plan_options.hpp"
 
 namespace paro::tool {
 namespace {

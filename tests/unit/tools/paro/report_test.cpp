@@ -1,11 +1,11 @@
-#include "paro/report.hpp"
+#include "cli/paro/report.hpp"
 
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "catch.hpp"
 #include "has.hpp"
-#include "report/table.hpp"
+#include "cli/subcommands/table.hpp"
 
 namespace paro::tool {
 namespace {

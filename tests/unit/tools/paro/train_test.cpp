@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
-#include "paro/train_options.hpp"
-#include "paro/trial_report.hpp"
+#include "cli/paro/train_options.hpp"
+#include "cli/paro/trial_report.hpp"
 
 namespace paro::tool {
 namespace {

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
-#include "paro_bench/bench_options.hpp"
-#include "paro_bench/bench_report.hpp"
+#include "bench/paro_bench/bench_options.hpp"
+#include "bench/paro_bench/bench_report.hpp"
 
 namespace paro::bench {
 namespace {

@@ -1,8 +1,8 @@
 // What follows from measured steps.
-#include "paro_bench/outcome.hpp"
+#include "bench/paro_bench/outcome.hpp"
 
 #include "catch.hpp"
-#include "report/statistics.hpp"
+#include "cli/subcommands/statistics.hpp"
 
 namespace paro::bench {
 namespace {

@@ -1,5 +1,5 @@
 // What the system tells of its processors' time.
-#include "paro_bench/processor_time.hpp"
+#include "bench/paro_bench/processor_time.hpp"
 
 #include "catch.hpp"
 

@@ -1,5 +1,5 @@
 // Systems by name.
-#include "paro_bench/systems.hpp"
+#include "bench/paro_bench/systems.hpp"
 
 #include "catch.hpp"
 

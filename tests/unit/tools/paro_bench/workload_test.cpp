@@ -1,5 +1,5 @@
 // A model brought to the size of an emulated cluster.
-#include "paro_bench/workload.hpp"
+#include "bench/paro_bench/workload.hpp"
 
 #include "catch.hpp"
 

@@ -1,6 +1,6 @@
 #include "catch.hpp"
-#include "perf/measure.hpp"
-#include "report/statistics.hpp"
+#include "bench/perf/measure.hpp"
+#include "cli/subcommands/statistics.hpp"
 
 namespace ho::perf {
 namespace {

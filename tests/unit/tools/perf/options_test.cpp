@@ -1,4 +1,4 @@
-#include "perf/options.hpp"
+#include "bench/perf/options.hpp"
 
 #include "catch.hpp"
 

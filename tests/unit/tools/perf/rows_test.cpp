@@ -1,4 +1,4 @@
-#include "perf/rows.hpp"
+#include "bench/perf/rows.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "catch.hpp"
-#include "perf/json_report.hpp"
+#include "bench/perf/json_report.hpp"
 
 namespace ho::perf {
 namespace {

@@ -1,4 +1,4 @@
-#include "perf/values.hpp"
+#include "bench/perf/values.hpp"
 
 #include <algorithm>
 #include <cstring>

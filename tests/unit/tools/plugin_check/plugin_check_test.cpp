@@ -10,9 +10,9 @@
 #include "abi/env_v1.hpp"
 #include "catch.hpp"
 #include "has.hpp"
-#include "horing/plugin_problems.hpp"
-#include "horing/plugin_report.hpp"
-#include "horing/plugin_search.hpp"
+#include "cli/plugin/plugin_problems.hpp"
+#include "cli/plugin/plugin_report.hpp"
+#include "cli/plugin/plugin_search.hpp"
 #include "temporary_folder.hpp"
 
 namespace ho {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "toy_model/toy_model.hpp"
+#include "cli/paro/toy_model/toy_model.hpp"
 
 namespace paro::toy::test {
 

@@ -1,0 +1,124 @@
+#include "bench/paro_bench/systems.hpp"
+
+#include <algorithm>
+
+namespace paro::bench {
+namespace {
+
+using enum Scope;
+
+constexpr std::string_view kRingSuffix = "/ring";
+
+ho::Status unknown(std::string_view name, const std::string& why) {
+  std::string names;
+  for (const System& baseline : baselines()) {
+    names += baseline.name + ", ";
+  }
+  return ho::invalid("--systems: '" + std::string(name) + "': " + why +
+                     "; takes letters (IIG, IIG/ring), " + names + "ours, baselines, all");
+}
+
+ho::Result<System> ours(std::string_view name) {
+  System system;
+  std::string_view text = name;
+  if (text.ends_with(kRingSuffix)) {
+    system.world = WorldAlgorithm::kMultiRing;
+    text.remove_suffix(kRingSuffix.size());
+  }
+  constexpr size_t kLetters = 3;
+  if (text.size() != kLetters) {  // names are for baselines
+    return unknown(name, "is no system that is known here");
+  }
+  const auto strategy = parse_strategy(text);
+  if (!strategy.ok()) {
+    return unknown(name, strategy.status().message());
+  }
+  system.strategy = *strategy;
+  system.name = letters(*strategy);
+  if (system.world == WorldAlgorithm::kMultiRing) {
+    system.name += kRingSuffix;
+  }
+  return system;
+}
+
+ho::Result<std::vector<System>> named(std::string_view name) {
+  std::vector<System> all;
+  if (name == "ours" || name == "all") {
+    for (const Strategy& strategy : all_strategies()) {
+      all.push_back({letters(strategy), "", strategy});
+    }
+  }
+  if (name == "baselines" || name == "all") {
+    all.insert(all.end(), baselines().begin(), baselines().end());
+  }
+  if (!all.empty()) {
+    return all;
+  }
+  const auto known = std::find_if(
+      baselines().begin(), baselines().end(), [&](const System& one) { return one.name == name; });
+  if (known != baselines().end()) {
+    return std::vector<System>{*known};
+  }
+  HORING_ASSIGN(const System system, ours(name));
+  return std::vector<System>{system};
+}
+
+}  // namespace
+
+const std::vector<System>& baselines() {
+  constexpr auto kRings = WorldAlgorithm::kMultiRing;
+  static const std::vector<System> all{
+      {"ddp",
+       "gradients summed over all ranks, once per step (no_sync before)",
+       {kReplicated, kReplicated, kReplicated},
+       kRings},
+      {"zero1",
+       "optimizer split over all ranks, gradients once per step",
+       {kReplicated, kReplicated, kWorld},
+       kRings},
+      {"zero2",
+       "gradients and optimizer split over all ranks, reduced every micro-batch",
+       {kReplicated, kWorld, kWorld},
+       kRings},
+      {"zero3",
+       "all split over all ranks (FSDP too), gathered twice and reduced every micro-batch",
+       {kWorld, kWorld, kWorld},
+       kRings},
+      {"mics",
+       "all split inside groups, between groups once per step",
+       {kGroup, kGroup, kGroup},
+       kRings},
+      {"hsdp",
+       "all split inside groups, between groups every micro-batch (FSDP's hybrid shard)",
+       {kGroup, kGroup, kGroup},
+       kRings,
+       true},
+      {"hpz",
+       "parameters split inside groups, the rest over all ranks, reduced every micro-batch "
+       "(ZeRO++'s hpZ gathers the forward pass over all ranks too: this is faster than it)",
+       {kGroup, kWorld, kWorld},
+       kRings},
+  };
+  return all;
+}
+
+ho::Result<std::vector<System>> parse_systems(std::string_view text) {
+  std::vector<System> all;
+  while (true) {
+    const size_t comma = text.find(',');
+    HORING_ASSIGN(const std::vector<System> some, named(text.substr(0, comma)));
+    for (const System& system : some) {
+      const bool known = std::any_of(
+          all.begin(), all.end(), [&](const System& other) { return other.name == system.name; });
+      if (!known) {
+        all.push_back(system);
+      }
+    }
+    if (comma == std::string_view::npos) {
+      return all;
+    }
+    text.remove_prefix(comma + 1);
+  }
+}
+
+}  // namespace paro::bench

@@ -1,0 +1,109 @@
+#include "bench/paro_bench/trace.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <span>
+
+namespace paro::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kGapNs = 20'000'000;  // between systems
+constexpr size_t kNumbers = 4;          // of an event, as ranks send them
+
+int64_t ns_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count();
+}
+
+std::string event_line(const nlohmann::json& event, bool first) {
+  return (first ? "" : ",\n") + event.dump();
+}
+
+double microseconds(int64_t ns) {
+  return static_cast<double>(ns) / 1e3;
+}
+
+}  // namespace
+
+void TraceFile::name(uint32_t rank) {
+  if (!named_.insert(rank).second) {
+    return;
+  }
+  const auto add = [&](const char* what, const nlohmann::json& track, std::string_view name) {
+    const nlohmann::json event{
+        {"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", track}, {"args", {{"name", name}}}};
+    events_ += event_line(event, events_.empty());
+  };
+  add("process_name", 0, "rank " + std::to_string(rank));
+  for (size_t channel = 0; channel < kChannelCount; ++channel) {
+    add("thread_name", channel, to_string(static_cast<Channel>(channel)));
+  }
+}
+
+void TraceFile::add(const std::string& system,
+                    const StepTrace& step,
+                    std::vector<TraceEvent> events) {
+  if (events.empty()) {
+    return;
+  }
+  int64_t first = events.front().begin_ns;
+  int64_t last = events.front().end_ns;
+  for (const TraceEvent& event : events) {
+    first = std::min(first, event.begin_ns);
+    last = std::max(last, event.end_ns);
+  }
+  for (const TraceEvent& event : events) {
+    const auto track = static_cast<size_t>(step.channels[event.action]);
+    const nlohmann::json json{{"name", step.names[event.action]},
+                              {"cat", system},
+                              {"ph", "X"},
+                              {"pid", event.rank},
+                              {"tid", track},
+                              {"ts", microseconds(event.begin_ns - first + next_ns_)},
+                              {"dur", microseconds(event.end_ns - event.begin_ns)},
+                              {"args", {{"system", system}}}};
+    events_ += event_line(json, events_.empty());
+    name(event.rank);
+  }
+  next_ns_ += last - first + kGapNs;
+}
+
+std::string TraceFile::text() const {
+  return "[\n" + events_ + "\n]\n";
+}
+
+std::vector<TraceEvent> events_of_all(horing::Communicator& job, const StepTrace& step) {
+  job.barrier();
+  const Clock::time_point zero = Clock::now();
+  uint64_t most = step.spans.size();
+  job.all_reduce(std::span<uint64_t>(&most, 1), HO_MAX);
+  // A rank that has fewer sends actions that are none.
+  constexpr int64_t kNone = -1;
+  std::vector<int64_t> mine(most * kNumbers, kNone);
+  for (size_t i = 0; i < step.spans.size(); ++i) {
+    const ActionSpan& span = step.spans[i];
+    const std::array<int64_t, kNumbers> numbers{job.rank(),
+                                                span.node.action.value(),
+                                                ns_between(zero, span.begin),
+                                                ns_between(zero, span.end)};
+    std::copy(numbers.begin(), numbers.end(), mine.begin() + static_cast<int64_t>(i * kNumbers));
+  }
+  std::vector<int64_t> all(mine.size() * static_cast<size_t>(job.world_size()));
+  if (!all.empty()) {
+    job.all_gather(std::span<const int64_t>(mine), std::span<int64_t>(all));
+  }
+  std::vector<TraceEvent> events;
+  for (size_t at = 0; at < all.size(); at += kNumbers) {
+    if (all[at] != kNone) {
+      events.push_back({static_cast<uint32_t>(all[at]),
+                        static_cast<uint32_t>(all[at + 1]),
+                        all[at + 2],
+                        all[at + 3]});
+    }
+  }
+  return events;
+}
+
+}  // namespace paro::bench

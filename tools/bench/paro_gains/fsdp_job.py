@@ -1,0 +1,108 @@
+"""A rank of `tools/bench/gains --cases fsdp`: a small GPT under every strategy of paro.torch, and under FSDP2's hybrid sharding as it
+is, in turns over horing. Rank 0 prints one JSON object: seconds by step of the slowest rank, and the links that were measured."""
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+
+import horing.torch  # noqa: F401
+import paro.torch
+import paro.torch.planning
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch_job import VOCABULARY, Gpt
+
+COMPUTE, UPDATE = "compute", "update"  # the passes and the optimizer's step of FSDP2 around each rank's own model
+HYBRID = "hybrid"  # FSDP2 on two dimensions: it all-reduces in every micro-batch
+
+
+def loss_of(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def step_of(system: str, passes: int, make: Callable[[], Gpt], mesh: DeviceMesh, tokens: torch.Tensor) -> Callable[[], None]:
+    model = make()
+    if system in (HYBRID, COMPUTE, UPDATE):
+        own = init_device_mesh("cpu", (dist.get_world_size(), 1), mesh_dim_names=("ranks", "own"))["own"]
+        how = {"mesh": mesh} if system == HYBRID else {"mesh": own, "reshard_after_forward": False}
+        for block in model.blocks:
+            fully_shard(block, **how)
+        fully_shard(model, **how)
+        plain = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+        def passed() -> None:
+            for _ in range(passes):
+                loss_of(model, tokens).backward()
+
+        def updated() -> None:
+            plain.step()
+            plain.zero_grad(set_to_none=system != UPDATE)
+
+        if system == UPDATE:
+            passed()
+        return {HYBRID: lambda: (passed(), updated()), COMPUTE: passed, UPDATE: updated}[system]
+    for block in model.blocks:
+        paro.torch.fully_shard(block, mesh=mesh, strategy=system)
+    paro.torch.fully_shard(model, mesh=mesh, strategy=system)
+    optimizer = paro.torch.Optimizer(torch.optim.AdamW, model, lr=1e-3)
+
+    def step() -> None:
+        for index in range(passes):
+            with paro.torch.microbatch(model, last=index + 1 == passes):
+                loss_of(model, tokens).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--group-size", type=int, required=True)
+    parser.add_argument("--passes", type=int, nargs="+", default=[1, 4], help="micro-batches of a step")
+    parser.add_argument("--width", type=int, default=192)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--context", type=int, default=8)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    dist.init_process_group("horing")
+    mesh = paro.torch.init_mesh("cpu", options.group_size)
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    tokens = torch.randint(VOCABULARY, (1, options.context + 1), generator=generator)
+
+    def make() -> Gpt:
+        return Gpt(options.width, options.layers, options.context)
+
+    systems = [COMPUTE, UPDATE, HYBRID, *paro.torch.STRATEGIES]
+    steps = {f"{passes} {system}": step_of(system, passes, make, mesh, tokens)
+             for passes in options.passes for system in systems}
+    links = paro.torch.measure_links(mesh)
+    seconds: dict[str, list[float]] = {key: [] for key in steps}
+    for turn in range(-1, options.rounds):  # the first round makes connections and is not counted
+        for key, step in steps.items():
+            dist.barrier()
+            started = time.monotonic()
+            step()
+            spent = torch.tensor([time.monotonic() - started])
+            dist.all_reduce(spent, dist.ReduceOp.MAX)
+            if turn >= 0:
+                seconds[key].append(spent.item())
+    if dist.get_rank() == 0:
+        parameters = sum(each.numel() for each in make().parameters())
+        print(json.dumps({"parameters": parameters, "layers": options.layers + 1, "ranks": dist.get_world_size(), "links": asdict(links),
+                          "plan_arguments": paro.torch.planning.arguments_of(links, "cpu"),
+                          "passes": options.passes, "torch": torch.__version__, "seconds": seconds}))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+#include "bench/perf/rails_here.hpp"
+
+#include "base/env.hpp"
+#include "topo/address.hpp"
+#include "topo/discover.hpp"
+#include "topo/filter.hpp"
+#include "topo/interfaces.hpp"
+
+namespace ho::perf {
+namespace {
+
+Result<std::vector<SocketAddress>> find_rails() {
+  Topology topology;
+  HORING_ASSIGN(topology.interfaces, live_interfaces());
+  HORING_TRY(adopt_emulated(env::text(env::kEmulatedRails), topology));
+  HORING_ASSIGN(const InterfaceFilter filter, interface_filter());
+  const auto decisions = judge_interfaces(topology.interfaces, filter);
+  std::vector<SocketAddress> rails;
+  std::vector<SocketAddress> loopback;  // only where nothing else is left
+  for (size_t i = 0; i < decisions.size(); ++i) {
+    std::string host;
+    for (const std::string& text : topology.interfaces[i].addresses) {
+      const auto address = parse_interface_address(text);
+      const std::string scope =
+          address && address->link_local ? "%" + topology.interfaces[i].name : "";
+      host = address && (host.empty() || !address->ipv6) ? address->host + scope : host;
+    }
+    if (decisions[i].taken && !host.empty()) {
+      HORING_ASSIGN(const SocketAddress rail, SocketAddress::numeric(host, 0));
+      (topology.interfaces[i].loopback ? loopback : rails).push_back(rail);
+    }
+  }
+  return rails.empty() ? loopback : rails;
+}
+
+}  // namespace
+
+std::vector<SocketAddress> rails_here() {
+  auto rails = find_rails();
+  return rails.ok() ? *std::move(rails) : std::vector<SocketAddress>();
+}
+
+}  // namespace ho::perf

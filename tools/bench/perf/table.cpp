@@ -1,0 +1,147 @@
+#include "bench/perf/table.hpp"
+
+#include <horing.h>
+
+#include <cinttypes>
+#include <cstdio>
+
+#include "cli/subcommands/table.hpp"
+
+namespace ho::perf {
+namespace {
+
+std::string cell(const std::optional<double>& value) {
+  return value ? fixed(*value, 3) : "-";
+}
+
+std::string wrong_cell(const Measurement& row) {
+  return row.wrong ? std::to_string(*row.wrong) : "N/A";
+}
+
+void print_measurement(const Measurement& row) {
+  std::printf(" %11.2f %7.3f %7.3f %6s %6s %7s %10.2f %10.2f %10.2f",
+              row.time_us,
+              row.algorithm_gbps,
+              row.bus_gbps,
+              wrong_cell(row).c_str(),
+              cell(row.link_share).c_str(),
+              cell(row.overlap_ratio).c_str(),
+              row.percentiles_us[0],
+              row.percentiles_us[1],
+              row.percentiles_us[2]);
+}
+
+void print_phases(const Measurement& row) {
+  const Phases& phases = row.phases;
+  std::printf(
+      "#   %s, %s: mean per rank and operation: %.1f us = inter %.1f, intra %.1f (of it %.1f "
+      "during inter), asleep %.1f; sent %.0f B inter, %.0f B intra; node boundary %s GB/s\n",
+      row.in_place ? "in place" : "out of place",
+      row.algorithm.c_str(),
+      phases.total_us,
+      phases.inter_us,
+      phases.intra_us,
+      phases.overlap_us,
+      phases.wait_us,
+      phases.inter_sent_bytes,
+      phases.intra_sent_bytes,
+      cell(row.effective_gbps).c_str());
+}
+
+// Only where the row claims something: a tiny one rides on the links' first bursts.
+void warn_about_share(const Measurement& row) {
+  if (row.share_claimed && row.link_share && *row.link_share > 1.0) {
+    std::printf("# warning: %" PRIu64
+                " B: a share above 1 means that the measurement is broken (bursts of the shaper); "
+                "raise -w and -n\n",
+                row.size_bytes);
+  }
+}
+
+}  // namespace
+
+void print_header(const Job& job, const Options& options) {
+  std::printf(
+      "# HO-Ring %s %s_perf\n", ho_version(), std::string(to_string(job.collective)).c_str());
+  std::printf("# ranks %d  groups %s  %s  algorithm %s  emulation %s\n",
+              job.ranks,
+              job.groups.c_str(),
+              rails_text(job).c_str(),
+              std::string(to_string(options.algorithm)).c_str(),
+              job.emulation.c_str());
+  std::printf("# communicator created in %.0f ms\n", job.startup_ms);
+  std::printf("# link limit %s\n", limit_text(job.limit).c_str());
+  std::printf("# memory %s\n", memory_text(options.memory).c_str());
+  std::printf(
+      "# %u operations %s after %u warm-up operations; time: mean of the slowest rank; p50, "
+      "p95, p99: of the operations, each the slowest rank's\n",
+      options.iterations,
+      options.barrier_each ? "each after a barrier" : "back to back",
+      options.warmup);
+  std::printf(
+      "# share: bytes that must cross a node's boundary / limit / time; overlap: part of "
+      "the time moving inside groups during which data crossed between groups\n");
+  for (const std::string& line : job.places) {
+    std::printf("# %s\n", line.c_str());
+  }
+  const char* const columns =
+      "        time   algbw   busbw #wrong  share overlap        p50        p95        p99";
+  const auto half = [&](bool wanted, const char* text) {
+    if (wanted) {
+      std::printf("%-83s", text);
+    }
+  };
+  std::printf("#\n#%50s", "");
+  half(options.out_of_place, "   out-of-place");
+  half(options.in_place, "   in-place");
+  std::printf("\n#%11s %12s %10s %6s %6s ", "size", "count", "type", "redop", "root");
+  half(options.out_of_place, columns);
+  half(options.in_place, columns);
+  std::printf("\n#%11s %12s %10s %6s %6s ", "(B)", "(elements)", "", "", "");
+  const char* const units =
+      "        (us)  (GB/s)  (GB/s)                            (us)       (us)       (us)";
+  half(options.out_of_place, units);
+  half(options.in_place, units);
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+void print_row(const Row& row, const Options& options) {
+  const auto measured = row.measured();
+  const Measurement& first = *measured.front();
+  std::printf("%12" PRIu64 " %12" PRIu64 " %10s %6s %6d ",
+              first.size_bytes,
+              first.count,
+              std::string(to_string(row.what.dtype)).c_str(),
+              redop_name(row.what).c_str(),
+              kNoRoot);
+  for (const Measurement* each : measured) {
+    print_measurement(*each);
+  }
+  std::printf("\n");
+  for (const Measurement* each : measured) {
+    warn_about_share(*each);
+    if (options.phases) {
+      print_phases(*each);
+    }
+  }
+  std::fflush(stdout);
+}
+
+void print_summary(const std::vector<Row>& rows) {
+  const Summary summary = summarize(rows);
+  const char* const result = !summary.checked     ? "not checked"
+                             : summary.wrong == 0 ? "OK"
+                                                  : "FAILED";
+  if (summary.unclaimed_shares > 0) {
+    std::printf(
+        "# note: %u share(s) above 1 are from bursts of the links: too little was moved there to "
+        "give a share (20 operations and a tenth of a second's bytes at least)\n",
+        summary.unclaimed_shares);
+  }
+  std::printf("# Out of bounds values : %" PRIu64 " %s\n", summary.wrong, result);
+  std::printf("# Avg bus bandwidth    : %g\n", summary.average_bus_gbps);
+  std::fflush(stdout);
+}
+
+}  // namespace ho::perf

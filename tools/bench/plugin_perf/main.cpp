@@ -1,0 +1,400 @@
+// plugin_perf: CollNet of the NCCL plugin against flat rings over its network.
+//
+// Both ways run in turns, round by round, on the same machine state; each size is checked once. As
+// in the other perf programs operations follow each other without a pause after warm-up operations
+// that empty the links' token buckets, and the slowest rank's time counts.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <horing/communicator.hpp>
+#include <numeric>
+#include <optional>
+#include <string>
+
+#include "abi/releases.hpp"
+#include "bench/nccl_host/coll_net_comm.hpp"
+#include "bench/nccl_host/error.hpp"
+#include "bench/nccl_host/ring_comm.hpp"
+#include "os/clock.hpp"
+#include "bench/perf/gather.hpp"
+#include "bench/perf/link_limit.hpp"
+#include "bench/perf/measure.hpp"
+#include "bench/plugin_perf/options.hpp"
+#include "cli/subcommands/statistics.hpp"
+#include "cli/subcommands/option_error.hpp"
+#include "cli/subcommands/own_plugin.hpp"
+
+namespace ho::plugin_perf {
+namespace {
+
+using nccl_host::Collective;
+using nccl_host::CollNetComm;
+using nccl_host::HostError;
+using nccl_host::JobLayout;
+using nccl_host::JobMemory;
+using nccl_host::JobShape;
+using nccl_host::RingComm;
+using nccl_host::Work;
+
+constexpr std::chrono::minutes kTimeout{5};
+
+struct JoinedJob {
+  JobMemory memory;
+  uint32_t rank = 0;
+  perf::LinkLimit limit;
+};
+
+nccl_host::RingOptions ring_options(const Options& options) {
+  nccl_host::RingOptions ring;
+  ring.channels = options.channels;
+  ring.slot_bytes = options.ring_slot_bytes;
+  return ring;
+}
+
+JobLayout layout_of(const horing::Communicator& comm, const Options& options) {
+  JobLayout layout;
+  layout.shape.nodes = static_cast<uint32_t>(comm.group_count());
+  layout.shape.ranks_per_node = static_cast<uint32_t>(comm.world_size()) / layout.shape.nodes;
+  layout.communicators = 2;
+  layout.buffer_bytes = options.largest() + 4096;
+  layout.link_bytes = ring_options(options).link_bytes();
+  const auto rank = static_cast<uint32_t>(comm.rank());
+  const bool by_node =
+      layout.shape.world() == static_cast<uint32_t>(comm.world_size()) &&
+      layout.shape.node_of(rank) == static_cast<uint32_t>(comm.group_of(comm.rank()));
+  if (!by_node || layout.shape.nodes < 2) {
+    throw HostError("plugin_perf takes two nodes or more of equal size, numbered node by node");
+  }
+  return layout;
+}
+
+// Through the library, which has the link limit too. It is gone before anything is timed.
+JoinedJob join_job(const Options& options) {
+  auto comm = horing::Communicator::create();
+  const JobLayout layout = layout_of(comm, options);
+  const auto rank = static_cast<uint32_t>(comm.rank());
+  perf::LinkLimit limit{.how = "not measured (--no-link-limit)"};
+  if (options.measure_link_limit) {
+    limit = perf::measure_link_limit(comm);
+  }
+  const int64_t when = perf::gather_all(comm, now_ns()).front();
+  const auto folder = std::filesystem::temp_directory_path();
+  const std::string listener_path = folder / ("horing-plugin-perf-" + std::to_string(when));
+  std::optional<JobMemory> memory;
+  if (rank == 0) {
+    memory.emplace(JobMemory::create(layout));
+    const Fd listener = JobMemory::listen_at(listener_path);
+    comm.barrier();
+    memory->hand_out(listener, listener_path, layout.shape.world() - 1);
+  } else {
+    comm.barrier();
+    memory.emplace(JobMemory::join(listener_path, layout));
+  }
+  return {std::move(*memory), rank, limit};
+}
+
+// What one way took, round by round.
+struct Way {
+  std::vector<double> times_us;
+  std::vector<double> cpu_s;  // of one operation, on all ranks
+  uint64_t wrong = 0;
+
+  [[nodiscard]] double median_us() const { return percentile(times_us, 0.5); }
+};
+
+template <typename Comm>
+void check(Comm& comm, const Work& work, Way& way) {
+  nccl_host::write_input(work, comm.memory());
+  comm.memory().world_barrier();
+  comm.run(work);
+  for (const uint64_t of_rank : comm.memory().all_gather(count_wrong(work, comm.memory()))) {
+    way.wrong += of_rank;
+  }
+}
+
+// All threads of this process, the plugin's among them.
+double process_cpu_s() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+template <typename Comm>
+void time_round(Comm& comm, const Work& work, const Options& options, uint32_t count, Way& way) {
+  comm.memory().world_barrier();
+  for (uint32_t i = 0; i < options.warmup; ++i) {
+    comm.run(work);
+  }
+  const int64_t started = now_ns();
+  const double cpu_before = process_cpu_s();
+  for (uint32_t i = 0; i < count; ++i) {
+    comm.run(work);
+  }
+  const double mine = static_cast<double>(now_ns() - started) / 1e3 / count;
+  const auto cpu = comm.memory().all_gather((process_cpu_s() - cpu_before) / count);
+  const auto all = comm.memory().all_gather(mine);
+  way.times_us.push_back(*std::max_element(all.begin(), all.end()));
+  way.cpu_s.push_back(std::accumulate(cpu.begin(), cpu.end(), 0.0));
+}
+
+void print_way(const Way& way, double size, double bus_factor, double share_us) {
+  if (way.times_us.empty()) {
+    std::printf(" %11s %7s %7s %7s %6s %6s", "-", "-", "-", "-", "-", "-");
+    return;
+  }
+  const double gbps = size / way.median_us() / 1e3;
+  const double cpu_s_per_gb = percentile(way.cpu_s, 0.5) / (size / 1e9);
+  std::printf(" %11.2f %7.3f %7.3f %7.2f %6" PRIu64,
+              way.median_us(),
+              gbps,
+              gbps * bus_factor,
+              cpu_s_per_gb,
+              way.wrong);
+  if (share_us > 0.0) {
+    std::printf(" %6.3f", share_us / way.median_us());
+  } else {
+    std::printf(" %6s", "-");
+  }
+}
+
+void print_header(const Options& options, const JobShape& shape, const perf::LinkLimit& limit) {
+  std::printf(
+      "# plugin_perf  nodes %u x %u ranks  NCCL %s  channels %u  emulation %s\n"
+      "# CollNet: all-reduce as %s\n",
+      shape.nodes,
+      shape.ranks_per_node,
+      options.release.c_str(),
+      options.channels,
+      perf::emulation_mode().c_str(),
+      nccl_host::is_chain(Collective::kAllReduce, shape) ? "COLLNET_CHAIN, one rank per node"
+                                                         : "COLLNET_DIRECT");
+  std::printf("# link limit %s\n", perf::limit_text(limit).c_str());
+  std::printf(
+      "# medians of %u rounds, both ways in turns; share: bytes that must cross a node's boundary "
+      "/ limit / time; cpu: seconds of all ranks' processors per GB of the size\n"
+      "# NCCL's windows put one or two nodes' blocks into flight: all-gather and reduce-scatter "
+      "through CollNet then reach a share of %.2f, more where a chunk is larger (--chunk)\n",
+      options.rounds,
+      1.0 - 1.0 / shape.nodes);
+  const char* const columns = "        time   algbw   busbw     cpu #wrong  share";
+  std::printf("#\n#%50s%-51s%-51s\n#%11s %12s %10s %6s %6s %s %s  faster\n",
+              "",
+              "   CollNet",
+              "   flat rings",
+              "size",
+              "count",
+              "type",
+              "redop",
+              "coll",
+              columns,
+              columns);
+  std::fflush(stdout);
+}
+
+const char* short_name(Collective kind) {
+  switch (kind) {
+    case Collective::kAllReduce:
+      return "ar";
+    case Collective::kAllGather:
+      return "ag";
+    case Collective::kReduceScatter:
+      return "rs";
+  }
+  return "";
+}
+
+void print_row(const Work& work,
+               const JobShape& shape,
+               const perf::LinkLimit& limit,
+               const Way ways[2]) {
+  const auto size = static_cast<double>(work.total_bytes(shape.world()));
+  const std::vector<uint32_t> groups(shape.nodes, shape.ranks_per_node);
+  const double boundary = perf::boundary_bytes(work.kind, size, groups);
+  const double share_us =
+      limit.bytes_per_second > 0.0 ? boundary / limit.bytes_per_second * 1e6 : 0.0;
+  const double factor = perf::bus_factor(work.kind, shape.world());
+  std::printf(
+      "%12.0f %12" PRIu64 " %10s %6s %6s ",
+      size,
+      work.count,
+      std::string(to_string(work.dtype)).c_str(),
+      work.kind == Collective::kAllGather ? "none" : std::string(to_string(work.op)).c_str(),
+      short_name(work.kind));
+  print_way(ways[0], size, factor, share_us);
+  std::printf(" ");
+  print_way(ways[1], size, factor, share_us);
+  if (!ways[0].times_us.empty() && !ways[1].times_us.empty()) {
+    std::printf(" %6.3fx", ways[1].median_us() / ways[0].median_us());
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+class Bench {
+ public:
+  Bench(const Options& options, JoinedJob& joined)
+      : options_(options), joined_(joined), library_(options.release) {
+    if (options.coll_net) {
+      nccl_host::CollNetOptions wanted;
+      wanted.settings = {options.channels, options.slot_bytes, options.chunk_bytes};
+      wanted.poison = false;
+      coll_net_.emplace(library_, joined.memory.comm(0, joined.rank, kTimeout), 1, wanted);
+      if (coll_net_->connect() != nccl_host::CollNetState::kUsed) {
+        throw HostError("CollNet was refused; see the plugin's warnings (HORING_LOG_LEVEL)");
+      }
+    }
+    if (options.ring) {
+      ring_.emplace(
+          library_, joined.memory.comm(1, joined.rank, kTimeout), 2, ring_options(options));
+    }
+    const auto devices = static_cast<uint32_t>(library_.device_count());
+    if (joined.limit.bytes_per_second > 0.0 && joined.limit.rails != devices) {
+      joined.limit = {.how = "not known: plain TCP was measured on " +
+                             std::to_string(joined.limit.rails) +
+                             " interfaces of a node, the plugin has " + std::to_string(devices) +
+                             "; start as many ranks per node as it has rails"};
+    }
+  }
+
+  [[nodiscard]] uint64_t run(const Work& work, uint32_t count) {
+    Way ways[2];
+    for (uint32_t round = 0; round < options_.rounds; ++round) {
+      if (coll_net_) {
+        run_way(*coll_net_, work, count, round, ways[0]);
+      }
+      if (ring_) {
+        run_way(*ring_, work, count, round, ways[1]);
+      }
+    }
+    if (joined_.rank == 0) {
+      print_row(work, joined_.memory.layout().shape, joined_.limit, ways);
+    }
+    return ways[0].wrong + ways[1].wrong;
+  }
+  void close() {
+    if (coll_net_) {
+      coll_net_->memory().world_barrier();
+      coll_net_->close();
+    }
+    if (ring_) {
+      ring_->memory().world_barrier();
+      ring_->close();
+    }
+  }
+
+ private:
+  template <typename Comm>
+  void run_way(Comm& comm, const Work& work, uint32_t count, uint32_t round, Way& way) {
+    if (round == 0) {
+      check(comm, work, way);
+    }
+    time_round(comm, work, options_, count, way);
+  }
+
+  const Options& options_;
+  JoinedJob& joined_;
+  nccl_host::PluginLibrary library_;
+  std::optional<CollNetComm> coll_net_;
+  std::optional<RingComm> ring_;
+};
+
+// Some releases take no path, only a name that the loader searches for.
+std::string name_for(const std::filesystem::path& path, const std::string& release) {
+  using enum nccl_abi::FileNaming;
+  const auto found = nccl_abi::find_release(release);
+  const auto naming = found ? found->release->net_naming : kVerbatim;
+  if (naming != kPrefixed && naming != kVerbatimIfLibrary) {
+    return path;
+  }
+  if (::dlopen(path.filename().c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    throw HostError("NCCL " + release + " takes no path of a plugin: put " +
+                    path.parent_path().string() + " into LD_LIBRARY_PATH");
+  }
+  return "horing";
+}
+
+// Where neither --plugin nor the environment names one, the library that was built or installed
+// with this program.
+void choose_plugin(const Options& options) {
+  std::string plugin = options.plugin;
+  if (plugin.empty() && std::getenv("NCCL_NET_PLUGIN") == nullptr) {
+    plugin = own_plugin(HORING_LIBDIR);
+    if (plugin.empty()) {
+      throw HostError(
+          "there is no libnccl-net-horing.so beside this program, built or installed; name it "
+          "with --plugin");
+    }
+    plugin = name_for(plugin, options.release);
+  }
+  if (!plugin.empty()) {
+    ::setenv("NCCL_NET_PLUGIN", plugin.c_str(), 1);
+  }
+}
+
+// Nothing is measured that is larger than what was requested.
+std::string too_small(const Options& options, const JobShape& shape) {
+  for (const Collective kind : options.collectives) {
+    for (const perf::SizeRun& run : options.sizes) {
+      const Work work =
+          nccl_host::work_of_bytes(kind, options.dtype, options.op, run.size_bytes, shape.world());
+      if (work.total_bytes(shape.world()) > run.size_bytes) {
+        return "--sizes: " + std::to_string(run.size_bytes) + " bytes of " +
+               std::string(perf::to_string(kind)) + " are less than one " +
+               std::string(to_string(options.dtype)) + " for each of the " +
+               std::to_string(shape.world()) + " ranks; " +
+               std::to_string(work.total_bytes(shape.world())) + " is the least";
+      }
+    }
+  }
+  return "";
+}
+
+int run(const Options& options) {
+  choose_plugin(options);
+  JoinedJob joined = join_job(options);
+  const JobShape shape = joined.memory.layout().shape;
+  if (const std::string why = too_small(options, shape); !why.empty()) {
+    if (joined.rank == 0) {
+      std::fprintf(stderr, "plugin_perf: %s\n", why.c_str());
+    }
+    return fail_after_first_rank(kUsageError);
+  }
+  Bench bench(options, joined);
+  if (joined.rank == 0) {
+    print_header(options, shape, joined.limit);
+  }
+  uint64_t wrong = 0;
+  for (const Collective kind : options.collectives) {
+    for (const auto& [size, count] : options.sizes) {
+      const Work work =
+          nccl_host::work_of_bytes(kind, options.dtype, options.op, size, shape.world());
+      wrong += bench.run(work, count);
+    }
+  }
+  bench.close();
+  if (joined.rank == 0) {
+    std::printf("# Out of bounds values : %" PRIu64 " %s\n", wrong, wrong == 0 ? "OK" : "FAILED");
+  }
+  return wrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+}  // namespace
+}  // namespace ho::plugin_perf
+
+int main(int argc, char** argv) {
+  const auto parsed = ho::plugin_perf::parse_options(argc, argv);
+  if (parsed.exit_status) {
+    return *parsed.exit_status;
+  }
+  try {
+    return ho::plugin_perf::run(parsed.options);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "plugin_perf: %s\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

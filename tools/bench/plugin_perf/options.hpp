@@ -1,0 +1,41 @@
+// Command line of plugin_perf.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "bench/nccl_host/work.hpp"
+#include "bench/perf/options.hpp"
+
+namespace ho::plugin_perf {
+
+struct Options {
+  std::vector<nccl_host::Collective> collectives;
+  std::vector<perf::SizeRun> sizes;
+  DType dtype = DType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  uint32_t rounds = 5;
+  uint32_t warmup = 3;
+  uint32_t channels = 4;
+  uint64_t slot_bytes = uint64_t{512} << 10;       // CollNet: NCCL_BUFFSIZE / 8
+  uint64_t chunk_bytes = 0;                        // CollNet: 0 as NCCL chooses
+  uint64_t ring_slot_bytes = uint64_t{128} << 10;  // flat rings
+  bool coll_net = true;
+  bool ring = true;
+  bool measure_link_limit = true;
+  std::string release = "2.30.7";
+  std::string plugin;  // "": NCCL_NET_PLUGIN, else the build's own
+
+  [[nodiscard]] uint64_t largest() const;
+};
+
+struct ParsedOptions {
+  Options options;
+  std::optional<int> exit_status;  // after --help or a bad argument
+};
+[[nodiscard]] ParsedOptions parse_options(int argc, const char* const* argv);
+
+}  // namespace ho::plugin_perf

@@ -1,0 +1,55 @@
+#include "bench/train_gpt/strategy_choice.hpp"
+
+#include <array>
+
+#include "cli/paro/job/measure.hpp"
+#include "planner/planner.hpp"
+#include "step/buckets.hpp"
+
+namespace paro::gpt {
+namespace {
+
+ho::Result<Recommendation> recommend_for(const Load& load, const tool::MeasuredJob& measured) {
+  std::vector<std::string> notes;
+  HORING_ASSIGN(const tool::ClusterFacts facts, tool::facts_of(measured, notes));
+  PlannerRequest request;
+  HORING_TRY(tool::apply(facts, request));
+  request.model = {load.parameters, load.trained, load.shared, load.shared_trained};
+  request.layers = load.layers;
+  request.sharing_units = 1;
+  // AdamW has a master and two moments; sums are fp32 even of one micro-batch, since the head is
+  // tied.
+  const double element = load.sixteen_bits ? 2 : 4;
+  request.bytes = {element, element, 12, 4.0};
+  request.memory_bytes = load.memory_bytes;
+  request.micro_batches = load.accumulation;
+  request.compute_s = load.micro_batch_s * load.accumulation;
+  request.bucket_bytes = kDefaultBucketBytes;
+  return recommend(request);
+}
+
+}  // namespace
+
+ho::Result<Choice> choose_strategy(horing::Communicator& job, const Load& load) {
+  if (job.world_size() == 1) {
+    return Choice{{"NNN"}, "a single rank has no rank to share with"};
+  }
+  Load slowest = load;
+  job.all_reduce(std::span<double>(&slowest.micro_batch_s, 1), HO_MAX);
+  const auto recommendation = recommend_for(slowest, tool::measure_job(job));
+  if (!recommendation.ok()) {
+    return ho::Status(
+        recommendation.status().code(),
+        "--strategy auto: " + recommendation.status().message() + "; or name a strategy");
+  }
+  if (recommendation->recommended() == nullptr) {
+    return ho::Status(ho::StatusCode::kOutOfMemory, "--memory: " + recommendation->why);
+  }
+  Choice choice{{}, recommendation->why};
+  for (const size_t row : recommendation->ranking) {
+    choice.strategies.push_back(letters(recommendation->figures[row].strategy));
+  }
+  return choice;
+}
+
+}  // namespace paro::gpt

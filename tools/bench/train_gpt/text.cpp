@@ -1,0 +1,85 @@
+#include "bench/train_gpt/text.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace paro::gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDefaultFolder = "/usr/share/common-licenses";
+
+ho::Status failed(const std::string& message) {
+  return ho::invalid(message);
+}
+
+// Links are other names of files that are there too.
+ho::Result<std::vector<std::string>> default_files() {
+  std::error_code error;
+  std::vector<std::string> files;
+  for (fs::directory_iterator entry(kDefaultFolder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (!entry->is_symlink() && entry->is_regular_file()) {
+      files.push_back(entry->path());
+    }
+  }
+  if (files.empty()) {
+    return failed(std::string("no text under ") + kDefaultFolder + ": name files with --text");
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+ho::Result<Text> Text::read(std::vector<std::string> files, uint64_t least) {
+  if (files.empty()) {
+    HORING_ASSIGN(files, default_files());
+  }
+  Text text;
+  for (const std::string& name : files) {
+    std::error_code error;
+    if (fs::exists(name, error) && !fs::is_regular_file(name, error)) {
+      return failed("--text " + name + ": is no file but " +
+                    (fs::is_directory(name, error) ? "a folder; name the files in it"
+                                                   : "a device or a pipe; give a file"));
+    }
+    errno = 0;
+    std::ifstream file(name, std::ios::binary);
+    text.bytes_.append(std::istreambuf_iterator<char>(file), {});
+    if (!file.is_open() || file.bad()) {
+      return failed("--text " + name + ": cannot be read (" + std::strerror(errno) + ")");
+    }
+  }
+  if (text.size() < least) {
+    return failed("--text: " + std::to_string(text.size()) + " bytes in all, one window takes " +
+                  std::to_string(least) + ": give more text or a smaller --context");
+  }
+  return text;
+}
+
+uint64_t Text::hash() const {
+  return XXH3_64bits(bytes_.data(), bytes_.size());
+}
+
+void Text::append_window(uint64_t seed,
+                         uint64_t index,
+                         uint32_t length,
+                         std::vector<int64_t>& windows) const {
+  const std::array<uint64_t, 2> number{seed, index};
+  const uint64_t places = bytes_.size() - length + 1;
+  const uint64_t first = XXH3_64bits(number.data(), sizeof number) % places;
+  for (uint64_t i = first; i < first + length; ++i) {
+    windows.push_back(static_cast<unsigned char>(bytes_[i]));
+  }
+}
+
+}  // namespace paro::gpt

@@ -1,0 +1,122 @@
+#include "cli/paro/job/model_spec.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/quantity.hpp"
+
+namespace paro::tool {
+namespace {
+
+struct KnownModel {
+  std::string_view name;
+  double parameters;
+  uint32_t layers;
+  uint32_t sequence;
+};
+
+// As many parameters as they are called after.
+constexpr std::array kKnown{
+    KnownModel{"llama-7b", 7e9, 32, 2048},
+    KnownModel{"llama-65b", 65e9, 80, 2048},
+};
+
+ho::Status refused(std::string_view text, std::string_view problem) {
+  std::string names;
+  for (const KnownModel& model : kKnown) {
+    names += std::string(model.name) + ", ";
+  }
+  return ho::invalid(
+      fmt::format("--model {}: {}; takes {}or a list as "
+                  "params=7e9,trainable=4e8,layers=32,sequence=2048,shared=1e8,sharing=1",
+                  text,
+                  problem,
+                  names));
+}
+
+ho::Status set(ModelSpec& spec, std::string_view key, std::string_view value) {
+  const std::string what = "--model " + std::string(key);
+  if (key == "params") {
+    HORING_ASSIGN(spec.size.parameters, ho::parse_count(what, value));
+  } else if (key == "trainable") {
+    HORING_ASSIGN(spec.size.trainable, ho::parse_count(what, value));
+  } else if (key == "layers") {
+    HORING_ASSIGN(spec.layers, ho::parse_whole(what, value, 1));
+  } else if (key == "shared") {
+    HORING_ASSIGN(spec.size.shared, ho::parse_count(what, value));
+  } else if (key == "sharing") {
+    HORING_ASSIGN(spec.sharing_units, ho::parse_whole(what, value, 1));
+  } else if (key == "sequence") {
+    HORING_ASSIGN(spec.sequence, ho::parse_whole(what, value, 1));
+  } else {
+    return refused(spec.text, fmt::format("'{}' is not known", key));
+  }
+  return {};
+}
+
+// One piece between commas.
+ho::Status take(ModelSpec& spec, std::string_view piece, std::set<std::string_view>& seen) {
+  const size_t equals = piece.find('=');
+  if (equals != std::string_view::npos) {
+    const std::string_view key = piece.substr(0, equals);
+    if (!seen.insert(key).second) {
+      return refused(spec.text, fmt::format("'{}' is given twice", key));
+    }
+    return set(spec, key, piece.substr(equals + 1));
+  }
+  const auto* const known = std::find_if(
+      kKnown.begin(), kKnown.end(), [&](const KnownModel& model) { return model.name == piece; });
+  if (known == kKnown.end() || !seen.empty()) {
+    return refused(spec.text, fmt::format("'{}' is not known here", piece));
+  }
+  seen.insert(known->name);
+  spec.size = {known->parameters, 0};
+  spec.layers = known->layers;
+  spec.sequence = known->sequence;
+  return {};
+}
+
+// Of one unit, as it was given, it becomes that of all units that share it. Trained like the rest.
+ho::Status complete_shared(ModelSpec& spec) {
+  ModelSize& size = spec.size;
+  if (size.shared == 0) {
+    return spec.sharing_units == 0 ? ho::Status()
+                                   : refused(spec.text, "sharing takes shared= beside it");
+  }
+  if (size.shared > size.parameters) {
+    return refused(spec.text, "more parameters are shared than there are");
+  }
+  spec.sharing_units = std::max(spec.sharing_units, 1U);
+  size.shared *= spec.sharing_units;
+  size.shared_trainable = size.shared * (size.trainable / size.parameters);
+  return {};
+}
+
+}  // namespace
+
+ho::Result<ModelSpec> parse_model(std::string_view text) {
+  ModelSpec spec;
+  spec.text = text;
+  std::set<std::string_view> seen;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    HORING_TRY(take(spec, text.substr(begin, end - begin), seen));
+    begin = end + 1;
+  }
+  if (spec.size.parameters == 0) {
+    return refused(text, "params is missing");
+  }
+  if (spec.layers == 0) {
+    return refused(text, "layers is missing");
+  }
+  if (spec.size.trainable == 0) {
+    spec.size.trainable = spec.size.parameters;
+  }
+  HORING_TRY(complete_shared(spec));
+  return spec;
+}
+
+}  // namespace paro::tool

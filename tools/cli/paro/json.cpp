@@ -1,0 +1,112 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/paro/report.hpp"
+
+namespace paro::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json memory_json(const MemoryNeed& need) {
+  return {{"parameters", need.states.parameters},
+          {"gradients", need.states.gradients},
+          {"optimizer", need.states.optimizer},
+          {"total", need.states.total()},
+          {"gathered", need.gathered},
+          {"gradient_buffers", need.gradient_buffers},
+          {"activations", need.activations},
+          {"needed", need.total()}};
+}
+
+Json time_json(const StepTime& time) {
+  return {{"param", time.terms.parameters},
+          {"gradient", time.terms.gradients},
+          {"sync_g", time.terms.sync_g},
+          {"sync_p", time.terms.sync_p},
+          {"comm", time.communication_s},
+          {"step", time.step_s}};
+}
+
+Json strategy_json(const StrategyFigures& figures, const PlanOptions& options) {
+  Json json = {{"name", letters(figures.strategy)},
+               {"known_as", known_as(figures.strategy)},
+               {"memory_bytes", memory_json(figures.memory)},
+               {"time_s", time_json(figures.time)},
+               {"exposed_s", figures.time.exposed_s},
+               {"paper_t_s", figures.time.paper_step_s},
+               {"throughput_indicator", figures.time.indicator},  // null where T is 0
+               {"fits", figures.fits()},
+               {"missing_bytes", figures.missing_bytes},
+               {"cost_per_million_tokens", nullptr},
+               {"kwh_per_million_tokens", nullptr}};
+  if (options.prices) {
+    const Prices& prices = *options.prices;
+    const TokenCost cost =
+        per_million_tokens(figures.time.step_s, options.tokens_per_rank(), prices);
+    if (prices.per_rank_hour > 0 || prices.per_kwh > 0) {
+      json["cost_per_million_tokens"] = cost.money;
+    }
+    if (prices.watts_per_rank > 0) {
+      json["kwh_per_million_tokens"] = cost.kwh;
+    }
+  }
+  return json;
+}
+
+Json request_json(const PlanOptions& options) {
+  const PlannerRequest& request = options.request;
+  const Links& links = request.links;
+  return {{"model", options.model.text},
+          {"parameters", request.model.parameters},
+          {"trainable", request.model.trainable},
+          {"layers", request.layers},
+          {"sharing_units", request.sharing_units},
+          {"shared_parameters",
+           request.sharing_units == 0 ? 0.0 : request.model.shared / request.sharing_units},
+          {"bytes_per_parameter",
+           {request.bytes.parameter, request.bytes.gradient, request.bytes.optimizer}},
+          {"gradient_sum_bytes", request.bytes.gradient_sum},
+          {"nodes", request.world.group_count},
+          {"ranks_per_node", request.world.group_size},
+          {"memory_bytes", request.memory_bytes},
+          {"intra_bytes_per_s", links.intra_bytes_per_s},
+          {"inter_bytes_per_s", links.inter_bytes_per_s},
+          {"nics", links.nics_per_group},
+          {"intra_call_s", links.intra_call_s},
+          {"inter_call_s", links.inter_call_s},
+          {"world_call_s", links.world_call_s},
+          {"world_algorithm", to_string(links.world)},
+          {"micro_batch", options.micro_batch},
+          {"accumulation", request.micro_batches},
+          {"sequence", options.model.sequence},
+          {"compute_s", request.compute_s},
+          {"update_s", request.update_s},
+          {"activation_bytes", request.activation_bytes},
+          {"overlap", request.overlap},
+          {"prefetch", request.prefetch}};
+}
+
+Json name_json(const StrategyFigures* figures) {
+  return figures == nullptr ? Json() : Json(letters(figures->strategy));
+}
+
+}  // namespace
+
+std::string json_text(const Report& report) {
+  const Recommendation& recommendation = report.recommendation;
+  Json json = {{"request", request_json(report.options)}, {"strategies", Json::array()}};
+  for (const StrategyFigures& figures : recommendation.figures) {
+    json["strategies"].push_back(strategy_json(figures, report.options));
+  }
+  json["recommended"] = name_json(recommendation.recommended());
+  json["runner_up"] = name_json(recommendation.runner_up());
+  json["why"] = recommendation.why;
+  json["ranking"] = Json::array();
+  for (const size_t row : recommendation.ranking) {
+    json["ranking"].push_back(letters(recommendation.figures[row].strategy));
+  }
+  json["notes"] = report.notes;
+  return json.dump(2) + "\n";
+}
+
+}  // namespace paro::tool

@@ -1,0 +1,70 @@
+#include "cli/paro/plan_command.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <horing/communicator.hpp>
+#include <utility>
+
+#include "cli/paro/job/measure.hpp"
+#include "cli/paro/plan_options.hpp"
+#include "cli/paro/report.hpp"
+
+namespace paro::tool {
+namespace {
+
+int fail(const ho::Status& status) {
+  std::fprintf(stderr, "paro plan: %s\n", status.message().c_str());
+  return status.code() == ho::StatusCode::kInvalidArgument ? 2 : 1;
+}
+
+int show(PlanOptions options, std::vector<std::string> notes) {
+  auto recommendation = recommend(options.request);
+  if (!recommendation.ok()) {
+    return fail(recommendation.status());
+  }
+  const bool json = options.json;
+  const Report report{std::move(options), std::move(recommendation).value(), std::move(notes)};
+  std::fputs((json ? json_text(report) : table_text(report)).c_str(), stdout);
+  return 0;
+}
+
+int show_measured(PlanOptions options, const MeasuredJob& measured) {
+  std::vector<std::string> notes;
+  const auto facts = facts_of(measured, notes);
+  if (!facts.ok()) {
+    return fail(facts.status());
+  }
+  if (const ho::Status status = apply(merged(options.facts, *facts), options.request);
+      !status.ok()) {
+    return fail(status);
+  }
+  return show(std::move(options), std::move(notes));
+}
+
+// Rank 0 prints for the job. Its launcher may end all ranks when one rank has failed, so no rank
+// leaves before rank 0 has printed.
+int measure_and_show(const PlanOptions& options) {
+  try {
+    auto job = horing::Communicator::create();
+    const MeasuredJob measured = measure_job(job);
+    int32_t status = job.rank() == 0 ? show_measured(options, measured) : 0;
+    job.broadcast(std::span<int32_t>(&status, 1), 0);
+    return status;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "paro plan: --measure: %s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace
+
+int plan_command(int argc, const char* const* argv) {
+  ParsedPlanOptions parsed = parse_plan_options(argc, argv);
+  if (parsed.exit_status) {
+    return *parsed.exit_status;
+  }
+  return parsed.options.measure ? measure_and_show(parsed.options)
+                                : show(std::move(parsed.options), {});
+}
+
+}  // namespace paro::tool

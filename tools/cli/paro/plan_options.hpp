@@ -1,0 +1,70 @@
+// The options of `paro plan`. Pure, but for reading a cluster file and for usage that is printed.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/status.hpp"
+#include "cli/paro/job/cluster_facts.hpp"
+#include "cli/paro/job/model_spec.hpp"
+#include "planner/price.hpp"
+#include "planner/request.hpp"
+
+namespace paro::tool {
+
+// Arguments as they were typed; nothing: not given.
+struct PlanTexts {
+  using Text = std::optional<std::string>;
+  Text model;
+  Text bytes;
+  Text cluster;
+  Text nodes;
+  Text ranks_per_node;
+  Text memory;
+  Text intra;
+  Text inter;
+  Text nics;
+  Text intra_call;
+  Text inter_call;
+  Text world_call;
+  Text world_algorithm;
+  Text micro_batch;
+  Text accumulation;
+  Text compute_time;
+  Text update_time;
+  Text activations;
+  Text prefetch;
+  Text sequence;
+  Text price;
+  Text watts;
+  Text energy_price;
+  bool no_overlap = false;
+  bool measure = false;
+  bool json = false;
+};
+
+struct PlanOptions {
+  ModelSpec model;
+  uint32_t micro_batch = 1;  // samples per rank
+  ClusterFacts facts;        // from arguments and a file
+  PlannerRequest request;    // world, links and memory are set where `measure` is not
+  std::optional<Prices> prices;
+  bool measure = false;
+  bool json = false;
+  // Of a step; 0: not known.
+  [[nodiscard]] double tokens_per_rank() const {
+    return double{1} * micro_batch * model.sequence * request.micro_batches;
+  }
+};
+
+[[nodiscard]] ho::Result<PlanOptions> understand(const PlanTexts& texts);
+
+// What the command line has, or the status to exit with (help or an error was printed).
+struct ParsedPlanOptions {
+  PlanOptions options;
+  std::optional<int> exit_status;
+};
+// argv[0] is the subcommand's name.
+[[nodiscard]] ParsedPlanOptions parse_plan_options(int argc, const char* const* argv);
+
+}  // namespace paro::tool

@@ -1,0 +1,232 @@
+#include "cli/subcommands/table.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "base/quantity.hpp"
+#include "cli/paro/report.hpp"
+
+namespace paro::tool {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  double size;
+};
+
+Unit memory_unit(double largest) {
+  return largest >= 1e9 ? Unit{"GB", 1e9} : Unit{"MB", 1e6};
+}
+
+Unit time_unit(double largest) {
+  return largest >= 1 ? Unit{"s", 1} : Unit{"ms", 1e-3};
+}
+
+// Columns stay readable where the cluster that is asked about cannot be meant.
+std::string shown(double value, int digits) {
+  constexpr double kMaxShown = 1e9;
+  return std::abs(value) < kMaxShown ? ho::fixed(value, digits) : fmt::format("{:.2e}", value);
+}
+
+std::string rate_text(double bytes_per_s) {
+  return fmt::format("{:.4g} Gbit/s", bytes_per_s * 8 / 1e9);
+}
+
+// "; 131 million in a unit that 1 more shares"; nothing where none does.
+std::string sharing_text(const PlannerRequest& request) {
+  return request.sharing_units == 0
+             ? ""
+             : fmt::format("; {} in a unit that {} more share{}",
+                           ho::count_text(request.model.shared / request.sharing_units),
+                           request.sharing_units,
+                           request.sharing_units == 1 ? "s" : "");
+}
+
+// What the figures are for.
+std::string head_text(const Report& report) {
+  const PlanOptions& options = report.options;
+  const PlannerRequest& request = options.request;
+  const WorldShape& world = request.world;
+  std::string text =
+      fmt::format("model    {}: {} parameters, {} of them trained, {} layers{}; bytes {},{},{}{}\n",
+                  options.model.text,
+                  ho::count_text(request.model.parameters),
+                  ho::count_text(request.model.trainable),
+                  request.layers,
+                  sharing_text(request),
+                  request.bytes.parameter,
+                  request.bytes.gradient,
+                  request.bytes.optimizer,
+                  request.bytes.gradient_sum > 0
+                      ? fmt::format(", sums of gradients {}", request.bytes.gradient_sum)
+                      : "");
+  text += fmt::format("cluster  {} nodes of {} ranks", world.group_count, world.group_size);
+  if (world.group_size > 1) {
+    text += fmt::format("; inside {} per rank", rate_text(request.links.intra_bytes_per_s));
+  }
+  if (world.group_count > 1) {
+    text += fmt::format("; between {} per NIC, NICs per node: {}; world collectives: {}",
+                        rate_text(request.links.inter_bytes_per_s),
+                        request.links.nics_per_group,
+                        to_string(request.links.world));
+  }
+  text += fmt::format("\nstep     micro-batch {}, accumulation {}; computation {}\n",
+                      options.micro_batch,
+                      request.micro_batches,
+                      request.compute_s > 0 ? ho::seconds_text(request.compute_s) : "not given");
+  text += fmt::format("rank     {}; activations {}\n",
+                      request.memory_bytes > 0 ? ho::bytes_text(request.memory_bytes) + " of memory"
+                                               : "memory not given, everything counts as fitting",
+                      ho::bytes_text(request.activation_bytes));
+  for (const std::string& note : report.notes) {
+    text += "note     " + note + "\n";
+  }
+  return text + "\n";
+}
+
+class Table {
+ public:
+  explicit Table(const Report& report)
+      : report_(report),
+        rows_(report.recommendation.figures),
+        memory_(memory_unit(0)),
+        time_(time_unit(0)) {
+    double bytes = 0;
+    double seconds = 0;
+    for (const StrategyFigures& row : rows_) {
+      bytes = std::max(bytes, row.memory.total());
+      seconds = std::max(seconds, row.time.step_s);
+    }
+    memory_ = memory_unit(bytes);
+    time_ = time_unit(seconds);
+  }
+
+  [[nodiscard]] std::string text() && {
+    add("", true, [&](const StrategyFigures& row) { return mark(row); });
+    add("strategy", true, [](const StrategyFigures& row) { return letters(row.strategy); });
+    add_memory();
+    add_time();
+    add_cost();
+    add("known as", true, [](const StrategyFigures& row) { return known_as_text(row.strategy); });
+    return fmt::format(
+        "Memory per rank in {}; time in {}: param and gradient per micro-batch, the rest per "
+        "step.\n"
+        "comm: {} x (param + gradient) + sync-g + sync-p. step: the critical path of the step "
+        "plan.\nexposed: communication in it that computation does not hide. T = max(comm, "
+        "computation).\n\n{}",
+        memory_.name,
+        time_.name,
+        report_.options.request.micro_batches,
+        ho::aligned(columns_));
+  }
+
+ private:
+  template <typename Cell>
+  void add(std::string head, bool left, Cell cell) {
+    ho::Column column{std::move(head), left, {}};
+    for (const StrategyFigures& row : rows_) {
+      column.cells.push_back(cell(row));
+    }
+    columns_.push_back(std::move(column));
+  }
+
+  template <typename Value>
+  void add_bytes(const char* head, Value value) {
+    add(head, false, [&](const StrategyFigures& row) {
+      return shown(value(row.memory) / memory_.size, 2);
+    });
+  }
+
+  template <typename Value>
+  void add_seconds(const char* head, Value value) {
+    add(head, false, [&](const StrategyFigures& row) {
+      return shown(value(row.time) / time_.size, 3);
+    });
+  }
+
+  void add_memory() {
+    add_bytes("params", [](const MemoryNeed& need) { return need.states.parameters; });
+    add_bytes("grads", [](const MemoryNeed& need) { return need.states.gradients; });
+    add_bytes("optim", [](const MemoryNeed& need) { return need.states.optimizer; });
+    add_bytes("states", [](const MemoryNeed& need) { return need.states.total(); });
+    add_bytes("buffers",
+              [](const MemoryNeed& need) { return need.gathered + need.gradient_buffers; });
+    add_bytes("need", [](const MemoryNeed& need) { return need.total(); });
+    add("fits", false, [&](const StrategyFigures& row) {
+      return row.fits()
+                 ? "yes"
+                 : fmt::format("-{} {}", shown(row.missing_bytes / memory_.size, 2), memory_.name);
+    });
+  }
+
+  void add_time() {
+    add_seconds("param", [](const StepTime& time) { return time.terms.parameters; });
+    add_seconds("gradient", [](const StepTime& time) { return time.terms.gradients; });
+    add_seconds("sync-g", [](const StepTime& time) { return time.terms.sync_g; });
+    add_seconds("sync-p", [](const StepTime& time) { return time.terms.sync_p; });
+    add_seconds("comm", [](const StepTime& time) { return time.communication_s; });
+    add_seconds("exposed", [](const StepTime& time) { return time.exposed_s; });
+    add_seconds("step", [](const StepTime& time) { return time.step_s; });
+    add_seconds("T", [](const StepTime& time) { return time.paper_step_s; });
+    add("log(1/T)", false, [](const StrategyFigures& row) {
+      return std::isfinite(row.time.indicator) ? fmt::format("{:.3f}", row.time.indicator) : "-";
+    });
+  }
+
+  void add_cost() {
+    const PlanOptions& options = report_.options;
+    if (!options.prices) {
+      return;
+    }
+    const auto cost = [&](const StrategyFigures& row) {
+      return per_million_tokens(row.time.step_s, options.tokens_per_rank(), *options.prices);
+    };
+    if (options.prices->per_rank_hour > 0 || options.prices->per_kwh > 0) {
+      add("cost/Mtoken", false, [&](const StrategyFigures& row) {
+        return shown(cost(row).money, 4);
+      });
+    }
+    if (options.prices->watts_per_rank > 0) {
+      add("kWh/Mtoken", false, [&](const StrategyFigures& row) { return shown(cost(row).kwh, 4); });
+    }
+  }
+
+  [[nodiscard]] std::string mark(const StrategyFigures& row) const {
+    if (&row == report_.recommendation.recommended()) {
+      return "*";
+    }
+    return &row == report_.recommendation.runner_up() ? "+" : " ";
+  }
+
+  const Report& report_;
+  const std::vector<StrategyFigures>& rows_;
+  Unit memory_;
+  Unit time_;
+  std::vector<ho::Column> columns_;
+};
+
+}  // namespace
+
+std::string known_as_text(const Strategy& strategy) {
+  std::string text;
+  for (const std::string_view name : known_as(strategy)) {
+    text += (text.empty() ? "" : ", ") + std::string(name);
+  }
+  return text;
+}
+
+std::string table_text(const Report& report) {
+  const auto named = [](const StrategyFigures* figures, const char* mark) {
+    return figures == nullptr ? "none" : letters(figures->strategy) + " (" + mark + ")";
+  };
+  return head_text(report) + Table(report).text() +
+         fmt::format("\nrecommended: {}\nrunner-up:   {}\nwhy:         {}\n",
+                     named(report.recommendation.recommended(), "*"),
+                     named(report.recommendation.runner_up(), "+"),
+                     report.recommendation.why);
+}
+
+}  // namespace paro::tool

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "bench/nccl_host/error.hpp"
-#include "bench/perf/values.hpp"
+#include "bench/harness/values.hpp"
 
 namespace ho::nccl_host {
 namespace {

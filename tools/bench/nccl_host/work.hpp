@@ -1,5 +1,5 @@
 // One collective as a user of NCCL calls it, with inputs and results that a formula gives
-// (perf/values.hpp), so that every byte of every rank can be checked.
+// (bench/harness/values.hpp), so that every byte of every rank can be checked.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include "base/dtype.hpp"
 #include "bench/nccl_host/job_memory.hpp"
 #include "bench/nccl_host/worker.hpp"
-#include "bench/perf/options.hpp"
+#include "bench/harness/collective.hpp"
 
 namespace ho::nccl_host {
 

@@ -154,14 +154,14 @@ ho::Status understand(const Texts& texts, BenchOptions& options) {
 
 }  // namespace
 
-ParsedBenchOptions parse_bench_options(int argc, const char* const* argv) {
+ho::Parsed<BenchOptions> parse_bench_options(int argc, const char* const* argv) {
   CLI::App app(
       "Measures training steps of libparo's strategies and of what users run today, in one job and "
       "in turn.\nStart it with `horing run`, on a cluster of `horing cluster` or a real one. "
       "Computation is waited\nfor: as long as the model's arithmetic takes on the device that is "
       "modelled, scaled as the links are.",
       "paro-bench");
-  ParsedBenchOptions parsed;
+  ho::Parsed<BenchOptions> parsed;
   Texts texts;
   declare_work(app, texts, parsed.options);
   declare_measurement(app, texts, parsed.options);

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/dtype.hpp"
 #include "bench/paro_bench/systems.hpp"
 #include "bench/paro_bench/workload.hpp"
+#include "cli/subcommands/exit_status.hpp"
 
 namespace paro::bench {
 
@@ -25,11 +25,7 @@ struct BenchOptions {
   std::string trace;
 };
 
-struct ParsedBenchOptions {
-  BenchOptions options;
-  std::optional<int> exit_status;  // set: end with it, everything has been printed
-};
 
-[[nodiscard]] ParsedBenchOptions parse_bench_options(int argc, const char* const* argv);
+[[nodiscard]] ho::Parsed<BenchOptions> parse_bench_options(int argc, const char* const* argv);
 
 }  // namespace paro::bench

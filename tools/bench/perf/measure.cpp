@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "os/clock.hpp"
-#include "bench/perf/gather.hpp"
+#include "bench/harness/gather.hpp"
 #include "cli/subcommands/statistics.hpp"
 
 namespace ho::perf {
@@ -88,31 +88,6 @@ Phases mean_phases(const std::vector<Sums>& ranks, double operations) {
 uint64_t count_for(const Case& what, uint64_t size_bytes, uint32_t world_size) {
   const uint64_t elements = size_bytes / ho::size_bytes(what.dtype);
   return what.collective == Collective::kAllReduce ? elements : elements / world_size;
-}
-
-double bus_factor(Collective collective, uint32_t world_size) {
-  const double world = world_size;
-  const double once = (world - 1.0) / world;
-  return collective == Collective::kAllReduce ? 2.0 * once : once;
-}
-
-double boundary_bytes(Collective collective,
-                      double size_bytes,
-                      const std::vector<uint32_t>& group_sizes) {
-  const auto groups = static_cast<double>(group_sizes.size());
-  if (group_sizes.size() < 2) {
-    return 0.0;
-  }
-  if (collective == Collective::kAllReduce) {  // divided evenly by group
-    return 2.0 * (groups - 1.0) / groups * size_bytes;
-  }
-  double ranks = 0.0;
-  double smallest = group_sizes.front();
-  for (const uint32_t size : group_sizes) {
-    ranks += size;
-    smallest = std::min<double>(smallest, size);
-  }
-  return (ranks - smallest) / ranks * size_bytes;
 }
 
 bool claims_share(uint32_t iterations, double boundary_bytes_each, double limit_bytes_per_second) {

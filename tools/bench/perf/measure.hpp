@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "bench/perf/buffers.hpp"
-#include "bench/perf/link_limit.hpp"
+#include "bench/harness/link_limit.hpp"
 #include "bench/perf/options.hpp"
-#include "bench/perf/values.hpp"
+#include "bench/harness/values.hpp"
 
 namespace ho::perf {
 
@@ -61,12 +61,6 @@ struct Measurement {
 
 // Elements per rank (all_gather, reduce_scatter) or in all (all_reduce) for a total size.
 [[nodiscard]] uint64_t count_for(const Case& what, uint64_t size_bytes, uint32_t world_size);
-// nccl-tests' factor from algorithm to bus bandwidth.
-[[nodiscard]] double bus_factor(Collective collective, uint32_t world_size);
-// Bytes that must cross the boundary of the busiest node in one direction.
-[[nodiscard]] double boundary_bytes(Collective collective,
-                                    double size_bytes,
-                                    const std::vector<uint32_t>& group_sizes);
 // Whether this much traffic over a link's boundary shows what the link sustains: a shaped link lets
 // its first kilobytes pass at once, which is much of a short measurement.
 [[nodiscard]] bool claims_share(uint32_t iterations,

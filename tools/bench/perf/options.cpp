@@ -13,8 +13,6 @@
 namespace ho::perf {
 namespace {
 
-constexpr uint32_t kMaxIterations = 10'000'000;
-
 constexpr std::array<std::pair<std::string_view, ho_algorithm>, 6> kAlgorithms{{
     {"auto", HO_ALGORITHM_AUTO},
     {"ring", HO_ALGORITHM_RING},
@@ -193,18 +191,6 @@ void understand(const Text& text, Options& options) {
 
 }  // namespace
 
-std::string_view to_string(Collective collective) {
-  switch (collective) {
-    case Collective::kAllGather:
-      return "all_gather";
-    case Collective::kReduceScatter:
-      return "reduce_scatter";
-    case Collective::kAllReduce:
-      return "all_reduce";
-  }
-  return "?";
-}
-
 std::string_view to_string(ho_algorithm algorithm) {
   for (const auto& [name, value] : kAlgorithms) {
     if (value == algorithm) {
@@ -227,24 +213,6 @@ std::optional<ho_algorithm> parse_algorithm(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<std::vector<SizeRun>> parse_sizes(std::string_view text, uint32_t iterations) {
-  std::vector<SizeRun> runs;
-  while (!text.empty()) {
-    const size_t comma = text.find(',');
-    const std::string_view item = text.substr(0, comma);
-    text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
-    const size_t colon = item.find(':');
-    const auto bytes = parse_bytes(item.substr(0, colon));
-    const auto count = colon == std::string_view::npos ? std::optional<uint64_t>(iterations)
-                                                       : parse_bytes(item.substr(colon + 1));
-    if (!bytes || !count || *count == 0 || *count > kMaxIterations) {
-      return std::nullopt;
-    }
-    runs.push_back({*bytes, static_cast<uint32_t>(*count)});
-  }
-  return runs;
-}
-
 std::vector<SizeRun> Options::sizes() const {
   if (!listed_sizes.empty()) {
     return listed_sizes;
@@ -262,7 +230,7 @@ std::vector<SizeRun> Options::sizes() const {
   return runs;
 }
 
-ParsedOptions parse_options(Collective collective, int argc, const char* const* argv) {
+Parsed<Options> parse_options(Collective collective, int argc, const char* const* argv) {
   const std::string name(to_string(collective));
   CLI::App app("Times " + name +
                    " over a range of sizes and checks every byte of the results. Start one process "
@@ -270,7 +238,7 @@ ParsedOptions parse_options(Collective collective, int argc, const char* const* 
                    name + "_perf -b 8 -e 64M -f 2",
                name + "_perf");
   Text text;
-  ParsedOptions parsed;
+  Parsed<Options> parsed;
   parsed.options.words.assign(argv, argv + argc);
   add_nccl_options(app, text, parsed.options);
   add_own_options(app, text, parsed.options);

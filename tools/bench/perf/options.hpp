@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "bench/harness/collective.hpp"
+#include "bench/harness/sizes.hpp"
+#include "cli/subcommands/exit_status.hpp"
 
 namespace ho::perf {
 
-enum class Collective : uint8_t { kAllGather, kReduceScatter, kAllReduce };
-
-[[nodiscard]] std::string_view to_string(Collective collective);  // "all_gather"
 [[nodiscard]] std::string_view to_string(ho_algorithm algorithm);
 [[nodiscard]] std::optional<ho_algorithm> parse_algorithm(std::string_view name);
 
@@ -26,14 +26,6 @@ enum class Memory : uint8_t {
   kMixed,  // sends from the device, receives into pinned memory of the host
 };
 [[nodiscard]] std::string_view to_string(Memory memory);  // "host"
-
-struct SizeRun {
-  uint64_t size_bytes = 0;
-  uint32_t iterations = 0;
-};
-// "64K:100,1M": sizes, each with its number of operations or the default; or nothing.
-[[nodiscard]] std::optional<std::vector<SizeRun>> parse_sizes(std::string_view text,
-                                                              uint32_t iterations);
 
 struct Options {
   uint64_t min_bytes = 32u << 20;
@@ -62,12 +54,9 @@ struct Options {
   [[nodiscard]] std::vector<SizeRun> sizes() const;
 };
 
-// Either options, or what the program must exit with (after --help or a bad argument, which the
-// first rank has printed).
-struct ParsedOptions {
-  Options options;
-  std::optional<int> exit_status;
-};
-[[nodiscard]] ParsedOptions parse_options(Collective collective, int argc, const char* const* argv);
+// A status where --help or a bad argument ends it, which the first rank has printed.
+[[nodiscard]] Parsed<Options> parse_options(Collective collective,
+                                            int argc,
+                                            const char* const* argv);
 
 }  // namespace ho::perf

@@ -14,9 +14,9 @@
 
 #include "device/driver.hpp"
 #include "os/clock.hpp"
-#include "bench/perf/gather.hpp"
+#include "bench/harness/gather.hpp"
 #include "bench/perf/json_report.hpp"
-#include "bench/perf/link_limit.hpp"
+#include "bench/harness/link_limit.hpp"
 #include "bench/perf/measure.hpp"
 #include "bench/perf/options.hpp"
 #include "bench/perf/rows.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/perf/link_limit.hpp"
+#include "bench/harness/link_limit.hpp"
 #include "bench/perf/measure.hpp"
 
 namespace ho::perf {

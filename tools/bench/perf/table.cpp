@@ -2,13 +2,25 @@
 
 #include <horing.h>
 
+#include <array>
 #include <cinttypes>
 #include <cstdio>
 
+#include "bench/harness/columns.hpp"
 #include "cli/subcommands/table.hpp"
 
 namespace ho::perf {
 namespace {
+
+constexpr std::array<FixedColumn, 9> kFigures{{{"time", "(us)", 11},
+                                               {"algbw", "(GB/s)", 7},
+                                               {"busbw", "(GB/s)", 7},
+                                               {"#wrong", "", 6},
+                                               {"share", "", 6},
+                                               {"overlap", "", 7},
+                                               {"p50", "(us)", 10},
+                                               {"p95", "(us)", 10},
+                                               {"p99", "(us)", 10}}};
 
 std::string cell(const std::optional<double>& value) {
   return value ? fixed(*value, 3) : "-";
@@ -18,17 +30,38 @@ std::string wrong_cell(const Measurement& row) {
   return row.wrong ? std::to_string(*row.wrong) : "N/A";
 }
 
-void print_measurement(const Measurement& row) {
-  std::printf(" %11.2f %7.3f %7.3f %6s %6s %7s %10.2f %10.2f %10.2f",
-              row.time_us,
-              row.algorithm_gbps,
-              row.bus_gbps,
-              wrong_cell(row).c_str(),
-              cell(row.link_share).c_str(),
-              cell(row.overlap_ratio).c_str(),
-              row.percentiles_us[0],
-              row.percentiles_us[1],
-              row.percentiles_us[2]);
+std::string figures_text(const Measurement& row) {
+  const std::array<std::string, kFigures.size()> texts{fixed(row.time_us, 2),
+                                                       fixed(row.algorithm_gbps, 3),
+                                                       fixed(row.bus_gbps, 3),
+                                                       wrong_cell(row),
+                                                       cell(row.link_share),
+                                                       cell(row.overlap_ratio),
+                                                       fixed(row.percentiles_us[0], 2),
+                                                       fixed(row.percentiles_us[1], 2),
+                                                       fixed(row.percentiles_us[2], 2)};
+  return line_of(kFigures, texts);
+}
+
+void print_heads(const Options& options) {
+  const auto lead = case_columns("root");
+  std::string over(heads_of(lead).size() + 1, ' ');
+  std::string heads = heads_of(lead) + " ";
+  std::string units = units_of(lead) + " ";
+  const auto add = [&](std::string title) {
+    title.resize(heads_of(kFigures).size(), ' ');
+    over += title;
+    heads += heads_of(kFigures);
+    units += units_of(kFigures);
+  };
+  if (options.out_of_place) {
+    add("   out-of-place");
+  }
+  if (options.in_place) {
+    add("   in-place");
+  }
+  // The first blank is the comment's mark.
+  std::printf("#\n#%s\n#%s\n#%s\n", &over[1], &heads[1], &units[1]);
 }
 
 void print_phases(const Measurement& row) {
@@ -84,41 +117,23 @@ void print_header(const Job& job, const Options& options) {
   for (const std::string& line : job.places) {
     std::printf("# %s\n", line.c_str());
   }
-  const char* const columns =
-      "        time   algbw   busbw #wrong  share overlap        p50        p95        p99";
-  const auto half = [&](bool wanted, const char* text) {
-    if (wanted) {
-      std::printf("%-83s", text);
-    }
-  };
-  std::printf("#\n#%50s", "");
-  half(options.out_of_place, "   out-of-place");
-  half(options.in_place, "   in-place");
-  std::printf("\n#%11s %12s %10s %6s %6s ", "size", "count", "type", "redop", "root");
-  half(options.out_of_place, columns);
-  half(options.in_place, columns);
-  std::printf("\n#%11s %12s %10s %6s %6s ", "(B)", "(elements)", "", "", "");
-  const char* const units =
-      "        (us)  (GB/s)  (GB/s)                            (us)       (us)       (us)";
-  half(options.out_of_place, units);
-  half(options.in_place, units);
-  std::printf("\n");
+  print_heads(options);
   std::fflush(stdout);
 }
 
 void print_row(const Row& row, const Options& options) {
   const auto measured = row.measured();
   const Measurement& first = *measured.front();
-  std::printf("%12" PRIu64 " %12" PRIu64 " %10s %6s %6d ",
-              first.size_bytes,
-              first.count,
-              std::string(to_string(row.what.dtype)).c_str(),
-              redop_name(row.what).c_str(),
-              kNoRoot);
+  const std::array<std::string, 5> lead{std::to_string(first.size_bytes),
+                                        std::to_string(first.count),
+                                        std::string(to_string(row.what.dtype)),
+                                        redop_name(row.what),
+                                        std::to_string(kNoRoot)};
+  std::string line = line_of(case_columns("root"), lead) + " ";
   for (const Measurement* each : measured) {
-    print_measurement(*each);
+    line += figures_text(*each);
   }
-  std::printf("\n");
+  std::printf("%s\n", line.c_str());
   for (const Measurement* each : measured) {
     warn_about_share(*each);
     if (options.phases) {

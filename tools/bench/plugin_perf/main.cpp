@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -21,13 +22,15 @@
 #include "bench/nccl_host/error.hpp"
 #include "bench/nccl_host/ring_comm.hpp"
 #include "os/clock.hpp"
-#include "bench/perf/gather.hpp"
-#include "bench/perf/link_limit.hpp"
-#include "bench/perf/measure.hpp"
+#include "bench/harness/gather.hpp"
+#include "bench/harness/link_limit.hpp"
+#include "bench/harness/collective.hpp"
+#include "bench/harness/columns.hpp"
 #include "bench/plugin_perf/options.hpp"
 #include "cli/subcommands/statistics.hpp"
 #include "cli/subcommands/option_error.hpp"
 #include "cli/subcommands/own_plugin.hpp"
+#include "cli/subcommands/table.hpp"
 
 namespace ho::plugin_perf {
 namespace {
@@ -142,24 +145,26 @@ void time_round(Comm& comm, const Work& work, const Options& options, uint32_t c
   way.cpu_s.push_back(std::accumulate(cpu.begin(), cpu.end(), 0.0));
 }
 
-void print_way(const Way& way, double size, double bus_factor, double share_us) {
-  if (way.times_us.empty()) {
-    std::printf(" %11s %7s %7s %7s %6s %6s", "-", "-", "-", "-", "-", "-");
-    return;
+constexpr std::array<perf::FixedColumn, 6> kFigures{{{"time", "", 11},
+                                                     {"algbw", "", 7},
+                                                     {"busbw", "", 7},
+                                                     {"cpu", "", 7},
+                                                     {"#wrong", "", 6},
+                                                     {"share", "", 6}}};
+
+std::string figures_text(const Way& way, double size, double bus_factor, double share_us) {
+  std::array<std::string, kFigures.size()> texts;
+  texts.fill("-");
+  if (!way.times_us.empty()) {
+    const double gbps = size / way.median_us() / 1e3;
+    texts = {fixed(way.median_us(), 2),
+             fixed(gbps, 3),
+             fixed(gbps * bus_factor, 3),
+             fixed(percentile(way.cpu_s, 0.5) / (size / 1e9), 2),
+             std::to_string(way.wrong),
+             share_us > 0.0 ? fixed(share_us / way.median_us(), 3) : "-"};
   }
-  const double gbps = size / way.median_us() / 1e3;
-  const double cpu_s_per_gb = percentile(way.cpu_s, 0.5) / (size / 1e9);
-  std::printf(" %11.2f %7.3f %7.3f %7.2f %6" PRIu64,
-              way.median_us(),
-              gbps,
-              gbps * bus_factor,
-              cpu_s_per_gb,
-              way.wrong);
-  if (share_us > 0.0) {
-    std::printf(" %6.3f", share_us / way.median_us());
-  } else {
-    std::printf(" %6s", "-");
-  }
+  return perf::line_of(kFigures, texts);
 }
 
 void print_header(const Options& options, const JobShape& shape, const perf::LinkLimit& limit) {
@@ -181,18 +186,15 @@ void print_header(const Options& options, const JobShape& shape, const perf::Lin
       "through CollNet then reach a share of %.2f, more where a chunk is larger (--chunk)\n",
       options.rounds,
       1.0 - 1.0 / shape.nodes);
-  const char* const columns = "        time   algbw   busbw     cpu #wrong  share";
-  std::printf("#\n#%50s%-51s%-51s\n#%11s %12s %10s %6s %6s %s %s  faster\n",
+  const std::string figures = perf::heads_of(kFigures);
+  const std::string lead = perf::heads_of(perf::case_columns("coll"));
+  std::printf("#\n#%50s%-51s%-51s\n#%s %s %s  faster\n",
               "",
               "   CollNet",
               "   flat rings",
-              "size",
-              "count",
-              "type",
-              "redop",
-              "coll",
-              columns,
-              columns);
+              &lead[1],
+              figures.c_str(),
+              figures.c_str());
   std::fflush(stdout);
 }
 
@@ -218,16 +220,16 @@ void print_row(const Work& work,
   const double share_us =
       limit.bytes_per_second > 0.0 ? boundary / limit.bytes_per_second * 1e6 : 0.0;
   const double factor = perf::bus_factor(work.kind, shape.world());
-  std::printf(
-      "%12.0f %12" PRIu64 " %10s %6s %6s ",
-      size,
-      work.count,
-      std::string(to_string(work.dtype)).c_str(),
-      work.kind == Collective::kAllGather ? "none" : std::string(to_string(work.op)).c_str(),
-      short_name(work.kind));
-  print_way(ways[0], size, factor, share_us);
-  std::printf(" ");
-  print_way(ways[1], size, factor, share_us);
+  const std::array<std::string, 5> lead{
+      fixed(size, 0),
+      std::to_string(work.count),
+      std::string(to_string(work.dtype)),
+      work.kind == Collective::kAllGather ? "none" : std::string(to_string(work.op)),
+      short_name(work.kind)};
+  std::printf("%s %s %s",
+              perf::line_of(perf::case_columns("coll"), lead).c_str(),
+              figures_text(ways[0], size, factor, share_us).c_str(),
+              figures_text(ways[1], size, factor, share_us).c_str());
   if (!ways[0].times_us.empty() && !ways[1].times_us.empty()) {
     std::printf(" %6.3fx", ways[1].median_us() / ways[0].median_us());
   }

@@ -123,8 +123,8 @@ uint64_t Options::largest() const {
   return most;
 }
 
-ParsedOptions parse_options(int argc, const char* const* argv) {
-  ParsedOptions parsed;
+Parsed<Options> parse_options(int argc, const char* const* argv) {
+  Parsed<Options> parsed;
   Text text;
   CLI::App app(
       "Collectives through the NCCL plugin, driven as NCCL does: CollNet against flat rings over "

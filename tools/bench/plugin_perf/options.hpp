@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/dtype.hpp"
 #include "bench/nccl_host/work.hpp"
-#include "bench/perf/options.hpp"
+#include "bench/harness/sizes.hpp"
+#include "cli/subcommands/exit_status.hpp"
 
 namespace ho::plugin_perf {
 
@@ -32,10 +32,6 @@ struct Options {
   [[nodiscard]] uint64_t largest() const;
 };
 
-struct ParsedOptions {
-  Options options;
-  std::optional<int> exit_status;  // after --help or a bad argument
-};
-[[nodiscard]] ParsedOptions parse_options(int argc, const char* const* argv);
+[[nodiscard]] Parsed<Options> parse_options(int argc, const char* const* argv);
 
 }  // namespace ho::plugin_perf

@@ -19,7 +19,7 @@ std::string first_line(const char* text) {
 }
 
 int run(int argc, const char* const* argv) {
-  const paro::gpt::Parsed parsed = paro::gpt::parse_options(argc, argv);
+  const auto parsed = paro::gpt::parse_options(argc, argv);
   if (parsed.exit_status) {
     return *parsed.exit_status;
   }

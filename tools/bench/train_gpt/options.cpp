@@ -156,7 +156,7 @@ ho::Status understand(const Texts& texts, Options& options) {
 
 }  // namespace
 
-Parsed parse_options(int argc, const char* const* argv) {
+ho::Parsed<Options> parse_options(int argc, const char* const* argv) {
   CLI::App app(
       "Trains a small GPT on bytes of text. Every rank is a process: start it with `horing run`, "
       "torchrun, srun or\nmpirun, or alone. Its parameters, gradients and optimizer state are "
@@ -165,7 +165,7 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("train_gpt: ") + error.what() + "; see --help\n";
   });
-  Parsed parsed;
+  ho::Parsed<Options> parsed;
   Texts texts;
   declare_model(app, texts, parsed.options);
   declare_training(app, texts, parsed.options);

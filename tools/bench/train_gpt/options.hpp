@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/train_gpt/gpt.hpp"
+#include "cli/subcommands/exit_status.hpp"
 
 namespace paro::gpt {
 
@@ -33,11 +33,6 @@ struct Options {
   uint32_t sample = 0;  // bytes
 };
 
-// What the command line has, or the status to exit with (help or an error was printed).
-struct Parsed {
-  Options options;
-  std::optional<int> exit_status;
-};
-[[nodiscard]] Parsed parse_options(int argc, const char* const* argv);
+[[nodiscard]] ho::Parsed<Options> parse_options(int argc, const char* const* argv);
 
 }  // namespace paro::gpt

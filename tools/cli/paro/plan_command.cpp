@@ -59,7 +59,7 @@ int measure_and_show(const PlanOptions& options) {
 }  // namespace
 
 int plan_command(int argc, const char* const* argv) {
-  ParsedPlanOptions parsed = parse_plan_options(argc, argv);
+  ho::Parsed<PlanOptions> parsed = parse_plan_options(argc, argv);
   if (parsed.exit_status) {
     return *parsed.exit_status;
   }

@@ -289,7 +289,7 @@ ho::Result<PlanOptions> understand(const PlanTexts& texts) {
   return options;
 }
 
-ParsedPlanOptions parse_plan_options(int argc, const char* const* argv) {
+ho::Parsed<PlanOptions> parse_plan_options(int argc, const char* const* argv) {
   CLI::App app(
       "Works out memory and time of the 14 ways to shard a model's states over a cluster, and\n"
       "recommends one.\n\n"
@@ -306,7 +306,7 @@ ParsedPlanOptions parse_plan_options(int argc, const char* const* argv) {
       "\nUnits: k M G T P are powers of 1000, Ki Mi Gi Ti Pi of 1024; 80Gbit and 10GB are the same "
       "rate.\nExit status: 0, also where nothing fits; 2 for wrong arguments; 1 for a job "
       "that\ncannot be measured.");
-  ParsedPlanOptions parsed;
+  ho::Parsed<PlanOptions> parsed;
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

@@ -7,6 +7,7 @@
 #include "base/status.hpp"
 #include "cli/paro/job/cluster_facts.hpp"
 #include "cli/paro/job/model_spec.hpp"
+#include "cli/subcommands/exit_status.hpp"
 #include "planner/price.hpp"
 #include "planner/request.hpp"
 
@@ -59,12 +60,7 @@ struct PlanOptions {
 
 [[nodiscard]] ho::Result<PlanOptions> understand(const PlanTexts& texts);
 
-// What the command line has, or the status to exit with (help or an error was printed).
-struct ParsedPlanOptions {
-  PlanOptions options;
-  std::optional<int> exit_status;
-};
 // argv[0] is the subcommand's name.
-[[nodiscard]] ParsedPlanOptions parse_plan_options(int argc, const char* const* argv);
+[[nodiscard]] ho::Parsed<PlanOptions> parse_plan_options(int argc, const char* const* argv);
 
 }  // namespace paro::tool

@@ -121,7 +121,7 @@ int train(const TrainOptions& options) {
 }  // namespace
 
 int train_command(int argc, const char* const* argv) {
-  const ParsedTrainOptions parsed = parse_train_options(argc, argv);
+  const ho::Parsed<TrainOptions> parsed = parse_train_options(argc, argv);
   if (parsed.exit_status) {
     return *parsed.exit_status;
   }

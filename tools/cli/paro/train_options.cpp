@@ -108,7 +108,7 @@ ho::Status understand(const TrainTexts& texts, TrainOptions& options) {
 
 }  // namespace
 
-ParsedTrainOptions parse_train_options(int argc, const char* const* argv) {
+ho::Parsed<TrainOptions> parse_train_options(int argc, const char* const* argv) {
   CLI::App app(
       "Trains a small language model in this job (start it with `horing run`), with one strategy "
       "or with all 14 in turn, and prints what each step took, sent and held, beside the step "
@@ -116,7 +116,7 @@ ParsedTrainOptions parse_train_options(int argc, const char* const* argv) {
       "finite although no\nloss scale had to settle, or the loss is not one rank's (up to 100 "
       "steps).",
       "paro train");
-  ParsedTrainOptions parsed;
+  ho::Parsed<TrainOptions> parsed;
   TrainTexts texts;
   declare(app, texts, parsed.options);
   parsed.exit_status =

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "cli/subcommands/exit_status.hpp"
 #include "step/buckets.hpp"
 #include "strategy/strategy.hpp"
 
@@ -32,12 +32,7 @@ struct TrainOptions {
   bool resume = false;
 };
 
-// What the command line has, or the status to exit with (help or an error was printed).
-struct ParsedTrainOptions {
-  TrainOptions options;
-  std::optional<int> exit_status;
-};
 // argv[0] is the subcommand's name.
-[[nodiscard]] ParsedTrainOptions parse_train_options(int argc, const char* const* argv);
+[[nodiscard]] ho::Parsed<TrainOptions> parse_train_options(int argc, const char* const* argv);
 
 }  // namespace paro::tool

@@ -9,7 +9,7 @@
 #include "base/status.hpp"
 #include "core/tuner/choice.hpp"
 #include "core/tuner/inputs.hpp"
-#include "cli/run/options.hpp"
+#include "cli/subcommands/exit_status.hpp"
 
 namespace ho {
 

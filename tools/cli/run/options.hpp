@@ -10,6 +10,7 @@
 #include "group/group_map.hpp"
 #include "cli/run/cluster_model.hpp"
 #include "cli/run/supervisor.hpp"
+#include "cli/subcommands/exit_status.hpp"
 
 namespace ho {
 
@@ -30,12 +31,6 @@ struct RunOptions {
   JobOptions job;
 };
 
-// What the command line has, or the status to exit with (usage was printed: 0 help, 2 an error).
-template <typename Options>
-struct Parsed {
-  Options options;
-  std::optional<int> exit_status;
-};
 // argv[0] is the subcommand's name.
 [[nodiscard]] Parsed<RunOptions> parse_run_options(int argc, const char* const* argv);
 struct ClusterCommandOptions {

@@ -18,7 +18,7 @@ PlanTexts usual() {
   return texts;
 }
 
-ParsedPlanOptions parse(std::vector<const char*> words) {
+ho::Parsed<PlanOptions> parse(std::vector<const char*> words) {
   words.insert(words.begin(), "plan");
   return parse_plan_options(static_cast<int>(words.size()), words.data());
 }

@@ -9,7 +9,7 @@
 namespace paro::tool {
 namespace {
 
-ParsedTrainOptions parse_train(std::vector<const char*> words) {
+ho::Parsed<TrainOptions> parse_train(std::vector<const char*> words) {
   words.insert(words.begin(), "train");
   return parse_train_options(static_cast<int>(words.size()), words.data());
 }

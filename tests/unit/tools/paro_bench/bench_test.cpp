@@ -8,7 +8,7 @@
 namespace paro::bench {
 namespace {
 
-ParsedBenchOptions parse_bench(std::vector<const char*> words) {
+ho::Parsed<BenchOptions> parse_bench(std::vector<const char*> words) {
   words.insert(words.begin(), "paro-bench");
   return parse_bench_options(static_cast<int>(words.size()), words.data());
 }

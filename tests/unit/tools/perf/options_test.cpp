@@ -5,7 +5,7 @@
 namespace ho::perf {
 namespace {
 
-ParsedOptions parse(std::vector<const char*> words) {
+Parsed<Options> parse(std::vector<const char*> words) {
   words.insert(words.begin(), "all_gather_perf");
   return parse_options(Collective::kAllGather, static_cast<int>(words.size()), words.data());
 }

@@ -1,4 +1,4 @@
-#include "bench/perf/rails_here.hpp"
+#include "bench/harness/rails_here.hpp"
 
 #include "base/env.hpp"
 #include "topo/address.hpp"

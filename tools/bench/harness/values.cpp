@@ -1,4 +1,4 @@
-#include "bench/perf/values.hpp"
+#include "bench/harness/values.hpp"
 
 #include <algorithm>
 #include <bit>

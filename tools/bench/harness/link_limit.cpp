@@ -1,4 +1,4 @@
-#include "bench/perf/link_limit.hpp"
+#include "bench/harness/link_limit.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -14,8 +14,8 @@
 #include "base/env.hpp"
 #include "os/clock.hpp"
 #include "os/fd.hpp"
-#include "bench/perf/gather.hpp"
-#include "bench/perf/rails_here.hpp"
+#include "bench/harness/gather.hpp"
+#include "bench/harness/rails_here.hpp"
 #include "cli/subcommands/table.hpp"
 
 namespace ho::perf {

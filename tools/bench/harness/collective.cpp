@@ -1,0 +1,44 @@
+#include "bench/harness/collective.hpp"
+
+#include <algorithm>
+
+namespace ho::perf {
+
+std::string_view to_string(Collective collective) {
+  switch (collective) {
+    case Collective::kAllGather:
+      return "all_gather";
+    case Collective::kReduceScatter:
+      return "reduce_scatter";
+    case Collective::kAllReduce:
+      return "all_reduce";
+  }
+  return "?";
+}
+
+double bus_factor(Collective collective, uint32_t world_size) {
+  const double world = world_size;
+  const double once = (world - 1.0) / world;
+  return collective == Collective::kAllReduce ? 2.0 * once : once;
+}
+
+double boundary_bytes(Collective collective,
+                      double size_bytes,
+                      const std::vector<uint32_t>& group_sizes) {
+  const auto groups = static_cast<double>(group_sizes.size());
+  if (group_sizes.size() < 2) {
+    return 0.0;
+  }
+  if (collective == Collective::kAllReduce) {  // divided evenly by group
+    return 2.0 * (groups - 1.0) / groups * size_bytes;
+  }
+  double ranks = 0.0;
+  double smallest = group_sizes.front();
+  for (const uint32_t size : group_sizes) {
+    ranks += size;
+    smallest = std::min<double>(smallest, size);
+  }
+  return (ranks - smallest) / ranks * size_bytes;
+}
+
+}  // namespace ho::perf

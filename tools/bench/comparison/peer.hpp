@@ -134,7 +134,7 @@ inline std::optional<Arguments> parse_arguments(int argc, char** argv) {
   return arguments;
 }
 
-// The keys of nccl-tests and of our perf programs, those that tools/comparison reads.
+// The keys of nccl-tests and of our perf programs, those that tools/bench/comparison reads.
 inline bool write_json(const std::string& file, const std::vector<Result>& results) {
   std::FILE* const out = std::fopen(file.c_str(), "w");
   if (out == nullptr) {

@@ -10,11 +10,11 @@
 #include <thread>
 #include <vector>
 
-#include "catch.hpp"
-#include "host_job.hpp"
 #include "bench/nccl_host/coll_net_comm.hpp"
 #include "bench/nccl_host/error.hpp"
 #include "bench/nccl_host/ring_comm.hpp"
+#include "catch.hpp"
+#include "host_job.hpp"
 #include "os/clock.hpp"
 #include "releases.hpp"
 #include "sanitizers.hpp"

@@ -2,10 +2,10 @@
 #include <array>
 #include <thread>
 
-#include "catch.hpp"
-#include "host_job.hpp"
 #include "bench/nccl_host/coll_net_comm.hpp"
 #include "bench/nccl_host/error.hpp"
+#include "catch.hpp"
+#include "host_job.hpp"
 #include "releases.hpp"
 
 using namespace ho;

@@ -15,11 +15,11 @@
 #include <thread>
 
 #include "abi/tuner_v5.hpp"
-#include "catch.hpp"
-#include "host_job.hpp"
 #include "bench/nccl_host/coll_net_comm.hpp"
 #include "bench/nccl_host/error.hpp"
 #include "bench/nccl_host/ring_comm.hpp"
+#include "catch.hpp"
+#include "host_job.hpp"
 #include "os/clock.hpp"
 #include "os/fd.hpp"
 #include "os/socket.hpp"

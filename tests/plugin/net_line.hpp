@@ -4,8 +4,8 @@
 #include <array>
 #include <thread>
 
-#include "host_job.hpp"
 #include "bench/nccl_host/error.hpp"
+#include "host_job.hpp"
 #include "os/clock.hpp"
 
 namespace ho::plugin_host_test {

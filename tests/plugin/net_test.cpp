@@ -5,10 +5,10 @@
 #include <numeric>
 #include <thread>
 
-#include "catch.hpp"
-#include "host_job.hpp"
 #include "bench/nccl_host/error.hpp"
 #include "bench/nccl_host/ring_comm.hpp"
+#include "catch.hpp"
+#include "host_job.hpp"
 #include "net_line.hpp"
 #include "os/clock.hpp"
 #include "releases.hpp"

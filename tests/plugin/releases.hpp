@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "host_job.hpp"
 #include "bench/nccl_host/work.hpp"
+#include "host_job.hpp"
 
 namespace ho::plugin_host_test {
 

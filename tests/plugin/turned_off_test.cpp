@@ -7,10 +7,10 @@
 #include <array>
 #include <string>
 
-#include "catch.hpp"
-#include "host_job.hpp"
 #include "bench/nccl_host/coll_net_comm.hpp"
 #include "bench/nccl_host/error.hpp"
+#include "catch.hpp"
+#include "host_job.hpp"
 #include "net_line.hpp"
 #include "os/clock.hpp"
 #include "os/fd.hpp"

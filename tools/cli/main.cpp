@@ -1,14 +1,14 @@
 // The `horing` program: one subcommand each for what one does with a job from a shell.
 #include <array>
 
-#include "cli/run/cluster_command.hpp"
 #include "cli/host/doctor_command.hpp"
 #include "cli/host/env_command.hpp"
+#include "cli/host/topo_command.hpp"
 #include "cli/plan/plan_command.hpp"
 #include "cli/plugin/plugin_check_command.hpp"
-#include "cli/run/run_command.hpp"
-#include "cli/host/topo_command.hpp"
 #include "cli/plugin/tune_command.hpp"
+#include "cli/run/cluster_command.hpp"
+#include "cli/run/run_command.hpp"
 #include "cli/subcommands/dispatch.hpp"
 
 namespace ho {

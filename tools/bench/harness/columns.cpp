@@ -5,7 +5,7 @@
 namespace ho::perf {
 namespace {
 
-std::string each_of(std::span<const FixedColumn> columns, const char* FixedColumn::* what) {
+std::string each_of(std::span<const FixedColumn> columns, const char* FixedColumn::*what) {
   std::vector<std::string> texts;
   for (const FixedColumn& column : columns) {
     texts.emplace_back(column.*what);

@@ -1,5 +1,5 @@
-// A table of fixed columns whose lines are printed while it is measured, as nccl-tests prints. Pure.
-// Tables that are printed when all of them is known: cli/subcommands/table.hpp.
+// A table of fixed columns whose lines are printed while it is measured, as nccl-tests prints.
+// Pure. Tables that are printed when all of them is known: cli/subcommands/table.hpp.
 #pragma once
 
 #include <array>
@@ -20,7 +20,8 @@ struct FixedColumn {
 [[nodiscard]] std::string heads_of(std::span<const FixedColumn> columns);
 [[nodiscard]] std::string units_of(std::span<const FixedColumn> columns);
 
-// What stands before the figures: nccl-tests' columns, the last of which is another one here and there.
+// What stands before the figures: nccl-tests' columns, the last of which is another one here and
+// there.
 [[nodiscard]] std::array<FixedColumn, 5> case_columns(const char* last);
 
 }  // namespace ho::perf

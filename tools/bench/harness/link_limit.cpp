@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/env.hpp"
-#include "os/clock.hpp"
-#include "os/fd.hpp"
 #include "bench/harness/gather.hpp"
 #include "bench/harness/rails_here.hpp"
 #include "cli/subcommands/table.hpp"
+#include "os/clock.hpp"
+#include "os/fd.hpp"
 
 namespace ho::perf {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "bench/nccl_host/error.hpp"
 #include "bench/harness/values.hpp"
+#include "bench/nccl_host/error.hpp"
 
 namespace ho::nccl_host {
 namespace {

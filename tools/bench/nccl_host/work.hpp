@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/dtype.hpp"
+#include "bench/harness/collective.hpp"
 #include "bench/nccl_host/job_memory.hpp"
 #include "bench/nccl_host/worker.hpp"
-#include "bench/harness/collective.hpp"
 
 namespace ho::nccl_host {
 

@@ -25,7 +25,6 @@ struct BenchOptions {
   std::string trace;
 };
 
-
 [[nodiscard]] ho::Parsed<BenchOptions> parse_bench_options(int argc, const char* const* argv);
 
 }  // namespace paro::bench

@@ -2,12 +2,12 @@
 
 #include <chrono>
 
+#include "bench/paro_bench/processor_time.hpp"
 #include "cli/paro/job/measure.hpp"
 #include "cli/paro/job/must.hpp"
 #include "cli/paro/job/step_account.hpp"
-#include "bench/paro_bench/processor_time.hpp"
-#include "planner/figures.hpp"
 #include "cli/paro/job/timed.hpp"
+#include "planner/figures.hpp"
 
 namespace paro::bench {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/planner.hpp"
 #include "cli/subcommands/statistics.hpp"
+#include "planner/planner.hpp"
 
 namespace paro::bench {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/paro/job/step_times.hpp"
 #include "bench/paro_bench/systems.hpp"
+#include "cli/paro/job/step_times.hpp"
 #include "planner/figures.hpp"
 #include "step/traffic.hpp"
 

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "layout/unit_layout.hpp"
 #include "cli/paro/job/model_spec.hpp"
+#include "layout/unit_layout.hpp"
 
 namespace paro::bench {
 

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "device/device.hpp"
 #include "bench/perf/options.hpp"
+#include "device/device.hpp"
 
 namespace ho::perf {
 

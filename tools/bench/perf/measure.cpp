@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "os/clock.hpp"
 #include "bench/harness/gather.hpp"
 #include "cli/subcommands/statistics.hpp"
+#include "os/clock.hpp"
 
 namespace ho::perf {
 

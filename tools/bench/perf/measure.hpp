@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/perf/buffers.hpp"
 #include "bench/harness/link_limit.hpp"
-#include "bench/perf/options.hpp"
 #include "bench/harness/values.hpp"
+#include "bench/perf/buffers.hpp"
+#include "bench/perf/options.hpp"
 
 namespace ho::perf {
 

@@ -12,17 +12,17 @@
 #include <string>
 #include <vector>
 
-#include "device/driver.hpp"
-#include "os/clock.hpp"
 #include "bench/harness/gather.hpp"
-#include "bench/perf/json_report.hpp"
 #include "bench/harness/link_limit.hpp"
+#include "bench/perf/json_report.hpp"
 #include "bench/perf/measure.hpp"
 #include "bench/perf/options.hpp"
 #include "bench/perf/rows.hpp"
 #include "bench/perf/table.hpp"
 #include "cli/subcommands/option_error.hpp"
 #include "cli/subcommands/output_file.hpp"
+#include "device/driver.hpp"
+#include "os/clock.hpp"
 
 namespace ho::perf {
 namespace {

@@ -18,19 +18,19 @@
 #include <string>
 
 #include "abi/releases.hpp"
+#include "bench/harness/collective.hpp"
+#include "bench/harness/columns.hpp"
+#include "bench/harness/gather.hpp"
+#include "bench/harness/link_limit.hpp"
 #include "bench/nccl_host/coll_net_comm.hpp"
 #include "bench/nccl_host/error.hpp"
 #include "bench/nccl_host/ring_comm.hpp"
-#include "os/clock.hpp"
-#include "bench/harness/gather.hpp"
-#include "bench/harness/link_limit.hpp"
-#include "bench/harness/collective.hpp"
-#include "bench/harness/columns.hpp"
 #include "bench/plugin_perf/options.hpp"
-#include "cli/subcommands/statistics.hpp"
 #include "cli/subcommands/option_error.hpp"
 #include "cli/subcommands/own_plugin.hpp"
+#include "cli/subcommands/statistics.hpp"
 #include "cli/subcommands/table.hpp"
+#include "os/clock.hpp"
 
 namespace ho::plugin_perf {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/dtype.hpp"
-#include "bench/nccl_host/work.hpp"
 #include "bench/harness/sizes.hpp"
+#include "bench/nccl_host/work.hpp"
 #include "cli/subcommands/exit_status.hpp"
 
 namespace ho::plugin_perf {

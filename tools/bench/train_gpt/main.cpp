@@ -4,11 +4,11 @@
 #include <exception>
 #include <string>
 
-#include "cli/subcommands/option_error.hpp"
-#include "cli/subcommands/standard_output.hpp"
 #include "bench/train_gpt/gpt.hpp"
 #include "bench/train_gpt/options.hpp"
 #include "bench/train_gpt/training.hpp"
+#include "cli/subcommands/option_error.hpp"
+#include "cli/subcommands/standard_output.hpp"
 
 namespace {
 

@@ -12,13 +12,13 @@
 #include <sstream>
 
 #include "base/hash.hpp"
-#include "checkpoint/store.hpp"
-#include "run/agreement.hpp"
 #include "bench/train_gpt/job_state.hpp"
 #include "bench/train_gpt/progress.hpp"
 #include "bench/train_gpt/strategy_choice.hpp"
 #include "bench/train_gpt/text.hpp"
 #include "bench/train_gpt/values.hpp"
+#include "checkpoint/store.hpp"
+#include "run/agreement.hpp"
 
 namespace paro::gpt {
 namespace {

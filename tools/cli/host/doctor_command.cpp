@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "bootstrap/rendezvous.hpp"
-#include "comm/communicator.hpp"
 #include "cli/host/doctor_gpus.hpp"
 #include "cli/host/gather_all.hpp"
-#include "cli/subcommands/table.hpp"
 #include "cli/subcommands/option_error.hpp"
+#include "cli/subcommands/table.hpp"
+#include "comm/communicator.hpp"
 
 namespace ho {
 namespace {

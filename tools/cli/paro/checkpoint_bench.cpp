@@ -14,11 +14,11 @@
 #include "checkpoint/load.hpp"
 #include "checkpoint/saver.hpp"
 #include "cli/paro/job/must.hpp"
+#include "cli/paro/toy_model/training.hpp"
+#include "cli/subcommands/output_file.hpp"
 #include "cli/subcommands/statistics.hpp"
 #include "cli/subcommands/table.hpp"
 #include "run/agreement.hpp"
-#include "cli/subcommands/output_file.hpp"
-#include "cli/paro/toy_model/training.hpp"
 
 namespace paro::tool {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "checkpoint/saver.hpp"
-#include "run/step_runner.hpp"
 #include "cli/paro/toy_model/training.hpp"
+#include "run/step_runner.hpp"
 
 namespace paro::tool {
 

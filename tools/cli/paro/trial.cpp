@@ -7,9 +7,9 @@
 
 #include "base/env.hpp"
 #include "capi/step_record.hpp"
-#include "observe/step_log.hpp"
 #include "cli/paro/job/must.hpp"
 #include "cli/paro/job/step_account.hpp"
+#include "observe/step_log.hpp"
 #include "run/agreement.hpp"
 #include "steering/steering.hpp"
 

@@ -3,10 +3,10 @@
 
 #include <horing/communicator.hpp>
 
+#include "cli/paro/toy_model/training.hpp"
 #include "cli/paro/train_store.hpp"
 #include "cli/paro/trial_report.hpp"
 #include "planner/figures.hpp"
-#include "cli/paro/toy_model/training.hpp"
 
 namespace paro::tool {
 

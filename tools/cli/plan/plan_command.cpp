@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "cli/plan/window_request.hpp"
 #include "core/rail/window_plan.hpp"
 #include "group/group_map.hpp"
-#include "cli/plan/window_request.hpp"
 #include "plan/plan.hpp"
 #include "plan/print.hpp"
 #include "plan/summary.hpp"

@@ -9,9 +9,9 @@
 
 #include "base/env.hpp"
 #include "cli/plugin/plugin_report.hpp"
-#include "os/shared_library.hpp"
 #include "cli/subcommands/exit_status.hpp"
 #include "cli/subcommands/own_plugin.hpp"
+#include "os/shared_library.hpp"
 
 namespace ho {
 namespace {

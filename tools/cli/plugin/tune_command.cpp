@@ -2,9 +2,9 @@
 
 #include <cstdio>
 
-#include "core/tuner/tuning_file.hpp"
 #include "cli/plugin/tune_options.hpp"
 #include "cli/plugin/tune_report.hpp"
+#include "core/tuner/tuning_file.hpp"
 
 namespace ho {
 namespace {

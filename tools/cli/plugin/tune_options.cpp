@@ -8,10 +8,10 @@
 
 #include "base/env.hpp"
 #include "base/quantity.hpp"
-#include "core/tuner/cost_table.hpp"
-#include "core/tuner/tuning_file.hpp"
 #include "cli/plugin/nccl_filter.hpp"
 #include "cli/subcommands/exit_status.hpp"
+#include "core/tuner/cost_table.hpp"
+#include "core/tuner/tuning_file.hpp"
 
 namespace ho {
 namespace {

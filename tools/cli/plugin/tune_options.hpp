@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "cli/subcommands/exit_status.hpp"
 #include "core/tuner/choice.hpp"
 #include "core/tuner/inputs.hpp"
-#include "cli/subcommands/exit_status.hpp"
 
 namespace ho {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "base/quantity.hpp"
-#include "core/tuner/chunk.hpp"
 #include "cli/subcommands/table.hpp"
+#include "core/tuner/chunk.hpp"
 
 namespace ho {
 namespace {

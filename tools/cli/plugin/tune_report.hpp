@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/tuner/tuner.hpp"
 #include "cli/plugin/tune_options.hpp"
+#include "core/tuner/tuner.hpp"
 
 namespace ho {
 

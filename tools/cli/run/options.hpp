@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "group/group_map.hpp"
 #include "cli/run/cluster_model.hpp"
 #include "cli/run/supervisor.hpp"
 #include "cli/subcommands/exit_status.hpp"
+#include "group/group_map.hpp"
 
 namespace ho {
 

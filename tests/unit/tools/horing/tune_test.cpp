@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "core/tuner/cost_table.hpp"
 #include "cli/plugin/tune_options.hpp"
 #include "cli/plugin/tune_report.hpp"
+#include "core/tuner/cost_table.hpp"
 #include "scoped_variable.hpp"
 
 namespace ho {

@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "catch.hpp"
-#include "has.hpp"
 #include "cli/subcommands/table.hpp"
+#include "has.hpp"
 
 namespace paro::tool {
 namespace {

@@ -1,9 +1,9 @@
 // What paro-bench is asked for and what it prints.
 #include <nlohmann/json.hpp>
 
-#include "catch.hpp"
 #include "bench/paro_bench/bench_options.hpp"
 #include "bench/paro_bench/bench_report.hpp"
+#include "catch.hpp"
 
 namespace paro::bench {
 namespace {

@@ -1,5 +1,5 @@
-#include "catch.hpp"
 #include "bench/perf/measure.hpp"
+#include "catch.hpp"
 #include "cli/subcommands/statistics.hpp"
 
 namespace ho::perf {

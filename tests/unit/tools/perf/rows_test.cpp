@@ -5,8 +5,8 @@
 #include <set>
 #include <string>
 
-#include "catch.hpp"
 #include "bench/perf/json_report.hpp"
+#include "catch.hpp"
 
 namespace ho::perf {
 namespace {

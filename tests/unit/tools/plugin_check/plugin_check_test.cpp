@@ -9,10 +9,10 @@
 
 #include "abi/env_v1.hpp"
 #include "catch.hpp"
-#include "has.hpp"
 #include "cli/plugin/plugin_problems.hpp"
 #include "cli/plugin/plugin_report.hpp"
 #include "cli/plugin/plugin_search.hpp"
+#include "has.hpp"
 #include "temporary_folder.hpp"
 
 namespace ho {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reduce/reduce.hpp"
 #include "cli/paro/toy_model/training.hpp"
+#include "reduce/reduce.hpp"
 
 namespace paro::toy {
 namespace {

@@ -8,10 +8,10 @@
 #include <limits>
 #include <utility>
 
-#include "reduce/reduce.hpp"
 #include "cli/paro/toy_model/block.hpp"
 #include "cli/paro/toy_model/draw.hpp"
 #include "cli/paro/toy_model/layers.hpp"
+#include "reduce/reduce.hpp"
 
 namespace paro::toy {
 namespace {

@@ -12,8 +12,8 @@
 #include <functional>
 #include <vector>
 
-#include "run/step_runner.hpp"
 #include "cli/paro/toy_model/toy_model.hpp"
+#include "run/step_runner.hpp"
 
 namespace paro::toy {
 

@@ -200,9 +200,14 @@ typedef struct ho_call_options {
   /* The CUDA stream (cudaStream_t, CUstream) of a call with device memory; NULL: the default
    * stream. See "Device memory". */
   void* stream;
+  /* Of a collective: what the caller makes it for, as a number of its own; 0: not said. Ranks
+   * compare it (by 16 bits of a hash). Collectives with a label are one more sequence, whatever
+   * their kind: a rank that calls an all-gather where another calls a reduce-scatter gets
+   * HO_MISMATCH as for another call of one kind. */
+  uint64_t label;
 } ho_call_options;
 #define HO_CALL_OPTIONS_INIT \
-  { sizeof(ho_call_options), HO_ALGORITHM_AUTO, 0, 0, 1.0, 0, NULL }
+  { sizeof(ho_call_options), HO_ALGORITHM_AUTO, 0, 0, 1.0, 0, NULL, 0 }
 
 /* What one operation moved and where its time went, for this rank. Times in nanoseconds. A call
  * whose report has no sensible size (set it with HO_OP_REPORT_INIT) fails before anything is sent.

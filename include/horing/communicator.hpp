@@ -521,6 +521,7 @@ class Communicator {
     raw.scale = options.scale;
     raw.foreground = options.foreground ? 1 : 0;
     raw.stream = options.stream;
+    raw.label = options.label;
     return raw;
   }
   static void expect_size(size_t actual, size_t expected, const char* what) {

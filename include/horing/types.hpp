@@ -77,6 +77,7 @@ struct CallOptions {
   double scale = 1;                      // of this rank's input, for HO_PREMUL_SUM
   bool foreground = false;  // a request that is waited for at once: see ho_call_options
   void* stream = nullptr;   // of calls with device memory; null: the default stream
+  uint64_t label = 0;       // what a collective is for, compared between ranks; 0: not said
 };
 
 // How a communicator is made. Empty strings and negative numbers: from the environment (torchrun's,

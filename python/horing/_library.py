@@ -49,6 +49,7 @@ class CallOptions(ctypes.Structure):
         ("scale", c_double),
         ("foreground", c_int32),
         ("stream", c_void_p),
+        ("label", c_uint64),
     ]
 
 

@@ -30,10 +30,11 @@ def call_options(
     scale: float = 1.0,
     foreground: bool = False,
     stream: int = 0,
+    label: int = 0,
 ) -> CallOptions:
     """What any operation takes beside its data (ho_call_options). `timeout` is in seconds; None:
     the communicator's. `stream` is a CUDA stream's address, for device memory; 0: the default stream.
-    Nobody writes to it: calls share it."""
+    `label` says what a collective is for, and is compared between ranks. Nobody writes to it: calls share it."""
     return CallOptions(
         ctypes.sizeof(CallOptions),
         algorithm,
@@ -42,6 +43,7 @@ def call_options(
         scale,
         int(foreground),
         stream,
+        label,
     )
 
 

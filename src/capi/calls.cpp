@@ -71,6 +71,7 @@ Result<CallOptions> call_options(const ho_call_options* given) {
   result.scale = options.scale;
   result.foreground = options.foreground != 0;
   result.stream = static_cast<device::StreamHandle>(options.stream);
+  result.label = options.label;
   return result;
 }
 

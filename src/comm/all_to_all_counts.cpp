@@ -166,7 +166,6 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
   exchange.rows = std::make_shared<CountRows>(asked, wanted, world);
   exchange.call = begin_call(asked, Algorithm::kHoRing);
   exchange.call.counts_per_pair = true;
-  exchange.call.digest = 0;
   HORING_TRY(place_on_device(asked, exchange.call));
   exchange.rules = settings_.rules;
   exchange.input = selection_input(asked);
@@ -184,6 +183,7 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
   rows.count = exchange.rows->row();
   rows.dtype = DType::kUint64;
   rows.options.timeout = asked.options.timeout;
+  rows.options.label = asked.options.label;
   rows.owned = exchange.rows;
   const SelectionRules by_size{std::nullopt, settings_.rules.direct_max_bytes};
   HORING_ASSIGN(const Algorithm algorithm, select_algorithm(by_size, selection_input(rows)));
@@ -194,6 +194,7 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
   call.channel = exchange.call.channel;
   call.counts_per_pair = true;
   call.deadline = exchange.call.deadline;
+  exchange.call.digest = call.digest;  // the counts are compared by themselves
   auto entry = entry_of(exchange.call, asked.options.stream);
   if (!entry.ok()) {
     return end_by_device(exchange.call, entry.status());

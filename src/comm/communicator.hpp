@@ -61,6 +61,7 @@ struct CallOptions {
   double scale = 1;                       // of this rank's input, for kPremulSum
   bool foreground = false;                // a request that the caller waits for at once
   device::StreamHandle stream = nullptr;  // of calls with device memory; null: the default stream
+  uint64_t label = 0;  // what a collective is for, compared between ranks; 0: not said
 };
 
 // The arguments of a collective. Counts are elements; see horing.h for shapes.

@@ -3,15 +3,25 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <span>
 #include <utility>
 
+#include "base/bytes.hpp"
 #include "base/log.hpp"
 #include "bootstrap/control_client.hpp"
 #include "bootstrap/failure_aggregator.hpp"
 #include "os/clock.hpp"
 
 namespace ho {
+namespace {
+
+// A MadeCall in a CallQuestion: the frame, and the number among those with a label.
+constexpr size_t kMadeCallBytes = kFrameBytes + sizeof(uint32_t);
+static_assert(kMadeCallBytes <= wire::kMaxCallBytes);
+
+}  // namespace
 
 // Who waits for an answer outlasts who gives it, or a healthy rank is taken for the cause.
 static_assert(ControlClient::kAnswerTime > FailureAggregator::kAnswers);
@@ -252,22 +262,26 @@ void JobControl::on_leave_notice(const LeaveNotice& leave_notice) {
   plane_->end_gathers(tag_end, leave_notices.any());
 }
 
-void JobControl::ask(uint64_t communicator_id, uint8_t channel, const Frame& call) {
-  const FrameBytes bytes = encode(call);
+void JobControl::ask(uint64_t communicator_id, const MadeCall& call) {
+  std::array<std::byte, kMadeCallBytes> bytes{};
+  std::ranges::copy(encode(call.frame), bytes.begin());
+  store_le(bytes, kFrameBytes, call.labelled);
   plane_->ask({.communicator = communicator_id,
                .rank = GlobalRank(plane_->rendezvous().rank),
-               .channel = channel,
+               .channel = call.channel,
                .call = {bytes.begin(), bytes.end()}});
 }
 
 void JobControl::on_call_question(const CallQuestion& question) {
-  if (question.call.size() != kFrameBytes) {
+  if (question.call.size() != kMadeCallBytes) {
     return;
   }
-  const Result<Frame> call = decode(std::span(question.call).first<kFrameBytes>());
-  if (!call.ok()) {
+  const Result<Frame> frame = decode(std::span(question.call).first<kFrameBytes>());
+  if (!frame.ok()) {
     return;
   }
+  const MadeCall call{
+      question.channel, load_le<uint32_t>(std::span(question.call), kFrameBytes), *frame};
   FailureReport report{.code = StatusCode::kMismatch,
                        .reporter = GlobalRank(plane_->rendezvous().rank),
                        .peer = question.rank,
@@ -279,7 +293,7 @@ void JobControl::on_call_question(const CallQuestion& question) {
     if (member == nullptr || member->engine == nullptr) {
       return;
     }
-    const Status same = member->engine->compare_call(question.channel, *call);
+    const Status same = member->engine->compare_call(call);
     const auto& ranks = member->identity.ranks;
     const auto place = std::find(ranks.begin(), ranks.end(), question.rank);
     if (same.ok() || place == ranks.end()) {

@@ -54,7 +54,7 @@ class JobControl {
   // from the communicator here. Without an answer it ends here with `own`. Returns the cause.
   Status await_end(uint64_t communicator_id, const Status& own);
   // Tells the other members in which call this rank waits for long.
-  void ask(uint64_t communicator_id, uint8_t channel, const Frame& call);
+  void ask(uint64_t communicator_id, const MadeCall& call);
   // Sends the leave notice: this rank is about to end the communicator.
   void leave(uint64_t communicator_id);
   void remove(uint64_t communicator_id);

@@ -35,10 +35,15 @@ Status refused(const CollectiveCall& call, std::string_view what) {
 
 // What is not elsewhere in a message header. A world has at most 65536 ranks.
 uint16_t digest_of(const CollectiveCall& call) {
-  if (has_root(call.collective)) {
+  const uint64_t label = call.options.label;
+  if (has_root(call.collective) && label == 0) {
     return static_cast<uint16_t>(call.root.value());
   }
   Hash hash;
+  if (label != 0) {
+    hash.add(label);
+    hash.add(call.root.value());
+  }
   for (const size_t count : call.counts) {
     hash.add(count);
   }
@@ -224,6 +229,7 @@ Call Communicator::begin_call(const CollectiveCall& asked, Algorithm algorithm) 
   call.input = static_cast<const std::byte*>(asked.send);
   call.output = static_cast<std::byte*>(asked.recv);
   call.count = total_count(asked);
+  call.labelled = asked.options.label != 0;
   call.digest = digest_of(asked);
   call.self = self_;
   call.world_size = placement_.map.world_size();

@@ -451,9 +451,7 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
   options.trace = !settings_.trace_path.empty();
   options.threads = control_->threads();
   options.messages = message_routes();
-  options.on_doubt = [this](uint8_t channel, const Frame& call) {
-    control_->ask(communicator_id_, channel, call);
-  };
+  options.on_doubt = [this](const MadeCall& call) { control_->ask(communicator_id_, call); };
   HORING_ASSIGN(
       engine_,
       Engine::create(options, std::move(shm), std::move(network), [this](const RunError& error) {

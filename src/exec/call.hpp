@@ -61,7 +61,8 @@ struct Call {
   uint64_t scaled_bytes = 0;            // of it
   uint64_t count = 0;                   // elements, as the caller gave them; the sum for ..._counts
   BlockCounts block_counts;
-  uint16_t digest = 0;  // the root, or of counts per rank; ranks compare it
+  uint16_t digest = 0;    // the root, or of counts per rank, or with them of a label; ranks compare
+  bool labelled = false;  // the caller has said what it is for
   GlobalRank self;
   uint32_t world_size = 1;
   uint16_t communicator = 0;

@@ -1,32 +1,36 @@
 #include "exec/call_history.hpp"
 
-#include <algorithm>
-
 namespace ho {
 
-void CallHistory::add(uint8_t channel, const Frame& call) {
-  std::deque<Frame>& calls = calls_.at(channel);
+void CallHistory::add(const MadeCall& call) {
+  std::deque<MadeCall>& calls = calls_.at(call.channel);
   calls.push_back(call);
   if (calls.size() > kKept) {
     calls.pop_front();
   }
 }
 
-Status CallHistory::compare(uint8_t channel, const Frame& peer) const {
-  if (channel >= calls_.size()) {
+Status CallHistory::compare(const MadeCall& peer) const {
+  if (peer.channel >= calls_.size()) {
     return {};
   }
-  const std::deque<Frame>& calls = calls_.at(channel);
-  const auto own = std::find_if(calls.begin(), calls.end(), [&](const Frame& call) {
-    return call.sequence == peer.sequence;
-  });
-  return own == calls.end() ? Status() : check_same_call(*own, peer);
+  for (const std::deque<MadeCall>& calls : calls_) {
+    for (const MadeCall& call : calls) {
+      const bool in_its_place =
+          call.channel == peer.channel && call.frame.sequence == peer.frame.sequence;
+      const bool labelled_alike = peer.labelled != 0 && call.labelled == peer.labelled;
+      if (in_its_place || labelled_alike) {
+        HORING_TRY(check_same_call(call.frame, peer.frame));
+      }
+    }
+  }
+  return {};
 }
 
-std::vector<Frame> CallHistory::until(uint8_t channel, uint32_t number, size_t most) const {
-  std::vector<Frame> found;
-  for (const Frame& call : calls_.at(channel)) {
-    if (call.sequence <= number && number - call.sequence < most) {
+std::vector<MadeCall> CallHistory::until(uint8_t channel, uint32_t number, size_t most) const {
+  std::vector<MadeCall> found;
+  for (const MadeCall& call : calls_.at(channel)) {
+    if (call.frame.sequence <= number && number - call.frame.sequence < most) {
       found.push_back(call);
     }
   }

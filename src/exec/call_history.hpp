@@ -14,18 +14,26 @@
 
 namespace ho {
 
+// Of one rank, as others compare it with theirs.
+struct MadeCall {
+  uint8_t channel = 0;
+  uint32_t labelled = 0;  // its number among those with a label, from 1; 0: it has none
+  Frame frame;
+};
+
 class CallHistory {
  public:
   static constexpr size_t kKept = 32;  // of a channel
 
-  void add(uint8_t channel, const Frame& call);
-  // Not ok: this rank has made another call in the place of the peer's.
-  [[nodiscard]] Status compare(uint8_t channel, const Frame& peer) const;
+  void add(const MadeCall& call);
+  // Not ok: this rank has made another call in the place of the peer's, in its channel or among
+  // those with a label.
+  [[nodiscard]] Status compare(const MadeCall& peer) const;
   // This one and those before it, the last `most` of them.
-  [[nodiscard]] std::vector<Frame> until(uint8_t channel, uint32_t number, size_t most) const;
+  [[nodiscard]] std::vector<MadeCall> until(uint8_t channel, uint32_t number, size_t most) const;
 
  private:
-  std::array<std::deque<Frame>, kChannelCount> calls_;
+  std::array<std::deque<MadeCall>, kChannelCount> calls_;
 };
 
 }  // namespace ho

@@ -111,8 +111,8 @@ Result<std::shared_ptr<Operation>> Engine::submit(Call call,
   }
   counters.entered = call.sequence;
   counters.last = call.collective;
-  operation->call_ = call.frame();
-  calls_.add(call.channel, operation->call_);
+  operation->call_ = {call.channel, call.labelled ? ++labelled_ : 0, call.frame()};
+  calls_.add(operation->call_);
   operation->run_ = std::make_unique<Run>(
       std::move(call), std::move(schedule), options_.limits, options_.trace ? &trace_ : nullptr);
   operation->next_ = std::move(next);

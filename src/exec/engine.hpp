@@ -59,7 +59,7 @@ class Operation {
   bool joinable_ = false;  // all that the device has to do was started: joins were woken
   MakeNextPart next_;
   OpReport earlier_;  // of the run before
-  Frame call_;        // as the ranks compare it: of the first part
+  MadeCall call_;     // as the ranks compare it: of the first part
   LongWait long_wait_;
   OperationPlace place_;
   uint32_t held_count_ = 0;  // threads that wait for its end without a limit of their own
@@ -88,7 +88,7 @@ struct EngineOptions {
   // An operation has not moved for long, or a message is of another call: what the other ranks
   // should compare with their own call.
   // Called without locks held.
-  std::function<void(uint8_t channel, const Frame& call)> on_doubt;
+  std::function<void(const MadeCall& call)> on_doubt;
   // Of calls with device memory; outlives the engine. Null: there are none.
   device::Work* work = nullptr;
   // Told which threads call and wait. Null: nobody asks.
@@ -170,7 +170,7 @@ class Engine {
   // Nobody passes leave notices on any more. Any thread.
   void no_more_leave_notices();
   // Not ok: a peer waits in a call, and this rank has made another one in its place. Any thread.
-  [[nodiscard]] Status compare_call(uint8_t channel, const Frame& peer);
+  [[nodiscard]] Status compare_call(const MadeCall& peer);
   // When nothing more will be submitted: how far this rank goes.
   [[nodiscard]] EngineProgress progress();
   // Nothing more will be submitted: waits for all operations to end, at most until their deadlines,
@@ -261,7 +261,7 @@ class Engine {
   // Until a descriptor is ready.
   void sleep_on_descriptors(Lock& lock, const WaitHint& hint, Deadline until);
   // With the lock let go of.
-  void ask_about(Lock& lock, const std::vector<std::pair<uint8_t, Frame>>& calls) const;
+  void ask_about(Lock& lock, const std::vector<MadeCall>& calls) const;
   // True: somebody was asked. *next: when to look again.
   [[nodiscard]] bool ask_about_long_waits(Lock& lock, Deadline* next);
   [[nodiscard]] RunWait merged_wait(Deadline* earliest) const;
@@ -296,6 +296,7 @@ class Engine {
     std::optional<Collective> last{};  // entered
   };
   std::array<Counters, kChannelCount> counters_;
+  uint32_t labelled_ = 0;  // entered, with a label
   CallHistory calls_;
   PointToPoint messages_;
   std::map<uint64_t, std::shared_ptr<Operation>> message_operations_;  // by Transfer::order

@@ -115,12 +115,11 @@ void Engine::await_comparison(Lock& lock, const RunError& error) {
     return;
   }
   constexpr size_t kAskedBack = 8;
-  std::vector<std::pair<uint8_t, Frame>> calls;
+  std::vector<MadeCall> calls;
   for (const auto& [key, queue] : lanes_) {
     const OperationPlace& place = queue.front()->place_;
-    for (const Frame& call : calls_.until(place.channel, place.number, kAskedBack)) {
-      calls.emplace_back(place.channel, call);
-    }
+    const auto made = calls_.until(place.channel, place.number, kAskedBack);
+    calls.insert(calls.end(), made.begin(), made.end());
   }
   ask_about(lock, calls);
   const Deadline timeout = deadline_after(kComparisonTimeout);
@@ -151,13 +150,13 @@ void Engine::fail_locally(Lock& lock, const RunError& error) {
 }
 
 bool Engine::ask_about_long_waits(Lock& lock, Deadline* next) {
-  std::vector<std::pair<uint8_t, Frame>> due;
+  std::vector<MadeCall> due;
   const Deadline now = Clock::now();
   for (auto& [key, queue] : lanes_) {
     Operation& front = *queue.front();
     const Run& run = *front.run_;
     if (front.long_wait_.take_due(run.done_pieces(), run.call().timeout, now)) {
-      due.emplace_back(front.place_.channel, front.call_);
+      due.push_back(front.call_);
     }
     *next = std::min(*next, front.long_wait_.next());
   }
@@ -168,18 +167,18 @@ bool Engine::ask_about_long_waits(Lock& lock, Deadline* next) {
   return true;
 }
 
-void Engine::ask_about(Lock& lock, const std::vector<std::pair<uint8_t, Frame>>& calls) const {
+void Engine::ask_about(Lock& lock, const std::vector<MadeCall>& calls) const {
   lock.unlock();
-  for (const auto& [channel, call] : calls) {
-    options_.on_doubt(channel, call);
+  for (const MadeCall& call : calls) {
+    options_.on_doubt(call);
   }
   lock.lock();
 }
 
-Status Engine::compare_call(uint8_t channel, const Frame& peer) {
+Status Engine::compare_call(const MadeCall& peer) {
   const Caller caller(callers_);
   const Lock lock(mutex_);
-  return calls_.compare(channel, peer);
+  return calls_.compare(peer);
 }
 
 // The operation whose deadline has passed. It may be one that still queues behind another of its

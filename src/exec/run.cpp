@@ -45,7 +45,7 @@ Frame Call::frame() const {
   frame.algorithm = static_cast<uint8_t>(algorithm);
   frame.dtype = static_cast<uint8_t>(dtype);
   frame.op = static_cast<uint8_t>(op);
-  frame.flags = fp32_sums ? kFp32Sums : uint8_t{0};
+  frame.flags = static_cast<uint8_t>((fp32_sums ? kFp32Sums : 0) | (labelled ? kLabelled : 0));
   frame.communicator = communicator;
   frame.digest = digest;
   frame.sequence = sequence;

@@ -70,7 +70,20 @@ std::string call_text(const Frame& frame) {
   return text;
 }
 
+std::string different_flags(const Frame& expected, const Frame& got) {
+  const uint8_t differ = expected.flags ^ got.flags;
+  const bool sums = (differ & kFp32Sums) != 0;
+  const bool peer_has = (got.flags & differ & (sums ? kFp32Sums : kLabelled)) != 0;
+  return std::string(sums ? ": fp32_sums is " : ": a label is ") +
+         (peer_has ? "set on the peer, not on this rank" : "set on this rank, not on the peer");
+}
+
 std::string different_digest(const Frame& expected, const Frame& got) {
+  if ((expected.flags & kLabelled) != 0) {
+    const char* root = rooted(expected.collective) ? " or root" : "";
+    return std::string(": peer passed another label") + root +
+           ", or other counts per rank: it is for something else there";
+  }
   if (rooted(expected.collective)) {
     return ": peer passed root " + std::to_string(got.digest) + ", this rank root " +
            std::to_string(expected.digest);
@@ -111,7 +124,7 @@ Result<Frame> decode(std::span<const std::byte, kFrameBytes> bytes) {
       type > static_cast<uint8_t>(Frame::Type::kCloseHint)) {
     return bad("unknown type " + std::to_string(type));
   }
-  if (load_le<uint8_t>(bytes, 7) > kFp32Sums) {
+  if (load_le<uint8_t>(bytes, 7) > (kFp32Sums | kLabelled)) {
     return bad("unknown flags");
   }
   Frame frame;
@@ -153,11 +166,8 @@ Status check_expected(const Frame& expected, const Frame& got) {
                     "; all ranks must make the same calls in the same order");
   }
   if (expected.flags != got.flags) {
-    const bool peer_has = (got.flags & kFp32Sums) != 0;
-    return mismatch(
-        own_call + ": fp32_sums is " +
-        (peer_has ? "set on the peer, not on this rank" : "set on this rank, not on the peer") +
-        "; pass the same call options on all ranks");
+    return mismatch(own_call + different_flags(expected, got) +
+                    "; pass the same call options on all ranks");
   }
   if (expected.digest != got.digest) {
     return mismatch(own_call + different_digest(expected, got) + "; pass the same on all ranks");

@@ -28,9 +28,11 @@ struct Frame {
   uint8_t dtype = 0;
   uint8_t op = 0;  // ReduceOp
   uint8_t phase = 0;
-  uint8_t flags = 0;          // kFp32Sums
+  uint8_t flags = 0;          // kFp32Sums, kLabelled
   uint16_t communicator = 0;  // id of the (split) communicator
-  uint16_t digest = 0;    // what else all ranks must pass equally: the root, or of counts per rank
+  // What else all ranks must pass equally: the root, or of counts per rank; with kLabelled of these
+  // and the label.
+  uint16_t digest = 0;
   uint32_t sequence = 0;  // the operation's number in its channel, from 1
   uint32_t op_index = 0;  // link-local: the k-th message of this operation on this link
   uint32_t payload_bytes = 0;
@@ -39,6 +41,7 @@ struct Frame {
 };
 
 inline constexpr uint8_t kFp32Sums = 1;
+inline constexpr uint8_t kLabelled = 2;
 // An all-to-all with counts per rank, which first gathers the counts.
 inline constexpr uint8_t kAllToAllCounts = 8;
 // Point to point: on links that carry nothing else (exec/message_peer.hpp).

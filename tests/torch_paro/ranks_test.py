@@ -251,6 +251,32 @@ class UnitsThatDiffer(unittest.TestCase):
                 self.assertIn("gradients of layers.0.weight, head.weight of unit Chosen in pass 1 on rank", text)
                 self.assertIn("gradients of layers.0.weight, layers.1.weight, head.weight of unit Chosen in pass 1 on rank 1", text)
 
+    def test_horing_finds_at_once_what_calls_of_one_size_are_for(self) -> None:
+        def run(gathers_again: bool) -> str:
+            model = Chosen(paro.torch.init_mesh("cpu", 2), "IIG", apart=True)
+            optimizer = paro.torch.Optimizer(torch.optim.SGD, model, lr=1.0)
+            odd = dist.get_rank() == 1
+
+            def step() -> None:
+                out = model(torch.ones(1, 4), [1] if odd and not gathers_again else [0])
+                if odd and gathers_again:  # where the others gather for the backward pass, and then reduce
+                    out = model(torch.ones(1, 4), [0])
+                out.sum().backward()
+                optimizer.step()
+
+            return raised_by([("step", step)])["step"]
+
+        gather = "a gather of unit {} in pass 1 on rank"
+        for gathers_again, told in (
+            (False, (gather.format("layers.0"), gather.format("layers.1"), "another label")),
+            (True, (gather.format("layers.0"), "gradients of head.weight of unit Chosen", "in another call")),
+        ):
+            for rank, text in enumerate(run_ranks([2, 2], run, gathers_again)):
+                # Ranks 2 and 3 wait in another group, and are told what the calls were.
+                for part in told[: 3 if rank < 2 else 2]:
+                    self.assertIn(part, text, f"rank {rank}")
+                self.assertNotIn("circle", text)  # which is found at the deadline
+
     def test_a_second_backward_pass_of_one_group_alone(self) -> None:
         def run() -> dict[str, str]:
             mesh = paro.torch.init_mesh("cpu", 2)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
+import threading
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -37,6 +40,7 @@ class Identity(Refused, dist.ProcessGroup):
         self._name = ""
         self._desc = "undefined"
         self._sequence = 0
+        self._labels = threading.local()  # .number, inside labelled()
         self._global_ranks = list(range(size))  # of its ranks
         # The same of the group whose ranks have met: what was split from it has its processes' numbers.
         self._met_ranks = self._global_ranks
@@ -103,6 +107,21 @@ class Identity(Refused, dist.ProcessGroup):
         another group has put into the text has it already."""
         text = _PROCESS.sub(functools.partial(_global_name, self._met_ranks), text)
         return _MEMBER.sub(functools.partial(_global_name, self._global_ranks), text)
+
+    @contextlib.contextmanager
+    def labelled(self, number: int) -> Iterator[None]:
+        """What this thread's collectives inside are for, as a number of the caller's: ranks compare it, and
+        the order of all calls that have one, whatever their kind."""
+        before, self._labels.number = self.label, number
+        try:
+            yield
+        finally:
+            self._labels.number = before
+
+    @property
+    def label(self) -> int:
+        number: int = getattr(self._labels, "number", 0)
+        return number
 
     def __repr__(self) -> str:
         return f"horing.torch.ProcessGroup({self._name!r}, {self.described()})"

@@ -571,6 +571,7 @@ class ProcessGroup(Identity):
                 wait=False,
                 timeout=seconds,
                 foreground=not getattr(opts, "asyncOp", True),  # torch waits for it at once
+                label=self.label,
                 **named,
             )
         return request

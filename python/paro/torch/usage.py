@@ -32,6 +32,7 @@ ADVICE = (
     "rank use what it does not need with weight zero, as in loss + 0.0 * unused(x).sum()"
 )
 _DIFFERENT = "ranks have made different calls of units since the last step"
+_COMPARING = 1  # the label of the comparison itself
 _TELLING = timedelta(seconds=5)  # how long ranks wait for what the others were doing
 
 
@@ -71,6 +72,7 @@ class Usage:
         self.calls: list[Call] = []
         self.number = 0  # of the pass that goes on, or the last one
         self._inside_number = self._between_number = 0
+        self._label = 0  # of the last call
         self._backward = True  # whether the last call was one of a backward pass
         self._reduced: set[int] = set()  # units, in this pass
 
@@ -102,7 +104,8 @@ class Usage:
 
     def _add(self, call: Call) -> None:
         self._changed()
-        self._inside_number = hash((self._inside_number, call.unit, call.kind == REDUCE, call.parameters)) & _BITS
+        self._label = hash((call.unit, call.kind == REDUCE, call.parameters)) & _BITS
+        self._inside_number = hash((self._inside_number, self._label)) & _BITS
         if len(self.calls) < KEPT:
             self.calls.append(call)
 
@@ -112,7 +115,7 @@ class Usage:
         device = torch.device(self.mesh.device_type)
         mine = torch.tensor([self._inside_number, -self._inside_number], device=device)
         own = torch.tensor([self._between_number, *flags], device=device)
-        with self._naming():
+        with self._naming(_COMPARING):
             if self._inside is not None:
                 dist.all_reduce(mine, dist.ReduceOp.MAX, group=self._inside)
             ends = torch.cat([mine.sum().clamp(max=1).view(1), own, -own])
@@ -127,11 +130,13 @@ class Usage:
         return of_flags
 
     @contextlib.contextmanager
-    def _naming(self) -> Iterator[None]:
-        """Around a collective. Where the backend finds that it met another one, as horing does, the ranks
+    def _naming(self, label: int | None = None) -> Iterator[None]:
+        """Around a collective, by default of the last call. Where the backend finds that it met another one, as horing does, the ranks
         of the group tell each other through its store what they were doing."""
+        labelled = getattr(self._inside, "labelled", None)  # of horing: it compares what calls are for
         try:
-            yield
+            with contextlib.nullcontext() if labelled is None else labelled(label or self._label):
+                yield
         except dist.DistBackendError as error:
             if self._inside is None or type(error.__cause__).__name__ != "MismatchError":
                 raise

@@ -41,6 +41,7 @@ struct Asked {
   ho_op op = HO_SUM;
   int32_t root = 0;
   size_t sends = 0;  // to each rank, of kAllToAllCounts; 0: as many as it expects, `count`
+  uint64_t label = 0;
 };
 
 ho_status call(ho_comm* comm, const Asked& asked) {
@@ -51,20 +52,22 @@ ho_status call(ho_comm* comm, const Asked& asked) {
   std::vector<uint64_t> out(n * world, 0);
   const std::vector<size_t> send_counts(world, sends);
   const std::vector<size_t> recv_counts(world, n);
+  ho_call_options options = HO_CALL_OPTIONS_INIT;
+  options.label = asked.label;
   switch (asked.kind) {
     case Kind::kAllGather:
-      return ho_all_gather(comm, in.data(), out.data(), n, asked.dtype, nullptr, nullptr, nullptr);
+      return ho_all_gather(comm, in.data(), out.data(), n, asked.dtype, &options, nullptr, nullptr);
     case Kind::kReduceScatter:
       return ho_reduce_scatter(
-          comm, in.data(), out.data(), n, asked.dtype, asked.op, nullptr, nullptr, nullptr);
+          comm, in.data(), out.data(), n, asked.dtype, asked.op, &options, nullptr, nullptr);
     case Kind::kAllReduce:
       return ho_all_reduce(
-          comm, in.data(), out.data(), n, asked.dtype, asked.op, nullptr, nullptr, nullptr);
+          comm, in.data(), out.data(), n, asked.dtype, asked.op, &options, nullptr, nullptr);
     case Kind::kBroadcast:
       return ho_broadcast(
-          comm, in.data(), out.data(), n, asked.dtype, asked.root, nullptr, nullptr, nullptr);
+          comm, in.data(), out.data(), n, asked.dtype, asked.root, &options, nullptr, nullptr);
     case Kind::kAllToAll:
-      return ho_all_to_all(comm, in.data(), out.data(), n, asked.dtype, nullptr, nullptr, nullptr);
+      return ho_all_to_all(comm, in.data(), out.data(), n, asked.dtype, &options, nullptr, nullptr);
     case Kind::kAllToAllCounts:
       return ho_all_to_all_counts(comm,
                                   in.data(),
@@ -72,15 +75,15 @@ ho_status call(ho_comm* comm, const Asked& asked) {
                                   out.data(),
                                   recv_counts.data(),
                                   asked.dtype,
-                                  nullptr,
+                                  &options,
                                   nullptr,
                                   nullptr);
     case Kind::kGather:
       return ho_gather(
-          comm, in.data(), out.data(), n, asked.dtype, asked.root, nullptr, nullptr, nullptr);
+          comm, in.data(), out.data(), n, asked.dtype, asked.root, &options, nullptr, nullptr);
     case Kind::kScatter:
       return ho_scatter(
-          comm, in.data(), out.data(), n, asked.dtype, asked.root, nullptr, nullptr, nullptr);
+          comm, in.data(), out.data(), n, asked.dtype, asked.root, &options, nullptr, nullptr);
     case Kind::kReduce:
       return ho_reduce(comm,
                        in.data(),
@@ -89,11 +92,11 @@ ho_status call(ho_comm* comm, const Asked& asked) {
                        asked.dtype,
                        asked.op,
                        asked.root,
-                       nullptr,
+                       &options,
                        nullptr,
                        nullptr);
     case Kind::kBarrier:
-      return ho_barrier(comm, nullptr, nullptr);
+      return ho_barrier(comm, &options, nullptr);
   }
   return HO_INTERNAL;
 }
@@ -202,6 +205,18 @@ const Row kRows[] = {
     {"all_to_all and gather", {Kind::kAllToAll}, {Kind::kGather}, {"all_to_all #1", "gather #1"}},
     {"barrier and gather", {Kind::kBarrier}, {Kind::kGather}, {"all_reduce #1", "gather #1"}},
     {"scatter and barrier", {Kind::kScatter}, {Kind::kBarrier}, {"scatter #1", "all_reduce #1"}},
+    {"gather, label",
+     {Kind::kGather, 3, HO_FLOAT32, HO_SUM, 0, 0, 7},
+     {Kind::kGather, 3, HO_FLOAT32, HO_SUM, 0, 0, 8},
+     {"gather #1", "another label"}},
+    {"all_gather, label on one rank",
+     {Kind::kAllGather},
+     {Kind::kAllGather, 3, HO_FLOAT32, HO_SUM, 0, 0, 8},
+     {"all_gather #1", "a label is set on "}},
+    {"all_to_all_counts, label",
+     {Kind::kAllToAllCounts, 3, HO_FLOAT32, HO_SUM, 0, 0, 7},
+     {Kind::kAllToAllCounts, 3, HO_FLOAT32, HO_SUM, 0, 0, 8},
+     {"all_to_all_counts #1", "another label"}},
 };
 
 // "" or what is wrong with the error.
@@ -295,5 +310,61 @@ TEST_CASE("ranks in sequences that are numbered apart are named with both calls"
       INFO(row.name << ", rank " << rank);
       CHECK(errors[rank] == "");
     }
+  }
+}
+
+TEST_CASE("calls with a label are one sequence, whatever their kind") {
+  const auto labelled = [](Kind kind, uint64_t label) {
+    return Asked{kind, 3, HO_FLOAT32, HO_SUM, 0, 0, label};
+  };
+  const Row rows[] = {
+      {"all_gather and reduce_scatter",
+       labelled(Kind::kAllGather, 7),
+       labelled(Kind::kReduceScatter, 7),
+       {"all_gather #1", "reduce_scatter #1"}},
+      {"reduce_scatter and barrier",
+       labelled(Kind::kReduceScatter, 7),
+       labelled(Kind::kBarrier, 1),
+       {"reduce_scatter #1", "all_reduce #1"}},
+  };
+  const auto errors = run_job({"2x2", false, kFarMs}, [&](ho_comm* world) {
+    std::string wrong;
+    for (const Row& row : rows) {
+      wrong += run_row(world, row);
+    }
+    if (!wrong.empty()) {
+      throw std::runtime_error(wrong);
+    }
+  });
+  for (size_t rank = 0; rank < errors.size(); ++rank) {
+    INFO("rank " << rank);
+    CHECK(errors[rank] == "");
+  }
+}
+
+// Both may be under way at once: a label gives them no channel of their own.
+TEST_CASE("calls with a label may still overlap") {
+  const auto errors = run_job({"2x2", false, kFarMs}, [](ho_comm* comm) {
+    const auto world = static_cast<size_t>(ho_comm_world_size(comm));
+    const std::vector<float> in(world, 1);
+    std::vector<float> gathered(world);
+    float sum = 0;
+    ho_call_options options = HO_CALL_OPTIONS_INIT;
+    ho_request* scatter = nullptr;
+    ho_request* gather = nullptr;
+    options.label = 1;
+    must(ho_reduce_scatter(
+        comm, in.data(), &sum, 1, HO_FLOAT32, HO_SUM, &options, nullptr, &scatter));
+    options.label = 2;
+    must(
+        ho_all_gather(comm, in.data(), gathered.data(), 1, HO_FLOAT32, &options, nullptr, &gather));
+    must(ho_request_wait(gather, 0));  // the one that was begun later
+    must(ho_request_wait(scatter, 0));
+    if (sum != static_cast<float>(world) || gathered != in) {
+      throw std::runtime_error("wrong elements");
+    }
+  });
+  for (const std::string& error : errors) {
+    CHECK(error == "");
   }
 }

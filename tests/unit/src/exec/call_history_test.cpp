@@ -11,40 +11,46 @@ namespace {
 
 constexpr uint8_t kRest = 2;
 
-Frame gather(uint32_t number, uint16_t root, uint64_t count = 12) {
-  Frame frame;
+MadeCall gather(uint32_t number, uint16_t root, uint64_t count = 12) {
+  MadeCall call{.channel = kRest, .labelled = 0, .frame = {}};
+  Frame& frame = call.frame;
   frame.collective = 5;
   frame.dtype = 7;
   frame.sequence = number;
   frame.digest = root;
   frame.count = count;
-  return frame;
+  return call;
+}
+
+MadeCall on_channel(MadeCall call, uint8_t channel) {
+  call.channel = channel;
+  return call;
 }
 
 }  // namespace
 
 TEST_CASE("a peer's call is compared with the own one of its number and channel") {
   CallHistory history;
-  history.add(kRest, gather(1, 0));
-  history.add(kRest, gather(2, 0));
-  CHECK(history.compare(kRest, gather(1, 0)).ok());
-  CHECK(history.compare(kRest, gather(3, 5)).ok());          // not called yet
-  CHECK(history.compare(kRest - 1, gather(2, 5)).ok());      // numbered apart
-  CHECK(history.compare(kChannelCount, gather(2, 5)).ok());  // no such channel
-  const Status other = history.compare(kRest, gather(1, 5));
+  history.add(gather(1, 0));
+  history.add(gather(2, 0));
+  CHECK(history.compare(gather(1, 0)).ok());
+  CHECK(history.compare(gather(3, 5)).ok());                             // not called yet
+  CHECK(history.compare(on_channel(gather(2, 5), kRest - 1)).ok());      // numbered apart
+  CHECK(history.compare(on_channel(gather(2, 5), kChannelCount)).ok());  // no such channel
+  const Status other = history.compare(gather(1, 5));
   CHECK(other.code() == StatusCode::kMismatch);
   CHECK(other.message().find("peer passed root 5, this rank root 0") != std::string::npos);
-  CHECK(history.compare(kRest, gather(2, 0, 13)).code() == StatusCode::kMismatch);
+  CHECK(history.compare(gather(2, 0, 13)).code() == StatusCode::kMismatch);
 }
 
 TEST_CASE("where in its call a peer is makes no other call of it") {
   CallHistory history;
-  history.add(kRest, gather(1, 0));
-  Frame peer = gather(1, 0);
-  peer.phase = 3;
-  peer.op_index = 4;
-  peer.payload_bytes = 5;
-  CHECK(history.compare(kRest, peer).ok());
+  history.add(gather(1, 0));
+  MadeCall peer = gather(1, 0);
+  peer.frame.phase = 3;
+  peer.frame.op_index = 4;
+  peer.frame.payload_bytes = 5;
+  CHECK(history.compare(peer).ok());
 }
 
 // src/transport may not look at plans, so it has their numbers and names once more.
@@ -52,7 +58,7 @@ TEST_CASE("an error names every collective and its root as the plans do") {
   for (size_t i = 0; i < kCollectiveCount; ++i) {
     const auto collective = static_cast<Collective>(i);
     INFO(to_string(collective));
-    Frame own = gather(1, 0);
+    Frame own = gather(1, 0).frame;
     own.collective = static_cast<uint8_t>(i);
     Frame peer = own;
     peer.digest = 1;
@@ -62,17 +68,37 @@ TEST_CASE("an error names every collective and its root as the plans do") {
   }
 }
 
+TEST_CASE("calls with a label are compared in their order, whatever their channel") {
+  CallHistory history;
+  MadeCall own = gather(1, 0);
+  own.frame.flags = kLabelled;
+  own.labelled = 3;
+  history.add(own);
+  MadeCall peer = own;
+  CHECK(history.compare(peer).ok());
+  peer.channel = 0;  // an all-gather, numbered apart
+  peer.frame.collective = 0;
+  const Status other = history.compare(peer);
+  CHECK(other.code() == StatusCode::kMismatch);
+  CHECK(other.message().find("peer called all_gather #1") != std::string::npos);
+  CHECK(other.message().find("this rank gather #1") != std::string::npos);
+  peer.labelled = 4;  // not called yet
+  CHECK(history.compare(peer).ok());
+  peer.labelled = 0;  // without a label it may be at any time
+  CHECK(history.compare(peer).ok());
+}
+
 TEST_CASE("only the last calls of a channel are kept") {
   CallHistory history;
   for (uint32_t number = 1; number <= CallHistory::kKept + 1; ++number) {
-    history.add(kRest, gather(number, 0));
+    history.add(gather(number, 0));
   }
-  CHECK(history.compare(kRest, gather(1, 5)).ok());
-  CHECK_FALSE(history.compare(kRest, gather(2, 5)).ok());
+  CHECK(history.compare(gather(1, 5)).ok());
+  CHECK_FALSE(history.compare(gather(2, 5)).ok());
   const auto asked = history.until(kRest, 10, 3);
   REQUIRE(asked.size() == 3);
-  CHECK(asked.front().sequence == 8);
-  CHECK(asked.back().sequence == 10);
+  CHECK(asked.front().frame.sequence == 8);
+  CHECK(asked.back().frame.sequence == 10);
   CHECK(history.until(kRest, 3, 8).size() == 2);
 }
 

@@ -61,6 +61,7 @@ TEST_CASE("every field that differs is a mismatch with both sides' words") {
   REQUIRE(has(message([](Frame& f) { f.communicator = 9; }), "communicator 9"));
   REQUIRE(has(message([](Frame& f) { f.algorithm = 1; }), "algorithm multi_ring"));
   REQUIRE(has(message([](Frame& f) { f.flags = 0; }), "fp32_sums is set on this rank"));
+  REQUIRE(has(message([](Frame& f) { f.flags |= kLabelled; }), "a label is set on the peer"));
   REQUIRE(has(message([](Frame& f) { f.digest = 1; }), "other counts per rank"));
   REQUIRE(has(message([](Frame& f) { f.payload_bytes = 77; }), "77 bytes"));
   REQUIRE(has(message([](Frame& f) { f.op_index = 78; }), "message 78"));
@@ -79,6 +80,16 @@ TEST_CASE("different roots are named, the peer's and the own one") {
                 .find("peer passed root 65535, this rank root 4; pass the same") !=
             std::string::npos);
   }
+}
+
+TEST_CASE("different labels are told, as what else the digest has") {
+  Frame mine = sample();
+  mine.flags |= kLabelled;
+  Frame other = mine;
+  other.digest = 1;
+  REQUIRE(decode(encode(mine)).ok());
+  const std::string text = check_expected(mine, other).message();
+  REQUIRE(text.find("peer passed another label, or other counts per rank") != std::string::npos);
 }
 
 }  // namespace

@@ -3,20 +3,25 @@
 
 Looked at are links and pictures with relative targets: the file must be there, and of a page the heading that
 an #anchor names. README.md has at most 80 lines and a page of docs/guide at most 200; a page of the guide begins
-with an example, a block of code before its second heading. What any file names as docs/... must be there too
-(of docs/.../PREFIX, something that begins so).
+with an example, a block of code before its second heading. A page of docs/results has at most 100. What any file names
+as docs/... must be there too (of docs/.../PREFIX, something that begins so), and so must the files and folders of the
+repository that README.md and the pages name, but for those of the changelog and NEW_FILES.
 """
 import pathlib
 import re
 import subprocess
 import sys
 
-LIMITS = {"README.md": 80, "docs/guide/": 200}
+LIMITS = {"README.md": 80, "docs/guide/": 200, "docs/results/": 100}
+# What extending.md asks a reader to write.
+NEW_FILES = ("src/plan/NAME.cpp", "src/transport/quic", "plugin/abi/net_v13.hpp",
+             "plugin/abi/tuner_v7.hpp")
 # [text](target) and ![text](target), also where the text has brackets of its own.
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*$")
 CODE = re.compile(r"(`+)(.+?)\1")
 NAMED = re.compile(r"\bdocs/[\w./-]*\w")
+SOURCE = re.compile(r"(?<![\w./-])(?:src|plugin|runtime|python|include|tests|tools|examples)/[\w./-]*\w(?![\w./-]*\{)")
 
 
 def prose(text):
@@ -97,6 +102,16 @@ def dead_paths(root, names):
                     yield f"{name}:{number}: {named}: there is no such page"
 
 
+def dead_sources(root, page):
+    """Files and folders that a page names and that are not there."""
+    if page.name == "changelog.md":
+        return
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        for named in SOURCE.findall(line):
+            if named not in NEW_FILES and not any((root / named).parent.glob((root / named).name + "*")):
+                yield f"{page.relative_to(root)}:{number}: {named}: there is no such file or folder"
+
+
 def sources_of(root):
     """All tracked files; where this is no checkout, all but hidden ones and those of builds."""
     listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z"], stdout=subprocess.PIPE,
@@ -114,7 +129,7 @@ def pages_of(root):
 def problems_of(root):
     found = []
     for page in pages_of(root):
-        for check in (bad_links, too_long, without_example):
+        for check in (bad_links, too_long, without_example, dead_sources):
             found += check(root, page)
     return found + list(dead_paths(root, sources_of(root)))
 

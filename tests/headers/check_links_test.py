@@ -61,6 +61,11 @@ class CheckLinks(unittest.TestCase):
     def test_a_dead_path_in_a_source_is_found(self):
         self.assert_refused("source.cpp:1: docs/old.md", source="// docs/old.md has more.\n")
 
+    def test_a_dead_path_in_a_page_is_found(self):
+        self.assert_refused("start.md:9: src/old.cpp: there is no such file", guide=GUIDE + "\nIt is in `src/old.cpp`.\n")
+        status, said = check(guide=GUIDE + "\nMade as build/tools/old; to be written: src/transport/quic/.\n")
+        self.assertEqual(status, 0, said)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -33,13 +33,13 @@ namespace ho::plugin::rail {
 inline constexpr uint32_t kOwnerStreams = 4;
 
 // What each member passes on at once: small enough that a block of some 100 KiB fills a ring, large
-// enough that a message's system calls are few beside its bytes (docs/results/plugin.md).
+// enough that a message's system calls are few beside its bytes (docs/results/plugin-network.md).
 inline constexpr uint64_t kMinPieceBytes = 32768;
 inline constexpr uint64_t kMaxPieceBytes = 131072;
 
 // Of two members' all-reduces, windows up to this are exchanged. With four channels NCCL's windows
 // are that large for all-reduces up to 256 MiB; windows of 1 MiB gained nothing
-// (docs/results/plugin.md).
+// (docs/results/plugin-processors.md).
 inline constexpr uint64_t kMaxExchangeBytes = 524288;
 
 enum class FlowKind : uint8_t { kReduction, kBroadcast };

@@ -53,7 +53,7 @@ namespace ho::plugin {
 
 // How much less time a rail ring must take than the best of NCCL's own to be chosen. More for
 // windows in one node's block: there roots have to overlap for a gain, which in measurements
-// (docs/results/plugin.md) they did by 6 to 12 % less than in the model.
+// (docs/results/plugin-network.md) they did by 6 to 12 % less than in the model.
 inline constexpr double kMargin = 1.03;
 inline constexpr double kWindowMargin = 1.15;
 

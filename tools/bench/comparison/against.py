@@ -161,7 +161,7 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
             if getattr(options, name):
                 parser.error(f"--{name.replace('_', '-')} goes with --against")
         return
-    for name in ("scenarios", "json", "source", "markdown", "svg"):
+    for name in ("scenarios", "json", "source", "rows", "run"):
         if getattr(options, name):
             parser.error(f"--{'from' if name == 'source' else name} does not go with --against")
     options.rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)

@@ -1,11 +1,10 @@
-"""Tables and verdicts as Markdown, on standard output and between a document's markers."""
+"""Tables and results as Markdown, on standard output."""
 
 import os
 
-from comparison import picture, targets
+from comparison import targets
 from comparison.configs import OURS
-from measure.picture import save
-from measure.report import bytes_text, fill_in, table, time_text
+from measure.report import bytes_text, table, time_text
 
 
 def cell_text(record, scenario, name, collective, size):
@@ -85,7 +84,7 @@ def latencies(record, scenario, collective):
             *table(("size", "algorithm", "p50", "p95", "p99", "overlap ratio"), rows)]
 
 
-def scenario_section(record, scenario, pictures):
+def scenario_section(record, scenario):
     if not any(s.scenario == scenario.name for s in record.samples):
         return []
     lines = ["", f"### {scenario.title}", ""]
@@ -97,8 +96,6 @@ def scenario_section(record, scenario, pictures):
         if not record.configs(scenario.name, collective):
             continue
         lines += [f"#### {collective}, {scenario.title}", ""]
-        if (scenario.name, collective) in pictures:
-            lines += [f"![time against size]({pictures[(scenario.name, collective)]})", ""]
         lines += main_table(record, scenario, collective)
         lines += peer_table(record, scenario, collective)
         lines += latencies(record, scenario, collective) + [""]
@@ -138,37 +135,13 @@ def verdict_lines(verdicts, broken):
     return lines
 
 
-def draw(record, scenarios, options):
-    """Writes the pictures; {(scenario, collective): path relative to the document}."""
-    prefix = options.svg
-    if not prefix and options.markdown:
-        prefix = os.path.splitext(options.markdown)[0]
-    if not prefix:
-        return {}
-    base = os.path.dirname(options.markdown or prefix)
-    pictures = {}
-    if len(scenarios["main"].sizes) < 2:
-        return pictures  # a curve takes two
-    for collective in scenarios["main"].collectives:
-        drawn = picture.draw(record, scenarios["main"], collective)
-        if drawn is None:
-            continue
-        path = f"{prefix}-{collective}.svg"
-        save(drawn, path)
-        pictures[("main", collective)] = os.path.relpath(path, base or ".")
-    return pictures
-
-
-def report(record, scenarios, options):
+def report(record, scenarios):
     """Prints everything; true if something was measured wrongly."""
     verdicts = targets.all_verdicts(record, scenarios)
     broken = targets.broken_shares(record, scenarios)
-    pictures = draw(record, scenarios, options)
     lines = facts_lines(record) + verdict_lines(verdicts, broken)
     for scenario in scenarios.values():
-        lines += scenario_section(record, scenario, pictures)
+        lines += scenario_section(record, scenario)
     lines += failure_lines(record)
     print("\n".join(lines))
-    if options.markdown:
-        fill_in(options.markdown, options.section, "tools/bench/compare", lines)
     return bool(broken) or not verdicts[0].met

@@ -1,4 +1,4 @@
-"""Sizes and times as text, tables, marked parts of pages, files of measurements."""
+"""Sizes and times as text, tables, files of measurements."""
 
 from collections.abc import Iterable, Sequence
 import json
@@ -63,17 +63,6 @@ def text_table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Sequenc
     texts = ["  ".join(cell.ljust(width) if i in left else cell.rjust(width)
                        for i, (cell, width) in enumerate(zip(line, widths))).rstrip() for line in lines]
     return [texts[0], "-" * max(map(len, texts)), *texts[1:]]
-
-
-def fill_in(page: str, section: str, command: str, lines: Sequence[str]) -> None:
-    """Puts lines between a page's markers of this section."""
-    first, last = f"<!-- {section}:begin (written by {command}) -->", f"<!-- {section}:end -->"
-    text = pathlib.Path(page).read_text(encoding="utf-8")
-    begin, end = text.find(first), text.find(last)
-    if begin < 0 or end < begin:
-        raise SystemExit(f"{page} lacks the lines '{first}' and '{last}'; add them where the tables belong")
-    text = text[: begin + len(first)] + "\n" + "\n".join(lines) + "\n" + text[end:]
-    pathlib.Path(page).write_text(text, encoding="utf-8")
 
 
 def load(path: object, keys: Sequence[str], command: str) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Texts, tables, marked parts of pages, and files that are refused."""
+"""Texts, tables, and files that are refused."""
 import pathlib
 import sys
 import tempfile
@@ -36,22 +36,6 @@ class Report(unittest.TestCase):
         self.assertEqual(report.table(("a", "b"), [(1, "x")]), ["| a | b |", "|---|---|", "| 1 | x |"])
         self.assertEqual(report.text_table(("name", "ms"), [("a", "10.5"), ("long one", "2")]),
                          ["name        ms", "--------------", "a         10.5", "long one     2"])
-
-    def test_a_page_is_filled_in_between_its_markers(self):
-        page = self.folder / "page.md"
-        marks = "<!-- one:begin (written by tools/x) -->", "<!-- one:end -->"
-        page.write_text(f"before\n{marks[0]}\nold\n{marks[1]}\nafter\n")
-        for _ in range(2):  # the same again changes nothing
-            report.fill_in(page, "one", "tools/x", ["new", "lines"])
-            self.assertEqual(page.read_text(), f"before\n{marks[0]}\nnew\nlines\n{marks[1]}\nafter\n")
-
-    def test_a_page_without_markers_is_left_alone(self):
-        page = self.folder / "page.md"
-        for text in ("nothing\n", "<!-- one:end -->\n<!-- one:begin (written by tools/x) -->\n"):
-            page.write_text(text)
-            with self.assertRaisesRegex(SystemExit, "lacks the lines"):
-                report.fill_in(page, "one", "tools/x", ["new"])
-            self.assertEqual(page.read_text(), text)
 
     def test_files_of_measurements_are_read_back_or_refused(self):
         path = self.folder / "run.json"

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "base/shown.hpp"
 #include "capi/boundary.hpp"
 
 namespace paro::capi {
@@ -12,7 +13,7 @@ thread_local std::string last_message;
 }  // namespace
 
 ho_status keep(const ho::Status& status) {
-  last_message = status.ok() ? "" : status.to_string();
+  last_message = status.ok() ? "" : ho::message_text(status.to_string());
   ho_set_last_error_message(last_message.c_str());
   return static_cast<ho_status>(status.code());
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <utility>
 
 namespace ho {
 namespace {
@@ -31,6 +32,15 @@ void append_shown(std::string_view text, std::string& to) {
 }
 
 }  // namespace
+
+bool can_be_shown(std::string_view text) {
+  unsigned char before = 0;
+  return std::none_of(text.begin(), text.end(), [&before](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool control = is_control(byte, std::exchange(before, byte));
+    return control && c != '\n' && c != '\r' && c != '\t';
+  });
+}
 
 std::string shown(std::string_view text, size_t most_bytes) {
   std::string result;

@@ -13,6 +13,9 @@ inline constexpr size_t kMaxShownBytes = 256;
 // "\x1b", bytes above ASCII as they are, and of a long text the beginning, the end and its length.
 [[nodiscard]] std::string shown(std::string_view text, size_t most_bytes = kMaxShownBytes);
 
+// Whether it has none of these; line ends and tabs are none.
+[[nodiscard]] bool can_be_shown(std::string_view text);
+
 // The same for a whole message: line ends and tabs stay, and words of more than 512 bytes are cut.
 // Errors that invalid() and system_error() make, and lines of the log, have gone through it.
 [[nodiscard]] std::string message_text(const std::string& text);

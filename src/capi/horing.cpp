@@ -2,6 +2,7 @@
 // pointers, enumerators out of range, struct sizes of other versions, handles of another process.
 #include "horing.h"
 
+#include "base/shown.hpp"
 #include "capi/guard.hpp"
 #include "capi/handles.hpp"
 #include "comm/configuration.hpp"
@@ -117,7 +118,7 @@ bool has_rank(const GroupMap* map, int32_t rank) {
 }  // namespace
 
 ho_status keep(const Status& status) {
-  last_message = status.ok() ? "" : status.to_string();
+  last_message = status.ok() ? "" : message_text(status.to_string());
   return static_cast<ho_status>(status.code());
 }
 

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/shown.hpp"
+
 namespace ho {
 namespace {
 
 constexpr size_t kMaxDepth = 256;
 constexpr size_t kMaxShown = 40;  // of a name, in messages
-
-std::string shown(std::string_view name) {
-  return std::string(name.substr(0, kMaxShown));
-}
 
 std::string_view name_in(std::string_view inside) {
   return inside.substr(0, inside.find_first_of(" \t\r\n/"));
@@ -101,8 +99,8 @@ class Scan {
       return here() + "a tag without a name";
     }
     if (open_.empty() && (element.name != root_ || saw_root_)) {
-      return here() + "<" + shown(element.name) + "> stands where the one <" + std::string(root_) +
-             "> element should";
+      return here() + "<" + shown(element.name, kMaxShown) + "> stands where the one <" +
+             std::string(root_) + "> element should";
     }
     saw_root_ = true;
     if (auto fault = opened_(element)) {
@@ -122,11 +120,11 @@ class Scan {
   std::optional<std::string> close(std::string_view inside) {
     const std::string_view name = inside.substr(0, inside.find_first_of(" \t\r\n"));
     if (open_.empty()) {
-      return here() + "</" + shown(name) + "> closes nothing";
+      return here() + "</" + shown(name, kMaxShown) + "> closes nothing";
     }
     if (open_.back().name != name) {
-      return here() + "</" + shown(name) + "> closes <" + shown(open_.back().name) + "> of line " +
-             std::to_string(open_.back().line);
+      return here() + "</" + shown(name, kMaxShown) + "> closes <" +
+             shown(open_.back().name, kMaxShown) + "> of line " + std::to_string(open_.back().line);
     }
     open_.pop_back();
     closed_();
@@ -179,8 +177,8 @@ std::optional<std::string> scan_xml(
   if (text.empty()) {
     return "is empty";
   }
-  if (text.find('\0') != std::string_view::npos) {
-    return "has a zero byte in it: not XML";
+  if (!can_be_shown(text)) {
+    return "has control characters in it: not XML";
   }
   return Scan(text, root, open, close).run();
 }

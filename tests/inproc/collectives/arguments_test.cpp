@@ -56,3 +56,22 @@ TEST_CASE("a setting out of its range is an error when a communicator is made") 
           std::string::npos);
   }
 }
+
+TEST_CASE("the last error's message cannot drive the terminal that shows it") {
+  ho_store store = HO_STORE_INIT;
+  store.set = [](void*, const char*, const void*, size_t) {
+    ho_set_last_error_message("\x1b]0;owned\x07 and \x1b[2J");
+    return HO_UNSUPPORTED;
+  };
+  store.wait = [](void*, const char*, uint64_t) { return HO_TIMEOUT; };
+  store.get = [](void*, const char*, void*, size_t, size_t*) { return HO_UNSUPPORTED; };
+  ho_comm_options options = HO_COMM_OPTIONS_INIT;
+  options.rank = 0;
+  options.world_size = 2;
+  options.store = &store;
+  ho_comm* comm = nullptr;
+  CHECK(ho_comm_create(&options, &comm) == HO_UNSUPPORTED);
+  INFO(ho_last_error_message());
+  CHECK(says("\\x1b]0;owned\\x07 and \\x1b[2J"));
+  CHECK_FALSE(says("\x1b"));
+}

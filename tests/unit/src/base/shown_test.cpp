@@ -34,3 +34,11 @@ TEST_CASE("errors and system errors show values and names so") {
   const std::string path = "/" + std::string(500, 'p');
   CHECK(ho::invalid(path + " is there").message() == path + " is there");
 }
+
+TEST_CASE("a text with control characters is told from one that may be shown as it is") {
+  CHECK(ho::can_be_shown("two\nlines, a tab\t and K\xc3\xb6ln\r\n"));
+  for (const char* text : {"a\x1b[31m", "a\x7f", "a\xc2\x9b", "\x01"}) {
+    CHECK_FALSE(ho::can_be_shown(text));
+  }
+  CHECK_FALSE(ho::can_be_shown(std::string_view("a\0b", 3)));
+}

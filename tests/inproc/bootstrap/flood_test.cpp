@@ -182,9 +182,11 @@ TEST_CASE("a rank that does not read is given up before it fills rank 0's memory
 TEST_CASE("of many ranks that leave at once, none is told of the others") {
   constexpr uint32_t kWorld = 64;
   World world(kWorld);
+  LeaveNotice leave_notice;
+  leave_notice.communicator = kOne;
   world.rank_0.stop();
   for (uint32_t i = 0; i < world.ranks.size(); ++i) {
-    world.ranks[i].add(wire::Type::kLeaving, 0, LeaveNotice{.communicator = kOne});
+    world.ranks[i].add(wire::Type::kLeaving, 0, leave_notice);
     world.ranks[i].add(wire::Type::kReleased, kOne);
     world.ranks[i].add_contribution("after", {i + 1});
     world.ranks[i].say();

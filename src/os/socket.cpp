@@ -190,7 +190,6 @@ Result<std::vector<SocketAddress>> interface_addresses(uint16_t port) {
     }
     SocketAddress address(entry->ifa_addr,
                           family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    // A link-local address means nothing without this host's interface name.
     if (address.host().find('%') == std::string::npos) {
       address.set_port(port);
       addresses.push_back(address);

@@ -88,7 +88,7 @@ def is_chance_assertion(block: str) -> bool:
 
 
 def is_chance_section(block: str) -> bool:
-    """Of Python's unittest and of pytest with --tb=native: every exception in it, those of other processes too, says so."""
+    """Of unittest, and of pytest with --tb=native: every exception in it, those of other processes too, says so."""
     found = list(EXCEPTION.finditer(block))
     texts = (NEXT_TRACEBACK.split(text)[0] for text in after_each(found, block))
     exceptions = zip((each[1] for each in found), texts, strict=True)

@@ -27,12 +27,20 @@ from horing.errors import (
     UnsupportedError,
 )
 from horing.plugin import nccl_plugin_path
+from horing.requests import CallSettings
 from horing.stores import Store
 from horing.types import Algorithm, DType, ReduceOp
 
 
 def version() -> str:
-    """Of libhoring."""
+    """The version of libhoring, as "0.1.0". Loads the library.
+
+    Returns:
+        Major, minor and patch number with dots between.
+
+    Raises:
+        ImportError: No library was found, or one of another interface.
+    """
     return str(library().ho_version().decode())
 
 
@@ -41,6 +49,7 @@ __all__ = [
     "AbortedError",
     "Algorithm",
     "Buffer",
+    "CallSettings",
     "Communicator",
     "ConnectionError",
     "DType",

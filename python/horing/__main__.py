@@ -6,7 +6,9 @@ import argparse
 
 import horing
 
+
 def main() -> None:
+    """Prints what the one option asks for. Ends the program where the arguments are wrong."""
     parser = argparse.ArgumentParser(prog="python -m horing", description=__doc__)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(

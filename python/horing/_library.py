@@ -25,6 +25,8 @@ DEVICE_LOCAL_RANK = -2
 
 
 class CommOptions(ctypes.Structure):
+    """ho_comm_options of horing.h, field by field."""
+
     _fields_ = [
         ("size", c_size_t),
         ("rank", c_int32),
@@ -41,6 +43,8 @@ class CommOptions(ctypes.Structure):
 
 
 class CallOptions(ctypes.Structure):
+    """ho_call_options of horing.h, field by field."""
+
     _fields_ = [
         ("size", c_size_t),
         ("algorithm", c_int),
@@ -54,7 +58,20 @@ class CallOptions(ctypes.Structure):
 
 
 class OpReport(ctypes.Structure):
-    """What one operation moved and where its time went (ho_op_report)."""
+    """What one operation moved and where its time went on this rank (ho_op_report).
+
+    Attributes:
+        algorithm: The `Algorithm` that carried it out, as its number.
+        intra_sent_bytes: Payload that this rank sent inside its group.
+        intra_received_bytes: Payload that this rank received inside its group.
+        inter_sent_bytes: Payload that this rank sent to other groups.
+        inter_received_bytes: Payload that this rank received from other groups.
+        total_ns: From the call to its end, in nanoseconds, as all times here.
+        inter_ns: While some message between groups was under way.
+        intra_ns: Spent with moving or adding pieces inside the group.
+        overlap_ns: The part of intra_ns that lies within inter_ns.
+        wait_ns: Spent asleep.
+    """
 
     _fields_ = [
         ("size", c_size_t),
@@ -79,6 +96,8 @@ GET_CALLBACK = ctypes.CFUNCTYPE(
 
 
 class StoreCallbacks(ctypes.Structure):
+    """ho_store of horing.h, field by field."""
+
     _fields_ = [
         ("size", c_size_t),
         ("context", c_void_p),
@@ -90,7 +109,17 @@ class StoreCallbacks(ctypes.Structure):
 
 
 def int32(value: SupportsIndex) -> int:
-    """Raises InvalidArgumentError for a number that C would cut."""
+    """The number as it is, where C's int32_t can hold it.
+
+    Args:
+        value: A rank, tag, color, root or the like.
+
+    Returns:
+        The same number.
+
+    Raises:
+        InvalidArgumentError: C would cut it.
+    """
     number = operator.index(value)
     if not -(2**31) <= number < 2**31:
         raise InvalidArgumentError(f"{number} does not fit into 32 bits")
@@ -159,7 +188,15 @@ _PLAIN: dict[str, tuple[type | None, list[type]]] = {
 
 
 def library_path() -> Path:
-    """The libhoring that this package uses: the one that came with it, or HORING_LIBRARY."""
+    """The libhoring that this package uses: the one that came with it, or HORING_LIBRARY.
+
+    Returns:
+        A file that exists. It has not been loaded yet.
+
+    Raises:
+        ImportError: HORING_LIBRARY names no file, or the package is a source folder that has no
+            library.
+    """
     given = os.environ.get("HORING_LIBRARY")
     if given:
         if not os.path.exists(given):
@@ -183,7 +220,17 @@ def _others_loaded(path: Path) -> list[str]:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """libhoring with its functions declared; every failure of a checked one is an exception."""
+    """The loaded libhoring with its functions declared. Loads it once per process.
+
+    Functions that answer an ho_status raise its exception, so that their result need not be looked
+    at. Those that may answer HO_IN_PROGRESS (ho_request_wait, ho_request_join) are not among them.
+
+    Returns:
+        The library, the same one for each caller.
+
+    Raises:
+        ImportError: No library was found, or one of another interface than INTERFACE.
+    """
     path = library_path()
     for other in _others_loaded(path):
         logger.warning("%s is loaded already; horing uses its own: %s", other, path)
@@ -210,10 +257,26 @@ def library() -> ctypes.CDLL:
 
 
 def error_of(status: int) -> HoringError:
-    """The exception for what failed last in this thread."""
+    """The exception for what failed last in this thread.
+
+    Args:
+        status: The ho_status that a call has just answered; not HO_OK.
+
+    Returns:
+        An exception with the text of ho_last_error_message(), not raised.
+    """
     message = library().ho_last_error_message().decode(errors="replace")
     return error_for(status, message or f"status {status}")
 
 
 def raise_status(status: int) -> None:
-    raise error_of(status)
+    """Raises the exception for what failed last in this thread.
+
+    Args:
+        status: The ho_status that a call has just answered; not HO_OK.
+
+    Raises:
+        HoringError: Always; the class is the status's own.
+    """
+    error = error_of(status)
+    raise error

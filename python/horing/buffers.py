@@ -17,8 +17,18 @@ from horing.types import DType
 
 @dataclasses.dataclass(slots=True)
 class Buffer:
-    """Contiguous elements. `owner` keeps the memory alive. Nobody writes to it: one is made for each
-    call, and a frozen one takes three times as long to make."""
+    """Contiguous elements of the caller's memory, as the C interface takes them.
+
+    Nobody writes to it: one is made for each call, and a frozen class takes three times as long to
+    make.
+
+    Attributes:
+        address: Where the first element lies.
+        count: Number of elements.
+        dtype: Type of each element.
+        owner: Keeps the memory alive as long as the buffer lives.
+        device: Number of the CUDA device whose memory it is; None for memory of the host.
+    """
 
     address: int
     count: int
@@ -28,7 +38,7 @@ class Buffer:
 
     @property
     def current_stream(self) -> int:
-        """Of a torch tensor the stream that torch uses now on its device; otherwise the default."""
+        """Address of torch's current CUDA stream for a torch tensor; 0, the default stream, for all else."""
         tensor = self.owner[0] if isinstance(self.owner, tuple) else self.owner
         if self.device is None or not _is_of_torch(tensor):
             return 0
@@ -135,7 +145,23 @@ _release_buffer.argtypes = [ctypes.POINTER(_PyBuffer)]
 
 
 def buffer_of(value: Any, *, writable: bool, what: str) -> Buffer:
-    """The memory of `value`. `what` names it in errors ("send", "recv")."""
+    """The memory of a value, without a copy.
+
+    Args:
+        value: A `Buffer`, what has the buffer protocol (numpy array, bytearray, array.array), or
+            what exports DLPack on the CPU or a CUDA device (torch, jax, cupy). Any shape;
+            contiguous.
+        writable: Whether the call will write to it.
+        what: Its name in errors, as "send" or "recv".
+
+    Returns:
+        Address, element count and type. It keeps the value alive.
+
+    Raises:
+        InvalidArgumentError: It has no memory to work on, is not contiguous, or is read-only and
+            would be written.
+        UnsupportedError: Its element type or its device is one that horing does not move.
+    """
     if isinstance(value, Buffer):
         return value
     try:

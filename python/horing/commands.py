@@ -17,20 +17,25 @@ def _run(name: str) -> NoReturn:
 
 
 def horing() -> NoReturn:
+    """Becomes the program `horing` with this program's arguments. Never returns."""
     _run("horing")
 
 
 def paro() -> NoReturn:
+    """Becomes the program `paro` with this program's arguments. Never returns."""
     _run("paro")
 
 
 def all_gather_perf() -> NoReturn:
+    """Becomes the program `all_gather_perf` with this program's arguments. Never returns."""
     _run("all_gather_perf")
 
 
 def all_reduce_perf() -> NoReturn:
+    """Becomes the program `all_reduce_perf` with this program's arguments. Never returns."""
     _run("all_reduce_perf")
 
 
 def reduce_scatter_perf() -> NoReturn:
+    """Becomes the program `reduce_scatter_perf` with this program's arguments. Never returns."""
     _run("reduce_scatter_perf")

@@ -19,7 +19,7 @@ Self = TypeVar("Self", bound="Lifetime")
 
 
 class Lifetime:
-    """Of a communicator, which adds the calls."""
+    """The part of a communicator that opens, ends and fails; `Communicator` adds the calls."""
 
     def _start(self, device: int) -> None:
         self._handle: int | None = None
@@ -34,8 +34,14 @@ class Lifetime:
         self._handle = handle
         ends_with_program(self)
 
-    def _take_dropped(self, dropped: Pending) -> None:
-        """From a destructor, so from any thread at any time: takes no lock."""
+    def take_dropped(self, dropped: Pending) -> None:
+        """Keeps an operation whose request the program has dropped, until it ends.
+
+        Called by destructors, so by any thread at any time: takes no lock.
+
+        Args:
+            dropped: One of the open operations.
+        """
         self._dropped.append(dropped)
 
     def _free_ended(self, count: int) -> None:
@@ -56,20 +62,37 @@ class Lifetime:
 
     @property
     def handle(self) -> int:
-        """The ho_comm, for calls of other libraries."""
+        """The ho_comm, for calls of other libraries.
+
+        Raises:
+            InvalidArgumentError: The communicator is closed.
+        """
         if self._handle is None or self._closed:
             raise InvalidArgumentError("the communicator is closed")
         return self._handle
 
     def abort(self, reason: str = "") -> None:
-        """Ends every wait of this communicator and its splits, on every rank. Any thread."""
+        """Ends every wait of this communicator and its splits, on every rank. Any thread may call it.
+
+        Returns when this rank's waits have ended: usually after 0.2 s, at most after 6 s.
+
+        Args:
+            reason: What the other ranks' errors say.
+
+        Raises:
+            InvalidArgumentError: The communicator is closed.
+        """
         with self._destroying:
             if self._handle is None:
                 raise InvalidArgumentError("the communicator is closed")
             library().ho_comm_abort(self._handle, reason.encode())
 
     def close(self) -> None:
-        """Destroys it. Not collective; waits for this rank's own requests, until their deadlines."""
+        """Destroys it. Not collective. A second call does nothing.
+
+        Waits for this rank's own requests, also those that were dropped, until their deadlines.
+        What this rank has not completed fails on the others, with an error that names this rank.
+        """
         self._closed = True
         self._wait_for_open(None)
         with self._destroying:
@@ -78,8 +101,11 @@ class Lifetime:
                 library().ho_comm_destroy(handle)
 
     def _wait_for_open(self, until: float | None) -> list[str]:
-        """While a request is left, also a dropped one, the communicator stays. Names of those that
-        have not ended at that time (of time.monotonic()). Errors are for whoever waits for them."""
+        """Waits for all requests, also dropped ones: while one is left, the communicator stays.
+
+        Names of those that have not ended at that time (of time.monotonic()). Errors are for
+        whoever waits for them.
+        """
         left = []
         for each in list(self._open):
             slice_ms = SLICE_MS
@@ -93,7 +119,11 @@ class Lifetime:
         return left
 
     def end_with_program(self, until: float) -> None:
-        """As close(), but what has not ended by `until` is aborted, and the others learn why."""
+        """As close(), but what has not ended by then is aborted, and the others learn why.
+
+        Args:
+            until: A time of time.monotonic().
+        """
         self._closed = True
         left = self._wait_for_open(until)
         if left:
@@ -129,11 +159,15 @@ class Lifetime:
                 self.close()
 
     def end_with(self, other: Lifetime) -> None:
-        """From now on a failure of `other` ends waits for this one's operations, too."""
+        """From now on a failure of another communicator ends waits for this one's operations, too.
+
+        Args:
+            other: The communicator that is followed until it is closed.
+        """
         self._other = other
 
-    def _follow_other(self) -> None:
-        """Between two looks at an operation."""
+    def follow_other(self) -> None:
+        """Between two looks at an operation: fails this communicator where the one that it follows has failed."""
         if self._other is None or self._other._closed or self._closed:
             return
         try:
@@ -142,11 +176,16 @@ class Lifetime:
             self.abort(str(error))
 
     def status(self) -> None:
-        """Raises why the communicator has failed, if it has. Any thread; does not wait."""
+        """Raises why the communicator has failed, if it has. Any thread; does not wait.
+
+        Raises:
+            InvalidArgumentError: The communicator is closed.
+            HoringError: Why it has failed: the error that its next call would raise.
+        """
         library().ho_comm_status(self.handle)
 
 
 def _counted(names: Sequence[str]) -> str:
-    """ "all_reduce, 3 recv" of four names."""
+    """Names with their numbers: "all_reduce, 3 recv" of four."""
     counts = collections.Counter(names).items()
     return ", ".join(name if count == 1 else f"{count} {name}" for name, count in counts)

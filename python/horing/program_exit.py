@@ -1,7 +1,8 @@
 """The exit of the program: what is open gets a second to end, then it is aborted.
 
-A thread that is started while the interpreter ends never runs, and whoever waits for it never returns.
-So threads of this package are started here, and none once the exit has begun."""
+A thread that is started while the interpreter ends never runs, and whoever waits for it never
+returns. So threads of this package are started here, and none once the exit has begun.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +22,14 @@ _LIMIT_S = 8.0
 
 
 class EndsWithProgram(Protocol):
+    """What has to end before the program does: a communicator or a process group."""
+
     def end_with_program(self, until: float) -> None:
-        """Refuses further calls, and waits for what is open until then (time.monotonic())."""
+        """Refuses further calls, and waits for what is open.
+
+        Args:
+            until: When to give up, a time of time.monotonic().
+        """
 
 
 _numbers = itertools.count()
@@ -31,16 +38,33 @@ _begun = threading.Event()
 
 
 def has_begun() -> bool:
+    """Whether the exit of the program has begun, so that no thread may be started.
+
+    Returns:
+        False until Python has ended its own threads.
+    """
     return _begun.is_set()
 
 
 def ends_with_program(thing: EndsWithProgram) -> None:
-    """It is ended when the program exits, those that were made last first."""
+    """Has a thing ended when the program exits, those that were made last first.
+
+    Args:
+        thing: It is not kept alive by this.
+    """
     _alive[next(_numbers)] = thing
 
 
 def start_thread(run: Callable[[], None], name: str) -> threading.Thread | None:
-    """None: the program exits, and nothing was started."""
+    """Starts a daemon thread, unless the program exits.
+
+    Args:
+        run: What the thread does.
+        name: The thread's name.
+
+    Returns:
+        The thread; None: the program exits, and nothing was started.
+    """
     if has_begun():
         return None
     thread = threading.Thread(target=run, name=name, daemon=True)

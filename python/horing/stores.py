@@ -22,33 +22,67 @@ _SLICE = 0.5  # seconds of one wait; after each it is seen whether the wait was 
 
 
 class Store(Protocol):
-    """What any key-value store can do. Called inside Communicator() only, never two calls at a time.
+    """What any key-value store can do, as torch's or one of the program's own.
 
-    Whoever can read or write the store can join the job, or pass for one of its ranks.
+    Called inside Communicator() only, never two calls at a time. Whoever can read or write the
+    store can join the job, or pass for one of its ranks.
     """
 
-    def set(self, key: str, value: bytes) -> None: ...
+    def set(self, key: str, value: bytes) -> None:
+        """Writes a value, where all ranks can read it.
+
+        Args:
+            key: Text without zero bytes.
+            value: At most 12 KiB.
+        """
 
     def wait(self, key: str, timeout: float) -> None:
-        """Until the key is there, at most `timeout` seconds; then it raises TimeoutError. It is called
-        again while there is time left."""
+        """Waits until a key is there. It is called again while there is time left.
+
+        Args:
+            key: Text without zero bytes.
+            timeout: The longest wait, in seconds.
+
+        Raises:
+            TimeoutError: The key is not there in that time.
+        """
 
     def get(self, key: str) -> bytes:
-        """The value of a key that is there."""
+        """Reads the value of a key that is there.
+
+        Args:
+            key: A key that wait() has found.
+
+        Returns:
+            What set() was given.
+        """
 
 
 @contextlib.contextmanager
 def callbacks_of(
     store: Store, name: str | None, cancelled: threading.Event
 ) -> Iterator[StoreCallbacks]:
-    """The store as the C interface takes it. What the store raised is the cause of the error. A wait
-    ends soon once `cancelled` is set."""
+    """The store as the C interface takes it, for the time of the block.
+
+    What the store raises is the cause of the error that the block raises.
+
+    Args:
+        store: The store.
+        name: Prefix of the keys; None: the library's own.
+        cancelled: Once it is set, a wait in the store ends within half a second.
+
+    Yields:
+        The structure, whose callbacks must not be used after the block.
+
+    Raises:
+        Exception: What the block raises.
+    """
     raised: list[BaseException] = []
 
     def guarded(action: Any) -> int:
         try:
             return int(action())
-        except BaseException as error:  # noqa: BLE001  (it must not pass through C)
+        except BaseException as error:
             raised.append(error)
             library().ho_set_last_error_message(str(error).encode())
             return _TIMEOUT if isinstance(error, TimeoutError) else _INTERNAL

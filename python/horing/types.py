@@ -6,6 +6,8 @@ import enum
 
 
 class DType(enum.IntEnum):
+    """Element types, numbered as in ho_dtype. INT16, UINT16, BOOL and complex ones are moved, not reduced."""
+
     INT8 = 0
     UINT8 = 1
     INT32 = 2
@@ -53,6 +55,8 @@ _BYTES = {
 
 
 class ReduceOp(enum.IntEnum):
+    """Reductions, numbered as in ho_op."""
+
     SUM = 0
     PROD = 1
     MAX = 2
@@ -65,6 +69,8 @@ class ReduceOp(enum.IntEnum):
 
 
 class Algorithm(enum.IntEnum):
+    """Ways to carry out a collective, numbered as in ho_algorithm."""
+
     RING = 0
     MULTI_RING = 1
     HIERARCHICAL = 2

@@ -93,7 +93,7 @@ class _PerThread(threading.local):
 _current = _PerThread()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _default_stream(ordinal: int) -> Stream:
     return Stream(ordinal)
 
@@ -317,12 +317,12 @@ def devices() -> Iterator[None]:
         yield
         torch.cuda.synchronize()
         return
-    from horing.torch import works
+    from horing.torch.work import DeviceOperation
 
     torch.cuda.current_stream, torch.cuda.stream = current_stream, _in_stream
     torch.cuda.Stream, torch.cuda.Event = Stream, Event
     # torch has none with devices unless it has CUDA.
-    works.DeviceOperation._make_event = lambda _: torch.futures.Future()
+    DeviceOperation._make_event = lambda _: torch.futures.Future()
     torch.empty = _empty
     yield
     violation = _double().double_violation().decode()

@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from cuda_tensors import ON_DOUBLE, ON_GPU, devices, tensor
-from ranks import RanksFailed, run_ranks
 
 import horing.torch
-from horing.torch import works
+from cuda_tensors import ON_DOUBLE, ON_GPU, devices, tensor
 from horing.torch.arguments import TorchStore
 from horing.torch.tensors import buffer_of
+from horing.torch.work import DeviceOperation
+from ranks import RanksFailed, run_ranks
 
 NODES = [2, 2]
 MODES = [""] if ON_GPU else ["lazy", "random"]
@@ -50,6 +50,10 @@ def expect(found: torch.Tensor, wanted: Any) -> None:
     assert torch.equal(found.cpu(), wanted.to(found.dtype)), (found.cpu(), wanted)
 
 
+NO_DEVICES = "torch has no CUDA here, and HORING_LIBRARY is no libhoring_on_double.so"
+
+
+@unittest.skipUnless(ON_DOUBLE or ON_GPU, NO_DEVICES)
 class OnDevices(unittest.TestCase):
     modes = MODES[-1:]
 
@@ -347,7 +351,7 @@ class Order(OnDevices):
     def test_a_wait_that_is_left_out_is_noticed(self) -> None:
         def body() -> None:
             dist.all_reduce(mine([1.0]))  # makes the communicator
-            works.DeviceOperation._wait = lambda *_: True  # type: ignore[method-assign]
+            DeviceOperation._wait = lambda *_: True  # type: ignore[method-assign]
             given = mine(floats())
             store = dist.distributed_c10d._get_default_store()
             if dist.get_rank() == 3:  # until then no other's operation can end
@@ -494,6 +498,6 @@ class Errors(OnDevices):
 
 if __name__ == "__main__":
     if not (ON_DOUBLE or ON_GPU):
-        print("device_test: torch has no CUDA here, and HORING_LIBRARY is no libhoring_on_double.so")
+        print(f"device_test: {NO_DEVICES}")
         sys.exit(77)
     unittest.main(verbosity=2)

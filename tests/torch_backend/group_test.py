@@ -16,7 +16,6 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 import torch.distributed.checkpoint as dcp
-from ranks import run_ranks
 from torch._C import _distributed_c10d as c10d
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
@@ -24,7 +23,8 @@ from torch.distributed.tensor import Shard, distribute_tensor
 import horing.torch
 from horing.torch.arguments import TorchStore
 from horing.torch.process_group import ProcessGroup
-from horing.torch.refused import INSTEAD
+from horing.torch.unsupported import INSTEAD
+from ranks import run_ranks
 
 NODES = [2, 2]
 RANKS = 4

@@ -12,17 +12,18 @@ import threading
 import unittest
 from typing import Any
 
-import paro.torch
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from paro.torch.tensor_pieces import rectangles
-from ranks import run_ranks
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import fully_shard
+
+import paro.torch
+from paro.torch.checkpoint_tensor import rectangles
+from ranks import run_ranks
 from training import FULL, whole
 
 LR = 1e-2

@@ -31,17 +31,37 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
 
 
 class TorchStore:
-    """A torch Store as horing takes it. Keys of one group: the store is already the group's."""
+    """A torch Store as horing takes it. Keys of one group: the store is already the group's.
+
+    Args:
+        store: The group's store, used by the thread that makes a communicator.
+    """
 
     def __init__(self, store: c10d.Store):
         self._store = store
 
     def set(self, key: str, value: bytes) -> None:
+        """Writes a value.
+
+        Args:
+            key: Its name within the group.
+            value: What the other ranks read.
+        """
         self._store.set(key, value)  # type: ignore[arg-type]  # it takes bytes as well
 
     def wait(self, key: str, timeout: float) -> None:
-        """Asks again and again: a wait of torch's stores that ends without the key logs warnings, and
-        this one is called in slices."""
+        """Waits until a key is there.
+
+        Asks again and again: a wait of torch's stores that ends without the key logs warnings, and
+        this one is called in slices.
+
+        Args:
+            key: Its name within the group.
+            timeout: The longest wait, in seconds.
+
+        Raises:
+            TimeoutError: Nobody has set the key in that time.
+        """
         until = time.monotonic() + timeout
         pause = _FIRST_PAUSE_S
         while not self._store.check([key]):
@@ -51,11 +71,29 @@ class TorchStore:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def get(self, key: str) -> bytes:
+        """Reads the value of a key that is there.
+
+        Args:
+            key: Its name within the group.
+
+        Returns:
+            What set() was given.
+        """
         return bytes(self._store.get(key))
 
 
 def reduce_op(given: Any) -> tuple[ReduceOp, float]:
-    """Our operation, and the factor of PREMUL_SUM."""
+    """The reduction of horing for one of torch.
+
+    Args:
+        given: A `dist.ReduceOp`, or one of its kinds.
+
+    Returns:
+        The operation, and the factor of PREMUL_SUM (1.0 for all others).
+
+    Raises:
+        ValueError: horing has no such reduction.
+    """
     ours = _OPS.get(getattr(given, "op", given))
     if ours is None:
         raise ValueError(f"horing has no reduction {given}")
@@ -67,7 +105,18 @@ def reduce_op(given: Any) -> tuple[ReduceOp, float]:
 
 
 def one_of(tensors: Any, what: str) -> torch.Tensor:
-    """The only tensor of a list of one."""
+    """The only tensor of a list of one.
+
+    Args:
+        tensors: A tensor, or a list of one.
+        what: The call, for errors.
+
+    Returns:
+        The tensor, detached, of any shape.
+
+    Raises:
+        ValueError: It is another number of tensors, or one that the backend does not move.
+    """
     if isinstance(tensors, torch.Tensor):
         return memory.check(tensors, what)
     if len(tensors) != 1:
@@ -76,7 +125,18 @@ def one_of(tensors: Any, what: str) -> torch.Tensor:
 
 
 def list_of(tensors: Any, what: str) -> list[torch.Tensor]:
-    """The tensors of a list, or of a list of one list."""
+    """The tensors of a list, or of a list of one list.
+
+    Args:
+        tensors: One tensor for each rank, of any shapes.
+        what: The call, for errors.
+
+    Returns:
+        The tensors, detached, of one type on one device; at least one.
+
+    Raises:
+        ValueError: The list is empty or nested further, or types or devices differ.
+    """
     if len(tensors) > 0 and not isinstance(tensors[0], torch.Tensor):
         if len(tensors) != 1:
             raise ValueError(f"{what}: one list of tensors per rank, not {len(tensors)}")
@@ -91,7 +151,16 @@ def list_of(tensors: Any, what: str) -> list[torch.Tensor]:
 
 
 def options_of(given: Any, kind: type, timeout: timedelta | None = None) -> Any:
-    """The options of the call. Some callers pass the fields instead."""
+    """The options of a call. Some callers of torch's interface pass the fields instead.
+
+    Args:
+        given: Options, a reduction, or None.
+        kind: torch's class for the call's options.
+        timeout: The call's deadline, where it was given as a field.
+
+    Returns:
+        The given options, or new ones with what was given.
+    """
     if given is None or isinstance(given, (dist.ReduceOp, dist.ReduceOp.RedOpType)):
         options = kind()
         if given is not None:
@@ -103,7 +172,14 @@ def options_of(given: Any, kind: type, timeout: timedelta | None = None) -> Any:
 
 
 def batches_of(tensors: list[torch.Tensor]) -> list[list[torch.Tensor]]:
-    """Small tensors of one type and device together, large ones alone; the same on every rank."""
+    """Small tensors of one type and device together, large ones alone; the same on every rank.
+
+    Args:
+        tensors: What one coalesced call has.
+
+    Returns:
+        The tensors in batches; all of a batch go through one operation.
+    """
     if len(tensors) == 1:
         return [tensors]
     batches: list[list[torch.Tensor]] = []
@@ -124,7 +200,17 @@ def batches_of(tensors: list[torch.Tensor]) -> list[list[torch.Tensor]]:
 def expect_equal(
     what: str, parts: list[torch.Tensor], tensor: torch.Tensor, ranks: int
 ) -> None:
-    """A part for each rank, each with as many elements as the tensor."""
+    """Checks that there is a part for each rank, each with as many elements as the tensor.
+
+    Args:
+        what: The call, for errors.
+        parts: The list that was given.
+        tensor: The tensor on the other side of the call.
+        ranks: Ranks of the group.
+
+    Raises:
+        ValueError: Their number or a size is another.
+    """
     sizes = [part.numel() for part in parts]
     if sizes != [tensor.numel()] * ranks:
         raise ValueError(
@@ -136,7 +222,20 @@ def expect_equal(
 def split_counts(
     tensor: torch.Tensor, splits: list[int] | None, what: str, ranks: int
 ) -> list[int]:
-    """Elements for each rank, of rows for each rank; without those as many for all."""
+    """Elements for each rank, from rows for each rank.
+
+    Args:
+        tensor: What is split along its first dimension.
+        splits: Rows for each rank; None or empty: as many for all.
+        what: "input" or "output", for errors.
+        ranks: Ranks of the group.
+
+    Returns:
+        As many counts as ranks; their sum is the tensor's elements.
+
+    Raises:
+        ValueError: The rows do not divide, or the splits are not the tensor's rows.
+    """
     rows = tensor.shape[0] if tensor.dim() else 0
     if not splits:
         if rows % ranks:

@@ -10,7 +10,7 @@ from torch._C._distributed_c10d import BarrierOptions
 
 if TYPE_CHECKING:
     from horing.torch.process_group import ProcessGroup
-    from horing.torch.works import Traffic
+    from horing.torch.work import Traffic
 
 
 def _group(group: dist.ProcessGroup | None, what: str, instead: str) -> ProcessGroup:
@@ -26,7 +26,17 @@ def _group(group: dist.ProcessGroup | None, what: str, instead: str) -> ProcessG
 
 
 def traffic(group: dist.ProcessGroup | None = None) -> Traffic:
-    """What this rank's collectives of the group have moved inside its node and between nodes."""
+    """What this rank's collectives of a group have moved inside its node and between nodes.
+
+    Args:
+        group: A group of this backend; None: the default group.
+
+    Returns:
+        The group's own account, which goes on: copy what is to be compared later.
+
+    Raises:
+        ValueError: The group is another backend's.
+    """
     return _group(group, "traffic", "").traffic
 
 
@@ -35,10 +45,18 @@ def monitored_barrier(
     timeout: timedelta | None = None,
     wait_all_ranks: bool = False,
 ) -> None:
-    """Waits for all ranks of the group; the error of a timeout names those that did not come.
+    """Waits for all ranks of a group; the error of a timeout names those that did not come.
 
-    torch's own accepts Gloo alone. `wait_all_ranks` is its argument: here all missing ranks are
-    named in any case.
+    torch's own accepts Gloo alone.
+
+    Args:
+        group: A group of this backend; None: the default group.
+        timeout: The longest wait; None: the group's.
+        wait_all_ranks: torch's argument. All missing ranks are named in any case.
+
+    Raises:
+        ValueError: The group is another backend's.
+        torch.distributed.DistBackendError: Ranks are missing, or the group has failed.
     """
     options = BarrierOptions()
     if timeout is not None:

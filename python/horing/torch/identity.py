@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
-from horing.torch.refused import Refused
+from horing.torch.unsupported import Refused
 
 # "rank 5" of "rank 5 (node1, pid 123)", a process; and of "rank 5 has left", a member of the group.
 _PROCESS = re.compile(r"(?<!global )\brank (\d+)(?= \([^()]*, pid \d+\))")
@@ -29,8 +29,16 @@ def _global_name(global_ranks: list[int], found: re.Match[str]) -> str:
 
 
 class Identity(Refused, dist.ProcessGroup):
-    """What torch asks of a group beside its operations. Most of it is not documented by torch:
-    docs/design/adr/0022-torch-backend.md."""
+    """What torch asks of a group beside its operations.
+
+    Most of it is not documented by torch: docs/design/adr/0022-torch-backend.md.
+
+    Args:
+        store: The group's key-value store.
+        rank: This rank's number in the group.
+        size: Ranks of the group.
+        timeout: Deadline of its operations.
+    """
 
     def __init__(self, store: c10d.Store, rank: int, size: int, timeout: timedelta):
         super().__init__(rank, size)  # type: ignore[call-arg]  # the form for Python's groups
@@ -45,31 +53,54 @@ class Identity(Refused, dist.ProcessGroup):
         # The same of the group whose ranks have met: what was split from it has its processes' numbers.
         self._met_ranks = self._global_ranks
 
-    def getBackendName(self) -> str:  # noqa: N802  (torch's name)
+    def getBackendName(self) -> str:
+        """The backend's name.
+
+        Returns:
+            "horing".
+        """
         return "horing"
 
     def name(self) -> str:
+        """The backend's name.
+
+        Returns:
+            "horing".
+        """
         return "horing"
 
     def rank(self) -> int:
+        """This rank's number in the group.
+
+        Returns:
+            From 0.
+        """
         return self._rank
 
     def size(self) -> int:
+        """Number of ranks.
+
+        Returns:
+            At least 1.
+        """
         return self._world_size
 
-    getRank = rank  # noqa: N815
-    getSize = size  # noqa: N815
+    getRank = rank
+    getSize = size
 
     @property
     def group_name(self) -> Any:
+        """The name that torch has given the group, the same on all its ranks."""
         return self._name
 
     @property
     def pg_name(self) -> str:
+        """The name that torch has given the group."""
         return self._name
 
     @property
     def group_desc(self) -> str:
+        """What the group is for, as its maker said."""
         return self._desc
 
     def _set_group_name(self, name: str) -> None:
@@ -78,23 +109,52 @@ class Identity(Refused, dist.ProcessGroup):
     def _set_group_desc(self, desc: str) -> None:
         self._desc = desc
 
-    def getGroupName(self) -> str:  # noqa: N802
+    def getGroupName(self) -> str:
+        """The name that torch has given the group.
+
+        Returns:
+            Empty until torch has set it.
+        """
         return self._name
 
-    def setGroupName(self, name: str) -> None:  # noqa: N802
+    def setGroupName(self, name: str) -> None:
+        """Sets torch's own name of the group.
+
+        Args:
+            name: The same on all its ranks.
+        """
         self._name = name
 
-    def getGroupDesc(self) -> str:  # noqa: N802
+    def getGroupDesc(self) -> str:
+        """What the group is for.
+
+        Returns:
+            "undefined" where nobody said.
+        """
         return self._desc
 
-    def setGroupDesc(self, desc: str) -> None:  # noqa: N802
+    def setGroupDesc(self, desc: str) -> None:
+        """Sets what the group is for.
+
+        Args:
+            desc: A text that errors show.
+        """
         self._desc = desc
 
     def get_group_store(self) -> c10d.Store:
+        """The group's key-value store.
+
+        Returns:
+            The store in which its ranks met.
+        """
         return self._store
 
     def described(self) -> str:
-        """How messages name it: by what it is for, and by the ranks of the job that it has."""
+        """How messages name the group: by what it is for, and by the ranks of the job that it has.
+
+        Returns:
+            One line.
+        """
         name = self._name if self._desc in ("", "undefined") else self._desc
         text = f"group {name!r} (rank {self._rank} of {self._world_size}"
         if self._global_ranks != list(range(self._world_size)):
@@ -103,8 +163,16 @@ class Identity(Refused, dist.ProcessGroup):
         return text + ")"
 
     def with_global_ranks(self, text: str) -> str:
-        """Where the library's text names a rank, its number in the job in place of that in the group. What
-        another group has put into the text has it already."""
+        """Puts numbers in the job in place of those in the group.
+
+        What another group has put into the text has them already.
+
+        Args:
+            text: A text of the library.
+
+        Returns:
+            The text with global ranks.
+        """
         text = _PROCESS.sub(functools.partial(_global_name, self._met_ranks), text)
         return _MEMBER.sub(functools.partial(_global_name, self._global_ranks), text)
 
@@ -138,20 +206,23 @@ class Identity(Refused, dist.ProcessGroup):
 
     @property
     def _device_types(self) -> list[torch.device]:
-        """torch's object collectives take the CPU where it is one of them."""
+        """The CPU is one of them, which torch's object collectives take then."""
         with_cuda = torch.version.cuda is not None  # asks no driver
         return [torch.device("cpu"), *([torch.device("cuda")] if with_cuda else [])]
 
     @property
     def supports_splitting(self) -> bool:
+        """True: torch.distributed.split_group may be called."""
         return True
 
     @property
     def supports_coalescing(self) -> bool:
+        """False: torch's batch_isend_irecv makes its calls one by one."""
         return False
 
     @property
     def bound_device_id(self) -> torch.device | None:
+        """None: a group serves any device."""
         return None
 
     @bound_device_id.setter
@@ -159,6 +230,11 @@ class Identity(Refused, dist.ProcessGroup):
         pass
 
     def set_timeout(self, timeout: timedelta) -> None:
+        """Sets the deadline of operations that begin from now on.
+
+        Args:
+            timeout: For calls that give none of their own.
+        """
         self._timeout = timeout
 
     _set_default_timeout = set_timeout

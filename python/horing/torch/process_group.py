@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 import torch.distributed as dist
@@ -30,7 +30,7 @@ from horing.torch.arguments import (
 )
 from horing.torch.causes import knows
 from horing.torch.identity import Identity
-from horing.torch.works import (
+from horing.torch.work import (
     Completer,
     DeviceOperation,
     Operation,
@@ -39,6 +39,10 @@ from horing.torch.works import (
     Work,
     distributed_error,
 )
+
+# Whose operations end in their order, and in which memory they work.
+Channel = Literal["all_gather", "reduce_scatter", "other"]
+Place = Literal["host", "device"]
 
 _CLOSE_SECONDS = 2.0  # how long shutdown waits for operations that nobody has waited for
 
@@ -57,11 +61,27 @@ def _operation(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class ProcessGroup(Identity):
-    """A group over communicators of its own: one for tensors of the host, and from the first call with
-    a tensor of a CUDA device, which all ranks make together, one for those.
+    """A group over communicators of its own: one for tensors of the host, one for those of a CUDA device.
+
+    The second is made in the first call with a tensor of a device, which all ranks make together.
 
     Any thread may call it; calls of one group go out in the order in which its lock was taken, so
-    threads that share a group must agree on an order across ranks, as with every backend.
+    threads that share a group must agree on an order across ranks, as with every backend. Calls
+    return a `Work` at once. Their argument errors are ValueError, failures of the library
+    `torch.distributed.DistBackendError`, here or in the work's wait().
+
+    Args:
+        store: The group's key-value store, in which its ranks meet.
+        rank: This rank's number in the group.
+        size: Ranks of the group.
+        timeout: Deadline of meeting, and of each operation.
+        communicator: One that is ready, as of split_group(); None: makes one, and waits for all
+            ranks.
+        global_ranks: The job's numbers of its ranks, by group rank; empty: the same.
+
+    Raises:
+        torch.distributed.DistBackendError: Not all ranks have come in time, or they do not fit
+            together.
     """
 
     def __init__(
@@ -80,16 +100,16 @@ class ProcessGroup(Identity):
         self._lock = threading.RLock()
         self._coalesced = threading.local()  # .operations: since _start_coalescing()
         self._own_thread = OwnThread()
-        self._completers = {
-            (channel, memory): Completer(f"horing {memory} {channel}")
-            for channel in ("all_gather", "reduce_scatter", "other")
-            for memory in ("host", "device")
+        self._completers: dict[tuple[Channel, Place], Completer] = {
+            (channel, place): Completer(f"horing {place} {channel}")
+            for channel in get_args(Channel)
+            for place in get_args(Place)
         }
         self._traffic = Traffic()
         if communicator is None:
             what = f"making a group of {size} ranks (all of them with this backend)"
             communicator = self._make_communicator(what, None)
-        self._communicators: dict[str, Communicator] | None = {"host": communicator}
+        self._communicators: dict[Place, Communicator] | None = {"host": communicator}
         self._shut_down: list[Communicator] = []
         knows(self)
         ends_with_program(self)
@@ -123,34 +143,57 @@ class ProcessGroup(Identity):
         return self._communicator("device")
 
     def eager_connect_single_device(self, device: torch.device) -> None:
-        """For `device_id=` of init_process_group and new_group: now instead of in the first call."""
+        """Connects for tensors of a device now instead of in the first call.
+
+        For `device_id=` of init_process_group and new_group. All ranks call it.
+
+        Args:
+            device: The device; nothing is done for the CPU.
+
+        Raises:
+            torch.distributed.DistBackendError: Not all ranks have come in time, or there is no
+                driver.
+        """
         if device.type == "cuda":
             with self._lock:
                 self._communicator_of(device.index)
 
     @property
     def communicator(self) -> Communicator:
-        """The one for tensors of the host."""
+        """The one for tensors of the host. Raises `DistBackendError` once the group was shut down."""
         return self._communicator("host")
 
-    def _communicator(self, memory: str) -> Communicator:
+    def _communicator(self, place: Place) -> Communicator:
         if self._communicators is None:
             raise dist.DistBackendError(f"horing: {self!r} was shut down")
-        return self._communicators[memory]
+        return self._communicators[place]
 
     @property
     def traffic(self) -> Traffic:
+        """What this rank's collectives have moved, as far as they have ended."""
         self._traffic.add_ended()
         return self._traffic
 
     # --- its life
 
     def abort(self, reason: str | None = None) -> None:
-        """Ends every wait on every rank of the group, with the reason."""
+        """Ends every wait on every rank of the group, with the reason. Any thread may call it.
+
+        Args:
+            reason: What the errors of all ranks say; None: that the group was aborted.
+
+        Raises:
+            HoringError: A communicator was closed meanwhile.
+        """
         for communicator in list((self._communicators or {}).values()):
             communicator.abort(reason or f"{self.described()} was aborted")
 
     def shutdown(self) -> None:
+        """Closes the group. Waits two seconds at most for operations that nobody has waited for.
+
+        What has not ended by then goes on in a thread until its deadline, or until the program
+        ends.
+        """
         with self._lock:
             communicators, self._communicators = self._communicators, None
         if communicators is not None:
@@ -165,7 +208,11 @@ class ProcessGroup(Identity):
             communicator.close()
 
     def end_with_program(self, until: float) -> None:
-        """Also of a group that was shut down while something was open."""
+        """Ends what is open, also of a group that was shut down, when the program exits.
+
+        Args:
+            until: When to give up and abort, a time of time.monotonic().
+        """
         for communicator in [*(self._communicators or {}).values(), *self._shut_down]:
             communicator.end_with_program(until)
         # No thread of ours is inside torch when Python ends.
@@ -181,7 +228,23 @@ class ProcessGroup(Identity):
         group_desc: str | None = None,
         device_types: Any = None,
     ) -> ProcessGroup | None:
-        """Collective over this group: those in `new_ranks` get a group, the others None."""
+        """Makes a group of some of the ranks. Collective over this group.
+
+        Args:
+            new_ranks: Ranks of this group; the same on all ranks of the new one.
+            timeout: Deadline of its operations; None: this group's.
+            opts: torch's argument; not looked at.
+            group_name: Its name; None: one made of this group's.
+            group_desc: What it is for; None: made of this group's.
+            device_types: torch's argument; not looked at.
+
+        Returns:
+            The new group, without a rendezvous of its own; None on ranks that are not in it.
+
+        Raises:
+            ValueError: There are no such ranks.
+            torch.distributed.DistBackendError: A rank did not come or could not make its part.
+        """
         wanted = sorted(set(new_ranks))
         if not wanted or wanted[0] < 0 or wanted[-1] >= self._world_size:
             raise ValueError(
@@ -195,7 +258,8 @@ class ProcessGroup(Identity):
             try:
                 made = self.communicator.split(wanted[0] if member else -1, self._rank)
             except HoringError as error:
-                raise distributed_error(error, "split_group", self) from error
+                failure = distributed_error(error, "split_group", self)
+                raise failure from error
         if made is None:
             return None
         group = ProcessGroup(
@@ -211,18 +275,37 @@ class ProcessGroup(Identity):
         group._set_group_desc(group_desc or f"{self._desc}:split:{self._splits}")
         return group
 
-    splitGroup = split_group  # noqa: N815
+    splitGroup = split_group
 
     # --- collectives
 
     @_operation
     def allreduce(self, given: Any, opts: Any = None, timeout: Any = None) -> Work:
+        """Reduces a tensor over all ranks, in place.
+
+        Args:
+            given: A tensor, or a list of one, of the same shape on all ranks.
+            opts: torch's AllreduceOptions, a reduction, or None for SUM.
+            timeout: The call's deadline, where it is not in `opts`.
+
+        Returns:
+            The work, whose result is the tensor.
+        """
         opts = options_of(opts, c10d.AllreduceOptions, timeout)
         tensor = one_of(given, "all_reduce")
         return self._all_reduce("all_reduce", [tensor], opts)
 
     @_operation
     def allreduce_coalesced(self, given: Sequence[torch.Tensor], opts: Any = None) -> Work:
+        """Reduces several tensors over all ranks, in place. Small ones go through one operation.
+
+        Args:
+            given: Tensors of the same shapes on all ranks.
+            opts: torch's AllreduceCoalescedOptions, or None for SUM.
+
+        Returns:
+            The work for all of them.
+        """
         opts = options_of(opts, c10d.AllreduceCoalescedOptions)
         tensors = [memory.check(each, "all_reduce_coalesced") for each in given]
         return self._all_reduce("all_reduce_coalesced", tensors, opts)
@@ -240,7 +323,7 @@ class ProcessGroup(Identity):
             reduction = memory.Reduction(whole, op, scale)
             data = memory.buffer_of(reduction.tensor)
             requests.append(
-                self._call(opts, "all_reduce", data, data, op=reduction.op, scale=scale)
+                self._call(opts, Communicator.all_reduce, data, data, op=reduction.op, scale=scale)
             )
             after.append(reduction.finish)
             if target is not None:
@@ -249,6 +332,18 @@ class ProcessGroup(Identity):
 
     @_operation
     def reduce(self, given: Any, opts: Any = None, op: Any = None, timeout: Any = None) -> Work:
+        """Reduces a tensor over all ranks, into the root's tensor.
+
+        Args:
+            given: A tensor, or a list of one, of the same shape on all ranks. Only the root's is
+                written.
+            opts: torch's ReduceOptions, or the root's rank.
+            op: The reduction, where it is not in `opts`; None: SUM.
+            timeout: The call's deadline, where it is not in `opts`.
+
+        Returns:
+            The work, whose result is the tensor.
+        """
         if isinstance(opts, int):
             root, opts = opts, options_of(None, c10d.ReduceOptions, timeout)
             opts.rootRank = root
@@ -260,24 +355,44 @@ class ProcessGroup(Identity):
         data = memory.buffer_of(reduction.tensor)
         on_root = opts.rootRank == self._rank
         request = self._call(
-            opts, "reduce", data, data if on_root else None, op=reduction.op, root=opts.rootRank,
+            opts, Communicator.reduce, data, data if on_root else None, op=reduction.op, root=opts.rootRank,
             scale=scale,
         )
         return self._work("reduce", [request], [tensor], [reduction.finish] if on_root else [])
 
     @_operation
     def broadcast(self, given: Any, opts: Any = None, timeout: Any = None) -> Work:
+        """Copies the root's tensor to all ranks, in place.
+
+        Args:
+            given: A tensor, or a list of one, of the same shape on all ranks.
+            opts: torch's BroadcastOptions, or the root's rank.
+            timeout: The call's deadline, where it is not in `opts`.
+
+        Returns:
+            The work, whose result is the tensor.
+        """
         if isinstance(opts, int):
             root, opts = opts, options_of(None, c10d.BroadcastOptions, timeout)
             opts.rootRank = root
         opts = options_of(opts, c10d.BroadcastOptions)
         tensor = one_of(given, "broadcast")
         output = memory.Output(tensor, keeps=True)
-        request = self._call(opts, "broadcast", memory.buffer_of(output.memory), opts.rootRank)
+        request = self._call(opts, Communicator.broadcast, memory.buffer_of(output.memory), opts.rootRank)
         return self._work("broadcast", [request], [tensor], [output.finish])
 
     @_operation
     def allgather(self, outputs: Any, given: Any, opts: Any = None) -> Work:
+        """Copies each rank's tensor into a list of all ranks' tensors.
+
+        Args:
+            outputs: A tensor for each rank, or a list of one such list. Sizes may differ by rank.
+            given: This rank's tensor, or a list of one.
+            opts: torch's AllgatherOptions, or None.
+
+        Returns:
+            The work, whose result are the outputs.
+        """
         opts = options_of(opts, c10d.AllgatherOptions)
         tensor = one_of(given, "all_gather")
         targets = list_of(outputs, "all_gather")
@@ -287,7 +402,16 @@ class ProcessGroup(Identity):
     def allgather_coalesced(
         self, outputs: Sequence[Sequence[torch.Tensor]], given: Sequence[torch.Tensor], opts: Any = None
     ) -> Work:
-        """outputs[r] are the tensors of rank r."""
+        """As allgather, for several tensors.
+
+        Args:
+            outputs: outputs[r] are the tensors of rank r.
+            given: This rank's tensors.
+            opts: torch's AllgatherOptions, or None.
+
+        Returns:
+            The work for all of them.
+        """
         opts = options_of(opts, c10d.AllgatherOptions)
         pairs = [
             (
@@ -300,6 +424,16 @@ class ProcessGroup(Identity):
 
     @_operation
     def all_gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
+        """Copies each rank's tensor into one tensor, by rank.
+
+        Args:
+            output: world_size times the elements of `given`.
+            given: This rank's tensor.
+            opts: torch's AllgatherOptions, or None.
+
+        Returns:
+            The work, whose result is the output.
+        """
         opts = options_of(opts, c10d.AllgatherOptions)
         return self._all_gather_flat("all_gather_single", [(output, given)], opts)
 
@@ -309,6 +443,16 @@ class ProcessGroup(Identity):
     def all_gather_single_coalesced(
         self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
     ) -> Work:
+        """As all_gather_single, for several pairs of tensors.
+
+        Args:
+            outputs: Each has world_size times the elements of its input.
+            given: This rank's tensors.
+            opts: torch's AllgatherOptions, or None.
+
+        Returns:
+            The work for all of them.
+        """
         opts = options_of(opts, c10d.AllgatherOptions)
         pairs = list(zip(outputs, given, strict=True))
         return self._all_gather_flat("all_gather_single_coalesced", pairs, opts)
@@ -323,7 +467,7 @@ class ProcessGroup(Identity):
             source = memory.buffer_of(memory.plain(memory.check(given, what)))
             target = memory.Output(memory.check(output, what))
             requests.append(
-                self._call(opts, "all_gather", source, memory.buffer_of(target.memory))
+                self._call(opts, Communicator.all_gather, source, memory.buffer_of(target.memory))
             )
             after.append(target.finish)
             result.append(output)
@@ -340,15 +484,26 @@ class ProcessGroup(Identity):
             into = memory.buffer_of(output.memory)
             counts = [memory.buffer_of(each).count for each in targets]
             if all(count == source.count for count in counts):
-                requests.append(self._call(opts, "all_gather", source, into))
+                requests.append(self._call(opts, Communicator.all_gather, source, into))
             else:
-                requests.append(self._call(opts, "all_gather_counts", source, into, counts))
+                requests.append(self._call(opts, Communicator.all_gather_counts, source, into, counts))
             after.append(output.finish)
             result.extend(targets)
         return self._work(what, requests, result, after, "all_gather")
 
     @_operation
     def reduce_scatter(self, outputs: Any, given: Any, opts: Any = None, timeout: Any = None) -> Work:
+        """Reduces a list over all ranks and leaves each rank its part.
+
+        Args:
+            outputs: This rank's tensor, or a list of one.
+            given: A tensor for each rank, or a list of one such list. Sizes may differ by rank.
+            opts: torch's ReduceScatterOptions, a reduction, or None for SUM.
+            timeout: The call's deadline, where it is not in `opts`.
+
+        Returns:
+            The work, whose result is the output.
+        """
         opts = options_of(opts, c10d.ReduceScatterOptions, timeout)
         output = one_of(outputs, "reduce_scatter")
         parts = list_of(given, "reduce_scatter")
@@ -361,6 +516,16 @@ class ProcessGroup(Identity):
     def reduce_scatter_single(
         self, output: torch.Tensor, given: torch.Tensor, opts: Any = None
     ) -> Work:
+        """Reduces one tensor over all ranks and leaves each rank its part.
+
+        Args:
+            output: This rank's part.
+            given: world_size times the elements of `output`.
+            opts: torch's ReduceScatterOptions, or None for SUM.
+
+        Returns:
+            The work, whose result is the output.
+        """
         opts = options_of(opts, c10d.ReduceScatterOptions)
         return self._reduce_scatter(
             "reduce_scatter_single", [(output, memory.check(given, "reduce_scatter"), None)], opts
@@ -372,6 +537,16 @@ class ProcessGroup(Identity):
     def reduce_scatter_single_coalesced(
         self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
     ) -> Work:
+        """As reduce_scatter_single, for several pairs of tensors.
+
+        Args:
+            outputs: This rank's parts.
+            given: Each has world_size times the elements of its output.
+            opts: torch's ReduceScatterOptions, or None for SUM.
+
+        Returns:
+            The work for all of them.
+        """
         opts = options_of(opts, c10d.ReduceScatterOptions)
         what = "reduce_scatter_single_coalesced"
         triples = [
@@ -396,13 +571,13 @@ class ProcessGroup(Identity):
             ends = (memory.buffer_of(source.tensor), memory.buffer_of(target.tensor))
             if counts is None or all(count == counts[0] for count in counts):
                 requests.append(
-                    self._call(opts, "reduce_scatter", *ends, op=source.op, scale=scale)
+                    self._call(opts, Communicator.reduce_scatter, *ends, op=source.op, scale=scale)
                 )
             else:
                 scaled = [count * ends[0].count // sum(counts) for count in counts]
                 requests.append(
                     self._call(
-                        opts, "reduce_scatter_counts", *ends, scaled, op=source.op, scale=scale
+                        opts, Communicator.reduce_scatter_counts, *ends, scaled, op=source.op, scale=scale
                     )
                 )
             after.append(target.finish)
@@ -411,6 +586,16 @@ class ProcessGroup(Identity):
 
     @_operation
     def gather(self, outputs: Any, given: Any, opts: Any = None) -> Work:
+        """Copies each rank's tensor to the root's list.
+
+        Args:
+            outputs: On the root a tensor for each rank, or a list of one such list; else empty.
+            given: This rank's tensor, or a list of one, of as many elements on all ranks.
+            opts: torch's GatherOptions, which has the root; None: rank 0.
+
+        Returns:
+            The work, whose result are the root's outputs.
+        """
         opts = options_of(opts, c10d.GatherOptions)
         tensor = one_of(given, "gather")
         on_root = opts.rootRank == self._rank
@@ -420,7 +605,7 @@ class ProcessGroup(Identity):
         output = memory.Outputs(targets) if on_root else None
         request = self._call(
             opts,
-            "gather",
+            Communicator.gather,
             memory.buffer_of(memory.plain(tensor)),
             None if output is None else memory.buffer_of(output.memory),
             opts.rootRank,
@@ -431,15 +616,24 @@ class ProcessGroup(Identity):
 
     @_operation
     def gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
-        """The root's output is one tensor of all ranks' elements; the others' is not looked at."""
+        """Copies each rank's tensor into one tensor of the root, by rank.
+
+        Args:
+            output: On the root world_size times the elements of `given`; not looked at elsewhere.
+            given: This rank's tensor.
+            opts: torch's GatherOptions, which has the root; None: rank 0.
+
+        Returns:
+            The work, whose result is the root's output.
+        """
         opts = options_of(opts, c10d.GatherOptions)
         source = memory.plain(memory.check(given, "gather_single"))
         if opts.rootRank != self._rank:
-            request = self._call(opts, "gather", memory.buffer_of(source), None, opts.rootRank)
+            request = self._call(opts, Communicator.gather, memory.buffer_of(source), None, opts.rootRank)
             return self._work("gather_single", [request], [], [])
         target = memory.Output(memory.check(output, "gather_single"))
         request = self._call(
-            opts, "gather", memory.buffer_of(source), memory.buffer_of(target.memory), opts.rootRank
+            opts, Communicator.gather, memory.buffer_of(source), memory.buffer_of(target.memory), opts.rootRank
         )
         return self._work("gather_single", [request], [output], [target.finish])
 
@@ -447,6 +641,16 @@ class ProcessGroup(Identity):
 
     @_operation
     def scatter(self, outputs: Any, given: Any, opts: Any = None) -> Work:
+        """Copies the tensors of the root's list to the ranks.
+
+        Args:
+            outputs: This rank's tensor, or a list of one.
+            given: On the root a tensor for each rank, or a list of one such list; else empty.
+            opts: torch's ScatterOptions, which has the root; None: rank 0.
+
+        Returns:
+            The work, whose result is this rank's tensor.
+        """
         opts = options_of(opts, c10d.ScatterOptions)
         tensor = one_of(outputs, "scatter")
         output = memory.Output(tensor)
@@ -456,12 +660,22 @@ class ProcessGroup(Identity):
             expect_equal("scatter", parts, tensor, self._world_size)
             source = memory.buffer_of(memory.flattened(parts))
         request = self._call(
-            opts, "scatter", source, memory.buffer_of(output.memory), opts.rootRank
+            opts, Communicator.scatter, source, memory.buffer_of(output.memory), opts.rootRank
         )
         return self._work("scatter", [request], [tensor], [output.finish])
 
     @_operation
     def alltoall(self, outputs: Any, given: Any, opts: Any = None) -> Work:
+        """Sends a tensor to each rank and receives one from each. Sizes may differ.
+
+        Args:
+            outputs: A tensor from each rank.
+            given: A tensor for each rank.
+            opts: torch's AllToAllOptions, or None.
+
+        Returns:
+            The work, whose result are the outputs.
+        """
         opts = options_of(opts, c10d.AllToAllOptions)
         sources, targets = list_of(given, "all_to_all"), list_of(outputs, "all_to_all")
         output = memory.Outputs(targets)
@@ -485,6 +699,18 @@ class ProcessGroup(Identity):
         input_splits: list[int] | None,
         opts: Any = None,
     ) -> Work:
+        """Sends rows of a tensor to each rank and receives rows from each.
+
+        Args:
+            output: Rows from the ranks, one after the other.
+            given: Rows for the ranks, one after the other.
+            output_splits: Rows from each rank; None or empty: as many from all.
+            input_splits: Rows for each rank; None or empty: as many for all.
+            opts: torch's AllToAllOptions, or None.
+
+        Returns:
+            The work, whose result is the output.
+        """
         opts = options_of(opts, c10d.AllToAllOptions)
         source = memory.plain(memory.check(given, "all_to_all_single"))
         target = memory.Output(memory.check(output, "all_to_all_single"))
@@ -513,32 +739,70 @@ class ProcessGroup(Identity):
         finish: Callable[[], None],
     ) -> Work:
         request = self._call(
-            opts, "all_to_all_counts", source, send_counts, target, recv_counts
+            opts, Communicator.all_to_all_counts, source, send_counts, target, recv_counts
         )
         return self._work(what, [request], result, [finish])
 
     @_operation
     def barrier(self, opts: Any = None, timeout: Any = None) -> Work:
+        """Ends when all ranks have called it.
+
+        Args:
+            opts: torch's BarrierOptions, or None.
+            timeout: The call's deadline, where it is not in `opts`.
+
+        Returns:
+            The work. The error of a timeout names the ranks that have not come.
+        """
         opts = options_of(opts, c10d.BarrierOptions, timeout)
-        return self._work("barrier", [self._call(opts, "barrier")], [], [])
+        return self._work("barrier", [self._call(opts, Communicator.barrier)], [], [])
 
     # --- point to point
 
     @_operation
     def send(self, given: Any, peer: int, tag: int = 0) -> Work:
+        """Sends a tensor to a rank, through memory of the host.
+
+        Args:
+            given: A tensor, or a list of one.
+            peer: The rank that receives it.
+            tag: Messages of one tag do not overtake each other.
+
+        Returns:
+            The work. It may end only when the peer has posted its receive.
+        """
         tensor = one_of(given, "send")
-        request = self._call(None, "send", memory.buffer_of(memory.plain(tensor).cpu()), peer, tag)
+        request = self._call(None, Communicator.send, memory.buffer_of(memory.plain(tensor).cpu()), peer, tag)
         return self._work("send", [request], [tensor], [], None)
 
     @_operation
     def recv(self, given: Any, peer: int, tag: int = 0) -> Work:
+        """Receives a tensor from a rank, through memory of the host.
+
+        Args:
+            given: A tensor, or a list of one, of the message's type and size, which is written.
+            peer: The rank that sends; below 0: any.
+            tag: The message's tag.
+
+        Returns:
+            The work, whose source_rank() is the sender.
+        """
         output = memory.Received(one_of(given, "recv"))
-        request = self._call(None, "recv", memory.buffer_of(output.memory), peer, tag)
+        request = self._call(None, Communicator.recv, memory.buffer_of(output.memory), peer, tag)
         after = [] if output.direct else [output.finish]  # without one a dropped work takes no thread
         return self._work("recv", [request], [output.tensor], after, None)
 
     @_operation
     def recv_anysource(self, given: Any, tag: int = 0) -> Work:
+        """Receives a tensor from whichever rank has sent one.
+
+        Args:
+            given: A tensor, or a list of one, of the message's type and size, which is written.
+            tag: The message's tag.
+
+        Returns:
+            The work, whose source_rank() is the sender.
+        """
         work: Work = self.recv(given, -1, tag)
         return work
 
@@ -558,15 +822,16 @@ class ProcessGroup(Identity):
 
     # --- what the calls share
 
-    def _call(self, opts: Any, name: str, *arguments: Any, **named: Any) -> Request:
+    def _call(self, opts: Any, call: Callable[..., Request], *arguments: Any, **named: Any) -> Request:
         timeout = getattr(opts, "timeout", None)
         seconds = -1.0 if timeout is None else timeout.total_seconds()
         if seconds < 0:
             seconds = self._timeout.total_seconds()
-        device = memory.device_of(arguments, name)
+        device = memory.device_of(arguments, call.__name__)
         with self._lock:
             self._sequence += 1
-            request: Request = getattr(self._communicator_of(device), name)(
+            return call(
+                self._communicator_of(device),
                 *arguments,
                 wait=False,
                 timeout=seconds,
@@ -574,7 +839,6 @@ class ProcessGroup(Identity):
                 label=self.label,
                 **named,
             )
-        return request
 
     def _work(
         self,
@@ -582,11 +846,11 @@ class ProcessGroup(Identity):
         requests: Sequence[Request],
         result: Sequence[torch.Tensor],
         after: Sequence[Callable[[], object]],
-        channel: str | None = "other",
+        channel: Channel | None = "other",
         counted: bool = True,
     ) -> Work:
         device = next((each.device for each in requests if each.device is not None), None)
-        where = "host" if device is None else "device"
+        where: Place = "host" if device is None else "device"
         completer = self._own_thread if channel is None else self._completers[channel, where]
         traffic = self._traffic if counted else None
         operation = (

@@ -1,5 +1,7 @@
-"""Makes the name "horing" known to torch.distributed. Runs inside `import torch`, so it imports
-nothing that torch has not loaded, and no library."""
+"""Makes the name "horing" known to torch.distributed.
+
+Runs inside `import torch`, so it imports nothing that torch has not loaded, and no library.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,12 @@ from typing import Any
 
 
 def register() -> None:
-    """Once per process; later calls do nothing."""
-    import torch
+    """Registers the backend for tensors of CPUs and CUDA devices. Later calls do nothing."""
     import torch.distributed as dist
 
     if not dist.is_available() or "horing" in dist.Backend.backend_list:
         return
     dist.Backend.register_backend("horing", _create, extended_api=True, devices=["cpu", "cuda"])
-    del torch
 
 
 def _create(options: Any, backend_options: Any) -> Any:

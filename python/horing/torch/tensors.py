@@ -1,5 +1,8 @@
-"""Tensors as memory that libhoring can work on: in place where it is contiguous, else through one
-copy. What is done to tensors of a CUDA device is done on their current stream."""
+"""Tensors as memory that libhoring can work on.
+
+In place where a tensor is contiguous, else through one copy. What is done to tensors of a CUDA
+device is done on their current stream.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,18 @@ _BOOLEAN_OPS = {
 
 
 def check(tensor: torch.Tensor, what: str) -> torch.Tensor:
-    """A dense tensor of the host or of a CUDA device; raises what to do for any other."""
+    """A dense tensor of the host or of a CUDA device.
+
+    Args:
+        tensor: What the caller gave.
+        what: The call, for errors.
+
+    Returns:
+        The same memory, detached.
+
+    Raises:
+        ValueError: It is sparse or on another kind of device. The text says what to do.
+    """
     if tensor.device.type not in ("cpu", "cuda"):
         raise ValueError(
             f"{what}: the tensor is on {tensor.device}, and the horing backend moves tensors of the CPU "
@@ -54,17 +68,38 @@ def check(tensor: torch.Tensor, what: str) -> torch.Tensor:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether its memory has its elements, one after the other: no view that negates or conjugates."""
+    """Whether a tensor's memory has its elements, one after the other.
+
+    Args:
+        tensor: Any tensor.
+
+    Returns:
+        False for views that negate or conjugate, and for those that are not contiguous.
+    """
     return tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj()
 
 
 def plain(tensor: torch.Tensor) -> torch.Tensor:
-    """Itself, or a copy whose memory has its elements."""
+    """A tensor whose memory has its elements.
+
+    Args:
+        tensor: Any tensor.
+
+    Returns:
+        The tensor itself where it is plain, else a copy.
+    """
     return tensor.resolve_conj().resolve_neg().contiguous()
 
 
 def buffer_of(tensor: torch.Tensor) -> Buffer:
-    """The memory of a plain tensor."""
+    """The memory of a plain tensor.
+
+    Args:
+        tensor: A plain tensor. One of a type that horing does not know is moved as bytes.
+
+    Returns:
+        The buffer, which keeps the tensor alive.
+    """
     device = tensor.device.index if tensor.device.type == "cuda" else None
     dtype = _DTYPES.get(tensor.dtype)
     if dtype is None:
@@ -75,13 +110,33 @@ def buffer_of(tensor: torch.Tensor) -> Buffer:
 
 
 def check_one_device(tensors: Sequence[torch.Tensor], what: str) -> None:
+    """Checks that tensors are on one device.
+
+    Args:
+        tensors: What one call has.
+        what: The call, for errors.
+
+    Raises:
+        ValueError: They are on several.
+    """
     devices = {str(each.device) for each in tensors}
     if len(devices) > 1:
         raise ValueError(f"{what}: tensors of one device, not of {sorted(devices)}")
 
 
 def device_of(arguments: Sequence[object], what: str) -> int | None:
-    """The CUDA device of all buffers among the arguments; None: the host."""
+    """The CUDA device of all buffers among a call's arguments.
+
+    Args:
+        arguments: Of any kind.
+        what: The call, for errors.
+
+    Returns:
+        The device's number; None: the host.
+
+    Raises:
+        ValueError: They are on several devices.
+    """
     buffers = [each for each in arguments if isinstance(each, Buffer)]
     if not buffers:
         return None
@@ -98,8 +153,15 @@ def _device_name(device: int | None) -> str:
 
 
 def copy_back(to: torch.Tensor, copy: torch.Tensor) -> None:
-    """On the current stream, which need not be the one that the memory was taken for: it is not taken
-    again before this stream is through."""
+    """Copies a result on the current stream.
+
+    That need not be the stream that the memory was taken for: it is not taken again before this
+    stream is through.
+
+    Args:
+        to: Where the result belongs.
+        copy: Where it is, of the same shape.
+    """
     to.copy_(copy)
     if to.device.type == "cuda":
         stream = torch.cuda.current_stream(to.device)
@@ -108,10 +170,14 @@ def copy_back(to: torch.Tensor, copy: torch.Tensor) -> None:
 
 
 class Output:
-    """Where a result goes: the tensor's own memory, or a copy that finish() brings back."""
+    """Where a result goes: the tensor's own memory, or a copy that finish() brings back.
+
+    Args:
+        tensor: The caller's tensor.
+        keeps: Whether what is in the tensor is read as well.
+    """
 
     def __init__(self, tensor: torch.Tensor, *, keeps: bool = False):
-        """`keeps`: what is in the tensor is read as well."""
         self.tensor = tensor
         self.direct = is_plain(tensor)
         if self.direct:
@@ -122,13 +188,17 @@ class Output:
             )
 
     def finish(self) -> None:
+        """Brings the result into the tensor, where it is not there already."""
         if not self.direct:
             copy_back(self.tensor, self.memory)
 
 
 class Received:
-    """Where a message goes, which is host memory: the tensor's own, or a copy as above. Of a tensor on
-    a device finish() brings it there, at the end of the stream of the call."""
+    """Where a message goes, which is host memory: the tensor's own, or a copy.
+
+    Args:
+        tensor: The caller's tensor.
+    """
 
     def __init__(self, tensor: torch.Tensor):
         self.tensor = tensor
@@ -138,6 +208,7 @@ class Received:
         self.memory = tensor if self.direct else torch.empty(tensor.shape, dtype=tensor.dtype)
 
     def finish(self) -> None:
+        """Brings the message into the tensor: on a device at the end of the stream of the call."""
         if self.direct:
             return
         with contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
@@ -145,7 +216,14 @@ class Received:
 
 
 def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
-    """One flat tensor over all of them, where they lie one after the other; else nothing."""
+    """One flat tensor over several, where they lie one after the other.
+
+    Args:
+        tensors: Of one type and device.
+
+    Returns:
+        A view of all their elements; None where they lie otherwise.
+    """
     if not tensors or not all(is_plain(each) for each in tensors):
         return None
     end = tensors[0].data_ptr()
@@ -159,7 +237,11 @@ def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
 
 
 class Outputs:
-    """Several results, one after the other in one flat tensor."""
+    """Several results, one after the other in one flat tensor.
+
+    Args:
+        tensors: The caller's tensors, of one type and device.
+    """
 
     def __init__(self, tensors: Sequence[torch.Tensor]):
         self.tensors = tensors
@@ -176,6 +258,7 @@ class Outputs:
         )
 
     def finish(self) -> None:
+        """Brings the results into the tensors, where they are not there already."""
         if self.direct:
             return
         offset = 0
@@ -185,7 +268,14 @@ class Outputs:
 
 
 def flattened(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Their elements one after the other: their own memory if it is so, else a copy."""
+    """The elements of several tensors, one after the other.
+
+    Args:
+        tensors: Of one type and device.
+
+    Returns:
+        A flat tensor: their own memory where it is so, else a copy.
+    """
     flat = joined(tensors)
     return flat if flat is not None else torch.cat([each.reshape(-1) for each in tensors])
 
@@ -193,8 +283,15 @@ def flattened(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 class Reduction:
     """How a tensor of any type is reduced: as what, by which operation, and what then.
 
-    `tensor` is what libhoring reduces in place of the caller's; `finish` puts its values where
-    they belong.
+    Its `tensor` is what libhoring reduces in place of the caller's, by its `op`.
+
+    Args:
+        tensor: The caller's tensor.
+        op: The caller's reduction.
+        scale: Factor of PREMUL_SUM.
+
+    Raises:
+        ValueError: The type has no such reduction.
     """
 
     def __init__(
@@ -220,6 +317,7 @@ class Reduction:
         self.tensor = output.memory
 
     def finish(self) -> None:
+        """Puts the values where they belong."""
         for step in self._after:
             step()
 

@@ -18,17 +18,34 @@ _OF_ARGUMENTS = (
 
 
 class MismatchError(ValueError):
-    """Ranks were given different things. Every rank gets it."""
+    """Ranks were given different things. Every rank gets it, with the field and whose it is."""
 
 
 def ranks_text(ranks: list[int]) -> str:
+    """How messages name ranks.
+
+    Args:
+        ranks: At least one; the first eight are shown.
+
+    Returns:
+        As "rank 3", or "ranks 0, 1".
+    """
     text = ", ".join(str(rank) for rank in ranks[:8]) + (", ..." if len(ranks) > 8 else "")
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {text}"
 
 
 def gathered_by_rank(mine: T, mesh: DeviceMesh | None) -> dict[int, T]:
-    """Collective over the mesh [all ranks]. Over the default group where the mesh has all its ranks: so ranks with other meshes
-    are met too."""
+    """Collects an object of each rank. Collective over the mesh.
+
+    Over the default group where the mesh has all its ranks: so ranks with other meshes are met too.
+
+    Args:
+        mine: This rank's object, which is pickled.
+        mesh: Whose ranks take part; None: all.
+
+    Returns:
+        The objects by global rank.
+    """
     groups: list[dist.ProcessGroup | None] = [None]
     if isinstance(mesh, DeviceMesh) and mesh.size() < dist.get_world_size():
         groups = [mesh.get_group(dimension) for dimension in range(mesh.ndim)]
@@ -43,8 +60,18 @@ def gathered_by_rank(mine: T, mesh: DeviceMesh | None) -> dict[int, T]:
 def require_same(
     fields: dict[str, Any], call: str, mesh: DeviceMesh | None = None, error: Exception | None = None
 ) -> None:
-    """Collective over the mesh [all ranks]. Raises MismatchError that names the first field that
-    differs and whose it is. `error`: why this rank cannot go on, which all ranks are told."""
+    """Raises on all ranks where ranks have different values. Collective over the mesh.
+
+    Args:
+        fields: What must be the same, by the name that the error shows. Texts are compared.
+        call: The caller's name, for errors.
+        mesh: Whose ranks take part; None: all.
+        error: Why this rank cannot go on, which all ranks are told.
+
+    Raises:
+        MismatchError: Names the first field that differs and whose it is, or another rank's error.
+        Exception: `error` itself, on the rank that gave it.
+    """
     gathered = gathered_by_rank({"call": call, "error": error and str(error), **fields}, mesh)
     if error is not None:
         error._paro_told = True  # type: ignore[attr-defined]
@@ -66,8 +93,20 @@ def require_same(
 
 @contextlib.contextmanager
 def checked_together(call: str, mesh: DeviceMesh | None = None) -> Iterator[dict[str, Any]]:
-    """Collective over the mesh [all ranks] at its end, also where a rank raises inside: then all do.
-    What the block puts into the fields must be the same on all ranks."""
+    """A block at whose end all ranks have the same fields, or all raise. Collective over the mesh at its end.
+
+    Also where a rank raises inside: then all do.
+
+    Args:
+        call: The caller's name, for errors.
+        mesh: Whose ranks take part; None: all.
+
+    Yields:
+        A dictionary, empty: what the block puts into it must be the same on all ranks.
+
+    Raises:
+        MismatchError: Fields differ, or another rank raised.
+    """
     fields: dict[str, Any] = {}
     try:
         yield fields

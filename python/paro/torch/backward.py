@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from torch import nn
 
 from paro.torch.agreement import MismatchError, gathered_by_rank, ranks_text
+from paro.torch.desync import Usage
 from paro.torch.fsdp_private import reduces
 from paro.torch.reduction import Reduction
-from paro.torch.sharding import Unit, units_of
-from paro.torch.usage import Usage
-
-if TYPE_CHECKING:
-    from paro.torch.optimizer import Optimizer
+from paro.torch.units import Unit, units_of
 
 
 class Backward:
@@ -24,8 +20,13 @@ class Backward:
     Reductions start from the last unit to the first, as backward completes them. One that is not
     complete holds back those behind it until the pass has ended: where a rank's pass takes another
     way, its reductions would else be paired with others of its peers. Passes that microbatch() does
-    not mark end with the step; what came after a unit's reduction had started is reduced then, if it
-    came on any rank; in marked passes it comes on all ranks or on none.
+    not mark end with the step; what came after a unit's reduction had started is reduced then, if
+    it came on any rank; in marked passes it comes on all ranks or on none.
+
+    Args:
+        reductions: One for each unit that has masters apart from its parameters, first unit first.
+        units: All units of the optimizer.
+        names: Names of parameters, by id.
     """
 
     def __init__(self, reductions: list[Reduction], units: list[Unit], names: dict[int, str]) -> None:
@@ -35,7 +36,6 @@ class Backward:
         self.waiting = list(self.reductions)
         self.last = True  # whether this pass is its step's last one
         self.marked = False  # whether microbatch() says where it ends
-        self.optimizer: Callable[[], Optimizer | None] = lambda: None
         self.unreduced = 0  # passes since the last one that was marked as last
         self.begun = False  # whether a marked step has begun that its last pass has not ended
         self.ended = False  # whether the last pass has ended: all reductions have started
@@ -53,20 +53,28 @@ class Backward:
             self.ended = False
 
     def begins(self, last: bool) -> None:
-        """A pass that microbatch() marks."""
+        """A pass that microbatch() marks begins.
+
+        Args:
+            last: Whether it is its step's last one.
+        """
         self.last, self.marked, self.begun = last, True, True
         self.usage.marked = True
         self.usage.begins_pass()
 
     def completed(self) -> None:
+        """A unit has all gradients of this pass: starts what no earlier unit holds back."""
         while self.waiting and self.waiting[0].complete:
             first = self.waiting.pop(0)
             if self._reduces(first):
                 first.start()
 
     def end(self) -> None:
-        """Starts what the pass has left. What came after its unit had been started waits for the next
-        pass or, in the last one, for finish()."""
+        """The pass has ended: starts what it has left.
+
+        What came after its unit had been started waits for the next pass or, in the last one, for
+        finish().
+        """
         for reduction in self.waiting:
             if self._reduces(reduction):
                 reduction.start()
@@ -78,7 +86,15 @@ class Backward:
         self.waiting = list(self.reductions)
 
     def finish(self, what: str) -> None:
-        """Before the optimizer looks at the gradients."""
+        """Before the optimizer looks at the gradients: all reductions have ended after it. Collective.
+
+        Args:
+            what: The call, for errors.
+
+        Raises:
+            RuntimeError: Micro-batches were marked, none of them as the last.
+            MismatchError: Ranks have made different calls or passes. Nothing was changed.
+        """
         if self.unreduced > 0:
             raise RuntimeError(
                 f"paro: {what} after {self.unreduced} micro-batches, none of them marked as the last; "
@@ -117,12 +133,33 @@ class Backward:
         )
 
     def clear(self) -> None:
+        """Drops all gradients: a step has ended, or was given up. Waits for reductions under way."""
         for reduction in self.reductions:
             reduction.clear()
         self.usage.clear()
         self.waiting = list(self.reductions)
         self.unreduced = 0
         self.begun = self.ended = self.agreed = False
+
+
+def backwards_of(units: list[Unit], what: str) -> list[Backward]:
+    """The passes that units take part in; several where parts have optimizers of their own.
+
+    Args:
+        units: Of a model.
+        what: The call, for errors.
+
+    Returns:
+        Each once.
+
+    Raises:
+        RuntimeError: A unit has no optimizer yet.
+    """
+    found = dict.fromkeys(unit.backward for unit in units)
+    backwards = [each for each in found if isinstance(each, Backward)]
+    if len(backwards) < len(found):
+        raise RuntimeError(f"{what}: make paro.torch.Optimizer for this model first")
+    return backwards
 
 
 def _tell_fsdp(unit: Unit, last: bool) -> None:
@@ -137,16 +174,24 @@ def _tell_fsdp(unit: Unit, last: bool) -> None:
 
 @contextlib.contextmanager
 def microbatch(model: nn.Module, *, last: bool) -> Iterator[None]:
-    """Around the forward and backward pass of a micro-batch: `last` for the last one of a step.
+    """Around the forward and backward pass of a micro-batch.
 
-    Passes of a step in which none is marked are summed until the step, as torch does: right, and with
-    more communication. Mark all passes of a step, or none.
+    Passes of a step in which none is marked are summed until the step, as torch does: right, and
+    with more communication. Mark all passes of a step, or none.
+
+    Args:
+        model: A model under fully_shard that has its Optimizer.
+        last: Whether it is the last one of its step; the same on all ranks.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        ValueError: No module of the model was given to fully_shard.
+        RuntimeError: There is no Optimizer yet, or FSDP2's own switches hold gradients back.
     """
     units = units_of(model, "microbatch")
-    found = dict.fromkeys(unit.backward for unit in units)  # several where parts have their own optimizers
-    backwards = [backward for backward in found if backward is not None]
-    if len(backwards) < len(found):
-        raise RuntimeError("microbatch: make paro.torch.Optimizer for this model first")
+    backwards = backwards_of(units, "microbatch")
     if not all(reduces(unit.module) for unit in units):
         raise RuntimeError(
             "microbatch: set_requires_gradient_sync(False) or set_requires_all_reduce(False) is in force, and "

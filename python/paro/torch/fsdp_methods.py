@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict
 
 import torch
 from torch import nn
-from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy
 from torch.distributed.tensor import Shard
 
 from paro.torch.fsdp_private import gradient_divide_factor, sums_alone
 from paro.torch.strategies import Scope, Strategy
+from paro.torch.units import Unit
 
-if TYPE_CHECKING:
-    from paro.torch.sharding import Unit
+
+class FSDPOptions(TypedDict, total=False):
+    """Options of fully_shard that are FSDP2's own, with its meaning.
+
+    Attributes:
+        shard_placement_fn: Says along which dimension a parameter is sharded. Under IIG, NIG, ING
+            and IGG: a Shard or None.
+        ignored_params: Parameters that stay whole, and are the program's to reduce and to train.
+        offload_policy: Where shards are kept. CPUOffloadPolicy not under IIG, NIG, ING and IGG.
+    """
+
+    shard_placement_fn: Callable[[nn.Parameter], Any]
+    ignored_params: set[nn.Parameter]
+    offload_policy: OffloadPolicy
+
 
 # What FSDP2 does is right under every strategy. The factor is read where gradients leave the group.
 HONOURED = frozenset({
@@ -40,7 +54,16 @@ HONOURED = frozenset({
 
 
 def check_reshard_after_forward(strategy: Strategy, value: Any, call: str) -> None:
-    """The strategy's first letter says it; None leaves it to the strategy."""
+    """The strategy's first letter says it; None leaves it to the strategy.
+
+    Args:
+        strategy: The strategy.
+        value: What was given as reshard_after_forward.
+        call: The caller's name, for errors.
+
+    Raises:
+        ValueError: They contradict each other.
+    """
     splits = strategy.parameters is not Scope.N
     if value is not None and value is not splits:
         done = "are released after their use" if splits else "stay gathered between micro-batches"
@@ -72,7 +95,11 @@ def _set_all_reduce_hook(unit: Unit, *_: Any, **__: Any) -> None:
 
 
 def _check_divided_once(unit: Unit, call: str, factor: float | None, sums: bool) -> None:
-    """Where shards have one rank, FSDP2 divides twice in types that it does not let the network average."""
+    """Where shards have one rank, FSDP2 divides twice in types that it does not let the network average.
+
+    Raises:
+        ValueError: It would divide by another number than 1.
+    """
     reduced = unit.mp_policy.reduce_dtype or unit.mp_policy.param_dtype
     kinds = {reduced or parameter.dtype for each in unit.modules for parameter in each.parameters()}
     apart = sums or not kinds <= {torch.float32, torch.bfloat16}
@@ -127,20 +154,38 @@ def _replaced(unit: Unit, module: nn.Module, name: str, drop: Callable[[nn.Modul
 
 
 def public_methods() -> set[str]:
+    """What a program may call on a module that FSDP2 shards.
+
+    Returns:
+        The names of the methods of this torch's FSDPModule.
+    """
     return {name for name, each in vars(FSDPModule).items() if callable(each) and not name.startswith("_")}
 
 
 def watch_methods(unit: Unit, drop: Callable[[nn.Module], None]) -> None:
-    """From now on calls of FSDP2's methods on the unit's modules do what stands above. `drop`: all gradients of a
-    module and of those inside."""
+    """From now on calls of FSDP2's methods on a unit's modules are honoured or refused, as the lists here say.
+
+    Args:
+        unit: The unit.
+        drop: Drops all gradients of a module and of those inside.
+    """
     for module in unit.modules:
         for name in public_methods() - HONOURED:
             setattr(module, name, _replaced(unit, module, name, drop))
 
 
-def check_options(strategy: Strategy, options: dict[str, Any]) -> None:
-    """Of fully_shard. Raises what names the option."""
-    unknown = set(options) - {"shard_placement_fn", "ignored_params", "offload_policy", "dp_mesh_dims"}
+def check_options(strategy: Strategy, options: Mapping[str, Any]) -> None:
+    """Checks options of fully_shard.
+
+    Args:
+        strategy: The strategy.
+        options: What was given, by name.
+
+    Raises:
+        TypeError: There is no such option.
+        ValueError: The strategy cannot have it.
+    """
+    unknown = set(options) - {*FSDPOptions.__annotations__, "dp_mesh_dims"}
     if unknown:
         raise TypeError(f"fully_shard: paro.torch takes no option {', '.join(sorted(unknown))}")
     if options.get("dp_mesh_dims") is not None:
@@ -155,8 +200,20 @@ def check_options(strategy: Strategy, options: dict[str, Any]) -> None:
         )
 
 
-def options_for_fsdp2(strategy: Strategy, options: dict[str, Any]) -> dict[str, Any]:
-    """With a shard_placement_fn that gives shards of the strategy's own mesh only, where pieces depend on it."""
+def options_for_fsdp2(strategy: Strategy, options: FSDPOptions) -> FSDPOptions:
+    """Options as FSDP2 gets them.
+
+    Args:
+        strategy: The strategy.
+        options: What was given.
+
+    Returns:
+        The same, with a shard_placement_fn that gives shards of the strategy's own mesh only, where
+        pieces depend on it. It raises ValueError for any other.
+
+    Raises:
+        ValueError: Later, when FSDP2 asks for a placement that the strategy cannot have.
+    """
     place = options.get("shard_placement_fn")
     if place is None or not strategy.splits_shards:
         return options

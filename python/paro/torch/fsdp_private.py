@@ -12,39 +12,86 @@ from torch.distributed.fsdp import FSDPModule
 
 
 def parameter_groups(module: FSDPModule) -> list[Any]:
-    """Of this call of fully_shard. They hold `fsdp_params`, and hybrid sharding's partial sums."""
+    """FSDP2's own groups of parameters.
+
+    Args:
+        module: Of one call of fully_shard.
+
+    Returns:
+        Each holds `fsdp_params`, and hybrid sharding's partial sums.
+    """
     return list(module._get_fsdp_state()._fsdp_param_groups)
 
 
 def parameters_of(module: FSDPModule) -> Iterator[Any]:
-    """Each has `sharded_param`, and perhaps `_unsharded_param` and `unsharded_accumulated_grad`."""
+    """FSDP2's own parameters.
+
+    Args:
+        module: Of one call of fully_shard.
+
+    Returns:
+        Each has `sharded_param`, and perhaps `_unsharded_param` and `unsharded_accumulated_grad`.
+    """
     return (each for group in parameter_groups(module) for each in group.fsdp_params)
 
 
 def gradient_divide_factor(module: FSDPModule) -> float | None:
-    """What set_gradient_divide_factor was given."""
+    """What set_gradient_divide_factor was given.
+
+    Args:
+        module: Of one call of fully_shard.
+
+    Returns:
+        The divisor; None: FSDP2 divides by its ranks.
+    """
     return next((group.gradient_divide_factor for group in parameter_groups(module)), None)
 
 
 def sums_alone(module: FSDPModule) -> bool:
-    """What set_force_sum_reduction_for_comms was given."""
+    """What set_force_sum_reduction_for_comms was given.
+
+    Args:
+        module: Of one call of fully_shard.
+
+    Returns:
+        Whether the network sums, and does not average.
+    """
     return any(group.force_sum_reduction_for_comms for group in parameter_groups(module))
 
 
 def reduces(module: FSDPModule) -> bool:
-    """Whether neither set_requires_gradient_sync nor set_requires_all_reduce holds gradients back."""
+    """Whether neither set_requires_gradient_sync nor set_requires_all_reduce holds gradients back.
+
+    Args:
+        module: Of one call of fully_shard.
+
+    Returns:
+        Whether gradients are reduced.
+    """
     return all(group.reduce_grads and group.all_reduce_grads for group in parameter_groups(module))
 
 
 def stays_gathered(module: FSDPModule, is_root: bool) -> bool:
-    """From forward to backward. FSDP2 decides of a root when it first runs."""
+    """Whether parameters stay gathered from forward to backward.
+
+    Args:
+        module: Of one call of fully_shard.
+        is_root: Whether it is the model's outermost. FSDP2 decides of a root when it first runs.
+
+    Returns:
+        Whether they do.
+    """
     if is_root and module._get_fsdp_state()._auto_reshard_after_forward:
         return True
     return all(group.post_forward_mesh_info is None for group in parameter_groups(module))
 
 
 def drop_whole_gradients(module: FSDPModule) -> None:
-    """Those that every rank sums until the last micro-batch. reset_iter_state leaves them."""
+    """Drops gradients that every rank sums until the last micro-batch. reset_iter_state leaves them.
+
+    Args:
+        module: Of one call of fully_shard.
+    """
     for each in parameters_of(module):
         each.unsharded_accumulated_grad = None
         gathered = getattr(each, "_unsharded_param", None)
@@ -58,9 +105,18 @@ def watch(
     reduces: Callable[[int, bool], None],
     around: Callable[[], contextlib.AbstractContextManager[None]],
 ) -> list[Any]:
-    """Calls them before each collective of this unit: a gather (of a backward pass?), and a reduction of
-    the parameters with these bits (also between the groups of hybrid sharding?). Returns these. The
-    collectives are made inside `around`."""
+    """Has each collective of a unit noted before it is made.
+
+    Args:
+        module: Of one call of fully_shard.
+        gathers: Called before a gather: whether it is one of a backward pass.
+        reduces: Called before a reduction: a bit for each parameter, and whether it goes between
+            the groups of hybrid sharding too.
+        around: The collectives are made inside its context.
+
+    Returns:
+        The parameters of the bits, the first bit's first.
+    """
     parameters: list[Any] = []
     for group in parameter_groups(module):
         noted = functools.partial(_note_gather, group, gathers)

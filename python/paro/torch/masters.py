@@ -11,13 +11,18 @@ import torch.distributed as dist
 from torch import nn
 
 from paro.torch.fsdp_private import gradient_divide_factor
-from paro.torch.pieces import Layout, local_of
+from paro.torch.partition import Layout, local_of
 from paro.torch.reduction import Reduction, all_gather
-from paro.torch.sharding import Unit
+from paro.torch.units import Unit
 
 
 class UnitMasters:
-    """Masters apart from the parameters: one row of the layout, a parameter of the optimizer each."""
+    """Masters apart from the parameters: one row of the layout, a parameter of the optimizer each.
+
+    Args:
+        unit: The unit.
+        parameters: Its trainable parameters with their names; at least one.
+    """
 
     def __init__(self, unit: Unit, parameters: list[tuple[str, nn.Parameter]]) -> None:
         self.unit = unit
@@ -52,15 +57,21 @@ class UnitMasters:
 
     @torch.no_grad()
     def take_parameters(self, indices: Iterable[int]) -> None:
-        """The masters become what the shards are."""
+        """The masters become what the shards are.
+
+        Args:
+            indices: Of parameters in the layout.
+        """
         for index in indices:
             self.masters[index].copy_(self._shard_of(index))
 
     @torch.no_grad()
     def take_what_was_written(self) -> None:
         """The masters take those elements of the shards that are no longer what they were sent as.
-        Compared by value: a tensor's version does not see `.data`, and weights that a program swapped
-        out and in again keep their masters. Nothing waits for a GPU."""
+
+        Compared by value: a tensor's version does not see `.data`, and weights that a program
+        swapped out and in again keep their masters. Nothing waits for a GPU.
+        """
         shards = [self._shard_of(index) for index in range(len(self.masters))]
         kind = shards[0].dtype
         if self.gathered_as == kind == self.dtype:  # the gather rounded nothing
@@ -73,8 +84,7 @@ class UnitMasters:
         self.values.copy_(torch.where(same, self.values, row))
 
     def follow_model(self) -> None:
-        """From now on takes gradients as backward passes complete them, and parameters that
-        load_state_dict writes."""
+        """From now on takes gradients as backward passes complete them, and parameters that load_state_dict writes."""
         places = {id(piece.parameter): index for index, piece in enumerate(self.layout.pieces)}
         for module in (each for of in self.unit.modules for each in of.modules()):
             own = [places[id(p)] for p in module.parameters(recurse=False) if id(p) in places]
@@ -105,12 +115,17 @@ class UnitMasters:
             backward.completed()
 
     def set_gradients(self) -> None:
-        """After the reduction has ended."""
+        """Gives each master its gradient, after the reduction has ended."""
         for index, master in enumerate(self.masters):
             master.grad = self.reduction.gradient_of(index)
 
     def start_gather(self) -> tuple[Any, torch.Tensor]:
-        """Sends what the optimizer has made of this rank's row to those who hold the same shards."""
+        """Sends what the optimizer has made of this rank's row to those who hold the same shards.
+
+        Returns:
+            The work (None: this rank has all rows), and where the rows will be, one after the
+            other.
+        """
         row = self.values.to(self.gathered_as)
         if self.group is None:
             return None, row
@@ -118,6 +133,12 @@ class UnitMasters:
         return all_gather(rows, row, self.group), rows
 
     def finish_gather(self, work: Any, gathered: torch.Tensor) -> None:
+        """Waits for the rows, and writes them into the shards.
+
+        Args:
+            work: Of start_gather().
+            gathered: Of start_gather().
+        """
         if work is not None:
             work.wait()
         rows = gathered.view(self.layout.rows, -1)

@@ -21,9 +21,22 @@ ADVICE = (
 
 
 def init_mesh(device_type: str, group_size: int | None = None) -> DeviceMesh:
-    """A mesh of all ranks, in groups of `group_size` successive ones [the ranks of this node, as
-    LOCAL_WORLD_SIZE has it]. Its groups have the timeout of the default group. Collective: ranks that
-    ask for different ones all get the error."""
+    """A mesh of all ranks with the dimensions "inter" and "intra". Collective.
+
+    Its groups have the timeout of the default group.
+
+    Args:
+        device_type: "cpu" or "cuda".
+        group_size: Successive ranks that form a group; None: the ranks of this node, as
+            LOCAL_WORLD_SIZE has it.
+
+    Returns:
+        A mesh of (ranks / group_size, group_size).
+
+    Raises:
+        ValueError: Groups of this size do not divide the ranks; on the rank that asked for it.
+        MismatchError: Ranks ask for different meshes, or another rank has an error.
+    """
     ranks = dist.get_world_size()
     if group_size is None:
         group_size = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
@@ -52,7 +65,14 @@ def _limited(mesh: DeviceMesh, other: dist.ProcessGroup | None) -> DeviceMesh:
 
 
 def world_of(mesh: DeviceMesh) -> DeviceMesh:
-    """The ranks of a mesh in one dimension."""
+    """The ranks of a mesh in one dimension. Collective where it makes a group.
+
+    Args:
+        mesh: Of one dimension or two.
+
+    Returns:
+        The mesh itself where it has one dimension.
+    """
     if mesh.ndim == 1:
         return mesh
     world = dist.group.WORLD
@@ -67,7 +87,19 @@ _agreed: Any = WeakIdKeyDictionary()
 
 
 def shard_mesh(mesh: DeviceMesh, strategy: Strategy) -> DeviceMesh:
-    """What FSDP2 gets: its one dimension, or (replicas, shards). Collective the first time for a mesh and scope."""
+    """The mesh that FSDP2 gets. Collective the first time for a mesh and scope.
+
+    Args:
+        mesh: What fully_shard was given.
+        strategy: The strategy.
+
+    Returns:
+        One dimension, of shards, or two: replicas and shards.
+
+    Raises:
+        ValueError: The mesh does not fit the strategy.
+        MismatchError: Ranks have different strategies or meshes.
+    """
     agreed: dict[tuple[Scope, bool], DeviceMesh | None] = _agreed.setdefault(mesh, {})
     key = (strategy.shards, strategy.splits_shards)
     if key not in agreed:
@@ -81,7 +113,15 @@ def shard_mesh(mesh: DeviceMesh, strategy: Strategy) -> DeviceMesh:
 
 
 def check_dimensions(mesh: DeviceMesh, call: str) -> None:
-    """Two, with names."""
+    """Checks that a mesh has two dimensions with names.
+
+    Args:
+        mesh: The mesh.
+        call: The caller's name, for errors.
+
+    Raises:
+        ValueError: It has not. The text says how to make one.
+    """
     if mesh.ndim != 2:
         raise ValueError(f"{call}: the mesh has {mesh.ndim} dimension{'s' * (mesh.ndim > 1)}, not 2; {ADVICE}")
     if mesh.mesh_dim_names is None:

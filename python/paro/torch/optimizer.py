@@ -14,11 +14,11 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from paro.torch.agreement import require_same
-from paro.torch.backward import Backward
+from paro.torch.backward import Backward, backwards_of
 from paro.torch.fsdp_private import drop_whole_gradients
 from paro.torch.masters import UnitMasters
-from paro.torch.sharding import Unit, managed_parameters, name_units, trainable, units_of
-from paro.torch.torchs_own import refuse_scaler, refuse_state_dict_functions
+from paro.torch.units import Unit, managed_parameters, name_units, trainable, units_of
+from paro.torch.unsupported import refuse_scaler, refuse_state_dict_functions
 
 # Each element's update depends on that element alone: pieces of a tensor may be updated apart. Subclasses may do
 # otherwise.
@@ -113,7 +113,12 @@ def _check_all_managed(
 
 
 def _groups_of(params: Iterable[Any], known: set[int]) -> list[dict[str, Any]]:
-    """Groups of parameters in any form that torch takes, without frozen ones; `known` are trained."""
+    """Groups of parameters in any form that torch takes, without frozen ones; `known` are trained.
+
+    Raises:
+        TypeError: It is one tensor.
+        ValueError: A tensor is not the model's, or none is trained.
+    """
     if isinstance(params, torch.Tensor):
         raise TypeError("paro.torch.Optimizer: params is one tensor; give a list of them, or of groups")
     given = list(params)
@@ -175,8 +180,13 @@ def _described(
 
 @dataclass(frozen=True)
 class Place:
-    """Where a master lies: from element `first` of its flattened shard, which the ranks of `group`
-    split."""
+    """Where a master lies in its shard.
+
+    Attributes:
+        master: What the optimizer works on.
+        first: The element of the flattened shard that it begins with.
+        group: The ranks that split the shard; None: this rank alone.
+    """
 
     master: nn.Parameter
     first: int
@@ -184,14 +194,29 @@ class Place:
 
 
 class Optimizer(torch.optim.Optimizer):
-    """`kind(params, **defaults)` over what this rank has of the model's trainable parameters.
+    """An element-wise optimizer of torch over what this rank has of the model's trainable parameters.
 
-    Collective, and before the first training step; parameters are initialised by then. `params` are
-    `kind`'s: parameters of the model, or groups of them with options of their own [all trainable
-    ones]. Learning rate schedulers take it as they take `kind`.
+    Making it is collective, and comes before the first training step; parameters are initialised by
+    then. Learning rate schedulers take it as they take `kind`.
 
     Where the optimizer's scope is that of the shards, and these are in fp32, it works on them as it
-    does with FSDP2. Elsewhere it works on fp32 masters, which this makes.
+    does with FSDP2. Elsewhere it works on fp32 masters, which this makes. `.grad` of the parameters
+    is None then.
+
+    Args:
+        kind: The optimizer's class, as torch.optim.AdamW. Made as `kind(params, **defaults)`.
+        model: A model under fully_shard, whose modules all have one strategy.
+        params: Parameters of the model, or groups of them with options of their own, in any form
+            that torch takes; None: all trainable ones.
+        elementwise: The program's word that a class that is not torch's own updates each element
+            from that element alone.
+        **defaults: Options of `kind`, the same on all ranks.
+
+    Raises:
+        TypeError: `kind` is no optimizer's class, or `params` is one tensor.
+        ValueError: `kind` looks at more than one element, the model has an optimizer already or
+            different strategies, or a parameter is under no unit, on the meta device or unknown.
+        MismatchError: Ranks were given different things, or another rank has an error.
     """
 
     def __init__(
@@ -241,7 +266,7 @@ class Optimizer(torch.optim.Optimizer):
             each.follow_model()
         self._model_zero_grad = model.zero_grad
         model.zero_grad = self._zero_model  # type: ignore[method-assign]
-        self.backward.optimizer = weakref.ref(self)
+        _made[self.backward] = weakref.ref(self)
         for unit in self.units:
             unit.backward = self.backward
 
@@ -266,7 +291,14 @@ class Optimizer(torch.optim.Optimizer):
         self.state = self.inner.state
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Parameters of the model that no group has yet."""
+        """Adds a group of parameters of the model that no group has yet.
+
+        Args:
+            param_group: As for torch's optimizers.
+
+        Raises:
+            ValueError: It has no trainable parameter, or one that is not the model's.
+        """
         if hasattr(self, "param_groups") and self.param_groups is self.inner.param_groups:
             groups = _groups_of([param_group], set(self._of))
             self.inner.add_param_group(self._translated(groups)[0])
@@ -284,14 +316,30 @@ class Optimizer(torch.optim.Optimizer):
         return False
 
     def state_dict(self) -> dict[str, Any]:
-        """For load_state_dict."""
+        """This rank's state, for load_state_dict. For other ranks or strategies see get_state_dict.
+
+        Returns:
+            As torch's optimizers; tensors are not copied.
+
+        Raises:
+            TypeError: torch.distributed.checkpoint.state_dict calls it, and masters are apart.
+        """
         if self.unit_masters:
             refuse_state_dict_functions("state_dict")
         return super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """What state_dict() gave on this rank, under the same strategy on the same ranks. For others
-        there are get_state_dict and set_state_dict, with distributed checkpoints."""
+        """Takes what state_dict() gave on this rank, under the same strategy on the same ranks.
+
+        For others there are get_state_dict and set_state_dict, with distributed checkpoints.
+
+        Args:
+            state_dict: This rank's.
+
+        Raises:
+            TypeError: torch.distributed.checkpoint.state_dict calls it, and masters are apart.
+            ValueError: Its groups are not this optimizer's.
+        """
         if self.unit_masters:
             refuse_state_dict_functions("load_state_dict")
         self.inner.load_state_dict(state_dict)
@@ -302,13 +350,36 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def finish_gradients(self, what: str) -> None:
-        """Waits for the reductions. After it every master has its gradient."""
+        """Waits for the reductions. After it every master has its gradient. Collective.
+
+        Args:
+            what: The call, for errors.
+
+        Raises:
+            RuntimeError: Micro-batches were marked, none of them as the last.
+            MismatchError: Ranks have made different calls or passes. Nothing was changed.
+        """
         self.backward.finish(what)
         for each in self.unit_masters:
             each.set_gradients()
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Updates the parameters with the gradients since the last step. Collective.
+
+        Waits for the reductions, and returns when the shards have the new values. Gradients are
+        used up, whether or not zero_grad() is called. What the program has written to parameters is
+        kept.
+
+        Args:
+            closure: torch's argument: only None is taken.
+
+        Raises:
+            ValueError: There is a closure.
+            RuntimeError: No micro-batch was marked as the last, or a parameter was frozen or
+                unfrozen since the optimizer was made.
+            MismatchError: Ranks have made different calls or passes. Nothing was changed.
+        """
         if closure is not None:
             raise ValueError("paro.torch.Optimizer.step: takes no closure")
         self.finish_gradients("Optimizer.step")
@@ -323,8 +394,10 @@ class Optimizer(torch.optim.Optimizer):
         self.gather_parameters()
 
     def use_up_gradients(self) -> None:
-        """At the end of a step: its sums are in no later one, whether or not zero_grad is called.
-        Nothing else could tell: `.grad` of a parameter whose sums are here is None all the time."""
+        """At the end of a step: its sums are in no later one, whether or not zero_grad() is called.
+
+        Nothing else could tell: `.grad` of a parameter whose sums are here is None all the time.
+        """
         self.backward.clear()
         for each in self.unit_masters:
             for master in each.masters:
@@ -337,8 +410,10 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def gather_parameters(self) -> None:
-        """Makes the shards what the masters are. Collective. Nothing is gathered: a step has dropped it, and so
-        does a state dict."""
+        """Makes the shards what the masters are. Collective.
+
+        Nothing is gathered: a step has dropped it, and so does a state dict.
+        """
         gathers = [(each, *each.start_gather()) for each in self.unit_masters]
         for each, work, gathered in gathers:
             each.finish_gather(work, gathered)
@@ -349,7 +424,11 @@ class Optimizer(torch.optim.Optimizer):
             unit.module.reshard()
 
     def _check_frozen(self) -> None:
-        """The same ones as when the optimizer was made."""
+        """The same ones as when the optimizer was made.
+
+        Raises:
+            RuntimeError: A parameter was frozen or unfrozen since then.
+        """
         for parameter in self._parameters:
             if not parameter.requires_grad:
                 raise RuntimeError(
@@ -364,9 +443,13 @@ class Optimizer(torch.optim.Optimizer):
                 )
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drops all gradients, also sums of micro-batches, and those of a pass that an exception has
-        ended. Collective where a step had begun. Memory is freed in any case. The model's own
-        zero_grad does the same."""
+        """Drops all gradients, also sums of micro-batches, and those of a pass that an exception has ended.
+
+        Collective where a step had begun. The model's own zero_grad does the same.
+
+        Args:
+            set_to_none: torch's argument. Memory is freed in any case.
+        """
         if self.backward.begun:
             # FSDP2 has sums of its own; its roots drop them, and other modules refuse to.
             for unit in self.units:
@@ -381,12 +464,19 @@ class Optimizer(torch.optim.Optimizer):
         self.zero_grad()
 
     def pairs(self) -> Iterable[tuple[nn.Parameter, nn.Parameter]]:
-        """Parameters of the model with what the optimizer works on."""
+        """Parameters of the model with what the optimizer works on.
+
+        Returns:
+            In the model's order, the same one on all ranks.
+        """
         return ((parameter, self._of[id(parameter)]) for parameter in self._parameters)
 
     def groups(self) -> list[dist.ProcessGroup]:
-        """One after the other they reach all ranks that train this model, those of tensor parallelism
-        too; the same ones in the same order on each."""
+        """Process groups that one after the other reach all ranks that train this model.
+
+        Returns:
+            Those of tensor parallelism too; the same ones in the same order on each rank.
+        """
         found: dict[dist.ProcessGroup, None] = {}
         for parameter in self._parameters:
             assert isinstance(parameter, DTensor)
@@ -396,34 +486,91 @@ class Optimizer(torch.optim.Optimizer):
         return list(found)
 
     def manages(self, tensor: torch.Tensor) -> bool:
-        """Whether it is a trainable parameter of the model."""
+        """Whether a tensor is a trainable parameter of the model.
+
+        Args:
+            tensor: Any tensor.
+
+        Returns:
+            Whether master_of() knows it.
+        """
         return id(tensor) in self._of
 
     def master_of(self, parameter: nn.Parameter) -> nn.Parameter:
+        """What the optimizer works on for a parameter.
+
+        Args:
+            parameter: A trainable parameter of the model.
+
+        Returns:
+            The parameter itself, or its fp32 master on this rank, in one dimension.
+
+        Raises:
+            KeyError: The optimizer does not manage it.
+        """
         return self._of[id(parameter)]
 
     def place_of(self, parameter: nn.Parameter) -> Place | None:
-        """Of a master apart from the parameter; None where they are the same."""
+        """Where a master apart from the parameter lies.
+
+        Args:
+            parameter: A parameter of the model.
+
+        Returns:
+            None where parameter and master are the same.
+        """
         return self._places.get(id(parameter))
 
     def split_group_of(self, parameter: nn.Parameter) -> dist.ProcessGroup | None:
-        """The ranks that hold the same shard and split the optimizer's part of it."""
+        """The ranks that hold the same shard and split the optimizer's part of it.
+
+        Args:
+            parameter: A parameter of the model.
+
+        Returns:
+            Their group; None: nobody splits it.
+        """
         place = self.place_of(parameter)
         return place.group if place is not None else None
 
 
+# The optimizer of each model's passes. Nothing in it keeps one alive.
+_made: weakref.WeakKeyDictionary[Backward, weakref.ref[Optimizer]] = weakref.WeakKeyDictionary()
+
+
 def optimizer_gradient(master: nn.Parameter) -> torch.Tensor | None:
-    """This rank's part of the gradient, as a plain tensor."""
+    """This rank's part of a gradient, as a plain tensor.
+
+    Args:
+        master: What the optimizer works on.
+
+    Returns:
+        The gradient itself, not a copy; None: there is none.
+    """
     gradient = master.grad
     with torch.no_grad():
         return gradient.to_local() if isinstance(gradient, DTensor) else gradient
 
 
 def optimizer_of(model: nn.Module, what: str) -> Optimizer:
-    backwards = list(dict.fromkeys(unit.backward for unit in units_of(model, what)))
+    """The Optimizer of a model.
+
+    Args:
+        model: A model under fully_shard.
+        what: The call, for errors.
+
+    Returns:
+        The optimizer that was made for it.
+
+    Raises:
+        ValueError: No module was given to fully_shard, or parts have optimizers of their own.
+        RuntimeError: There is no Optimizer yet, or it was dropped.
+    """
+    backwards = backwards_of(units_of(model, what), what)
     if len(backwards) > 1:
         raise ValueError(f"{what}: parts of this model have optimizers of their own; call it for each part")
-    optimizer = backwards[0].optimizer() if backwards[0] is not None else None
+    made = _made.get(backwards[0])
+    optimizer = made() if made is not None else None
     if optimizer is None:
         raise RuntimeError(f"{what}: make paro.torch.Optimizer for this model first")
     return optimizer

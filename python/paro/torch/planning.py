@@ -33,6 +33,13 @@ class Links:
     """Inside groups ("intra"), between them ("inter") and over all ranks ("world"): of the slowest rank.
 
     A dimension of one rank counts as very fast.
+
+    Attributes:
+        intra_bytes_per_s: What a rank receives while all groups of the dimension are at it.
+        inter_bytes_per_s: The same between groups.
+        intra_call_s: What the gather of a unit takes beside its bytes, with FSDP2's own work.
+        inter_call_s: The same between groups.
+        world_call_s: The same over all ranks.
     """
 
     intra_bytes_per_s: float  # that a rank receives while all groups of the dimension are at it
@@ -94,7 +101,18 @@ def _bytes_per_second(mesh: DeviceMesh) -> float:
 
 
 def measure_links(mesh: DeviceMesh) -> Links:
-    """Rates and costs of calls on a mesh of init_mesh. Collective over all ranks."""
+    """Measures rates and costs of calls on a mesh. Collective over all ranks; takes some seconds.
+
+    Args:
+        mesh: Of init_mesh; the same on all ranks.
+
+    Returns:
+        The links, the same on all ranks.
+
+    Raises:
+        ValueError: The mesh has not two dimensions with names.
+        MismatchError: Ranks have different meshes, or another rank has an error.
+    """
     with checked_together("measure_links") as told:
         check_dimensions(mesh, "measure_links")
         told["mesh"] = mesh.mesh.shape
@@ -105,7 +123,17 @@ def measure_links(mesh: DeviceMesh) -> Links:
 
 
 def arguments_of(links: Links, device: str) -> list[str]:
-    """Of `paro plan`. On CPUs FSDP2 gathers where it uses, and calls take the processors that compute."""
+    """Links as arguments of `paro plan`.
+
+    On CPUs FSDP2 gathers where it uses, and calls take the processors that compute.
+
+    Args:
+        links: What was measured.
+        device: The mesh's device type.
+
+    Returns:
+        Options with their values.
+    """
     return [
         "--intra", f"{links.intra_bytes_per_s:.0f}B", "--inter", f"{links.inter_bytes_per_s:.0f}B",
         "--intra-call", f"{links.intra_call_s:.9f}s", "--inter-call", f"{links.inter_call_s:.9f}s",
@@ -130,14 +158,31 @@ def choose_strategy(
     layers: int = 1,
     bytes_per_parameter: tuple[float, float, float] | None = None,
 ) -> tuple[str, str]:
-    """The planner's pick for the model, and why. Collective; before fully_shard.
+    """The planner's pick for a model, and why. Collective; before fully_shard.
 
-    `memory_bytes`: of a rank, for parameters, gradients and optimizer state [whatever it takes];
-    `compute_seconds`: of a step's passes, without communication; `update_seconds`: of an optimizer
-    over all parameters (rank 0's count, all else must be the same on all ranks); `layers`: units of
-    about the same size; `bytes_per_parameter`: of parameters, gradients and optimizer state [as the
-    parameters' types have it, with Adam: 4, 4, 8 in fp32, 2, 2, 12 in bf16 with fp32 masters].
-    The planner is the program `paro` of the package horing. GIG, which FSDP2 cannot have, is left out.
+    The planner is the program `paro` of the package horing, run by rank 0. GIG, which FSDP2 cannot
+    have, is left out. All arguments but `update_seconds` must be the same on all ranks.
+
+    Args:
+        model: The whole model, not sharded.
+        mesh: Of init_mesh; the links are measured on it.
+        memory_bytes: Of a rank, for parameters, gradients and optimizer state; None: whatever it
+            takes.
+        accumulation: Micro-batches in a step.
+        compute_seconds: Of a step's passes, without communication.
+        update_seconds: Of an optimizer over all parameters; rank 0's counts.
+        layers: Units of about the same size.
+        bytes_per_parameter: Of parameters, gradients and optimizer state; None: as the parameters'
+            types have it, with Adam: 4, 4, 8 in fp32, 2, 2, 12 in bf16 with fp32 masters.
+
+    Returns:
+        The strategy's name and one line that says why, the same on all ranks.
+
+    Raises:
+        ValueError: An argument is out of range, the mesh does not fit, or all parameters are
+            frozen.
+        RuntimeError: The planner cannot be run, or no strategy fits into the memory.
+        MismatchError: Ranks have different arguments, or another rank has an error.
     """
     with checked_together("choose_strategy") as told:
         check_dimensions(mesh, "choose_strategy")

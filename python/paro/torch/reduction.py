@@ -7,15 +7,35 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from paro.torch.pieces import Layout, local_of
+from paro.torch.partition import Layout, local_of
 
 
 def reduce_scatter(output: torch.Tensor, source: torch.Tensor, group: dist.ProcessGroup) -> Any:
+    """The reduce-scatter of one tensor, under the name that this torch has for it. Returns at once.
+
+    Args:
+        output: This rank's part.
+        source: As many parts as ranks.
+        group: The ranks.
+
+    Returns:
+        The work.
+    """
     call = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
     return call(output, source, group=group, async_op=True)
 
 
 def all_gather(output: torch.Tensor, source: torch.Tensor, group: dist.ProcessGroup) -> Any:
+    """The all-gather into one tensor, under the name that this torch has for it. Returns at once.
+
+    Args:
+        output: As many parts as ranks.
+        source: This rank's part.
+        group: The ranks.
+
+    Returns:
+        The work.
+    """
     call = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
     return call(output, source, group=group, async_op=True)
 
@@ -23,9 +43,17 @@ def all_gather(output: torch.Tensor, source: torch.Tensor, group: dist.ProcessGr
 class Reduction:
     """Sums a unit's gradients over micro-batches in fp32, and over the ranks that split its shards.
 
-    `group` holds those ranks: row r is its rank r's. Between micro-batches the sums are whole
-    shards, or with `every_sum` this rank's row alone. A row ends with one number per parameter: over
-    how many ranks it had a gradient, so that all agree which ones the optimizer leaves alone.
+    Between micro-batches the sums are whole shards, or with `every_sum` this rank's row alone. A
+    row ends with one number per parameter: over how many ranks it had a gradient, so that all agree
+    which ones the optimizer leaves alone.
+
+    Args:
+        name: The unit's.
+        layout: How its parameters lie in rows.
+        group: The ranks that split the shards: row r is its rank r's; None: this rank alone.
+        row: This rank's.
+        types: In which sums are sent, and kept.
+        every_sum: Whether each micro-batch's sums are reduced.
     """
 
     def __init__(
@@ -52,8 +80,14 @@ class Reduction:
         self.in_flight: list[tuple[Any, torch.Tensor, torch.Tensor]] = []
 
     def add(self, index: int, factor: float) -> None:
-        """Takes `factor` times the parameter's gradient, which the micro-batch has complete, and frees it.
-        What is sent is then no larger than the result, whatever its type holds."""
+        """Takes a parameter's gradient, which the micro-batch has complete, and frees it.
+
+        What is sent is then no larger than the result, whatever its type holds.
+
+        Args:
+            index: Of the parameter in the layout.
+            factor: What the gradient is multiplied with.
+        """
         piece = self.layout.pieces[index]
         gradient = piece.parameter.grad
         assert gradient is not None
@@ -97,7 +131,14 @@ class Reduction:
         self.in_flight.clear()
 
     def gradient_of(self, index: int) -> torch.Tensor | None:
-        """A view of the row's sum for this rank's elements; None where no rank had a gradient."""
+        """The sum for this rank's elements of a parameter, after finish().
+
+        Args:
+            index: Of the parameter in the layout.
+
+        Returns:
+            A view of the row's sum; None where no rank had a gradient.
+        """
         if self.row_sum is None:
             return None
         # Only what this rank lacks has to be looked up, which waits for a GPU.

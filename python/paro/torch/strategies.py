@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 
 class Scope(enum.Enum):
-    """Over whom a state is split: nobody (every rank has all), a group, or all ranks."""
+    """Over whom a state is split: nobody (every rank has all), a group, or all ranks.
+
+    Attributes:
+        N: Nobody.
+        I: The ranks of a group ("intra").
+        G: All ranks ("global").
+    """
 
     N = "N"
     I = "I"  # noqa: E741
@@ -16,7 +22,13 @@ class Scope(enum.Enum):
 
 @dataclass(frozen=True)
 class Strategy:
-    """Scopes of the parameters, the gradients between micro-batches and the optimizer's state."""
+    """Scopes of a model's states, as "IIG".
+
+    Attributes:
+        parameters: Of the parameters, between their uses.
+        gradients: Of the gradients, between micro-batches.
+        optimizer: Of the optimizer's state and masters.
+    """
 
     parameters: Scope
     gradients: Scope
@@ -57,7 +69,17 @@ STRATEGIES = {name: Strategy(*(Scope(letter) for letter in name)) for name in _N
 
 
 def strategy_of(name: str | Strategy) -> Strategy:
-    """Raises ValueError for what is none, with what to write instead."""
+    """The strategy of a name.
+
+    Args:
+        name: Three letters of N, I and G in any case, or a strategy.
+
+    Returns:
+        One of STRATEGIES.
+
+    Raises:
+        ValueError: It is none. The text says what to write instead.
+    """
     if isinstance(name, Strategy):
         return strategy_of(str(name))
     upper = str(name).upper()

@@ -1,10 +1,11 @@
-"""Which collectives of which units a rank has made since the last step: the ranks that share them must
-have made the same ones, or gathered and summed what does not belong together.
+"""Which collectives of which units a rank has made since the last step.
 
-FSDP2 gathers a unit when it is called, and reduces those of its parameters that have a gradient. A rank
-that calls another unit, or uses another parameter of the same shape, meets its peers' collective all
-the same, and nothing fails. So each rank keeps what it does, in order, with one number for all of it;
-the numbers are compared before a step changes anything."""
+The ranks that share them must have made the same ones, or gathered and summed what does not belong
+together. FSDP2 gathers a unit when it is called, and reduces those of its parameters that have a
+gradient. A rank that calls another unit, or uses another parameter of the same shape, meets its
+peers' collective all the same, and nothing fails. So each rank keeps what it does, in order, with
+one number for all of it; the numbers are compared before a step changes anything.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +21,10 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.device_mesh import DeviceMesh
 
+from horing.errors import MismatchError as CollectiveMismatch
 from paro.torch.agreement import MismatchError, gathered_by_rank, ranks_text
 from paro.torch.fsdp_private import watch
-from paro.torch.sharding import Unit
+from paro.torch.units import Unit
 
 GATHER, REDUCE = "gathers", "reduces"
 KEPT = 4096  # of a step's calls: what a message can name
@@ -38,7 +40,14 @@ _TELLING = timedelta(seconds=5)  # how long ranks wait for what the others were 
 
 @dataclass(frozen=True)
 class Call:
-    """One collective of a unit. `parameters`: a bit for each that has a gradient."""
+    """One collective of a unit.
+
+    Attributes:
+        kind: GATHER or REDUCE.
+        unit: Index of the unit in the optimizer.
+        number: Of the pass, from 1; not compared.
+        parameters: A bit for each parameter that has a gradient.
+    """
 
     kind: str
     unit: int
@@ -47,7 +56,13 @@ class Call:
 
 
 class Usage:
-    """Of the units of one optimizer."""
+    """What this rank has called of the units of one optimizer.
+
+    Args:
+        units: The optimizer's, in order.
+        names: Names of parameters, by id.
+        changed: Called with each call that is noted.
+    """
 
     def __init__(self, units: Sequence[Unit], names: dict[int, str], changed: Callable[[], None]) -> None:
         self._units = [unit.name for unit in units]
@@ -77,6 +92,7 @@ class Usage:
         self._reduced: set[int] = set()  # units, in this pass
 
     def begins_pass(self) -> None:
+        """A forward pass begins."""
         self.number += 1
         self._backward = False
         self._reduced.clear()
@@ -110,8 +126,18 @@ class Usage:
             self.calls.append(call)
 
     def agreed(self, what: str, flags: Sequence[int]) -> list[tuple[int, int]]:
-        """Collective over the mesh. The least and the greatest of each of `flags` on the ranks that hold
-        the same shards. Raises MismatchError on all ranks where ranks have made different calls."""
+        """Compares what the ranks have called. Collective over the mesh.
+
+        Args:
+            what: The call, for errors.
+            flags: Numbers to compare with it.
+
+        Returns:
+            The least and the greatest of each flag on the ranks that hold the same shards.
+
+        Raises:
+            MismatchError: On all ranks, where ranks have made different calls.
+        """
         device = torch.device(self.mesh.device_type)
         mine = torch.tensor([self._inside_number, -self._inside_number], device=device)
         own = torch.tensor([self._between_number, *flags], device=device)
@@ -131,21 +157,30 @@ class Usage:
 
     @contextlib.contextmanager
     def _naming(self, label: int | None = None) -> Iterator[None]:
-        """Around a collective, by default of the last call. Where the backend finds that it met another one, as horing does, the ranks
-        of the group tell each other through its store what they were doing."""
-        labelled = getattr(self._inside, "labelled", None)  # of horing: it compares what calls are for
+        """Around a collective: names the calls where the backend finds that it met another one.
+
+        As horing does, which compares what calls are for: by default the last call noted here. The
+        ranks of the group tell each other through its store what they were doing.
+
+        Raises:
+            MismatchError: With the first calls that differ.
+            DistBackendError: The collective failed for another reason.
+        """
+        labelled = getattr(self._inside, "labelled", None)
         try:
             with contextlib.nullcontext() if labelled is None else labelled(label or self._label):
                 yield
         except dist.DistBackendError as error:
-            if self._inside is None or type(error.__cause__).__name__ != "MismatchError":
+            if self._inside is None or not isinstance(error.__cause__, CollectiveMismatch):
                 raise
             text = self._first_difference(self._told_through_store(self._inside))
             if not text:
                 raise
             text = f"{_DIFFERENT}{text}. {ADVICE}"
-            if type(self.between).__module__.startswith("horing."):
-                self.between.abort(text)  # type: ignore[union-attr, call-arg]  # other groups wait there
+            from horing.torch.process_group import ProcessGroup  # whose error this is, so it is loaded
+
+            if isinstance(self.between, ProcessGroup):
+                self.between.abort(text)  # other groups wait there
             raise MismatchError(f"{text}. The collective: {error}") from error
 
     def _told_through_store(self, group: Any) -> dict[int, list[Call]]:
@@ -186,6 +221,14 @@ class Usage:
 
 
 def group_of(mesh: DeviceMesh, dimension: int) -> tuple[dist.ProcessGroup | None, int]:
-    """And its number of ranks. None: of this rank alone."""
+    """The process group of a dimension of a mesh.
+
+    Args:
+        mesh: The mesh.
+        dimension: Its index.
+
+    Returns:
+        The group (None: of this rank alone), and its number of ranks.
+    """
     ranks = mesh.size(dimension)
     return (mesh.get_group(dimension) if ranks > 1 else None), ranks

@@ -25,11 +25,23 @@ def _groups_of(optimizer: Optimizer, parameter: nn.Parameter) -> tuple[dist.Proc
 
 @torch.no_grad()
 def clip_grad_norm_(model: nn.Module, max_norm: float, norm_type: float | str = 2.0) -> torch.Tensor:
-    """As torch.nn.utils.clip_grad_norm_, over the whole gradient under any strategy.
+    """As torch.nn.utils.clip_grad_norm_, over the whole gradient under any strategy. Collective.
 
-    After the last micro-batch's backward pass, before Optimizer.step. Collective. Returns the norm
-    before clipping, the same on all ranks. Elements that tensor parallelism shards count too; those
-    that it replicates count once.
+    After the last micro-batch's backward pass, before Optimizer.step. Elements that tensor
+    parallelism shards count too; those that it replicates count once.
+
+    Args:
+        model: A model under fully_shard that has its Optimizer.
+        max_norm: Gradients are scaled down to this norm.
+        norm_type: Above 0, as 2.0, or inf for the largest element.
+
+    Returns:
+        The norm before clipping, a scalar in fp32, the same on all ranks.
+
+    Raises:
+        ValueError: norm_type is not above 0, or the model is not under fully_shard.
+        RuntimeError: There is no Optimizer yet, or no micro-batch was the last.
+        MismatchError: Ranks have made different calls since the last step.
     """
     norm_type = float(norm_type)  # torch takes "inf" too
     if not norm_type > 0:

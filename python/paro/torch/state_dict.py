@@ -9,9 +9,9 @@ from torch import nn
 from torch.distributed.checkpoint.metadata import MetadataIndex
 from torch.distributed.tensor import DTensor
 
+from paro.torch.checkpoint_tensor import TensorPieces
 from paro.torch.optimizer import Optimizer
-from paro.torch.sharding import plain_name
-from paro.torch.tensor_pieces import TensorPieces
+from paro.torch.units import plain_name
 
 StateDict = dict[str, Any]
 
@@ -93,9 +93,18 @@ def _optimizer_state(optimizer: Optimizer) -> StateDict:
 
 
 def get_state_dict(model: nn.Module, optimizer: Optimizer) -> tuple[StateDict, StateDict]:
-    """Of the model and of its optimizer, for torch.distributed.checkpoint.save and load.
+    """State dicts of a model and its optimizer, for torch.distributed.checkpoint.save and load.
 
-    Tensors are the ranks' own: a load writes into them; set_state_dict then does the rest.
+    The same names and whole shapes under every strategy. Before a first step the optimizer's has
+    the state that this would make, so that a checkpoint can be loaded into it.
+
+    Args:
+        model: A model under fully_shard.
+        optimizer: Its Optimizer.
+
+    Returns:
+        The model's and the optimizer's. Tensors are the ranks' own: a load writes into them, and
+        set_state_dict then does the rest.
     """
     optimizer.take_what_was_written()
     return _model_state(model, optimizer), _optimizer_state(optimizer)
@@ -105,8 +114,20 @@ def get_state_dict(model: nn.Module, optimizer: Optimizer) -> tuple[StateDict, S
 def set_state_dict(
     model: nn.Module, optimizer: Optimizer, *, model_state_dict: StateDict, optim_state_dict: StateDict
 ) -> None:
-    """Takes what get_state_dict gave and a checkpoint was loaded into; of whole tensors (as of
-    full_state_dict) each rank takes its part. Collective."""
+    """Takes what get_state_dict gave and a checkpoint was loaded into. Collective.
+
+    Of whole tensors (as of full_state_dict) each rank takes its part.
+
+    Args:
+        model: A model under fully_shard.
+        optimizer: Its Optimizer.
+        model_state_dict: The model's, complete.
+        optim_state_dict: The optimizer's, with the same parameter groups.
+
+    Raises:
+        ValueError: A tensor is missing or has another shape, or a group has other parameters. What
+            came before it is written by then.
+    """
     for name, tensor in _model_state(model, optimizer).items():
         if name not in model_state_dict:
             raise ValueError(f"set_state_dict: the model's state dict has no {name}")
@@ -139,11 +160,11 @@ def _copy(into: Any, value: Any, name: str) -> None:
     if not isinstance(into, torch.Tensor) or into is value:
         return
     spread: Any = into if isinstance(into, (DTensor, TensorPieces)) else None
-    if into.shape != value.shape or isinstance(value, (DTensor, TensorPieces)) and type(into) is not type(value):
+    if into.shape != value.shape or (isinstance(value, (DTensor, TensorPieces)) and type(into) is not type(value)):
         raise ValueError(
             f"set_state_dict: {name} is a {type(value).__name__} of shape {tuple(value.shape)}, not "
-            f"{tuple(into.shape)} as this model and strategy have it; give what get_state_dict gave, with a checkpoint loaded into it, "
-            "or whole tensors"
+            f"{tuple(into.shape)} as this model and strategy have it; give what get_state_dict gave, with a "
+            "checkpoint loaded into it, or whole tensors"
         )
     if spread is not None and type(into) is not type(value):
         for chunk in spread.__create_chunk_list__():

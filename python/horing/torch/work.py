@@ -1,8 +1,9 @@
 """torch's Work over horing's requests.
 
 An operation is ended by whoever comes first: wait() in the caller's thread, or, once a future was
-asked for or nobody is left who could wait, a thread of the group that waits for the operations of one
-kind in their order."""
+asked for or nobody is left who could wait, a thread of the group that waits for the operations of
+one kind in their order.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -24,20 +25,26 @@ from horing.errors import HoringError
 from horing.errors import TimeoutError as HoringTimeout
 from horing.program_exit import has_begun, start_thread
 from horing.requests import Request
-from horing.torch.causes import first_cause
+from horing.torch.causes import Group, first_cause
 from horing.torch.versions import holds_works
-
-if TYPE_CHECKING:
-    from horing.torch.process_group import ProcessGroup
 
 # torch 2.6 holds a work of Python without its Python part: what C++ still waits for stays here.
 _waited_for: set[Work] | None = None if holds_works(torch.__version__) else set()
 
 
 def distributed_error(
-    error: BaseException, what: str, group: ProcessGroup | None
+    error: BaseException, what: str, group: Group | None
 ) -> dist.DistBackendError:
-    """torch's error with the library's text. Programs look for the word timeout in it."""
+    """An error of torch with the library's text. Programs look for the word timeout in it.
+
+    Args:
+        error: The library's error.
+        what: The call.
+        group: Whose call it was, for its name and global ranks; None: it is not made yet.
+
+    Returns:
+        An error to raise from `error`.
+    """
     text = str(error)
     if isinstance(error, HoringTimeout):
         text = "the timeout has passed: " + text.removeprefix("timeout: ")
@@ -52,7 +59,14 @@ def distributed_error(
 
 @dataclasses.dataclass
 class Traffic:
-    """Payload that one rank's collectives of a group moved, as they ended."""
+    """Payload that one rank's collectives of a group moved, as they ended.
+
+    Attributes:
+        intra_sent_bytes: Sent inside the node.
+        intra_received_bytes: Received inside the node.
+        inter_sent_bytes: Sent to other nodes.
+        inter_received_bytes: Received from other nodes.
+    """
 
     intra_sent_bytes: int = 0
     intra_received_bytes: int = 0
@@ -63,7 +77,11 @@ class Traffic:
     )
 
     def add(self, requests: Sequence[Request]) -> None:
-        """Of operations that have ended, or that a stream was made to wait for."""
+        """Counts operations that have ended, or that a stream was made to wait for.
+
+        Args:
+            requests: Those of a device are counted when they are seen to have ended.
+        """
         for request in requests:
             if request.device is None:
                 self._add(request.report)
@@ -73,7 +91,7 @@ class Traffic:
             self.add_ended()
 
     def add_ended(self) -> None:
-        """Asks which have ended by now."""
+        """Counts those that have ended by now of operations on a device."""
         for _ in range(len(self._going_on)):
             try:
                 request = self._going_on.popleft()
@@ -95,12 +113,22 @@ class Traffic:
 
 
 class Operation:
-    """What a work waits for: one operation of the library, or several that end together. Ended by
-    one thread at a time."""
+    """What a work waits for: one operation of the library, or several that end together.
+
+    Ended by one thread at a time.
+
+    Args:
+        group: Whose call it is.
+        what: The call, for errors.
+        requests: The library's operations.
+        result: The caller's tensors.
+        finish: What brings results back, called in this order by the thread that ends it.
+        traffic: Where it is counted; None: nowhere.
+    """
 
     def __init__(
         self,
-        group: ProcessGroup,
+        group: Group,
         what: str,
         requests: Sequence[Request],
         result: Sequence[torch.Tensor],
@@ -120,7 +148,14 @@ class Operation:
         self.error: Exception | None = None
 
     def end(self, timeout: float | None) -> bool:
-        """Waits until it has ended. False: not within `timeout` seconds."""
+        """Waits until it has ended. Its error is kept, not raised.
+
+        Args:
+            timeout: The longest wait, in seconds; None: until its deadline.
+
+        Returns:
+            False: not in that time.
+        """
         if self.ended:
             return True
         if not self.lock.acquire(timeout=-1 if timeout is None else timeout):
@@ -138,7 +173,7 @@ class Operation:
             if self.traffic is not None:
                 self.traffic.add(self.requests)
             self._bring_back()
-        except Exception as error:  # noqa: BLE001  (what no wait() has raised is raised by none)
+        except Exception as error:
             self.fail(error)
         self.ended = True
         self.finish = ()
@@ -152,13 +187,22 @@ class Operation:
             step()
 
     def fail(self, error: Exception) -> None:
-        """The first one counts."""
+        """Keeps an error as torch's. The first one counts.
+
+        Args:
+            error: What ended the operation.
+        """
         if self.error is None:
             self.error = distributed_error(error, self.what, self.group)
             self.error.__cause__ = error
         self.ended = True
 
     def is_completed(self) -> bool:
+        """Looks whether it has ended, without waiting for other ranks.
+
+        Returns:
+            Whether it has, well or not.
+        """
         return self.ended or (self._seems_done() and self.end(None))
 
     def _seems_done(self) -> bool:
@@ -171,19 +215,23 @@ class Operation:
             self.lock.release()
 
     def aside(self) -> contextlib.AbstractContextManager[object]:
-        """Where a thread ends it that is not the caller's."""
+        """Where a thread ends it that is not the caller's.
+
+        Returns:
+            A context around end().
+        """
         return contextlib.nullcontext()
 
     def end_aside(self) -> None:
-        """For a completer. Its errors are the operation's."""
+        """Ends it in a thread that is not the caller's. Its errors are the operation's."""
         try:
             with self.aside():
                 self.end(None)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             self.fail(error)
 
     def complete(self) -> None:
-        """For a completer. Runs what hangs on the future."""
+        """As end_aside(), and runs what hangs on the future."""
         self.end_aside()
         if self.event is None:
             return
@@ -191,7 +239,7 @@ class Operation:
             with self.aside():
                 self.end(None)
                 self.event.set_result(self._event_value())
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             if not self.event.done():
                 self.fail(error)
                 with contextlib.suppress(RuntimeError):  # another thread has set it
@@ -204,8 +252,14 @@ class Operation:
         return torch.futures.Future()
 
     def make_future(self) -> torch.futures.Future[Any]:
-        """Of the result. Python's set_exception would make the exception the future's value for C++,
-        as in DDP, which then reads it as tensors: what a callback raises is an error for both."""
+        """Makes the future of its result.
+
+        Python's set_exception would make the exception the future's value for C++, as in DDP, which
+        then reads it as tensors: what a callback raises is an error for both.
+
+        Returns:
+            The future; complete() sets it.
+        """
         self.event = self._make_event()
         self.future = self.event.then(lambda _: self._result_or_error())
         return self.future
@@ -216,16 +270,22 @@ class Operation:
         return list(self.result)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _side_stream(device: int) -> torch.cuda.Stream:
     """Of the threads that complete operations: torch has few streams, and gives them out again."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 class DeviceOperation(Operation):
-    """With memory of a device. It ends for streams: what a stream that is current in end() is given
-    afterwards comes after the operation. The host waits for what the network brings, not for the
-    device."""
+    """An operation with memory of a device. It ends for streams.
+
+    What a stream that is current in end() is given afterwards comes after the operation. The host
+    waits for what the network brings, not for the device.
+
+    Args:
+        device: The CUDA device's number.
+        *arguments: As for `Operation`.
+    """
 
     def __init__(self, device: int, *arguments: Any):
         super().__init__(*arguments)
@@ -234,6 +294,14 @@ class DeviceOperation(Operation):
         self._ended_on: torch.cuda.Stream | None = None
 
     def end(self, timeout: float | None) -> bool:
+        """Has the current stream wait for it.
+
+        Args:
+            timeout: The longest wait of the host, in seconds; None: until its deadline.
+
+        Returns:
+            False: not in that time.
+        """
         if not super().end(timeout):
             return False
         if self.error is None and torch.cuda.current_stream(self.device) != self._ended_on:
@@ -265,7 +333,11 @@ class DeviceOperation(Operation):
             self._copied.record(torch.cuda.current_stream(self.device))
 
     def is_completed(self) -> bool:
-        """Also on the device."""
+        """Looks whether it has ended, also on the device.
+
+        Returns:
+            Whether it has, well or not.
+        """
         if self.error is not None:
             return True
         if not self._seems_done() or not (self.ended or self.end(None)):
@@ -273,6 +345,11 @@ class DeviceOperation(Operation):
         return self._copied is None or bool(self._copied.query())  # type: ignore[no-untyped-call]
 
     def aside(self) -> contextlib.AbstractContextManager[object]:
+        """A stream of the completing threads.
+
+        Returns:
+            A context in which that stream is current.
+        """
         return torch.cuda.stream(_side_stream(self.device))
 
     def _event_value(self) -> Any:
@@ -284,7 +361,12 @@ class DeviceOperation(Operation):
 
 
 class Work(dist.Work):
-    """torch's handle of an operation. One that is dropped without wait() ends all the same."""
+    """torch's handle of an operation. One that is dropped without wait() ends all the same.
+
+    Args:
+        operation: What it waits for.
+        completer: Who ends it when nobody waits.
+    """
 
     def __init__(self, operation: Operation, completer: Completer | OwnThread):
         super().__init__()
@@ -299,6 +381,18 @@ class Work(dist.Work):
             self._completer.add_dropped(operation)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Waits until the operation has ended. For a device: has the current stream wait for it.
+
+        Args:
+            timeout: The longest wait; 0: until the operation's own deadline.
+
+        Returns:
+            True.
+
+        Raises:
+            torch.distributed.DistBackendError: It has failed, or has not ended in that time; then
+                it goes on.
+        """
         operation = self._operation
         seconds = timeout.total_seconds() if timeout else 0.0
         if not operation.end(seconds if seconds > 0 else None):
@@ -313,26 +407,60 @@ class Work(dist.Work):
         return True
 
     def synchronize(self) -> None:
+        """As wait()."""
         self.wait()
 
     def is_completed(self) -> bool:
+        """Looks whether it has ended, without waiting for other ranks.
+
+        Returns:
+            Whether it has, well or not.
+        """
         return self._operation.is_completed()
 
     def is_success(self) -> bool:
+        """Looks whether it has ended well.
+
+        Returns:
+            False also while it goes on.
+        """
         return self.is_completed() and self._operation.error is None
 
     def exception(self) -> Exception | None:
+        """Why it failed.
+
+        Returns:
+            None: it goes on, or has ended well.
+        """
         return self._operation.error
 
     def result(self) -> list[torch.Tensor]:
+        """The caller's tensors.
+
+        Returns:
+            They have the result once wait() has returned.
+        """
         return list(self._operation.result)
 
     def source_rank(self) -> int:
+        """The sender of a received message, in the group's numbers.
+
+        Returns:
+            A rank.
+
+        Raises:
+            InvalidArgumentError: It has not ended, or is no receive.
+        """
         return self._operation.requests[0].source
 
     _source_rank = source_rank
 
     def get_future(self) -> torch.futures.Future[Any]:
+        """A future of the result. Its callbacks run in a thread of the group.
+
+        Returns:
+            The same one for each call.
+        """
         operation = self._operation
         future = operation.future
         if future is None:
@@ -350,8 +478,11 @@ class Work(dist.Work):
 
 
 def _raise_in_backward(operation: Operation, future: torch.futures.Future[Any]) -> None:
-    """DDP reads a future in C++, where an error of Python is a RuntimeError. Inside a backward pass it is
-    raised from a callback at its end, which comes before DDP's own and keeps the error as it is."""
+    """Raises an operation's error at the end of the backward pass that it belongs to.
+
+    DDP reads a future in C++, where an error of Python is a RuntimeError. Inside a backward pass it
+    is raised from a callback at its end, which comes before DDP's own and keeps the error as it is.
+    """
     if torch._C._current_graph_task_id() < 0:
         return
 
@@ -370,11 +501,14 @@ def _let_go(work: Work) -> None:
 
 
 class Completer:
-    """Ends the operations whose futures were asked for, in the order of asking: operations of one
-    completer end in that order anyway, for they are of one channel.
+    """Ends the operations whose futures were asked for, in the order of asking.
 
-    One thread at a time waits for the next one. Before it runs what hangs on a future it leaves that
-    to another thread: a callback may itself wait for a later operation.
+    Operations of one completer end in that order anyway, for they are of one channel. One thread at
+    a time waits for the next one. Before it runs what hangs on a future it leaves that to another
+    thread: a callback may itself wait for a later operation.
+
+    Args:
+        name: Of its threads.
     """
 
     def __init__(self, name: str):
@@ -386,6 +520,11 @@ class Completer:
         self._waiting = 0  # threads that take a turn, or wait for theirs
 
     def add(self, operation: Operation) -> None:
+        """Has an operation ended by a thread. When the program exits: by this one.
+
+        Args:
+            operation: It is kept alive until it has ended.
+        """
         if has_begun():  # then it ends soon, and no thread starts
             operation.complete()
             return
@@ -403,7 +542,11 @@ class Completer:
                     self._waiting += 1
 
     def close(self, timeout: float | None = None) -> None:
-        """Waits until the threads have ended the operations, at most so many seconds for each."""
+        """Waits until the threads have ended the operations.
+
+        Args:
+            timeout: The longest wait for each thread, in seconds; None: no limit.
+        """
         self._operations.put(None)
         with self._lock:
             threads = self._threads - {threading.current_thread()}
@@ -434,14 +577,22 @@ class Completer:
 
 
 class OwnThread:
-    """For works that end in any order, as messages do: a thread for each whose future was asked
-    for."""
+    """Ends works that end in any order, as messages do."""
 
     def add(self, operation: Operation) -> None:
+        """Has an operation ended by a thread of its own. When the program exits: by this one.
+
+        Args:
+            operation: Whose future was asked for.
+        """
         if start_thread(operation.complete, "horing message") is None:
             operation.complete()
 
     def add_dropped(self, operation: Operation) -> None:
-        """A message without a copy at its end ends by itself."""
+        """Has an operation ended whose work was dropped. A message without a copy at its end ends by itself.
+
+        Args:
+            operation: Nobody else will wait for it.
+        """
         if operation.finish:
             self.add(operation)

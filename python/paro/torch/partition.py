@@ -1,7 +1,8 @@
 """How the ranks that hold the same shards of a unit split them.
 
 Every shard, flattened, is cut into as many pieces of equal size as there are such ranks (the last
-ones shorter or empty). A row has one piece of each parameter; rank r of them owns row r."""
+ones shorter or empty). A row has one piece of each parameter; rank r of them owns row r.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,15 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Piece:
-    """One parameter's part of the rows. `size`: elements of a piece; `offset`: where it lies in a row."""
+    """One parameter's part of the rows.
+
+    Attributes:
+        name: The parameter's.
+        parameter: The sharded parameter.
+        elements: Of this rank's shard.
+        offset: Where the piece lies in a row, in elements.
+        size: Elements of a piece.
+    """
 
     name: str
     parameter: nn.Parameter
@@ -23,12 +32,26 @@ class Piece:
     size: int
 
     def range_of(self, row: int) -> tuple[int, int]:
-        """Which elements of the flattened shard row `row` has."""
+        """Which elements of the flattened shard a row has.
+
+        Args:
+            row: From 0.
+
+        Returns:
+            The first one, and one past the last.
+        """
         first = min(row * self.size, self.elements)
         return first, min(first + self.size, self.elements)
 
 
 class Layout:
+    """How the parameters of a unit lie in rows.
+
+    Args:
+        parameters: With their names, in the order that all ranks have.
+        rows: Ranks that hold the same shards.
+    """
+
     def __init__(self, parameters: list[tuple[str, nn.Parameter]], rows: int) -> None:
         self.rows = rows
         self.pieces: list[Piece] = []
@@ -41,7 +64,15 @@ class Layout:
         self.row_elements = offset
 
     def parts(self, piece: Piece, rows: torch.Tensor) -> Iterator[tuple[torch.Tensor, slice]]:
-        """Views of `rows` that hold the piece's parameter, each with its elements of the shard."""
+        """Where a parameter's elements are in rows.
+
+        Args:
+            piece: The parameter's.
+            rows: A tensor of (rows, at least row_elements).
+
+        Yields:
+            Views of `rows`, each with its elements of the shard.
+        """
         if piece.elements == piece.size * self.rows:
             yield rows[:, piece.offset : piece.offset + piece.size], slice(None)
             return
@@ -52,7 +83,14 @@ class Layout:
 
 
 def local_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The shard that this rank holds, itself: what is written there is in the parameter."""
+    """The shard that this rank holds, itself: what is written there is in the parameter.
+
+    Args:
+        tensor: A DTensor.
+
+    Returns:
+        A plain tensor on the same memory.
+    """
     with torch.no_grad():
         local: torch.Tensor = tensor.to_local()  # type: ignore[attr-defined]
     return local

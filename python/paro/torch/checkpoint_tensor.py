@@ -18,8 +18,19 @@ Rectangle = tuple[tuple[int, ...], tuple[int, ...]]  # offsets, sizes
 
 
 def rectangles(shape: Sequence[int], first: int, last: int) -> list[Rectangle]:
-    """What covers elements [first, last) of a box in its flattened order: in that order, and each
-    without a gap. At most one with whole rows, and parts of the rows before and after."""
+    """What covers a range of a box's flattened elements: in their order, and each without a gap.
+
+    At most one with whole rows, and parts of the rows before and after.
+
+    Args:
+        shape: The box.
+        first: The range's first element.
+        last: One past its last element.
+
+    Returns:
+        Offsets and sizes of each rectangle, one number for each dimension; empty for an empty
+        range.
+    """
     if first >= last:
         return []
     if not shape:
@@ -49,8 +60,10 @@ def rectangles(shape: Sequence[int], first: int, last: int) -> list[Rectangle]:
 class TensorPieces(torch.Tensor):
     """Looks like the whole tensor; `flat` is what this rank has of it, and is written to by a load.
 
-    `box`: where in the whole tensor the shard lies, of whose flattened elements `flat` has the range
-    that begins with `first`.
+    Attributes:
+        flat: This rank's elements, in one dimension.
+        box: Where in the whole tensor the shard lies: offsets and sizes.
+        first: `flat` begins with this element of the flattened shard.
     """
 
     flat: torch.Tensor
@@ -61,13 +74,14 @@ class TensorPieces(torch.Tensor):
     def __new__(
         cls, flat: torch.Tensor, shape: Sequence[int], box: Rectangle, first: int
     ) -> TensorPieces:
+        """Makes it of memory that stays the caller's. It has none of its own."""
         made: TensorPieces = torch.Tensor._make_wrapper_subclass(
             cls, tuple(shape), dtype=flat.dtype, device=flat.device
         )
         made.flat, made.box, made.first = flat, box, first
         return made
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, *_: object) -> None:
         super().__init__()
 
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
@@ -84,8 +98,11 @@ class TensorPieces(torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """What copies element by element (detach, clone, to, copy_, empty_like) works on the pieces, and so
-        does what makes room for a copy: distributed checkpoints copy before they save in the background."""
+        """Has what copies element by element (detach, clone, to, copy_, empty_like) work on the pieces.
+
+        So does what makes room for a copy: distributed checkpoints copy before they save in the
+        background.
+        """
         own = next(each for each in args if isinstance(each, TensorPieces))
         plain = [each.flat if isinstance(each, TensorPieces) else each for each in args]
         if func is torch.ops.aten.new_empty.default and tuple(args[1]) == tuple(own.shape):

@@ -1,6 +1,8 @@
-"""What torch's class for groups has and this backend does not: refused by name, with what to take
-instead. Without this torch's own methods answer, which look for a backend in C++ that is not there, or
-accept a hook and never call it."""
+"""What torch's class for groups has and this backend does not: refused by name, with what to take instead.
+
+Without this torch's own methods answer, which look for a backend in C++ that is not there, or
+accept a hook and never call it.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def _refusal(name: str, instead: str) -> Callable[..., Any]:
 
 
 class Refused:
-    """Goes before torch's class."""
+    """Answers, before torch's class does, for what this backend does not have."""
 
     supports_window = False
     supports_reconfigure = False

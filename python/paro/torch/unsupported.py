@@ -1,6 +1,9 @@
-"""torch's own functions where masters are apart from the parameters: they look the parameters up in the
-optimizer and their gradients in `.grad`, find neither, and fail with a key or an assertion that says
-nothing. What they call first says instead which function of this package does it."""
+"""torch's own functions that do not work where masters are apart from the parameters.
+
+They look the parameters up in the optimizer and their gradients in `.grad`, find neither, and fail
+with a key or an assertion that says nothing. What they call first says instead which function of
+this package does it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,14 @@ import torch
 
 
 def refuse_state_dict_functions(what: str) -> None:
-    """Called by the optimizer's state_dict and load_state_dict."""
+    """Called by the optimizer's state_dict and load_state_dict.
+
+    Args:
+        what: Which of them.
+
+    Raises:
+        TypeError: A function of torch.distributed.checkpoint.state_dict is among the callers.
+    """
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__") == "torch.distributed.checkpoint.state_dict":
@@ -23,7 +33,11 @@ def refuse_state_dict_functions(what: str) -> None:
 
 
 def refuse_scaler() -> None:
-    """Called where the caller asks an optimizer what it can do, as a scaler does before it steps."""
+    """Called where a caller asks an optimizer what it can do, as a scaler does before it steps.
+
+    Raises:
+        TypeError: The caller is torch's own scaler.
+    """
     scaler = sys._getframe(2).f_locals.get("self")
     if isinstance(scaler, torch.amp.GradScaler) and not hasattr(scaler, "has_ranks_agree"):
         raise TypeError(

@@ -11,15 +11,25 @@ from paro.torch.optimizer import Optimizer
 
 
 class GradScaler(torch.amp.GradScaler):
-    """torch's, for a paro.torch.Optimizer: a gradient that overflowed on one rank counts on all.
+    """torch.amp.GradScaler for a paro.torch.Optimizer: an overflow on one rank counts on all.
 
-    A rank sees its own part of the gradients only. Ranks that left out a step alone would drift apart.
+    A rank sees its own part of the gradients only. Ranks that left out a step alone would drift
+    apart.
     """
 
     has_ranks_agree = True
 
     @torch.no_grad()
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
+        """Divides the gradients by the scale, and looks for overflows on all ranks. Collective.
+
+        Args:
+            optimizer: A paro.torch.Optimizer, after the last micro-batch's backward pass.
+
+        Raises:
+            TypeError: It is another optimizer.
+            RuntimeError: It was unscaled since the last update(), or no micro-batch was the last.
+        """
         if not isinstance(optimizer, Optimizer):
             raise TypeError("paro.torch.GradScaler: takes a paro.torch.Optimizer")
         if not self.is_enabled():
@@ -35,6 +45,16 @@ class GradScaler(torch.amp.GradScaler):
         found[device] = overflow
 
     def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
+        """Makes the optimizer's step, or leaves it out on all ranks after an overflow on one. Collective.
+
+        Args:
+            optimizer: A paro.torch.Optimizer.
+            *args: As for the optimizer's step.
+            **kwargs: As for the optimizer's step.
+
+        Returns:
+            What the optimizer's step returned: None, also where it was left out.
+        """
         result = super().step(optimizer, *args, **kwargs)
         if isinstance(optimizer, Optimizer):
             optimizer.use_up_gradients()  # also those of a step that was left out

@@ -13,14 +13,20 @@ from torch.distributed.tensor import DTensor
 from paro.torch.fsdp_private import parameter_groups, parameters_of, stays_gathered
 from paro.torch.masters import UnitMasters
 from paro.torch.optimizer import Optimizer, optimizer_of
-from paro.torch.pieces import local_of
-from paro.torch.sharding import Unit, managed_parameters
+from paro.torch.partition import local_of
 from paro.torch.strategies import Scope
+from paro.torch.units import Unit, managed_parameters
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that this rank holds now, by state; of storages, so padding counts."""
+    """Bytes that this rank holds now, by state; of storages, so padding counts.
+
+    Attributes:
+        parameters: Shards, and what is gathered now.
+        gradients: Shards, sums of micro-batches and what is under way.
+        optimizer: Masters, and the optimizer's own state.
+    """
 
     parameters: int
     gradients: int
@@ -29,7 +35,12 @@ class Memory:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that a rank sends in a step, inside its group and between groups."""
+    """Bytes that a rank sends in a step.
+
+    Attributes:
+        intra: Inside its group.
+        inter: Between groups.
+    """
 
     intra: float
     inter: float
@@ -53,7 +64,18 @@ def _bytes(tensors: Iterable[torch.Tensor | None]) -> int:
 
 
 def memory(model: nn.Module) -> Memory:
-    """What the states take on this rank at this moment."""
+    """What the states take on this rank at this moment.
+
+    Args:
+        model: A model under fully_shard that has its Optimizer.
+
+    Returns:
+        Bytes by state.
+
+    Raises:
+        ValueError: No module was given to fully_shard, or parts have optimizers of their own.
+        RuntimeError: There is no Optimizer yet.
+    """
     optimizer = optimizer_of(model, "memory")
     parameters: list[torch.Tensor] = list(model.parameters())  # gathered, where a pass has left them so
     gradients: list[torch.Tensor | None] = []
@@ -79,8 +101,10 @@ def memory(model: nn.Module) -> Memory:
 
 
 def _padded(parameter: nn.Parameter, unit: Unit) -> int:
-    """Elements of a parameter whose rows FSDP2 pads to a multiple of the shards. Other dimensions it
-    splits evenly only."""
+    """Elements of a parameter whose rows FSDP2 pads to a multiple of the shards.
+
+    Other dimensions it splits evenly only.
+    """
     assert isinstance(parameter, DTensor)
     shards, whole = unit.shard_count, parameter.numel()
     for dimension in range(unit.shard_mesh.ndim, parameter.device_mesh.ndim):  # tensor parallelism
@@ -130,8 +154,21 @@ def _unit_traffic(
 
 
 def traffic_of_a_step(model: nn.Module, passes: int = 1) -> Traffic:
-    """What each rank sends in a step of `passes` micro-batches under the strategy, if collectives
-    send the least there is. Gathers for evaluation come on top."""
+    """What each rank sends in a step under the strategy, if collectives send the least there is.
+
+    Gathers for evaluation come on top. Not collective: it is computed, not measured.
+
+    Args:
+        model: A model under fully_shard that has its Optimizer.
+        passes: Micro-batches in the step.
+
+    Returns:
+        Bytes inside the group and between groups.
+
+    Raises:
+        ValueError: No module was given to fully_shard, or parts have optimizers of their own.
+        RuntimeError: There is no Optimizer yet.
+    """
     optimizer = optimizer_of(model, "traffic_of_a_step")
     made = {id(each.unit): each for each in optimizer.unit_masters}
     total = Traffic(0.0, 0.0)
@@ -144,7 +181,19 @@ def traffic_of_a_step(model: nn.Module, passes: int = 1) -> Traffic:
 
 
 def explain(model: nn.Module, passes: int = 1) -> str:
-    """A table for people: the strategy, who holds what, memory now, and what a step sends."""
+    """A table for people: the strategy, who holds what, memory now, and what a step sends.
+
+    Args:
+        model: A model under fully_shard that has its Optimizer.
+        passes: Micro-batches in a step.
+
+    Returns:
+        Several lines, for this rank.
+
+    Raises:
+        ValueError: No module was given to fully_shard, or parts have optimizers of their own.
+        RuntimeError: There is no Optimizer yet.
+    """
     optimizer = optimizer_of(model, "explain")
     unit = optimizer.units[0]
     strategy = unit.strategy

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""The check of Python's imports must find planted circles and wrong ways, and leave the rest alone."""
+import pathlib
+import tempfile
+import unittest
+
+import check_imports
+
+
+def check_tree(files):
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for name, text in files.items():
+            path = root / "python" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return check_imports.check(root)
+
+
+class CheckImports(unittest.TestCase):
+    def test_imports_down_the_order_pass(self):
+        problems, count = check_tree({
+            "horing/__init__.py": "from horing.types import DType\n",
+            "horing/types.py": "import enum\n",
+            "horing/torch/__init__.py": "import torch\nfrom horing import types\n",
+            "paro/torch/__init__.py": "import horing\nfrom horing.torch import x\n",
+        })
+        self.assertEqual(problems, [])
+        self.assertEqual(count, 4)
+
+    def test_a_circle_is_found_though_only_type_checkers_see_it(self):
+        for hidden in ("if TYPE_CHECKING:\n    from horing.b import B\n", "def late():\n    import horing.b\n"):
+            problems, _ = check_tree({"horing/a.py": hidden, "horing/b.py": "from horing.a import A\n"})
+            self.assertEqual(len(problems), 1, hidden)
+            self.assertRegex(problems[0], "import each other.*horing.a.*horing.b")
+
+    def test_an_import_up_the_order_is_named_with_its_line(self):
+        problems, _ = check_tree({
+            "horing/a.py": "import os\nimport torch\n",
+            "horing/torch/a.py": "import paro.torch\n",
+        })
+        self.assertEqual(len(problems), 2)
+        self.assertRegex(problems[0], r"python/horing/a\.py:2: horing may not import torch")
+        self.assertRegex(problems[1], r"horing\.torch may not import paro\.torch")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -62,7 +62,7 @@ class Includes:
                 os.fsdecode(name) for name in self.LINE.findall(text)]
         return self.files[path]
 
-    @functools.cache
+    @functools.cache  # noqa: B019  (one object, which lives as long as the program)
     def find(self, name, folders):
         for folder in folders:
             found = os.path.normpath(os.path.join(folder, name))

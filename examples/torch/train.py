@@ -15,11 +15,12 @@ import sys
 import time
 from collections.abc import Callable
 
-import paro.torch
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
+
+import paro.torch
 
 VOCABULARY, CONTEXT, HEADS = 64, 32, 4
 WARM_UP = 3  # steps that make connections and are not timed

@@ -15,8 +15,8 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "support"), str(HERE / "folder")]
 # pylint: disable=wrong-import-position
-from processes import wait_for_end  # noqa: E402
 import make_folder  # noqa: E402
+from processes import wait_for_end  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 and os.path.isdir(sys.argv[1]) else None
 RUN = HERE / "run"

@@ -28,7 +28,7 @@ def prose(text):
     """The lines of a page that are not indented blocks, numbered from 1, without code spans."""
     block, previous = False, ""
     for number, line in enumerate(text.splitlines(), 1):
-        block = line.startswith("    ") and (block or not previous.strip()) or (
+        block = (line.startswith("    ") and (block or not previous.strip())) or (
             block and not line.strip())
         previous = line
         if not block:

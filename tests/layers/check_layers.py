@@ -50,7 +50,7 @@ def sources(root):
 
 def permitted(target, allowed, folders):
     """A row opens its own folder; a name without a row (src, runtime) opens all below it."""
-    return any(target == folder or folder not in folders and under(target, folder) for folder in allowed)
+    return any(target == folder or (folder not in folders and under(target, folder)) for folder in allowed)
 
 
 def markdown(table):

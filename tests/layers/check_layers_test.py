@@ -73,7 +73,7 @@ class CheckLayers(unittest.TestCase):
         def reach(folder, path):
             self.assertNotIn(folder, path, "cycle")
             for used in folders.get(folder, {"uses": []})["uses"]:
-                reach(used, path + [folder])
+                reach(used, [*path, folder])
 
         for folder in folders:
             reach(folder, [])

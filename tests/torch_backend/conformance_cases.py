@@ -27,9 +27,9 @@ os.environ.setdefault("TEMP_DIR", tempfile.gettempdir())
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # noqa: E402
+from torch.testing._internal.common_distributed import DistTestCases  # noqa: E402
 
 import horing.torch  # noqa: E402, F401
-from torch.testing._internal.common_distributed import DistTestCases  # noqa: E402
 
 for _feature in ("ddp", "subgroup"):
     DistTestCases.backend_feature[_feature].add("horing")

@@ -44,7 +44,7 @@ def _run(
         if backend != "gloo" and dist.is_initialized():
             dist.destroy_process_group()
         pipe.send((True, result))
-    except BaseException:  # noqa: BLE001
+    except BaseException:
         pipe.send((False, traceback.format_exc()))
     pipe.poll(LINGER_S)
     os._exit(0)

@@ -11,13 +11,14 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from cuda_tensors import ON_GPU
-from ranks import run_ranks
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
+
+from cuda_tensors import ON_GPU
+from ranks import run_ranks
 
 FULL = "--full" in sys.argv  # for unittest it is no argument
 if FULL:
@@ -121,7 +122,7 @@ def fsdp(
     return train(model, micro_batches, syncs)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def alone_with(micro_batches: int) -> list[float]:
     """In a process of its own: after a backward here, torch's engine refuses to run in forked ones."""
     losses: list[float] = run_ranks([1], lambda: train(Model(), micro_batches))[0]

@@ -10,14 +10,15 @@ import sys
 import unittest
 from typing import Any
 
-import paro.torch
 import torch
 import torch.distributed as dist
-from models import Model, loss_of, micro_batches
-from ranks import run_ranks
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+
+import paro.torch
+from models import Model, loss_of, micro_batches
+from ranks import run_ranks
 from training import FULL, LR, STEPS, adamw, compared, sharded, step_of, whole
 
 SHAPES = [(2, 2), (2, 3), (4, 1), (1, 4)]

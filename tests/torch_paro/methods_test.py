@@ -9,17 +9,18 @@ import unittest
 from collections.abc import Callable
 from typing import Any
 
-import paro.torch
 import torch
 import torch.distributed as dist
-from models import CLASSES, WIDTH, Model, loss_of, micro_batches, trained_alone
-from paro.torch.fsdp_methods import CHECKED, DROPPING, HONOURED, public_methods
-from ranks import run_ranks
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import DataParallelMeshDims, FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.fsdp._fully_shard._fsdp_common import FSDPMeshInfo, ShardPlacementResult
 from torch.distributed.tensor import DTensor, Shard
+
+import paro.torch
+from models import CLASSES, WIDTH, Model, loss_of, micro_batches, trained_alone
+from paro.torch.fsdp_methods import CHECKED, DROPPING, HONOURED, public_methods
+from ranks import run_ranks
 from training import LR, adamw, relative, sharded, step_of, whole
 
 CLOSE = 2e-5

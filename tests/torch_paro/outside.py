@@ -16,13 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import paro.torch
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from ranks import run_ranks
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+
+import paro.torch
+from ranks import run_ranks
 
 STEPS, ROWS, CONTEXT, VOCABULARY = 20, 2, 32, 65
 STRATEGIES = ("IIG", "NIG", "IGG")

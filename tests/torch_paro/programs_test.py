@@ -9,13 +9,14 @@ import unittest
 from collections.abc import Callable
 from typing import Any
 
-import paro.torch
 import torch
 import torch.distributed as dist
-from models import Model, freeze, loss_of, micro_batches
-from ranks import run_ranks
 from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, OffloadPolicy
+
+import paro.torch
+from models import Model, freeze, loss_of, micro_batches
+from ranks import run_ranks
 from training import relative, sharded, whole
 
 WITH_MASTERS = [name for name, strategy in paro.torch.STRATEGIES.items() if strategy.splits_shards]

@@ -11,19 +11,20 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import paro.torch
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, get_state_dict, set_optimizer_state_dict
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import Shard
+
+import paro.torch
 import training  # noqa: F401  (takes --full out of the arguments)
 from models import Model
 from paro.torch import planning
 from paro.torch.meshes import world_of
 from paro.torch.planning import _bytes_of
 from ranks import RanksFailed, run_ranks
-from torch import nn
-from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, get_state_dict, set_optimizer_state_dict
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.tensor import Shard
 
 SOON = 4
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "torch" / "train.py"
@@ -70,7 +71,7 @@ def raised_by(calls: list[tuple[str, Callable[[], Any]]]) -> dict[str, str]:
     for name, call in calls:
         try:
             found[name] = f"nothing was raised, it gave {call()}"
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             found[name] = str(error)
     return found
 

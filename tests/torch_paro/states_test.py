@@ -11,15 +11,16 @@ import unittest
 from typing import Any
 from unittest import mock
 
-import horing.torch
-import paro.torch
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+
+import horing.torch
+import paro.torch
 from paro.torch.backward import Backward
 from paro.torch.reduction import Reduction
 from ranks import run_ranks
-from torch import nn
-from torch.distributed.device_mesh import DeviceMesh
 from training import compared
 
 WIDTH, LAYERS = 64, 4

@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import paro.torch
 import torch
 import torch.distributed as dist
-from models import Model, freeze, loss_of, micro_batches, trained_alone
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor
+
+import paro.torch
+from models import Model, freeze, loss_of, micro_batches, trained_alone
 
 STEPS = 4
 FULL = "--full" in sys.argv  # all combinations; for unittest it is no argument

@@ -12,11 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import paro.torch
 import torch
 import torch.distributed as dist
-from models import CLASSES, WIDTH, Model, freeze, loss_of, micro_batches, trained_alone
-from ranks import SECONDS, RanksFailed, run_ranks
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
@@ -24,6 +21,10 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.utils.checkpoint import checkpoint
+
+import paro.torch
+from models import CLASSES, WIDTH, Model, freeze, loss_of, micro_batches, trained_alone
+from ranks import SECONDS, RanksFailed, run_ranks
 from training import LR, STEPS, adamw, relative, sharded, step_of, whole
 
 STRATEGIES = ["IIG", "NIG", "IGG", "GGG", "III"]

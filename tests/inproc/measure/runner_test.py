@@ -12,8 +12,9 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(pathlib.Path(__file__).parents[3] / "tools" / "bench"), str(pathlib.Path(__file__).parents[2] / "support")]
 # pylint: disable=wrong-import-position
-from measure import runner  # noqa: E402
 from processes import wait_for_end  # noqa: E402
+
+from measure import runner  # noqa: E402
 
 
 class Runner(unittest.TestCase):

@@ -1,14 +1,14 @@
 """Two builds of this project against each other in one run: their programs take turns within each round."""
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
 import datetime
 import json
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from comparison import against_report

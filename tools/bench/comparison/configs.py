@@ -6,10 +6,10 @@ through `horing run` (one process per rank, torchrun's variables) or `horing nod
 MPI launchers use as their remote shell).
 """
 
-from dataclasses import dataclass
 import os
 import shutil
-from typing import Callable
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from comparison.model import COLLECTIVES
 from measure.report import MIB

@@ -107,5 +107,5 @@ class Record:
 
     def limit(self, scenario):
         """Bytes per second of a node, median over the rounds, or None."""
-        rates = [l["bytes_per_second"] for l in self.limits if l["scenario"] == scenario]
+        rates = [each["bytes_per_second"] for each in self.limits if each["scenario"] == scenario]
         return median(rates) if rates else None

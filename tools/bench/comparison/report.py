@@ -98,7 +98,7 @@ def scenario_section(record, scenario):
         lines += [f"#### {collective}, {scenario.title}", ""]
         lines += main_table(record, scenario, collective)
         lines += peer_table(record, scenario, collective)
-        lines += latencies(record, scenario, collective) + [""]
+        lines += [*latencies(record, scenario, collective), ""]
     return lines
 
 

@@ -1,12 +1,12 @@
 """Pictures as SVG by matplotlib, the same bytes for the same figures. Nothing is imported before something is drawn."""
 
-from collections.abc import Iterator, Sequence
 import importlib.util
 import io
 import itertools
 import math
 import pathlib
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 PACKAGE = "python3-matplotlib"

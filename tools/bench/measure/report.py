@@ -1,9 +1,9 @@
 """Sizes and times as text, tables, files of measurements."""
 
-from collections.abc import Iterable, Sequence
 import json
 import os
 import pathlib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 UNITS = (("G", 30), ("M", 20), ("K", 10))

@@ -1,8 +1,6 @@
 """Starts jobs, ends all that they started, and shows how far a measurement is."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
-from dataclasses import dataclass
 import os
 import shlex
 import shutil
@@ -11,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 END_SECONDS = 10.0  # for a job to end after SIGTERM, before it is killed: it may have a cluster to take down

@@ -1,8 +1,8 @@
 """Statistics of repeated measurements. No assumption about how they are distributed."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-import math
 from statistics import fmean, median
 
 LEVEL = 0.95

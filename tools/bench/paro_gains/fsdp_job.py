@@ -8,9 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 
-import horing.torch  # noqa: F401
-import paro.torch
-import paro.torch.planning
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -18,6 +15,10 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch_job import VOCABULARY, Gpt
+
+import horing.torch  # noqa: F401
+import paro.torch
+import paro.torch.planning
 
 COMPUTE, UPDATE = "compute", "update"  # the passes and the optimizer's step of FSDP2 around each rank's own model
 HYBRID = "hybrid"  # FSDP2 on two dimensions: it all-reduces in every micro-batch

@@ -1,7 +1,8 @@
 """The lab notebook of a change of strategy, filled in with what was measured."""
 import os
 
-from measure.report import check, table as table_lines
+from measure.report import check
+from measure.report import table as table_lines
 from paro_gains import gpt
 from paro_gains.picture import at_factor, step_of
 

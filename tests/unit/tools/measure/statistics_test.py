@@ -8,8 +8,7 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).parents[4] / "tools" / "bench"))
 # pylint: disable=wrong-import-position
-from measure.statistics import (Spread, largest_difference, mean_of_last, order_interval,  # noqa: E402
-                                paired_ratio)
+from measure.statistics import Spread, largest_difference, mean_of_last, order_interval, paired_ratio  # noqa: E402
 
 
 class Statistics(unittest.TestCase):

@@ -15,9 +15,10 @@ import sys
 import unittest
 from typing import Any
 
-import paro.torch
 import torch
 import torch.distributed as dist
+
+import paro.torch
 from models import Model, loss_of, micro_batches, trained_alone
 from ranks import run_ranks
 from training import LR, adamw, relative, sharded, whole
@@ -81,6 +82,11 @@ def all_trained() -> dict[str, Outcome]:
     return {strategy: trained(strategy, parameters) for strategy in STRATEGIES}
 
 
+LACKING = GPUS == 0 or torch.version.cuda is None
+NO_DEVICES = f"{GPUS} GPUs, torch {torch.__version__}"
+
+
+@unittest.skipIf(LACKING, NO_DEVICES)
 class Device(unittest.TestCase):
     outcomes: list[dict[str, Outcome]]  # by rank
 
@@ -107,7 +113,7 @@ class Device(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if GPUS == 0 or torch.version.cuda is None:
-        print(f"skip  {os.path.basename(__file__)}: {GPUS} GPUs, torch {torch.__version__}")
+    if LACKING:
+        print(f"skip  {os.path.basename(__file__)}: {NO_DEVICES}")
         sys.exit(77)
     sys.exit(unittest.main(verbosity=2))

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from ranks import TIMEOUT, run_ranks
 from torch.distributed.device_mesh import init_device_mesh
 
 import horing.torch
+from ranks import TIMEOUT, run_ranks
 
 NODES = [2, 2]
 RANKS = 4
@@ -34,7 +34,7 @@ class Errors(unittest.TestCase):
             started = time.monotonic()
             try:
                 body()
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:
                 dist.distributed_c10d._world.pg_map.clear()
                 return type(error).__name__, str(error), time.monotonic() - started
             return "nothing", "", 0.0

@@ -178,8 +178,16 @@ class Identity(Refused, dist.ProcessGroup):
 
     @contextlib.contextmanager
     def labelled(self, number: int) -> Iterator[None]:
-        """What this thread's collectives inside are for, as a number of the caller's: ranks compare it, and
-        the order of all calls that have one, whatever their kind."""
+        """What this thread's collectives inside the block are for.
+
+        Ranks compare it, and the order of all calls that have one, whatever their kind.
+
+        Args:
+            number: Of the caller's; not 0.
+
+        Yields:
+            Nothing.
+        """
         before, self._labels.number = self.label, number
         try:
             yield
@@ -188,6 +196,7 @@ class Identity(Refused, dist.ProcessGroup):
 
     @property
     def label(self) -> int:
+        """The number of the block of labelled() that this thread is in; 0: none."""
         number: int = getattr(self._labels, "number", 0)
         return number
 

@@ -107,7 +107,7 @@ class Runner(unittest.TestCase):
         self.assertEqual(last, ["passed on repetition: thread second", "passed on repetition: torch_paro_ranks",
                                 "their first and second outputs: build-test-logs/passed-on-repetition.txt"])
         self.assertEqual([name for name, *_ in self.listed()], ["thread second", "torch_paro_ranks"])
-        for name, first, second in self.listed():
+        for _, first, second in self.listed():
             self.assertRegex(first, "output of (second|ranks_test)")
             self.assertRegex(second, "output of (second|ranks_test)")
             self.assertIn("3 == 0", first)

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/shown.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "cli/host/doctor_gpus.hpp"
 #include "cli/host/gather_all.hpp"
@@ -158,7 +159,7 @@ void print_table(const Communicator& communicator,
   }
   std::fputs(aligned(columns).c_str(), stdout);
   std::fputs(to_text(gpus).c_str(), stdout);
-  std::printf("result: %s\n", diagnosis.result.c_str());
+  std::printf("result: %s\n", message_text(diagnosis.result).c_str());
 }
 
 void print_json(const Communicator& communicator,
@@ -225,7 +226,7 @@ int doctor_command(int argc, const char* const* argv) {
   }
   const Result<bool> healthy = examine(json);
   if (!healthy.ok()) {
-    std::fprintf(stderr, "result: %s\n", healthy.status().to_string().c_str());
+    std::fprintf(stderr, "result: %s\n", message_text(healthy.status().to_string()).c_str());
     return 1;
   }
   return *healthy ? 0 : 1;

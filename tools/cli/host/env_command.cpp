@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/env.hpp"
+#include "base/shown.hpp"
 
 namespace ho {
 namespace {
@@ -26,7 +27,7 @@ std::string shown_value(const env::Variable& variable) {
     return variable.default_value.empty() ? "(unset)" : std::string(variable.default_value);
   }
   // The job's secret stays one.
-  return variable.name == env::kJobKey.name ? "(set)" : *value;
+  return variable.name == env::kJobKey.name ? "(set)" : shown(*value);
 }
 
 void print_markdown() {
@@ -69,7 +70,7 @@ void print_table() {
                 std::string(variable.meaning).c_str());
     const Status status = env::check_value(variable);
     if (!status.ok()) {
-      std::printf("    BAD VALUE: %s\n", status.message().c_str());
+      std::printf("    BAD VALUE: %s\n", message_text(status.message()).c_str());
     }
   }
 }
@@ -77,10 +78,10 @@ void print_table() {
 // A misspelt name does nothing, and nothing else reports it.
 void print_unknown() {
   for (const std::string& name : env::unknown_names("HORING_")) {
-    std::printf("%s is set and is no variable of libhoring: misspelt?\n", name.c_str());
+    std::printf("%s is set and is no variable of libhoring: misspelt?\n", shown(name).c_str());
   }
   for (const std::string& name : env::unknown_names("PARO_")) {
-    std::printf("%s is set; libparo reads no variables\n", name.c_str());
+    std::printf("%s is set; libparo reads no variables\n", shown(name).c_str());
   }
 }
 

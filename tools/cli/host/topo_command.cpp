@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/env.hpp"
+#include "base/shown.hpp"
 #include "cli/host/gpus.hpp"
 #include "cli/subcommands/exit_status.hpp"
 #include "topo/assign.hpp"
@@ -356,7 +357,7 @@ int topo_command(int argc, const char* const* argv) {
   }
   const auto view = look(options);
   if (!view.ok()) {
-    std::fprintf(stderr, "horing topo: %s\n", view.status().message().c_str());
+    std::fprintf(stderr, "horing topo: %s\n", message_text(view.status().message()).c_str());
     return kFailed;
   }
   if (options.json) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/quantity.hpp"
+#include "base/shown.hpp"
 #include "checkpoint/export.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/store.hpp"
@@ -192,7 +193,7 @@ int checkpoint_command(int argc, const char* const* argv) {
                             : verifying->parsed() ? verify(request)
                                                   : write_export(request);
   if (!status.ok()) {
-    std::fprintf(stderr, "paro checkpoint: %s\n", status.message().c_str());
+    std::fprintf(stderr, "paro checkpoint: %s\n", ho::message_text(status.message()).c_str());
     return 1;
   }
   return 0;

@@ -5,6 +5,7 @@
 #include <horing/communicator.hpp>
 #include <utility>
 
+#include "base/shown.hpp"
 #include "cli/paro/job/measure.hpp"
 #include "cli/paro/plan_options.hpp"
 #include "cli/paro/report.hpp"
@@ -13,7 +14,7 @@ namespace paro::tool {
 namespace {
 
 int fail(const ho::Status& status) {
-  std::fprintf(stderr, "paro plan: %s\n", status.message().c_str());
+  std::fprintf(stderr, "paro plan: %s\n", ho::message_text(status.message()).c_str());
   return status.code() == ho::StatusCode::kInvalidArgument ? 2 : 1;
 }
 

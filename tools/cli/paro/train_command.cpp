@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "base/shown.hpp"
 #include "cli/paro/job/measure.hpp"
 #include "cli/paro/train_options.hpp"
 #include "cli/paro/trial.hpp"
@@ -44,8 +45,9 @@ PlannerRequest measured_links(horing::Communicator& job) {
   const ho::Status status = facts.ok() ? apply(*facts, request) : facts.status();
   if (!status.ok()) {
     if (job.rank() == 0) {
-      std::fprintf(
-          stderr, "paro train: the plan's figures are left out: %s\n", status.message().c_str());
+      std::fprintf(stderr,
+                   "paro train: the plan's figures are left out: %s\n",
+                   ho::message_text(status.message()).c_str());
     }
     request.world = {0, 0};
   }

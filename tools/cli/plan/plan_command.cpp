@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/shown.hpp"
 #include "cli/plan/window_request.hpp"
 #include "core/rail/window_plan.hpp"
 #include "group/group_map.hpp"
@@ -239,7 +240,7 @@ Json plan_json(const BuiltForShow& built, const PlanSummary& summary) {
 }
 
 int fail(const Status& status) {
-  std::fprintf(stderr, "horing plan: %s\n", status.to_string().c_str());
+  std::fprintf(stderr, "horing plan: %s\n", message_text(status.to_string()).c_str());
   return status.code() == StatusCode::kInvalidArgument ? 2 : 1;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/env.hpp"
+#include "base/shown.hpp"
 #include "cli/plugin/plugin_report.hpp"
 #include "cli/subcommands/exit_status.hpp"
 #include "cli/subcommands/own_plugin.hpp"
@@ -148,7 +149,8 @@ int plugin_check_command(int argc, const char* const* argv) {
   }
   const auto judged = judge(options.nccl);
   if (!judged.ok()) {
-    std::fprintf(stderr, "horing plugin-check: %s\n", judged.status().message().c_str());
+    std::fprintf(
+        stderr, "horing plugin-check: %s\n", message_text(judged.status().message()).c_str());
     return kUsageError;
   }
   // What the plugin logs is in the report, so its own lines on stderr would repeat it.

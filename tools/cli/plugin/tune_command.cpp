@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/shown.hpp"
 #include "cli/plugin/tune_options.hpp"
 #include "cli/plugin/tune_report.hpp"
 #include "core/tuner/tuning_file.hpp"
@@ -10,7 +11,7 @@ namespace ho {
 namespace {
 
 int fail(const Status& status) {
-  std::fprintf(stderr, "horing tune: %s\n", status.message().c_str());
+  std::fprintf(stderr, "horing tune: %s\n", message_text(status.message()).c_str());
   return status.code() == StatusCode::kInvalidArgument ? 2 : 1;
 }
 

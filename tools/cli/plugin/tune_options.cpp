@@ -8,6 +8,7 @@
 
 #include "base/env.hpp"
 #include "base/quantity.hpp"
+#include "base/shown.hpp"
 #include "cli/plugin/nccl_filter.hpp"
 #include "cli/subcommands/exit_status.hpp"
 #include "core/tuner/cost_table.hpp"
@@ -201,7 +202,7 @@ Parsed<TuneOptions> parse_tune_options(int argc, const char* const* argv) {
     return {options, app.exit(error) == 0 ? 0 : kUsageError};
   }
   if (const Status status = finish(app, texts, options); !status.ok()) {
-    std::fprintf(stderr, "horing tune: %s\n", status.message().c_str());
+    std::fprintf(stderr, "horing tune: %s\n", message_text(status.message()).c_str());
     return {options, kUsageError};
   }
   return {options, std::nullopt};

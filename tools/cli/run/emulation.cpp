@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/shown.hpp"
 #include "cli/run/cluster.hpp"
 #include "cli/run/namespaces.hpp"
 #include "cli/run/probe.hpp"
@@ -55,7 +56,7 @@ Result<Emulation> choose(const ClusterOptions& options, std::string_view who) {
 }  // namespace
 
 int print_error(std::string_view who, const Status& status) {
-  say(who, status.message());
+  say(who, message_text(status.message()));
   return 1;
 }
 

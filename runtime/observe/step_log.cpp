@@ -23,7 +23,7 @@ ho::Result<StepLog> StepLog::open(const StepLogPaths& paths, uint32_t rank) {
   log.lines_path_ = path_for(paths.lines, rank);
   log.metrics_path_ = path_for(paths.metrics, rank);
   if (!log.lines_path_.empty()) {
-    auto opened = ho::open_log_file(log.lines_path_, ho::NamedPipe::kServes);
+    auto opened = ho::open_log_file(log.lines_path_);
     if (!opened.ok()) {
       return opened.status().with_context("PARO_STEP_LOG");
     }

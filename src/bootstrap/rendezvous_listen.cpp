@@ -16,6 +16,7 @@
 #include "bootstrap/rendezvous_connect.hpp"
 #include "os/clock.hpp"
 #include "os/socket.hpp"
+#include "os/written_file.hpp"
 
 namespace ho {
 namespace {
@@ -23,17 +24,6 @@ namespace {
 constexpr const char* kFileRemedy =
     "; let HORING_RENDEZVOUS name a file in a folder that exists, "
     "that rank 0 may write and that all hosts share";
-
-Status write_all(int fd, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno != EINTR) {
-      return system_error("write " + path, errno);
-    }
-    text.remove_prefix(written > 0 ? static_cast<size_t>(written) : 0);
-  }
-  return {};
-}
 
 Status not_ours(const std::string& path, const std::string& what) {
   return invalid("HORING_RENDEZVOUS names " + path + ", which is " + what +
@@ -110,22 +100,20 @@ Result<Fd> make_file(const std::string& path, std::string_view text) {
   while (true) {
     HORING_ASSIGN(const LeftFile left, lock_left_file(path));
     HORING_TRY(check_rendezvous_file(path));
-    std::string temporary = path + ".XXXXXX";
-    Fd fd(::mkostemp(temporary.data(), O_CLOEXEC));  // mode 0600
-    if (!fd.valid()) {
-      return Status(
-          StatusCode::kSystem,
-          system_error("rank 0 cannot create the rendezvous file " + path, errno).message() +
-              kFileRemedy);
+    Result<FreshFile> fresh = make_beside(path, S_IRUSR | S_IWUSR);
+    if (!fresh.ok()) {
+      return Status(StatusCode::kSystem,
+                    "rank 0 cannot create the rendezvous file " + path + ": " +
+                        fresh.status().message() + kFileRemedy);
     }
-    (void)::flock(fd.get(), LOCK_EX | LOCK_NB);  // nobody else knows the name yet
-    Status status = write_all(fd.get(), text, temporary);
-    Result<bool> placed = status.ok() ? put_in_place(temporary, path, left.is_there)
+    (void)::flock(fresh->fd.get(), LOCK_EX | LOCK_NB);  // nobody else knows the name yet
+    Status status = write_text(fresh->fd.get(), text, fresh->path);
+    Result<bool> placed = status.ok() ? put_in_place(fresh->path, path, left.is_there)
                                       : Result<bool>(std::move(status));
     if (placed.ok() && *placed) {
-      return fd;
+      return std::move(fresh->fd);
     }
-    ::unlink(temporary.c_str());
+    ::unlink(fresh->path.c_str());
     if (!placed.ok()) {
       return placed.status();
     }

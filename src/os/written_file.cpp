@@ -49,13 +49,10 @@ Status check_kind(const std::string& path) {
   return errno == ENOENT ? Status() : system_error("lstat " + path, errno);
 }
 
-struct FreshFile {
-  Fd fd;
-  std::string path;
-};
+}  // namespace
 
 // Nobody can have put something there before: the name is not to be guessed, and has to be free.
-Result<FreshFile> make_beside(const std::string& path) {
+Result<FreshFile> make_beside(const std::string& path, mode_t mode) {
   constexpr int kTries = 8;
   int error = 0;
   for (int i = 0; i < kTries; ++i) {
@@ -64,7 +61,7 @@ Result<FreshFile> make_beside(const std::string& path) {
     std::array<char, 20> digits{};
     std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(number));
     std::string name = path + ".unfinished-" + digits.data();
-    Fd fd(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kMode));
+    Fd fd(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
     if (fd.valid()) {
       return FreshFile{std::move(fd), std::move(name)};
     }
@@ -76,11 +73,9 @@ Result<FreshFile> make_beside(const std::string& path) {
   return system_error("making a file beside " + path, error);
 }
 
-}  // namespace
-
 Status check_replaceable(const std::string& path) {
   HORING_TRY(check_kind(path));
-  HORING_ASSIGN(const FreshFile fresh, make_beside(path));
+  HORING_ASSIGN(const FreshFile fresh, make_beside(path, kMode));
   return ::unlink(fresh.path.c_str()) == 0 ? Status()
                                            : system_error("unlink(" + fresh.path + ")", errno);
 }
@@ -102,7 +97,7 @@ Status replace_file(const std::string& path, std::string_view text) {
   if (is_there) {
     HORING_TRY(check_regular(path, there.st_mode));
   }
-  HORING_ASSIGN(const FreshFile fresh, make_beside(path));
+  HORING_ASSIGN(const FreshFile fresh, make_beside(path, kMode));
   Status status = write_text(fresh.fd.get(), text, path);
   if (status.ok() && is_there && ::fchmod(fresh.fd.get(), there.st_mode & kPermissions) != 0) {
     status = system_error("fchmod, with the permissions of " + path, errno);
@@ -116,8 +111,8 @@ Status replace_file(const std::string& path, std::string_view text) {
   return status;
 }
 
-Result<Fd> open_log_file(const std::string& path, NamedPipe pipe) {
-  // Both ways and without waiting: so a pipe needs no reader to be opened.
+Result<Fd> open_log_file(const std::string& path) {
+  // To read too, for who looks at what others have written; without waiting, where it is a pipe.
   Fd fd(::open(path.c_str(),
                O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
                kMode));
@@ -130,11 +125,7 @@ Result<Fd> open_log_file(const std::string& path, NamedPipe pipe) {
   if (::fstat(fd.get(), &opened) != 0) {
     return system_error("fstat " + path, errno);
   }
-  if (!S_ISFIFO(opened.st_mode) || pipe == NamedPipe::kRefused) {
-    HORING_TRY(check_regular(path, opened.st_mode));
-  } else if (::fcntl(fd.get(), F_SETFL, O_RDWR | O_APPEND) != 0) {
-    return system_error("fcntl " + path, errno);
-  }
+  HORING_TRY(check_regular(path, opened.st_mode));
   return fd;
 }
 

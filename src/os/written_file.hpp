@@ -2,7 +2,8 @@
 // no symbolic link is followed, and nothing but a regular file is touched.
 #pragma once
 
-#include <cstdint>
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 
@@ -17,11 +18,15 @@ namespace ho {
 // Makes `text` the whole of the file: readers see the old one or the new one. It is written under a
 // fresh name beside it, which begins with the file's own and does not end in it.
 [[nodiscard]] Status replace_file(const std::string& path, std::string_view text);
-// A log: what is written goes to its end, also what other processes write. A named pipe serves only
-// where a reader may stop the writer.
-enum class NamedPipe : uint8_t { kRefused, kServes };
-[[nodiscard]] Result<Fd> open_log_file(const std::string& path,
-                                       NamedPipe pipe = NamedPipe::kRefused);
+// The same in two steps, for who has more to do than to replace: a file beside it under that fresh
+// name, to be written and then put in its place or removed.
+struct FreshFile {
+  Fd fd;
+  std::string path;
+};
+[[nodiscard]] Result<FreshFile> make_beside(const std::string& path, mode_t mode);
+// A log: what is written goes to its end, also what other processes write.
+[[nodiscard]] Result<Fd> open_log_file(const std::string& path);
 // All of the text, to a descriptor that blocks.
 [[nodiscard]] Status write_text(int fd, std::string_view text, const std::string& path);
 

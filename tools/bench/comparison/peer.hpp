@@ -136,9 +136,11 @@ inline std::optional<Arguments> parse_arguments(int argc, char** argv) {
 
 // The keys of nccl-tests and of our perf programs, those that tools/bench/comparison reads.
 inline bool write_json(const std::string& file, const std::vector<Result>& results) {
-  std::FILE* const out = std::fopen(file.c_str(), "w");
+  // A fresh one: what another has put there, a link say, is not written to.
+  std::FILE* const out = std::fopen(file.c_str(), "wx");
   if (out == nullptr) {
-    std::fprintf(stderr, "cannot write %s; give --json a file that can be written\n", file.c_str());
+    std::fprintf(
+        stderr, "cannot write %s; give --json a file that is not there yet\n", file.c_str());
     return false;
   }
   std::fprintf(out, "{\"results\": [");

@@ -77,9 +77,7 @@ class Runner:
         if not sizes:
             return
         runs = [(size, most_operations(size)) for size in sizes]
-        json_file = os.path.join(self.place.scratch, "result.json")
-        if os.path.exists(json_file):
-            os.remove(json_file)
+        json_file = self.fresh_file("result.json")
         argv, environment = config.command(self.scenario, collective, runs, json_file)
         outcome = run_job(argv, min(self.timeout_s(collective, runs), config.most_seconds), environment)
         self.read_results(config, collective, round_number, json_file)
@@ -93,6 +91,13 @@ class Runner:
             crossing = self.scenario.boundary_bytes(collective, size) or size
             needed += count * (crossing / (self.options.rail_mbit * 1e6 / 8) * 2 + 0.02)
         return START_SECONDS + min(4 * needed, self.options.job_seconds)
+
+    def fresh_file(self, name):
+        """A path in the scratch folder with nothing there."""
+        path = os.path.join(self.place.scratch, name)
+        if os.path.lexists(path):
+            os.remove(path)
+        return path
 
     def read_results(self, config, collective, round_number, json_file):
         try:
@@ -138,7 +143,7 @@ class Runner:
             crossing = self.scenario.boundary_bytes(collective, 16 * MIB)
             each = crossing / (self.options.rail_mbit * 1e6 / 8 * max(self.scenario.rails, 1))
             count = max(20, int((CPU_SECONDS + CPU_SETTLE_SECONDS) / max(each, 1e-3) * 1.3))
-            json_file = os.path.join(self.place.scratch, "cpu.json")
+            json_file = self.fresh_file("cpu.json")
             argv, _ = config.command(self.scenario, collective, [(16 * MIB, count)], json_file)
             with progress.step(f"busy cores: {collective}"):
                 job = Job(argv)

@@ -236,8 +236,6 @@ class Communicator {
   [[nodiscard]] Result<std::optional<device::Event>> entry_of(const Call& call,
                                                               device::StreamHandle stream) const;
   [[nodiscard]] Status prepare_device();
-  // Which ranks of this host read whose device memory; collective over these.
-  [[nodiscard]] Status share_device_memory(const ShmTransport& shm, Deadline deadline);
   // Around a link for host memory, where this rank has a device.
   [[nodiscard]] Result<Link*> staged(GlobalRank peer, Result<Link*> link);
   [[nodiscard]] uint64_t total_count(const CollectiveCall& call) const;

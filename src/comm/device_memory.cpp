@@ -152,64 +152,6 @@ Status Communicator::prepare_device() {
   return {};
 }
 
-Status Communicator::share_device_memory(const ShmTransport& shm, Deadline deadline) {
-  const std::vector<GlobalRank> members = placement_.ranks_on_host_of(self_);
-  if (work_ != nullptr && settings_.device_sharing) {
-    slots_ = std::make_unique<SharedSlots>(
-        device_, members.size() - 1, shm.membership(), shm.others_ended());
-    if (!slots_->why_not().empty()) {
-      log_warn(
-          "rank {} shares no device memory inside its node, so that messages go through pinned "
-          "memory: {}",
-          self_.value(),
-          slots_->why_not());
-    }
-  }
-  const std::string& host = placement_.host_name[self_.at()];
-  HORING_ASSIGN(const auto offers,
-                exchange(fmt::format("device memory on {}", host),
-                         slots_ == nullptr ? std::vector<std::byte>() : slots_->offer(),
-                         members,
-                         deadline));
-  // By member: 1 where this rank reads its memory.
-  std::vector<std::byte> reads(members.size());
-  for (size_t at = 0; slots_ != nullptr && at < members.size(); ++at) {
-    if (members[at] == self_) {
-      continue;
-    }
-    const Status opened = slots_->open(members[at], offers[at]);
-    if (opened.code() == StatusCode::kProtocol) {
-      return opened.with_context(fmt::format("rank {}", members[at].value()));
-    }
-    reads[at] = std::byte{opened.ok() ? uint8_t{1} : uint8_t{0}};
-    if (!opened.ok()) {
-      log_info(
-          "rank {} does not read rank {}'s device memory, which comes through pinned memory: {}",
-          self_.value(),
-          members[at].value(),
-          opened.message());
-    }
-  }
-  HORING_ASSIGN(const auto readers,
-                exchange(fmt::format("device memory read on {}", host), reads, members, deadline));
-  const auto own =
-      static_cast<size_t>(std::find(members.begin(), members.end(), self_) - members.begin());
-  for (size_t at = 0; slots_ != nullptr && at < members.size(); ++at) {
-    if (readers[at].size() != members.size()) {
-      return {StatusCode::kProtocol,
-              fmt::format("rank {}: says of {} ranks on {} whose device memory it reads, not of {}",
-                          members[at].value(),
-                          readers[at].size(),
-                          host,
-                          members.size())};
-    }
-    if (readers[at][own] != std::byte{0}) {
-      slots_->set_reader(members[at]);
-    }
-  }
-  return {};
-}
-
 Result<Link*> Communicator::staged(GlobalRank peer, Result<Link*> link) {
   if (work_ == nullptr || !link.ok()) {
     return link;
@@ -218,8 +160,7 @@ Result<Link*> Communicator::staged(GlobalRank peer, Result<Link*> link) {
   if (around == nullptr) {
     StagedLink::Shared shared;
     if (slots_ != nullptr && !(*link)->over_network()) {
-      shared.slots = slots_->read_by(peer) ? slots_.get() : nullptr;
-      shared.of_peer = slots_->of_peer(peer);
+      shared = {slots_.get(), peer};
     }
     around = std::make_unique<StagedLink>(**link, *work_, shared);
   }

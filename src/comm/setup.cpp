@@ -439,8 +439,8 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
   HORING_ASSIGN(auto shm, make_shm(deadline));
   HORING_ASSIGN(auto network, make_network(key_, deadline));
   HORING_TRY(prepare_device());
-  if (placement_.device) {
-    HORING_TRY(share_device_memory(*shm, deadline));
+  if (work_ != nullptr && settings_.device_sharing) {
+    slots_ = std::make_unique<SharedSlots>(self_, device_, shm->membership(), shm->others_ended());
   }
   EngineOptions options;
   options.work = work_.get();

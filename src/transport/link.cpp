@@ -15,4 +15,8 @@ Result<Link::SharedMessage> Link::try_recv_shared(const Frame& /*expected*/) {
   return SharedMessage{true};
 }
 
+Result<bool> Link::try_offer(ConstBytes /*offer*/) {
+  return Status(StatusCode::kInternal, describe() + ": a link without shared device memory");
+}
+
 }  // namespace ho

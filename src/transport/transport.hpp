@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -98,6 +99,18 @@ class Link {
   // Takes the next message if it is here and is such a one.
   [[nodiscard]] virtual Result<SharedMessage> try_recv_shared(const Frame& expected);
   virtual void release_shared() {}  // the oldest
+
+  // The memory that such messages lie in is offered to the peer before the first of them, once on
+  // each link, in words that the two ends agree on. false: not on its way yet; call again.
+  static constexpr size_t kMaxOfferBytes = 128;
+  [[nodiscard]] virtual Result<bool> try_offer(ConstBytes offer);
+  enum class OfferAnswer : uint8_t { kNone, kTaken, kRefused };
+  // The peer answers when it next looks for a message here, and this rank is woken then.
+  [[nodiscard]] virtual Result<OfferAnswer> offer_answer() { return OfferAnswer::kRefused; }
+  // What answers the peer's offer: whether this rank takes it, or what is wrong with it. Called by
+  // the calls that look for a message, until the transport ends. Without it offers are refused.
+  using OfferTaker = std::function<Result<bool>(ConstBytes offer)>;
+  virtual void take_offers(OfferTaker /*taker*/) {}
 
   // How many messages may be viewed at once: try_view() gives the next one's while earlier ones are
   // not released.

@@ -112,7 +112,7 @@ Result<std::optional<RingReader::Record>> RingReader::peek_at(uint64_t available
     return peek_at(available - bytes);
   }
   if (header.kind < static_cast<uint32_t>(RecordKind::kInline) ||
-      header.kind > static_cast<uint32_t>(RecordKind::kShared)) {
+      header.kind > static_cast<uint32_t>(RecordKind::kOffer)) {
     return damaged("record kind " + std::to_string(header.kind));
   }
   head_bytes_ = bytes;

@@ -28,6 +28,7 @@ enum class RecordKind : uint32_t {
   kMore = 4,        // a further fragment; the frame is repeated
   kSingleCopy = 5,  // where the payload lies in the sender's memory: RemoteRange x n
   kShared = 6,      // where it lies in device memory that the sender has exported: uint64_t
+  kOffer = 7,       // no message: that memory itself, as in Link::try_offer()
 };
 
 struct RecordHeader {
@@ -61,6 +62,8 @@ class RingWriter {
   [[nodiscard]] bool space_came() const;
   void mark_seen() { space_seen_ = space_seen_ || space_came(); }
   [[nodiscard]] uint64_t acked() const { return control_->acked.load(std::memory_order_seq_cst); }
+  // As the reader wrote it, unchecked.
+  [[nodiscard]] uint32_t offer_answer() const { return control_->offer_answer.load(kOrdered); }
 
  private:
   // Bytes that the reader still holds; never more than the ring, whatever the reader wrote.
@@ -90,6 +93,7 @@ class RingReader {
   // Gives the peeked record's space back. True when a producer waits for it.
   [[nodiscard]] bool consume();
   void acknowledge() { control_->acked.store(++acked_, std::memory_order_seq_cst); }
+  void answer_offer(uint32_t answer) { control_->offer_answer.store(answer, kOrdered); }
 
   // Messages that were published since the last peek() (or since mark_seen()).
   [[nodiscard]] uint64_t unseen() const {

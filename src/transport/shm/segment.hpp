@@ -47,7 +47,8 @@ struct RingControl {
   std::atomic<uint32_t> closed;     // on channel 0: the peer writes and reads nothing any more
   // Consumer's line.
   alignas(kCacheLine) std::atomic<uint64_t> read;
-  std::atomic<uint64_t> acked;  // single-copy messages whose payload has been read
+  std::atomic<uint64_t> acked;         // single-copy messages whose payload has been read
+  std::atomic<uint32_t> offer_answer;  // a Link::OfferAnswer
   // Free bytes the producer waits for; 0 when it does not.
   alignas(kCacheLine) std::atomic<uint64_t> wants_space;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "base/copy.hpp"
 #include "os/peer_memory.hpp"
@@ -13,6 +14,8 @@ namespace {
 // A message of this many parts by reference fits in the smallest ring's largest record.
 static_assert(Link::kMaxParts * sizeof(RemoteRange) <=
               SegmentGeometry::kMinRingBytes / 4 - kRecordHeaderBytes);
+
+static_assert(Link::kMaxOfferBytes <= SegmentGeometry::kMinRingBytes / 4 - kRecordHeaderBytes);
 
 template <typename Part>
 uint64_t total_bytes(std::span<const Part> parts) {
@@ -183,9 +186,13 @@ uint64_t ShmLink::acked_by_peer() const {
   return std::min(wiring_.out.acked(), references_);
 }
 
-// Of what the peer was to read in this rank's memory and has not, none will be released.
+// Of what the peer was to read in this rank's memory and has not, none will be released, and no
+// offer answered.
 Status ShmLink::went_wrong() const {
-  const bool lost = !unread_.empty() && wiring_.peer_end->ended() && acked_by_peer() < references_;
+  if ((unread_.empty() && !offered_) || !wiring_.peer_end->ended()) {
+    return {};
+  }
+  const bool lost = acked_by_peer() < references_ || (offered_ && wiring_.out.offer_answer() == 0);
   return lost ? peer_has_ended() : Status();
 }
 
@@ -201,7 +208,7 @@ void ShmLink::mark_seen() {
 }
 
 // A peer that has ended may have written something before.
-Result<std::optional<RingReader::Record>> ShmLink::next_record() {
+Result<std::optional<RingReader::Record>> ShmLink::peek_record() {
   auto record = wiring_.in.peek();
   if (record.ok() && !record->has_value() && wiring_.peer_end->ended()) {
     record = wiring_.in.peek();
@@ -213,6 +220,40 @@ Result<std::optional<RingReader::Record>> ShmLink::next_record() {
     return fail(record.status().code(), record.status().message());
   }
   return record;
+}
+
+Result<std::optional<RingReader::Record>> ShmLink::next_record() {
+  auto record = peek_record();
+  while (record.ok() && record->has_value() && (*record)->kind == RecordKind::kOffer) {
+    HORING_TRY(answer_offer((*record)->payload));
+    record = peek_record();
+  }
+  return record;
+}
+
+Status ShmLink::answer_offer(ConstBytes offer) {
+  if (answered_ || offer.size() > kMaxOfferBytes) {
+    return fail(StatusCode::kProtocol,
+                answered_ ? "a second offer of device memory"
+                          : "an offer of device memory of " + std::to_string(offer.size()) +
+                                " bytes, more than " + std::to_string(kMaxOfferBytes));
+  }
+  bool taken = false;
+  if (taker_) {
+    // What was checked stays as it was checked.
+    const std::vector<std::byte> own(offer.begin(), offer.end());
+    const Result<bool> answer = taker_(own);
+    if (!answer.ok()) {
+      return fail(answer.status().code(), answer.status().message());
+    }
+    taken = *answer;
+  }
+  answered_ = true;
+  wiring_.in.answer_offer(
+      static_cast<uint32_t>(taken ? OfferAnswer::kTaken : OfferAnswer::kRefused));
+  consume(false);
+  wiring_.peer_bell.wake();
+  return {};
 }
 
 Result<std::optional<RingReader::Record>> ShmLink::head(const Frame& expected) {
@@ -277,6 +318,32 @@ void ShmLink::release_shared() {
   *std::find(through_.begin(), through_.end(), false) = true;
   acknowledge_read();
   wiring_.peer_bell.released();
+}
+
+// No message, so it counts as none, and whatever the peer waits for it must look.
+Result<bool> ShmLink::try_offer(ConstBytes offer) {
+  if (offered_ || offer.size() > kMaxOfferBytes) {
+    return fail(StatusCode::kInternal,
+                "an offer of " + std::to_string(offer.size()) + " bytes, or a second one");
+  }
+  HORING_ASSIGN(std::byte* const to, reserve(offer.size(), record_bytes(offer.size())));
+  if (to == nullptr) {
+    return false;
+  }
+  std::copy(offer.begin(), offer.end(), to);
+  offered_ = true;
+  publish(RecordKind::kOffer, Frame{}, offer.size(), false);
+  wiring_.peer_bell.wake();
+  return true;
+}
+
+Result<Link::OfferAnswer> ShmLink::offer_answer() {
+  const uint32_t answer = wiring_.out.offer_answer();
+  if (answer > static_cast<uint32_t>(OfferAnswer::kRefused)) {
+    return fail(StatusCode::kProtocol,
+                "answer " + std::to_string(answer) + " to an offer of device memory");
+  }
+  return static_cast<OfferAnswer>(answer);
 }
 
 Status ShmLink::read_reference(const RingReader::Record& record,

@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "transport/shm/doorbell.hpp"
 #include "transport/shm/peer_end.hpp"
@@ -50,6 +51,9 @@ class ShmLink : public Link {
   [[nodiscard]] Result<bool> try_send_shared(const Frame& frame, uint64_t offset) override;
   [[nodiscard]] Result<SharedMessage> try_recv_shared(const Frame& expected) override;
   void release_shared() override;
+  [[nodiscard]] Result<bool> try_offer(ConstBytes offer) override;
+  [[nodiscard]] Result<OfferAnswer> offer_answer() override;
+  void take_offers(OfferTaker taker) override { taker_ = std::move(taker); }
   [[nodiscard]] Status went_wrong() const override;
   [[nodiscard]] bool over_network() const override { return false; }
   [[nodiscard]] std::string describe() const override;
@@ -75,7 +79,10 @@ class ShmLink : public Link {
   void publish(RecordKind kind, const Frame& frame, uint64_t payload_bytes, bool whole);
 
   // The head record, or nothing. An error: there is none and the peer has ended.
+  [[nodiscard]] Result<std::optional<RingReader::Record>> peek_record();
+  // The same, when all offers before it were answered.
   [[nodiscard]] Result<std::optional<RingReader::Record>> next_record();
+  [[nodiscard]] Status answer_offer(ConstBytes offer);
   // The same, checked against what is expected.
   [[nodiscard]] Result<std::optional<RingReader::Record>> head(const Frame& expected);
   [[nodiscard]] Result<bool> receive(const Frame& expected, std::span<const Bytes> parts);
@@ -100,13 +107,16 @@ class ShmLink : public Link {
   uint64_t accepted_ = 0;    // messages
   uint64_t acked_ =
       0;  // references and shared messages whose acknowledgement released() has counted
-  uint64_t acked_seen_ = 0;      // the same that a rank about to sleep has seen
-  uint64_t references_ = 0;      // of both kinds, sent
+  uint64_t acked_seen_ = 0;  // the same that a rank about to sleep has seen
+  uint64_t references_ = 0;  // of both kinds, sent
+  bool offered_ = false;
   std::deque<uint64_t> unread_;  // numbers of these messages that are not acknowledged yet
 
   uint64_t received_bytes_ = 0;  // of the fragmented message that is being received
   // Of both kinds received and not acknowledged: whether this rank is through with the payload.
   std::deque<bool> through_;
+  OfferTaker taker_;
+  bool answered_ = false;  // the peer's offer
   View view_ = View::kNone;
   std::unique_ptr<std::byte[]> staging_;
   uint64_t staging_bytes_ = 0;

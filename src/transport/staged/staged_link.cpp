@@ -5,7 +5,24 @@
 #include <cstring>
 #include <utility>
 
+#include "base/log.hpp"
+
 namespace ho {
+
+StagedLink::StagedLink(Link& inner, device::Work& work, const Shared& shared)
+    : inner_(inner),
+      work_(work),
+      shared_(shared),
+      offering_(shared.slots != nullptr ? Offering::kNotBegun : Offering::kNever),
+      released_(inner.released()) {
+  if (shared_.slots != nullptr) {
+    inner_.take_offers([this](ConstBytes offer) -> Result<bool> {
+      HORING_ASSIGN(const bool reads, shared_.slots->open(shared_.peer, offer));
+      of_peer_ = shared_.slots->of_peer(shared_.peer);
+      return reads;
+    });
+  }
+}
 
 StagedLink::~StagedLink() {
   for (Slots* slots : {&send_slots_, &view_slots_}) {
@@ -48,11 +65,51 @@ Result<std::optional<size_t>> StagedLink::take(Slots& slots, size_t bytes) {
 }
 
 Result<std::optional<StagedLink::SendSlot>> StagedLink::take_send_slot(size_t bytes) {
-  if (own_slot_ && bytes > 0 && bytes <= SharedSlots::kSlotBytes) {
-    return take_shared_slot();
+  if (offering_ != Offering::kNever && bytes > 0 && bytes <= PeerSlots::kSlotBytes) {
+    HORING_ASSIGN(const bool answered, offer_answered());
+    if (!answered) {
+      return std::optional<SendSlot>();
+    }
+    if (offering_ == Offering::kTaken) {
+      return take_shared_slot();
+    }
   }
   HORING_ASSIGN(const auto number, take(send_slots_, bytes));
   return number ? std::optional(SendSlot{SendSlot::Kind::kPinned, *number}) : std::nullopt;
+}
+
+void StagedLink::make_slots() {
+  slots_ = shared_.slots->for_peer(shared_.peer);
+  own_slot_ = slots_ != nullptr ? slots_->reserve() : std::nullopt;
+  offering_ = own_slot_ ? Offering::kMade : Offering::kNever;
+}
+
+Result<bool> StagedLink::offer_answered() {
+  if (offering_ == Offering::kNotBegun) {
+    make_slots();
+  }
+  if (offering_ == Offering::kMade) {
+    HORING_ASSIGN(const bool sent, inner_.try_offer(slots_->offer()));
+    if (!sent) {
+      return false;
+    }
+    slots_->note_offered();
+    offering_ = Offering::kSent;
+  }
+  if (offering_ == Offering::kSent) {
+    HORING_ASSIGN(const OfferAnswer answer, inner_.offer_answer());
+    if (answer == OfferAnswer::kNone) {
+      return false;
+    }
+    offering_ = answer == OfferAnswer::kTaken ? Offering::kTaken : Offering::kNever;
+    if (answer == OfferAnswer::kRefused) {
+      slots_->note_refused();
+      slots_.reset();
+      shared_.slots->give_up(shared_.peer);
+      log_info("{}: the peer does not read this rank's device memory", describe());
+    }
+  }
+  return true;
 }
 
 std::optional<StagedLink::SendSlot> StagedLink::take_shared_slot() {
@@ -61,7 +118,7 @@ std::optional<StagedLink::SendSlot> StagedLink::take_shared_slot() {
     own_slot_used_ = true;
     number = own_slot_;
   } else if (shared_in_use_ < kSlots) {
-    number = shared_.slots->take();
+    number = slots_->take();
   }
   if (!number) {
     return std::nullopt;
@@ -71,7 +128,7 @@ std::optional<StagedLink::SendSlot> StagedLink::take_shared_slot() {
 }
 
 std::byte* StagedLink::memory(const SendSlot& slot) const {
-  return slot.kind == SendSlot::Kind::kShared ? shared_.slots->slot(slot.number)
+  return slot.kind == SendSlot::Kind::kShared ? slots_->slot(slot.number)
                                               : send_slots_.at(slot.number).memory->bytes().data();
 }
 
@@ -81,7 +138,7 @@ void StagedLink::free(const SendSlot& slot) {
     if (slot.number == own_slot_) {
       own_slot_used_ = false;
     } else {
-      shared_.slots->give_back(slot.number);
+      slots_->give_back(slot.number);
     }
   } else if (slot.kind == SendSlot::Kind::kPinned) {
     send_slots_.at(slot.number).used = false;
@@ -90,7 +147,7 @@ void StagedLink::free(const SendSlot& slot) {
 
 Result<bool> StagedLink::pass_on(const Staged& next) {
   if (next.slot.kind == SendSlot::Kind::kShared) {
-    return inner_.try_send_shared(next.frame, SharedSlots::offset(next.slot.number));
+    return inner_.try_send_shared(next.frame, PeerSlots::offset(next.slot.number));
   }
   const std::array payload{ConstBytes(memory(next.slot), next.frame.payload_bytes)};
   work_.device().host_reads(payload[0]);
@@ -169,7 +226,7 @@ uint64_t StagedLink::released() {
 }
 
 Result<StagedLink::SharedView> StagedLink::view_shared(const Frame& expected) {
-  if (shared_.of_peer.empty() || receiving_) {
+  if (shared_.slots == nullptr || receiving_) {
     return SharedView{true};
   }
   HORING_ASSIGN(const SharedMessage message, inner_.try_recv_shared(expected));
@@ -177,43 +234,50 @@ Result<StagedLink::SharedView> StagedLink::view_shared(const Frame& expected) {
     return SharedView{message.other};
   }
   const uint64_t offset = *message.offset;
-  const uint64_t bytes = shared_.of_peer.size();
+  const uint64_t bytes = of_peer_.size();
   if (offset > bytes || expected.payload_bytes > bytes - offset) {
     return Status(StatusCode::kProtocol,
                   describe() + ": a message outside of the peer's shared device memory");
   }
-  return SharedView{false, shared_.of_peer.subspan(offset, expected.payload_bytes)};
+  return SharedView{false, of_peer_.subspan(offset, expected.payload_bytes)};
+}
+
+// Where there is a slot for it.
+Status StagedLink::begin_pull() {
+  HORING_ASSIGN(const auto slot, take(view_slots_, to_pull_.size()));
+  if (!slot) {
+    return {};
+  }
+  Slot& into = view_slots_.at(*slot);
+  const std::array copies{
+      device::CopyRange{into.memory->bytes().data(), to_pull_.data(), to_pull_.size()}};
+  HORING_ASSIGN(const auto ticket, work_.copy(device::Direction::kArrives, copies));
+  if (!ticket) {
+    into.used = false;
+    return {};
+  }
+  pulled_ = Pulled{*slot, *ticket};
+  to_pull_ = {};
+  return {};
 }
 
 // The host's receives of what the peer has on its device, as if it had come through the link.
 Result<StagedLink::Pull> StagedLink::pull(const Frame& expected) {
-  if (shared_.of_peer.empty() || receiving_) {
+  if (shared_.slots == nullptr || receiving_) {
     return Pull{true};
   }
   if (!pulled_) {
-    HORING_ASSIGN(const bool room, work_.has_room(device::Direction::kArrives));
-    if (!room) {
+    if (to_pull_.data() == nullptr) {
+      HORING_ASSIGN(const SharedView shared, view_shared(expected));
+      if (shared.bytes.data() == nullptr) {
+        return Pull{shared.other};
+      }
+      to_pull_ = shared.bytes;
+    }
+    HORING_TRY(begin_pull());
+    if (!pulled_) {
       return Pull{};
     }
-    HORING_ASSIGN(const auto slot, take(view_slots_, expected.payload_bytes));
-    if (!slot) {
-      return Pull{};
-    }
-    Slot& into = view_slots_.at(*slot);
-    into.used = false;  // until there is something to copy
-    HORING_ASSIGN(const SharedView shared, view_shared(expected));
-    const ConstBytes from = shared.bytes;
-    if (from.data() == nullptr) {
-      return Pull{shared.other};
-    }
-    into.used = true;
-    const std::array copies{
-        device::CopyRange{into.memory->bytes().data(), from.data(), from.size()}};
-    HORING_ASSIGN(const auto ticket, work_.copy(device::Direction::kArrives, copies));
-    if (!ticket) {
-      return Status(StatusCode::kInternal, "the device's queue is full after it had room");
-    }
-    pulled_ = Pulled{*slot, *ticket};
   }
   HORING_ASSIGN(const bool completed, work_.completed(pulled_->ticket));
   if (!completed) {

@@ -8,8 +8,9 @@
 //   device memory --copy--> slot --try_send--> network --try_recv--> slot --the caller's copy-->
 //
 // Inside a node the slots of sends are device memory that the peer reads (SharedSlots), where it
-// can: then its view is that slot, and only its number goes through the link. A message that is
-// larger than those goes through pinned memory all the same.
+// can: then its view is that slot, and only its number goes through the link. The first message
+// waits until the peer has answered the offer of that memory. A message that is larger than those
+// slots goes through pinned memory all the same.
 //
 //   device memory --copy--> shared slot --the receiver's copy or sum-->
 //
@@ -36,16 +37,11 @@ class StagedLink final : public Link {
 
   // What a link inside a node has of the memory that its ranks share.
   struct Shared {
-    SharedSlots* slots = nullptr;          // of this rank, which the peer reads; null: it does not
-    std::span<const std::byte> of_peer{};  // empty: this rank does not read the peer's
+    SharedSlots* slots = nullptr;  // of this rank; null: it shares none
+    GlobalRank peer{};
   };
-  // All of these outlive the link.
-  StagedLink(Link& inner, device::Work& work, const Shared& shared)
-      : inner_(inner),
-        work_(work),
-        shared_(shared),
-        own_slot_(shared.slots != nullptr ? shared.slots->reserve() : std::nullopt),
-        released_(inner.released()) {}
+  // Work and slots outlive the link. The inner one is not used by its end.
+  StagedLink(Link& inner, device::Work& work, const Shared& shared);
   StagedLink(const StagedLink&) = delete;
   StagedLink& operator=(const StagedLink&) = delete;
   ~StagedLink() override;
@@ -70,7 +66,8 @@ class StagedLink final : public Link {
   }
   [[nodiscard]] bool over_network() const override { return inner_.over_network(); }
   [[nodiscard]] std::string describe() const override {
-    return inner_.describe() + (shared_.slots != nullptr ? ", shared device memory" : ", staged");
+    return inner_.describe() +
+           (offering_ != Offering::kNever ? ", shared device memory" : ", staged");
   }
   [[nodiscard]] std::string trouble() const override { return inner_.trouble(); }
 
@@ -98,12 +95,18 @@ class StagedLink final : public Link {
     device::Ticket ticket;
   };
 
+  // How far this rank's offer of slots to the peer has got.
+  enum class Offering : uint8_t { kNotBegun, kMade, kSent, kTaken, kNever };
+
   [[nodiscard]] Status grow(Slots& slots, size_t bytes);
   // A free slot with room, or nothing.
   [[nodiscard]] Result<std::optional<size_t>> take(Slots& slots, size_t bytes);
   // Nothing: not now, but a slot will be free later.
   [[nodiscard]] Result<std::optional<SendSlot>> take_send_slot(size_t bytes);
   [[nodiscard]] std::optional<SendSlot> take_shared_slot();
+  // Moves the offer along, up to the peer's answer. False: that is not here yet.
+  [[nodiscard]] Result<bool> offer_answered();
+  void make_slots();
   [[nodiscard]] std::byte* memory(const SendSlot& slot) const;
   void free(const SendSlot& slot);
   // Gives the inner link what it takes of what was copied.
@@ -125,20 +128,25 @@ class StagedLink final : public Link {
     std::optional<size_t> slot{};  // of view_slots_, which has it; nothing: not now
   };
   [[nodiscard]] Result<Pull> pull(const Frame& expected);
+  [[nodiscard]] Status begin_pull();
 
   Link& inner_;
   device::Work& work_;
   const Shared shared_;
+  Offering offering_;
+  std::shared_ptr<PeerSlots> slots_;  // null: not made, or given up
   // Always one is this link's; it has up to kSlots in use.
-  const std::optional<size_t> own_slot_;
+  std::optional<size_t> own_slot_;
   bool own_slot_used_ = false;
   size_t shared_in_use_ = 0;
+  std::span<const std::byte> of_peer_;  // the peer's slots; empty: this link names none
   Slots send_slots_;
   Slots view_slots_;
   std::deque<Staged> staged_;
   std::deque<SendSlot> sent_;  // by message that the inner link has accepted and not released
   uint64_t released_;
   std::optional<size_t> receiving_;  // the slot of the message in progress
+  ConstBytes to_pull_;               // here, and no slot yet; null: none
   std::optional<Pulled> pulled_;
   std::deque<std::optional<size_t>> views_;  // nothing: of a slot of the peer's
   std::optional<Status> failed_;

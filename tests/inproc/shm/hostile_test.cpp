@@ -36,6 +36,7 @@ class Victim {
 
   [[nodiscard]] std::span<std::byte> ring() { return ring_; }
   [[nodiscard]] RingControl& control() { return *control_; }
+  [[nodiscard]] RingControl& back_control() { return *back_control_; }
   void write(RecordKind kind, const Frame& frame, std::span<const std::byte> payload) {
     std::byte* to = writer_.reserve(payload.size(), record_bytes(payload.size()));
     REQUIRE(to != nullptr);
@@ -90,7 +91,7 @@ TEST_CASE("a record longer than what is there is an error") {
 }
 
 TEST_CASE("an unknown kind, padding in the middle, a foreign header are errors") {
-  for (const uint32_t kind : {0U, 1U, 7U, ~0U}) {
+  for (const uint32_t kind : {0U, 1U, 8U, ~0U}) {
     Victim victim;
     victim.write(RecordKind::kInline, frame_of(0, 8), pattern(1, 8));
     std::memcpy(victim.ring().data(), &kind, sizeof(kind));
@@ -145,6 +146,25 @@ TEST_CASE("a reference must name exactly the message's bytes, in memory that is 
   CHECK(code_of(std::vector<std::byte>(15)) == StatusCode::kProtocol);
   CHECK(code_of(reference_to(std::vector<RemoteRange>(65, {address, 1}))) == StatusCode::kProtocol);
   CHECK(code_of(reference_to({{8, 100}})) == StatusCode::kPeerLost);
+}
+
+TEST_CASE("an offer that is too long, a second one and an unknown answer are errors") {
+  Victim victim;
+  victim.write(RecordKind::kOffer, frame_of(0, 0), pattern(1, Link::kMaxOfferBytes + 1));
+  CHECK(victim.receive_code(frame_of(0, 8)) == StatusCode::kProtocol);
+
+  Victim twice;
+  twice.write(RecordKind::kOffer, frame_of(0, 0), pattern(1, Link::kMaxOfferBytes));
+  CHECK_FALSE(twice.receive(frame_of(0, 8)).value());
+  twice.write(RecordKind::kOffer, frame_of(0, 0), pattern(1, Link::kMaxOfferBytes));
+  CHECK(twice.receive_code(frame_of(0, 8)) == StatusCode::kProtocol);
+
+  Victim offers;
+  REQUIRE(offers.link().try_offer(pattern(1, 100)).value());
+  for (const uint32_t answer : {3U, ~0U}) {
+    offers.back_control().offer_answer = answer;
+    CHECK(offers.link().offer_answer().status().code() == StatusCode::kProtocol);
+  }
 }
 
 TEST_CASE("random damage to a ring is survived") {

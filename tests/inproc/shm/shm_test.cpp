@@ -177,6 +177,103 @@ TEST_CASE("shared messages are released when their reader says so, in their orde
   CHECK(out->released() == 3);
 }
 
+using Offers = std::vector<std::vector<std::byte>>;
+
+// What its peer's link has been offered, and what it answers.
+struct Taker {
+  explicit Taker(Link& link) {
+    link.take_offers([this](ConstBytes offer) -> Result<bool> {
+      offered.emplace_back(offer.begin(), offer.end());
+      return answer;
+    });
+  }
+  Offers offered;
+  bool answer = true;
+};
+
+TEST_CASE("an offer is answered when its receiver looks for a message, and is none itself") {
+  ShmCase config;
+  config.single_copy = false;
+  const auto ranks = make_all(config, 2);
+  Link* out = link_of(*ranks[0], 1);
+  Link* in = link_of(*ranks[1], 0);
+  Taker taker(*in);
+  const std::vector<std::byte> offer = pattern(1, Link::kMaxOfferBytes);
+  const bool answer = GENERATE(true, false);
+  taker.answer = answer;
+  REQUIRE(*out->try_offer(offer));
+  CHECK(out->offer_answer().value() == Link::OfferAnswer::kNone);
+  CHECK(out->released() == 0);
+  CHECK(taker.offered.empty());
+
+  CHECK_FALSE(in->try_recv_shared(frame_of(0, 10)).value().other);
+  CHECK(taker.offered == Offers{offer});
+  CHECK(out->offer_answer().value() ==
+        (answer ? Link::OfferAnswer::kTaken : Link::OfferAnswer::kRefused));
+  // One a link.
+  CHECK(out->try_offer(offer).status().code() == StatusCode::kInternal);
+  CHECK_FALSE(in->try_peek(true).value().has_value());
+}
+
+TEST_CASE("an offer between the parts of a message leaves that whole") {
+  ShmCase config;
+  config.single_copy = false;
+  const auto ranks = make_all(config, 2);
+  Link* out = link_of(*ranks[0], 1);
+  Link* in = link_of(*ranks[1], 0);
+  Taker taker(*in);
+  const std::vector<std::byte> large = pattern(1, 200000);
+  const ConstBytes large_part(large);
+  std::vector<std::byte> into(large.size());
+  const Bytes part = into;
+  const std::vector<std::byte> offer = pattern(2, 100);
+  bool sent = out->try_send(frame_of(0, 200000), {&large_part, 1}).value();
+  REQUIRE_FALSE(sent);
+  CHECK_FALSE(out->try_offer(offer).value());  // the ring is full
+  CHECK_FALSE(in->try_recv(frame_of(0, 200000), {&part, 1}).value());
+  REQUIRE(out->try_offer(offer).value());
+  for (bool received = false; !received;) {
+    sent = sent || out->try_send(frame_of(0, 200000), {&large_part, 1}).value();
+    received = in->try_recv(frame_of(0, 200000), {&part, 1}).value();
+  }
+  CHECK(sent);
+  CHECK(into == large);
+  CHECK(taker.offered == Offers{offer});
+}
+
+TEST_CASE("a link without a taker refuses offers, and one whose taker fails has its error") {
+  const auto ranks = make_all({}, 2);
+  const std::vector<std::byte> offer = pattern(2, 100);
+  Link* out = link_of(*ranks[0], 1);
+  Link* in = link_of(*ranks[1], 0);
+  REQUIRE(out->try_offer(offer).value());
+  CHECK_FALSE(in->try_peek(true).value().has_value());
+  CHECK(out->offer_answer().value() == Link::OfferAnswer::kRefused);
+
+  Link* second = link_of(*ranks[0], 1, 1);
+  Link* failing = link_of(*ranks[1], 0, 1);
+  failing->take_offers(
+      [](ConstBytes) -> Result<bool> { return Status(StatusCode::kProtocol, "a bad offer"); });
+  REQUIRE(second->try_offer(offer).value());
+  const Status failed = failing->try_peek(true).status();
+  CHECK(failed.code() == StatusCode::kProtocol);
+  CHECK(failed.message().find("rank 1 with rank 0, channel 1: a bad offer") != std::string::npos);
+  CHECK(second->offer_answer().value() == Link::OfferAnswer::kNone);
+}
+
+TEST_CASE("an offer that its receiver ends without answering is lost") {
+  auto ranks = make_all({}, 2);
+  Link& out = *link_of(*ranks[0], 1);
+  Link& answered = *link_of(*ranks[0], 1, 1);
+  REQUIRE(out.try_offer(pattern(2, 100)).value());
+  REQUIRE(answered.try_offer(pattern(2, 100)).value());
+  CHECK_FALSE(link_of(*ranks[1], 0, 1)->try_peek(true).value().has_value());
+  CHECK(out.went_wrong().ok());
+  ranks[1].reset();
+  CHECK(out.went_wrong().code() == StatusCode::kPeerLost);
+  CHECK(answered.went_wrong().ok());
+}
+
 TEST_CASE("members learn that all others have ended, whoever still holds what is shared") {
   auto ranks = make_all({}, 3);
   const auto others_ended = ranks[0]->others_ended();

@@ -53,21 +53,13 @@ class Rank {
         self_(self),
         device_(must_have(
             device::Device::open(*must_have(device::driver()), static_cast<int>(self.value())))),
-        work_(must_have(device::Work::create(device_))) {
-    const size_t peers = map.group_size(map.group_of(self)) - 1;
-    slots_ = std::make_unique<SharedSlots>(
-        device_, peers * StagedLink::kSlots, nullptr, [] { return true; });
-  }
+        work_(must_have(device::Work::create(device_))),
+        slots_(std::make_unique<SharedSlots>(self, device_, nullptr, [] { return true; })) {}
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
   ~Rank() {
     run_.reset();
     links_.clear();
-  }
-
-  void share_with(const Rank& peer) {
-    must_be_ok(slots_->open(peer.self_, peer.slots_->offer()));
-    slots_->set_reader(peer.self_);
   }
 
   // A short first call, after which links have the slots that they need, or the call that is asked
@@ -145,7 +137,7 @@ class Rank {
       Link* const inner = network.link(self_, peer, lane, rail);
       StagedLink::Shared shared;
       if (!inner->over_network()) {
-        shared = {slots_.get(), slots_->of_peer(peer)};
+        shared = {slots_.get(), peer};
       }
       around = std::make_unique<StagedLink>(*inner, *work_, shared);
     }
@@ -315,13 +307,6 @@ Times run_in_virtual_time(const Case& asked) {
     std::vector<std::unique_ptr<Rank>> ranks;
     for (uint32_t r = 0; r < map.world_size(); ++r) {
       ranks.push_back(std::make_unique<Rank>(asked, map, GlobalRank(r)));
-    }
-    for (uint32_t r = 0; r < map.world_size(); ++r) {
-      for (const GlobalRank peer : map.members(map.group_of(GlobalRank(r)))) {
-        if (peer != GlobalRank(r)) {
-          ranks[r]->share_with(*ranks[peer.at()]);
-        }
-      }
     }
     int64_t began_ns = 0;
     for (const uint32_t sequence : {1U, 2U}) {  // allocating is the first call's

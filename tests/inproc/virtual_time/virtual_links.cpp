@@ -83,6 +83,15 @@ class VirtualLink final : public Link {
     network_.at(known_ns, in_.from);
   }
 
+  // Answered at once, in the call.
+  Result<bool> try_offer(ConstBytes offer) override {
+    HORING_ASSIGN(const bool taken, out_.taker(offer));
+    out_.answer = taken ? OfferAnswer::kTaken : OfferAnswer::kRefused;
+    return true;
+  }
+  Result<OfferAnswer> offer_answer() override { return out_.answer; }
+  void take_offers(OfferTaker taker) override { in_.taker = std::move(taker); }
+
   // StagedLink views through try_recv().
   Result<ConstBytes> try_view(const Frame& /*expected*/) override {
     return Status(StatusCode::kInternal, describe() + ": has no views");

@@ -72,6 +72,8 @@ class VirtualNetwork {
     // By accepted message that is not released: when it will be, once that is known.
     std::deque<std::optional<int64_t>> held{};
     uint64_t released = 0;
+    Link::OfferTaker taker{};  // of the receiver
+    Link::OfferAnswer answer = Link::OfferAnswer::kNone;
   };
 
   [[nodiscard]] Channel* channel(GlobalRank from, GlobalRank to, Lane lane, RailIndex rail);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "cuda_double.hpp"
 #include "has.hpp"
 #include "horing.h"
 #include "process_job.hpp"
@@ -234,6 +235,52 @@ TEST_CASE("an abort by another thread ends calls on all devices, which go on wor
     INFO(outcome.message);
     CHECK(outcome.exited);
     CHECK(outcome.status == HO_ABORTED);
+  }
+}
+
+// Rank 2 cannot open what rank 1 offers it in the first call, and nobody else has that trouble.
+TEST_CASE("a rank that cannot open another's memory has its messages through pinned memory",
+          "[device]") {
+  ProcessJobOptions options = on_double("1x4", 60000, "random");
+  options.prepare = [before = options.prepare](size_t rank) {
+    before(rank);
+    if (rank == 2) {
+      ::setenv("HORING_TEST_CUDA_FAIL", "ipc_open:1:801", 1);
+    }
+  };
+  ProcessJob job(options, [](const ProcessJob::Rank& rank) -> ho_status {
+    RankMemory memory = memory_of(rank.comm);
+    const auto self = static_cast<float>(ho_comm_rank(rank.comm));
+    memory.fill(std::vector<float>(kFloats, self));
+    memory.finish();
+    ho_call_options ring = memory.options();
+    ring.algorithm = HO_ALGORITHM_RING;
+    const size_t each = kFloats / 4;
+    ho::cuda_double::forget_counts();
+    std::string wrong;
+    for (int i = 0; i < 3; ++i) {
+      const ho_status status = ho_all_gather(
+          rank.comm, memory.send(), memory.recv(), each, HO_FLOAT32, &ring, nullptr, nullptr);
+      if (status != HO_OK) {
+        return status;
+      }
+      memory.fetch();
+      const std::vector<float> all = memory.fetched();
+      for (size_t from = 0; from < 4; ++from) {
+        const bool right = all[from * each] == static_cast<float>(from) &&
+                           all[from * each + each - 1] == static_cast<float>(from);
+        wrong += right ? "" : " " + std::to_string(from);
+      }
+    }
+    const bool pinned = ho::cuda_double::calls("host_allocate") > 0;
+    ho_set_last_error_message((wrong + (pinned ? "pinned" : "shared")).c_str());
+    return HO_OK;
+  });
+  for (size_t rank = 0; rank < job.size(); ++rank) {
+    const RankOutcome outcome = job.outcome(rank);
+    INFO("rank " << rank);
+    CHECK(outcome.exited);
+    CHECK(outcome.message == (rank == 1 || rank == 2 ? "pinned" : "shared"));
   }
 }
 

@@ -96,6 +96,7 @@ struct Live {
   size_t opened_memory = 0;
   size_t modules = 0;
   size_t pending = 0;  // work that is not done
+  size_t device_memory_bytes = 0;
   [[nodiscard]] bool none() const {
     return contexts + streams + events + device_memory + pinned_memory + opened_memory + modules +
                pending ==

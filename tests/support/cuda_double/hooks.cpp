@@ -186,6 +186,9 @@ Live live() {
   live.device_memory = state.regions.living(MemoryKind::kDevice);
   live.pinned_memory = state.regions.living(MemoryKind::kPinned);
   live.opened_memory = state.regions.living(MemoryKind::kOpened);
+  for (int device = 0; device < state.config.devices; ++device) {
+    live.device_memory_bytes += state.regions.living_bytes(device);
+  }
   live.modules = state.modules.size();
   live.pending = state.pending.size();
   return live;

@@ -346,6 +346,19 @@ typedef enum paro_phase {
   PARO_PHASE_SYNC_P = 4    /* updated parameters, once a step */
 } paro_phase;
 
+/* How widely each state is sharded, in one of the strategies that there are. Its texts are valid as
+ * long as the library is loaded. */
+typedef struct paro_strategy {
+  size_t size;
+  paro_scope parameters;
+  paro_scope gradients;
+  paro_scope optimizer;
+  const char* letters;  /* of these three: "NIG" */
+  const char* known_as; /* systems that do this or nearly this, as "MiCS, HSDP"; may be empty */
+} paro_strategy;
+#define PARO_STRATEGY_INIT \
+  { sizeof(paro_strategy), PARO_REPLICATED, PARO_REPLICATED, PARO_REPLICATED, NULL, NULL }
+
 PARO_API const char* paro_version(void);
 /* Valid until the calling thread's next call into this library. Never NULL. */
 PARO_API const char* paro_last_error_message(void);
@@ -355,6 +368,11 @@ PARO_API const char* paro_last_error_message(void);
 PARO_API ho_status paro_strategy_check(const char* text);
 /* The three letters and a terminating 0; `capacity` is at least 4. */
 PARO_API ho_status paro_strategy_letters(const char* text, char* letters, size_t capacity);
+/* How many strategies there are, and the one of this number, from 0. They begin with what is held
+ * most often: by the letters of parameters, then gradients, then optimizer state, N before I before
+ * G. */
+PARO_API uint32_t paro_strategy_count(void);
+PARO_API ho_status paro_strategy_at(uint32_t number, paro_strategy* strategy);
 
 /* Collective over comm, which is used during the call only: the runner makes communicators of its
  * own. options may be NULL. On success masters and parameters are zeros, for paro_runner_load. On

@@ -1,5 +1,8 @@
 // The queries of paro.h on strategies and runners; nothing here waits for another rank.
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <string>
 
 #include "capi/arguments.hpp"
 #include "capi/boundary.hpp"
@@ -43,6 +46,33 @@ ho::Result<paro_memory> memory_of(const StepRunner& runner, int purpose) {
   return memory;
 }
 
+static_assert(PARO_REPLICATED == static_cast<int>(Scope::kReplicated));
+static_assert(PARO_GROUP == static_cast<int>(Scope::kGroup));
+static_assert(PARO_WORLD == static_cast<int>(Scope::kWorld));
+
+struct StrategyTexts {
+  std::string letters;
+  std::string known_as;
+};
+
+StrategyTexts texts_of(const Strategy& strategy) {
+  StrategyTexts texts{letters(strategy), {}};
+  for (const std::string_view name : known_as(strategy)) {
+    texts.known_as += (texts.known_as.empty() ? "" : ", ") + std::string(name);
+  }
+  return texts;
+}
+
+// Callers keep pointers to them.
+const StrategyTexts& texts_at(size_t number) {
+  static const std::array<StrategyTexts, kStrategyCount> texts = [] {
+    std::array<StrategyTexts, kStrategyCount> of_all;
+    std::transform(all_strategies().begin(), all_strategies().end(), of_all.begin(), texts_of);
+    return of_all;
+  }();
+  return texts.at(number);
+}
+
 ho::Result<Strategy> given_strategy(const char* text, const char* what) {
   return text == nullptr ? ho::invalid(std::string(what) + ": a null text") : strategy_of(text);
 }
@@ -73,6 +103,30 @@ ho_status paro_strategy_letters(const char* text, char* letters, size_t capacity
                          std::to_string(three.size() + 1));
     }
     std::memcpy(letters, three.c_str(), three.size() + 1);
+    return {};
+  });
+}
+
+uint32_t paro_strategy_count(void) {
+  return kStrategyCount;
+}
+
+ho_status paro_strategy_at(uint32_t number, paro_strategy* strategy) {
+  return guarded([&]() -> ho::Status {
+    HORING_TRY(check_out(strategy, "paro_strategy"));
+    if (number >= kStrategyCount) {
+      return ho::invalid("paro_strategy_at: there is no strategy " + std::to_string(number) +
+                         "; they are 0 to " + std::to_string(kStrategyCount - 1));
+    }
+    const Strategy& found = all_strategies().at(number);
+    const StrategyTexts& texts = texts_at(number);
+    paro_strategy values = PARO_STRATEGY_INIT;
+    values.parameters = static_cast<paro_scope>(found.parameters);
+    values.gradients = static_cast<paro_scope>(found.gradients);
+    values.optimizer = static_cast<paro_scope>(found.optimizer);
+    values.letters = texts.letters.c_str();
+    values.known_as = texts.known_as.c_str();
+    write_out(strategy, values);
     return {};
   });
 }

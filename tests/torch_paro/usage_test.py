@@ -520,7 +520,7 @@ class Refused(unittest.TestCase):
         expected = [
             "needs a mesh with an inner dimension",
             "III keeps both inside groups",
-            "'IIN' is none of NNN, NNI",
+            "strategy IIN: the optimizer state is held by every rank",
             "is sharded already; call fully_shard once",
             "before the optimizer was made",
             "make paro.torch.Optimizer for this model first",

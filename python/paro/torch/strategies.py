@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from paro._library import strategy_letters, strategy_rows
+
 
 class Scope(enum.Enum):
     """Over whom a state is split: nobody (every rank has all), a group, or all ranks.
@@ -64,15 +66,22 @@ class Strategy:
         return self.splits_shards and self.gradients is Scope.G
 
 
-_NAMES = "NNN NNI NII NNG NIG NGG INI III ING IIG IGG GNG GGG".split()
-STRATEGIES = {name: Strategy(*(Scope(letter) for letter in name)) for name in _NAMES}
+_NOT_ON_FSDP2 = "GIG"
+_SCOPES = tuple(Scope)  # as paro.h numbers them
+
+# What FSDP2 can have of libparo's strategies, by their letters.
+STRATEGIES = {
+    row.letters.decode(): Strategy(*(_SCOPES[each] for each in (row.parameters, row.gradients, row.optimizer)))
+    for row in strategy_rows()
+    if row.letters.decode() != _NOT_ON_FSDP2
+}
 
 
 def strategy_of(name: str | Strategy) -> Strategy:
     """The strategy of a name.
 
     Args:
-        name: Three letters of N, I and G in any case, or a strategy.
+        name: Three letters of N, I and G in any case, a system's name ("zero3", "hsdp"), or a strategy.
 
     Returns:
         One of STRATEGIES.
@@ -80,14 +89,10 @@ def strategy_of(name: str | Strategy) -> Strategy:
     Raises:
         ValueError: It is none. The text says what to write instead.
     """
-    if isinstance(name, Strategy):
-        return strategy_of(str(name))
-    upper = str(name).upper()
-    if upper in STRATEGIES:
-        return STRATEGIES[upper]
-    if upper == "GIG":
+    letters = strategy_letters(str(name))
+    if letters == _NOT_ON_FSDP2:
         raise ValueError(
-            "strategy GIG cannot be had on FSDP2, which reduces gradients over the ranks that share "
+            f"strategy {letters} cannot be had on FSDP2, which reduces gradients over the ranks that share "
             "a parameter's shards; III keeps both inside groups, IGG has gradients over all ranks"
         )
-    raise ValueError(f"strategy {name!r} is none of {', '.join(_NAMES)}")
+    return STRATEGIES[letters]

@@ -131,6 +131,32 @@ TEST_CASE("texts that are no strategy are refused, those that are one are known"
   CHECK(std::string(paro_version()) == ho_version());
 }
 
+TEST_CASE("the strategies are listed, each with its scopes and what systems it is") {
+  std::string all;
+  for (uint32_t number = 0; number < paro_strategy_count(); ++number) {
+    paro_strategy strategy = PARO_STRATEGY_INIT;
+    REQUIRE(paro_strategy_at(number, &strategy) == HO_OK);
+    all += std::string(strategy.letters) + ' ';
+    const std::string scopes = {"NIG"[strategy.parameters],
+                                "NIG"[strategy.gradients],
+                                "NIG"[strategy.optimizer]};
+    CHECK(scopes == strategy.letters);
+    CHECK(paro_strategy_check(strategy.letters) == HO_OK);
+    if (scopes == "III") {
+      CHECK(std::string(strategy.known_as) == "MiCS, HSDP");
+    }
+    CHECK((scopes != "GIG" || std::string(strategy.known_as).empty()));
+  }
+  CHECK(all == "NNN NNI NNG NII NIG NGG INI ING III IIG IGG GNG GIG GGG ");
+
+  paro_strategy strategy = PARO_STRATEGY_INIT;
+  CHECK(paro_strategy_at(paro_strategy_count(), &strategy) == HO_INVALID_ARGUMENT);
+  CHECK(strategy.letters == nullptr);
+  CHECK(paro_strategy_at(0, nullptr) == HO_INVALID_ARGUMENT);
+  strategy.size = 1;
+  CHECK(paro_strategy_at(0, &strategy) == HO_INVALID_ARGUMENT);
+}
+
 TEST_CASE("null handles are refused by every call") {
   paro_unit_view view = PARO_UNIT_VIEW_INIT;
   paro_memory memory = PARO_MEMORY_INIT;

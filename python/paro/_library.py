@@ -1,0 +1,88 @@
+"""Finds libparo and declares what these packages use of its C interface (paro.h) to ctypes. Loaded on first use."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint32
+from pathlib import Path
+
+import horing
+from horing import _library as libhoring
+
+
+class StrategyRow(ctypes.Structure):
+    """One row of libparo's table of strategies (paro_strategy)."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("parameters", c_int),
+        ("gradients", c_int),
+        ("optimizer", c_int),
+        ("letters", c_char_p),
+        ("known_as", c_char_p),
+    ]
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """libparo with its functions declared. It takes the libhoring that the package horing uses.
+
+    Returns:
+        The library, loaded once.
+
+    Raises:
+        ImportError: It is missing, or of another version.
+    """
+    libhoring.library()
+    path = Path(horing.__file__).parent / "lib" / "libparo.so.0"
+    if not path.exists():
+        raise ImportError(
+            f"{path} is missing: this is a source folder, or a broken installation. Install the package (pip install .)"
+        )
+    loaded = ctypes.CDLL(str(path))
+    for name in ("paro_version", "paro_last_error_message"):
+        getattr(loaded, name).restype = c_char_p
+    version = loaded.paro_version().decode()
+    if not version.startswith(libhoring.INTERFACE + "."):
+        raise ImportError(f"{path} is PaRO {version}; this package needs {libhoring.INTERFACE}.x")
+    loaded.paro_strategy_count.restype = c_uint32
+    loaded.paro_strategy_at.argtypes = [c_uint32, POINTER(StrategyRow)]
+    loaded.paro_strategy_letters.argtypes = [c_char_p, ctypes.c_char * 4, c_size_t]
+    return loaded
+
+
+def strategy_rows() -> list[StrategyRow]:
+    """All strategies, in libparo's order.
+
+    Returns:
+        Rows whose texts live as long as the library.
+    """
+    rows = []
+    for number in range(library().paro_strategy_count()):
+        row = StrategyRow(size=ctypes.sizeof(StrategyRow))
+        _check(library().paro_strategy_at(number, ctypes.byref(row)))
+        rows.append(row)
+    return rows
+
+
+def strategy_letters(text: str) -> str:
+    """The three letters of a strategy.
+
+    Args:
+        text: Letters in any case, or the name of a system that users know ("zero2", "hsdp").
+
+    Returns:
+        As "NGG".
+
+    Raises:
+        ValueError: It is no strategy. The text lists those that there are, or names the rule that it breaks.
+    """
+    letters = ctypes.create_string_buffer(4)
+    _check(library().paro_strategy_letters(text.encode(errors="replace"), letters, len(letters)))
+    return letters.value.decode()
+
+
+def _check(status: int) -> None:
+    if status != 0:
+        raise ValueError(library().paro_last_error_message().decode(errors="replace"))

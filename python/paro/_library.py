@@ -26,10 +26,10 @@ class StrategyRow(ctypes.Structure):
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """libparo with its functions declared. It takes the libhoring that the package horing uses.
+    """The library, with its functions declared. It takes the libhoring that the package horing uses.
 
     Returns:
-        The library, loaded once.
+        libparo, loaded once.
 
     Raises:
         ImportError: It is missing, or of another version.
@@ -85,4 +85,5 @@ def strategy_letters(text: str) -> str:
 
 def _check(status: int) -> None:
     if status != 0:
-        raise ValueError(library().paro_last_error_message().decode(errors="replace"))
+        message = library().paro_last_error_message().decode(errors="replace")
+        raise ValueError(message.removeprefix("invalid argument: "))

@@ -320,6 +320,13 @@ HO_API ho_status ho_comm_register(ho_comm* comm, void* memory, size_t bytes);
 HO_API ho_status ho_comm_deregister(ho_comm* comm, void* memory);
 /* HO_OK, or why the communicator has failed. Any thread; does not wait. */
 HO_API ho_status ho_comm_status(ho_comm* comm);
+/* HO_OK, or HO_PEER_LOST with the first rank that has destroyed its part of the communicator, as
+ * far as is known here; the text is in ho_last_error_message(). Any thread; does not wait. */
+HO_API ho_status ho_comm_left(ho_comm* comm);
+/* How errors of other communicators that share no ho_comm_split name this one: name is "group 'a'"
+ * or the like; id is not 0, the same on all its ranks, and no other communicator's. Ranks of
+ * several communicators then tell in which of them they wait. Any thread. */
+HO_API ho_status ho_comm_set_name(ho_comm* comm, const char* name, uint64_t id);
 
 /* Collectives. All ranks of the communicator call them in the same order (per kind: all-gathers,
  * reduce-scatters and the rest are three independent sequences). Counts are elements. Where a rank
@@ -510,6 +517,12 @@ HO_API ho_status ho_request_test(ho_request* request, int32_t* done);
  *   operation's own deadline has passed. Only a null request and a forked child are refused with
  *   HO_INVALID_ARGUMENT, and then nothing is freed. */
 HO_API ho_status ho_request_wait(ho_request* request, uint64_t timeout_ms);
+/* waiting not 0: the calling thread counts as waiting for the request until waiting is 0 or the
+ * request is freed, also between its calls. For who waits in several calls with a limit, so as to
+ * look at signals in between, and does nothing else until the operation ends: ranks that wait for
+ * each other in a circle are found only among threads that wait without a limit. One thread of a
+ * request at a time. */
+HO_API ho_status ho_request_set_waiting(ho_request* request, int32_t waiting);
 /* Of a call with device memory: what `stream` (NULL: the default stream) is given from now on comes
  * after the call. Returns when all of the call's work is on the device; may wait for data from
  * other ranks, at most timeout_ms; 0: until the operation's own deadline. HO_IN_PROGRESS: not yet,

@@ -162,6 +162,9 @@ _CHECKED: dict[str, list[type]] = {
     ],
     "ho_request_test": [c_void_p, POINTER(c_int32)],
     "ho_comm_status": [_COMM],
+    "ho_comm_left": [_COMM],
+    "ho_comm_set_name": [_COMM, c_char_p, c_uint64],
+    "ho_request_set_waiting": [c_void_p, c_int32],
     "ho_comm_register": [_COMM, c_void_p, c_size_t],
     "ho_comm_deregister": [_COMM, c_void_p],
 }

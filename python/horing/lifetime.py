@@ -6,7 +6,7 @@ import collections
 import contextlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TypeVar
 
@@ -24,7 +24,7 @@ class Lifetime:
     def _start(self, device: int) -> None:
         self._handle: int | None = None
         self._device = device
-        self._other: Lifetime | None = None
+        self._why_to_end: Callable[[], str | None] | None = None
         self._closed = False  # takes no calls any more
         self._destroying = threading.Lock()  # around what destroys it or may meet that
         self._open: set[Pending] = set()
@@ -158,22 +158,22 @@ class Lifetime:
             else:
                 self.close()
 
-    def end_with(self, other: Lifetime) -> None:
-        """From now on a failure of another communicator ends waits for this one's operations, too.
+    def end_when(self, why: Callable[[], str | None]) -> None:
+        """From now on this can end waits for the communicator's operations, on all its ranks.
 
         Args:
-            other: The communicator that is followed until it is closed.
+            why: Called between two looks at an operation that is waited for: the reason to abort
+                the communicator, or None. Any thread; it must not wait.
         """
-        self._other = other
+        self._why_to_end = why
 
     def follow_other(self) -> None:
-        """Between two looks at an operation: fails this communicator where the one that it follows has failed."""
-        if self._other is None or self._other._closed or self._closed:
+        """Between two looks at an operation: fails this communicator where there is a reason, see end_when()."""
+        if self._why_to_end is None or self._closed:
             return
-        try:
-            self._other.status()
-        except HoringError as error:
-            self.abort(str(error))
+        why = self._why_to_end()
+        if why is not None:
+            self.abort(why)
 
     def status(self) -> None:
         """Raises why the communicator has failed, if it has. Any thread; does not wait.
@@ -183,6 +183,31 @@ class Lifetime:
             HoringError: Why it has failed: the error that its next call would raise.
         """
         library().ho_comm_status(self.handle)
+
+    def left(self) -> HoringError | None:
+        """Who has closed its part of the communicator. Any thread; does not wait.
+
+        Returns:
+            The error of a call that needs all ranks, with the first one that has left; None: nobody
+            has, as far as is known.
+        """
+        try:
+            library().ho_comm_left(self.handle)
+        except HoringError as error:
+            return error
+        return None
+
+    def set_name(self, name: str, number: int) -> None:
+        """How errors of communicators of other jobs name this one, in which a rank may wait meanwhile.
+
+        Args:
+            name: A few words: "group 'a'".
+            number: The same on all its ranks, and no other communicator's; not 0.
+
+        Raises:
+            InvalidArgumentError: The name is empty, or the communicator is closed.
+        """
+        library().ho_comm_set_name(self.handle, name.encode()[:200], number)
 
 
 def _counted(names: Sequence[str]) -> str:

@@ -241,6 +241,17 @@ class Pending:
             return True
 
 
+    def set_waiting(self, waiting: bool) -> None:
+        """Says whether this thread waits for it, also between its calls of wait() and join().
+
+        Args:
+            waiting: False where it goes on with something else. Once it has ended there is nothing to say.
+        """
+        with self._lock:
+            if self.handle is not None:
+                library().ho_request_set_waiting(self.handle, int(waiting))
+
+
 class RequestOwner(Protocol):
     """What a request asks of the communicator that it belongs to."""
 
@@ -347,12 +358,20 @@ class Request:
             HoringError: What ended the operation.
         """
         left = None if timeout is None else milliseconds(timeout)
-        while not wait_slice(SLICE_MS if left is None else max(min(SLICE_MS, left), 1)):
-            if left is not None:
-                left -= SLICE_MS
-                if left <= 0:
-                    return False
-            self._owner.follow_other()
+        waiting = False
+        try:
+            while not wait_slice(SLICE_MS if left is None else max(min(SLICE_MS, left), 1)):
+                if left is not None:
+                    left -= SLICE_MS
+                    if left <= 0:
+                        return False
+                elif not waiting:  # without a limit: for the library it is one wait that goes on
+                    self._pending.set_waiting(True)
+                    waiting = True
+                self._owner.follow_other()
+        finally:
+            if waiting:
+                self._pending.set_waiting(False)
         if self._pending.error is not None:
             raise self._pending.error
         return True

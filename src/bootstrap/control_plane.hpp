@@ -71,6 +71,8 @@ struct RankState {
   // all of its threads that call wait so. 0: the rank may go on. As it is: the last that it
   // entered.
   uint32_t held = UINT32_MAX;
+  // Of a communicator of another job, of which only this rank knows: "group 'a'". Else "".
+  std::string other_job = {};
 };
 
 // A rank that destroys a communicator in an orderly way, and how far it goes: what it has entered

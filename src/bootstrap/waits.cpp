@@ -31,6 +31,9 @@ std::string operation_name(const RankState& state) {
 }
 
 std::string operation_name_at(const RankState& state, uint32_t number) {
+  if (!state.other_job.empty()) {
+    return operation_name(state, number) + " of " + state.other_job;
+  }
   return operation_name(state, number) +
          (state.communicator == 0 ? "" : " of communicator " + std::to_string(state.communicator));
 }
@@ -56,7 +59,7 @@ std::optional<ChannelKey> stalled_channel(std::span<const RankAnswer> answers,
   std::optional<std::tuple<int, ChannelKey>> best;
   for (const RankAnswer& answer : answers) {
     for (const RankState& state : answer.states) {
-      if (!inside(state) || state.channel == kCallChannel) {
+      if (!inside(state) || state.channel == kCallChannel || !state.other_job.empty()) {
         continue;
       }
       const int away = distance(answer, state, first);

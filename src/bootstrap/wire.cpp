@@ -167,7 +167,7 @@ void fields(Io& io, Is<FailureReport> auto& report) {
 template <typename Io>
 void fields(Io& io, Is<std::vector<RankState>> auto& states) {
   io.begin("list of states");
-  constexpr size_t kMinBytes = 2 + 1 + 4 + 4 + 4 + 4 + 8 + 4;
+  constexpr size_t kMinBytes = 2 + 1 + 4 + 4 + 4 + 4 + 8 + 4 + 4;
   io.list(states, kMaxStates, kMinBytes, [&](auto& state) {
     io.field(state.communicator);
     io.field(state.channel);
@@ -177,6 +177,7 @@ void fields(Io& io, Is<std::vector<RankState>> auto& states) {
     io.text(state.waiting, kMaxTagBytes);
     io.field(state.communicator_id);
     io.field(state.held);
+    io.text(state.other_job, kMaxTagBytes);
   });
 }
 

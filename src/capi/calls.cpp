@@ -150,6 +150,21 @@ ho_status ho_request_wait(ho_request* request, uint64_t timeout_ms) {
   return in_progress ? HO_IN_PROGRESS : status;
 }
 
+ho_status ho_request_set_waiting(ho_request* request, int32_t waiting) {
+  return guarded([&]() -> Status {
+    if (request == nullptr) {
+      return invalid("ho_request_set_waiting: request is null");
+    }
+    HORING_TRY(check_process(request->process));
+    request->hold.reset();
+    if (waiting != 0 && request->operation != nullptr) {
+      request->hold =
+          std::make_unique<Engine::Hold>(request->communicator->engine(), request->operation);
+    }
+    return {};
+  });
+}
+
 ho_status ho_request_join(ho_request* request, void* stream, uint64_t timeout_ms) {
   bool in_progress = false;
   const ho_status status = guarded([&]() -> Status {

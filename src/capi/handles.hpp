@@ -24,6 +24,8 @@ struct ho_request {
   std::shared_ptr<ho::Communicator> communicator;
   std::shared_ptr<ho::Operation> operation;  // null: there was nothing to do
   ho_op_report* report;
+  // Its thread waits on between its calls. Last: it goes before what it is about.
+  std::unique_ptr<ho::Engine::Hold> hold = {};
 };
 
 namespace ho::capi {

@@ -181,6 +181,25 @@ ho_status ho_comm_status(ho_comm* comm) {
   });
 }
 
+ho_status ho_comm_left(ho_comm* comm) {
+  return guarded([&]() -> Status {
+    HORING_TRY(check_comm(comm, "ho_comm_left"));
+    return comm->communicator->engine().first_left();
+  });
+}
+
+ho_status ho_comm_set_name(ho_comm* comm, const char* name, uint64_t id) {
+  return guarded([&]() -> Status {
+    HORING_TRY(check_comm(comm, "ho_comm_set_name"));
+    constexpr size_t kMaxNameBytes = 200;  // errors have it among other things
+    if (name == nullptr || name[0] == '\0' || std::strlen(name) > kMaxNameBytes || id == 0) {
+      return invalid("ho_comm_set_name: a null or empty name, one of over 200 bytes, or the id 0");
+    }
+    comm->communicator->set_name(name, id);
+    return {};
+  });
+}
+
 ho_status ho_comm_create(const ho_comm_options* options, ho_comm** comm) {
   return guarded([&]() -> Status {
     if (comm == nullptr) {

@@ -143,6 +143,10 @@ class Communicator {
   [[nodiscard]] bool has_device_memory(const std::shared_ptr<Operation>& operation) const;
   // Why it has failed; ok while it has not. Any thread.
   [[nodiscard]] Status status() { return engine_->status(); }
+  // How errors of other jobs name it.
+  void set_name(std::string name, uint64_t id) {
+    control_->set_name(communicator_id_, {std::move(name), id});
+  }
   // Blocks until the operation ends.
   [[nodiscard]] Status finish(const std::shared_ptr<Operation>& operation);
   [[nodiscard]] Engine& engine() { return *engine_; }

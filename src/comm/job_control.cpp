@@ -1,10 +1,12 @@
 #include "comm/job_control.hpp"
 
 #include <spdlog/fmt/fmt.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -28,9 +30,26 @@ static_assert(ControlClient::kAnswerTime > FailureAggregator::kAnswers);
 static_assert(Engine::kLeaveNoticeTimeout > FailureAggregator::kAnswers);
 static_assert(Engine::kDecisionTimeout > ControlClient::kAnswerTime + FailureAggregator::kAnswers);
 
-JobControl::JobControl(std::unique_ptr<ControlPlane> plane) : plane_(std::move(plane)) {}
+struct JobControl::Jobs {
+  std::mutex mutex;
+  std::vector<JobControl*> all;
+};
 
-JobControl::~JobControl() = default;
+std::shared_ptr<JobControl::Jobs> JobControl::jobs() {
+  static const auto of_process = std::make_shared<Jobs>();
+  return of_process;
+}
+
+JobControl::JobControl(std::unique_ptr<ControlPlane> plane)
+    : process_(::getpid()), plane_(std::move(plane)) {
+  const std::lock_guard lock(jobs_->mutex);
+  jobs_->all.push_back(this);
+}
+
+JobControl::~JobControl() {
+  const std::lock_guard lock(jobs_->mutex);
+  std::erase(jobs_->all, this);
+}
 
 void JobControl::start() {
   ControlPlane::Callbacks callbacks;
@@ -133,6 +152,13 @@ void JobControl::remove(uint64_t communicator_id) {
     return member.identity.communicator_id == communicator_id;
   });
   ended_.notify_all();
+}
+
+void JobControl::set_name(uint64_t communicator_id, Name name) {
+  const std::lock_guard lock(mutex_);
+  if (Member* member = find(communicator_id)) {
+    member->name = std::move(name);
+  }
 }
 
 Result<uint16_t> JobControl::next_id() {
@@ -314,7 +340,7 @@ std::string JobControl::gather_tag(std::string_view what, uint16_t id, uint64_t 
   return fmt::format("{} of communicator {} ({:016x})", what, id, communicator_id);
 }
 
-std::vector<RankState> JobControl::states() {
+std::vector<RankState> JobControl::own_states() {
   const std::lock_guard lock(mutex_);
   std::vector<RankState> all;
   for (const Member& member : members_) {
@@ -340,6 +366,42 @@ std::vector<RankState> JobControl::states() {
                      "",
                      member.identity.communicator_id,
                      0});
+    }
+  }
+  return all;
+}
+
+std::vector<RankState> JobControl::states_for_other_jobs() {
+  const std::lock_guard lock(mutex_);
+  std::vector<RankState> all;
+  for (const Member& member : members_) {
+    if (member.engine == nullptr || member.name.id == 0 || member.cause) {
+      continue;
+    }
+    for (ChannelState& state : member.engine->states()) {
+      all.push_back({0,
+                     state.channel,
+                     state.entered,
+                     state.completed,
+                     std::move(state.operation),
+                     std::move(state.waiting),
+                     member.name.id,
+                     state.held,
+                     member.name.text});
+    }
+  }
+  return all;
+}
+
+std::vector<RankState> JobControl::states() {
+  std::vector<RankState> all = own_states();
+  {
+    const std::lock_guard lock(jobs_->mutex);
+    for (JobControl* other : jobs_->all) {
+      // Not those of a parent, whose locks nobody may release here.
+      if (other != this && other->process_ == process_ && all.size() < wire::kMaxStates / 2) {
+        std::ranges::move(other->states_for_other_jobs(), std::back_inserter(all));
+      }
     }
   }
   if (!threads_->all_wait()) {

@@ -3,6 +3,8 @@
 // that rank. It answers for all of them when the coordinator queries where this rank is.
 #pragma once
 
+#include <sys/types.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <memory>
@@ -29,6 +31,12 @@ class JobControl {
     [[nodiscard]] bool has(GlobalRank rank) const {
       return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
     }
+  };
+
+  // What the ranks of another job call a communicator of this one.
+  struct Name {
+    std::string text;
+    uint64_t id = 0;
   };
 
   explicit JobControl(std::unique_ptr<ControlPlane> plane);
@@ -58,6 +66,7 @@ class JobControl {
   // Sends the leave notice: this rank is about to end the communicator.
   void leave(uint64_t communicator_id);
   void remove(uint64_t communicator_id);
+  void set_name(uint64_t communicator_id, Name name);
   // The tag under which the members of a communicator gather something.
   [[nodiscard]] static std::string gather_tag(std::string_view what,
                                               uint16_t id,
@@ -75,19 +84,29 @@ class JobControl {
     std::vector<PeerLeaveNotice> early;  // before there was an engine
     uint32_t split = 0;                  // which one it is in; 0: none
     std::optional<Status> cause = {};    // why it has ended
+    Name name = {};
   };
   [[nodiscard]] Member* find(uint64_t communicator_id);
   void end_below(uint64_t communicator_id, const Status& why);
   void on_decision(const FailureDecision& decision);
   void on_leave_notice(const LeaveNotice& leave_notice);
   void on_call_question(const CallQuestion& question);
+  // With those of this process's other jobs: a rank may wait in one for what it has not entered in
+  // another.
   [[nodiscard]] std::vector<RankState> states();
+  [[nodiscard]] std::vector<RankState> own_states();
+  [[nodiscard]] std::vector<RankState> states_for_other_jobs();
+  // Of this process. Each is one of them while it lives.
+  struct Jobs;
+  [[nodiscard]] static std::shared_ptr<Jobs> jobs();
 
+  const std::shared_ptr<Jobs> jobs_ = jobs();
+  const pid_t process_;
   std::mutex mutex_;
   std::condition_variable ended_;  // a member has its cause, or is gone
   void end(Member& member, const Status& why);
   [[nodiscard]] Status coordinator_gone_cause(const Status& gone) const;
-  const std::shared_ptr<CallingThreads> threads_ = std::make_shared<CallingThreads>();
+  const std::shared_ptr<CallingThreads> threads_ = CallingThreads::of_process();
   std::vector<Member> members_;
   std::optional<Status> job_cause_;
   uint16_t last_id_ = 0;

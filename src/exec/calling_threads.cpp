@@ -1,5 +1,7 @@
 #include "exec/calling_threads.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -23,18 +25,28 @@ CallingThreads::Memberships& CallingThreads::memberships() {
   return of_this_thread;
 }
 
+std::shared_ptr<CallingThreads> CallingThreads::of_process() {
+  static std::mutex mutex;
+  static std::pair<pid_t, std::shared_ptr<CallingThreads>> current;
+  const std::lock_guard lock(mutex);
+  if (const pid_t self = ::getpid(); current.first != self) {
+    current = {self, std::make_shared<CallingThreads>()};
+  }
+  return current.second;
+}
+
 CallingThreads::CallingThreads()
     : number_([] {
         static std::atomic<uint64_t> last = 0;
         return ++last;
       }()) {}
 
-CallingThreads::Thread& CallingThreads::this_thread() {
+std::shared_ptr<CallingThreads::Thread> CallingThreads::this_thread() {
   auto& all = memberships().all;
   const auto known = std::find_if(
       all.begin(), all.end(), [this](const auto& each) { return each.first == number_; });
   if (known != all.end()) {
-    return *known->second;
+    return known->second;
   }
   // Of jobs that are over only this thread's half is left.
   std::erase_if(all, [](const auto& each) { return each.second.use_count() == 1; });
@@ -43,14 +55,15 @@ CallingThreads::Thread& CallingThreads::this_thread() {
     const std::lock_guard lock(mutex_);
     threads_.push_back(thread);
   }
-  return *all.emplace_back(number_, std::move(thread)).second;
+  return all.emplace_back(number_, std::move(thread)).second;
 }
 
 bool CallingThreads::all_wait() {
   const std::lock_guard lock(mutex_);
   std::erase_if(threads_, [](const auto& thread) { return thread->ended.load(); });
-  return std::all_of(
-      threads_.begin(), threads_.end(), [](const auto& thread) { return thread->waits.load(); });
+  return std::all_of(threads_.begin(), threads_.end(), [](const auto& thread) {
+    return thread->waits.load() > 0;
+  });
 }
 
 }  // namespace ho

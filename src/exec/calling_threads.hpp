@@ -1,4 +1,4 @@
-// The threads of this rank that call in the communicators of one job, and which of them wait for an
+// The threads of this process that call in any communicator, and which of them wait for an
 // operation without a limit of their own. Where all do, the rank does nothing more until one of
 // these operations ends: a stall report may then follow its waits. Threads that have not called yet
 // cannot be known.
@@ -15,12 +15,15 @@ namespace ho {
 class CallingThreads {
  private:
   struct Thread {
-    std::atomic<bool> waits = false;
+    std::atomic<uint32_t> waits = 0;  // that it is in; more than one: see Engine::Hold
     std::atomic<bool> ended = false;
   };
   struct Memberships;
 
  public:
+  // Of all jobs: a thread that waits in one calls in no other. A forked child begins anew.
+  [[nodiscard]] static std::shared_ptr<CallingThreads> of_process();
+
   CallingThreads();
   CallingThreads(const CallingThreads&) = delete;
   CallingThreads& operator=(const CallingThreads&) = delete;
@@ -34,25 +37,26 @@ class CallingThreads {
   class Waiting {
    public:
     explicit Waiting(CallingThreads* threads)
-        : thread_(threads == nullptr ? nullptr : &threads->this_thread()) {
-      set(true);
+        : thread_(threads == nullptr ? nullptr : threads->this_thread()) {
+      if (thread_ != nullptr) {
+        ++thread_->waits;
+      }
     }
-    ~Waiting() { set(false); }
+    ~Waiting() {
+      if (thread_ != nullptr) {
+        --thread_->waits;
+      }
+    }
     Waiting(const Waiting&) = delete;
     Waiting& operator=(const Waiting&) = delete;
 
    private:
-    void set(bool waits) {
-      if (thread_ != nullptr) {
-        thread_->waits.store(waits, std::memory_order_release);
-      }
-    }
-    Thread* thread_;
+    const std::shared_ptr<Thread> thread_;  // another thread may end the wait
   };
 
  private:
   [[nodiscard]] static Memberships& memberships();
-  [[nodiscard]] Thread& this_thread();
+  [[nodiscard]] std::shared_ptr<Thread> this_thread();
 
   const uint64_t number_;  // no other one in this process ever has it
   std::mutex mutex_;

@@ -195,6 +195,25 @@ Status Engine::status() {
   return broken_.value_or(Status());
 }
 
+Status Engine::first_left() {
+  const Caller caller(callers_);
+  const Lock lock(mutex_);
+  return leave_notices_.any();
+}
+
+Engine::Hold::Hold(Engine& engine, std::shared_ptr<Operation> operation)
+    : waiting_(engine.options_.threads.get()), engine_(engine), operation_(std::move(operation)) {
+  const Caller caller(engine_.callers_);
+  const Lock lock(engine_.mutex_);
+  ++operation_->held_count_;
+}
+
+Engine::Hold::~Hold() {
+  const Caller caller(engine_.callers_);
+  const Lock lock(engine_.mutex_);
+  --operation_->held_count_;
+}
+
 bool Engine::test(Operation& operation) {
   Lock lock(mutex_);
   if (!operation.ended_ && !driving_) {

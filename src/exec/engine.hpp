@@ -155,8 +155,24 @@ class Engine {
                                            device::StreamHandle stream,
                                            Deadline deadline);
   [[nodiscard]] bool has_device_memory(const Operation& operation);
+  // While it lives, the thread that made it counts as waiting for the operation: it waits in
+  // several calls with a limit each.
+  class Hold {
+   public:
+    Hold(Engine& engine, std::shared_ptr<Operation> operation);
+    ~Hold();
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    const CallingThreads::Waiting waiting_;
+    Engine& engine_;
+    const std::shared_ptr<Operation> operation_;
+  };
   // Why everything has ended; ok while it has not. Any thread.
   [[nodiscard]] Status status();
+  // Who has left, the first of them; ok while nobody has. Any thread.
+  [[nodiscard]] Status first_left();
   // Whether it has ended; moves what can be moved when no other thread does.
   [[nodiscard]] bool test(Operation& operation);
   // Ends everything, now and later, with this error. The first call decides. Any thread.

@@ -175,6 +175,36 @@ def rank_ends_with_an_open_receive(comm):
         raise AssertionError("it went on without rank 0")
 
 
+def rank_waits_in_a_circle(comm):
+    """Rank 0 is in what rank 1 has not entered, and the other way round."""
+    for goes_on in (False, True):
+        one, two = comm.split(0), comm.split(0)
+        expected = horing.TimeoutError if goes_on else horing.MismatchError
+        if comm.rank == 0:
+            met().wait(f"entered {goes_on}", LONG_S)
+            try:
+                one.all_reduce(floats(0), timeout=3.0)
+            except expected as error:
+                assert ("in a circle" in str(error)) != goes_on, error
+            else:
+                raise AssertionError("it went on without rank 1")
+            if goes_on:
+                two.all_reduce(floats(0))
+            continue
+        request = two.all_reduce(floats(0), wait=False)
+        met().set(f"entered {goes_on}", b"")
+        if goes_on:  # between its limited waits it may do something else
+            while not request.wait(timeout=0.2):
+                pass
+            continue
+        try:
+            request.wait()
+        except horing.MismatchError as error:
+            assert "in a circle" in str(error), error
+        else:
+            raise AssertionError("it went on without rank 0")
+
+
 def rank_asks_twice_why_it_failed(comm):
     if comm.rank == 1:
         met().wait("told", LONG_S)
@@ -395,6 +425,9 @@ class Ranks(unittest.TestCase):
 
     def test_a_program_ends_and_the_others_learn_what_was_open(self):
         run_ranks(rank_ends_with_an_open_receive)
+
+    def test_a_circle_of_waits_is_found_and_limited_waits_are_none(self):
+        run_ranks(rank_waits_in_a_circle)
 
     def test_a_failure_is_told_by_every_wait(self):
         run_ranks(rank_asks_twice_why_it_failed)

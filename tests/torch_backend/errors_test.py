@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
 import horing.torch
+from horing import program_exit
 from ranks import TIMEOUT, run_ranks
 
 NODES = [2, 2]
@@ -119,6 +120,56 @@ class Errors(unittest.TestCase):
                 blamed = re.findall(r"rank (\d) \([^()]*, pid", texts[other])
                 self.assertEqual(blamed[:1], [str(victim)], texts[other])
                 self.assertRegex(texts[other], "of group 'mesh_int(er|ra)'")
+
+    def test_who_shares_no_group_with_a_rank_that_went_hears_of_it_from_the_others(self) -> None:
+        others = [1, 2, 3]
+
+        def body(how: str) -> str:
+            mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("inter", "intra"))
+            text = "nothing was raised"
+            try:
+                for step in range(100):
+                    if step == 2 and rank() == 0:
+                        if how == "exit":
+                            program_exit._end()
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    for dimension in ("intra", "inter"):
+                        dist.all_reduce(torch.ones(8), group=mesh.get_group(dimension))
+            except dist.DistBackendError as error:
+                text = str(error)
+            # Nobody hears it from the end of a neighbour's process.
+            store = dist.distributed_c10d._get_default_store()
+            store.set(f"failed {rank()}", "")
+            store.wait([f"failed {each}" for each in others], timedelta(seconds=TIMEOUT / 4))
+            return text
+
+        for how in ("kill", "exit"):
+            texts = run_ranks(NODES, body, how, may_die=[0])
+            for other in others:
+                blamed = re.findall(r"rank (\d) \([^()]*, pid", texts[other])
+                self.assertEqual(blamed[:1], ["0"], (how, texts[other]))
+
+    def test_a_circle_over_two_groups_is_named_with_both(self) -> None:
+        def body() -> str:
+            groups = [dist.new_group(group_desc=name) for name in ("first", "second")]
+            options = dist.AllreduceOptions()
+            if rank() == 0:
+                options.timeout = timedelta(seconds=4)
+            text = "nothing was raised"
+            dist.barrier()
+            try:
+                groups[rank()].allreduce([torch.ones(8)], options).wait()
+            except dist.DistBackendError as error:
+                text = str(error)
+            store = dist.distributed_c10d._get_default_store()
+            store.set(f"failed {rank()}", "")
+            store.wait(["failed 0", "failed 1"], timedelta(seconds=TIMEOUT / 4))
+            return text
+
+        for text in run_ranks([1, 1], body):
+            self.assertIn("ranks wait for each other in a circle", text)
+            self.assertIn("rank 1 is in all_reduce #1 of group 'second', which rank 0 has not entered", text)
+            self.assertIn("group 'first' (rank", text)
 
     def test_ranks_of_a_group_are_named_by_their_numbers_in_the_job(self) -> None:
         def body(made: str) -> str:

@@ -1,21 +1,30 @@
 """What failed first, over all groups of this process.
 
-Each group finds the first cause among its own ranks: a rank that shares no group with one that died
-hears only that a neighbour went. The groups of one process know more together.
+Each group finds the first cause among its own ranks: a rank that shares no group with one that went
+hears only that a neighbour went. The groups of one process know more together. So a group that
+cannot go on because of a rank tells the larger groups that it lies in, and each group's waits end
+with what a larger one has heard.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 import weakref
+from collections.abc import Sequence
 from typing import Protocol
 
 from horing.communicator import Communicator
-from horing.errors import AbortedError, HoringError, PeerLostError
+from horing.errors import AbortedError, HoringError, MismatchError, PeerLostError
+from horing.requests import run_for
 
 # Who notices a rank that is gone decides within 200 ms; a larger group may be a little later.
 _WAIT_S = 1.0
+# How a larger group's text begins where one inside it has told it of a rank that left both.
+_TOLD = "a rank that others wait for has left"
+# "(node1, pid 123)": the same in the texts of all groups.
+_PROCESS = re.compile(r"\([^()]*, pid \d+\)")
 
 
 class Group(Protocol):
@@ -25,11 +34,19 @@ class Group(Protocol):
     def communicator(self) -> Communicator:
         """The one for tensors of the host. Raises `DistBackendError` once the group was shut down."""
 
-    def size(self) -> int:
-        """Number of ranks.
+    @property
+    def ranks(self) -> Sequence[int]:
+        """The job's numbers of its ranks."""
 
-        Returns:
-            At least 1.
+    @property
+    def short_name(self) -> str:
+        """How texts of other groups name it."""
+
+    def abort(self, reason: str | None = None) -> None:
+        """Ends every wait on every rank of the group.
+
+        Args:
+            reason: What the errors of all ranks say.
         """
 
     def described(self) -> str:
@@ -63,10 +80,11 @@ def knows(group: Group) -> None:
 
 
 def first_cause(group: Group, error: BaseException) -> str | None:
-    """Why a rank of a group went, where a larger group has lost one before.
+    """Why a rank of a group went, where a larger group knows of one that went before.
 
     A rank that goes because of an error is no first cause. The larger group loses the rank too, so
-    that is waited for, one second at most.
+    that is waited for, one second at most. Where the rank has left both, with its program, all
+    ranks are told, for those that share no other group with it.
 
     Args:
         group: The group that failed.
@@ -77,25 +95,91 @@ def first_cause(group: Group, error: BaseException) -> str | None:
     """
     if not isinstance(error, (AbortedError, PeerLostError)):
         return None
-    larger = sorted((each for each in _groups if each.size() > group.size()), key=lambda each: -each.size())
+    larger = _larger_than(group)
     until = time.monotonic() + _WAIT_S
     while larger:
         for each in larger:
             lost = _loss_of(each)
             if lost is not None:
-                return f"in {each.described()}: {each.with_global_ranks(str(lost))}"
+                return _told(each, lost)
+            left = _left(each, error)
+            if left is not None:
+                _tell(each, group, left)
+                return f"in {each.described()}: {left}"
         if time.monotonic() > until:
             return None
         time.sleep(0.02)
     return None
 
 
-def _loss_of(group: Group) -> PeerLostError | None:
+def why_to_end(group: Group) -> str | None:
+    """Why waits of a group are in vain: what another group of this process has heard. Does not wait.
+
+    Args:
+        group: One in which a thread waits.
+
+    Returns:
+        The reason to abort it; None: it may go on.
+    """
+    for each in _larger_than(group):
+        lost = _loss_of(each)
+        if lost is not None:
+            return f"first {_told(each, lost)}"
+    for each in list(_groups):
+        circle = _failure_of(each)
+        if each is not group and isinstance(circle, MismatchError) and f"of {group.short_name}," in str(circle):
+            return f"first {_told(each, circle)}"
+    return None
+
+
+def _tell(larger: Group, failed: Group, left: str) -> None:
+    """Ends what cannot go on without a rank that has left: a larger group, and those inside it.
+
+    The coordinator of the larger one may be the rank that left. So it comes last, and in a thread.
+    """
+    inside = [each for each in list(_groups) if set(each.ranks) < set(larger.ranks) and each is not failed]
+    for each in inside:
+        if _failure_of(each) is None:
+            with contextlib.suppress(Exception):  # it was shut down meanwhile
+                each.abort(f"first in {larger.described()}: {left}")
+
+    def tell_larger() -> None:
+        with contextlib.suppress(Exception):
+            larger.abort(f"{_TOLD}: {left}")
+
+    run_for(_WAIT_S, tell_larger)
+
+
+def _larger_than(group: Group) -> list[Group]:
+    ranks = set(group.ranks)
+    return sorted((each for each in _groups if ranks < set(each.ranks)), key=lambda each: -len(each.ranks))
+
+
+def _told(group: Group, error: HoringError) -> str:
+    return f"in {group.described()}: {group.with_global_ranks(str(error))}"
+
+
+def _failure_of(group: Group) -> HoringError | None:
     with contextlib.suppress(Exception):  # it was shut down meanwhile
         try:
             group.communicator.status()
-        except PeerLostError as lost:
-            return lost
-        except HoringError:
-            return None
+        except HoringError as error:
+            return error
+    return None
+
+
+def _loss_of(group: Group) -> HoringError | None:
+    """Of a rank. Other failures of a larger group do not end those inside it."""
+    error = _failure_of(group)
+    lost = isinstance(error, PeerLostError) or (isinstance(error, AbortedError) and _TOLD in str(error))
+    return error if lost else None
+
+
+def _left(group: Group, error: HoringError) -> str | None:
+    """Whom an error speaks of, where that one has left the group too."""
+    with contextlib.suppress(Exception):  # it was shut down meanwhile
+        left = group.communicator.left()
+        process = left and _PROCESS.search(str(left))
+        if process and process[0] in str(error):
+            return group.with_global_ranks(str(left))
     return None

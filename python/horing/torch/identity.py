@@ -6,7 +6,7 @@ import contextlib
 import functools
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -16,9 +16,10 @@ from torch._C import _distributed_c10d as c10d
 
 from horing.torch.unsupported import Refused
 
-# "rank 5" of "rank 5 (node1, pid 123)", a process; and of "rank 5 has left", a member of the group.
-_PROCESS = re.compile(r"(?<!global )\brank (\d+)(?= \([^()]*, pid \d+\))")
-_MEMBER = re.compile(r"(?<!global )\brank (\d+)(?= has (?:left|not entered))")
+# "rank 5" of "rank 5 (node1, pid 123)" and of what the coordinator says, a process; and of
+# "rank 5 has left", a member of the group.
+_PROCESS = re.compile(r"(?<!global )\brank (\d+)(?= \([^()]*, pid \d+\)| is in | has not entered )")
+_MEMBER = re.compile(r"(?<!global )\brank (\d+)(?= has left)")
 
 
 def _global_name(global_ranks: list[int], found: re.Match[str]) -> str:
@@ -105,9 +106,11 @@ class Identity(Refused, dist.ProcessGroup):
 
     def _set_group_name(self, name: str) -> None:
         self._name = name
+        self._named()
 
     def _set_group_desc(self, desc: str) -> None:
         self._desc = desc
+        self._named()
 
     def getGroupName(self) -> str:
         """The name that torch has given the group.
@@ -123,7 +126,7 @@ class Identity(Refused, dist.ProcessGroup):
         Args:
             name: The same on all its ranks.
         """
-        self._name = name
+        self._set_group_name(name)
 
     def getGroupDesc(self) -> str:
         """What the group is for.
@@ -139,7 +142,7 @@ class Identity(Refused, dist.ProcessGroup):
         Args:
             desc: A text that errors show.
         """
-        self._desc = desc
+        self._set_group_desc(desc)
 
     def get_group_store(self) -> c10d.Store:
         """The group's key-value store.
@@ -149,14 +152,26 @@ class Identity(Refused, dist.ProcessGroup):
         """
         return self._store
 
+    @property
+    def ranks(self) -> Sequence[int]:
+        """The job's numbers of its ranks."""
+        return self._global_ranks
+
+    @property
+    def short_name(self) -> str:
+        """The group by what it is for, as errors of other groups name it."""
+        return f"group {(self._name if self._desc in ('', 'undefined') else self._desc)!r}"
+
+    def _named(self) -> None:
+        """Called when torch has given it another name."""
+
     def described(self) -> str:
         """How messages name the group: by what it is for, and by the ranks of the job that it has.
 
         Returns:
             One line.
         """
-        name = self._name if self._desc in ("", "undefined") else self._desc
-        text = f"group {name!r} (rank {self._rank} of {self._world_size}"
+        text = f"{self.short_name} (rank {self._rank} of {self._world_size}"
         if self._global_ranks != list(range(self._world_size)):
             shown = ", ".join(map(str, self._global_ranks[:16]))
             text += f"; its ranks are global ranks {shown}" + ", ..." * (self._world_size > 16)

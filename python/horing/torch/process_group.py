@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Literal, get_args
@@ -28,7 +30,7 @@ from horing.torch.arguments import (
     reduce_op,
     split_counts,
 )
-from horing.torch.causes import knows
+from horing.torch.causes import knows, why_to_end
 from horing.torch.identity import Identity
 from horing.torch.work import (
     Completer,
@@ -111,6 +113,7 @@ class ProcessGroup(Identity):
             communicator = self._make_communicator(what, None)
         self._communicators: dict[Place, Communicator] | None = {"host": communicator}
         self._shut_down: list[Communicator] = []
+        self._end_in_time(communicator)
         knows(self)
         ends_with_program(self)
 
@@ -131,6 +134,30 @@ class ProcessGroup(Identity):
         except HoringError as error:
             raise distributed_error(error, what, None) from error
 
+    def _end_in_time(self, communicator: Communicator) -> None:
+        """Ends its waits for what another group or the host's communicator knows to be in vain."""
+        this = weakref.ref(self)
+
+        def why() -> str | None:
+            group = this()
+            if group is None or group._communicators is None:
+                return None
+            host = group._communicators["host"]
+            if host is not communicator:
+                try:
+                    host.status()
+                except HoringError as error:
+                    return str(error)
+            return why_to_end(group)
+
+        communicator.end_when(why)
+
+    def _named(self) -> None:
+        for place, communicator in (self._communicators or {}).items():
+            told = repr((self._name, self._desc, self._global_ranks, place)).encode()
+            number = int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "little")
+            communicator.set_name(self.short_name, number or 1)
+
     def _communicator_of(self, device: int | None) -> Communicator:
         if device is None:
             return self.communicator
@@ -138,8 +165,9 @@ class ProcessGroup(Identity):
         if self._communicators is not None and "device" not in self._communicators:
             what = f"the first call of {self!r} with memory of a device (on all ranks together)"
             made = self._make_communicator(what, device)
-            made.end_with(self.communicator)
             self._communicators["device"] = made
+            self._end_in_time(made)
+            self._named()
         return self._communicator("device")
 
     def eager_connect_single_device(self, device: torch.device) -> None:

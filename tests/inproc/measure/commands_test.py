@@ -35,7 +35,7 @@ class Arguments(unittest.TestCase):
             self.assert_refused("--collectives sum", *both, "--collectives", "sum")
             self.assert_refused("take whole numbers from 1", *both, "--rounds", "-1")
             self.assert_refused("--report: ", *both, "--report", build / "tools" / "horing" / "x")
-            self.assert_refused("--markdown does not go with --against", *both, "--markdown", "page.md")
+            self.assert_refused("--rows does not go with --against", *both, "--rows", "page")
             self.assert_refused("--scenarios x: takes some of main", "--build", build, "--scenarios", "x")
             self.assert_refused("--calls goes with --against", "--build", build, "--calls", "5")
 
@@ -54,8 +54,12 @@ class WithoutMatplotlib(unittest.TestCase):
                 (tools / name).write_text("#!/bin/sh\necho it measures; exit 9\n")
                 (tools / name).chmod(0o755)
             out = pathlib.Path(build, "out")
-            for command in ([BENCH / "compare", "--svg", out], [BENCH / "gains", "--out", out], [BENCH / "convergence", "--out", out]):
-                answer = self.run_python(*command, "--build", build)
+            for command in (
+                [TOOLS / "results", "--folder", build],
+                [BENCH / "gains", "--out", out, "--build", build],
+                [BENCH / "convergence", "--out", out, "--build", build],
+            ):
+                answer = self.run_python(*command)
                 self.assertEqual((answer.returncode, answer.stdout), (2, ""), answer.stderr)
                 self.assertIn("apt-get install python3-matplotlib", answer.stderr)
             answer = self.run_python(BENCH / "gains", "--out", out, "--build", build, "--no-pictures")

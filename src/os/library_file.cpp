@@ -39,15 +39,18 @@ const Header* own_header() {
 
 struct OpenFile {
   Fd fd;
+  mode_t kind = 0;
   uint64_t bytes = 0;
 };
 
-std::optional<OpenFile> open_regular(const std::string& path) {
+// Waits for nobody, as for a writer of a named pipe.
+std::optional<OpenFile> open_file(const std::string& path) {
   OpenFile file{Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY))};
   struct stat about {};
-  if (!file.fd.valid() || ::fstat(file.fd.get(), &about) != 0 || !S_ISREG(about.st_mode)) {
+  if (!file.fd.valid() || ::fstat(file.fd.get(), &about) != 0) {
     return std::nullopt;
   }
+  file.kind = about.st_mode & S_IFMT;
   file.bytes = static_cast<uint64_t>(about.st_size);
   return file;
 }
@@ -59,7 +62,7 @@ bool read_at(const OpenFile& file, uint64_t at, void* to, size_t bytes) {
 
 std::optional<Header> header_of(const OpenFile& file) {
   Header header{};
-  const bool is_elf = read_at(file, 0, &header, sizeof header) &&
+  const bool is_elf = file.kind == S_IFREG && read_at(file, 0, &header, sizeof header) &&
                       std::memcmp(&header.e_ident, ELFMAG, SELFMAG) == 0;
   return is_elf ? std::optional(header) : std::nullopt;
 }
@@ -67,7 +70,7 @@ std::optional<Header> header_of(const OpenFile& file) {
 // The loader passes over libraries for other machines, and stops at everything else that it can
 // open.
 bool is_taken(const std::string& path) {
-  const auto file = open_regular(path);
+  const auto file = open_file(path);
   if (!file) {
     return false;
   }
@@ -166,6 +169,9 @@ Folders folders() {
 }  // namespace
 
 std::string find_library(const std::string& name) {
+  if (name.empty()) {
+    return {};
+  }
   std::vector<std::string> candidates;
   if (name.find('/') != std::string::npos) {
     candidates.push_back(name);
@@ -185,8 +191,23 @@ std::string find_library(const std::string& name) {
   return taken == candidates.end() ? std::string() : *taken;
 }
 
+Status check_file_kind(const std::string& path) {
+  const auto file = open_file(path);
+  if (!file || file->kind == S_IFREG) {
+    return {};
+  }
+  if (file->kind == S_IFIFO) {
+    return invalid(path +
+                   " is a named pipe and no library; a process that loads it waits until something "
+                   "writes to it, so name a library");
+  }
+  return {StatusCode::kSystem,
+          path + " is a " + (file->kind == S_IFDIR ? "folder" : "device") +
+              " and no library; name a library"};
+}
+
 Status check_library_file(const std::string& path) {
-  const auto file = open_regular(path);
+  const auto file = open_file(path);
   const auto header = file ? header_of(*file) : std::nullopt;
   if (!header || header->e_phentsize != sizeof(Segment)) {
     return {};

@@ -7,12 +7,14 @@
 namespace ho {
 
 Result<void*> load_library(const std::string& file, int flags) {
+  // First of all: the loader opens a file even to see whether it is loaded.
+  const std::string found = find_library(file);
+  HORING_TRY(check_file_kind(found));
   // One that is open already needs no file, whatever has become of it.
   const char* const name = file.empty() ? nullptr : file.c_str();
   if (void* const open = ::dlopen(name, flags | RTLD_NOLOAD); open != nullptr) {
     return open;
   }
-  const std::string found = find_library(file);
   HORING_TRY(check_library_file(found));
   // By the path, so that what was checked is what is loaded.
   void* const library = ::dlopen(found.empty() ? name : found.c_str(), flags);

@@ -9,8 +9,9 @@
 namespace ho {
 
 // dlopen with these flags, for a library that stays; "" is the program itself. Never one whose file
-// is cut off, which would kill the process. kInvalidArgument: that, and which file. kSystem: the
-// loader's text.
+// is cut off, which would kill the process, or is a named pipe, at which it would wait.
+// kInvalidArgument: that, and which file. kSystem: it is a folder or a device, or the loader's
+// text.
 [[nodiscard]] Result<void*> load_library(const std::string& file, int flags);
 
 // Closed with the object: what was found in it must not be used any more then.

@@ -63,7 +63,7 @@ Result<NetLibrary> open_net_library(const std::string& name, int newest) {
       opened.file = file;
       break;
     }
-    if (library.status().code() == StatusCode::kInvalidArgument) {  // its file is cut off
+    if (library.status().code() == StatusCode::kInvalidArgument) {  // a file that ends the search
       return refused(name, library.status().message());
     }
     failures += (failures.empty() ? "" : "; ") + library.status().message();

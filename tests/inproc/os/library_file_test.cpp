@@ -4,18 +4,25 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "catch.hpp"
+#include "has.hpp"
+#include "os/fd.hpp"
 #include "os/shared_library.hpp"
 #include "temporary_folder.hpp"
 
 namespace {
 
+using ho::check_file_kind;
 using ho::check_library_file;
 using ho::find_library;
 using ho::StatusCode;
@@ -71,8 +78,30 @@ TEST_CASE("a library's file is refused wherever loading it would kill the proces
   CHECK(killed);
 }
 
+TEST_CASE("what is no regular file is refused before the loader opens it, which could wait") {
+  const ho::test::TemporaryFolder folder;
+  const std::string pipe = folder.path("libpipe.so");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const auto waits = ho::load_library(pipe, RTLD_NOW);
+  CHECK(waits.status().code() == StatusCode::kInvalidArgument);
+  CHECK(has(waits.status(), pipe + " is a named pipe and no library"));
+  for (const auto& [path, kind] : {std::pair("/", "folder"), {"/dev/zero", "device"}}) {
+    const auto refused = ho::load_library(path, RTLD_NOW);
+    CHECK(refused.status().code() == StatusCode::kSystem);
+    CHECK(has(refused.status(), std::string(path) + " is a " + kind + " and no library"));
+  }
+  const std::string place = folder.path("libsocket.so");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  place.copy(&address.sun_path[0], sizeof address.sun_path - 1);
+  const ho::Fd socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+  REQUIRE(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  CHECK(ho::load_library(place, RTLD_NOW).status().code() == StatusCode::kSystem);
+}
+
 TEST_CASE("what is no library is left for the loader to refuse") {
-  for (const char* const path : {"", "/", "/dev/null", "/etc/passwd", "/no/such/file"}) {
+  for (const char* const path : {"", "/etc/passwd", "/no/such/file"}) {
+    CHECK(check_file_kind(path).ok());
     CHECK(check_library_file(path).ok());
   }
   const auto refused = ho::load_library("/etc/passwd", RTLD_NOW);

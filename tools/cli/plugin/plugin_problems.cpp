@@ -320,7 +320,7 @@ std::string plugin_shortfall(const Findings& findings) {
     if (first.file) {
       return "looks up network " + list_text(findings.release->net);
     }
-    return (first.kills ? "is killed by " : "opens no ") + first.failed.back().file;
+    return (first.kills ? "ends at " : "opens no ") + first.failed.back().file;
   }
   if (!net->ours()) {
     return "takes " + net->name + " of " + net->file->path;

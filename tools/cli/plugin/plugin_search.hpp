@@ -35,7 +35,7 @@ struct PluginFile {
   std::function<const void*(const std::string& name)> symbol;  // or nullptr
 };
 // As dlopen, which searches for names without a slash itself. kInvalidArgument: loading it would
-// kill the process; others are the loader's text.
+// kill the process, or never end; others are the loader's text.
 using OpenPlugin = std::function<Result<PluginFile>(const std::string& file)>;
 [[nodiscard]] OpenPlugin system_loader();
 
@@ -48,7 +48,7 @@ struct FoundPlugin {
   std::vector<FailedFile> failed;  // files that were tried before
   std::optional<PluginFile> file;  // the first that opened
   std::string opened_as;           // the name under which it did
-  bool kills = false;              // the last of `failed` would end the process that loads it
+  bool kills = false;              // the last of `failed` would kill or stop who loads it
   int version = 0;                 // 0: the file has none that the release looks up
   const void* table = nullptr;
   std::string name;             // in the table

@@ -380,7 +380,7 @@ TEST_CASE("NCCL ends at a library that is cut off and tries none behind it") {
   machine.files["libnccl-net-x.so"] = machine.files[kOurs];
   CHECK(has(problem(machine, "2.30.7").what,
             "NCCL_NET_PLUGIN=x and no such file can be loaded: x is cut off"));
-  CHECK(plugin_shortfall(machine.find("2.30.7")) == "is killed by x");
+  CHECK(plugin_shortfall(machine.find("2.30.7")) == "ends at x");
   machine.variables["NCCL_NET_PLUGIN"] = kOurs;
   machine.variables["NCCL_TUNER_PLUGIN"] = "x";
   CHECK(has(problem(machine, "2.30.7").what,

@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <functional>
 #include <thread>
 #include <utility>
 
@@ -32,7 +31,36 @@ constexpr std::chrono::seconds kSilence{1};
 // How long what is old may still be replaced by a rank 0 that has the right key.
 constexpr std::chrono::milliseconds kMayChange{1000};
 
-using TellSilent = std::function<void(const SocketAddress&)>;
+// With a key: who takes the connection in rank 0's place, and says nothing or closes it. That is
+// told once, after a second: rank 0 may be starting, or have no descriptors for a moment.
+class Unanswered {
+ public:
+  explicit Unanswered(std::string where) : where_(std::move(where)) {}
+  void silent_for_a_second(const SocketAddress& address) { tell(address, "says nothing"); }
+  void closed(const SocketAddress& address) {
+    if (first_closed_ == Deadline::max()) {
+      first_closed_ = Clock::now();
+    } else if (Clock::now() - first_closed_ >= kSilence) {
+      tell(address, "closed it without a word");
+    }
+  }
+
+ private:
+  void tell(const SocketAddress& address, const char* done) {
+    if (!std::exchange(told_, true)) {
+      log_warn(
+          "{}: {} has taken the connection and {}; nobody there has proven the job key: this rank "
+          "tries again until its deadline",
+          where_,
+          address.to_string(),
+          done);
+    }
+  }
+
+  std::string where_;
+  Deadline first_closed_ = Deadline::max();
+  bool told_ = false;
+};
 
 // Sleeps until there is something to do for the connector, at most until then.
 Status wait_for(const Connector& connector, Deadline until) {
@@ -50,12 +78,12 @@ Status wait_for(const Connector& connector, Deadline until) {
 // One try. At an address that may not be used without a key it only says who would have come, so
 // that rank 0 knows that this rank will not, and hears why not. Only what is not proven
 // (kUnauthenticated, kProtocol) and proven refusals keep their code; whatever may pass is
-// kConnection or kTimeout. Who takes the connection and says nothing is told of meanwhile.
+// kConnection or kTimeout. Who takes the connection and does not answer is noted.
 Result<RendezvousConnection> attempt(const SocketAddress& address,
                                      const std::shared_ptr<const JobKey>& key,
                                      const wire::RankClaim& own,
                                      Deadline deadline,
-                                     const TellSilent& tell_silent) {
+                                     Unanswered* unanswered) {
   Deadline began;
   Connector::Options options;
   options.name = "rendezvous";
@@ -77,12 +105,16 @@ Result<RendezvousConnection> attempt(const SocketAddress& address,
   while (true) {
     if (passed(silent_at)) {
       silent_at = Deadline::max();
-      if (tell_silent && connector.awaits_proof()) {
-        tell_silent(address);
+      if (unanswered != nullptr && connector.was_taken()) {
+        unanswered->silent_for_a_second(address);
       }
     }
     const Result<std::unique_ptr<Socket>> connected = connector.step(now_ns());
     if (!connected.ok()) {
+      const bool closed = connected.status().code() == StatusCode::kConnection;
+      if (unanswered != nullptr && closed && connector.was_taken()) {
+        unanswered->closed(address);
+      }
       return connected.status().with_context(address.to_string());
     }
     if (*connected != nullptr) {
@@ -152,7 +184,7 @@ Result<RendezvousConnection> try_all(const FoundRankZero& rank_0,
                                      const wire::RankClaim& own,
                                      Deadline deadline,
                                      bool unproven_may_pass,
-                                     const TellSilent& tell_silent) {
+                                     Unanswered* unanswered) {
   if (!rank_0.not_yet.ok()) {
     return rank_0.not_yet;
   }
@@ -162,7 +194,7 @@ Result<RendezvousConnection> try_all(const FoundRankZero& rank_0,
       if (rank_0.key->allows_address(address.host()).ok() != allowed) {
         continue;
       }
-      auto found = attempt(address, rank_0.key, own, deadline, tell_silent);
+      auto found = attempt(address, rank_0.key, own, deadline, unanswered);
       if (found.ok() || !may_pass(found.status(), unproven_may_pass)) {
         return found;
       }
@@ -293,16 +325,7 @@ Result<RendezvousConnection> connect_rendezvous(const RankZeroLookup& lookup,
                             lookup.text + ", whose server is rank 0";
   KeyTrouble key_trouble;
   Status first_unproven;
-  bool silent_told = false;
-  const TellSilent tell_silent = [&](const SocketAddress& address) {
-    if (!std::exchange(silent_told, true)) {
-      log_warn(
-          "{}: {} has taken the connection and says nothing; nobody there has proven the job "
-          "key: this rank tries again until its deadline",
-          where,
-          address.to_string());
-    }
-  };
+  Unanswered unanswered(where);
   std::chrono::milliseconds pause(5);
   constexpr std::chrono::milliseconds kLongestPause(200);
   while (true) {
@@ -311,11 +334,8 @@ Result<RendezvousConnection> connect_rendezvous(const RankZeroLookup& lookup,
       return rank_0.status().with_context(where);
     }
     const bool unproven_may_pass = lookup.may_be_old || has_secret(*rank_0);
-    auto found = try_all(*rank_0,
-                         own,
-                         deadline,
-                         unproven_may_pass,
-                         has_secret(*rank_0) ? tell_silent : TellSilent());
+    auto found = try_all(
+        *rank_0, own, deadline, unproven_may_pass, has_secret(*rank_0) ? &unanswered : nullptr);
     if (found.ok()) {
       return found;
     }

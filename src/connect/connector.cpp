@@ -85,6 +85,7 @@ Status Connector::open(int64_t now_ns) {
   }
   socket_ = std::make_unique<Socket>(std::move(dialled.fd));
   dialled_at_ns_ = now_ns;
+  was_taken_ = false;
   state_ = State::kConnecting;
   return options_.watch ? options_.watch(*socket_) : Status();
 }
@@ -120,6 +121,7 @@ Status Connector::finish_connect(int64_t now_ns) {
   if (::getsockopt(socket_->fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
     error = errno;
   }
+  was_taken_ = error == 0 || error == ECONNRESET;  // where nobody listens it is ECONNREFUSED
   if (error != 0) {
     return connect_failed(error, now_ns);
   }

@@ -55,8 +55,8 @@ class Connector {
   [[nodiscard]] Result<std::unique_ptr<Socket>> step(int64_t now_ns);
   // When to call step() at the latest.
   [[nodiscard]] int64_t next_deadline_ns() const;
-  // The peer's host has taken the connection, and the peer has not proven itself.
-  [[nodiscard]] bool awaits_proof() const { return state_ == State::kHandshaking; }
+  // Whether the last connection was taken, also if it ended before the peer had proven itself.
+  [[nodiscard]] bool was_taken() const { return was_taken_; }
   // For owners that sleep in poll(2), while there is a connection under way.
   [[nodiscard]] pollfd waits_for() const;
 
@@ -79,6 +79,7 @@ class Connector {
   int64_t retry_at_ns_ = 0;
   int64_t pause_ns_;
   int64_t dialled_at_ns_ = 0;
+  bool was_taken_ = false;
   uint32_t lost_handshakes_ = 0;
   std::unique_ptr<Socket> socket_;
   std::unique_ptr<Handshake> handshake_;

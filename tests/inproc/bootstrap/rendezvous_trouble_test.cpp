@@ -102,7 +102,8 @@ TEST_CASE("of two jobs that meet at one file the second is refused, and the firs
 
 namespace {
 
-// A listener in rank 0's place that answers each request as a test says, until the test is over.
+// A listener in rank 0's place that answers each request as a test says (null: closes each
+// connection at once), until the test is over.
 class Impostor {
  public:
   using Answer = std::function<std::vector<std::byte>(Handshake& server)>;
@@ -128,7 +129,7 @@ class Impostor {
         continue;
       }
       const auto accepted = accept_from(listener_.get()).value();
-      if (accepted.has_value()) {
+      if (accepted.has_value() && answer_) {
         serve(accepted->fd.get());
       }
     }
@@ -258,6 +259,18 @@ TEST_CASE("who takes the connection in rank 0's place and says nothing is told o
   CHECK(late.code() == StatusCode::kTimeout);
   CHECK(has(said, "[warning] rank 1 at the rendezvous tcp://" + place));
   CHECK(has(said, place + " has taken the connection and says nothing; nobody there has proven"));
+}
+
+TEST_CASE("who closes the connection in rank 0's place is told of after a second") {
+  const Impostor impostor(0, nullptr);
+  const std::string place = "127.0.0.1:" + std::to_string(impostor.port());
+  CaughtStderr caught;
+  const Status late =
+      ControlPlane::create(at("tcp://" + place, 1, 2), key_of(), deadline_after(1500ms)).status();
+  const std::string said = caught.end();
+  CHECK(late.code() == StatusCode::kTimeout);
+  CHECK(has(said, "[warning] rank 1 at the rendezvous tcp://" + place));
+  CHECK(has(said, place + " has taken the connection and closed it without a word; nobody there"));
 }
 
 TEST_CASE("a rendezvous file of another user is told, and not followed") {

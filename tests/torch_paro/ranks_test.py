@@ -14,7 +14,13 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, get_state_dict, set_optimizer_state_dict
+from torch.distributed.checkpoint.state_dict import (
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    get_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+)
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import Shard
 
@@ -293,6 +299,27 @@ class UnitsThatDiffer(unittest.TestCase):
             "on ranks 2, 3, and none on ranks 0, 1",
         )
 
+    def test_a_factor_that_ranks_or_groups_have_otherwise_is_told(self) -> None:
+        def run(between: bool) -> dict[str, str]:
+            mesh = paro.torch.init_mesh("cpu", 2)
+            found = {}
+            for strategy in ("IIG", "GGG", "III"):
+                model: Any = Chosen(mesh, strategy, apart=True)
+                layer: Any = model.layers[1]
+                for unit in (model, layer):
+                    unit.set_force_sum_reduction_for_comms(True)  # gloo does not multiply
+                    unit.set_gradient_divide_factor(2)
+                if dist.get_rank() in ((2, 3) if between else (2,)):
+                    layer.set_gradient_divide_factor(4)
+                found[strategy] = step_with(model, [([0], 1)])  # ranks have them also where they use no such unit
+            return found
+
+        for between, ranks in ((True, "ranks 0, 1; 4.0 on ranks 2, 3"), (False, "ranks 0, 1, 3; 4.0 on rank 2")):
+            self.assert_told(
+                lambda: run(between),
+                f"different factors of set_gradient_divide_factor for unit layers.1: 2.0 on {ranks}",
+            )
+
     def test_a_second_backward_pass_of_all_ranks_counts(self) -> None:
         def run(strategy: str) -> Any:
             mesh = paro.torch.init_mesh("cpu", 2)
@@ -345,6 +372,21 @@ class TorchsOwn(unittest.TestCase):
                 if name.startswith("IIG") and "own" not in name:
                     expected = "paro.torch.GradScaler" if "scaler" in name else "paro.torch.get_state_dict(model, optimizer)"
                 self.assertIn(expected, text, name)
+
+
+    def test_a_model_s_state_dict_needs_no_masters_and_they_follow_it(self) -> None:
+        def run() -> tuple[bool, bool]:
+            model = Chosen(paro.torch.init_mesh("cpu", 2), "IIG", apart=True)
+            optimizer = paro.torch.Optimizer(torch.optim.AdamW, model)
+            model(torch.ones(1, 4), [0, 1]).sum().backward()
+            optimizer.step()
+            state, own = get_model_state_dict(model), model.state_dict()
+            same = list(state) == list(own) and all(torch.equal(state[n].to_local(), own[n].to_local()) for n in own)
+            masters = [(p, optimizer.master_of(p).clone()) for p in model.parameters()]
+            set_model_state_dict(model, {name: value * 2 for name, value in state.items()})
+            return same, all(torch.equal(optimizer.master_of(p), was * 2) for p, was in masters)
+
+        self.assertEqual(run_ranks([2, 2], run, backend="gloo"), [(True, True)] * 4)
 
 
 class Planner(unittest.TestCase):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 from datetime import timedelta
@@ -20,10 +21,11 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule
 
 from horing.errors import MismatchError as CollectiveMismatch
 from paro.torch.agreement import MismatchError, gathered_by_rank, ranks_text
-from paro.torch.fsdp_private import watch
+from paro.torch.fsdp_private import gradient_divide_factor, watch
 from paro.torch.units import Unit
 
 GATHER, REDUCE = "gathers", "reduces"
@@ -66,6 +68,7 @@ class Usage:
 
     def __init__(self, units: Sequence[Unit], names: dict[int, str], changed: Callable[[], None]) -> None:
         self._units = [unit.name for unit in units]
+        self._modules: dict[int, FSDPModule] = {}  # of the units whose calls are noted
         self._parameters: dict[int, list[str]] = {}
         self._changed = changed
         first = units[0]
@@ -79,6 +82,7 @@ class Usage:
         self.clear()
         for index, unit in enumerate(units):
             if group_of(unit.shard_mesh, unit.shard_mesh.ndim - 1)[0] is self._inside:
+                self._modules[index] = unit.module
                 watched = watch(unit.module, self._gathers(index), self._reduces(index), self._naming)
                 self._parameters[index] = [names.get(id(each), "a frozen one") for each in watched]
 
@@ -125,8 +129,13 @@ class Usage:
         if len(self.calls) < KEPT:
             self.calls.append(call)
 
+    def _factors(self) -> dict[int, float | None]:
+        """What each unit's gradients are divided by; groups that use other units share it all the same."""
+        found = {index: gradient_divide_factor(module) for index, module in self._modules.items()}
+        return {index: factor if factor is None else float(factor) for index, factor in found.items()}
+
     def agreed(self, what: str, flags: Sequence[int]) -> list[tuple[int, int]]:
-        """Compares what the ranks have called. Collective over the mesh.
+        """Compares what the ranks have called, and what they divide gradients by. Collective over the mesh.
 
         Args:
             what: The call, for errors.
@@ -136,11 +145,15 @@ class Usage:
             The least and the greatest of each flag on the ranks that hold the same shards.
 
         Raises:
-            MismatchError: On all ranks, where ranks have made different calls.
+            MismatchError: On all ranks, where ranks have made different calls, or have other factors.
         """
+        factors = self._factors()
+        divided = zlib.crc32(repr(factors).encode())  # as hash(), but the same in all processes
+        inside = hash((self._inside_number, divided)) & _BITS
+        between = hash((self._between_number, divided)) & _BITS
         device = torch.device(self.mesh.device_type)
-        mine = torch.tensor([self._inside_number, -self._inside_number], device=device)
-        own = torch.tensor([self._between_number, *flags], device=device)
+        mine = torch.tensor([inside, -inside], device=device)
+        own = torch.tensor([between, *flags], device=device)
         with self._naming(_COMPARING):
             if self._inside is not None:
                 dist.all_reduce(mine, dist.ReduceOp.MAX, group=self._inside)
@@ -151,7 +164,10 @@ class Usage:
         pairs = zip(found[: len(own)], found[len(own) :], strict=True)
         (least, greatest), *of_flags = [(-low, high) for high, low in pairs]
         if differ or least != greatest:
-            text = self._difference(gathered_by_rank(self.calls, self.mesh))
+            by_rank = gathered_by_rank((self.calls, factors), self.mesh)
+            if text := self._different_factors({rank: factors for rank, (_, factors) in by_rank.items()}):
+                raise MismatchError(f"{what}: {text}. Nothing was changed. Give all ranks the same factor for a unit")
+            text = self._difference({rank: calls for rank, (calls, _) in by_rank.items()})
             raise MismatchError(f"{what}: {_DIFFERENT}{text}. Nothing was changed. {ADVICE}")
         return of_flags
 
@@ -192,6 +208,17 @@ class Usage:
                 store.wait([str(other)], _TELLING)
                 told[other] = [Call(*each) for each in json.loads(store.get(str(other)))]
         return told
+
+    def _different_factors(self, by_rank: dict[int, dict[int, float | None]]) -> str:
+        for unit in self._modules:
+            given: dict[str, list[int]] = {}
+            for rank, factors in by_rank.items():
+                given.setdefault("none" if factors[unit] is None else str(factors[unit]), []).append(rank)
+            if len(given) > 1:
+                told = "; ".join(f"{factor} on {ranks_text(ranks)}" for factor, ranks in given.items())
+                name = self._units[unit]
+                return f"ranks have different factors of set_gradient_divide_factor for unit {name}: {told}"
+        return ""
 
     def _difference(self, by_rank: dict[int, list[Call]]) -> str:
         """The first call in which ranks of a group differ, else the first sum between groups."""

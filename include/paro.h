@@ -346,8 +346,7 @@ typedef enum paro_phase {
   PARO_PHASE_SYNC_P = 4    /* updated parameters, once a step */
 } paro_phase;
 
-/* How widely each state is sharded, in one of the strategies that there are. Its texts are valid as
- * long as the library is loaded. */
+/* One of the strategies. Its texts are valid as long as the library is loaded. */
 typedef struct paro_strategy {
   size_t size;
   paro_scope parameters;
@@ -368,9 +367,8 @@ PARO_API const char* paro_last_error_message(void);
 PARO_API ho_status paro_strategy_check(const char* text);
 /* The three letters and a terminating 0; `capacity` is at least 4. */
 PARO_API ho_status paro_strategy_letters(const char* text, char* letters, size_t capacity);
-/* How many strategies there are, and the one of this number, from 0. They begin with what is held
- * most often: by the letters of parameters, then gradients, then optimizer state, N before I before
- * G. */
+/* How many there are, and the one of this number, from 0: by the letters of parameters, then
+ * gradients, then optimizer state, N before I before G. */
 PARO_API uint32_t paro_strategy_count(void);
 PARO_API ho_status paro_strategy_at(uint32_t number, paro_strategy* strategy);
 

@@ -51,8 +51,9 @@ class SocketAddress {
 
 // Names and numeric addresses, in the resolver's order. Blocks as long as the resolver does.
 [[nodiscard]] Result<std::vector<SocketAddress>> resolve(const std::string& host, uint16_t port);
-// The addresses of this host's interfaces that are up and by which other hosts may know it, loopback
-// last. A link-local one is none: it means something only with an interface of the reader's own.
+// The addresses of this host's interfaces that are up and by which other hosts may know it,
+// loopback last. A link-local one is none: it means something only with an interface of the
+// reader's own.
 [[nodiscard]] Result<std::vector<SocketAddress>> interface_addresses(uint16_t port);
 
 // Whether an interface of this host can carry anything now. Unknown: there is none of that name.

@@ -14,8 +14,8 @@ import sys
 ORDER = {
     "horing": [],
     "horing.torch": ["horing", "torch"],
-    "paro": [],
-    "paro.torch": ["horing", "horing.torch", "torch"],
+    "paro": ["horing"],
+    "paro.torch": ["paro", "horing", "horing.torch", "torch"],
 }
 
 

@@ -137,9 +137,8 @@ TEST_CASE("the strategies are listed, each with its scopes and what systems it i
     paro_strategy strategy = PARO_STRATEGY_INIT;
     REQUIRE(paro_strategy_at(number, &strategy) == HO_OK);
     all += std::string(strategy.letters) + ' ';
-    const std::string scopes = {"NIG"[strategy.parameters],
-                                "NIG"[strategy.gradients],
-                                "NIG"[strategy.optimizer]};
+    const std::string scopes = {
+        "NIG"[strategy.parameters], "NIG"[strategy.gradients], "NIG"[strategy.optimizer]};
     CHECK(scopes == strategy.letters);
     CHECK(paro_strategy_check(strategy.letters) == HO_OK);
     if (scopes == "III") {

@@ -110,6 +110,7 @@ class Link {
   // What answers the peer's offer: whether this rank takes it, or what is wrong with it. Called by
   // the calls that look for a message, until the transport ends. Without it offers are refused.
   using OfferTaker = std::function<Result<bool>(ConstBytes offer)>;
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): who overrides it keeps it
   virtual void take_offers(OfferTaker /*taker*/) {}
 
   // How many messages may be viewed at once: try_view() gives the next one's while earlier ones are

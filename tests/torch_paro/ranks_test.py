@@ -125,7 +125,7 @@ class WrongOnOneRank(unittest.TestCase):
 
         self.assert_all_told(run, {
             "first": ("GIG cannot be had",),
-            "typo": ("strategy 'IIK' is none of",),
+            "typo": ("unknown strategy 'IIK'",),
             "other strategy": ("different values of strategy", "IGG on rank 3"),
             "option": ("reshard_after_forward is False, but under strategy IIG",),
             "other option": ("different values of reshard_after_forward", "True on rank 3"),

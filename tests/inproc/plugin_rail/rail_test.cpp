@@ -8,6 +8,7 @@
 #include <numeric>
 #include <thread>
 
+#include "builtin_net_for_test.hpp"
 #include "catch.hpp"
 #include "core/forward/forward.hpp"
 #ifdef HORING_HAVE_UCX

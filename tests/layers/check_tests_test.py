@@ -33,7 +33,7 @@ class CheckTests(unittest.TestCase):
                      "::clock_gettime(0, &now);"):
             self.assert_fault(UNIT, "\n" + code + "\n", 2)
         for code in ("import subprocess", "from time import sleep", "  import threading", "os.fork()"):
-            self.assert_fault("tests/unit/tools/measure/some_test.py", code)
+            self.assert_fault("tests/unit/tools/bench/measure/some_test.py", code)
 
     def test_what_is_no_code_and_times_as_arguments_are_left_alone(self):
         for code in ("// over a socket(): std::thread", "/* fork()\nsleep_for */", 'CHECK(text == "std::thread fork(");',

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).parents[4] / "tools" / "bench"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[5] / "tools" / "bench"))
 # pylint: disable=wrong-import-position
 from comparison import rows as comparison_rows  # noqa: E402
 from comparison.model import Record, Sample, Scenario  # noqa: E402

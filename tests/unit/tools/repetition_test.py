@@ -5,7 +5,7 @@ import sys
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).parents[4] / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "tools"))
 # pylint: disable=wrong-import-position
 import test_repetition as repetition  # noqa: E402
 

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).parents[4] / "tools" / "bench"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[5] / "tools" / "bench"))
 # pylint: disable=wrong-import-position
 from measure import picture  # noqa: E402
 from paro_gains import picture as gains  # noqa: E402

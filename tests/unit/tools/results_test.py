@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-TOOL = pathlib.Path(__file__).parents[4] / "tools" / "results"
+TOOL = pathlib.Path(__file__).parents[3] / "tools" / "results"
 LOADER = importlib.machinery.SourceFileLoader("results", str(TOOL))
 results = importlib.util.module_from_spec(importlib.util.spec_from_loader("results", LOADER))
 LOADER.exec_module(results)

@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).parents[4] / "tools" / "bench"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[5] / "tools" / "bench"))
 # pylint: disable=wrong-import-position
 from measure import report  # noqa: E402
 

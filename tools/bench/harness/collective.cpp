@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ho::perf {
+namespace ho::harness {
 
 std::string_view to_string(Collective collective) {
   switch (collective) {
@@ -41,4 +41,4 @@ double boundary_bytes(Collective collective,
   return (ranks - smallest) / ranks * size_bytes;
 }
 
-}  // namespace ho::perf
+}  // namespace ho::harness

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ho::perf {
+namespace ho::harness {
 
 enum class Collective : uint8_t { kAllGather, kReduceScatter, kAllReduce };
 
@@ -17,4 +17,4 @@ enum class Collective : uint8_t { kAllGather, kReduceScatter, kAllReduce };
                                     double size_bytes,
                                     const std::vector<uint32_t>& group_sizes);
 
-}  // namespace ho::perf
+}  // namespace ho::harness

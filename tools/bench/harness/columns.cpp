@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace ho::perf {
+namespace ho::harness {
 namespace {
 
 std::string each_of(std::span<const FixedColumn> columns, const char* FixedColumn::*what) {
@@ -41,4 +41,4 @@ std::array<FixedColumn, 5> case_columns(const char* last) {
            {last, "", 6}}};
 }
 
-}  // namespace ho::perf
+}  // namespace ho::harness

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-namespace ho::perf {
+namespace ho::harness {
 
 struct FixedColumn {
   const char* head;
@@ -24,4 +24,4 @@ struct FixedColumn {
 // there.
 [[nodiscard]] std::array<FixedColumn, 5> case_columns(const char* last);
 
-}  // namespace ho::perf
+}  // namespace ho::harness

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace ho::perf {
+namespace ho::harness {
 
 template <typename T>
 [[nodiscard]] std::vector<T> gather_all(horing::Communicator& comm, std::span<const T> mine) {
@@ -21,4 +21,4 @@ template <typename T>
   return gather_all(comm, std::span<const T>(&mine, 1));
 }
 
-}  // namespace ho::perf
+}  // namespace ho::harness

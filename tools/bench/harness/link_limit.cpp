@@ -18,7 +18,7 @@
 #include "os/clock.hpp"
 #include "os/fd.hpp"
 
-namespace ho::perf {
+namespace ho::harness {
 namespace {
 
 using std::chrono::milliseconds;
@@ -268,4 +268,4 @@ LinkLimit measure_link_limit(horing::Communicator& comm) {
   return limit;
 }
 
-}  // namespace ho::perf
+}  // namespace ho::harness

@@ -11,7 +11,7 @@
 #include <horing/communicator.hpp>
 #include <string>
 
-namespace ho::perf {
+namespace ho::harness {
 
 struct LinkLimit {
   double bytes_per_second = 0.0;  // of one node, each direction; 0: not known
@@ -31,4 +31,4 @@ struct LinkLimit {
 // "namespaces", "paced" or "none".
 [[nodiscard]] std::string emulation_mode();
 
-}  // namespace ho::perf
+}  // namespace ho::harness

@@ -6,7 +6,7 @@
 #include "topo/filter.hpp"
 #include "topo/interfaces.hpp"
 
-namespace ho::perf {
+namespace ho::harness {
 namespace {
 
 Result<std::vector<SocketAddress>> find_rails() {
@@ -40,4 +40,4 @@ std::vector<SocketAddress> rails_here() {
   return rails.ok() ? *std::move(rails) : std::vector<SocketAddress>();
 }
 
-}  // namespace ho::perf
+}  // namespace ho::harness

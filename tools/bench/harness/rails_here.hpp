@@ -6,11 +6,11 @@
 
 #include "os/socket.hpp"
 
-namespace ho::perf {
+namespace ho::harness {
 
 // An address with port 0 of each interface that is up and that HORING_SOCKET_IFNAME permits, IPv4
 // where there is one, in natural order of their names (rail2 before rail10); those of
 // HORING_EMULATED_RAILS where that is set. None where they cannot be read.
 [[nodiscard]] std::vector<SocketAddress> rails_here();
 
-}  // namespace ho::perf
+}  // namespace ho::harness

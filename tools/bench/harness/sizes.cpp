@@ -2,7 +2,7 @@
 
 #include "base/quantity.hpp"
 
-namespace ho::perf {
+namespace ho::harness {
 
 std::optional<std::vector<SizeRun>> parse_sizes(std::string_view text, uint32_t iterations) {
   std::vector<SizeRun> runs;
@@ -22,4 +22,4 @@ std::optional<std::vector<SizeRun>> parse_sizes(std::string_view text, uint32_t 
   return runs;
 }
 
-}  // namespace ho::perf
+}  // namespace ho::harness

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ho::perf {
+namespace ho::harness {
 
 inline constexpr uint32_t kMaxIterations = 10'000'000;
 
@@ -18,4 +18,4 @@ struct SizeRun {
 [[nodiscard]] std::optional<std::vector<SizeRun>> parse_sizes(std::string_view text,
                                                               uint32_t iterations);
 
-}  // namespace ho::perf
+}  // namespace ho::harness

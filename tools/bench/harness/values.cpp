@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-namespace ho::perf {
+namespace ho::harness {
 namespace {
 
 // Mixes rank and place into 64 well-spread bits (a splitmix64 step).
@@ -248,4 +248,4 @@ Table reduce_expected(DType dtype, ReduceOp op, uint32_t world_size) {
   });
 }
 
-}  // namespace ho::perf
+}  // namespace ho::harness

@@ -15,7 +15,7 @@
 
 #include "base/dtype.hpp"
 
-namespace ho::perf {
+namespace ho::harness {
 
 inline constexpr size_t kPeriod = 4093;
 
@@ -47,4 +47,4 @@ class Table {
 // type; floats take any sign and size within range.
 [[nodiscard]] uint64_t encode(DType dtype, int64_t value);
 
-}  // namespace ho::perf
+}  // namespace ho::harness

@@ -15,8 +15,8 @@ bool gathers(const Work& work) {
 }
 
 // Byte values, so that the place in the table is the place in bytes.
-perf::Table gathered(uint32_t rank) {
-  return perf::gather_input(DType::kUint8, rank);
+harness::Table gathered(uint32_t rank) {
+  return harness::gather_input(DType::kUint8, rank);
 }
 
 std::span<std::byte> beyond(const Work& work, CommMemory& memory) {
@@ -33,7 +33,7 @@ Backoff waits_for(const char* thread, const Work& work, const CommMemory& memory
 }
 
 std::string Work::text() const {
-  std::string name(perf::to_string(kind));
+  std::string name(harness::to_string(kind));
   name += gathers(*this) ? "" : " " + std::string(to_string(op));
   return name + " of " + std::to_string(count) + " " + std::string(to_string(dtype));
 }
@@ -56,7 +56,7 @@ void write_input(const Work& work, CommMemory& memory) {
   if (gathers(work)) {
     gathered(memory.rank()).fill(send.data(), 0, work.part_bytes());
   } else {
-    perf::reduce_input(work.dtype, work.op, world, memory.rank())
+    harness::reduce_input(work.dtype, work.op, world, memory.rank())
         .fill(send.data(), 0, work.send_bytes(world) / size_bytes(work.dtype));
   }
   std::fill_n(recv.begin(), work.recv_bytes(world), kPoison);
@@ -78,7 +78,7 @@ uint64_t count_wrong(const Work& work, CommMemory& memory) {
   }
   const uint64_t first = work.kind == Collective::kReduceScatter ? memory.rank() * work.count : 0;
   return wrong +
-         perf::reduce_expected(work.dtype, work.op, world).count_wrong(recv, first, work.count);
+         harness::reduce_expected(work.dtype, work.op, world).count_wrong(recv, first, work.count);
 }
 
 }  // namespace ho::nccl_host

@@ -13,7 +13,7 @@
 
 namespace ho::nccl_host {
 
-using perf::Collective;
+using harness::Collective;
 
 struct Work {
   Collective kind = Collective::kAllReduce;

@@ -91,8 +91,8 @@ Json names(const std::vector<T>& values) {
 
 Json config_json(const Job& job, const Options& options) {
   const auto sizes = options.sizes();
-  const auto [least, most] =
-      std::minmax_element(sizes.begin(), sizes.end(), [](const SizeRun& a, const SizeRun& b) {
+  const auto [least, most] = std::minmax_element(
+      sizes.begin(), sizes.end(), [](const harness::SizeRun& a, const harness::SizeRun& b) {
         return a.size_bytes < b.size_bytes;
       });
   const bool listed = !options.listed_sizes.empty();
@@ -108,7 +108,8 @@ Json config_json(const Job& job, const Options& options) {
   config["validation"] = options.check ? 1 : 0;
   config["blocking_collectives"] = truth(options.barrier_each);
   config["types"] = names(options.dtypes);
-  config["redops"] = job.collective == Collective::kAllGather ? Json{"none"} : names(options.ops);
+  config["redops"] =
+      job.collective == harness::Collective::kAllGather ? Json{"none"} : names(options.ops);
   config["algorithm"] = to_string(options.algorithm);
   config["memory"] = to_string(options.memory);
   config["ranks"] = job.ranks;

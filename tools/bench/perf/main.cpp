@@ -1,5 +1,5 @@
 #include "bench/perf/program.hpp"
 
 int main(int argc, char** argv) {
-  return ho::perf::run_program(ho::perf::Collective::PERF_COLLECTIVE, argc, argv);
+  return ho::perf::run_program(ho::harness::Collective::PERF_COLLECTIVE, argc, argv);
 }

@@ -38,23 +38,23 @@ void add(Sums& sums, const ho_op_report& report) {
   sums.algorithm = static_cast<double>(report.algorithm);
 }
 
-Table make_input(const Case& what, uint32_t world_size, uint32_t rank) {
-  return what.collective == Collective::kAllGather
-             ? gather_input(what.dtype, rank)
-             : reduce_input(what.dtype, what.op, world_size, rank);
+harness::Table make_input(const Case& what, uint32_t world_size, uint32_t rank) {
+  return what.collective == harness::Collective::kAllGather
+             ? harness::gather_input(what.dtype, rank)
+             : harness::reduce_input(what.dtype, what.op, world_size, rank);
 }
 
-std::vector<Table> make_expected(const Case& what, uint32_t world_size, bool check) {
-  std::vector<Table> expected;
+std::vector<harness::Table> make_expected(const Case& what, uint32_t world_size, bool check) {
+  std::vector<harness::Table> expected;
   if (!check) {
     return expected;
   }
-  if (what.collective != Collective::kAllGather) {
-    expected.push_back(reduce_expected(what.dtype, what.op, world_size));
+  if (what.collective != harness::Collective::kAllGather) {
+    expected.push_back(harness::reduce_expected(what.dtype, what.op, world_size));
     return expected;
   }
   for (uint32_t rank = 0; rank < world_size; ++rank) {
-    expected.push_back(gather_input(what.dtype, rank));
+    expected.push_back(harness::gather_input(what.dtype, rank));
   }
   return expected;
 }
@@ -87,7 +87,7 @@ Phases mean_phases(const std::vector<Sums>& ranks, double operations) {
 
 uint64_t count_for(const Case& what, uint64_t size_bytes, uint32_t world_size) {
   const uint64_t elements = size_bytes / ho::size_bytes(what.dtype);
-  return what.collective == Collective::kAllReduce ? elements : elements / world_size;
+  return what.collective == harness::Collective::kAllReduce ? elements : elements / world_size;
 }
 
 bool claims_share(uint32_t iterations, double boundary_bytes_each, double limit_bytes_per_second) {
@@ -104,7 +104,7 @@ struct Bench::Timing {
 
 Bench::Bench(horing::Communicator& comm,
              const Options& options,
-             const LinkLimit& limit,
+             const harness::LinkLimit& limit,
              Case what,
              const OnDevice* device)
     : comm_(comm),
@@ -123,8 +123,8 @@ Bench::Bench(horing::Communicator& comm,
 void Bench::place_buffers(uint64_t count, bool in_place) {
   const size_t part = count * ho::size_bytes(what_.dtype);
   const size_t all = part * world_size_;
-  const bool gather = what_.collective == Collective::kAllGather;
-  const bool scatter = what_.collective == Collective::kReduceScatter;
+  const bool gather = what_.collective == harness::Collective::kAllGather;
+  const bool scatter = what_.collective == harness::Collective::kReduceScatter;
   const size_t send_bytes = scatter ? all : part;
   const size_t recv_bytes = gather ? all : part;
   if (!in_place) {
@@ -143,13 +143,13 @@ void Bench::place_buffers(uint64_t count, bool in_place) {
 void Bench::write_input(uint64_t count) {
   const size_t bytes = ho::size_bytes(what_.dtype);
   const uint64_t received =
-      what_.collective == Collective::kAllGather ? count * world_size_ : count;
+      what_.collective == harness::Collective::kAllGather ? count * world_size_ : count;
   recv_.buffer->write(
       recv_.offset, received * bytes, [](std::byte* to, size_t /*begin*/, size_t written) {
         std::fill_n(to, written, kPoison);
       });
   const uint64_t sent =
-      what_.collective == Collective::kReduceScatter ? count * world_size_ : count;
+      what_.collective == harness::Collective::kReduceScatter ? count * world_size_ : count;
   send_.buffer->write(send_.offset, sent * bytes, [&](std::byte* to, size_t begin, size_t written) {
     input_.fill(to, begin / bytes, written / bytes);
   });
@@ -157,7 +157,7 @@ void Bench::write_input(uint64_t count) {
 
 // Of `count` elements of the output, which lie this far into it and are the expected ones from
 // `first` on.
-uint64_t Bench::wrong_from(const Table& expected,
+uint64_t Bench::wrong_from(const harness::Table& expected,
                            size_t skipped_bytes,
                            uint64_t first,
                            uint64_t count) const {
@@ -173,8 +173,9 @@ uint64_t Bench::wrong_from(const Table& expected,
 
 uint64_t Bench::wrong_elements(uint64_t count) const {
   const size_t bytes = ho::size_bytes(what_.dtype);
-  if (what_.collective != Collective::kAllGather) {
-    const uint64_t first = what_.collective == Collective::kReduceScatter ? rank_ * count : 0;
+  if (what_.collective != harness::Collective::kAllGather) {
+    const uint64_t first =
+        what_.collective == harness::Collective::kReduceScatter ? rank_ * count : 0;
     return wrong_from(expected_.front(), 0, first, count);
   }
   uint64_t wrong = 0;
@@ -189,16 +190,16 @@ void Bench::operate(uint64_t count, ho_op_report* report) {
   const auto op = static_cast<ho_op>(what_.op);
   const horing::CallOptions options{.algorithm = options_.algorithm,
                                     .report = report,
-                                    .scale = static_cast<double>(scale_of(rank_)),
+                                    .scale = static_cast<double>(harness::scale_of(rank_)),
                                     .stream = device_ == nullptr ? nullptr : device_->stream()};
   switch (what_.collective) {
-    case Collective::kAllGather:
+    case harness::Collective::kAllGather:
       comm_.all_gather(send_.pointer(), recv_.pointer(), count, dtype, options);
       break;
-    case Collective::kReduceScatter:
+    case harness::Collective::kReduceScatter:
       comm_.reduce_scatter(send_.pointer(), recv_.pointer(), count, dtype, op, options);
       break;
-    case Collective::kAllReduce:
+    case harness::Collective::kAllReduce:
       comm_.all_reduce(send_.pointer(), recv_.pointer(), count, dtype, op, options);
       break;
   }
@@ -232,8 +233,8 @@ Bench::Timing Bench::time_operations(uint64_t count, uint32_t iterations) {
 }
 
 void Bench::fill_times(const Timing& timing, Measurement& row) {
-  const auto sums = gather_all(comm_, timing.sums);
-  const auto each = gather_all(comm_, std::span<const double>(timing.each_us));
+  const auto sums = harness::gather_all(comm_, timing.sums);
+  const auto each = harness::gather_all(comm_, std::span<const double>(timing.each_us));
   const size_t operations = timing.each_us.size();
   std::vector<double> slowest(operations, 0.0);
   for (size_t i = 0; i < each.size(); ++i) {
@@ -263,7 +264,7 @@ Measurement Bench::run(uint64_t count, uint32_t iterations, bool in_place) {
   row.in_place = in_place;
   row.iterations = iterations;
   const uint64_t elements =
-      what_.collective == Collective::kAllReduce ? count : count * world_size_;
+      what_.collective == harness::Collective::kAllReduce ? count : count * world_size_;
   row.size_bytes = elements * ho::size_bytes(what_.dtype);
   place_buffers(count, in_place);
   write_input(count);
@@ -274,20 +275,20 @@ Measurement Bench::run(uint64_t count, uint32_t iterations, bool in_place) {
   }
   const Timing timing = time_operations(count, iterations);
   // Where the input is still what it was, the last timed result is checked as well.
-  if (options_.check && (!in_place || what_.collective == Collective::kAllGather)) {
+  if (options_.check && (!in_place || what_.collective == harness::Collective::kAllGather)) {
     wrong += wrong_elements(count);
   }
   fill_times(timing, row);
   if (options_.check) {
     row.wrong = 0;
-    for (const uint64_t of_rank : gather_all(comm_, wrong)) {
+    for (const uint64_t of_rank : harness::gather_all(comm_, wrong)) {
       *row.wrong += of_rank;
     }
   }
   const auto size = static_cast<double>(row.size_bytes);
   row.algorithm_gbps = size / row.time_us / 1e3;
-  row.bus_gbps = row.algorithm_gbps * bus_factor(what_.collective, world_size_);
-  const double boundary = boundary_bytes(what_.collective, size, group_sizes_);
+  row.bus_gbps = row.algorithm_gbps * harness::bus_factor(what_.collective, world_size_);
+  const double boundary = harness::boundary_bytes(what_.collective, size, group_sizes_);
   if (boundary > 0.0) {
     row.effective_gbps = boundary / row.time_us / 1e3;
   }

@@ -25,7 +25,7 @@ namespace ho::perf {
 
 // What is run, apart from its size.
 struct Case {
-  Collective collective = Collective::kAllGather;
+  harness::Collective collective = harness::Collective::kAllGather;
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
 };
@@ -72,7 +72,7 @@ class Bench {
   // device: null unless options.memory needs one; outlives the bench.
   Bench(horing::Communicator& comm,
         const Options& options,
-        const LinkLimit& limit,
+        const harness::LinkLimit& limit,
         Case what,
         const OnDevice* device);
   // Collective. count must be above 0.
@@ -90,7 +90,7 @@ class Bench {
 
   void place_buffers(uint64_t count, bool in_place);
   void write_input(uint64_t count);
-  [[nodiscard]] uint64_t wrong_from(const Table& expected,
+  [[nodiscard]] uint64_t wrong_from(const harness::Table& expected,
                                     size_t skipped_bytes,
                                     uint64_t first,
                                     uint64_t count) const;
@@ -101,13 +101,13 @@ class Bench {
 
   horing::Communicator& comm_;
   const Options& options_;
-  const LinkLimit& limit_;
+  const harness::LinkLimit& limit_;
   Case what_;
   uint32_t world_size_;
   uint32_t rank_;
   std::vector<uint32_t> group_sizes_;
-  Table input_;
-  std::vector<Table> expected_;  // per source rank for all_gather, else one
+  harness::Table input_;
+  std::vector<harness::Table> expected_;  // per source rank for all_gather, else one
   const OnDevice* device_;
   Buffer send_storage_;
   Buffer recv_storage_;

@@ -49,10 +49,10 @@ void add_nccl_options(CLI::App& app, Text& text, Options& options) {
         return fits ? std::string() : "(-f) takes a whole number from 1 to 1048576, not " + given;
       });
   app.add_option("-n,--iters", options.iterations, "operations timed per size (default 20)")
-      ->check(CLI::Range(1U, kMaxIterations));
+      ->check(CLI::Range(1U, harness::kMaxIterations));
   app.add_option(
          "-w,--warmup_iters", options.warmup, "operations right before them, not timed (default 5)")
-      ->check(CLI::Range(0U, kMaxIterations));
+      ->check(CLI::Range(0U, harness::kMaxIterations));
   app.add_option("-c,--check", text.check, "1 checks every byte of the results (default), 0 none")
       ->check(CLI::Range(0, 1));
   app.add_option("-o,--op",
@@ -165,7 +165,7 @@ void understand(const Text& text, Options& options) {
   if (options.min_bytes == 0 && options.step_factor > 1) {
     throw CLI::ValidationError("-b", "0 does not grow by a factor; start at 1 byte or more");
   }
-  const auto listed = parse_sizes(text.sizes, options.iterations);
+  const auto listed = harness::parse_sizes(text.sizes, options.iterations);
   if (!listed) {
     throw CLI::ValidationError("--sizes", "'" + text.sizes + "' is not a list like 64K:100,1M");
   }
@@ -213,11 +213,11 @@ std::optional<ho_algorithm> parse_algorithm(std::string_view name) {
   return std::nullopt;
 }
 
-std::vector<SizeRun> Options::sizes() const {
+std::vector<harness::SizeRun> Options::sizes() const {
   if (!listed_sizes.empty()) {
     return listed_sizes;
   }
-  std::vector<SizeRun> runs;
+  std::vector<harness::SizeRun> runs;
   uint64_t size = min_bytes;
   while (size <= max_bytes) {
     runs.push_back({size, iterations});
@@ -230,7 +230,7 @@ std::vector<SizeRun> Options::sizes() const {
   return runs;
 }
 
-Parsed<Options> parse_options(Collective collective, int argc, const char* const* argv) {
+Parsed<Options> parse_options(harness::Collective collective, int argc, const char* const* argv) {
   const std::string name(to_string(collective));
   CLI::App app("Times " + name +
                    " over a range of sizes and checks every byte of the results. Start one process "

@@ -45,17 +45,17 @@ struct Options {
   bool phases = false;
   bool groups = false;
   bool measure_link_limit = true;
-  double link_limit = 0.0;            // given: bytes per second of one node; 0: measure
-  std::vector<SizeRun> listed_sizes;  // --sizes; empty: from -b, -e, -f, -i
+  double link_limit = 0.0;                     // given: bytes per second of one node; 0: measure
+  std::vector<harness::SizeRun> listed_sizes;  // --sizes; empty: from -b, -e, -f, -i
   std::string json_file;
   std::vector<std::string> words;  // the command line as given, the program's name first
 
   // The sizes to run, in order.
-  [[nodiscard]] std::vector<SizeRun> sizes() const;
+  [[nodiscard]] std::vector<harness::SizeRun> sizes() const;
 };
 
 // A status where --help or a bad argument ends it, which the first rank has printed.
-[[nodiscard]] Parsed<Options> parse_options(Collective collective,
+[[nodiscard]] Parsed<Options> parse_options(harness::Collective collective,
                                             int argc,
                                             const char* const* argv);
 

@@ -60,14 +60,14 @@ std::vector<std::string> places(const horing::Communicator& comm) {
   return lines;
 }
 
-LinkLimit find_limit(horing::Communicator& comm, const Options& options) {
+harness::LinkLimit find_limit(horing::Communicator& comm, const Options& options) {
   if (options.link_limit > 0.0) {
     return {.bytes_per_second = options.link_limit, .how = "given with --link-limit-rate"};
   }
   if (!options.measure_link_limit) {
     return {.how = "not measured (--no-link-limit)"};
   }
-  return measure_link_limit(comm);
+  return harness::measure_link_limit(comm);
 }
 
 void say_left_out(bool talks, const std::string& what) {
@@ -77,10 +77,10 @@ void say_left_out(bool talks, const std::string& what) {
 }
 
 // All cases that make sense: not every type has every operation, an all-gather has none.
-std::vector<Case> cases_of(Collective collective, const Options& options, bool talks) {
+std::vector<Case> cases_of(harness::Collective collective, const Options& options, bool talks) {
   std::vector<Case> cases;
   for (const DType dtype : options.dtypes) {
-    if (collective == Collective::kAllGather) {
+    if (collective == harness::Collective::kAllGather) {
       cases.push_back({.collective = collective, .dtype = dtype});
       continue;
     }
@@ -139,18 +139,18 @@ void run_case(horing::Communicator& comm,
 
 // Collective.
 Job describe(horing::Communicator& comm,
-             Collective collective,
+             harness::Collective collective,
              const Options& options,
              double created_ms) {
   Job job;
   job.collective = collective;
   job.ranks = comm.world_size();
   job.rails = comm.rail_count();
-  job.nics = nics_per_node(comm);
+  job.nics = harness::nics_per_node(comm);
   job.groups = groups_text(comm);
   job.group_count = comm.group_count();
-  job.emulation = emulation_mode();
-  for (const double of_rank : gather_all(comm, created_ms)) {
+  job.emulation = harness::emulation_mode();
+  for (const double of_rank : harness::gather_all(comm, created_ms)) {
     job.startup_ms = std::max(job.startup_ms, of_rank);
   }
   job.limit = find_limit(comm, options);
@@ -172,11 +172,11 @@ std::unique_ptr<OnDevice> open_device(const horing::Communicator& comm, const Op
   return std::make_unique<OnDevice>(**driver, comm.device());
 }
 
-std::string name_of(Collective collective) {
+std::string name_of(harness::Collective collective) {
   return std::string(to_string(collective)) + "_perf";
 }
 
-int run(Collective collective, const Options& options) {
+int run(harness::Collective collective, const Options& options) {
   Times times{.started = std::time(nullptr), .ended = 0};
   const int64_t started = now_ns();
   horing::CommunicatorOptions how;
@@ -186,7 +186,7 @@ int run(Collective collective, const Options& options) {
   const bool talks = comm.rank() == 0;
   const std::string program = name_of(collective);
   const bool ready = !talks || can_write_file(program.c_str(), "-J", options.json_file);
-  if (const auto readiness = gather_all(comm, ready ? 1U : 0U); readiness.front() == 0U) {
+  if (const auto readiness = harness::gather_all(comm, ready ? 1U : 0U); readiness.front() == 0U) {
     return EXIT_FAILURE;
   }
   const Measured measured{describe(comm, collective, options, created_ms),
@@ -218,7 +218,7 @@ int run(Collective collective, const Options& options) {
   return status;
 }
 
-int run_guarded(Collective collective, const Options& options) {
+int run_guarded(harness::Collective collective, const Options& options) {
   try {
     return run(collective, options);
   } catch (const horing::Error& error) {
@@ -246,7 +246,7 @@ int run_guarded(Collective collective, const Options& options) {
 
 }  // namespace
 
-int run_program(Collective collective, int argc, char** argv) {
+int run_program(harness::Collective collective, int argc, char** argv) {
   const auto parsed = parse_options(collective, argc, argv);
   if (parsed.exit_status) {
     return *parsed.exit_status;

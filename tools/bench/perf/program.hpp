@@ -6,6 +6,6 @@
 namespace ho::perf {
 
 // All of main() but which collective it is.
-[[nodiscard]] int run_program(Collective collective, int argc, char** argv);
+[[nodiscard]] int run_program(harness::Collective collective, int argc, char** argv);
 
 }  // namespace ho::perf

@@ -47,7 +47,8 @@ std::vector<const Measurement*> Row::measured() const {
 }
 
 std::string redop_name(const Case& what) {
-  return what.collective == Collective::kAllGather ? "none" : std::string(to_string(what.op));
+  return what.collective == harness::Collective::kAllGather ? "none"
+                                                            : std::string(to_string(what.op));
 }
 
 Summary summarize(const std::vector<Row>& rows) {

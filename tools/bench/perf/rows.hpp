@@ -16,7 +16,7 @@ inline constexpr int kNoRoot = -1;  // as nccl-tests writes it
 
 // The job, for the header lines.
 struct Job {
-  Collective collective = Collective::kAllGather;
+  harness::Collective collective = harness::Collective::kAllGather;
   int32_t ranks = 0;
   int32_t rails = 0;   // of the library: ranks that have a peer in every group
   uint32_t nics = 0;   // network interfaces that a node has for them, the fewest; 0: not known
@@ -24,7 +24,7 @@ struct Job {
   int32_t group_count = 0;
   std::string emulation;
   double startup_ms = 0.0;  // creating the communicator, the slowest rank
-  LinkLimit limit;
+  harness::LinkLimit limit;
   std::vector<std::string> places;  // --groups: one line per rank
 };
 

@@ -12,15 +12,15 @@
 namespace ho::perf {
 namespace {
 
-constexpr std::array<FixedColumn, 9> kFigures{{{"time", "(us)", 11},
-                                               {"algbw", "(GB/s)", 7},
-                                               {"busbw", "(GB/s)", 7},
-                                               {"#wrong", "", 6},
-                                               {"share", "", 6},
-                                               {"overlap", "", 7},
-                                               {"p50", "(us)", 10},
-                                               {"p95", "(us)", 10},
-                                               {"p99", "(us)", 10}}};
+constexpr std::array<harness::FixedColumn, 9> kFigures{{{"time", "(us)", 11},
+                                                        {"algbw", "(GB/s)", 7},
+                                                        {"busbw", "(GB/s)", 7},
+                                                        {"#wrong", "", 6},
+                                                        {"share", "", 6},
+                                                        {"overlap", "", 7},
+                                                        {"p50", "(us)", 10},
+                                                        {"p95", "(us)", 10},
+                                                        {"p99", "(us)", 10}}};
 
 std::string cell(const std::optional<double>& value) {
   return value ? fixed(*value, 3) : "-";
@@ -40,19 +40,19 @@ std::string figures_text(const Measurement& row) {
                                                        fixed(row.percentiles_us[0], 2),
                                                        fixed(row.percentiles_us[1], 2),
                                                        fixed(row.percentiles_us[2], 2)};
-  return line_of(kFigures, texts);
+  return harness::line_of(kFigures, texts);
 }
 
 void print_heads(const Options& options) {
-  const auto lead = case_columns("root");
-  std::string over(heads_of(lead).size() + 1, ' ');
-  std::string heads = heads_of(lead) + " ";
-  std::string units = units_of(lead) + " ";
+  const auto lead = harness::case_columns("root");
+  std::string over(harness::heads_of(lead).size() + 1, ' ');
+  std::string heads = harness::heads_of(lead) + " ";
+  std::string units = harness::units_of(lead) + " ";
   const auto add = [&](std::string title) {
-    title.resize(heads_of(kFigures).size(), ' ');
+    title.resize(harness::heads_of(kFigures).size(), ' ');
     over += title;
-    heads += heads_of(kFigures);
-    units += units_of(kFigures);
+    heads += harness::heads_of(kFigures);
+    units += harness::units_of(kFigures);
   };
   if (options.out_of_place) {
     add("   out-of-place");
@@ -103,7 +103,7 @@ void print_header(const Job& job, const Options& options) {
               std::string(to_string(options.algorithm)).c_str(),
               job.emulation.c_str());
   std::printf("# communicator created in %.0f ms\n", job.startup_ms);
-  std::printf("# link limit %s\n", limit_text(job.limit).c_str());
+  std::printf("# link limit %s\n", harness::limit_text(job.limit).c_str());
   std::printf("# memory %s\n", memory_text(options.memory).c_str());
   std::printf(
       "# %u operations %s after %u warm-up operations; time: mean of the slowest rank; p50, "
@@ -129,7 +129,7 @@ void print_row(const Row& row, const Options& options) {
                                         std::string(to_string(row.what.dtype)),
                                         redop_name(row.what),
                                         std::to_string(kNoRoot)};
-  std::string line = line_of(case_columns("root"), lead) + " ";
+  std::string line = harness::line_of(harness::case_columns("root"), lead) + " ";
   for (const Measurement* each : measured) {
     line += figures_text(*each);
   }

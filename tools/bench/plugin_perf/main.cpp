@@ -49,7 +49,7 @@ constexpr std::chrono::minutes kTimeout{5};
 struct JoinedJob {
   JobMemory memory;
   uint32_t rank = 0;
-  perf::LinkLimit limit;
+  harness::LinkLimit limit;
 };
 
 nccl_host::RingOptions ring_options(const Options& options) {
@@ -81,11 +81,11 @@ JoinedJob join_job(const Options& options) {
   auto comm = horing::Communicator::create();
   const JobLayout layout = layout_of(comm, options);
   const auto rank = static_cast<uint32_t>(comm.rank());
-  perf::LinkLimit limit{.how = "not measured (--no-link-limit)"};
+  harness::LinkLimit limit{.how = "not measured (--no-link-limit)"};
   if (options.measure_link_limit) {
-    limit = perf::measure_link_limit(comm);
+    limit = harness::measure_link_limit(comm);
   }
-  const int64_t when = perf::gather_all(comm, now_ns()).front();
+  const int64_t when = harness::gather_all(comm, now_ns()).front();
   const auto folder = std::filesystem::temp_directory_path();
   const std::string listener_path = folder / ("horing-plugin-perf-" + std::to_string(when));
   std::optional<JobMemory> memory;
@@ -145,12 +145,12 @@ void time_round(Comm& comm, const Work& work, const Options& options, uint32_t c
   way.cpu_s.push_back(std::accumulate(cpu.begin(), cpu.end(), 0.0));
 }
 
-constexpr std::array<perf::FixedColumn, 6> kFigures{{{"time", "", 11},
-                                                     {"algbw", "", 7},
-                                                     {"busbw", "", 7},
-                                                     {"cpu", "", 7},
-                                                     {"#wrong", "", 6},
-                                                     {"share", "", 6}}};
+constexpr std::array<harness::FixedColumn, 6> kFigures{{{"time", "", 11},
+                                                        {"algbw", "", 7},
+                                                        {"busbw", "", 7},
+                                                        {"cpu", "", 7},
+                                                        {"#wrong", "", 6},
+                                                        {"share", "", 6}}};
 
 std::string figures_text(const Way& way, double size, double bus_factor, double share_us) {
   std::array<std::string, kFigures.size()> texts;
@@ -164,10 +164,10 @@ std::string figures_text(const Way& way, double size, double bus_factor, double 
              std::to_string(way.wrong),
              share_us > 0.0 ? fixed(share_us / way.median_us(), 3) : "-"};
   }
-  return perf::line_of(kFigures, texts);
+  return harness::line_of(kFigures, texts);
 }
 
-void print_header(const Options& options, const JobShape& shape, const perf::LinkLimit& limit) {
+void print_header(const Options& options, const JobShape& shape, const harness::LinkLimit& limit) {
   std::printf(
       "# plugin_perf  nodes %u x %u ranks  NCCL %s  channels %u  emulation %s\n"
       "# CollNet: all-reduce as %s\n",
@@ -175,10 +175,10 @@ void print_header(const Options& options, const JobShape& shape, const perf::Lin
       shape.ranks_per_node,
       options.release.c_str(),
       options.channels,
-      perf::emulation_mode().c_str(),
+      harness::emulation_mode().c_str(),
       nccl_host::is_chain(Collective::kAllReduce, shape) ? "COLLNET_CHAIN, one rank per node"
                                                          : "COLLNET_DIRECT");
-  std::printf("# link limit %s\n", perf::limit_text(limit).c_str());
+  std::printf("# link limit %s\n", harness::limit_text(limit).c_str());
   std::printf(
       "# medians of %u rounds, both ways in turns; share: bytes that must cross a node's boundary "
       "/ limit / time; cpu: seconds of all ranks' processors per GB of the size\n"
@@ -186,8 +186,8 @@ void print_header(const Options& options, const JobShape& shape, const perf::Lin
       "through CollNet then reach a share of %.2f, more where a chunk is larger (--chunk)\n",
       options.rounds,
       1.0 - 1.0 / shape.nodes);
-  const std::string figures = perf::heads_of(kFigures);
-  const std::string lead = perf::heads_of(perf::case_columns("coll"));
+  const std::string figures = harness::heads_of(kFigures);
+  const std::string lead = harness::heads_of(harness::case_columns("coll"));
   std::printf("#\n#%50s%-51s%-51s\n#%s %s %s  faster\n",
               "",
               "   CollNet",
@@ -212,14 +212,14 @@ const char* short_name(Collective kind) {
 
 void print_row(const Work& work,
                const JobShape& shape,
-               const perf::LinkLimit& limit,
+               const harness::LinkLimit& limit,
                const Way ways[2]) {
   const auto size = static_cast<double>(work.total_bytes(shape.world()));
   const std::vector<uint32_t> groups(shape.nodes, shape.ranks_per_node);
-  const double boundary = perf::boundary_bytes(work.kind, size, groups);
+  const double boundary = harness::boundary_bytes(work.kind, size, groups);
   const double share_us =
       limit.bytes_per_second > 0.0 ? boundary / limit.bytes_per_second * 1e6 : 0.0;
-  const double factor = perf::bus_factor(work.kind, shape.world());
+  const double factor = harness::bus_factor(work.kind, shape.world());
   const std::array<std::string, 5> lead{
       fixed(size, 0),
       std::to_string(work.count),
@@ -227,7 +227,7 @@ void print_row(const Work& work,
       work.kind == Collective::kAllGather ? "none" : std::string(to_string(work.op)),
       short_name(work.kind)};
   std::printf("%s %s %s",
-              perf::line_of(perf::case_columns("coll"), lead).c_str(),
+              harness::line_of(harness::case_columns("coll"), lead).c_str(),
               figures_text(ways[0], size, factor, share_us).c_str(),
               figures_text(ways[1], size, factor, share_us).c_str());
   if (!ways[0].times_us.empty() && !ways[1].times_us.empty()) {
@@ -341,12 +341,12 @@ void choose_plugin(const Options& options) {
 // Nothing is measured that is larger than what was requested.
 std::string too_small(const Options& options, const JobShape& shape) {
   for (const Collective kind : options.collectives) {
-    for (const perf::SizeRun& run : options.sizes) {
+    for (const harness::SizeRun& run : options.sizes) {
       const Work work =
           nccl_host::work_of_bytes(kind, options.dtype, options.op, run.size_bytes, shape.world());
       if (work.total_bytes(shape.world()) > run.size_bytes) {
         return "--sizes: " + std::to_string(run.size_bytes) + " bytes of " +
-               std::string(perf::to_string(kind)) + " are less than one " +
+               std::string(harness::to_string(kind)) + " are less than one " +
                std::string(to_string(options.dtype)) + " for each of the " +
                std::to_string(shape.world()) + " ranks; " +
                std::to_string(work.total_bytes(shape.world())) + " is the least";

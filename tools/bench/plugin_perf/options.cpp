@@ -48,12 +48,12 @@ void understand(const Text& text, Options& options) {
   check_release(options.release);
   for (const Collective each :
        {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter}) {
-    if (text.collectives == "all" || text.collectives == perf::to_string(each)) {
+    if (text.collectives == "all" || text.collectives == harness::to_string(each)) {
       options.collectives.push_back(each);
     }
   }
   constexpr uint32_t kIterations = 5;
-  const auto sizes = perf::parse_sizes(text.sizes, kIterations);
+  const auto sizes = harness::parse_sizes(text.sizes, kIterations);
   const auto dtype = parse_dtype(text.dtype);
   const auto op = parse_reduce_op(text.op);
   if (!sizes || sizes->empty()) {
@@ -64,7 +64,7 @@ void understand(const Text& text, Options& options) {
                                text.op + " of " + text.dtype + " is not what CollNet reduces");
   }
   const auto smallest = std::min_element(
-      sizes->begin(), sizes->end(), [](const perf::SizeRun& a, const perf::SizeRun& b) {
+      sizes->begin(), sizes->end(), [](const harness::SizeRun& a, const harness::SizeRun& b) {
         return a.size_bytes < b.size_bytes;
       });
   if (smallest->size_bytes < ho::size_bytes(*dtype)) {
@@ -117,7 +117,7 @@ void describe(CLI::App& app, Text& text, Options& options) {
 
 uint64_t Options::largest() const {
   uint64_t most = 0;
-  for (const perf::SizeRun& run : sizes) {
+  for (const harness::SizeRun& run : sizes) {
     most = std::max(most, run.size_bytes);
   }
   return most;

@@ -14,7 +14,7 @@ namespace ho::plugin_perf {
 
 struct Options {
   std::vector<nccl_host::Collective> collectives;
-  std::vector<perf::SizeRun> sizes;
+  std::vector<harness::SizeRun> sizes;
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   uint32_t rounds = 5;

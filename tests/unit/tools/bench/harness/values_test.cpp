@@ -6,7 +6,7 @@
 
 #include "catch.hpp"
 
-namespace ho::perf {
+namespace ho::harness {
 namespace {
 
 constexpr size_t kElements = kPeriod + 100;
@@ -148,4 +148,4 @@ TEST_CASE("a wrong element, a displaced chunk and another rank's data are seen")
 }
 
 }  // namespace
-}  // namespace ho::perf
+}  // namespace ho::harness

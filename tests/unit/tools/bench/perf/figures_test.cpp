@@ -6,25 +6,25 @@ namespace ho::perf {
 namespace {
 
 TEST_CASE("bus factors are those of nccl-tests") {
-  CHECK(bus_factor(Collective::kAllGather, 16) == 15.0 / 16);
-  CHECK(bus_factor(Collective::kReduceScatter, 4) == 3.0 / 4);
-  CHECK(bus_factor(Collective::kAllReduce, 16) == 30.0 / 16);
+  CHECK(harness::bus_factor(harness::Collective::kAllGather, 16) == 15.0 / 16);
+  CHECK(harness::bus_factor(harness::Collective::kReduceScatter, 4) == 3.0 / 4);
+  CHECK(harness::bus_factor(harness::Collective::kAllReduce, 16) == 30.0 / 16);
 }
 
 TEST_CASE("counts are per rank, but in all for all_reduce") {
-  const Case gather{.collective = Collective::kAllGather, .dtype = DType::kFloat32};
-  const Case reduce{.collective = Collective::kAllReduce, .dtype = DType::kFloat64};
+  const Case gather{.collective = harness::Collective::kAllGather, .dtype = DType::kFloat32};
+  const Case reduce{.collective = harness::Collective::kAllReduce, .dtype = DType::kFloat64};
   CHECK(count_for(gather, 64, 16) == 1);
   CHECK(count_for(gather, 63, 16) == 0);
   CHECK(count_for(reduce, 64, 16) == 8);
 }
 
 TEST_CASE("boundary bytes are all but the node's own, of the smallest node") {
-  CHECK(boundary_bytes(Collective::kAllGather, 1600, {4, 4, 4, 4}) == 1200);
-  CHECK(boundary_bytes(Collective::kAllReduce, 1600, {4, 4, 4, 4}) == 2400);
-  CHECK(boundary_bytes(Collective::kReduceScatter, 400, {1, 3}) == 300);
-  CHECK(boundary_bytes(Collective::kAllReduce, 400, {1, 3}) == 400);
-  CHECK(boundary_bytes(Collective::kAllGather, 1600, {8}) == 0);
+  CHECK(harness::boundary_bytes(harness::Collective::kAllGather, 1600, {4, 4, 4, 4}) == 1200);
+  CHECK(harness::boundary_bytes(harness::Collective::kAllReduce, 1600, {4, 4, 4, 4}) == 2400);
+  CHECK(harness::boundary_bytes(harness::Collective::kReduceScatter, 400, {1, 3}) == 300);
+  CHECK(harness::boundary_bytes(harness::Collective::kAllReduce, 400, {1, 3}) == 400);
+  CHECK(harness::boundary_bytes(harness::Collective::kAllGather, 1600, {8}) == 0);
 }
 
 TEST_CASE("a share is claimed after 20 operations and a tenth of a second's bytes") {

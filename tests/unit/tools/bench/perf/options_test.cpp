@@ -7,12 +7,13 @@ namespace {
 
 Parsed<Options> parse(std::vector<const char*> words) {
   words.insert(words.begin(), "all_gather_perf");
-  return parse_options(Collective::kAllGather, static_cast<int>(words.size()), words.data());
+  return parse_options(
+      harness::Collective::kAllGather, static_cast<int>(words.size()), words.data());
 }
 
 std::vector<uint64_t> sizes_of(const Options& options) {
   std::vector<uint64_t> sizes;
-  for (const SizeRun& run : options.sizes()) {
+  for (const harness::SizeRun& run : options.sizes()) {
     sizes.push_back(run.size_bytes);
   }
   return sizes;

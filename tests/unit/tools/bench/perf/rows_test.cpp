@@ -13,7 +13,7 @@ namespace {
 
 Job job_of(int32_t groups, int32_t rails, uint32_t nics) {
   Job job;
-  job.collective = Collective::kAllReduce;
+  job.collective = harness::Collective::kAllReduce;
   job.ranks = groups * rails;
   job.group_count = groups;
   job.groups = std::to_string(groups) + "x" + std::to_string(rails);
@@ -39,7 +39,7 @@ Measurement measurement() {
 }
 
 Row row_of(std::optional<Measurement> out_of_place, std::optional<Measurement> in_place) {
-  const Case what{.collective = Collective::kAllReduce};
+  const Case what{.collective = harness::Collective::kAllReduce};
   return {what, std::move(out_of_place), std::move(in_place)};
 }
 

@@ -284,6 +284,13 @@ def rank_calls_every_collective(comm):
         assert "recv" in str(error), error
     else:
         raise AssertionError("three elements for two ranks")
+    if me == 0:
+        try:
+            comm.scatter(array.array("i", [5, 6]), floats(0), 0)
+        except horing.InvalidArgumentError as error:
+            assert "send has INT32 elements, recv FLOAT32" in str(error), error
+        else:
+            raise AssertionError("integers went out as floats")
     assert comm.world_size == 2 and comm.group_of(other) == comm.group_of(me)
 
 

@@ -150,25 +150,31 @@ def list_of(tensors: Any, what: str) -> list[torch.Tensor]:
     return checked
 
 
-def options_of(given: Any, kind: type, timeout: timedelta | None = None) -> Any:
+def options_of(given: Any, kind: type, timeout: timedelta | None = None, op: Any = None) -> Any:
     """The options of a call. Some callers of torch's interface pass the fields instead.
 
     Args:
-        given: Options, a reduction, or None.
+        given: Options, a reduction, the root's rank, or None.
         kind: torch's class for the call's options.
         timeout: The call's deadline, where it was given as a field.
+        op: The reduction, where it was given as a field beside the root's rank.
 
     Returns:
         The given options, or new ones with what was given.
     """
-    if given is None or isinstance(given, (dist.ReduceOp, dist.ReduceOp.RedOpType)):
-        options = kind()
-        if given is not None:
-            options.reduceOp = given
-        if timeout is not None:
-            options.timeout = timeout
-        return options
-    return given
+    reduction = op
+    if isinstance(given, (dist.ReduceOp, dist.ReduceOp.RedOpType)):
+        reduction = given
+    elif given is not None and not isinstance(given, int):
+        return given
+    options = kind()
+    if isinstance(given, int):
+        options.rootRank = given
+    if reduction is not None:
+        options.reduceOp = reduction
+    if timeout is not None:
+        options.timeout = timeout
+    return options
 
 
 def batches_of(tensors: list[torch.Tensor]) -> list[list[torch.Tensor]]:

@@ -1,10 +1,10 @@
-// What the two ends of a comm say to each other. The receiver speaks first: a room record for each
-// grouped receive, on the first connection. The sender answers with segments: a header and a piece
-// of one message, on any of the connections. A message is thus never on its way before its place in
-// the receiver's memory is known, so nothing is ever stashed and no order of tags can block
-// another.
+// What the two ends of a comm say to each other. The receiver speaks first: a receive credit for
+// each grouped receive, on the first connection. The sender answers with segments: a header and a
+// piece of one message, on any of the connections. A message is thus never on its way before its
+// place in the receiver's memory is known, so nothing is ever stashed and no order of tags can
+// block another.
 //
-// An end that closes says so first, on the first connection: a receiver with a room record of no
+// An end that closes says so first, on the first connection: a receiver with a receive credit of no
 // places, a sender with a segment kLeaving. A connection that ends without it is that of a process
 // that was killed or has given up.
 #pragma once

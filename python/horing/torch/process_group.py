@@ -33,7 +33,7 @@ class ProcessGroup(Collectives):
         store: The group's key-value store, in which its ranks meet.
         rank: This rank's number in the group.
         size: Ranks of the group.
-        timeout: Deadline of meeting, and of each operation.
+        timeout: Deadline of the rendezvous, and of each operation.
         communicator: One that is ready, as of split_group(); None: makes one, and waits for all
             ranks.
         global_ranks: The job's numbers of its ranks, by group rank; empty: the same.

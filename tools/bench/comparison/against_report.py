@@ -1,4 +1,4 @@
-"""Verdicts and tables of two builds, from what both measured round by round. Nothing here runs anything."""
+"""Results and tables of two builds, from what both measured round by round. Nothing here runs anything."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -125,10 +125,10 @@ def failure_lines(record):
     return lines + [f"- {config}, {collective}: {text}" for (config, collective), text in seen.items()]
 
 
-def verdict_lines(verdicts, broken):
-    met = sum(verdict.met for verdict in verdicts)
-    lines = ["", f"### Targets: {met} of {len(verdicts)} met", ""]
-    lines += [f"- {verdict.text()}" for verdict in verdicts]
+def target_lines(results, broken):
+    met = sum(result.met for result in results)
+    lines = ["", f"### Targets: {met} of {len(results)} met", ""]
+    lines += [f"- {result.text()}" for result in results]
     if broken:
         lines += ["", "Broken measurements (a share above 1 cannot be):", ""]
         lines += [f"- {text}" for text in broken]
@@ -137,11 +137,11 @@ def verdict_lines(verdicts, broken):
 
 def report(record, scenarios):
     """Prints everything; true if something was measured wrongly."""
-    verdicts = targets.all_verdicts(record, scenarios)
+    results = targets.all_targets(record, scenarios)
     broken = targets.broken_shares(record, scenarios)
-    lines = facts_lines(record) + verdict_lines(verdicts, broken)
+    lines = facts_lines(record) + target_lines(results, broken)
     for scenario in scenarios.values():
         lines += scenario_section(record, scenario)
     lines += failure_lines(record)
     print("\n".join(lines))
-    return bool(broken) or not verdicts[0].met
+    return bool(broken) or not results[0].met

@@ -1,4 +1,4 @@
-"""The targets this project set itself, each with a verdict and its figure."""
+"""The targets this project set itself, each with its figure and whether it is met."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ RING_TARGETS = [  # scenario, ours, the other, least ratio
 
 
 @dataclass
-class Verdict:
+class Target:
     what: str
     figure: str
     met: bool
@@ -56,7 +56,7 @@ def best_peer(record, scenario, collective, size):
     return min(cells, key=lambda pair: pair[1].median) if cells else None
 
 
-def share_verdicts(record, scenario):
+def share_targets(record, scenario):
     for collective, bands in SHARE_TARGETS.items():
         for first, last, least in bands:
             for size in scenario.sizes:
@@ -65,11 +65,11 @@ def share_verdicts(record, scenario):
                 if value is None or not first <= size <= last:
                     continue
                 broken = " (above 1: the measurement is broken)" if value > 1.0 else ""
-                yield Verdict(f"{collective} {bytes_text(size)} at {least} of the limit",
-                              f"{value:.3f}{broken}", least <= value <= 1.0)
+                yield Target(f"{collective} {bytes_text(size)} at {least} of the limit",
+                             f"{value:.3f}{broken}", least <= value <= 1.0)
 
 
-def ring_verdicts(record, scenarios):
+def ring_targets(record, scenarios):
     for name, other, least in RING_TARGETS:
         scenario = scenarios[name]
         for collective in ("all_gather", "reduce_scatter"):
@@ -78,11 +78,11 @@ def ring_verdicts(record, scenarios):
             theirs = ours(record, scenario, collective, size, other)
             if mine and theirs:
                 ratio = theirs.median / mine.median
-                yield Verdict(f"{collective} 64 MiB, {scenario.title}: {least}x {other}",
-                              f"{ratio:.2f}x", ratio >= least)
+                yield Target(f"{collective} 64 MiB, {scenario.title}: {least}x {other}",
+                             f"{ratio:.2f}x", ratio >= least)
 
 
-def peer_verdicts(record, scenario):
+def peer_targets(record, scenario):
     for collective in scenario.collectives:
         for size in scenario.sizes:
             mine = ours(record, scenario, collective, size)
@@ -90,7 +90,7 @@ def peer_verdicts(record, scenario):
             if mine is None or best is None:
                 continue
             name, cell = best
-            yield Verdict(
+            yield Target(
                 f"{collective} {bytes_text(size)} faster than every peer beyond the spread",
                 f"{mine.median:.1f} us ({mine.least:.1f} to {mine.most:.1f}), {name} "
                 f"{cell.median:.1f} us ({cell.least:.1f} to {cell.most:.1f})",
@@ -98,50 +98,50 @@ def peer_verdicts(record, scenario):
             least = BEST_PEER_TARGETS[collective]
             if size == 64 * MIB:
                 ratio = cell.median / mine.median
-                yield Verdict(f"{collective} 64 MiB {least}x the best peer",
-                              f"{ratio:.2f}x {name}", ratio >= least)
+                yield Target(f"{collective} 64 MiB {least}x the best peer",
+                             f"{ratio:.2f}x {name}", ratio >= least)
 
 
-def one_node_verdicts(record, scenario):
+def one_node_targets(record, scenario):
     for collective in scenario.collectives:
         mine = ours(record, scenario, collective, 64 * MIB)
         best = best_peer(record, scenario, collective, 64 * MIB)
         if mine and best:
             ratio = best[1].median / mine.median
-            yield Verdict(f"{collective} 64 MiB on one node at least as fast as any peer",
-                          f"{ratio:.2f}x {best[0]}", ratio >= 1.0)
+            yield Target(f"{collective} 64 MiB on one node at least as fast as any peer",
+                         f"{ratio:.2f}x {best[0]}", ratio >= 1.0)
 
 
-def cost_verdicts(record, scenario):
+def cost_targets(record, scenario):
     cores = record.facts.get("cores")
     for collective, busy in record.facts.get("cores_busy_16MiB", {}).items():
-        yield Verdict(f"{collective} 16 MiB keeps less than half of {cores} cores busy",
-                      f"{busy:.2f} cores", busy < cores / 2)
+        yield Target(f"{collective} 16 MiB keeps less than half of {cores} cores busy",
+                     f"{busy:.2f} cores", busy < cores / 2)
     startups = record.facts.get(f"startup_ms {scenario.shape}")
     if startups:
-        yield Verdict(f"a communicator of {scenario.ranks} ranks starts within 1 s",
-                      f"slowest of {len(startups)}: {max(startups):.0f} ms", max(startups) < 1000)
+        yield Target(f"a communicator of {scenario.ranks} ranks starts within 1 s",
+                     f"slowest of {len(startups)}: {max(startups):.0f} ms", max(startups) < 1000)
 
 
-def correctness_verdict(record):
+def correctness_target(record):
     wrong = [s for s in record.samples if s.wrong]
     mine = [s for s in wrong if s.config.startswith(OURS)]
     figure = f"{len(record.samples)} measurements, {len(mine)} of ours wrong"
     others = sorted({s.config for s in wrong if s not in mine})
-    return Verdict("every byte of every result is right",
-                   figure + (f"; also wrong: {', '.join(others)}" if others else ""), not mine)
+    return Target("every byte of every result is right",
+                  figure + (f"; also wrong: {', '.join(others)}" if others else ""), not mine)
 
 
-def all_verdicts(record, scenarios):
+def all_targets(record, scenarios):
     main = scenarios["main"]
-    verdicts = [correctness_verdict(record)]
-    verdicts += share_verdicts(record, main)
-    verdicts += ring_verdicts(record, scenarios)
+    results = [correctness_target(record)]
+    results += share_targets(record, main)
+    results += ring_targets(record, scenarios)
     if main.groups > 1:
-        verdicts += peer_verdicts(record, main)
-    verdicts += one_node_verdicts(record, scenarios["one_node"])
-    verdicts += cost_verdicts(record, main)
-    return verdicts
+        results += peer_targets(record, main)
+    results += one_node_targets(record, scenarios["one_node"])
+    results += cost_targets(record, main)
+    return results
 
 
 def broken_shares(record, scenarios):

@@ -29,7 +29,7 @@ def line_of(*arguments):
     return against_report.lines_of([job(*arguments)])[0]
 
 
-class Verdicts(unittest.TestCase):
+class Results(unittest.TestCase):
     def test_large_sizes_go_by_the_median(self):
         self.assertTrue(line_of("large", BIG, [100] * 11, [99.5] * 11).met)
         self.assertFalse(line_of("large", BIG, [100] * 11, [98] * 11).met)

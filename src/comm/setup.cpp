@@ -446,6 +446,7 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
   options.work = work_.get();
   options.limits = settings_.limits;
   options.limits.device = placement_.device;
+  options.limits.scratch_bytes *= placement_.device ? BindingLimits::kDeviceScratchFactor : 1;
   HORING_ASSIGN(options.spin, spin_time(placement_.ranks_on_host_of(self_).size()));
   HORING_ASSIGN(options.progress_cpus, progress_cpus(placement_.nic[self_.at()].name));
   options.trace = !settings_.trace_path.empty();

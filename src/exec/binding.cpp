@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kSmallestPieceBytes = 8U << 10;
 constexpr uint64_t kLargestPieceBytes = 64U << 10;
 constexpr uint64_t kSmallestDevicePieceBytes = 256U << 10;
-constexpr uint64_t kLargestDevicePieceBytes = 4U << 20;
+constexpr uint64_t kLargestDevicePieceBytes = 8U << 20;
 // Of sums of device data in the two-level ring: how many pieces a link carries of one op before it
 // turns to the next. Groups' sums for later steps come early enough then (before this, a group's
 // own sum came after all that it sends to others, and what arrived for it had to wait), and there

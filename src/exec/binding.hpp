@@ -21,6 +21,8 @@ namespace ho {
 struct BindingLimits {
   uint64_t piece_bytes = 0;  // 0: by size
   uint64_t scratch_bytes = 16U << 20;
+  // Where pieces are those of devices: how many times as many bytes of scratch.
+  static constexpr uint64_t kDeviceScratchFactor = 4;
   // Some rank has device memory: pieces that are worth a copy over the bus. The same on all ranks.
   bool device = false;
 };

@@ -45,7 +45,7 @@ Result<bool> Run::scaled() {
         scaling_,
         work.premultiply(call_.dtype, scaled_, call_.input, call_.count, *call_.device.factor));
   }
-  HORING_ASSIGN(const bool completed, scaling_ ? work.completed(*scaling_) : Result<bool>(false));
+  const bool completed = scaling_ && work.completed(*scaling_);
   if (completed) {
     scaled_ = nullptr;
   }
@@ -75,12 +75,11 @@ void Run::tell_host_reads(const PlanOp& op, uint32_t piece) const {
   }
 }
 
-Result<bool> Run::collect_completed(Queue& queue) {
+bool Run::collect_completed(Queue& queue) {
   bool any = false;
   while (!queue.started.empty()) {
     const Started& first = queue.started.front();
-    HORING_ASSIGN(const bool completed, call_.device.work->completed(first.ticket));
-    if (!completed) {
+    if (!call_.device.work->completed(first.ticket)) {
       break;
     }
     if (first.views) {
@@ -94,9 +93,14 @@ Result<bool> Run::collect_completed(Queue& queue) {
   return any;
 }
 
+device::Direction Run::arrives(const Queue& queue) {
+  return queue.layout->over_network ? device::Direction::kArrives
+                                    : device::Direction::kArrivesInside;
+}
+
 // The head's message, once it is here and its work can be started at once; null data: not now.
 Result<ConstBytes> Run::view_for_device(Queue& queue, const PlanOp& op) {
-  HORING_ASSIGN(const bool room, call_.device.work->has_room(device::Direction::kArrives));
+  HORING_ASSIGN(const bool room, call_.device.work->has_room(arrives(queue)));
   return room ? queue.layout->link->try_view_for_device(frame_for(queue, op)) : ConstBytes();
 }
 
@@ -111,7 +115,7 @@ Result<bool> Run::recv_to_device(Queue& queue, const PlanOp& op) {
     copies.push_back({binding_.address(op.dst, chunk, queue.piece), incoming.data(), bytes});
     incoming = incoming.subspan(bytes);
   }
-  HORING_ASSIGN(const auto ticket, call_.device.work->copy(device::Direction::kArrives, copies));
+  HORING_ASSIGN(const auto ticket, call_.device.work->copy(arrives(queue), copies));
   return begun(ticket, true);
 }
 
@@ -134,13 +138,16 @@ Result<bool> Run::reduce_on_device(Queue& queue, const PlanOp& op) {
                     averages ? call_.world_size : 1});
     incoming = incoming.subspan(elements * binding_.element_bytes());
   }
-  HORING_ASSIGN(const auto ticket, call_.device.work->sum(kind, sums));
+  HORING_ASSIGN(const auto ticket, call_.device.work->sum(arrives(queue), kind, sums));
   return begun(ticket, true);
 }
 
 Result<bool> Run::copy_on_device(Queue& queue, const PlanOp& op) {
   device::Work& work = *call_.device.work;
-  HORING_ASSIGN(const bool room, work.has_room(device::Direction::kArrives));
+  const bool inside = on_device(op.dst, op) && on_device(op.src, op);
+  const device::Direction direction =
+      inside ? device::Direction::kArrivesInside : device::Direction::kArrives;
+  HORING_ASSIGN(const bool room, work.has_room(direction));
   if (!room) {
     return false;
   }
@@ -153,7 +160,7 @@ Result<bool> Run::copy_on_device(Queue& queue, const PlanOp& op) {
           {to, from, binding_.piece_elements(chunk, queue.piece) * binding_.element_bytes()});
     }
   }
-  HORING_ASSIGN(const auto ticket, work.copy(device::Direction::kArrives, copies));
+  HORING_ASSIGN(const auto ticket, work.copy(direction, copies));
   return begun(ticket, false);
 }
 

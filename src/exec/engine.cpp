@@ -335,12 +335,25 @@ bool Engine::turn(Lock& lock) {
     }
   }
   bool moved = false;
+  if (options_.work != nullptr && !error) {
+    if (const Result<bool> completed = options_.work->look(); completed.ok()) {
+      moved = *completed;
+    } else {
+      error =
+          RunError{completed.status().with_context("looking for what has completed"), std::nullopt};
+    }
+  }
   for (auto lane = lanes_.begin(); lane != lanes_.end() && !error;) {
     moved |= step_front(lane->second, error);
     lane = lane->second.empty() ? lanes_.erase(lane) : std::next(lane);
   }
   if (!error) {
     moved |= step_messages(moved, error);
+  }
+  if (options_.work != nullptr && !error) {
+    if (Status status = options_.work->start(); !status.ok()) {
+      error = RunError{status.with_context("starting copies and sums"), std::nullopt};
+    }
   }
   if (error) {
     fail_locally(lock, *error);

@@ -44,6 +44,9 @@ void Engine::no_more_leave_notices() {
 }
 
 void Engine::end_all() {
+  if (options_.work != nullptr) {
+    options_.work->forget_given();
+  }
   for (auto& [key, queue] : lanes_) {
     // The others behind it have not begun.
     const std::string here = queue.front()->run_->waiting_text();

@@ -253,10 +253,7 @@ std::optional<RunError> Run::move_one(Queue& queue, bool* moved) {
 
 Result<bool> Run::move_head(Queue& queue) {
   bool released = queue.layout->sends && collect_released(queue);
-  if (!queue.started.empty()) {
-    HORING_ASSIGN(const bool completed, collect_completed(queue));
-    released |= completed;
-  }
+  released |= collect_completed(queue);
   if (queue.layout->sends && (call_.device.work != nullptr || !queue.unreleased.empty())) {
     HORING_TRY(queue.layout->link->went_wrong());
   }

@@ -125,11 +125,12 @@ class Run {
   [[nodiscard]] uint64_t scaled_input_bytes() const;
   void scale_into(std::byte* scratch);
   [[nodiscard]] Result<bool> scaled();
+  [[nodiscard]] static device::Direction arrives(const Queue& queue);
   [[nodiscard]] Result<ConstBytes> view_for_device(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> recv_to_device(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> reduce_on_device(Queue& queue, const PlanOp& op);
   [[nodiscard]] Result<bool> copy_on_device(Queue& queue, const PlanOp& op);
-  [[nodiscard]] Result<bool> collect_completed(Queue& queue);
+  [[nodiscard]] bool collect_completed(Queue& queue);
   [[nodiscard]] Result<bool> begun(std::optional<device::Ticket> ticket, bool views);
   void tell_host_reads(const PlanOp& op, uint32_t piece) const;
   void add_incoming(const PlanOp& op, uint32_t piece, ConstBytes incoming);

@@ -43,14 +43,15 @@ Status add_on_device(device::Work& work, const Operands& operands) {
                                     operands.incoming.bytes().data(),
                                     kElements,
                                     1}};
-  HORING_ASSIGN(const auto ticket, work.sum({}, sums));
+  HORING_ASSIGN(const auto ticket, work.sum(device::Direction::kArrives, {}, sums));
   if (!ticket) {
     return {StatusCode::kInternal, "the device's queue is full before its first sum"};
   }
   const Deadline deadline = deadline_after(kLongest);
   while (true) {
-    HORING_ASSIGN(const bool completed, work.completed(*ticket));
-    if (completed) {
+    HORING_TRY(work.start());
+    HORING_TRY(work.look().status());
+    if (work.completed(*ticket)) {
       return {};
     }
     if (passed(deadline)) {

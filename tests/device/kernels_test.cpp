@@ -175,6 +175,23 @@ void compare_sums(const Kernels& kernels) {
   }
 }
 
+// Many ranges in one launch, one of them empty.
+void compare_sums_of_ranges(const Kernels& kernels) {
+  const SumKind kind = {.dtype = DType::kBfloat16, .op = ReduceOp::kAvg};
+  std::vector<Sum> sums;
+  constexpr size_t kRange = 300;  // elements
+  for (size_t i = 0; i < 2 * kMaxSummedRanges + 3; ++i) {
+    const size_t at = 2 * kRange * i;
+    sums.push_back({.dst = place(0, at + 2 * (i % 3)),
+                    .src = place(1, at),
+                    .incoming = place(2, at),
+                    .elements = i % 7 == 2 ? 0 : kRange - 2 * (i % 40),
+                    .divisor = i % 2 + 1});
+  }
+  expect(kernels.sum(memories.stream, kind, sums), "sums of many ranges");
+  compare("sums of many ranges");
+}
+
 void compare_conversions(const Kernels& kernels) {
   constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
   for (const DType to : kTypes) {
@@ -326,6 +343,7 @@ void compare_all(const Kernels& kernels) {
   fill(any_word);
   compare_sums(kernels);
   fill(any_word);
+  compare_sums_of_ranges(kernels);
   compare_conversions(kernels);
   compare_reductions(kernels);
   compare_adamw(kernels);

@@ -23,8 +23,13 @@ void move_to_host(uint64_t& address, bool touched, const Translate& translate) {
 
 class Ranges {
  public:
-  Ranges& reads(uint64_t address, uint64_t bytes) { return add({address, bytes, false}); }
-  Ranges& writes(uint64_t address, uint64_t bytes) { return add({address, bytes, true}); }
+  // Of what a launch does at once: which of them comes next.
+  Ranges& item(uint32_t number) {
+    item_ = number;
+    return *this;
+  }
+  Ranges& reads(uint64_t address, uint64_t bytes) { return add({address, bytes, false, item_}); }
+  Ranges& writes(uint64_t address, uint64_t bytes) { return add({address, bytes, true, item_}); }
   [[nodiscard]] std::vector<TouchedRange> all() const { return all_; }
 
  private:
@@ -35,6 +40,7 @@ class Ranges {
     return *this;
   }
   std::vector<TouchedRange> all_;
+  uint32_t item_ = 0;
 };
 
 template <class Codec>
@@ -46,20 +52,27 @@ template <class Dst, class Src, class Incoming>
 struct SumOnHost {
   using Arguments = SumArguments;
   static void run(void** arguments, const Translate& translate) {
-    SumArguments sum = read_arguments<SumArguments>(arguments);
-    const bool any = sum.elements > 0;
-    move_to_host(sum.dst, any, translate);
-    move_to_host(sum.src, any, translate);
-    move_to_host(sum.incoming, any, translate);
-    run_sum<Dst, Src, Incoming>(sum, 0, 1);
+    SumArguments sums = read_arguments<SumArguments>(arguments);
+    for (uint32_t i = 0; i < sums.count; ++i) {
+      SummedRange& range = sums.range[i];
+      const bool any = range.elements > 0;
+      move_to_host(range.dst, any, translate);
+      move_to_host(range.src, any, translate);
+      move_to_host(range.incoming, any, translate);
+      run_sum<Dst, Src, Incoming>(sums, i, 0, 1);
+    }
   }
   static std::vector<TouchedRange> ranges(void** arguments) {
-    const auto& sum = read_arguments<SumArguments>(arguments);
-    return Ranges()
-        .reads(sum.src, bytes_of<Src>(sum.elements))
-        .reads(sum.incoming, bytes_of<Incoming>(sum.elements))
-        .writes(sum.dst, bytes_of<Dst>(sum.elements))
-        .all();
+    const auto& sums = read_arguments<SumArguments>(arguments);
+    Ranges ranges;
+    for (uint32_t i = 0; i < sums.count; ++i) {
+      const SummedRange& range = sums.range[i];
+      ranges.item(i)
+          .reads(range.src, bytes_of<Src>(range.elements))
+          .reads(range.incoming, bytes_of<Incoming>(range.elements))
+          .writes(range.dst, bytes_of<Dst>(range.elements));
+    }
+    return ranges.all();
   }
 };
 
@@ -188,7 +201,7 @@ struct CopyOnHost {
     const auto& copies = read_arguments<CopyArguments>(arguments);
     Ranges ranges;
     for (uint32_t i = 0; i < copies.count; ++i) {
-      ranges.reads(copies.range[i].src, copies.range[i].bytes);
+      ranges.item(i).reads(copies.range[i].src, copies.range[i].bytes);
       ranges.writes(copies.range[i].dst, copies.range[i].bytes);
     }
     return ranges.all();

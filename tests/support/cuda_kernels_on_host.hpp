@@ -15,6 +15,7 @@ struct TouchedRange {
   uint64_t address = 0;
   uint64_t bytes = 0;
   bool written = false;
+  uint32_t item = 0;  // of a launch that does several things at once: which of them
 };
 
 // Where the host finds what the device sees at an address. What is contiguous for the device is

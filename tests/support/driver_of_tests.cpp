@@ -21,7 +21,7 @@ void register_kernels() {
         [ranges = kernel.ranges](void** arguments) {
           std::vector<cuda_double::TouchedRange> touched;
           for (const test::TouchedRange& range : ranges(arguments)) {
-            touched.push_back({pointer_to(range.address), range.bytes, range.written});
+            touched.push_back({pointer_to(range.address), range.bytes, range.written, range.item});
           }
           return touched;
         });

@@ -10,15 +10,23 @@ namespace ho::device {
 
 inline constexpr unsigned kThreads = 256;  // of a block, in every kernel
 
-struct SumArguments {
+struct SummedRange {
   uint64_t dst;
   uint64_t src;
   uint64_t incoming;
   uint64_t elements;
   uint64_t divisor;
+};
+
+// Kernels take 4 KiB of arguments.
+inline constexpr uint32_t kMaxSummedRanges = 96;
+struct SumArguments {
+  SummedRange range[kMaxSummedRanges];
+  uint32_t count;
   uint32_t op;                      // a ReduceOp
   uint32_t rounds_before_division;  // as the host does it where sums are of the data's own type
 };
+static_assert(sizeof(SumArguments) <= 4096);
 
 struct PremultiplyArguments {
   uint64_t dst;
@@ -39,7 +47,6 @@ struct CopiedRange {
   uint64_t bytes;
 };
 
-// Kernels take 4 KiB of arguments.
 inline constexpr uint32_t kMaxCopiedRanges = 160;
 struct CopyArguments {
   CopiedRange range[kMaxCopiedRanges];

@@ -260,23 +260,32 @@ uint64_t threads_for(uint64_t elements, size_t element_bytes) {
 
 }  // namespace
 
-Status Kernels::sum(StreamHandle stream, const SumKind& kind, const Sum& sum) const {
+Status Kernels::sum(StreamHandle stream, const SumKind& kind, std::span<const Sum> sums) const {
   HORING_TRY(check(kind));
-  if (sum.elements == 0) {
-    return {};
-  }
   const bool wide = kind.src_is_fp32 || kind.dst_is_fp32;
-  SumArguments arguments = {.dst = address_of(sum.dst),
-                            .src = address_of(sum.src),
-                            .incoming = address_of(sum.incoming),
-                            .elements = sum.elements,
-                            .divisor = sum.divisor,
-                            .op = static_cast<uint32_t>(kind.op),
-                            .rounds_before_division = kind.fp32_sums ? 0U : 1U};
-  return launch(stream,
-                sum_kernel(kind),
-                {threads_for(sum.elements, wide ? sizeof(float) : size_bytes(kind.dtype))},
-                &arguments);
+  const size_t element_bytes = wide ? sizeof(float) : size_bytes(kind.dtype);
+  for (size_t at = 0; at < sums.size(); at += kMaxSummedRanges) {
+    const auto part = sums.subspan(at, std::min<size_t>(kMaxSummedRanges, sums.size() - at));
+    SumArguments arguments = {};
+    arguments.op = static_cast<uint32_t>(kind.op);
+    arguments.rounds_before_division = kind.fp32_sums ? 0U : 1U;
+    uint64_t largest = 0;
+    for (const Sum& sum : part) {
+      arguments.range[arguments.count++] = {address_of(sum.dst),
+                                            address_of(sum.src),
+                                            address_of(sum.incoming),
+                                            sum.elements,
+                                            sum.divisor};
+      largest = std::max(largest, sum.elements);
+    }
+    if (largest > 0) {
+      HORING_TRY(launch(stream,
+                        sum_kernel(kind),
+                        {threads_for(largest, element_bytes), arguments.count},
+                        &arguments));
+    }
+  }
+  return {};
 }
 
 Status Kernels::premultiply(StreamHandle stream,

@@ -39,9 +39,11 @@ __device__ inline void run_tiles(const Arguments& arguments) {
 
 }  // namespace
 
-#define HORING_SUM(name, Dst, Src, Incoming)                                                  \
-  extern "C" __global__ void __launch_bounds__(kThreads) name(const SumArguments arguments) { \
-    run_sum<Dst, Src, Incoming>(arguments, this_thread(), all_threads());                     \
+// A row of the grid for each range.
+#define HORING_SUM(name, Dst, Src, Incoming)                                          \
+  extern "C" __global__ void __launch_bounds__(kThreads)                              \
+      name(const __grid_constant__ SumArguments arguments) {                          \
+    run_sum<Dst, Src, Incoming>(arguments, blockIdx.y, this_thread(), all_threads()); \
   }
 HORING_SUM_KERNELS(HORING_SUM)
 

@@ -21,10 +21,11 @@ struct SumKind {
   bool fp32_sums = false;    // 16-bit data; what is marked below is fp32
   bool src_is_fp32 = false;  // `incoming` never is
   bool dst_is_fp32 = false;
+  [[nodiscard]] bool operator==(const SumKind&) const = default;
 };
 
-// dst = src (op) incoming, for `elements`; then, for a divisor above 1, divided by it. dst may be
-// src, or incoming, where they are of one type; otherwise they must not overlap.
+// A range of a sum: dst = src (op) incoming, for `elements`; then, for a divisor above 1, divided
+// by it. dst may be src, or incoming, where they are of one type; otherwise they must not overlap.
 struct Sum {
   void* dst = nullptr;
   const void* src = nullptr;
@@ -101,7 +102,13 @@ class Kernels {
 
   // The results are bit for bit those of src/reduce on the host (on x86; of two NaN the first one's
   // payload).
-  [[nodiscard]] Status sum(StreamHandle stream, const SumKind& kind, const Sum& sum) const;
+  // Many ranges by one launch (or a few). No range may write what another touches.
+  [[nodiscard]] Status sum(StreamHandle stream,
+                           const SumKind& kind,
+                           std::span<const Sum> sums) const;
+  [[nodiscard]] Status sum(StreamHandle stream, const SumKind& kind, const Sum& one) const {
+    return sum(stream, kind, std::span(&one, 1));
+  }
   [[nodiscard]] Status premultiply(StreamHandle stream,
                                    DType dtype,
                                    void* dst,

@@ -38,35 +38,39 @@ template <class Dst, class Src, class Incoming>
 struct SumLoop {
   using Number = typename Dst::Number;
   const SumArguments& arguments;
+  const SummedRange& range;
 
   template <size_t kCount>
   HORING_DEVICE void at(uint64_t index) const {
     Number a[kCount];
     Number b[kCount];
     Number sum[kCount];
-    load<Src>(arguments.src, index, a);
-    load<Incoming>(arguments.incoming, index, b);
+    load<Src>(range.src, index, a);
+    load<Incoming>(range.incoming, index, b);
     combine(static_cast<ReduceOp>(arguments.op), a, b, sum);
-    if (arguments.divisor > 1) {
+    if (range.divisor > 1) {
       HORING_UNROLL
       for (size_t k = 0; k < kCount; ++k) {
         const Number rounded =
             arguments.rounds_before_division != 0 ? Dst::load(Dst::store(sum[k])) : sum[k];
-        sum[k] = divide(rounded, arguments.divisor);
+        sum[k] = divide(rounded, range.divisor);
       }
     }
-    store<Dst>(arguments.dst, index, sum);
+    store<Dst>(range.dst, index, sum);
   }
 };
 
 template <class Dst, class Src, class Incoming>
-HORING_DEVICE inline void run_sum(const SumArguments& arguments, uint64_t first, uint64_t stride) {
+HORING_DEVICE inline void run_sum(const SumArguments& arguments,
+                                  uint32_t which,
+                                  uint64_t first,
+                                  uint64_t stride) {
   constexpr size_t kCount = vector_count(largest_element<Dst, Src, Incoming>());
-  const bool together = aligned<Dst, kCount>(arguments.dst) &&
-                        aligned<Src, kCount>(arguments.src) &&
-                        aligned<Incoming, kCount>(arguments.incoming);
+  const SummedRange& range = arguments.range[which];
+  const bool together = aligned<Dst, kCount>(range.dst) && aligned<Src, kCount>(range.src) &&
+                        aligned<Incoming, kCount>(range.incoming);
   each_element<kCount>(
-      arguments.elements, together, first, stride, SumLoop<Dst, Src, Incoming>{arguments});
+      range.elements, together, first, stride, SumLoop<Dst, Src, Incoming>{arguments, range});
 }
 
 template <class Codec>

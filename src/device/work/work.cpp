@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -40,7 +41,7 @@ Result<std::unique_ptr<Work>> Work::create(std::shared_ptr<Device> device) {
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device));
   HORING_ASSIGN(std::shared_ptr<const Kernels> kernels, shared_kernels(*device));
   std::vector<Lane> lanes;
-  for (int i = 0; i < 2; ++i) {
+  for (size_t i = 0; i < kDirections; ++i) {
     HORING_ASSIGN(Stream stream, Stream::create(*device));
     HORING_ASSIGN(Stream waker, Stream::create(*device));
     Lane& lane = lanes.emplace_back(Lane{std::move(stream), std::move(waker), {}});
@@ -50,14 +51,15 @@ Result<std::unique_ptr<Work>> Work::create(std::shared_ptr<Device> device) {
     }
   }
   HORING_ASSIGN(EventFd wake, EventFd::create());
-  return std::unique_ptr<Work>(new Work(std::move(device),
-                                        {std::move(lanes[0]), std::move(lanes[1])},
-                                        std::move(kernels),
-                                        std::move(wake)));
+  return std::unique_ptr<Work>(
+      new Work(std::move(device),
+               {std::move(lanes[0]), std::move(lanes[1]), std::move(lanes[2]), std::move(lanes[3])},
+               std::move(kernels),
+               std::move(wake)));
 }
 
 Work::Work(std::shared_ptr<Device> device,
-           std::array<Lane, 2> lanes,
+           std::array<Lane, kDirections> lanes,
            std::shared_ptr<const Kernels> kernels,
            EventFd wake)
     : device_(std::move(device)),
@@ -66,6 +68,7 @@ Work::Work(std::shared_ptr<Device> device,
       lanes_(std::move(lanes)) {}
 
 Work::~Work() {
+  forget_given();
   if (Status status = drain(deadline_after(kLastDrain)); !status.ok()) {
     log_warn("{}", status.message());
   }
@@ -91,15 +94,14 @@ Result<bool> Work::room(Lane& lane) {
   if (lane.started - lane.completed == kMaxUnderWay) {
     HORING_TRY(look(lane));
   }
-  return lane.started - lane.completed < kMaxUnderWay;
+  return lane.started - lane.completed < kMaxUnderWay && lane.gathered.pieces < kPiecesPerStart;
 }
 
-Result<std::optional<Ticket>> Work::started(Direction direction) {
-  Lane& used = lane(direction);
-  const uint64_t number = used.started + 1;
-  HORING_TRY(tracked(used, used.events[number % kMaxUnderWay].record(used.stream.handle())));
-  used.started = number;
-  return std::optional(Ticket{direction, number});
+Status Work::record(Lane& lane) {
+  const uint64_t number = lane.started + 1;
+  HORING_TRY(tracked(lane, lane.events[number % kMaxUnderWay].record(lane.stream.handle())));
+  lane.started = number;
+  return {};
 }
 
 Status Work::tracked(Lane& lane, const Status& status) {
@@ -111,55 +113,127 @@ Status Work::named(const Status& status) const {
   return status.ok() ? status : status.with_context("device " + std::to_string(device_->ordinal()));
 }
 
+Ticket Work::last_given(Direction direction) {
+  const Lane& used = lane(direction);
+  return {direction, used.started + (used.gathered.empty() ? 0 : 1)};
+}
+
 Result<std::optional<Ticket>> Work::copy(Direction direction, std::span<const CopyRange> ranges) {
   Lane& used = lane(direction);
   HORING_ASSIGN(const bool free, room(used));
   if (!free) {
     return std::optional<Ticket>();
   }
-  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
-  for (const CopyRange& range : ranges) {
-    if (range.bytes > 0) {
-      HORING_TRY(tracked(used, used.stream.copy(range.to, range.from, range.bytes)));
-    }
-  }
-  return started(direction);
+  std::copy_if(ranges.begin(),
+               ranges.end(),
+               std::back_inserter(used.gathered.copies),
+               [](const CopyRange& range) { return range.bytes > 0; });
+  ++used.gathered.pieces;
+  return std::optional(last_given(direction));
 }
 
-Result<std::optional<Ticket>> Work::sum(const SumKind& kind, std::span<const Sum> sums) {
-  Lane& used = lane(Direction::kArrives);
+Result<std::optional<Ticket>> Work::sum(Direction direction,
+                                        const SumKind& kind,
+                                        std::span<const Sum> sums) {
+  Lane& used = lane(direction);
   HORING_ASSIGN(const bool free, room(used));
   if (!free) {
     return std::optional<Ticket>();
   }
-  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
+  std::vector<SumsOfKind>& gathered = used.gathered.sums;
   for (const Sum& sum : sums) {
     if (sum.elements > 0) {
-      HORING_TRY(tracked(used, named(kernels_->sum(used.stream.handle(), kind, sum))));
+      if (gathered.empty() || gathered.back().kind != kind) {
+        gathered.push_back({kind, {}});
+      }
+      gathered.back().sums.push_back(sum);
     }
   }
-  return started(Direction::kArrives);
+  ++used.gathered.pieces;
+  return std::optional(last_given(direction));
+}
+
+// What crosses the bus is left to the copy engines, and so is one range alone.
+Status Work::put_copies(const Lane& lane) const {
+  const std::vector<CopyRange>& copies = lane.gathered.copies;
+  if (is_inside(lane) && copies.size() > 1) {
+    std::vector<MemoryCopy> by_kernel;
+    for (const CopyRange& range : copies) {
+      by_kernel.push_back({range.to, range.from, range.bytes});
+    }
+    return named(kernels_->copy(lane.stream.handle(), by_kernel));
+  }
+  for (const CopyRange& range : copies) {
+    HORING_TRY(lane.stream.copy(range.to, range.from, range.bytes));
+  }
+  return {};
+}
+
+Status Work::start(Lane& lane) {
+  if (lane.gathered.empty()) {
+    lane.gathered.pieces = 0;
+    return {};
+  }
+  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
+  Status put = put_copies(lane);
+  for (const SumsOfKind& of_kind : lane.gathered.sums) {
+    if (put.ok()) {
+      put = named(kernels_->sum(lane.stream.handle(), of_kind.kind, of_kind.sums));
+    }
+  }
+  lane.gathered = {};
+  HORING_TRY(tracked(lane, put));
+  return record(lane);
+}
+
+Status Work::start_all() {
+  for (Lane& lane : lanes_) {
+    HORING_TRY(start(lane));
+  }
+  return {};
+}
+
+void Work::forget_given() {
+  for (Lane& lane : lanes_) {
+    lane.gathered = {};
+  }
+}
+
+Result<bool> Work::look() {
+  bool any = false;
+  for (Lane& lane : lanes_) {
+    const uint64_t before = lane.completed;
+    HORING_TRY(look(lane));
+    any |= lane.completed != before;
+  }
+  return any;
+}
+
+Status Work::start() {
+  for (Lane& lane : lanes_) {
+    if (!lane.gathered.empty() && lane.started - lane.completed >= kStartsAhead) {
+      HORING_TRY(look(lane));
+    }
+    if (lane.started - lane.completed < kStartsAhead) {
+      HORING_TRY(start(lane));
+    }
+  }
+  return {};
 }
 
 Result<std::optional<Ticket>> Work::premultiply(
     DType dtype, void* to, const void* from, uint64_t elements, double factor) {
-  Lane& used = lane(Direction::kArrives);
+  Lane& used = lane(Direction::kArrivesInside);
   HORING_ASSIGN(const bool free, room(used));
   if (!free) {
     return std::optional<Ticket>();
   }
+  HORING_TRY(start(used));
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
   HORING_TRY(tracked(
       used, named(kernels_->premultiply(used.stream.handle(), dtype, to, from, elements, factor))));
-  return started(Direction::kArrives);
-}
-
-Result<bool> Work::completed(const Ticket& ticket) {
-  Lane& used = lane(ticket.direction);
-  if (used.completed < ticket.number) {
-    HORING_TRY(look(used));
-  }
-  return used.completed >= ticket.number;
+  HORING_TRY(record(used));
+  return std::optional(last_given(Direction::kArrivesInside));
 }
 
 Result<bool> Work::passed(const Event& event) const {
@@ -168,13 +242,18 @@ Result<bool> Work::passed(const Event& event) const {
 }
 
 bool Work::pending() const {
-  return std::any_of(
-      lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.completed < lane.started; });
+  return std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
+    return lane.completed < lane.started || !lane.gathered.empty();
+  });
 }
 
 Status Work::wake_when_completed() {
+  HORING_TRY(start());
+  HORING_ASSIGN(const bool completed, look());
+  if (completed) {
+    wake_->ring();  // nobody knows of it yet
+  }
   for (Lane& lane : lanes_) {
-    HORING_TRY(look(lane));
     const uint64_t oldest = lane.completed + 1;
     if (lane.completed < lane.started && lane.armed < oldest) {
       HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
@@ -187,6 +266,7 @@ Status Work::wake_when_completed() {
 }
 
 Status Work::make_wait(StreamHandle stream) {
+  HORING_TRY(start_all());
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
   for (Lane& lane : lanes_) {
     HORING_TRY(look(lane));
@@ -200,12 +280,14 @@ Status Work::make_wait(StreamHandle stream) {
 }
 
 Status Work::drain(Deadline deadline) {
+  const Status started = start_all();
   while (true) {
     for (Lane& lane : lanes_) {
       HORING_TRY(look(lane));
     }
     if (!pending()) {
-      return end_untracked();
+      HORING_TRY(end_untracked());
+      return started;
     }
     if (ho::passed(deadline)) {
       return {StatusCode::kTimeout,

@@ -1,11 +1,16 @@
 // Copies and sums that one communicator has started on its device, and which of them have
 // completed. Nothing here waits for the device but drain(), which is for failures.
 //
-// There are two streams. What leaves the caller's buffers goes through one, and what arrives there
-// (copies, sums, copies within the device) through the other, so that both directions of the bus
-// are busy. Work of one stream completes in the order in which it was started. Between the streams,
-// and towards the network, the caller orders work by starting it only when what it needs has
-// completed.
+// A start costs the host some microseconds however much it moves. So what is given is gathered, and
+// start() gives it to the device: all of a direction at once, as one piece of work that completes
+// as a whole. While kStartsAhead of these are under way the device has enough to do, and what is
+// given meanwhile waits for the next one.
+//
+// There are four streams. What leaves the caller's buffers and what arrives there (copies, sums)
+// have two each: for what crosses the bus on its way to or from the network, and for what stays on
+// devices. So both directions of the bus are busy, and what the network waits for waits for nothing
+// else. Work of one stream completes in the order in which it was given. Everything else the caller
+// orders, by giving work only when what it needs has completed.
 //
 // Driven by one thread at a time (the engine's driver), but for wait_fd().
 #pragma once
@@ -26,7 +31,8 @@
 
 namespace ho::device {
 
-enum class Direction : uint8_t { kLeaves, kArrives };
+enum class Direction : uint8_t { kLeaves, kArrives, kLeavesInside, kArrivesInside };
+inline constexpr size_t kDirections = 4;
 
 // Names work that was started.
 struct Ticket {
@@ -47,17 +53,29 @@ class Work {
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
 
-  // Whether one more copy or sum may be started; as many as can be remembered may be under way.
+  // Whether one more copy or sum may be given: there is a bound for what one start takes, so that
+  // what it completes together does not keep its readers waiting, and for how many are under way.
   [[nodiscard]] Result<bool> has_room(Direction direction) { return room(lane(direction)); }
-  // Nothing: there is no room. The memory must stay, and
-  // nobody may read what is written or write what is read, until the ticket has completed.
+  // Nothing: there is no room. The memory must stay, and nobody may read what is written or write
+  // what is read, until the ticket has completed; nor may what is given later, before that.
   [[nodiscard]] Result<std::optional<Ticket>> copy(Direction, std::span<const CopyRange> ranges);
-  [[nodiscard]] Result<std::optional<Ticket>> sum(const SumKind& kind, std::span<const Sum> sums);
+  [[nodiscard]] Result<std::optional<Ticket>> sum(Direction,
+                                                  const SumKind& kind,
+                                                  std::span<const Sum> sums);
 
   [[nodiscard]] Result<std::optional<Ticket>> premultiply(
       DType dtype, void* to, const void* from, uint64_t elements, double factor);
 
-  [[nodiscard]] Result<bool> completed(const Ticket& ticket);
+  // Asks the device what has completed, once for each piece of work that has. True: some has.
+  [[nodiscard]] Result<bool> look();
+  // Starts what was given, but where enough is under way.
+  [[nodiscard]] Status start();
+  // What was given and not started never is. Their tickets mean nothing any more.
+  void forget_given();
+  // As far as look() knows. Of many pieces a call costs nothing.
+  [[nodiscard]] bool completed(const Ticket& ticket) const {
+    return lanes_.at(static_cast<size_t>(ticket.direction)).completed >= ticket.number;
+  }
   [[nodiscard]] Result<bool> passed(const Event& event) const;
   [[nodiscard]] bool pending() const;
   // The descriptor becomes readable when the oldest work of either direction has completed. What
@@ -65,9 +83,10 @@ class Work {
   [[nodiscard]] Status wake_when_completed();
   [[nodiscard]] int wait_fd() const { return wake_->fd(); }
   void clear_wake() { (void)wake_->drain(); }
-  // What `stream` gets from now on comes after all that was started here.
+  // What `stream` gets from now on comes after all that was given here, which is started.
   [[nodiscard]] Status make_wait(StreamHandle stream);
-  // Waits until nothing is under way, or the device has failed, or the deadline has passed.
+  // Starts what was given, and waits until nothing is under way, or the device has failed, or the
+  // deadline has passed.
   [[nodiscard]] Status drain(Deadline deadline);
 
   // Memory that is kept for later when it is given back. Allocating may wait for the device: only
@@ -81,10 +100,24 @@ class Work {
 
  private:
   static constexpr uint64_t kMaxUnderWay = 64;  // of a stream
+  static constexpr uint64_t kStartsAhead = 2;   // one that runs, and one that follows at once
+  static constexpr size_t kPiecesPerStart = 4;
+  struct SumsOfKind {
+    SumKind kind;
+    std::vector<Sum> sums;
+  };
+  // Given, and not started. No two ranges touch what one of them writes.
+  struct Gathered {
+    std::vector<CopyRange> copies;
+    std::vector<SumsOfKind> sums;
+    size_t pieces = 0;
+    [[nodiscard]] bool empty() const { return copies.empty() && sums.empty(); }
+  };
   struct Lane {
     Stream stream;
     Stream waker;               // waits for events of `stream`, and calls the host
     std::vector<Event> events;  // of ticket n: n modulo their number
+    Gathered gathered{};        // has the ticket after those that were started
     uint64_t started = 0;
     uint64_t completed = 0;
     bool untracked = false;  // it was given something that no ticket stands for: a call failed
@@ -98,7 +131,7 @@ class Work {
   template <typename Memory>
   [[nodiscard]] Result<Memory> take(Kept<Memory>& kept, size_t bytes);
   Work(std::shared_ptr<Device> device,
-       std::array<Lane, 2> lanes,
+       std::array<Lane, kDirections> lanes,
        std::shared_ptr<const Kernels> kernels,
        EventFd wake);
   [[nodiscard]] Lane& lane(Direction direction) {
@@ -111,8 +144,16 @@ class Work {
   [[nodiscard]] Status tracked(Lane& lane, const Status& status);
   [[nodiscard]] Status named(const Status& status) const;
   [[nodiscard]] Status end_untracked();
-  // Names what was just put into the direction's stream.
-  [[nodiscard]] Result<std::optional<Ticket>> started(Direction direction);
+  // Of what was given last. Completed at once, where that was nothing.
+  [[nodiscard]] Ticket last_given(Direction direction);
+  [[nodiscard]] Status start(Lane& lane);
+  [[nodiscard]] Status start_all();
+  [[nodiscard]] Status put_copies(const Lane& lane) const;
+  [[nodiscard]] bool is_inside(const Lane& lane) const {
+    return &lane >= &lanes_[static_cast<size_t>(Direction::kLeavesInside)];
+  }
+  // An event after what was just put into the lane's stream.
+  [[nodiscard]] Status record(Lane& lane);
 
   const std::shared_ptr<Device> device_;
   // The streams end first, and wait for what they were given: it may use all of this.
@@ -120,7 +161,7 @@ class Work {
   Kept<PinnedMemory> pinned_;
   Kept<DeviceMemory> on_device_;
   const std::shared_ptr<const Kernels> kernels_;
-  std::array<Lane, 2> lanes_;
+  std::array<Lane, kDirections> lanes_;
 };
 
 }  // namespace ho::device

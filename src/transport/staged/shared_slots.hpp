@@ -24,7 +24,7 @@ namespace ho {
 // The slots that one other rank reads, for all links to it.
 class PeerSlots {
  public:
-  static constexpr size_t kSlotBytes = size_t{4} << 20;  // the largest piece of device memory
+  static constexpr size_t kSlotBytes = size_t{8} << 20;  // the largest piece of device memory
   static constexpr size_t kLinks = 3;                    // channels of collectives
   static constexpr size_t kCount = 2 * kLinks;           // one reserved for each, as many shared
   static constexpr size_t kBytes = kCount * kSlotBytes;

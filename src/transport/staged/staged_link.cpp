@@ -160,8 +160,7 @@ Status StagedLink::pass_on() {
   }
   while (!staged_.empty()) {
     const Staged& next = staged_.front();
-    HORING_ASSIGN(const bool copied, work_.completed(next.ticket));
-    if (!copied) {
+    if (!work_.completed(next.ticket)) {
       return {};
     }
     HORING_ASSIGN(const bool accepted, pass_on(next));
@@ -207,7 +206,9 @@ Result<bool> StagedLink::try_send_from_device(const Frame& frame,
     copies.push_back({to, part.data(), part.size()});
     to += part.size();
   }
-  HORING_ASSIGN(const auto ticket, work_.copy(device::Direction::kLeaves, copies));
+  const auto direction = slot->kind == SendSlot::Kind::kShared ? device::Direction::kLeavesInside
+                                                               : device::Direction::kLeaves;
+  HORING_ASSIGN(const auto ticket, work_.copy(direction, copies));
   if (!ticket) {
     free(*slot);
     return false;
@@ -279,8 +280,7 @@ Result<StagedLink::Pull> StagedLink::pull(const Frame& expected) {
       return Pull{};
     }
   }
-  HORING_ASSIGN(const bool completed, work_.completed(pulled_->ticket));
-  if (!completed) {
+  if (!work_.completed(pulled_->ticket)) {
     return Pull{};
   }
   inner_.release_shared();

@@ -102,6 +102,32 @@ TEST_CASE("A kernel that is not ordered after a copy is a violation") {
   finish(t.on, copying);
 }
 
+TEST_CASE("Of what a launch does at once, nothing touches what another part writes") {
+  for (const bool apart : {true, false}) {
+    const Loaded t({});
+    const auto stream = t.on.stream();
+    const auto memory = t.on.memory(64);
+    auto* const begin = static_cast<std::byte*>(memory.pointer());
+    cuda_double::register_kernel(
+        "test_add",
+        {sizeof(AddArguments), sizeof(unsigned)},
+        [](void**, const cuda_double::Translate&) {},
+        [=](void**) -> std::vector<cuda_double::TouchedRange> {
+          return {{begin, 16, true, 0},
+                  {begin, 16, false, 0},
+                  {begin + (apart ? 16 : 15), 16, false, 1},
+                  {begin + 16, 16, false, 2}};
+        });
+    const auto result = t.add(stream, memory.pointer(), memory.pointer(), 0);
+    CHECK((result == device::kSuccess) == apart);
+    if (apart) {
+      CHECK(nothing_violated());
+    } else {
+      CHECK(violated({"launch of test_add", "what range 0 writes, range 1 touches"}));
+    }
+  }
+}
+
 TEST_CASE("A kernel must not touch pageable memory or more than an allocation") {
   const Loaded t({});
   const auto stream = t.on.stream();

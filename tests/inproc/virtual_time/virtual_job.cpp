@@ -65,6 +65,7 @@ class Rank {
   // A short first call, after which links have the slots that they need, or the call that is asked
   // for.
   void start(VirtualNetwork& network, uint32_t sequence) {
+    host_ns_ = 0;
     block_count_ = sequence == 1 ? (asked_.block_count + 3) / 4 : asked_.block_count;
     BuiltPlan built = built_for(asked_, map_, self_);
     Call call;
@@ -108,13 +109,25 @@ class Rank {
     run_->start(scratch_.bytes().data(), static_cast<std::byte*>(device_scratch_.pointer()));
   }
 
-  void make_progress() {
-    for (bool moved = true; moved;) {
+  // As turns of the engine: until nothing moves, or calls of the driver have taken some time; true:
+  // something moved last.
+  bool make_progress() {
+    bool moved = true;
+    while (moved && cuda_double::host_ns(device_->ordinal()) == 0) {
+      const bool completed = must_have(work_->look());
       if (const auto error = run_->make_progress(&moved)) {
         throw std::runtime_error(error->status.to_string());
       }
+      must_be_ok(work_->start());
+      moved |= completed;
     }
+    const int64_t spent_ns = cuda_double::take_host_ns(device_->ordinal());
+    host_ns_ += spent_ns;
+    busy_until_ns_ = cuda_double::now_ns() + spent_ns;
+    return moved;
   }
+  [[nodiscard]] int64_t busy_until_ns() const { return busy_until_ns_; }
+  [[nodiscard]] int64_t host_ns() const { return host_ns_; }
   [[nodiscard]] bool finished() const { return run_->finished(); }
   [[nodiscard]] std::string waiting_text() const { return run_->waiting_text(); }
 
@@ -168,12 +181,14 @@ class Rank {
   device::DeviceMemory device_scratch_;
   uint64_t block_count_ = 0;
   uint64_t out_count_ = 0;
+  int64_t busy_until_ns_ = 0;
+  int64_t host_ns_ = 0;
   std::unique_ptr<Run> run_;
 };
 
 // What one op of a rank costs, by where its memory lies.
 struct Loads {
-  std::array<double, 2> stream{};  // ns: what leaves, what arrives
+  std::array<double, 4> stream{};  // ns: what leaves, what arrives, and the same inside
   std::array<double, 2> bus{};     // ns: towards the device, from it
   void add(const Case& rates, size_t which, uint64_t bytes, uint64_t to, uint64_t from) {
     const double bus_ns = static_cast<double>(std::max(to, from)) / rates.bus;
@@ -181,7 +196,9 @@ struct Loads {
     bus[0] += static_cast<double>(to) / rates.bus;
     bus[1] += static_cast<double>(from) / rates.bus;
   }
-  [[nodiscard]] double most() const { return std::max({stream[0], stream[1], bus[0], bus[1]}); }
+  [[nodiscard]] double most() const {
+    return std::max(*std::max_element(stream.begin(), stream.end()), std::max(bus[0], bus[1]));
+  }
 };
 
 // The bytes of a plan's ops on the way that each of them has to take.
@@ -199,13 +216,16 @@ Loads loads_of(const Case& asked, const RankPlan& mine, const Binding& binding) 
     const uint64_t incoming = inter ? bytes : 0;
     if (op.kind == OpKind::kSend) {
       if (!pinned(op.src)) {
-        loads.add(asked, 0, bytes, 0, inter ? bytes : 0);
+        loads.add(asked, inter ? 0 : 2, bytes, 0, inter ? bytes : 0);
       }
     } else if (op.kind != OpKind::kRecvReduce) {
-      loads.add(asked, 1, bytes, op.kind == OpKind::kRecv ? incoming : 0, 0);
+      loads.add(asked, inter ? 1 : 3, bytes, op.kind == OpKind::kRecv ? incoming : 0, 0);
     } else if (!pinned(op.src) || !pinned(op.dst)) {
-      loads.add(
-          asked, 1, bytes, incoming + (pinned(op.src) ? bytes : 0), pinned(op.dst) ? bytes : 0);
+      loads.add(asked,
+                inter ? 1 : 3,
+                bytes,
+                incoming + (pinned(op.src) ? bytes : 0),
+                pinned(op.dst) ? bytes : 0);
     } else if (!inter) {
       loads.add(asked, 1, bytes, 0, bytes);  // the host adds what was copied to it
     }
@@ -232,21 +252,31 @@ double block_ns(const Case& asked, const Binding& binding) {
   }
 }
 
+Binding binding_of(const Case& asked,
+                   const GroupMap& map,
+                   const BuiltPlan& built,
+                   GlobalRank rank) {
+  Call call;
+  call.collective = asked.collective;
+  call.block_counts = BlockCounts(asked.block_count);
+  call.self = rank;
+  call.world_size = map.world_size();
+  call.dtype = kType;
+  device::Work* const some = std::bit_cast<device::Work*>(uintptr_t{1});
+  call.device = {some, true, true};  // only whether there is one matters to a binding
+  return {built.plan, built.mine, call, asked.limits};
+}
+
 void add_bounds(const Case& asked, const GroupMap& map, Times& times) {
   std::map<std::pair<GroupIndex, RailIndex>, double> nics;
   for (uint32_t r = 0; r < map.world_size(); ++r) {
     const BuiltPlan built = built_for(asked, map, GlobalRank(r));
-    Call call;
-    call.block_counts = BlockCounts(asked.block_count);
-    call.self = GlobalRank(r);
-    call.world_size = map.world_size();
-    call.dtype = kType;
-    device::Work* const some = std::bit_cast<device::Work*>(uintptr_t{1});
-    call.device = {some, true, true};  // only whether there is one matters to a binding
-    const Binding binding(built.plan, built.mine, call, asked.limits);
+    const Binding binding = binding_of(asked, map, built, GlobalRank(r));
     times.inside_ns = std::max(times.inside_ns, loads_of(asked, built.mine, binding).most());
     times.block_ns = std::max(times.block_ns, block_ns(asked, binding));
+    uint64_t pieces = 0;
     for (const PlanOp& op : built.mine.ops) {
+      pieces += binding.op_pieces(op);
       for (uint32_t piece = 0;
            op.kind == OpKind::kSend && op.lane == Lane::kInter && piece < binding.op_pieces(op);
            ++piece) {
@@ -255,6 +285,7 @@ void add_bounds(const Case& asked, const GroupMap& map, Times& times) {
         times.between_ns = std::max(times.between_ns, nic);
       }
     }
+    times.pieces = std::max(times.pieces, pieces);
   }
 }
 
@@ -265,13 +296,18 @@ void drive(std::vector<std::unique_ptr<Rank>>& ranks, VirtualNetwork& network) {
   }
   while (true) {
     while (const auto due = network.take_due()) {
-      ranks[due->at()]->make_progress();
+      Rank& rank = *ranks[due->at()];
+      if (rank.busy_until_ns() > network.now_ns()) {
+        network.set_due_at(rank.busy_until_ns(), *due);
+      } else if (rank.make_progress() && rank.busy_until_ns() > network.now_ns()) {
+        network.set_due_at(rank.busy_until_ns(), *due);
+      }
     }
     if (std::all_of(
             ranks.begin(), ranks.end(), [](const auto& rank) { return rank->finished(); })) {
       return;
     }
-    const auto on_devices = cuda_double::next_end_ns();
+    const auto on_devices = cuda_double::next_event_ns();
     const auto on_links = network.next_event_ns();
     if (!on_devices && !on_links) {
       std::string text = "nothing can happen any more;";
@@ -293,6 +329,12 @@ void drive(std::vector<std::unique_ptr<Rank>>& ranks, VirtualNetwork& network) {
 
 }  // namespace
 
+uint64_t piece_bytes_of(const Case& asked) {
+  const GroupMap map = must_have(GroupMap::parse(asked.groups));
+  const BuiltPlan built = built_for(asked, map, GlobalRank(0));
+  return binding_of(asked, map, built, GlobalRank(0)).largest_piece_bytes();
+}
+
 Times run_in_virtual_time(const Case& asked) {
   const GroupMap map = must_have(GroupMap::parse(asked.groups));
   (void)driver();  // its first call resets the double
@@ -300,10 +342,13 @@ Times run_in_virtual_time(const Case& asked) {
   config.mode = cuda_double::Mode::kTimed;
   config.devices = static_cast<int>(map.world_size());
   config.rates = {asked.bus, asked.inside};
+  config.host_times = asked.host;
   cuda_double::reset(config);
   Times times;
   {
-    VirtualNetwork network(map, {asked.between, asked.message_ns});
+    VirtualNetwork network(map, {asked.between, asked.message_ns}, [](GlobalRank rank) {
+      return cuda_double::host_ns(static_cast<int>(rank.value()));
+    });
     std::vector<std::unique_ptr<Rank>> ranks;
     for (uint32_t r = 0; r < map.world_size(); ++r) {
       ranks.push_back(std::make_unique<Rank>(asked, map, GlobalRank(r)));
@@ -318,6 +363,13 @@ Times run_in_virtual_time(const Case& asked) {
       drive(ranks, network);
     }
     times.end_ns = network.now_ns() - began_ns;
+    times.starts =
+        static_cast<double>(cuda_double::calls("launch") + cuda_double::calls("copy_async")) /
+        map.world_size();
+    for (const auto& rank : ranks) {
+      const auto host_ns = static_cast<double>(rank->host_ns());
+      times.host_share = std::max(times.host_share, host_ns / static_cast<double>(times.end_ns));
+    }
     times.waiting_calls = cuda_double::synchronizing_calls();
     times.results_are_right = std::all_of(
         ranks.begin(), ranks.end(), [](const auto& rank) { return rank->result_is_right(); });

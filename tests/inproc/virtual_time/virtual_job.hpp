@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/dtype.hpp"
+#include "cuda_double.hpp"
 #include "exec/binding.hpp"
 #include "plan/plan.hpp"
 
@@ -23,6 +24,7 @@ struct Case {
   double inside = 10;
   double bus = 10;
   int64_t message_ns = 0;  // until a message inside a group is there
+  cuda_double::HostTimes host{};
 };
 
 struct Times {
@@ -30,11 +32,16 @@ struct Times {
   double between_ns = 0;       // of the NIC that sends most
   double inside_ns = 0;        // of the stream, or the direction of a bus, that moves most
   double block_ns = 0;         // one piece through every stage
+  uint64_t pieces = 0;         // that a rank is to move on its device: the most
+  double starts = 0;           // copies and kernels that the driver was given, for each rank
+  double host_share = 0;       // of the time: in calls of the driver, of the rank that had most
   uint64_t waiting_calls = 0;  // calls of the driver that may wait: 0 once links have their slots
   bool results_are_right = false;
   [[nodiscard]] double bound_ns() const { return between_ns > inside_ns ? between_ns : inside_ns; }
 };
 
+// The size of the pieces in which the call of the case moves.
+[[nodiscard]] uint64_t piece_bytes_of(const Case& asked);
 // Throws where a run fails, or none can go on.
 [[nodiscard]] Times run_in_virtual_time(const Case& asked);
 

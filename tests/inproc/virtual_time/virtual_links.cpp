@@ -60,10 +60,10 @@ class VirtualLink final : public Link {
   }
 
   Result<bool> try_send_shared(const Frame& frame, uint64_t offset) override {
-    const int64_t there_ns = network_.now_ns() + network_.rates_.inside_ns;
+    const int64_t there_ns = network_.now_ns(out_.from) + network_.rates_.inside_ns;
     out_.messages.push_back({frame, there_ns, offset});
     out_.held.emplace_back();
-    network_.at(there_ns, out_.to);
+    network_.set_due_at(there_ns, out_.to);
     return true;
   }
 
@@ -78,9 +78,9 @@ class VirtualLink final : public Link {
   }
 
   void release_shared() override {
-    const int64_t known_ns = network_.now_ns() + network_.rates_.inside_ns;
+    const int64_t known_ns = network_.now_ns(out_.from) + network_.rates_.inside_ns;
     *std::find(in_.held.begin(), in_.held.end(), std::nullopt) = known_ns;
-    network_.at(known_ns, in_.from);
+    network_.set_due_at(known_ns, in_.from);
   }
 
   // Answered at once, in the call.
@@ -155,8 +155,9 @@ bool VirtualNetwork::begin(Channel& channel, uint64_t bytes) {
     port->busy = true;
     port->bytes += bytes;
   }
-  channel.sent_ns = now_ns_ + std::llround(static_cast<double>(bytes) / rates_.between);
-  at(*channel.sent_ns, channel.from);
+  channel.sent_ns =
+      now_ns(channel.from) + std::llround(static_cast<double>(bytes) / rates_.between);
+  set_due_at(*channel.sent_ns, channel.from);
   return true;
 }
 

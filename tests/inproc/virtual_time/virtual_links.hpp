@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,17 +33,22 @@ struct NetworkRates {
 
 class VirtualNetwork {
  public:
-  VirtualNetwork(const GroupMap& map, const NetworkRates& rates) : map_(map), rates_(rates) {}
+  // What a rank has spent since now_ns(): what it sends, it sends so much later.
+  using SpentNs = std::function<int64_t(GlobalRank)>;
+  VirtualNetwork(const GroupMap& map, const NetworkRates& rates, SpentNs spent_ns)
+      : map_(map), rates_(rates), spent_ns_(std::move(spent_ns)) {}
 
   // The end of `self`. Both ends ask with the same lane and rail.
   [[nodiscard]] Link* link(GlobalRank self, GlobalRank peer, Lane lane, RailIndex rail);
 
   [[nodiscard]] int64_t now_ns() const { return now_ns_; }
+  [[nodiscard]] int64_t now_ns(GlobalRank rank) const { return now_ns_ + spent_ns_(rank); }
   [[nodiscard]] std::optional<int64_t> next_event_ns() const;
   void advance(int64_t to_ns);
   // One of the ranks that are due, which is due no more.
   [[nodiscard]] std::optional<GlobalRank> take_due();
   void set_due(GlobalRank rank) { due_.insert(rank); }
+  void set_due_at(int64_t ns, GlobalRank rank) { events_.emplace(ns, rank); }
 
   // Of the NIC that sent most.
   [[nodiscard]] uint64_t most_sent_bytes() const;
@@ -79,10 +85,9 @@ class VirtualNetwork {
   [[nodiscard]] Channel* channel(GlobalRank from, GlobalRank to, Lane lane, RailIndex rail);
   [[nodiscard]] bool begin(Channel& channel, uint64_t bytes);
   void finish(Channel& channel);
-  void at(int64_t ns, GlobalRank rank) { events_.emplace(ns, rank); }
-
   const GroupMap map_;
   const NetworkRates rates_;
+  const SpentNs spent_ns_;
   int64_t now_ns_ = 0;
   std::set<std::pair<int64_t, GlobalRank>> events_;
   std::set<GlobalRank> due_;

@@ -10,6 +10,9 @@ Call::Call(const char* name, unsigned traits)
   ++machine_.counts[name];
   machine_.join_host();
   refused_ = check(name, traits);
+  if (machine_.config.mode == Mode::kTimed) {
+    machine_.spend_host_time(name);
+  }
 }
 
 Call::~Call() {

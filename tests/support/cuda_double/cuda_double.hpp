@@ -42,6 +42,13 @@ struct Rates {
   double device = 1;
 };
 
+// Of kTimed: what the host spends in a call. What a call gives the device begins after that.
+struct HostTimes {
+  int64_t start_ns = 0;   // launch, copy_async
+  int64_t record_ns = 0;  // event_record
+  int64_t query_ns = 0;   // event_query
+};
+
 struct Config {
   Mode mode = Mode::kEager;
   uint64_t seed = 1;  // of kRandom
@@ -56,6 +63,7 @@ struct Config {
   bool peers = true;            // devices can reach each other's memory
   bool print = false;           // violations, to stderr, as they come
   Rates rates{};                // of kTimed
+  HostTimes host_times{};       // likewise
 };
 // From HORING_TEST_CUDA_MODE (eager, random, lazy), _SEED, _DEVICES, _CHANNELS, _QUEUE_DEPTH, _IPC
 // and _PEERS (0 or 1). What is not set is as `defaults` has it.
@@ -160,10 +168,16 @@ void set_device_bytes(device::DeviceAddress address, std::span<const std::byte> 
 // --- Virtual time -------------------------------------------------------------------------------
 
 [[nodiscard]] int64_t now_ns();
-// When the next work that is under way will have run; nothing: none is under way.
-[[nodiscard]] std::optional<int64_t> next_end_ns();
-// Runs what has ended by then. Gives the devices on which something has.
+// When the next work that is under way will have run, or the host will have given it to the device;
+// nothing: there is none.
+[[nodiscard]] std::optional<int64_t> next_event_ns();
+// Runs what has ended by then. Gives the devices of which an event has passed, or a host function
+// run.
 std::set<int> advance(int64_t to_ns);
+// What the host has spent in calls for the device since this was last taken. Until then it is on
+// its way: its calls come so much later than now_ns().
+[[nodiscard]] int64_t host_ns(int device);
+int64_t take_host_ns(int device);
 
 // --- Kernels --------------------------------------------------------------------------------
 
@@ -173,6 +187,8 @@ struct TouchedRange {
   const void* begin = nullptr;
   size_t bytes = 0;
   bool writes = false;
+  // Of a launch that does several things at once: which of them. What one writes no other touches.
+  uint32_t item = 0;
 };
 using KernelBody = std::function<void(void** arguments, const Translate& translate)>;
 using KernelRanges = std::function<std::vector<TouchedRange>(void** arguments)>;

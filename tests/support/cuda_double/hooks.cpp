@@ -350,22 +350,32 @@ int64_t now_ns() {
   return machine().now_ns;
 }
 
-std::optional<int64_t> next_end_ns() {
+std::optional<int64_t> next_event_ns() {
   const Machine::Lock lock(machine().mutex);
-  const OperationPtr next = machine().next_to_end();
-  return next == nullptr ? std::nullopt : next->ends_ns;
+  return machine().next_event_ns();
 }
 
 std::set<int> advance(int64_t to_ns) {
   Machine::Lock lock(machine().mutex);
   std::set<int> devices;
-  for (OperationPtr next = machine().next_to_end(); next != nullptr && *next->ends_ns <= to_ns;
-       next = machine().next_to_end()) {
-    machine().end_timed(lock, next);
-    devices.insert(next->device);
+  for (auto next = machine().next_event_ns(); next && *next <= to_ns;
+       next = machine().next_event_ns()) {
+    if (const auto device = machine().pass_event(lock)) {
+      devices.insert(*device);
+    }
   }
   machine().now_ns = std::max(machine().now_ns, to_ns);
   return devices;
+}
+
+int64_t host_ns(int device) {
+  const Machine::Lock lock(machine().mutex);
+  return machine().host_ns[device];
+}
+
+int64_t take_host_ns(int device) {
+  const Machine::Lock lock(machine().mutex);
+  return std::exchange(machine().host_ns[device], 0);
 }
 
 void register_kernel(std::string_view name,

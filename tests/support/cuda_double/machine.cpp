@@ -68,6 +68,8 @@ void Machine::start(const Config& wanted) {
   last_on_channel_.clear();
   bus_in_use_.clear();
   under_way_.clear();
+  given_.clear();
+  host_ns.clear();
   now_ns = 0;
   for (const OperationPtr& operation : pending) {
     operation->after.clear();
@@ -252,6 +254,22 @@ void Machine::host_access(const void* memory, size_t bytes, bool writes, const c
   }
 }
 
+bool Machine::items_are_apart(const Request& request) {
+  for (const TouchedRange& written : request.ranges) {
+    const auto* const begin = static_cast<const std::byte*>(written.begin);
+    for (const TouchedRange& other : request.ranges) {
+      const auto* const other_begin = static_cast<const std::byte*>(other.begin);
+      if (written.writes && written.item != other.item && begin < other_begin + other.bytes &&
+          other_begin < begin + written.bytes) {
+        violation(request.what + ": what range " + std::to_string(written.item) +
+                  " writes, range " + std::to_string(other.item) + " touches at the same time");
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 bool Machine::touch(Operation& operation,
                     const StreamState& stream,
                     const TouchedRange& range,
@@ -337,6 +355,10 @@ OperationPtr Machine::enqueue(Lock& lock,
       wait_sites[site].orders_work = true;
     }
   }
+  if (!items_are_apart(request)) {
+    result = device::kInvalidValue;
+    return nullptr;
+  }
   for (const TouchedRange& range : request.ranges) {
     if (!touch(*operation, stream, range, request.is_kernel)) {
       result = device::kInvalidValue;
@@ -358,7 +380,12 @@ OperationPtr Machine::enqueue(Lock& lock,
   pending.push_back(operation);
   if (config.mode == Mode::kTimed) {
     set_price(*operation, request.ranges);
-    start_timed(lock, operation->device);
+    operation->not_before_ns = now_ns + host_ns[operation->device];
+    if (operation->not_before_ns > now_ns) {
+      given_.emplace(operation->not_before_ns, operation->device);
+    } else {
+      static_cast<void>(start_timed(lock, operation->device));
+    }
     return operation;
   }
   if (!worker_.joinable()) {
@@ -481,7 +508,7 @@ void Machine::want(const OperationPtr& operation) {
 
 void Machine::wait_for(Lock& lock, const OperationPtr& operation) {
   while (config.mode == Mode::kTimed && operation->progress != Progress::kDone) {
-    end_timed(lock, next_to_end());
+    static_cast<void>(pass_event(lock));
   }
   want(operation);
   changed_.wait(lock, [&] { return operation->progress == Progress::kDone; });

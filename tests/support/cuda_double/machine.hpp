@@ -47,6 +47,7 @@ struct Operation {
   std::function<void()> body;                    // may be empty
   // kTimed
   int64_t takes_ns = 0;
+  int64_t not_before_ns = 0;       // the host gives it to the device then
   std::array<bool, 2> uses_bus{};  // towards the device, and from it
   std::optional<int64_t> ends_ns;  // once it is under way
 };
@@ -144,9 +145,11 @@ class Machine {
   void wait_for(Lock& lock, const OperationPtr& operation);
   // What is pending on the device is done on return.
   void drain(Lock& lock, int device);
-  // kTimed: the next work to end, in order of time, then of numbers; and its end.
-  [[nodiscard]] OperationPtr next_to_end() const;
-  void end_timed(Lock& lock, const OperationPtr& operation);
+  // kTimed: when the next work ends or can begin; and its end, or beginning, in order of time, then
+  // of numbers. Gives the device, if an event passed there or a host function ran.
+  [[nodiscard]] std::optional<int64_t> next_event_ns() const;
+  std::optional<int> pass_event(Lock& lock);
+  void spend_host_time(std::string_view call);
   [[nodiscard]] bool is_pending(int device) const;
   void violation(std::string text);
   // Of what this thread does itself; counts as part of a host function where it is in one.
@@ -157,6 +160,8 @@ class Machine {
              const StreamState& stream,
              const TouchedRange& range,
              bool is_kernel);
+  // False, and a violation, where one of the things that a launch does writes what another touches.
+  bool items_are_apart(const Request& request);
   // Null, and a violation, where the range does not lie within one living region. `found` false: it
   // is ordinary memory.
   [[nodiscard]] std::shared_ptr<Region> region_of(const void* begin,
@@ -193,7 +198,8 @@ class Machine {
   std::map<std::string, KernelDefinition, std::less<>> kernels;
   Regions regions;
   std::deque<OperationPtr> pending;
-  int64_t now_ns = 0;  // kTimed
+  int64_t now_ns = 0;              // kTimed
+  std::map<int, int64_t> host_ns;  // kTimed: spent and not taken, by device
 
  private:
   void stop();
@@ -203,7 +209,8 @@ class Machine {
   void run_at_once(Lock& lock);
   void want_something();
   void set_price(Operation& operation, const std::vector<TouchedRange>& ranges) const;
-  void start_timed(Lock& lock, int device);
+  // True: an event passed, or a host function ran.
+  bool start_timed(Lock& lock, int device);
   [[nodiscard]] static bool is_ready(const Operation& operation);
 
   std::uintptr_t handles_ = 0x10000;
@@ -212,7 +219,8 @@ class Machine {
   uint64_t stream_ids_ = 0;
   std::map<int, OperationPtr> last_on_channel_;
   std::map<std::pair<int64_t, uint64_t>, OperationPtr> under_way_;  // kTimed, by end and number
-  std::map<int, std::array<bool, 2>> bus_in_use_;                   // kTimed, by device
+  std::set<std::pair<int64_t, int>> given_;  // kTimed: when the host gives work to which device
+  std::map<int, std::array<bool, 2>> bus_in_use_;  // kTimed, by device
   std::map<int, Clock> hosts_;
   std::mt19937_64 random_;
   std::condition_variable changed_;

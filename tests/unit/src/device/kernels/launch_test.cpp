@@ -216,7 +216,7 @@ TEST_CASE("fp32 sums launch the kernel of their sources and destination") {
   kind.dst_is_fp32 = false;
   CHECK(name_of(kind) == "ho_sum_float16_float32_float16");
   kind.dtype = DType::kFloat64;
-  CHECK(kernels.sum(kStream, kind, {}).code() == StatusCode::kInvalidArgument);
+  CHECK(kernels.sum(kStream, kind, Sum{}).code() == StatusCode::kInvalidArgument);
 }
 
 TEST_CASE("an average of 16-bit data with fp32 sums is rounded once") {
@@ -288,7 +288,7 @@ TEST_CASE("a kernel names the ranges that it reads and writes") {
 TEST_CASE("nothing is launched for no elements, and a norm of none is zero") {
   const Driver driver = table();
   const Kernels kernels = loaded(driver);
-  CHECK(kernels.sum(kStream, {}, {}).ok());
+  CHECK(kernels.sum(kStream, {}, Sum{}).ok());
   CHECK(kernels.premultiply(kStream, DType::kFloat32, nullptr, nullptr, 0, 2).ok());
   CHECK(kernels.convert(kStream, DType::kFloat32, nullptr, DType::kFloat16, nullptr, 0).ok());
   CHECK(kernels.copy(kStream, {}).ok());
@@ -337,6 +337,56 @@ TEST_CASE("ranges are packed whatever their alignment and number") {
   CHECK(to == want);
   CHECK(calls.launched.size() == 3);
   CHECK(calls.grid_y == 5);
+}
+
+TEST_CASE("sums of many ranges are those of one each, whatever their alignment and number") {
+  const Driver driver = table();
+  const Kernels kernels = loaded(driver);
+  constexpr size_t kRanges = 2 * kMaxSummedRanges + 5;
+  std::vector<uint16_t> src(40'000);
+  std::vector<uint16_t> incoming(src.size());
+  for (size_t i = 0; i < src.size(); ++i) {  // small numbers: no NaN
+    src[i] = static_cast<uint16_t>(0x3f80 + i % 509);
+    incoming[i] = static_cast<uint16_t>(0x4000 + i * 7 % 251);
+  }
+  // A gap after each range, which stays as it was.
+  std::vector<uint16_t> got(src.size(), 0xabcd);
+  std::vector<uint16_t> want = got;
+  const SumKind kind = {.dtype = DType::kBfloat16, .op = ReduceOp::kAvg};
+  std::vector<Sum> sums;
+  size_t at = 0;
+  for (size_t i = 0; i < kRanges; ++i) {
+    const size_t elements = i % 8 == 3 ? 0 : i % 5 == 0 ? 64 : i % 83;
+    const size_t source = (i * 131) % (src.size() - 100);
+    const uint64_t divisor = i % 3 + 1;
+    sums.push_back({on_device(got.data() + at),
+                    on_device(src.data() + source),
+                    on_device(incoming.data() + source + i % 4),
+                    elements,
+                    divisor});
+    REQUIRE(kernels
+                .sum(kStream,
+                     kind,
+                     Sum{on_device(want.data() + at),
+                         sums.back().src,
+                         sums.back().incoming,
+                         elements,
+                         divisor})
+                .ok());
+    at += elements + 1 + i % 3;
+  }
+  calls.launched.clear();
+  REQUIRE(kernels.sum(kStream, kind, sums).ok());
+  CHECK(got == want);
+  CHECK(calls.launched == std::vector<std::string>(3, "ho_sum_bfloat16"));
+  CHECK(calls.grid_y == 5);
+  // Each of the last launch's ranges that has elements reads two and writes one.
+  size_t with_elements = 0;
+  for (size_t i = kRanges - 5; i < kRanges; ++i) {
+    with_elements += sums[i].elements > 0 ? 1 : 0;
+  }
+  CHECK(calls.touched.size() == 3 * with_elements);
+  CHECK(calls.touched.back().item == 4);
 }
 
 TEST_CASE("a large array takes no more blocks than the limit") {

@@ -43,14 +43,11 @@ struct Form {
 };
 
 void sum(const std::string& kernel, const Form& form, Elements& dst, Elements& a, Elements& b) {
-  run_kernel(kernel,
-             SumArguments{.dst = dst.address(),
-                          .src = a.address(),
-                          .incoming = b.address(),
-                          .elements = dst.size(),
-                          .divisor = form.divisor,
-                          .op = static_cast<uint32_t>(form.op),
-                          .rounds_before_division = form.rounds_before_division ? 1U : 0U});
+  SumArguments arguments{.count = 1,
+                         .op = static_cast<uint32_t>(form.op),
+                         .rounds_before_division = form.rounds_before_division ? 1U : 0U};
+  arguments.range[0] = {dst.address(), a.address(), b.address(), dst.size(), form.divisor};
+  run_kernel(kernel, arguments);
 }
 
 // What is compared: results, results with a and b swapped, and the host's.

@@ -304,6 +304,7 @@ TEST_CASE("a link takes no more than its slots, and leaves the others theirs") {
   const auto sent = [&](StagedLink& link) {
     size_t count = 0;
     while (count <= 2 * PeerSlots::kCount && must_have(link.try_send_from_device(frame, parts))) {
+      must_be_ok(work->start());
       ++count;
     }
     return count;

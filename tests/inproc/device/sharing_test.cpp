@@ -226,7 +226,7 @@ TEST_CASE(
   const std::string said = caught.end();
   CHECK(right);
   CHECK(has(said, "shares no device memory with rank "));
-  CHECK(has(said, "cuMemAlloc of 25165824 bytes: "));
+  CHECK(has(said, "cuMemAlloc of " + std::to_string(PeerSlots::kBytes) + " bytes: "));
 }
 
 TEST_CASE("shared memory of a rank that ends first stays until the others have ended") {

@@ -1,7 +1,15 @@
+#include "base/names.hpp"
 #include "step/step_plan.hpp"
 
 namespace paro {
 namespace {
+
+constexpr ho::Names<7> kActs{
+    "forward", "backward", "all_gather", "reduce_scatter", "all_reduce", "agree", "update"};
+constexpr ho::Names<3> kDomains{"intra", "inter", "world"};
+constexpr ho::Names<4> kContents{"parameters", "frozen parameters", "gradients", "norm and flags"};
+constexpr ho::Names<5> kPhases{"forward", "backward", "sync-g", "update", "sync-p"};
+constexpr ho::Names<kChannelCount> kChannels{"compute", "gathers", "reductions", "syncs"};
 
 std::string list(std::string_view title, const std::vector<ActionId>& ids) {
   std::string text;
@@ -46,79 +54,23 @@ bool is_collective(Act act) {
 }
 
 std::string_view to_string(Act act) {
-  switch (act) {
-    case Act::kForward:
-      return "forward";
-    case Act::kBackward:
-      return "backward";
-    case Act::kGather:
-      return "all_gather";
-    case Act::kReduceScatter:
-      return "reduce_scatter";
-    case Act::kAllReduce:
-      return "all_reduce";
-    case Act::kAgree:
-      return "agree";
-    case Act::kUpdate:
-      break;
-  }
-  return "update";
+  return ho::name_in(kActs, act);
 }
 
 std::string_view to_string(Domain domain) {
-  switch (domain) {
-    case Domain::kIntra:
-      return "intra";
-    case Domain::kInter:
-      return "inter";
-    case Domain::kWorld:
-      break;
-  }
-  return "world";
+  return ho::name_in(kDomains, domain);
 }
 
 std::string_view to_string(Content content) {
-  switch (content) {
-    case Content::kParameters:
-      return "parameters";
-    case Content::kFrozen:
-      return "frozen parameters";
-    case Content::kGradients:
-      return "gradients";
-    case Content::kNorm:
-      break;
-  }
-  return "norm and flags";
+  return ho::name_in(kContents, content);
 }
 
 std::string_view to_string(Phase phase) {
-  switch (phase) {
-    case Phase::kForward:
-      return "forward";
-    case Phase::kBackward:
-      return "backward";
-    case Phase::kSyncG:
-      return "sync-g";
-    case Phase::kUpdate:
-      return "update";
-    case Phase::kSyncP:
-      break;
-  }
-  return "sync-p";
+  return ho::name_in(kPhases, phase);
 }
 
 std::string_view to_string(Channel channel) {
-  switch (channel) {
-    case Channel::kCompute:
-      return "compute";
-    case Channel::kGathers:
-      return "gathers";
-    case Channel::kReductions:
-      return "reductions";
-    case Channel::kSyncs:
-      break;
-  }
-  return "syncs";
+  return ho::name_in(kChannels, channel);
 }
 
 std::string describe(const StepPlan& plan, const Action& action) {

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <optional>
 
+#include "base/names.hpp"
+
 namespace paro {
 namespace {
 
@@ -103,15 +105,8 @@ char letter(Scope scope) {
 }
 
 std::string_view describe(Scope scope) {
-  switch (scope) {
-    case kReplicated:
-      return "on every rank";
-    case kGroup:
-      return "split inside the group";
-    case kWorld:
-      break;
-  }
-  return "split over all ranks";
+  constexpr ho::Names<3> kTexts{"on every rank", "split inside the group", "split over all ranks"};
+  return ho::name_in(kTexts, scope);
 }
 
 std::string letters(const Strategy& strategy) {

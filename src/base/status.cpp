@@ -3,40 +3,27 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/names.hpp"
 #include "base/shown.hpp"
 
 namespace ho {
 
 std::string_view to_string(StatusCode code) {
-  switch (code) {
-    case StatusCode::kOk:
-      return "ok";
-    case StatusCode::kInvalidArgument:
-      return "invalid argument";
-    case StatusCode::kMismatch:
-      return "mismatch";
-    case StatusCode::kTimeout:
-      return "timeout";
-    case StatusCode::kAborted:
-      return "aborted";
-    case StatusCode::kPeerLost:
-      return "peer lost";
-    case StatusCode::kConnection:
-      return "connection failed";
-    case StatusCode::kUnauthenticated:
-      return "not authenticated";
-    case StatusCode::kProtocol:
-      return "protocol violation";
-    case StatusCode::kUnsupported:
-      return "unsupported";
-    case StatusCode::kSystem:
-      return "system error";
-    case StatusCode::kOutOfMemory:
-      return "out of memory";
-    case StatusCode::kInternal:
-      return "internal error";
-  }
-  return "unknown status";
+  constexpr Names<13> kNames{"ok",
+                             "invalid argument",
+                             "mismatch",
+                             "timeout",
+                             "aborted",
+                             "peer lost",
+                             "connection failed",
+                             "not authenticated",
+                             "protocol violation",
+                             "unsupported",
+                             "system error",
+                             "out of memory",
+                             "internal error"};
+  static_assert(static_cast<size_t>(StatusCode::kInternal) + 1 == kNames.size());
+  return name_in(kNames, code, "unknown status");
 }
 
 Status Status::with_context(std::string_view context) const {

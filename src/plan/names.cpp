@@ -1,35 +1,27 @@
 // The words of a plan, as used on command lines and in messages.
-#include <array>
+#include "base/names.hpp"
 
 #include "plan/plan.hpp"
 
 namespace ho {
 namespace {
 
-constexpr std::array<std::string_view, kCollectiveCount> kCollectives = {"all_gather",
-                                                                         "reduce_scatter",
-                                                                         "all_reduce",
-                                                                         "broadcast",
-                                                                         "all_to_all",
-                                                                         "gather",
-                                                                         "scatter",
-                                                                         "reduce"};
-constexpr std::array<std::string_view, kAlgorithmCount> kAlgorithms = {
+constexpr Names<kCollectiveCount> kCollectives = {"all_gather",
+                                                  "reduce_scatter",
+                                                  "all_reduce",
+                                                  "broadcast",
+                                                  "all_to_all",
+                                                  "gather",
+                                                  "scatter",
+                                                  "reduce"};
+constexpr Names<kAlgorithmCount> kAlgorithms = {
     "ring", "multi_ring", "hierarchical", "ho_ring", "direct"};
-constexpr std::array<std::string_view, 2> kLanes = {"intra", "inter"};
-constexpr std::array<std::string_view, 4> kOpKinds = {"send", "recv", "recv_reduce", "copy"};
-constexpr std::array<std::string_view, 3> kSpaces = {"input", "output", "scratch"};
+constexpr Names<2> kLanes = {"intra", "inter"};
+constexpr Names<4> kOpKinds = {"send", "recv", "recv_reduce", "copy"};
+constexpr Names<3> kSpaces = {"input", "output", "scratch"};
 
 template <typename Enum, size_t N>
-std::string_view name_of(const std::array<std::string_view, N>& names, Enum value) {
-  const auto index = static_cast<size_t>(value);
-  return index < N ? names[index] : std::string_view("unknown");
-}
-
-template <typename Enum, size_t N>
-Result<Enum> parse_name(const std::array<std::string_view, N>& names,
-                        std::string_view what,
-                        std::string_view text) {
+Result<Enum> parse_name(const Names<N>& names, std::string_view what, std::string_view text) {
   std::string allowed;
   for (size_t i = 0; i < N; ++i) {
     if (names[i] == text) {
@@ -43,19 +35,19 @@ Result<Enum> parse_name(const std::array<std::string_view, N>& names,
 }  // namespace
 
 std::string_view to_string(Collective collective) {
-  return name_of(kCollectives, collective);
+  return name_in(kCollectives, collective);
 }
 std::string_view to_string(Algorithm algorithm) {
-  return name_of(kAlgorithms, algorithm);
+  return name_in(kAlgorithms, algorithm);
 }
 std::string_view to_string(Lane lane) {
-  return name_of(kLanes, lane);
+  return name_in(kLanes, lane);
 }
 std::string_view to_string(OpKind kind) {
-  return name_of(kOpKinds, kind);
+  return name_in(kOpKinds, kind);
 }
 std::string_view to_string(Space space) {
-  return name_of(kSpaces, space);
+  return name_in(kSpaces, space);
 }
 
 Result<Collective> parse_collective(std::string_view name) {

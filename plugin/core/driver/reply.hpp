@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/names.hpp"
 #include "base/status.hpp"
 
 namespace ho::plugin {
@@ -22,25 +23,16 @@ enum class Reply : int32_t {
 
 // For messages. A number that NCCL has given no name is "an unknown error".
 [[nodiscard]] constexpr std::string_view to_string(Reply reply) {
-  switch (reply) {
-    case Reply::kSuccess:
-      return "success";
-    case Reply::kUnhandledCudaError:
-      return "a CUDA error";
-    case Reply::kSystemError:
-      return "a system error";
-    case Reply::kInternalError:
-      return "an internal error";
-    case Reply::kInvalidArgument:
-      return "an invalid argument";
-    case Reply::kInvalidUsage:
-      return "an invalid usage";
-    case Reply::kRemoteError:
-      return "an error of the other side";
-    case Reply::kInProgress:
-      return "that it is in progress";
-  }
-  return "an unknown error";
+  constexpr Names<8> kNames{"success",
+                            "a CUDA error",
+                            "a system error",
+                            "an internal error",
+                            "an invalid argument",
+                            "an invalid usage",
+                            "an error of the other side",
+                            "that it is in progress"};
+  static_assert(static_cast<size_t>(Reply::kInProgress) + 1 == kNames.size());
+  return name_in(kNames, reply, "an unknown error");
 }
 
 // The reply that a status stands for. Its text is for the log: NCCL has no place for it.

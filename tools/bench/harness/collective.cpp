@@ -2,18 +2,13 @@
 
 #include <algorithm>
 
+#include "base/names.hpp"
+
 namespace ho::harness {
 
 std::string_view to_string(Collective collective) {
-  switch (collective) {
-    case Collective::kAllGather:
-      return "all_gather";
-    case Collective::kReduceScatter:
-      return "reduce_scatter";
-    case Collective::kAllReduce:
-      return "all_reduce";
-  }
-  return "?";
+  constexpr Names<3> kNames{"all_gather", "reduce_scatter", "all_reduce"};
+  return name_in(kNames, collective);
 }
 
 double bus_factor(Collective collective, uint32_t world_size) {

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "abi/releases.hpp"
+#include "base/names.hpp"
 #include "bench/harness/collective.hpp"
 #include "bench/harness/columns.hpp"
 #include "bench/harness/gather.hpp"
@@ -198,17 +199,7 @@ void print_header(const Options& options, const JobShape& shape, const harness::
   std::fflush(stdout);
 }
 
-const char* short_name(Collective kind) {
-  switch (kind) {
-    case Collective::kAllReduce:
-      return "ar";
-    case Collective::kAllGather:
-      return "ag";
-    case Collective::kReduceScatter:
-      return "rs";
-  }
-  return "";
-}
+constexpr Names<3> kShortNames{"ag", "rs", "ar"};  // as harness::Collective counts
 
 void print_row(const Work& work,
                const JobShape& shape,
@@ -225,7 +216,7 @@ void print_row(const Work& work,
       std::to_string(work.count),
       std::string(to_string(work.dtype)),
       work.kind == Collective::kAllGather ? "none" : std::string(to_string(work.op)),
-      short_name(work.kind)};
+      std::string(name_in(kShortNames, work.kind))};
   std::printf("%s %s %s",
               harness::line_of(harness::case_columns("coll"), lead).c_str(),
               figures_text(ways[0], size, factor, share_us).c_str(),

@@ -258,7 +258,7 @@ nlohmann::json to_json(const GpuFindings& findings) {
                           {"driver", text_of(gpu.driver)},
                           {"failure", text_of(gpu.failure)}};
     for (size_t kind = 0; kind < gpu.bytes_per_second.size(); ++kind) {
-      device["bytes_per_second"][to_string(static_cast<CopyKind>(kind))] =
+      device["bytes_per_second"][std::string(to_string(static_cast<CopyKind>(kind)))] =
           gpu.bytes_per_second.at(kind);
     }
     json["devices"].push_back(std::move(device));

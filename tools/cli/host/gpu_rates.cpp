@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/names.hpp"
 #include "device/device.hpp"
 
 namespace ho {
@@ -171,20 +172,9 @@ void let_go(std::unique_ptr<Bench> bench) {
 
 }  // namespace
 
-const char* to_string(CopyKind kind) {
-  switch (kind) {
-    case CopyKind::kToDevice:
-      return "to_device";
-    case CopyKind::kFromDevice:
-      return "from_device";
-    case CopyKind::kBothWays:
-      return "both_ways";
-    case CopyKind::kWithin:
-      return "within";
-    case CopyKind::kToPeer:
-      return "to_peer";
-  }
-  return "?";
+std::string_view to_string(CopyKind kind) {
+  constexpr Names<5> kNames{"to_device", "from_device", "both_ways", "within", "to_peer"};
+  return name_in(kNames, kind);
 }
 
 CopyRates measure_copy_rates(const device::Driver& driver,

@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.hpp"
@@ -17,7 +18,7 @@
 namespace ho {
 
 enum class CopyKind : uint8_t { kToDevice, kFromDevice, kBothWays, kWithin, kToPeer };
-[[nodiscard]] const char* to_string(CopyKind kind);  // "to_device", as in JSON
+[[nodiscard]] std::string_view to_string(CopyKind kind);  // "to_device", as in JSON
 
 struct CopyRate {
   CopyKind kind = CopyKind::kToDevice;

@@ -4,7 +4,8 @@
 #include <cstring>
 #include <numeric>
 #include <string>
-#include <utility>
+
+#include "base/names.hpp"
 
 namespace paro {
 namespace {
@@ -40,55 +41,26 @@ void HostMemory::copy(void* to, const void* from, size_t bytes) {
 }
 
 std::string_view to_string(Purpose purpose) {
-  switch (purpose) {
-    case Purpose::kParameters:
-      return "parameters";
-    case Purpose::kGradients:
-      return "gradients";
-    case Purpose::kOptimizer:
-      return "optimizer state";
-    case Purpose::kGathered:
-      return "gathered parameters";
-    case Purpose::kOutput:
-      return "gradients of the backward pass";
-    case Purpose::kScratch:
-      break;
-  }
-  return "packing and reordering";
+  constexpr ho::Names<kPurposeCount> kNames{"parameters",
+                                            "gradients",
+                                            "optimizer state",
+                                            "gathered parameters",
+                                            "gradients of the backward pass",
+                                            "packing and reordering"};
+  return ho::name_in(kNames, purpose);
 }
 
 uint64_t MemoryUse::total() const {
   return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
 }
 
-Buffer::Buffer(Buffer&& other) noexcept
-    : ledger_(std::exchange(other.ledger_, nullptr)),
-      purpose_(other.purpose_),
-      address_(std::exchange(other.address_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)) {}
-
-Buffer& Buffer::operator=(Buffer&& other) noexcept {
-  if (this != &other) {
-    if (ledger_ != nullptr) {
-      ledger_->give_back(purpose_, address_, bytes_);
-    }
-    ledger_ = std::exchange(other.ledger_, nullptr);
-    purpose_ = other.purpose_;
-    address_ = std::exchange(other.address_, nullptr);
-    bytes_ = std::exchange(other.bytes_, 0);
-  }
-  return *this;
-}
-
-Buffer::~Buffer() {
-  if (ledger_ != nullptr) {
-    ledger_->give_back(purpose_, address_, bytes_);
-  }
+void Buffer::Bytes::release() const noexcept {
+  ledger->give_back(purpose, address, count);
 }
 
 void Buffer::zero() {
-  if (bytes_ > 0) {
-    ledger_->memory().zero(address_, bytes_);
+  if (bytes_) {
+    bytes_->ledger->memory().zero(bytes_->address, bytes_->count);
   }
 }
 
@@ -108,7 +80,7 @@ ho::Result<Buffer> Ledger::allocate(Purpose purpose, uint64_t bytes) {
   if (now_.total() > peak_.total()) {
     peak_ = now_;
   }
-  return Buffer(*this, purpose, address, bytes);
+  return Buffer({this, purpose, address, bytes});
 }
 
 void Ledger::give_back(Purpose purpose, std::byte* address, size_t bytes) {

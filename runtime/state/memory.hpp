@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/owned.hpp"
 #include "base/status.hpp"
 
 namespace paro {
@@ -66,24 +67,21 @@ class Ledger;
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(Buffer&& other) noexcept;
-  Buffer& operator=(Buffer&& other) noexcept;
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer();
-  [[nodiscard]] std::byte* get() const { return address_; }
-  [[nodiscard]] size_t size_bytes() const { return bytes_; }
+  [[nodiscard]] std::byte* get() const { return bytes_ ? bytes_->address : nullptr; }
+  [[nodiscard]] size_t size_bytes() const { return bytes_ ? bytes_->count : 0; }
   void zero();
 
  private:
   friend class Ledger;
-  Buffer(Ledger& ledger, Purpose purpose, std::byte* address, size_t bytes)
-      : ledger_(&ledger), purpose_(purpose), address_(address), bytes_(bytes) {}
-
-  Ledger* ledger_ = nullptr;
-  Purpose purpose_ = Purpose::kScratch;
-  std::byte* address_ = nullptr;
-  size_t bytes_ = 0;
+  struct Bytes {
+    Ledger* ledger;
+    Purpose purpose;
+    std::byte* address;
+    size_t count;
+    void release() const noexcept;
+  };
+  explicit Buffer(Bytes bytes) : bytes_(bytes) {}
+  ho::Owned<Bytes> bytes_;
 };
 
 // Outlives its buffers; borrows the memory.

@@ -102,14 +102,16 @@ Result<std::shared_ptr<Device>> Device::open(const Driver& driver, int ordinal) 
   return device;
 }
 
+void log_failure(const Status& status) {
+  if (!status.ok()) {
+    log_debug("{}", status.message());
+  }
+}
+
 Device::~Device() {
   if (context_ != nullptr) {
     const RelaxedCapture relaxed(driver_);
-    const Status status =
-        check("cuDevicePrimaryCtxRelease", driver_.primary_context_release(handle_));
-    if (!status.ok()) {
-      log_debug("{}", status.message());
-    }
+    log_failure(check("cuDevicePrimaryCtxRelease", driver_.primary_context_release(handle_)));
   }
 }
 

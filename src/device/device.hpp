@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/owned.hpp"
 #include "base/status.hpp"
 #include "device/driver.hpp"
 
@@ -114,17 +115,14 @@ class CurrentContext {
   RelaxedCapture relaxed_;
 };
 
+// Of the end of what belongs to a device, where nobody is left to tell: logs an error.
+void log_failure(const Status& status);
+
 // Without timing: all that is asked of one is whether it has passed.
 class Event {
  public:
   [[nodiscard]] static Result<Event> create(const Device& device);
-  Event(Event&& other) noexcept;
-  Event& operator=(Event&& other) noexcept;
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  ~Event();
-
-  [[nodiscard]] EventHandle handle() const { return handle_; }
+  [[nodiscard]] EventHandle handle() const { return event_->handle; }
   // Stands for all that the stream was given so far. The stream is one of this device; the context
   // is current.
   [[nodiscard]] Status record(StreamHandle stream) const;
@@ -133,25 +131,21 @@ class Event {
   [[nodiscard]] Result<bool> passed() const;
 
  private:
-  Event(std::shared_ptr<const Device> device, EventHandle handle)
-      : device_(std::move(device)), handle_(handle) {}
-  void destroy() noexcept;
-  std::shared_ptr<const Device> device_;
-  EventHandle handle_ = nullptr;
+  struct Resource {
+    std::shared_ptr<const Device> device;
+    EventHandle handle;
+    void release() const noexcept;
+  };
+  explicit Event(Resource event) : event_(std::move(event)) {}
+  Owned<Resource> event_;
 };
 
 // Independent of the default stream, and of the greatest priority. What it is given runs in order,
-// after the call has returned.
+// after the call has returned. Its end waits for that.
 class Stream {
  public:
   [[nodiscard]] static Result<Stream> create(const Device& device);
-  Stream(Stream&& other) noexcept;
-  Stream& operator=(Stream&& other) noexcept;
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  ~Stream();  // waits for what it was given
-
-  [[nodiscard]] StreamHandle handle() const { return handle_; }
+  [[nodiscard]] StreamHandle handle() const { return stream_->handle; }
   // For each of these the context is current.
   // Both are device memory, of any device, or pinned. Pageable memory would be copied at once.
   [[nodiscard]] Status copy(void* to, const void* from, size_t bytes) const;
@@ -164,32 +158,33 @@ class Stream {
   [[nodiscard]] Status call_on_host(HostFunction function, void* argument) const;
 
  private:
-  Stream(std::shared_ptr<const Device> device, StreamHandle handle)
-      : device_(std::move(device)), handle_(handle) {}
-  void destroy() noexcept;
-  std::shared_ptr<const Device> device_;
-  StreamHandle handle_ = nullptr;
+  struct Resource {
+    std::shared_ptr<const Device> device;
+    StreamHandle handle;
+    void release() const noexcept;
+  };
+  explicit Stream(Resource stream) : stream_(std::move(stream)) {}
+  Owned<Resource> stream_;
 };
 
-// Host memory that devices reach at the same address, all of them. Zeroed.
+// Host memory that devices reach at the same address, all of them. Zeroed. When it goes nothing
+// uses it any more, as with DeviceMemory.
 class PinnedMemory {
  public:
   PinnedMemory() = default;  // of no bytes
   [[nodiscard]] static Result<PinnedMemory> create(const Device& device, size_t bytes);
-  PinnedMemory(PinnedMemory&& other) noexcept;
-  PinnedMemory& operator=(PinnedMemory&& other) noexcept;
-  PinnedMemory(const PinnedMemory&) = delete;
-  PinnedMemory& operator=(const PinnedMemory&) = delete;
-  ~PinnedMemory();  // nothing uses it any more
-
-  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
+  [[nodiscard]] std::span<std::byte> bytes() const {
+    return memory_ ? memory_->bytes : std::span<std::byte>();
+  }
 
  private:
-  PinnedMemory(std::shared_ptr<const Device> device, std::span<std::byte> bytes)
-      : device_(std::move(device)), bytes_(bytes) {}
-  void free() noexcept;
-  std::shared_ptr<const Device> device_;
-  std::span<std::byte> bytes_;
+  struct Resource {
+    std::shared_ptr<const Device> device;
+    std::span<std::byte> bytes;
+    void release() const noexcept;
+  };
+  explicit PinnedMemory(Resource memory) : memory_(std::move(memory)) {}
+  Owned<Resource> memory_;
 };
 
 // Memory of the device. Not zeroed.
@@ -197,24 +192,20 @@ class DeviceMemory {
  public:
   DeviceMemory() = default;  // of no bytes
   [[nodiscard]] static Result<DeviceMemory> create(const Device& device, size_t bytes);
-  DeviceMemory(DeviceMemory&& other) noexcept;
-  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  ~DeviceMemory();  // nothing uses it any more
-
-  [[nodiscard]] DeviceAddress address() const { return address_; }
+  [[nodiscard]] DeviceAddress address() const { return memory_ ? memory_->address : 0; }
   // The same as a pointer, for calls that take either kind of memory. The host must not read it.
   [[nodiscard]] void* pointer() const;
-  [[nodiscard]] size_t size() const { return size_; }
+  [[nodiscard]] size_t size() const { return memory_ ? memory_->size : 0; }
 
  private:
-  DeviceMemory(std::shared_ptr<const Device> device, DeviceAddress address, size_t size)
-      : device_(std::move(device)), address_(address), size_(size) {}
-  void free() noexcept;
-  std::shared_ptr<const Device> device_;
-  DeviceAddress address_ = 0;
-  size_t size_ = 0;
+  struct Resource {
+    std::shared_ptr<const Device> device;
+    DeviceAddress address;
+    size_t size;
+    void release() const noexcept;
+  };
+  explicit DeviceMemory(Resource memory) : memory_(std::move(memory)) {}
+  Owned<Resource> memory_;
 };
 
 // What the driver knows about a pointer.

@@ -1,7 +1,5 @@
 #include <cstring>
-#include <utility>
 
-#include "base/log.hpp"
 #include "device/address.hpp"
 #include "device/device.hpp"
 
@@ -31,38 +29,15 @@ Result<PinnedMemory> PinnedMemory::create(const Device& device, size_t bytes) {
       "cuMemHostAlloc" + amount(bytes),
       device.driver().host_allocate(&memory, bytes, kHostAllocPortable | kHostAllocMapped)));
   std::memset(memory, 0, bytes);
-  return PinnedMemory(device.shared_from_this(), {static_cast<std::byte*>(memory), bytes});
+  return PinnedMemory(
+      Resource{device.shared_from_this(), {static_cast<std::byte*>(memory), bytes}});
 }
 
-PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
-    : device_(std::move(other.device_)), bytes_(std::exchange(other.bytes_, {})) {}
-
-PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
-  if (this != &other) {
-    free();
-    device_ = std::move(other.device_);
-    bytes_ = std::exchange(other.bytes_, {});
-  }
-  return *this;
-}
-
-PinnedMemory::~PinnedMemory() {
-  free();
-}
-
-void PinnedMemory::free() noexcept {
-  if (bytes_.empty()) {
-    return;
-  }
-  const auto current = CurrentContext::enter(*device_);
+void PinnedMemory::Resource::release() const noexcept {
+  const auto current = CurrentContext::enter(*device);
   if (current.ok()) {
-    const Status status =
-        device_->check("cuMemFreeHost", device_->driver().host_free(bytes_.data()));
-    if (!status.ok()) {
-      log_debug("{}", status.message());
-    }
+    log_failure(device->check("cuMemFreeHost", device->driver().host_free(bytes.data())));
   }
-  bytes_ = {};
 }
 
 Result<DeviceMemory> DeviceMemory::create(const Device& device, size_t bytes) {
@@ -73,45 +48,18 @@ Result<DeviceMemory> DeviceMemory::create(const Device& device, size_t bytes) {
   DeviceAddress address = 0;
   HORING_TRY(
       device.check("cuMemAlloc" + amount(bytes), device.driver().memory_allocate(&address, bytes)));
-  return DeviceMemory(device.shared_from_this(), address, bytes);
-}
-
-DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
-    : device_(std::move(other.device_)),
-      address_(std::exchange(other.address_, 0)),
-      size_(std::exchange(other.size_, 0)) {}
-
-DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
-  if (this != &other) {
-    free();
-    device_ = std::move(other.device_);
-    address_ = std::exchange(other.address_, 0);
-    size_ = std::exchange(other.size_, 0);
-  }
-  return *this;
-}
-
-DeviceMemory::~DeviceMemory() {
-  free();
+  return DeviceMemory(Resource{device.shared_from_this(), address, bytes});
 }
 
 void* DeviceMemory::pointer() const {
-  return pointer_to(address_);
+  return pointer_to(address());
 }
 
-void DeviceMemory::free() noexcept {
-  if (address_ == 0) {
-    return;
-  }
-  const auto current = CurrentContext::enter(*device_);
+void DeviceMemory::Resource::release() const noexcept {
+  const auto current = CurrentContext::enter(*device);
   if (current.ok()) {
-    const Status status = device_->check("cuMemFree", device_->driver().memory_free(address_));
-    if (!status.ok()) {
-      log_debug("{}", status.message());
-    }
+    log_failure(device->check("cuMemFree", device->driver().memory_free(address)));
   }
-  address_ = 0;
-  size_ = 0;
 }
 
 Result<PointerFacts> facts_of(const Device& device, const void* pointer) {

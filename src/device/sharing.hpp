@@ -10,24 +10,21 @@ namespace ho::device {
 // where the driver cannot share it.
 [[nodiscard]] Result<IpcMemory> export_memory(const Device& device, const DeviceMemory& memory);
 
-// Another process's memory.
+// Another process's memory. When it goes nothing reads it any more.
 class OpenedMemory {
  public:
   // An error also where this process does not see the device that it lies on.
   [[nodiscard]] static Result<OpenedMemory> open(const Device& device, const IpcMemory& memory);
-  OpenedMemory(OpenedMemory&& other) noexcept;
-  OpenedMemory& operator=(OpenedMemory&&) = delete;
-  OpenedMemory(const OpenedMemory&) = delete;
-  OpenedMemory& operator=(const OpenedMemory&) = delete;
-  ~OpenedMemory();  // nothing reads it any more
-
-  [[nodiscard]] DeviceAddress address() const { return address_; }
+  [[nodiscard]] DeviceAddress address() const { return memory_->address; }
 
  private:
-  OpenedMemory(std::shared_ptr<const Device> device, DeviceAddress address)
-      : device_(std::move(device)), address_(address) {}
-  std::shared_ptr<const Device> device_;
-  DeviceAddress address_;
+  struct Resource {
+    std::shared_ptr<const Device> device;
+    DeviceAddress address;
+    void release() const noexcept;
+  };
+  explicit OpenedMemory(Resource memory) : memory_(std::move(memory)) {}
+  Owned<Resource> memory_;
 };
 
 }  // namespace ho::device

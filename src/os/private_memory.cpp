@@ -4,24 +4,8 @@
 
 #include <cerrno>
 #include <string>
-#include <utility>
 
 namespace ho {
-
-PrivateMemory::PrivateMemory(PrivateMemory&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-PrivateMemory& PrivateMemory::operator=(PrivateMemory&& other) noexcept {
-  std::swap(base_, other.base_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-PrivateMemory::~PrivateMemory() {
-  if (base_ != nullptr) {
-    ::munmap(base_, size_);
-  }
-}
 
 Result<PrivateMemory> PrivateMemory::create(size_t bytes) {
   void* const base =
@@ -29,7 +13,7 @@ Result<PrivateMemory> PrivateMemory::create(size_t bytes) {
   if (base == MAP_FAILED) {
     return system_error("mmap of " + std::to_string(bytes) + " bytes", errno);
   }
-  return PrivateMemory(static_cast<std::byte*>(base), bytes);
+  return PrivateMemory(Mapping({{static_cast<std::byte*>(base), bytes}}));
 }
 
 }  // namespace ho

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 
 #include "base/status.hpp"
+#include "os/mapping.hpp"
 
 namespace ho {
 
@@ -14,19 +16,11 @@ class PrivateMemory {
   PrivateMemory() = default;  // of no bytes
   // `bytes` > 0. Pages take memory once they are touched.
   [[nodiscard]] static Result<PrivateMemory> create(size_t bytes);
-  PrivateMemory(PrivateMemory&& other) noexcept;
-  PrivateMemory& operator=(PrivateMemory&& other) noexcept;
-  PrivateMemory(const PrivateMemory&) = delete;
-  PrivateMemory& operator=(const PrivateMemory&) = delete;
-  ~PrivateMemory();
-
-  [[nodiscard]] std::span<std::byte> bytes() const { return {base_, size_}; }
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_of(mapping_); }
 
  private:
-  PrivateMemory(std::byte* base, size_t size) : base_(base), size_(size) {}
-
-  std::byte* base_ = nullptr;
-  size_t size_ = 0;
+  explicit PrivateMemory(Mapping mapping) : mapping_(std::move(mapping)) {}
+  Mapping mapping_;
 };
 
 }  // namespace ho

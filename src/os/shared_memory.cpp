@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <utility>
 
 namespace ho {
 namespace {
@@ -14,33 +13,12 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace
 
-SharedMemory::SharedMemory(Fd fd, std::byte* base, size_t size)
-    : fd_(std::move(fd)), base_(base), size_(size) {}
-
-SharedMemory::SharedMemory(SharedMemory&& other) noexcept
-    : fd_(std::move(other.fd_)),
-      base_(std::exchange(other.base_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
-
-SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(base_, other.base_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-SharedMemory::~SharedMemory() {
-  if (base_ != nullptr) {
-    ::munmap(base_, size_);
-  }
-}
-
 Result<SharedMemory> SharedMemory::map(Fd fd, size_t bytes) {
   void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) {
     return system_error("mmap of " + std::to_string(bytes) + " bytes of shared memory", errno);
   }
-  return SharedMemory(std::move(fd), static_cast<std::byte*>(base), bytes);
+  return SharedMemory(std::move(fd), Mapping({{static_cast<std::byte*>(base), bytes}}));
 }
 
 Result<SharedMemory> SharedMemory::create(const std::string& name, size_t bytes) {

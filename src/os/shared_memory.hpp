@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/status.hpp"
 #include "os/fd.hpp"
+#include "os/mapping.hpp"
 
 namespace ho {
 
@@ -19,24 +21,17 @@ class SharedMemory {
   // shrinking, otherwise touching it could kill this process.
   [[nodiscard]] static Result<SharedMemory> attach(Fd fd, size_t expected_bytes);
 
-  SharedMemory(SharedMemory&& other) noexcept;
-  SharedMemory& operator=(SharedMemory&& other) noexcept;
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
-  ~SharedMemory();
-
-  [[nodiscard]] std::span<std::byte> bytes() const { return {base_, size_}; }
+  [[nodiscard]] std::span<std::byte> bytes() const { return bytes_of(mapping_); }
   [[nodiscard]] int fd() const { return fd_.get(); }
   // Closes the descriptor and keeps the mapping.
   void close_fd() { fd_.reset(); }
 
  private:
-  SharedMemory(Fd fd, std::byte* base, size_t size);
+  SharedMemory(Fd fd, Mapping mapping) : fd_(std::move(fd)), mapping_(std::move(mapping)) {}
   [[nodiscard]] static Result<SharedMemory> map(Fd fd, size_t bytes);
 
   Fd fd_;
-  std::byte* base_ = nullptr;
-  size_t size_ = 0;
+  Mapping mapping_;
 };
 
 }  // namespace ho

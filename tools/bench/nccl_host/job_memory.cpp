@@ -57,31 +57,17 @@ void await_input(const Fd& fd, const std::string& path) {
 
 }  // namespace
 
-JobMemory::JobMemory(const JobLayout& layout, Fd fd)
-    : layout_(layout),
-      fd_(std::move(fd)),
-      bytes_(layout.communicators * CommMemory::bytes_for(layout)) {
+JobMemory::JobMemory(const JobLayout& layout, Fd fd) : layout_(layout), fd_(std::move(fd)) {
+  const size_t bytes = layout.communicators * CommMemory::bytes_for(layout);
   if (layout.shape.world() > CommMemory::kMaxRanks) {
     throw HostError("at most " + std::to_string(CommMemory::kMaxRanks) + " ranks");
   }
   const int flags = MAP_SHARED | MAP_NORESERVE | (fd_.valid() ? 0 : MAP_ANONYMOUS);
-  void* const base = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, flags, fd_.get(), 0);
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd_.get(), 0);
   if (base == MAP_FAILED) {
-    fail_with("mmap of the job's " + std::to_string(bytes_) + " bytes");
+    fail_with("mmap of the job's " + std::to_string(bytes) + " bytes");
   }
-  base_ = static_cast<std::byte*>(base);
-}
-
-JobMemory::JobMemory(JobMemory&& other) noexcept
-    : layout_(other.layout_),
-      fd_(std::move(other.fd_)),
-      base_(std::exchange(other.base_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)) {}
-
-JobMemory::~JobMemory() {
-  if (base_ != nullptr) {
-    ::munmap(base_, bytes_);
-  }
+  mapping_ = Mapping({{static_cast<std::byte*>(base), bytes}});
 }
 
 JobMemory JobMemory::anonymous(const JobLayout& layout) {
@@ -138,7 +124,7 @@ JobMemory JobMemory::join(const std::string& path, const JobLayout& layout) {
 }
 
 CommMemory JobMemory::comm(uint32_t index, uint32_t rank, std::chrono::milliseconds timeout) {
-  return {layout_, base_ + index * CommMemory::bytes_for(layout_), rank, timeout};
+  return {layout_, mapping_->bytes.data() + index * CommMemory::bytes_for(layout_), rank, timeout};
 }
 
 CommMemory::CommMemory(const JobLayout& layout,

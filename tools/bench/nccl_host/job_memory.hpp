@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "os/fd.hpp"
+#include "os/mapping.hpp"
 
 namespace ho::nccl_host {
 
@@ -51,12 +52,6 @@ class JobMemory {
   void hand_out(const Fd& listener, const std::string& path, uint32_t to_ranks);
   [[nodiscard]] static JobMemory join(const std::string& path, const JobLayout& layout);
 
-  JobMemory(JobMemory&& other) noexcept;
-  JobMemory(const JobMemory&) = delete;
-  JobMemory& operator=(const JobMemory&) = delete;
-  JobMemory& operator=(JobMemory&&) = delete;
-  ~JobMemory();
-
   [[nodiscard]] const JobLayout& layout() const { return layout_; }
   // What a communicator has of it, seen by one rank.
   [[nodiscard]] CommMemory comm(uint32_t index, uint32_t rank, std::chrono::milliseconds timeout);
@@ -66,8 +61,7 @@ class JobMemory {
 
   JobLayout layout_;
   Fd fd_;
-  std::byte* base_ = nullptr;
-  size_t bytes_ = 0;
+  Mapping mapping_;
 };
 
 // A counter that each rank that arrives raises.

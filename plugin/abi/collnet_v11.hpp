@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "abi/calls.hpp"
 #include "abi/collnet_v9.hpp"
 #include "abi/common.hpp"
 #include "abi/layout.hpp"
@@ -27,45 +28,13 @@ struct BasicCollNet {
   Result (*connect)(void* handles[], int ranks, int rank, void* listener, void** group);
   Result (*reduceSupport)(DataType type, ReduceOp op, int* supported);
   Result (*regMr)(void* group, void* data, size_t size, int type, void** memory);
-  Result (*regMrDmaBuf)(void* group,
-                        void* data,
-                        size_t size,
-                        int type,
-                        uint64_t offset,
-                        int descriptor,
-                        void** memory);
+  RegisterDmaBuf* regMrDmaBuf;
   Result (*deregMr)(void* group, void* memory);
   // In this and the next two a null request means not now, try again.
-  Result (*iallreduce)(void* group,
-                       void* send,
-                       void* receive,
-                       size_t count,
-                       DataType type,
-                       ReduceOp op,
-                       void* send_memory,
-                       void* receive_memory,
-                       void** request);
+  AllReduce<size_t>* iallreduce;
   // This and ireducescatter may be null: NCCL then does without them.
-  Result (*iallgather)(void* group,
-                       void* send,
-                       int part_count,
-                       Buffer* receive_parts,
-                       size_t bytes_per_rank,
-                       size_t window_offset,
-                       size_t window_bytes,
-                       void* send_memory,
-                       void** request);
-  Result (*ireducescatter)(void* group,
-                           int part_count,
-                           Buffer* send_parts,
-                           void* receive,
-                           size_t bytes_per_rank,
-                           size_t window_offset,
-                           size_t window_bytes,
-                           DataType type,
-                           ReduceOp op,
-                           void* receive_memory,
-                           void** request);
+  AllGather<Buffer>* iallgather;
+  ReduceScatter<Buffer>* ireducescatter;
   Result (*iflush)(void* group, void* data, int size, void* memory, void** request);
   Result (*test)(void* request, int* done, int* size);  // `size` may be null
   Result (*closeColl)(void* group);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "abi/calls.hpp"
 #include "abi/common.hpp"
 #include "abi/layout.hpp"
 
@@ -53,25 +54,12 @@ struct Net {
   Result (*connect)(int device, void* handle, void** sender, DeviceHandle** device_handle);
   Result (*accept)(void* listener, void** receiver, DeviceHandle** device_handle);
   Result (*regMr)(void* connection, void* data, size_t size, int type, void** memory);
-  Result (*regMrDmaBuf)(void* connection,
-                        void* data,
-                        size_t size,
-                        int type,
-                        uint64_t offset,
-                        int descriptor,
-                        void** memory);
+  RegisterDmaBuf* regMrDmaBuf;
   Result (*deregMr)(void* connection, void* memory);
   // In this and irecv a null request means not now, try again.
   Result (*isend)(void* sender, void* data, size_t size, int tag, void* memory, void** request);
-  Result (*irecv)(void* receiver,
-                  int count,
-                  void** data,
-                  size_t* sizes,
-                  int* tags,
-                  void** memories,
-                  void** request);
-  Result (*iflush)(
-      void* receiver, int count, void** data, int* sizes, void** memories, void** request);
+  ReceiveInto<size_t>* irecv;
+  Flush* iflush;
   Result (*test)(void* request, int* done, int* sizes);
   Result (*closeSend)(void* sender);
   Result (*closeRecv)(void* receiver);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "abi/calls.hpp"
 #include "abi/common.hpp"
 #include "abi/tuner_v3.hpp"
 
@@ -17,15 +18,7 @@ struct Tuner {
   const char* name;
   Result (*init)(size_t ranks, size_t nodes, DebugLogger logger, void** context);
   // `registered`: both buffers are.
-  Result (*getCollInfo)(void* context,
-                        Function function,
-                        size_t bytes,
-                        int operations,
-                        float** costs,
-                        int algorithms,
-                        int protocols,
-                        int registered,
-                        int* channels);
+  CostsInfo* getCollInfo;
   Result (*destroy)(void* context);
 };
 static_assert(offsetof(Tuner, name) == 0 * sizeof(void*));

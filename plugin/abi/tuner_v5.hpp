@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "abi/calls.hpp"
 #include "abi/common.hpp"
 #include "abi/tuner_v3.hpp"
 
@@ -66,15 +67,7 @@ struct Tuner {
                  NvlDomainInfo* domains,
                  TunerConstants* constants);
   // `costs`: see v3::cost_of().
-  Result (*getCollInfo)(void* context,
-                        Function function,
-                        size_t bytes,
-                        int operations,
-                        float** costs,
-                        int algorithms,
-                        int protocols,
-                        int registered,
-                        int* channels);
+  CostsInfo* getCollInfo;
   Result (*finalize)(void* context);
 };
 static_assert(offsetof(Tuner, name) == 0 * sizeof(void*));

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "abi/calls.hpp"
 #include "abi/common.hpp"
 #include "abi/tuner_v5.hpp"
 
@@ -26,15 +27,7 @@ struct Tuner {
                  NvlDomainInfo* domains,
                  TunerConstants* constants);
   // `costs`: see v3::cost_of().
-  Result (*getCollInfo)(void* context,
-                        Function function,
-                        size_t bytes,
-                        int operations,
-                        float** costs,
-                        int algorithms,
-                        int protocols,
-                        int registered,
-                        int* channels);
+  CostsInfo* getCollInfo;
   Result (*finalize)(void* context);
   // May be null. *chunk_size holds NCCL's choice.
   Result (*getChunkSize)(void* context,

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "abi/common.hpp"
+#include "adapter/boundary.hpp"
 #include "core/driver/device_properties.hpp"
 
 namespace ho::plugin {
@@ -46,6 +47,25 @@ void copy(int device, const DeviceProperties& from, Properties& to) {
     to.railId = from.rail_id;
     to.planeId = from.plane_id;
   }
+}
+
+// Of a table whose calls go to what `driver` returns: net() or coll_net().
+template <auto driver, typename Properties>
+nccl_abi::Result get_properties(int device, Properties* properties) {
+  return guarded([&] {
+    DeviceProperties from;
+    const Reply reply = driver().properties(device, &from);
+    if (reply == Reply::kSuccess) {
+      copy(device, from, *properties);
+    }
+    return reply;
+  });
+}
+
+template <auto driver, typename Properties>
+nccl_abi::Result make_virtual_device(int* device, Properties* properties) {
+  return guarded(
+      [&] { return driver().make_virtual_device(properties->devs, properties->ndevs, device); });
 }
 
 }  // namespace ho::plugin

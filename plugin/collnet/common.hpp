@@ -1,6 +1,7 @@
 // What the CollNet adapters of all versions have in common.
 #pragma once
 
+#include "abi/calls.hpp"
 #include "abi/common.hpp"
 #include "adapter/boundary.hpp"
 #include "adapter/properties.hpp"
@@ -14,25 +15,8 @@ namespace every_coll_net {
 
 nccl_abi::Result reduce_support(nccl_abi::DataType type, nccl_abi::ReduceOp op, int* supported);
 nccl_abi::Result iflush(void* group, void* data, int size, void* memory, void** request);
-nccl_abi::Result iallreduce(void* group,
-                            void* send,
-                            void* receive,
-                            size_t count,
-                            nccl_abi::DataType type,
-                            nccl_abi::ReduceOp op,
-                            void* send_memory,
-                            void* receive_memory,
-                            void** request);
-// In v8.
-nccl_abi::Result iallreduce(void* group,
-                            void* send,
-                            void* receive,
-                            int count,
-                            nccl_abi::DataType type,
-                            nccl_abi::ReduceOp op,
-                            void* send_memory,
-                            void* receive_memory,
-                            void** request);
+nccl_abi::AllReduce<size_t> iallreduce;
+nccl_abi::AllReduce<int> iallreduce;  // in v8
 // Parts of NCCL's always are one: the window.
 nccl_abi::Result gather_window(void* group,
                                void* send,
@@ -99,24 +83,6 @@ nccl_abi::Result ireducescatter(void* group,
                        request);
 }
 
-template <typename Properties>
-nccl_abi::Result get_properties(int device, Properties* properties) {
-  return guarded([&] {
-    DeviceProperties from;
-    const Reply reply = coll_net().properties(device, &from);
-    if (reply == Reply::kSuccess) {
-      copy(device, from, *properties);
-    }
-    return reply;
-  });
-}
-
-template <typename Properties>
-nccl_abi::Result make_virtual_device(int* device, Properties* properties) {
-  return guarded(
-      [&] { return coll_net().make_virtual_device(properties->devs, properties->ndevs, device); });
-}
-
 // Of versions that know no contexts: there is one for the process.
 nccl_abi::Result listen(int device, void* handle, void** listener);
 // Since v11.
@@ -142,7 +108,7 @@ struct CollNetInit {
     if constexpr (requires { table.makeVDevice; }) {
       if (opened == Result::kSuccess) {
         const bool has_them = coll_net().has_virtual_devices();
-        offer(table.makeVDevice, has_them, every_coll_net::make_virtual_device);
+        offer(table.makeVDevice, has_them, make_virtual_device<coll_net>);
       }
     }
     return opened;
@@ -155,7 +121,7 @@ consteval auto coll_net_table() {
   made.name = kNetName;
   made.init = CollNetInit<table, version>::init;
   made.devices = call<coll_net, &CollNet::device_count>;
-  made.getProperties = every_coll_net::get_properties;
+  made.getProperties = get_properties<coll_net>;
   made.listen = every_coll_net::listen;
   made.connect = call<coll_net, &CollNet::connect>;
   made.reduceSupport = every_coll_net::reduce_support;

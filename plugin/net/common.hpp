@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "abi/calls.hpp"
 #include "abi/common.hpp"
 #include "adapter/boundary.hpp"
 #include "adapter/properties.hpp"
@@ -17,10 +18,8 @@ NetDriver& net();
 namespace every_version {
 
 nccl_abi::Result accept(void* listener, void** receiver, nccl_abi::DeviceHandle** device_handle);
-nccl_abi::Result register_dma_buf(
-    void* comm, void* data, size_t size, int type, uint64_t offset, int descriptor, void** memory);
-nccl_abi::Result iflush(
-    void* receiver, int count, void** data, int* sizes, void** memories, void** request);
+nccl_abi::RegisterDmaBuf register_dma_buf;
+nccl_abi::Flush iflush;
 
 // That name no context: there is one for the process.
 nccl_abi::Result listen(int device, void* handle, void** listener);
@@ -52,43 +51,10 @@ nccl_abi::Result finalize(void* context);
 nccl_abi::Result isend(void* sender, void* data, int size, int tag, void* memory, void** request);
 nccl_abi::Result isend(
     void* sender, void* data, size_t size, int tag, void* memory, void** request);
-nccl_abi::Result isend(
-    void* sender, void* data, size_t size, int tag, void* memory, void* profile, void** request);
-nccl_abi::Result irecv(
-    void* receiver, int count, void** data, int* sizes, int* tags, void** memories, void** request);
-nccl_abi::Result irecv(void* receiver,
-                       int count,
-                       void** data,
-                       size_t* sizes,
-                       int* tags,
-                       void** memories,
-                       void** request);
-nccl_abi::Result irecv(void* receiver,
-                       int count,
-                       void** data,
-                       size_t* sizes,
-                       int* tags,
-                       void** memories,
-                       void** profiles,
-                       void** request);
-
-template <typename Properties>
-nccl_abi::Result get_properties(int device, Properties* properties) {
-  return guarded([&] {
-    DeviceProperties from;
-    const Reply reply = net().properties(device, &from);
-    if (reply == Reply::kSuccess) {
-      copy(device, from, *properties);
-    }
-    return reply;
-  });
-}
-
-template <typename Properties>
-nccl_abi::Result make_virtual_device(int* device, Properties* properties) {
-  return guarded(
-      [&] { return net().make_virtual_device(properties->devs, properties->ndevs, device); });
-}
+nccl_abi::ProfiledSend isend;
+nccl_abi::ReceiveInto<int> irecv;
+nccl_abi::ReceiveInto<size_t> irecv;
+nccl_abi::ProfiledReceive irecv;
 
 }  // namespace every_version
 
@@ -99,7 +65,7 @@ void offer_extras(Net& table) {
   offer(table.getDeviceMr, extras.device_memory, call<net, &NetDriver::device_memory>);
   offer(table.irecvConsumed, extras.consumption, call<net, &NetDriver::consumed>);
   if constexpr (requires { table.makeVDevice; }) {
-    offer(table.makeVDevice, extras.virtual_devices, every_version::make_virtual_device);
+    offer(table.makeVDevice, extras.virtual_devices, make_virtual_device<net>);
   }
   if constexpr (requires { table.setNetAttr; }) {
     offer(table.setNetAttr, extras.attributes, call<net, &NetDriver::set_attributes>);
@@ -155,7 +121,7 @@ consteval auto net_table() {
   made.name = kNetName;
   made.init = NetInit<table, version>::init;
   made.devices = call<net, &NetDriver::device_count>;
-  made.getProperties = every_version::get_properties;
+  made.getProperties = get_properties<net>;
   made.listen = every_version::listen;
   made.connect = every_version::connect;
   made.accept = every_version::accept;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "abi/calls.hpp"
 #include "abi/common.hpp"
 #include "adapter/boundary.hpp"
 #include "core/tuner/basis.hpp"
@@ -41,16 +42,7 @@ nccl_abi::Result get_coll_info(void* context,
                                int algorithms,
                                int protocols,
                                int* channels);
-// Since v4: hears of registered buffers.
-nccl_abi::Result get_coll_info(void* context,
-                               nccl_abi::Function function,
-                               size_t bytes,
-                               int operations,
-                               float** costs,
-                               int algorithms,
-                               int protocols,
-                               int registered,
-                               int* channels);
+nccl_abi::CostsInfo get_coll_info;  // since v4: hears of registered buffers
 nccl_abi::Result get_chunk_size(void* context,
                                 nccl_abi::Function function,
                                 size_t bytes,

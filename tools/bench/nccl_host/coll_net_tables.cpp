@@ -1,9 +1,6 @@
 #include <limits>
 
-#include "abi/tables.hpp"
-#include "bench/nccl_host/error.hpp"
 #include "bench/nccl_host/properties.hpp"
-#include "bench/nccl_host/tables.hpp"
 
 namespace ho::nccl_host {
 namespace {
@@ -11,18 +8,16 @@ namespace {
 using nccl_abi::DataType;
 using nccl_abi::DebugLogger;
 using nccl_abi::ReduceOp;
+using nccl_abi::Result;
+using Buffer = CollNetTable::Buffer;
+using Reduction = CollNetTable::Reduction;
+using Window = CollNetTable::Window;
 
 template <typename Version>
-class CollNetOf final : public CollNetTable {
+class CollNetOf final : public TableOf<Version, CollNetTable> {
  public:
-  using Table = typename Version::Type;
   using Part = std::conditional_t<(Version::value < 9), nccl_abi::v8::Buffer, nccl_abi::v9::Buffer>;
-  static constexpr int kVersion = Version::value;
-
-  explicit CollNetOf(const Table& table) : table_(&table) {}
-
-  [[nodiscard]] int version() const override { return kVersion; }
-  [[nodiscard]] std::string name() const override { return table_->name; }
+  using TableOf<Version, CollNetTable>::TableOf;
 
   Result init(void** context, uint64_t comm_id, DebugLogger logger) override {
     *context = nullptr;
@@ -32,27 +27,12 @@ class CollNetOf final : public CollNetTable {
       return table_->init(logger);
     }
   }
-  Result devices(int* count) override { return table_->devices(count); }
-  Result properties(int device, DeviceProperties* properties) override {
-    return read_properties(table_->getProperties, device, properties);
-  }
-  Result listen(void* context, int device, void* handle, void** listener) override {
-    if constexpr (kVersion >= 11) {
-      return table_->listen(context, device, handle, listener);
-    } else {
-      return table_->listen(device, handle, listener);
-    }
-  }
   Result connect(void** handles, int ranks, int rank, void* listener, void** group) override {
     return table_->connect(handles, ranks, rank, listener, group);
   }
   Result reduce_support(const Reduction& reduction, int* supported) override {
     return table_->reduceSupport(type_of(reduction), op_of(reduction), supported);
   }
-  Result register_memory(void* group, void* data, size_t bytes, int kind, void** memory) override {
-    return table_->regMr(group, data, bytes, kind, memory);
-  }
-  Result deregister(void* group, void* memory) override { return table_->deregMr(group, memory); }
   Result iallreduce(void* group,
                     const Buffer& from,
                     const Buffer& to,
@@ -112,20 +92,11 @@ class CollNetOf final : public CollNetTable {
   Result iflush(void* group, void* data, int size, void* memory, void** request) override {
     return table_->iflush(group, data, size, memory, request);
   }
-  Result test(void* request, int* done, int* size) override {
-    return table_->test(request, done, size);
-  }
   Result close_group(void* group) override { return table_->closeColl(group); }
-  Result close_listen(void* listener) override { return table_->closeListen(listener); }
-  Result finalize(void* context) override {
-    if constexpr (kVersion >= 11) {
-      return table_->finalize(context);
-    } else {
-      return Result::kSuccess;
-    }
-  }
 
  private:
+  using TableOf<Version, CollNetTable>::kVersion;
+  using TableOf<Version, CollNetTable>::table_;
   static DataType type_of(const Reduction& reduction) {
     return static_cast<DataType>(reduction.dtype);
   }
@@ -133,22 +104,12 @@ class CollNetOf final : public CollNetTable {
   static Part part_of(const Buffer& buffer, const Window& window) {
     return {buffer.memory, buffer.data, static_cast<decltype(Part::size)>(window.bytes)};
   }
-
-  const Table* table_;
 };
 
 }  // namespace
 
 std::unique_ptr<CollNetTable> CollNetTable::of(int version, void* symbol) {
-  std::unique_ptr<CollNetTable> made;
-  (void)nccl_abi::visit_table(
-      nccl_abi::CollNetTables(), version, symbol, [&](auto number, const auto& table) {
-        made = std::make_unique<CollNetOf<decltype(number)>>(table);
-      });
-  if (made == nullptr) {
-    throw HostError("this host does not know CollNet tables of version " + std::to_string(version));
-  }
-  return made;
+  return table_of<CollNetOf, CollNetTable>(nccl_abi::CollNetTables(), "CollNet", version, symbol);
 }
 
 }  // namespace ho::nccl_host

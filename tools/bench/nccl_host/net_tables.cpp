@@ -2,16 +2,15 @@
 #include <array>
 #include <limits>
 
-#include "abi/tables.hpp"
-#include "bench/nccl_host/error.hpp"
 #include "bench/nccl_host/properties.hpp"
-#include "bench/nccl_host/tables.hpp"
 
 namespace ho::nccl_host {
 namespace {
 
 using nccl_abi::DebugLogger;
 using nccl_abi::DeviceHandle;
+using nccl_abi::Result;
+using Receives = NetTable::Receives;
 
 constexpr size_t kMaxGrouped = 8;
 
@@ -21,15 +20,9 @@ bool fits_int(size_t bytes) {
 }
 
 template <typename Version>
-class NetOf final : public NetTable {
+class NetOf final : public TableOf<Version, NetTable> {
  public:
-  using Table = typename Version::Type;
-  static constexpr int kVersion = Version::value;
-
-  explicit NetOf(const Table& table) : table_(&table) {}
-
-  [[nodiscard]] int version() const override { return kVersion; }
-  [[nodiscard]] std::string name() const override { return table_->name; }
+  using TableOf<Version, NetTable>::TableOf;
 
   Result init(void** context, uint64_t comm_id, DebugLogger logger) override {
     *context = nullptr;
@@ -40,17 +33,6 @@ class NetOf final : public NetTable {
       return table_->init(logger, nullptr);
     } else {
       return table_->init(logger);
-    }
-  }
-  Result devices(int* count) override { return table_->devices(count); }
-  Result properties(int device, DeviceProperties* properties) override {
-    return read_properties(table_->getProperties, device, properties);
-  }
-  Result listen(void* context, int device, void* handle, void** listener) override {
-    if constexpr (kVersion >= 11) {
-      return table_->listen(context, device, handle, listener);
-    } else {
-      return table_->listen(device, handle, listener);
     }
   }
   Result connect(void* context, int device, void* handle, void** sender) override {
@@ -68,10 +50,6 @@ class NetOf final : public NetTable {
     DeviceHandle* of_device = nullptr;
     return table_->accept(listener, receiver, &of_device);
   }
-  Result register_memory(void* comm, void* data, size_t bytes, int kind, void** memory) override {
-    return table_->regMr(comm, data, bytes, kind, memory);
-  }
-  Result deregister(void* comm, void* memory) override { return table_->deregMr(comm, memory); }
   Result isend(
       void* sender, void* data, size_t bytes, int tag, void* memory, void** request) override {
     if constexpr (kVersion >= 10) {
@@ -132,37 +110,19 @@ class NetOf final : public NetTable {
       override {
     return table_->iflush(receiver, count, data, sizes, memories, request);
   }
-  Result test(void* request, int* done, int* sizes) override {
-    return table_->test(request, done, sizes);
-  }
   Result close_send(void* sender) override { return table_->closeSend(sender); }
   Result close_recv(void* receiver) override { return table_->closeRecv(receiver); }
-  Result close_listen(void* listener) override { return table_->closeListen(listener); }
-  Result finalize(void* context) override {
-    if constexpr (kVersion >= 11) {
-      return table_->finalize(context);
-    } else {
-      return Result::kSuccess;
-    }
-  }
 
  private:
-  const Table* table_;
+  using TableOf<Version, NetTable>::kVersion;
+  using TableOf<Version, NetTable>::table_;
   nccl_abi::v10::CommConfig config_{-1};
 };
 
 }  // namespace
 
 std::unique_ptr<NetTable> NetTable::of(int version, void* symbol) {
-  std::unique_ptr<NetTable> made;
-  (void)nccl_abi::visit_table(
-      nccl_abi::NetTables(), version, symbol, [&](auto number, const auto& table) {
-        made = std::make_unique<NetOf<decltype(number)>>(table);
-      });
-  if (made == nullptr) {
-    throw HostError("this host does not know net tables of version " + std::to_string(version));
-  }
-  return made;
+  return table_of<NetOf, NetTable>(nccl_abi::NetTables(), "net", version, symbol);
 }
 
 }  // namespace ho::nccl_host

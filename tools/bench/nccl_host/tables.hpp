@@ -26,15 +26,13 @@ struct DeviceProperties {
   int plane_id = -1;          // since v12
 };
 
-class NetTable {
+// What both have.
+class PluginTable {
  public:
-  // Of the symbol's address in a library. Throws HostError for a version that NCCL's releases with
-  // this host's headers do not have.
-  [[nodiscard]] static std::unique_ptr<NetTable> of(int version, void* symbol);
-  NetTable() = default;
-  NetTable(const NetTable&) = delete;
-  NetTable& operator=(const NetTable&) = delete;
-  virtual ~NetTable() = default;
+  PluginTable() = default;
+  PluginTable(const PluginTable&) = delete;
+  PluginTable& operator=(const PluginTable&) = delete;
+  virtual ~PluginTable() = default;
 
   using Result = nccl_abi::Result;
   [[nodiscard]] virtual int version() const = 0;
@@ -45,10 +43,22 @@ class NetTable {
   virtual Result devices(int* count) = 0;
   virtual Result properties(int device, DeviceProperties* properties) = 0;
   virtual Result listen(void* context, int device, void* handle, void** listener) = 0;
-  virtual Result connect(void* context, int device, void* handle, void** sender) = 0;
-  virtual Result accept(void* listener, void** receiver) = 0;
   virtual Result register_memory(void* comm, void* data, size_t bytes, int kind, void** memory) = 0;
   virtual Result deregister(void* comm, void* memory) = 0;
+  virtual Result test(void* request, int* done, int* sizes) = 0;
+  virtual Result close_listen(void* listener) = 0;
+  // Success before v11.
+  virtual Result finalize(void* context) = 0;
+};
+
+class NetTable : public PluginTable {
+ public:
+  // Of the symbol's address in a library. Throws HostError for a version that NCCL's releases with
+  // this host's headers do not have.
+  [[nodiscard]] static std::unique_ptr<NetTable> of(int version, void* symbol);
+
+  virtual Result connect(void* context, int device, void* handle, void** sender) = 0;
+  virtual Result accept(void* listener, void** receiver) = 0;
   virtual Result isend(
       void* sender, void* data, size_t bytes, int tag, void* memory, void** request) = 0;
   struct Receives {
@@ -61,23 +71,14 @@ class NetTable {
   virtual Result irecv(void* receiver, const Receives& receives, void** request) = 0;
   virtual Result iflush(
       void* receiver, int count, void** data, int* sizes, void** memories, void** request) = 0;
-  virtual Result test(void* request, int* done, int* sizes) = 0;
   virtual Result close_send(void* sender) = 0;
   virtual Result close_recv(void* receiver) = 0;
-  virtual Result close_listen(void* listener) = 0;
-  // Success before v11.
-  virtual Result finalize(void* context) = 0;
 };
 
-class CollNetTable {
+class CollNetTable : public PluginTable {
  public:
   [[nodiscard]] static std::unique_ptr<CollNetTable> of(int version, void* symbol);
-  CollNetTable() = default;
-  CollNetTable(const CollNetTable&) = delete;
-  CollNetTable& operator=(const CollNetTable&) = delete;
-  virtual ~CollNetTable() = default;
 
-  using Result = nccl_abi::Result;
   struct Buffer {
     void* memory = nullptr;
     void* data = nullptr;
@@ -91,18 +92,8 @@ class CollNetTable {
     size_t offset = 0;
     size_t bytes = 0;
   };
-  [[nodiscard]] virtual int version() const = 0;
-  [[nodiscard]] virtual std::string name() const = 0;
-  [[nodiscard]] bool has_contexts() const { return version() >= 11; }
-  virtual Result init(void** context, uint64_t comm_id, nccl_abi::DebugLogger logger) = 0;
-  virtual Result devices(int* count) = 0;
-  virtual Result properties(int device, DeviceProperties* properties) = 0;
-  virtual Result listen(void* context, int device, void* handle, void** listener) = 0;
   virtual Result connect(void** handles, int ranks, int rank, void* listener, void** group) = 0;
   virtual Result reduce_support(const Reduction& reduction, int* supported) = 0;
-  virtual Result register_memory(
-      void* group, void* data, size_t bytes, int kind, void** memory) = 0;
-  virtual Result deregister(void* group, void* memory) = 0;
   virtual Result iallreduce(void* group,
                             const Buffer& from,
                             const Buffer& to,
@@ -118,10 +109,7 @@ class CollNetTable {
                                 const Reduction& reduction,
                                 void** request) = 0;
   virtual Result iflush(void* group, void* data, int size, void* memory, void** request) = 0;
-  virtual Result test(void* request, int* done, int* size) = 0;
   virtual Result close_group(void* group) = 0;
-  virtual Result close_listen(void* listener) = 0;
-  virtual Result finalize(void* context) = 0;
 };
 
 }  // namespace ho::nccl_host

@@ -73,13 +73,11 @@ void Buffer::reserve(size_t bytes) {
 }
 
 void Buffer::write(size_t offset, size_t bytes, const Write& write) {
-  if (kind_ == Kind::kHost) {
-    write(at(offset), 0, bytes);
-    return;
-  }
-  if (kind_ == Kind::kPinned) {
-    device_->finish();
-    device_->device().host_writes({at(offset), bytes});
+  if (kind_ != Kind::kDevice) {
+    if (kind_ == Kind::kPinned) {
+      device_->finish();
+      device_->device().host_writes({at(offset), bytes});
+    }
     write(at(offset), 0, bytes);
     return;
   }
@@ -94,13 +92,11 @@ void Buffer::write(size_t offset, size_t bytes, const Write& write) {
 }
 
 void Buffer::read(size_t offset, size_t bytes, const Read& read) const {
-  if (kind_ == Kind::kHost) {
-    read(at(offset), 0, bytes);
-    return;
-  }
-  if (kind_ == Kind::kPinned) {
-    device_->finish();
-    device_->device().host_reads({at(offset), bytes});
+  if (kind_ != Kind::kDevice) {
+    if (kind_ == Kind::kPinned) {
+      device_->finish();
+      device_->device().host_reads({at(offset), bytes});
+    }
     read(at(offset), 0, bytes);
     return;
   }

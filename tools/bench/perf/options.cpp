@@ -242,12 +242,10 @@ Parsed<Options> parse_options(harness::Collective collective, int argc, const ch
   parsed.options.words.assign(argv, argv + argc);
   add_nccl_options(app, text, parsed.options);
   add_own_options(app, text, parsed.options);
-  try {
-    app.parse(argc, argv);
+  parsed.exit_status = exit_unless_parsed(app, argc, argv, [&] {
     understand(text, parsed.options);
-  } catch (const CLI::ParseError& error) {
-    parsed.exit_status = exit_after(app, error);
-  }
+    return Status();
+  });
   return parsed;
 }
 

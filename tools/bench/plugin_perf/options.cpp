@@ -131,12 +131,10 @@ Parsed<Options> parse_options(int argc, const char* const* argv) {
       "the plugin's network, in turns, in nccl-tests' columns. Start it with horing run:\n"
       "  horing run -n 4x4 --rails 4 --rail-rate 200mbit -- plugin_perf");
   describe(app, text, parsed.options);
-  try {
-    app.parse(argc, argv);
+  parsed.exit_status = exit_unless_parsed(app, argc, argv, [&] {
     understand(text, parsed.options);
-  } catch (const CLI::ParseError& error) {
-    parsed.exit_status = exit_after(app, error);
-  }
+    return Status();
+  });
   return parsed;
 }
 

@@ -89,26 +89,29 @@ class Calls(Lifetime):
         arguments = (source.address, to, target.address, back, source.dtype)
         return self._start_call(call, arguments, (source, target, to, back), settings, wait)
 
-    def _without_report(
-        self,
-        call: Callable[..., int],
-        memory: Buffer | None,
-        settings: CallSettings,
-        wait: bool,
-        *more: int,
-        source: ctypes.c_int32 | None = None,
-    ) -> Request:
-        """A message or a barrier. `source` is where a receive's sender is written."""
+    def _without_memory(self, call: Callable[..., int], settings: CallSettings, wait: bool) -> Request:
         handle = ctypes.c_void_p()
         options = _options(settings, wait)
-        call(
-            self.handle,
-            *(() if memory is None else (memory.address, memory.count, memory.dtype)),
-            *map(int32, more),
-            ctypes.byref(options),
-            *(() if source is None else (ctypes.byref(source),)),
-            ctypes.byref(handle),
-        )
+        call(self.handle, ctypes.byref(options), ctypes.byref(handle))
+        return self._request(handle, call, (), wait)
+
+    def _message(
+        self,
+        call: Callable[..., int],
+        memory: Buffer,
+        peer: int,
+        tag: int,
+        settings: CallSettings,
+        wait: bool,
+        source: ctypes.c_int32 | None = None,
+    ) -> Request:
+        """A send, or a receive with `source`, where its sender is written."""
+        handle = ctypes.c_void_p()
+        options = _options(settings, wait)
+        ends = [ctypes.byref(options), ctypes.byref(handle)]
+        if source is not None:
+            ends.insert(1, ctypes.byref(source))
+        call(self.handle, memory.address, memory.count, memory.dtype, int32(peer), int32(tag), *ends)
         return self._request(handle, call, (memory, source), wait, source)
 
     def _pair(self, send: Any, recv: Any) -> tuple[Buffer, Buffer]:
@@ -116,8 +119,7 @@ class Calls(Lifetime):
             return send, send
         source = buffer_of(send, writable=False, what="send")
         target = buffer_of(recv, writable=True, what="recv")
-        elsewhere = source is _ELSEWHERE or target is _ELSEWHERE
-        if source.dtype != target.dtype and not elsewhere:
+        if source.dtype != target.dtype and source is not _ELSEWHERE and target is not _ELSEWHERE:
             raise InvalidArgumentError(
                 f"send has {source.dtype.name} elements, recv {target.dtype.name}"
             )
@@ -129,17 +131,22 @@ class Calls(Lifetime):
         Raises:
             InvalidArgumentError: The two buffers do not have blocks of one size.
         """
+        count = source.count
+        if blocks is Blocks.ONE_TO_ONE:
+            _expect(target, count, "recv")
+            return count
+        ranks = self.world_size
+        if blocks is Blocks.ONE_TO_ALL:
+            _expect(target, count * ranks, "recv")
+            return count
         if blocks is Blocks.ALL_TO_ONE:
-            _expect(source, target.count * self.world_size, "send")
+            _expect(source, target.count * ranks, "send")
             return target.count
-        ranks = self.world_size if blocks is Blocks.ONE_TO_ALL else 1
-        _expect(target, source.count * ranks, "recv")
-        if blocks is not Blocks.ALL_TO_ALL:
-            return source.count
-        count, rest = divmod(source.count, self.world_size)
+        _expect(target, count, "recv")
+        count, rest = divmod(count, ranks)
         if rest:
             raise InvalidArgumentError(
-                f"send: {source.count} elements do not divide by {self.world_size} ranks"
+                f"send: {source.count} elements do not divide by {ranks} ranks"
             )
         return count
 
@@ -219,5 +226,5 @@ def _options(settings: CallSettings, wait: bool) -> CallOptions:
 
 
 def _expect(buffer: Buffer, count: int, what: str) -> None:
-    if buffer is not _ELSEWHERE and buffer.count != count:
+    if buffer.count != count and buffer is not _ELSEWHERE:
         raise InvalidArgumentError(f"{what}: it has {buffer.count} elements, {count} are needed")

@@ -352,4 +352,4 @@ class Collectives(Calls):
             HoringError: With `wait`: why it failed. A `TimeoutError` names the ranks that have not
                 come.
         """
-        return self._without_report(library().ho_barrier, None, settings, wait)
+        return self._without_memory(library().ho_barrier, settings, wait)

@@ -246,7 +246,7 @@ class Communicator(Collectives):
                 count or type.
         """
         what = _host_buffer(data, writable=False)
-        return self._without_report(library().ho_send, what, settings, wait, peer, tag)
+        return self._message(library().ho_send, what, peer, tag, settings, wait)
 
     def recv(
         self,
@@ -276,7 +276,7 @@ class Communicator(Collectives):
                 count or type.
         """
         into, source = _host_buffer(data, writable=True), ctypes.c_int32(int32(peer))
-        return self._without_report(library().ho_recv, into, settings, wait, peer, tag, source=source)
+        return self._message(library().ho_recv, into, peer, tag, settings, wait, source)
 
     def register(self, memory: Any) -> None:
         """Pins host memory, so that calls may have it beside device memory. Slow: once, not for each call.

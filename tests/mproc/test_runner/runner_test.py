@@ -2,6 +2,7 @@
 """tools/test itself, in a tree whose builds, suites and steps are fakes: its repetitions and its interrupt."""
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -27,7 +28,8 @@ OPTIONS = """option('tests', type: 'feature')
 option('cuda', type: 'feature')
 option('sanitize', type: 'string')
 """
-# HORING_TEST_FAKES: those that fail, each the first time only, but `late` always. With "stay", `well` and lint stay.
+# HORING_TEST_FAKES: those that fail, each the first time only, but `late` always. With "stay", `well` and lint stay;
+# with "busy" `well` takes two seconds and a half of a processor.
 FAKE = r"""#!/usr/bin/env bash
 name=$1
 if [ "${0##*/}" != fake ]; then name=${0##*/}; fi
@@ -35,6 +37,10 @@ echo "output of $name, niceness $(nice), $(cat /proc/self/autogroup 2>/dev/null)
 if [[ $HORING_TEST_FAKES == stay && $name =~ ^(well|lint)$ ]]; then
   echo $$ >"new-$name" && mv "new-$name" "pid-$name"
   exec sleep 600
+fi
+if [[ $HORING_TEST_FAKES == busy && $name == well ]]; then
+  exec python3 -c 'import time
+while time.process_time() < 2.5: pass'
 fi
 if [[ " $HORING_TEST_FAKES " != *" $name "* ]]; then exit 0; fi
 if [ "$name" != late ] && ! mkdir "failed-$name" 2>/dev/null; then exit 0; fi
@@ -120,6 +126,18 @@ class Runner(unittest.TestCase):
         tested = (self.root / "build-test-thread" / "meson-logs" / "thread.txt").read_text()
         self.assertRegex(built, "niceness 19, (/autogroup-.* nice 19)?\n")
         self.assertRegex(tested, f"niceness {os.nice(0)}, (/autogroup-.* nice 0)?\n")
+
+    def test_seconds_of_processors_are_told_of_each_part_and_counted_once(self):
+        answer = self.run_parts("busy", "lint", "thread")
+        self.assertEqual(answer.returncode, 0, answer.stdout)
+        of_parts = {name: int(spent) for spent, name in
+                    re.findall(r"^time: \d+ s \((-?\d+) s of processors\) ([^,\n]+)", answer.stdout, re.MULTILINE)}
+        self.assertEqual(sorted(of_parts), ["lint", "packages", "thread", "thread (build)"], answer.stdout)
+        self.assertGreaterEqual(min(of_parts.values()), 0, answer.stdout)
+        self.assertGreaterEqual(of_parts["thread"], 2, answer.stdout)
+        told = re.search(r"^time: \d+ s in all; (\d+) s of processors", answer.stdout, re.MULTILINE)
+        # What ends the run is in none of the parts.
+        self.assertIn(int(told[1]) - sum(of_parts.values()), range(2), answer.stdout)
 
     def test_steps_are_skipped_where_there_is_no_torch(self):
         answer = self.run_parts("", "python")

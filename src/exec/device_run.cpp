@@ -100,6 +100,13 @@ device::Direction Run::arrives(const Queue& queue) {
 
 // The head's message, once it is here and its work can be started at once; null data: not now.
 Result<ConstBytes> Run::view_for_device(Queue& queue, const PlanOp& op) {
+  // What is started together completes together. So no start takes more than half of what a link
+  // may have in views: the peer sends one half while the other one is read.
+  const size_t half = std::max<size_t>(queue.layout->link->most_views() / 2, 1);
+  if (queue.started.size() >= half &&
+      !call_.device.work->started(queue.started[queue.started.size() - half].ticket)) {
+    return ConstBytes();
+  }
   HORING_ASSIGN(const bool room, call_.device.work->has_room(arrives(queue)));
   return room ? queue.layout->link->try_view_for_device(frame_for(queue, op)) : ConstBytes();
 }

@@ -76,6 +76,9 @@ class Work {
   [[nodiscard]] bool completed(const Ticket& ticket) const {
     return lanes_.at(static_cast<size_t>(ticket.direction)).completed >= ticket.number;
   }
+  [[nodiscard]] bool started(const Ticket& ticket) const {
+    return lanes_.at(static_cast<size_t>(ticket.direction)).started >= ticket.number;
+  }
   [[nodiscard]] Result<bool> passed(const Event& event) const;
   [[nodiscard]] bool pending() const;
   // The descriptor becomes readable when the oldest work of either direction has completed. What

@@ -124,6 +124,17 @@ TEST_CASE("four groups of four end within the bound and one block") {
   check_target("4x4");
 }
 
+// A rank of a ring has one link to send on, and spends all of its time inside the node.
+TEST_CASE("half of the slots of a link are written while the other half is read") {
+  for (const Collective collective : kCollectives) {
+    Case each = make_case("1x4", collective, Algorithm::kRing, 1);
+    each.bus = each.between;
+    const Times times = run_and_check(each);
+    INFO(row(each, times));
+    CHECK(static_cast<double>(times.end_ns) <= 1.2 * (times.bound_ns() + times.block_ns));
+  }
+}
+
 TEST_CASE("windows and lags of uneven groups leave results right") {
   for (const char* groups : {"1x3", "3x1", "2+3", "1+3+2"}) {
     for (const uint64_t scratch_bytes : {2 * kPieceBytes, 64 * kPieceBytes}) {

@@ -20,16 +20,21 @@
 namespace ho::plugin {
 namespace {
 
-constexpr const char* kUnreachable =
-    "which no other host can reach: bring another interface up, give it an address, or change "
-    "HORING_SOCKET_IFNAME (`horing topo` shows what was left out and why)";
+std::string unreachable() {
+  const bool ours = !env::text(env::kSocketIfname).empty();
+  return fmt::format(
+      "which no other host can reach: bring another interface up, give it an address, or change {} "
+      "(`horing topo` shows what was left out and why)",
+      ours || env::text(env::kNcclSocketIfname).empty() ? env::kSocketIfname.name
+                                                        : env::kNcclSocketIfname.name);
+}
 
 // Several nodes on one host may want it so: no error.
 void warn_of_loopback(const BuiltinConfig& config) {
   if (!config.emulated && std::all_of(config.devices.begin(), config.devices.end(), on_loopback)) {
     log_warn("horing plugin: the only network device is {}, {}",
              config.devices.front().properties.name,
-             kUnreachable);
+             unreachable());
   }
 }
 
@@ -38,7 +43,7 @@ Result<SocketAddress> rendezvous_at(const BuiltinDevice& device) {
   static std::once_flag said;
   if (on_loopback(device) && env::text(env::kEmulatedRails).empty()) {
     std::call_once(said, [&] {
-      log_warn("horing plugin: CollNet is given {}, {}", device.properties.name, kUnreachable);
+      log_warn("horing plugin: CollNet is given {}, {}", device.properties.name, unreachable());
     });
   }
   return own_address(device);

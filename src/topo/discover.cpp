@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 #include "base/env.hpp"
+#include "base/text_file.hpp"
 #include "topo/address.hpp"
 #include "topo/host_identity.hpp"
 #include "topo/hwloc_reader.hpp"
@@ -21,7 +21,7 @@
 namespace ho {
 namespace {
 
-constexpr uintmax_t kMaxXmlBytes = uintmax_t{64} << 20U;
+constexpr size_t kMaxXmlBytes = size_t{64} << 20U;
 constexpr const char* kHowToMake = "; `lstopo --of xml FILE` writes such a file";
 
 Status xml_error(const std::string& path, const std::string& what) {
@@ -29,23 +29,8 @@ Status xml_error(const std::string& path, const std::string& what) {
 }
 
 Result<std::string> read_text(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    return xml_error(path, "is a directory");
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return xml_error(path, "cannot be opened: " + system_error("open", errno).message());
-  }
-  std::string text;
-  std::string block(size_t{1} << 16U, '\0');
-  while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
-    text.append(block, 0, static_cast<size_t>(file.gcount()));
-    if (text.size() > kMaxXmlBytes) {
-      return xml_error(path, "is larger than 64 MiB, no topology is");
-    }
-  }
-  return text;
+  Result<std::string> text = read_text_file(path, kMaxXmlBytes);
+  return text.ok() ? std::move(text) : xml_error(path, text.status().message());
 }
 
 const NetworkInterface* find_interface(std::span<const NetworkInterface> interfaces,

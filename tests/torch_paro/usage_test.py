@@ -515,6 +515,9 @@ class Refused(unittest.TestCase):
             fully_shard(mixed.blocks[0])
             text_of(lambda: paro.torch.fully_shard(mixed, mesh=mesh))
             text_of(lambda: paro.torch.fully_shard(Model(), mesh=mesh, reshard_after_forward=False))
+            without_elements = Model()
+            without_elements.extra = torch.nn.Parameter(torch.empty(0, 4))
+            text_of(lambda: paro.torch.fully_shard(without_elements, mesh=mesh))
             return texts
 
         expected = [
@@ -532,6 +535,7 @@ class Refused(unittest.TestCase):
             *["norm.weight was frozen after the optimizer was made"] * 2,
             "was sharded by torch's fully_shard",
             "reshard_after_forward is False, but under strategy IIG",
+            "parameter extra of shape [0, 4] has no elements",
         ]
         for texts in run_ranks([2, 2], run, backend="gloo"):
             self.assertEqual(len(texts), len(expected))

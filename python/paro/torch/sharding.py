@@ -57,6 +57,12 @@ def _check(modules: list[nn.Module], mesh: Any, chosen: Strategy, options: FSDPO
                 f"fully_shard: a {type(inner).__name__} inside was sharded by torch's fully_shard; "
                 "use paro.torch.fully_shard for all modules of a model"
             )
+    for name, parameter in (named for each in modules for named in each.named_parameters()):
+        if parameter.numel() == 0 and parameter.requires_grad:
+            raise ValueError(
+                f"fully_shard: parameter {name} of shape {list(parameter.shape)} has no elements, and "
+                "torch's FSDP2 cannot reduce its gradient; freeze it (requires_grad=False) or take it out"
+            )
 
 
 def _device_type_of(modules: list[nn.Module]) -> str:

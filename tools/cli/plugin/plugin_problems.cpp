@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/shown.hpp"
 #include "cli/plugin/nccl_filter.hpp"
 
 namespace ho {
@@ -78,8 +79,8 @@ class Problems {
   }
 
  private:
-  void add(std::string what, std::string todo) {
-    found_.push_back({std::move(what), std::move(todo)});
+  void add(const std::string& what, const std::string& todo) {
+    found_.push_back({message_text(what), message_text(todo)});
   }
 
   // How a network is named to this release: some take no path.

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/shown.hpp"
 #include "os/clock.hpp"
 
 namespace ho {
@@ -226,8 +227,9 @@ int replace_process(const std::vector<std::string>& arguments) {
   pointers.push_back(nullptr);
   ::execvp(pointers[0], pointers.data());
   const int error = errno;
-  (void)write_all(STDERR_FILENO,
-                  "horing: cannot run " + arguments.front() + ": " + std::strerror(error) + "\n");
+  (void)write_all(
+      STDERR_FILENO,
+      "horing: cannot run " + shown(arguments.front()) + ": " + std::strerror(error) + "\n");
   return error == ENOENT ? 127 : 126;
 }
 

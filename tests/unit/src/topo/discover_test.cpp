@@ -1,11 +1,14 @@
 #include "topo/discover.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 
 #include "catch.hpp"
+#include "temporary_folder.hpp"
 #include "topo/binding.hpp"
 #include "topo/host_identity.hpp"
 #include "topo/rank_info.hpp"
@@ -105,8 +108,16 @@ TEST_CASE("a file that cannot be read is named") {
   CHECK(ho::discover_xml("/no/such.xml")
             .status()
             .message()
-            .find("topology file /no/such.xml: cannot be opened") == 0);
-  CHECK(ho::discover_xml("/").status().message().find("is a directory") != std::string::npos);
+            .find("topology file /no/such.xml: open: No such file or directory") == 0);
+  CHECK(ho::discover_xml("/").status().message().find("is not a regular file") !=
+        std::string::npos);
+  CHECK(ho::discover_xml("/dev/zero").status().message().find("is not a regular file") !=
+        std::string::npos);
+  const ho::test::TemporaryFolder folder;
+  const std::string pipe = folder.path("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(ho::discover_xml(pipe).status().message().find("is not a regular file") !=
+        std::string::npos);
 }
 
 TEST_CASE("damaged XML says where it is damaged") {

@@ -390,6 +390,14 @@ TEST_CASE("NCCL ends at a library that is cut off and tries none behind it") {
   CHECK_FALSE(machine.find("2.30.7").taken);
 }
 
+TEST_CASE("what is printed of a variable drives no terminal") {
+  Machine machine = named();
+  machine.variables["NCCL_ENV_PLUGIN"] = "/x\x1b[31m";
+  const std::string what = problem(machine, "2.30.7").what;
+  CHECK(has(what, "NCCL_ENV_PLUGIN=/x\\x1b[31m cannot be loaded"));
+  CHECK_FALSE(has(what, "\x1b"));
+}
+
 TEST_CASE("releases that forget a plugin's name need one more variable") {
   Machine machine = named();
   machine.variables.erase("NCCL_NET_PLUGIN_REF_COUNT");

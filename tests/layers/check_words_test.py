@@ -15,14 +15,14 @@ class CheckWords(unittest.TestCase):
     def test_a_retired_word_is_found_in_sources_python_and_pages(self):
         for file, line in (("src/a.cpp", "// a rank that greets\nint kMostRanks = 1;"),
                            ("python/a.py", '"""A rank that greets."""\nkMostRanks = 1'),
-                           ("docs/a.md", "A rank that greets.\n`kMostRanks` is 1.")):
+                           ("a.md", "A rank that greets.\n`kMostRanks` is 1.")):
             self.assertEqual(found(file, line), [("1", "greets"), ("2", "kMostRanks")], file)
 
     def test_inflections_of_a_retired_word_are_found(self):
         for word in ("meetings", "pre_meeting", "doors", "greeted", "greetings", "introductions", "hellos", "receptions",
                      "admissions", "rank cards", "room books", "RoomRecord", "seated", "seating", "Verdicts", "desks",
                      "farewells", "departures", "lineages", "wishes"):
-            self.assertEqual([each for _, each in found("docs/a.md", f"Here are {word}.")], [word])
+            self.assertEqual([each for _, each in found("a.md", f"Here are {word}.")], [word])
 
     def test_words_that_only_contain_one_are_left_alone(self):
         for text in ("the outdoors, a desktop, wired, wishing well, othello", "rooms for a greeter"):
@@ -34,7 +34,7 @@ class CheckWords(unittest.TestCase):
             self.assertEqual(found("src/a.cpp", "// told\nauto a = \"told\"; /* told\n told */ bool told = 1'000;"),
                              [("3", "told")])
             self.assertEqual(found("python/a.py", '# told\na = "told"\n"""told\n"""\nwas_told = 1\n'), [("5", "was_told")])
-            self.assertEqual(found("docs/a.md", "What it was told."), [])
+            self.assertEqual(found("a.md", "What it was told."), [])
 
     def test_a_name_is_refused_only_in_its_folders(self):
         patterns = [(re.compile("stream"), re.compile(r"^(?!src/device/)"), "connection")]

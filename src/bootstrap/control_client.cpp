@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "base/log.hpp"
 
@@ -351,7 +352,10 @@ void ControlClient::check_reports_answered(Deadline looked) {
               ? "; coordinator rank 0 does not answer: " + welcome_.coordinator + " may be stopped"
               : std::string("; rank 0 ") + (coordinator_left_ ? "has left already" : "is gone") +
                     ", so no other rank could be asked";
-      own.push_back({.cause = Status(reported.failure.code, reported.failure.text + why),
+      const auto& peer = reported.failure.peer;
+      const std::string who =
+          peer ? "; that peer is rank " + std::to_string(peer->value()) + " of the job" : "";
+      own.push_back({.cause = Status(reported.failure.code, reported.failure.text + who + why),
                      .communicator = communicator,
                      .unanswered = true});
     }
@@ -368,6 +372,7 @@ void ControlClient::deliver() {
   std::vector<LeaveNotice> leave_notices;
   std::function<void(const CallQuestion&)> tell_question;
   std::vector<CallQuestion> questions;
+  std::function<void()> tell_end;
   {
     const Lock lock(mutex_);
     if (!callbacks_.has_value() || stop_) {
@@ -379,6 +384,9 @@ void ControlClient::deliver() {
     leave_notices.swap(leave_notices_);
     tell_question = callbacks_->on_call_question;
     questions.swap(questions_);
+    if (!connected_ && !std::exchange(coordinator_end_told_, true)) {
+      tell_end = callbacks_->on_coordinator_end;
+    }
   }
   for (const FailureDecision& decision : decisions) {
     if (tell) {
@@ -394,6 +402,9 @@ void ControlClient::deliver() {
     if (tell_question) {
       tell_question(question);
     }
+  }
+  if (tell_end) {
+    tell_end();
   }
 }
 

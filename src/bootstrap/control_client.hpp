@@ -129,6 +129,7 @@ class ControlClient final : public ControlPlane {
   std::map<uint64_t, Reported> reported_;  // by communicator: the first, until a decision comes
   bool connected_ = true;
   std::string coordinator_end_;  // why it is connected no more: "rank 0 (...) has left"
+  bool coordinator_end_told_ = false;
   bool coordinator_left_ = false;
   bool stop_ = false;
 

@@ -128,6 +128,9 @@ class ControlPlane {
     std::function<std::vector<RankState>()> describe_state;          // asked for a stall report
     std::function<void(const LeaveNotice&)> on_leave_notice = {};    // of another rank
     std::function<void(const CallQuestion&)> on_call_question = {};  // likewise
+    // Rank 0 has left or is gone: after the decisions and leave notices that it has sent, nobody
+    // tells this rank of others any more.
+    std::function<void()> on_coordinator_end = {};
   };
 
   // Collective. Meets all ranks before the deadline (rank 0 listens), proves the key both ways,

@@ -59,6 +59,7 @@ void JobControl::start() {
     on_leave_notice(leave_notice);
   };
   callbacks.on_call_question = [this](const CallQuestion& question) { on_call_question(question); };
+  callbacks.on_coordinator_end = [this] { on_coordinator_end(); };
   plane_->start(std::move(callbacks));
 }
 
@@ -99,6 +100,9 @@ void JobControl::add(uint64_t communicator_id, Engine* engine) {
   }
   for (PeerLeaveNotice& leave_notice : std::exchange(member->early, {})) {
     engine->peer_left(std::move(leave_notice));
+  }
+  if (coordinator_ended_) {
+    engine->no_more_leave_notices();
   }
 }
 
@@ -234,8 +238,6 @@ void JobControl::on_decision(const FailureDecision& decision) {
     for (Member& member : members_) {
       if (member.identity.has(GlobalRank(0U))) {
         end(member, cause);
-      } else if (member.engine != nullptr) {
-        member.engine->no_more_leave_notices();
       }
     }
     return;
@@ -249,6 +251,16 @@ void JobControl::on_decision(const FailureDecision& decision) {
   for (Member& member : members_) {
     if (all || member.identity.communicator_id == decision.communicator) {
       end(member, decision.cause);
+    }
+  }
+}
+
+void JobControl::on_coordinator_end() {
+  const std::lock_guard lock(mutex_);
+  coordinator_ended_ = true;
+  for (const Member& member : members_) {
+    if (member.engine != nullptr) {
+      member.engine->no_more_leave_notices();
     }
   }
 }

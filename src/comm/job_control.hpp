@@ -91,6 +91,7 @@ class JobControl {
   void on_decision(const FailureDecision& decision);
   void on_leave_notice(const LeaveNotice& leave_notice);
   void on_call_question(const CallQuestion& question);
+  void on_coordinator_end();
   // With those of this process's other jobs: a rank may wait in one for what it has not entered in
   // another.
   [[nodiscard]] std::vector<RankState> states();
@@ -109,6 +110,7 @@ class JobControl {
   const std::shared_ptr<CallingThreads> threads_ = CallingThreads::of_process();
   std::vector<Member> members_;
   std::optional<Status> job_cause_;
+  bool coordinator_ended_ = false;
   uint16_t last_id_ = 0;
   // Last: its thread calls the functions above until it is gone.
   std::unique_ptr<ControlPlane> plane_;

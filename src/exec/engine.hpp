@@ -183,7 +183,7 @@ class Engine {
   // Ends the operations, now and later, that cannot complete without a rank that has left. Any
   // thread.
   void peer_left(PeerLeaveNotice leave_notice);
-  // Nobody passes leave notices on any more. Any thread.
+  // Nobody passes leave notices on any more, nor says which ranks are gone. Any thread.
   void no_more_leave_notices();
   // Not ok: a peer waits in a call, and this rank has made another one in its place. Any thread.
   [[nodiscard]] Status compare_call(const MadeCall& peer);

@@ -40,6 +40,9 @@ void Engine::no_more_leave_notices() {
   const Caller caller(callers_);
   const Lock lock(mutex_);
   leave_notices_over_ = true;
+  if (network_ != nullptr) {
+    network_->watch_unconnected_peers();
+  }
   changed_.notify_all();
 }
 

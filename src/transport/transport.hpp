@@ -168,6 +168,9 @@ class Transport {
   // peers' hosts, so that nothing that a peer still sends can take it back. Until the deadline at
   // most.
   virtual void linger(Deadline /*deadline*/) {}
+  // Nobody says any more which peers are gone: from now on the transport looks by itself, where a
+  // call waits for a peer that it has no connection to. An error of that link says so.
+  virtual void watch_unconnected_peers() {}
   // Whether a try call that is never repeated touches the caller's memory no more. Where not, the
   // transport must not make progress once the memory is the caller's again.
   [[nodiscard]] virtual bool forgets_abandoned() const { return true; }

@@ -18,6 +18,7 @@ struct Context {
   std::vector<TcpEndpoint> peers;  // by global rank
   uint64_t turn = 0;               // calls of progress()
   uint32_t open_connections = 0;
+  bool watches_peers = false;  // nobody else does
 };
 
 }  // namespace ho::tcp

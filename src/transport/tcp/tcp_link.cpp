@@ -277,15 +277,13 @@ bool TcpLink::take_unseen_event() {
 
 void TcpLink::tick() {
   hint_ticks_ -= std::min(hint_ticks_, 1U);
-  if (state_ != State::kOpen && state_ != State::kClosing) {
-    return;
-  }
-  Status status;
-  for (size_t i = 0; i < streams_.size() && status.ok(); ++i) {
+  const bool connected = state_ == State::kOpen || state_ == State::kClosing;
+  Status status = connected ? Status() : look_for_peer();
+  for (size_t i = 0; connected && i < streams_.size() && status.ok(); ++i) {
     status = streams_[i]->check_alive(context_.options.look);
     event_ |= recv_active_ && streams_[i]->look_below_mark();
   }
-  if (status.ok() && !recv_active_ && receiving_stream().may_read()) {
+  if (connected && status.ok() && !recv_active_ && receiving_stream().may_read()) {
     status = inspect();
   }
   if (!status.ok()) {

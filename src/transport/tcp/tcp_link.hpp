@@ -32,6 +32,7 @@
 #include "connect/connector.hpp"
 #include "transport/tcp/context.hpp"
 #include "transport/tcp/link_claim.hpp"
+#include "transport/tcp/port_watch.hpp"
 #include "transport/tcp/stream.hpp"
 #include "transport/transport.hpp"
 
@@ -61,7 +62,8 @@ class TcpLink final : public Link {
   [[nodiscard]] bool take_unseen_event();
   // Moves opening and closing along; looks for close requests on links that are not in use.
   void advance();
-  // About once a second: notices dead rails, and close requests that arrived between uses.
+  // About once a second: notices dead rails, peers that never connect where nobody else would say
+  // so, and close requests that arrived between uses.
   void tick();
   // A connection that the peer opened. Refused when there is one already.
   [[nodiscard]] bool can_attach(uint8_t stream) const;
@@ -108,6 +110,7 @@ class TcpLink final : public Link {
   [[nodiscard]] LinkClaim claim_of(size_t stream) const;
   [[nodiscard]] Status cannot_connect(const Status& why) const;
   void note_attached();
+  [[nodiscard]] Status look_for_peer();
   [[nodiscard]] Status advance_opening();
   [[nodiscard]] Status advance_closing();
   [[nodiscard]] Status inspect();
@@ -134,6 +137,7 @@ class TcpLink final : public Link {
   Status send_error_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Connector>> connectors_;  // while this rank opens the link
+  PortWatch peer_port_;                                 // while the peer is to, and nobody watches
   uint64_t last_used_turn_ = 0;
   bool event_ = false;
 

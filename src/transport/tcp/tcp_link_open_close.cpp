@@ -61,12 +61,19 @@ Status TcpLink::start_connecting() {
 }
 
 Status TcpLink::cannot_connect(const Status& why) const {
-  if (why.code() != StatusCode::kConnection && why.code() != StatusCode::kTimeout) {
-    return why;
-  }
   const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
   const RailInterface& rail = context_.options.rails.at(key_.rail.at());
   const std::string& host = peer.rail_addresses.at(key_.rail.at());
+  // Both ranks proved one key when the job began.
+  if (why.code() == StatusCode::kUnauthenticated &&
+      context_.options.key->allows_address(host).ok()) {
+    return why.with_context("rank " + std::to_string(key_.peer.value()) +
+                            " is probably gone (see its output), and its port is another job's or "
+                            "program's now");
+  }
+  if (why.code() != StatusCode::kConnection && why.code() != StatusCode::kTimeout) {
+    return why;
+  }
   const auto to = address_on(rail, host, peer.port);
   const std::string ours = to.ok() ? address_is_ours_text(rail, *to) : "";
   return {
@@ -102,6 +109,21 @@ void TcpLink::note_attached() {
     event_ = true;
     connectors_.clear();
   }
+}
+
+// A peer that opens the link and never has: its end closes no connection here.
+Status TcpLink::look_for_peer() {
+  const bool awaited = !dials_ && (state_ == State::kOpening || state_ == State::kClosed) &&
+                       last_used_turn_ + kIdleTurns >= context_.turn;
+  if (!context_.watches_peers || !awaited) {
+    peer_port_.pause();
+    return {};
+  }
+  const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
+  const RailInterface& rail = context_.options.rails.at(key_.rail.at());
+  HORING_ASSIGN(const SocketAddress address,
+                address_on(rail, peer.rail_addresses.at(key_.rail.at()), peer.port));
+  return peer_port_.check(rail, address);
 }
 
 Status TcpLink::advance_opening() {

@@ -142,7 +142,7 @@ class SocketTransport final : public TcpTransport {
         link->tick();
       }
     }
-    if (context_.open_connections > 0) {
+    if (context_.open_connections > 0 || context_.watches_peers) {
       context_.poller->wake_at(next_tick_ns_);
     }
     return {};
@@ -158,6 +158,11 @@ class SocketTransport final : public TcpTransport {
     return !unseen;
   }
   void finish_wait() override {}
+
+  void watch_unconnected_peers() override {
+    context_.watches_peers = true;
+    context_.poller->wake_at(next_tick_ns_);
+  }
 
   void linger(Deadline deadline) override {
     // No event says that the last byte was acknowledged, so this looks again and again.

@@ -22,6 +22,7 @@
 #include "reserved_place.hpp"
 #include "tcp_ranks.hpp"
 #include "transport/tcp/link_claim.hpp"
+#include "transport/tcp/port_watch.hpp"
 
 namespace ho::conformance {
 namespace {
@@ -105,13 +106,15 @@ TEST_CASE("tcp: ranks of equal settings connect") {
   REQUIRE(outcome_at_rank_0({}, {}).ok());
 }
 
-TEST_CASE("tcp: another key is refused by name") {
+TEST_CASE("tcp: another key is refused by name: the rank is probably gone") {
   TcpCase other;
   other.key = *JobKey::from_text("quite another key for the job");
   const Status status = outcome_at_rank_0({}, other);
   REQUIRE(status.code() == StatusCode::kUnauthenticated);
   REQUIRE(says(status, "rank 1, rail 0"));
   REQUIRE(says(status, "127.0.0.1"));
+  const size_t gone = status.message().find("rank 1 is probably gone");
+  REQUIRE(gone < status.message().find("keys differ"));
 }
 
 TEST_CASE("tcp: a rank without the key is refused") {
@@ -149,6 +152,7 @@ TEST_CASE("tcp: without a key only loopback is reached and accepted") {
   open.address = address;
   const Status status = outcome_at_rank_0(open, open);
   REQUIRE(status.code() == StatusCode::kUnauthenticated);
+  REQUIRE_FALSE(says(status, "gone"));
 
   auto transport = TcpTransport::listen(options_of(open, GlobalRank(1), 2));
   REQUIRE(transport.ok());
@@ -179,6 +183,44 @@ TEST_CASE("tcp: nobody listening is an error that names the way there") {
   REQUIRE(says(status, "rank 1, rail 0"));
   REQUIRE(says(status, "127.0.0.1:" + std::to_string(port)));
   REQUIRE(says(status, "firewall"));
+}
+
+// Rank 1 waits for rank 0 to connect, and looks at its port meanwhile.
+Status outcome_of_waiting_for(const TcpEndpoint& rank_0) {
+  HORING_ASSIGN(auto transport, TcpTransport::listen(options_of({}, GlobalRank(1), 2)));
+  transport->set_peers({rank_0, transport->endpoint()});
+  transport->watch_unconnected_peers();
+  Rank rank;
+  rank.world_size = 2;
+  rank.transport = std::move(transport);
+  HORING_ASSIGN(Link * link, rank.link(0));
+  return rank.run({[&]() -> Result<bool> { return link->try_recv(frame_of(0, 0), {}); }});
+}
+
+TEST_CASE("tcp: a peer that never connects is gone where nobody listens at its port") {
+  const test::ReservedPlace silent;
+  const Status status = outcome_of_waiting_for(TcpEndpoint{{"127.0.0.1"}, silent.port()});
+  REQUIRE(status.code() == StatusCode::kPeerLost);
+  REQUIRE(says(status, "rank 0, rail 0"));
+  REQUIRE(says(status, "nobody listens at its address 127.0.0.1:" + std::to_string(silent.port())));
+}
+
+TEST_CASE("tcp: who looks at the port of a living peer neither disturbs it nor takes it for gone") {
+  std::ostringstream log;
+  auto& sinks = logger().sinks();
+  sinks.push_back(std::make_shared<spdlog::sinks::ostream_sink_st>(log));
+  auto transport = TcpTransport::listen(options_of({}, GlobalRank(0), 2));
+  REQUIRE(transport.ok());
+  tcp::PortWatch watch;
+  const TcpOptions options = options_of({}, GlobalRank(1), 2);
+  const auto to = SocketAddress::numeric("127.0.0.1", (*transport)->endpoint().port);
+  REQUIRE(to.ok());
+  for (int i = 0; i < 100; ++i) {
+    CHECK(watch.check(options.rails.front(), *to).ok());
+    CHECK((*transport)->progress().ok());
+  }
+  sinks.pop_back();
+  CHECK(log.str().empty());
 }
 
 TEST_CASE("tcp: keys of links that cannot be are refused") {

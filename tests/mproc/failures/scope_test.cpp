@@ -179,6 +179,31 @@ TEST_CASE("an abort of what a killed rank has ended ends its splits on ranks wit
   });
 }
 
+// Nobody watches over ranks any more where rank 0 has left, and between these two there has never
+// been a connection: the lower rank would have opened it, and is dead.
+TEST_CASE("a killed rank that never connected is noticed where rank 0 has left or is dead") {
+  const bool left = GENERATE(true, false);
+  INFO("rank 0 has " << (left ? "left" : "been killed"));
+  ProcessJob job({"2x2", kFarMs}, [left](const ProcessJob::Rank& rank) -> ho_status {
+    const Halves halves(rank.comm);
+    const int32_t self = ho_comm_rank(rank.comm);
+    rank.say("ready");
+    if (self == 1 || (self == 0 && !left)) {
+      ::pause();
+    }
+    return self == 3 ? expect(sum_of_ones(halves.half), HO_PEER_LOST, "rank 1 of the job") : HO_OK;
+  });
+  job.wait_for_line("ready");
+  if (!left) {
+    job.send_signal(0, SIGKILL);
+  }
+  (void)job.outcome(0);
+  job.send_signal(1, SIGKILL);
+  const RankOutcome outcome = job.outcome(3);
+  INFO(outcome.message);
+  CHECK(outcome.status == HO_OK);
+}
+
 TEST_CASE("a split that one rank cannot make is told to the others, and the parent goes on") {
   ProcessJob job({"2x2", kFarMs}, [](const ProcessJob::Rank& rank) -> ho_status {
     const bool poor = ho_comm_rank(rank.comm) == 3;

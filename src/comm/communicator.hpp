@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "auth/job_key.hpp"
-#include "bootstrap/control_plane.hpp"
-#include "bootstrap/store.hpp"
+#include "bootstrap/control/control_plane.hpp"
+#include "bootstrap/rendezvous/store.hpp"
 #include "comm/job_control.hpp"
 #include "comm/placement.hpp"
 #include "comm/selection.hpp"

@@ -3,8 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "base/env.hpp"
-#include "bootstrap/rendezvous.hpp"
-#include "bootstrap/store_rendezvous.hpp"
+#include "bootstrap/control/store_rendezvous.hpp"
+#include "bootstrap/rendezvous/rendezvous.hpp"
 
 namespace ho {
 

@@ -12,8 +12,8 @@
 
 #include "base/bytes.hpp"
 #include "base/log.hpp"
-#include "bootstrap/control_client.hpp"
-#include "bootstrap/failure_aggregator.hpp"
+#include "bootstrap/control/control_client.hpp"
+#include "bootstrap/failure/failure_aggregator.hpp"
 #include "os/clock.hpp"
 
 namespace ho {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bootstrap/control_plane.hpp"
+#include "bootstrap/control/control_plane.hpp"
 #include "exec/engine.hpp"
 
 namespace ho {

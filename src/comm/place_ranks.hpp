@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bootstrap/control_plane.hpp"
+#include "bootstrap/control/control_plane.hpp"
 #include "comm/placement.hpp"
 #include "device/device.hpp"
 

@@ -12,7 +12,7 @@
 #include "base/env.hpp"
 #include "base/hash.hpp"
 #include "base/log.hpp"
-#include "bootstrap/store_rendezvous.hpp"
+#include "bootstrap/control/store_rendezvous.hpp"
 #include "comm/communicator.hpp"
 #include "comm/endpoint_blob.hpp"
 #include "comm/place_ranks.hpp"

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "bootstrap/rank_names.hpp"
+#include "bootstrap/messages/rank_names.hpp"
 
 namespace ho {
 

@@ -2,7 +2,7 @@
 // whole message goes through every decoder, and so does the raw input.
 #include <algorithm>
 
-#include "bootstrap/wire.hpp"
+#include "bootstrap/messages/wire.hpp"
 #include "fuzz.hpp"
 
 namespace {

@@ -1,6 +1,6 @@
 // Ranks that prove the key but send any contributions: every call of a world of four is one
 // message, its first byte the rank, the next a clock step.
-#include "bootstrap/gather_table.hpp"
+#include "bootstrap/control/gather_table.hpp"
 #include "fuzz.hpp"
 
 namespace {

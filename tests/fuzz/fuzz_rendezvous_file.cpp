@@ -1,5 +1,5 @@
 // The contents of a rendezvous file, and HORING_RENDEZVOUS.
-#include "bootstrap/rendezvous_endpoint.hpp"
+#include "bootstrap/rendezvous/rendezvous_endpoint.hpp"
 #include "fuzz.hpp"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

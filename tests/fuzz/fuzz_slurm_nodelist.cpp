@@ -1,5 +1,5 @@
 // Slurm's node lists.
-#include "bootstrap/rendezvous.hpp"
+#include "bootstrap/rendezvous/rendezvous.hpp"
 #include "fuzz.hpp"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
 // What rank 0 sets under its key of a store, and whoever else can write there.
-#include "bootstrap/store_value.hpp"
+#include "bootstrap/rendezvous/store_value.hpp"
 #include "fuzz.hpp"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -16,7 +16,7 @@
 
 #include "auth/job_key.hpp"
 #include "base/status.hpp"
-#include "bootstrap/control_plane.hpp"
+#include "bootstrap/control/control_plane.hpp"
 #include "core/driver/net_driver.hpp"
 #include "core/rail/handle.hpp"
 #include "core/rail/ring.hpp"

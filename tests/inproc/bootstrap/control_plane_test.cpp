@@ -1,6 +1,6 @@
 // The control plane over real sockets, one thread per rank. No outcome depends on timing: waits
 // only bound how long a broken implementation may hang.
-#include "bootstrap/control_plane.hpp"
+#include "bootstrap/control/control_plane.hpp"
 
 #include <csignal>
 #include <set>

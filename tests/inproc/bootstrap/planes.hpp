@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "bootstrap/control_plane.hpp"
-#include "bootstrap/rendezvous_endpoint.hpp"
-#include "bootstrap/wire.hpp"
+#include "bootstrap/control/control_plane.hpp"
+#include "bootstrap/messages/wire.hpp"
+#include "bootstrap/rendezvous/rendezvous_endpoint.hpp"
 #include "catch.hpp"
 #include "has.hpp"
 #include "more_time.hpp"

@@ -1,6 +1,6 @@
 // How ranks meet over real sockets, and how that ends for all of them when they may not. Deadlines
 // are far away except where a test is about them.
-#include "bootstrap/rendezvous_connect.hpp"
+#include "bootstrap/rendezvous/rendezvous_connect.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bootstrap/control_connection.hpp"
+#include "bootstrap/control/control_connection.hpp"
 #include "caught_stderr.hpp"
 #include "more_time.hpp"
 #include "planes.hpp"

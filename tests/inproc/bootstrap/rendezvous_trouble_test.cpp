@@ -14,7 +14,7 @@
 #include <functional>
 
 #include "base/bytes.hpp"
-#include "bootstrap/rendezvous_connect.hpp"
+#include "bootstrap/rendezvous/rendezvous_connect.hpp"
 #include "caught_stderr.hpp"
 #include "planes.hpp"
 #include "temporary_folder.hpp"

@@ -1,12 +1,12 @@
 // How ranks meet through a store, and how that ends where the store, or rank 0, lets them down.
 // Deadlines are far away except where a test is about them.
-#include "bootstrap/store_rendezvous.hpp"
+#include "bootstrap/control/store_rendezvous.hpp"
 
 #include <sys/resource.h>
 
 #include <functional>
 
-#include "bootstrap/store_value.hpp"
+#include "bootstrap/rendezvous/store_value.hpp"
 #include "memory_store.hpp"
 #include "planes.hpp"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/shown.hpp"
-#include "bootstrap/rendezvous.hpp"
+#include "bootstrap/rendezvous/rendezvous.hpp"
 #include "cli/host/doctor_gpus.hpp"
 #include "cli/host/gather_all.hpp"
 #include "cli/subcommands/option_error.hpp"

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "base/env.hpp"
-#include "bootstrap/rank_names.hpp"
+#include "bootstrap/messages/rank_names.hpp"
 #include "cli/host/gather_all.hpp"
 #include "cli/host/gpu_rates.hpp"
 #include "cli/host/gpus.hpp"

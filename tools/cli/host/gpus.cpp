@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/text_file.hpp"
-#include "bootstrap/rendezvous.hpp"
+#include "bootstrap/rendezvous/rendezvous.hpp"
 #include "topo/assign.hpp"
 #include "topo/rank_info.hpp"
 

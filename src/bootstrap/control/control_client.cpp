@@ -1,0 +1,483 @@
+// Callers of any thread queue messages under the lock and send what the socket takes; the receiving
+// thread sends the rest, reads, keeps the deadlines (of reports and all-gathers that nobody
+// answers) and calls back. It never calls back with the lock held.
+//
+// A decision or a leave notice may come before start(): it is kept and delivered by the same thread
+// once it may. The all-gathers are in control_client_gather.cpp.
+#include "bootstrap/control/control_client.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "base/log.hpp"
+
+namespace ho {
+namespace {
+
+constexpr std::chrono::milliseconds kGoodbyeTime{250};
+
+int poll_ms(Deadline deadline) {
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left(deadline)).count();
+  return static_cast<int>(std::min<int64_t>(ms, 60'000));
+}
+
+}  // namespace
+
+ControlClient::ControlClient(const Rendezvous& rendezvous, Fd fd, std::string local_address)
+    : rendezvous_(rendezvous),
+      local_address_(std::move(local_address)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      channel_(std::move(fd)) {}
+
+Result<std::unique_ptr<ControlClient>> ControlClient::create(
+    const Rendezvous& rendezvous,
+    Fd fd,
+    const StartCoordinator& start_coordinator,
+    std::string local_address,
+    Deadline deadline,
+    std::chrono::nanoseconds rank_0_later) {
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
+  std::unique_ptr<ControlClient> client(
+      new ControlClient(rendezvous, std::move(fd), std::move(local_address)));
+  if (start_coordinator) {
+    HORING_ASSIGN(client->coordinator_, start_coordinator());
+  }
+  if (!client->wake_.valid()) {
+    const Status why = system_error("eventfd for the control plane", errno);
+    client->report({why.code(), GlobalRank(rendezvous.rank), std::nullopt, why.message()});
+    return why;
+  }
+  HORING_TRY(client->await_welcome(deadline, rank_0_later));
+  client->thread_ = std::thread([raw = client.get()] { raw->run(); });
+  return client;
+}
+
+ControlClient::~ControlClient() {
+  {
+    const Lock lock(mutex_);
+    stop_ = true;
+  }
+  wake();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+  if (connected_) {
+    if (!coordinator_left_) {
+      channel_.queue(wire::Type::kGoodbye);
+    }
+    const Deadline end = deadline_after(kGoodbyeTime);
+    bool open = true;
+    bool ended = false;
+    // Until the coordinator has closed too: a close with unread input would be a reset, which can
+    // overtake the goodbye.
+    while (open && !passed(end)) {
+      open = channel_.send_some().ok();
+      if (open && !ended && !channel_.has_output()) {
+        channel_.end_output();
+        ended = true;
+      }
+      pollfd entry{.fd = channel_.fd(),
+                   .events = static_cast<short>(ended ? POLLIN : POLLIN | POLLOUT),
+                   .revents = 0};
+      ::poll(&entry, 1, poll_ms(end));
+      const auto more = channel_.read_some();
+      open = open && more.ok() && *more;
+    }
+  }
+  coordinator_.reset();
+}
+
+Result<std::optional<wire::Message>> ControlClient::receive(Deadline deadline) {
+  while (true) {
+    HORING_ASSIGN(auto message, channel_.next());
+    if (message.has_value()) {
+      return message;
+    }
+    // What is there when the deadline passes still counts: this process may have been stopped.
+    const bool last = passed(deadline);
+    pollfd entry{.fd = channel_.fd(), .events = POLLIN, .revents = 0};
+    ::poll(&entry, 1, poll_ms(deadline));
+    HORING_ASSIGN(const bool open, channel_.read_some());
+    if (open && !last) {
+      continue;
+    }
+    HORING_ASSIGN(message, channel_.next());
+    if (message.has_value() || open) {
+      return message;
+    }
+    connected_ = false;
+    return Status(StatusCode::kPeerLost,
+                  "rank 0 closed the connection before all ranks had met; see its output");
+  }
+}
+
+// Rank 0 answers when it sees this rank's deadline pass, if not before. The moment that its answer
+// needs is counted from when this rank sees so too: where both were stopped, both have it.
+Status ControlClient::await_welcome(Deadline deadline, std::chrono::nanoseconds rank_0_later) {
+  const std::string self = "rank " + std::to_string(rendezvous_.rank);
+  HORING_ASSIGN(auto message, receive(bounded(deadline) + rank_0_later));
+  if (!message.has_value()) {
+    HORING_ASSIGN(message, receive(deadline_after(kAnswerGrace)));
+  }
+  if (!message.has_value()) {
+    return {
+        StatusCode::kTimeout,
+        self +
+            ": rank 0 was reached but did not say who is missing before the deadline; it may be "
+            "stopped"};
+  }
+  if (message->header.type == wire::Type::kRefusal) {
+    HORING_ASSIGN(const wire::Outcome outcome, wire::decode<wire::Outcome>(message->body));
+    return {outcome.code, outcome.text};
+  }
+  if (message->header.type != wire::Type::kWelcome) {
+    return {StatusCode::kProtocol, self + ": rank 0 sent something other than a welcome"};
+  }
+  HORING_ASSIGN(welcome_, wire::decode<wire::Welcome>(message->body));
+  if (rendezvous_.rank == 0 && !welcome_.coordinator_address.empty()) {
+    local_address_ = welcome_.coordinator_address;
+  }
+  return {};
+}
+
+void ControlClient::wake() const {
+  ::eventfd_write(wake_.get(), 1);
+}
+
+int ControlClient::wait_ms() {
+  const Lock lock(mutex_);
+  Deadline next = Deadline::max();
+  for (const auto& [communicator, reported] : reported_) {
+    next = std::min(next, reported.answer_due);
+  }
+  for (const auto& [id, gather] : gathers_) {
+    next = gather.ended.has_value() ? next : std::min(next, gather.due);
+  }
+  return poll_ms(next);
+}
+
+void ControlClient::run() {
+  while (true) {
+    turn();
+    deliver();
+    const Lock lock(mutex_);
+    if (stop_) {
+      return;
+    }
+  }
+}
+
+void ControlClient::turn() {
+  std::array<pollfd, 2> entries{};
+  entries[0] = {.fd = wake_.get(), .events = POLLIN, .revents = 0};
+  {
+    const Lock lock(mutex_);
+    const bool output = connected_ && channel_.has_output();
+    entries[1] = {.fd = connected_ ? channel_.fd() : -1,
+                  .events = static_cast<short>(POLLIN | (output ? POLLOUT : 0)),
+                  .revents = 0};
+  }
+  // Before the look, not after it: a process may be stopped anywhere, and finds the answer before
+  // it finds that it is late.
+  const Deadline looked = Clock::now();
+  ::poll(entries.data(), entries.size(), wait_ms());
+  if (entries[0].revents != 0) {
+    eventfd_t ignored = 0;
+    ::eventfd_read(wake_.get(), &ignored);
+  }
+  if ((entries[1].revents & POLLOUT) != 0) {
+    const Lock lock(mutex_);
+    (void)channel_.send_some();  // an error shows when reading
+  }
+  if (entries[1].revents != 0) {
+    read_input();
+  }
+  check_reports_answered(looked);
+  if ((entries[1].revents & POLLIN) == 0) {
+    end_overdue_gathers(looked);
+  }
+}
+
+void ControlClient::read_input() {
+  const Result<bool> open = channel_.read_some();
+  while (true) {
+    const auto message = channel_.next();
+    if (!message.ok()) {
+      coordinator_closed(message.status().message());
+      return;
+    }
+    if (!message->has_value()) {
+      break;
+    }
+    handle(**message);
+  }
+  if (!open.ok()) {
+    coordinator_closed(open.status().message());
+  } else if (!*open) {
+    coordinator_closed({});
+  }
+}
+
+void ControlClient::handle(const wire::Message& message) {
+  switch (message.header.type) {
+    case wire::Type::kDeparted: {
+      auto leave_notice = wire::decode<LeaveNotice>(message.body);
+      if (!leave_notice.ok()) {
+        settle(kWholeJob, leave_notice.status());
+        return;
+      }
+      const Lock lock(mutex_);
+      leave_notices_.push_back(std::move(*leave_notice));
+      return;
+    }
+    case wire::Type::kCallQuestion: {
+      auto question = wire::decode<CallQuestion>(message.body);
+      if (!question.ok()) {
+        settle(kWholeJob, question.status());
+        return;
+      }
+      const Lock lock(mutex_);
+      questions_.push_back(std::move(*question));
+      return;
+    }
+    case wire::Type::kGathered:
+    case wire::Type::kGatherFailed: {
+      const Lock lock(mutex_);
+      // A call that gave up meanwhile is no longer there.
+      const auto place = gathers_.find(message.header.id);
+      if (place != gathers_.end()) {
+        take_part(place->second, message);
+      }
+      return;
+    }
+    case wire::Type::kStateQuery:
+      answer_query(message.header.id);
+      return;
+    case wire::Type::kDecision: {
+      const auto outcome = wire::decode<wire::Outcome>(message.body);
+      settle(outcome.ok() ? message.header.id : kWholeJob,
+             outcome.ok() ? Status(outcome->code, outcome->text) : outcome.status());
+      return;
+    }
+    case wire::Type::kShutdown: {
+      // It hears everybody out before it decides and closes: this says that no more will come.
+      const Lock lock(mutex_);
+      coordinator_left_ = true;
+      channel_.queue(wire::Type::kGoodbye);
+      (void)channel_.send_some();
+      return;
+    }
+    default:
+      log_warn("control plane: rank 0 sent a message of unexpected type {}",
+               static_cast<int>(message.header.type));
+  }
+}
+
+void ControlClient::answer_query(uint64_t id) {
+  std::function<std::vector<RankState>()> describe;
+  {
+    const Lock lock(mutex_);
+    if (callbacks_.has_value()) {
+      describe = callbacks_->describe_state;
+    }
+  }
+  const std::vector<RankState> states = describe ? describe() : std::vector<RankState>();
+  const Lock lock(mutex_);
+  channel_.queue(wire::Type::kStates, id, ControlConnection::body_of(wire::encode(states)));
+  (void)channel_.send_some();
+}
+
+void ControlClient::coordinator_closed(const std::string& how) {
+  const Lock lock(mutex_);
+  connected_ = false;
+  channel_.end_output();  // a coordinator that leaves waits for this
+  if (coordinator_left_) {
+    coordinator_end_ = welcome_.coordinator + " has left: it destroyed its communicator";
+  } else {
+    coordinator_end_ = welcome_.coordinator + " is gone: its control connection " +
+                       (how.empty() ? "closed without a goodbye" : "broke (" + how + ")") +
+                       " (killed, crashed, or the host is down); see the output of that rank";
+    if (!job_decision_.has_value()) {
+      decisions_.push_back({.cause = Status(StatusCode::kPeerLost, coordinator_end_),
+                            .communicator = kWholeJob,
+                            .coordinator_gone = true});
+    }
+  }
+  end_all_gathers({StatusCode::kPeerLost, coordinator_end_});
+  // Nobody will answer a report any more.
+  for (auto& [communicator, reported] : reported_) {
+    reported.answer_due = Clock::now();
+  }
+}
+
+bool ControlClient::settled(uint64_t communicator) const {
+  const auto place = joined_.find(communicator);
+  return job_decision_.has_value() || (place != joined_.end() && place->second.cause.has_value());
+}
+
+void ControlClient::settle(uint64_t communicator, Status cause, bool unanswered) {
+  const Lock lock(mutex_);
+  reported_.erase(communicator);
+  const auto place = joined_.find(communicator);
+  if (settled(communicator) || (communicator != kWholeJob && place == joined_.end())) {
+    return;  // or this rank has left it meanwhile
+  }
+  if (communicator == kWholeJob) {
+    end_all_gathers(cause);
+    job_decision_ = cause;
+    reported_.clear();
+  } else {
+    place->second.cause = cause;
+    end_gathers_now(place->second.tag_end, cause);
+  }
+  decisions_.push_back(
+      {.cause = std::move(cause), .communicator = communicator, .unanswered = unanswered});
+}
+
+void ControlClient::check_reports_answered(Deadline looked) {
+  std::vector<FailureDecision> own;
+  {
+    const Lock lock(mutex_);
+    for (const auto& [communicator, reported] : reported_) {
+      if (reported.answer_due > looked) {
+        continue;
+      }
+      const std::string why =
+          connected_
+              ? "; coordinator rank 0 does not answer: " + welcome_.coordinator + " may be stopped"
+              : std::string("; rank 0 ") + (coordinator_left_ ? "has left already" : "is gone") +
+                    ", so no other rank could be asked";
+      const auto& peer = reported.failure.peer;
+      const std::string who =
+          peer ? "; that peer is rank " + std::to_string(peer->value()) + " of the job" : "";
+      own.push_back({.cause = Status(reported.failure.code, reported.failure.text + who + why),
+                     .communicator = communicator,
+                     .unanswered = true});
+    }
+  }
+  for (FailureDecision& decision : own) {
+    settle(decision.communicator, std::move(decision.cause), true);
+  }
+}
+
+void ControlClient::deliver() {
+  std::function<void(const FailureDecision&)> tell;
+  std::function<void(const LeaveNotice&)> tell_leave_notice;
+  std::vector<FailureDecision> decisions;
+  std::vector<LeaveNotice> leave_notices;
+  std::function<void(const CallQuestion&)> tell_question;
+  std::vector<CallQuestion> questions;
+  std::function<void()> tell_end;
+  {
+    const Lock lock(mutex_);
+    if (!callbacks_.has_value() || stop_) {
+      return;
+    }
+    tell = callbacks_->on_decision;
+    decisions.swap(decisions_);
+    tell_leave_notice = callbacks_->on_leave_notice;
+    leave_notices.swap(leave_notices_);
+    tell_question = callbacks_->on_call_question;
+    questions.swap(questions_);
+    if (!connected_ && !std::exchange(coordinator_end_told_, true)) {
+      tell_end = callbacks_->on_coordinator_end;
+    }
+  }
+  for (const FailureDecision& decision : decisions) {
+    if (tell) {
+      tell(decision);
+    }
+  }
+  for (const LeaveNotice& leave_notice : leave_notices) {
+    if (tell_leave_notice) {
+      tell_leave_notice(leave_notice);
+    }
+  }
+  for (const CallQuestion& question : questions) {
+    if (tell_question) {
+      tell_question(question);
+    }
+  }
+  if (tell_end) {
+    tell_end();
+  }
+}
+
+void ControlClient::start(Callbacks callbacks) {
+  {
+    const Lock lock(mutex_);
+    callbacks_ = std::move(callbacks);
+  }
+  wake();  // a decision may be waiting
+}
+
+void ControlClient::join(const Membership& membership, std::string_view tag_end) {
+  const Lock lock(mutex_);
+  joined_.emplace(membership.communicator, Joined{.tag_end = std::string(tag_end), .cause = {}});
+  if (connected_ && !coordinator_left_) {
+    channel_.queue(wire::Type::kJoined, 0, ControlConnection::body_of(wire::encode(membership)));
+    (void)channel_.send_some();
+  }
+}
+
+void ControlClient::release(uint64_t communicator) {
+  const Lock lock(mutex_);
+  joined_.erase(communicator);
+  reported_.erase(communicator);
+  if (connected_ && !coordinator_left_) {
+    channel_.queue(wire::Type::kReleased, communicator);
+    (void)channel_.send_some();
+  }
+}
+
+void ControlClient::report(const FailureReport& failure) {
+  {
+    const Lock lock(mutex_);
+    // An abort of what has ended still ends what was split from it.
+    const bool over = settled(failure.communicator);
+    if (over && failure.code != StatusCode::kAborted) {
+      return;
+    }
+    const Deadline due = Clock::now() + (connected_ ? kAnswerTime : std::chrono::milliseconds(0));
+    if (!over) {
+      reported_.emplace(failure.communicator, Reported{.failure = failure, .answer_due = due});
+    }
+    if (connected_ && !coordinator_left_) {
+      channel_.queue(wire::Type::kReport, 0, ControlConnection::body_of(wire::encode(failure)));
+      (void)channel_.send_some();
+    }
+  }
+  wake();
+}
+
+void ControlClient::ask(const CallQuestion& question) {
+  const Lock lock(mutex_);
+  if (settled(question.communicator) || !connected_ || coordinator_left_) {
+    return;
+  }
+  channel_.queue(wire::Type::kCallQuestion, 0, ControlConnection::body_of(wire::encode(question)));
+  (void)channel_.send_some();
+  if (channel_.has_output()) {
+    wake();
+  }
+}
+
+void ControlClient::leave(const LeaveNotice& leave_notice) {
+  const Lock lock(mutex_);
+  // After a decision all ranks have a cause already.
+  if (settled(leave_notice.communicator) || !connected_ || coordinator_left_) {
+    return;
+  }
+  channel_.queue(wire::Type::kLeaving, 0, ControlConnection::body_of(wire::encode(leave_notice)));
+  (void)channel_.send_some();
+  if (channel_.has_output()) {
+    wake();
+  }
+}
+
+}  // namespace ho

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "bootstrap/control/control_plane.hpp"
 #include "bootstrap/failure/failure_aggregator.hpp"
+#include "bootstrap/messages/messages.hpp"
 #include "os/clock.hpp"
 
 namespace ho {

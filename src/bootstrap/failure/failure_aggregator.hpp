@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "bootstrap/control/control_plane.hpp"
+#include "bootstrap/messages/messages.hpp"
+#include "os/clock.hpp"
 
 namespace ho {
 

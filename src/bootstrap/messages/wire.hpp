@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "bootstrap/control/control_plane.hpp"
+#include "bootstrap/messages/messages.hpp"
 
 namespace ho::wire {
 

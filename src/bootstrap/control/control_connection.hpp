@@ -21,6 +21,10 @@ class ControlConnection {
     return std::make_shared<const wire::Buffer>(std::move(buffer));
   }
 
+  [[nodiscard]] static Body outcome_body(const Status& status) {
+    return body_of(wire::encode(wire::Outcome{status.code(), status.message()}));
+  }
+
   explicit ControlConnection(Fd fd) : fd_(std::move(fd)) {}
 
   [[nodiscard]] int fd() const { return fd_.get(); }

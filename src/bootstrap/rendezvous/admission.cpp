@@ -1,0 +1,286 @@
+#include "bootstrap/rendezvous/admission.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.hpp"
+#include "bootstrap/messages/messages.hpp"
+#include "bootstrap/messages/rank_names.hpp"
+#include "bootstrap/rendezvous/job_identity.hpp"
+
+namespace ho {
+namespace {
+
+constexpr std::chrono::milliseconds kSecondThought{500};
+// One by one; then one a minute.
+constexpr uint32_t kMaxRefusalsTold = 32;
+
+}  // namespace
+
+Admission::Admission(Setup setup)
+    : setup_(std::move(setup)),
+      ranks_(setup_.world_size),
+      key_refusals_(setup_.world_size),
+      key_refusals_told_(kMaxRefusalsTold) {}
+
+std::string Admission::name_of(const wire::RankClaim& who) {
+  return rank_at_host(who.rank, who.host, who.pid, who.called);
+}
+
+std::vector<std::string> Admission::names() const {
+  std::vector<std::string> names;
+  names.reserve(ranks_.size());
+  for (const Rank& rank : ranks_) {
+    names.push_back(name_of(rank.who));
+  }
+  return names;
+}
+
+void Admission::enter(const wire::RankClaim& who, Deadline now) {
+  Rank& rank = ranks_[who.rank];
+  rank = Rank();
+  rank.here = true;
+  rank.who = who;
+  rank.deadline = now + std::chrono::milliseconds(who.timeout_ms);
+  ++here_count_;
+}
+
+void Admission::leave(uint32_t rank) {
+  ranks_[rank].here = false;
+  ranks_[rank].deadline = Deadline::max();
+  --here_count_;
+}
+
+void Admission::note_lost(uint32_t rank) {
+  ranks_[rank].lost = true;
+  log_warn("rendezvous: {} had come and is gone: its control connection closed without a goodbye",
+           name_of(rank));
+}
+
+// Where a rank cannot take part, all are told once the others are here, lest one that comes later
+// finds nobody who knows why.
+std::optional<Status> Admission::complete() const {
+  const auto gave_up = std::find_if(
+      ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.gave_up.ok(); });
+  const auto gone = std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
+    return !rank.here && !rank.gave_up.ok();
+  });
+  if (here_count_ + static_cast<uint32_t>(gone) < setup_.world_size) {
+    return std::nullopt;
+  }
+  return gave_up == ranks_.end() ? Status() : gave_up->gave_up;
+}
+
+Deadline Admission::next_deadline() const {
+  Deadline next = std::min(setup_.deadline, all_refused_due_);
+  for (const Rank& rank : ranks_) {
+    next = std::min(next, rank.deadline);
+  }
+  return next;
+}
+
+Status Admission::late(Deadline now, const std::vector<std::string>& troubles) const {
+  const bool own_over = setup_.deadline <= now || ranks_[setup_.own.rank].deadline <= now;
+  const auto impatient = std::find_if(ranks_.begin(), ranks_.end(), [now](const Rank& rank) {
+    return rank.here && rank.deadline <= now;
+  });
+  if (!own_over && impatient == ranks_.end()) {
+    return {};
+  }
+  const auto rank = own_over ? std::nullopt : std::optional(impatient->who.rank);
+  return {missing_for_keys() ? StatusCode::kUnauthenticated : StatusCode::kTimeout,
+          missing_text(rank, troubles)};
+}
+
+Status Admission::all_refused(Deadline now) {
+  if (!nobody_left_to_come()) {
+    all_refused_due_ = Deadline::max();
+  } else if (all_refused_due_ <= now) {
+    return all_refused_error();
+  } else {
+    all_refused_due_ = std::min(all_refused_due_, now + kSecondThought);
+  }
+  return {};
+}
+
+std::string Admission::arrived_text() const {
+  return std::to_string(here_count_) + " of " + std::to_string(setup_.world_size) +
+         " ranks arrived at " + setup_.address;
+}
+
+Status Admission::stuck(const Status& why) const {
+  return {why.code(),
+          name_of(setup_.own) + ": " + why.message() + "; " + arrived_text() +
+              "; missing: " + rank_list(missing_ranks())};
+}
+
+// A file is where several jobs may meet by mistake, since each can reach it. Nothing is known of
+// the job of somebody who has the key and no identity, or another kind of it.
+bool Admission::may_be_of_another_job(const wire::RankClaim& who) const {
+  const JobComparison jobs = compare_jobs(setup_.own.job, who.job);
+  const bool at_file = setup_.address.starts_with("file://");
+  return !jobs.difference.empty() || (at_file && !jobs.same);
+}
+
+Status Admission::judge(const wire::RankClaim& who) {
+  Status decision = judge_rank(who);
+  if (!decision.ok()) {
+    note_unsuited(who, decision);
+  }
+  return decision;
+}
+
+// Of this job it is not expected again, and what is missing now may be missing for ever. Who may be
+// of another job changes nothing for those who wait.
+void Admission::note_unsuited(const wire::RankClaim& who, const Status& why) {
+  if (may_be_of_another_job(who)) {
+    if (const auto left_out = strangers_told_.take(now_ns())) {
+      log_warn("rendezvous: {}; the rendezvous of the others goes on{}",
+               why.message(),
+               LogQuota::note(*left_out));
+    }
+    return;
+  }
+  if (who.world_size == setup_.world_size && doubles_.size() < setup_.world_size) {
+    doubles_.emplace(name_of(who), why);
+  }
+  if (who.world_size != setup_.world_size && who.rank < setup_.world_size &&
+      !ranks_[who.rank].here) {
+    ranks_[who.rank].refused = why;
+  }
+}
+
+Status Admission::judge_rank(const wire::RankClaim& who) const {
+  const JobComparison jobs = compare_jobs(setup_.own.job, who.job);
+  if (!jobs.difference.empty()) {
+    return {StatusCode::kMismatch,
+            "another job meets at " + setup_.address + ": of " + name_of(setup_.own) + " and " +
+                name_of(who) + ", " + jobs.difference +
+                "; give each job a place of its own (HORING_RENDEZVOUS, or MASTER_PORT), and all "
+                "ranks of a job the same HORING_JOB_ID where that is set"};
+  }
+  const std::string or_another =
+      may_be_of_another_job(who)
+          ? "; or another job uses this file: give each job a file of its own, or set "
+            "HORING_JOB_ID"
+          : "";
+  if (who.world_size != setup_.world_size) {
+    return {StatusCode::kMismatch,
+            name_of(setup_.own) + " was started with a world size of " +
+                std::to_string(setup_.world_size) + ", " + name_of(who) + " with " +
+                std::to_string(who.world_size) + "; give all ranks the same (WORLD_SIZE)" +
+                or_another};
+  }
+  const Rank& peer = ranks_[who.rank];
+  if (peer.here) {
+    return {StatusCode::kMismatch,
+            "rank " + std::to_string(who.rank) + " has come twice: " + name_of(peer.who) + " and " +
+                name_of(who) + "; give every process its own rank (RANK)" + or_another};
+  }
+  return {};
+}
+
+std::vector<uint32_t> Admission::missing_ranks() const {
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
+    if (!ranks_[rank].here) {
+      missing.push_back(rank);
+    }
+  }
+  return missing;
+}
+
+std::string Admission::missing_text(std::optional<uint32_t> impatient,
+                                    const std::vector<std::string>& troubles) const {
+  const std::vector<uint32_t> missing = missing_ranks();
+  std::string text = arrived_text();
+  text += impatient.has_value()
+              ? " before the deadline of " + name_of(ranks_[*impatient].who) + " passed"
+              : " within " + std::to_string(setup_.own.timeout_ms) + " ms";
+  text += "; missing: " + rank_list(missing);
+  for (const std::string& about : troubles) {
+    text += about.empty() ? "" : "; " + about;
+  }
+  for (const Rank& peer : ranks_) {
+    text += peer.gave_up.ok() ? "" : "; " + peer.gave_up.message();
+  }
+  constexpr size_t kMaxNames = 8;
+  size_t lost = 0;
+  for (const Rank& peer : ranks_) {
+    if (peer.lost && !peer.here && lost++ < kMaxNames) {
+      text += "; " + name_of(peer.who) +
+              " had come and is gone: its control connection closed without a goodbye (killed or "
+              "crashed)";
+    }
+  }
+  text += lost > kMaxNames ? "; " + std::to_string(lost - kMaxNames) + " more are gone" : "";
+  for (const std::string& refusal : key_refusals_.texts(missing)) {
+    text += "; " + refusal;
+  }
+  return text + "; see the output of the missing ranks, or give more time to meet: " +
+         "the call's timeout, or HORING_CONNECT_TIMEOUT_MS";
+}
+
+void Admission::note_gave_up(uint32_t rank, const wire::Message& report) {
+  Rank& peer = ranks_[rank];
+  const auto why = wire::decode<FailureReport>(report.body);
+  peer.gave_up = why.ok()
+                     ? Status(why->code, why->text + " (reported by " + name_of(peer.who) + ")")
+                     : why.status().with_context(name_of(peer.who));
+}
+
+bool Admission::note_key_refused(wire::View claim, const std::string& host, const Status& why) {
+  const auto who = wire::decode<wire::RankClaim>(claim);
+  if (why.code() != StatusCode::kUnauthenticated || !who.ok()) {
+    return false;
+  }
+  const std::string text =
+      name_of(*who) + " from " + host + " was refused for the job key: " + why.message();
+  const KeyRefusals::Kind kind = key_refusals_.note(*who, text);
+  if (kind == KeyRefusals::Kind::kAgain) {
+    return true;
+  }
+  // Who floods rank 0 with names that are nobody's shall not silence what is told of the others.
+  LogQuota& told = kind == KeyRefusals::Kind::kNew ? key_refusals_told_ : strangers_told_;
+  if (const auto left_out = told.take(now_ns())) {
+    log_warn(
+        "rendezvous: {}; the rendezvous of the others goes on{}", text, LogQuota::note(*left_out));
+  }
+  return true;
+}
+
+// Whether somebody was refused as each of the ranks that are missing: the likeliest cause then.
+bool Admission::missing_for_keys() const {
+  const std::vector<uint32_t> missing = missing_ranks();
+  return std::all_of(missing.begin(), missing.end(), [this](uint32_t rank) {
+    return key_refusals_.was_refused(rank);
+  });
+}
+
+// A process that came as a rank that is here was meant to be one of those that are missing.
+bool Admission::nobody_left_to_come() const {
+  const auto expected = std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& peer) {
+    return !peer.here && peer.refused.ok();
+  });
+  return static_cast<size_t>(expected) <= doubles_.size();
+}
+
+Status Admission::all_refused_error() const {
+  std::vector<uint32_t> missing;
+  Status mismatch = doubles_.empty() ? Status() : doubles_.begin()->second;
+  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
+    const Rank& peer = ranks_[rank];
+    if (peer.here) {
+      continue;
+    }
+    missing.push_back(rank);
+    if (!peer.refused.ok() && mismatch.ok()) {
+      mismatch = peer.refused;
+    }
+  }
+  return {StatusCode::kMismatch,
+          arrived_text() + ", whose server is " + name_of(setup_.own) +
+              "; missing: " + rank_list(missing) + "; " + mismatch.message()};
+}
+
+}  // namespace ho

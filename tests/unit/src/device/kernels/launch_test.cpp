@@ -383,7 +383,7 @@ TEST_CASE("sums of many ranges are those of one each, whatever their alignment a
   // Each of the last launch's ranges that has elements reads two and writes one.
   size_t with_elements = 0;
   for (size_t i = kRanges - 5; i < kRanges; ++i) {
-    with_elements += sums[i].elements > 0 ? 1 : 0;
+    with_elements += sums[i].elements > 0 ? 1U : 0U;
   }
   CHECK(calls.touched.size() == 3 * with_elements);
   CHECK(calls.touched.back().item == 4);

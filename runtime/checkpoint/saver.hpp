@@ -17,7 +17,7 @@
 
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/store.hpp"
-#include "run/domains.hpp"
+#include "collectives/communicator.hpp"
 #include "state/snapshot.hpp"
 
 namespace paro::checkpoint {

@@ -6,20 +6,8 @@
 #include <string>
 
 #include "base/hash.hpp"
-#include "run/domains.hpp"
 
 namespace paro {
-
-ho::Result<std::vector<uint64_t>> all_gather_values(ho_comm* comm,
-                                                    std::span<const uint64_t> values,
-                                                    uint64_t timeout_ms) {
-  ho_call_options options = HO_CALL_OPTIONS_INIT;
-  options.timeout_ms = timeout_ms;
-  std::vector<uint64_t> all(values.size() * static_cast<size_t>(ho_comm_world_size(comm)));
-  HORING_TRY(checked(ho_all_gather(
-      comm, values.data(), all.data(), values.size(), HO_UINT64, &options, nullptr, nullptr)));
-  return all;
-}
 
 ho::Status all_ok(ho_comm* comm,
                   const ho::Status& mine,

@@ -1,4 +1,5 @@
-// What ranks compare before and while they train. Collective, over small vectors of numbers.
+// What ranks compare before and while they train. Collective, over small vectors of numbers; a
+// timeout of 0 is the communicator's.
 #pragma once
 
 #include <horing.h>
@@ -10,18 +11,13 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "collectives/communicator.hpp"
 #include "group/group_map.hpp"
 #include "layout/unit_layout.hpp"
 
 namespace paro {
 
 struct RunnerConfig;
-
-// values of every rank, one after the other; every rank passes the same number of them. A timeout
-// of 0 is the communicator's.
-[[nodiscard]] ho::Result<std::vector<uint64_t>> all_gather_values(ho_comm* comm,
-                                                                  std::span<const uint64_t> values,
-                                                                  uint64_t timeout_ms = 0);
 
 // Ok on every rank, or on none: this rank's own error, or what the first rank that has one says.
 // `ranks`: what the communicator's ranks are called, where those are not their numbers.

@@ -138,10 +138,8 @@ ho::Result<OwnedComm> StepRunner::new_communicator(const char* what, uint64_t ti
   HORING_TRY(between_steps(what));
   if (ho_comm* const world = shards_.domains->world(); world != nullptr) {
     // ho_comm_split knows of no timeout but that of connecting.
-    ho_call_options options = HO_CALL_OPTIONS_INIT;
-    options.timeout_ms = timeout_ms;
-    HORING_TRY(shards_.break_unless_ok(checked(ho_barrier(world, &options, nullptr)),
-                                       "waiting for all ranks between steps"));
+    HORING_TRY(
+        shards_.break_unless_ok(barrier(world, timeout_ms), "waiting for all ranks between steps"));
   }
   return shards_.domains->another_world();
 }

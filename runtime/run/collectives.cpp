@@ -1,7 +1,5 @@
 #include "run/collectives.hpp"
 
-#include "optim/gradients.hpp"
-
 namespace paro {
 
 ho::Status start_gather(const Shards& shards,
@@ -51,13 +49,8 @@ void add_gradients(Shards& shards,
   const ho::DType dtype = shards.config.gradient_dtype;
   Storage& sums = shards.units[unit].sums;
   for (const Range& range : sums.ranges()) {
-    std::byte* const sum = sums.at(range.begin);
-    const std::byte* const from = gradients.at(range.begin);
-    if (sums.dtype() == ho::DType::kFloat32) {
-      accumulate(dtype, {reinterpret_cast<float*>(sum), range.count()}, from);
-    } else {
-      accumulate(dtype, sum, from, range.count());
-    }
+    shards.ledger.operations().add(
+        sums.dtype(), sums.at(range.begin), dtype, gradients.at(range.begin), range.count());
   }
   // A unit that shares these parameters comes before their own: theirs is the last part.
   const bool last = !action.shared && home_of(shards.config.units, action.unit) == action.unit;
@@ -70,9 +63,10 @@ ho::Status round_parameters(Shards& shards, const StepBuffers& buffers, const St
   for (UnitState& unit : shards.units) {
     unit.sums.zero();
     for (const Range& range : unit.master().ranges()) {
-      round_to(shards.config.parameter_dtype,
-               {reinterpret_cast<const float*>(unit.master().at(range.begin)), range.count()},
-               unit.parameters.at(range.begin));
+      shards.ledger.operations().round(shards.config.parameter_dtype,
+                                       unit.master().floats_at(range.begin),
+                                       unit.parameters.at(range.begin),
+                                       range.count());
     }
   }
   for (ActionId id; id.at() < plan.actions.size(); ++id) {

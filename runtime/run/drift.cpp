@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/hash.hpp"
 #include "run/agreement.hpp"
 #include "run/states.hpp"
 
@@ -19,7 +18,8 @@ struct Common {
 // ranks compare in one order.
 class Copies {
  public:
-  explicit Copies(const Domains& domains) : domains_(domains) {}
+  explicit Copies(const Shards& shards)
+      : domains_(*shards.domains), operations_(shards.ledger.operations()) {}
 
   // The whole on all ranks, or each segment on its owners.
   void add(const Storage& storage,
@@ -63,19 +63,19 @@ class Copies {
 
  private:
   // `elements`: what of the buffer is no padding, of which readers know nothing.
-  static void append(Common& common,
-                     const Storage& storage,
-                     const Range& range,
-                     uint64_t elements,
-                     const std::string& name) {
-    const std::span values(static_cast<const std::byte*>(storage.at(range.begin)),
-                           range.count() * ho::size_bytes(storage.dtype()));
-    common.hashes.push_back(ho::Hash().add(values).value());
+  void append(Common& common,
+              const Storage& storage,
+              const Range& range,
+              uint64_t elements,
+              const std::string& name) const {
+    const uint64_t bytes = range.count() * ho::size_bytes(storage.dtype());
+    common.hashes.push_back(operations_.hash(storage.at(range.begin), bytes));
     common.names.push_back(name + ", elements " + std::to_string(range.begin) + " to " +
                            std::to_string(std::min(range.end, elements) - 1));
   }
 
   const Domains& domains_;
+  const Operations& operations_;
   std::map<std::vector<ho::GlobalRank>, Common> by_ranks_;
 };
 
@@ -83,7 +83,7 @@ class Copies {
 
 ho::Result<std::string> difference_of_copies(const Shards& shards) {
   const RunnerConfig& config = shards.config;
-  Copies copies(*shards.domains);
+  Copies copies(shards);
   for (size_t u = 0; u < shards.units.size(); ++u) {
     const std::string unit = unit_name(config, u) + ", ";
     const UnitState& state = shards.units[u];

@@ -106,8 +106,8 @@ ho::Result<UnitView> StepRunner::begin(Act act, uint32_t unit) {
   const UnitView view = view_of(node);
   if (view.gradients != nullptr && buffers_.has_outputs()) {
     const uint64_t elements = layouts()[home_of(config().units, unit)].trained.padded_count();
-    shards_.ledger.memory().zero(view.gradients,
-                                 elements * ho::size_bytes(config().gradient_dtype));
+    shards_.ledger.operations().zero(view.gradients,
+                                     elements * ho::size_bytes(config().gradient_dtype));
   }
   computing_since_ = Clock::now();
   return view;

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 #include "base/log.hpp"
-#include "optim/gradients.hpp"
 #include "run/agreement.hpp"
 
 namespace paro {
@@ -81,16 +79,17 @@ std::string NotFiniteRecord::cause_of(const RunnerConfig& config,
              : "";
 }
 
-void NotFiniteRecord::look_at_own(const RunnerConfig& config,
+void NotFiniteRecord::look_at_own(const Shards& shards,
                                   const Action& action,
                                   const std::vector<ElementView>& places,
                                   uint32_t micro_batches) {
+  const RunnerConfig& config = shards.config;
   // Where gradients are not split, this rank's micro-batches are added up by now.
   const bool added_up = action.phase == Phase::kSyncG;
   const std::vector<uint32_t> units = units_of(action);
   for (size_t i = 0; i < units.size() && mine_.when == UINT64_MAX; ++i) {
-    const auto found =
-        first_not_finite(places[i].dtype(), places[i].at(0), config.units[units[i]].trained);
+    const auto found = shards.ledger.operations().first_not_finite(
+        places[i].dtype(), places[i].at(0), config.units[units[i]].trained);
     if (found) {  // micro-batch by micro-batch, units from the last to the first
       const uint64_t before = added_up ? 0 : action.micro_batch;
       mine_.when = (before + 1) * config.units.size() - units[i];
@@ -102,14 +101,12 @@ void NotFiniteRecord::look_at_own(const RunnerConfig& config,
   }
 }
 
-void NotFiniteRecord::note_sum(uint64_t unit, uint64_t begin, std::span<const float> gradient) {
-  const auto finite = [](float value) { return std::isfinite(value); };
-  const auto first = std::find_if_not(gradient.begin(), gradient.end(), finite);
+void NotFiniteRecord::note_sum(uint64_t unit, uint64_t element, bool nan) {
   if (unit < mine_.sum_unit) {
     mine_.sum_unit = unit;
-    mine_.sum_element = begin + static_cast<uint64_t>(first - gradient.begin());
+    mine_.sum_element = element;
   }
-  if (std::any_of(first, gradient.end(), [](float value) { return value != value; })) {
+  if (nan) {
     mine_.sum_nan = 1;
   }
 }

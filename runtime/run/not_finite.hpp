@@ -18,12 +18,13 @@ namespace paro {
 class NotFiniteRecord {
  public:
   // Before a reduction of what this rank computed, at `places`: one for each of the action's units.
-  void look_at_own(const RunnerConfig& config,
+  void look_at_own(const Shards& shards,
                    const Action& action,
                    const std::vector<ElementView>& places,
                    uint32_t micro_batches);
-  // Of a unit's sum from element `begin` on, in which something is not finite.
-  void note_sum(uint64_t unit, uint64_t begin, std::span<const float> gradient);
+  // Of a unit's sum, in which `element` is the first of its range that is not finite, and some are
+  // no numbers or all infinite.
+  void note_sum(uint64_t unit, uint64_t element, bool nan);
   // Collective, where all ranks leave a step out: a line in rank 0's log, a warning unless the
   // loss scale `shrinks`; what the norm is, infinite or no number.
   [[nodiscard]] ho::Result<double> compare(const Shards& shards,

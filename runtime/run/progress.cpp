@@ -33,7 +33,7 @@ ho::Status StepRunner::start_agree(Transfer& transfer) {
   const Norm norm = updater_.norm(shards_, factor, not_finite_);
   agreed_ = StepSums(
       norm.squared, norm.not_finite, learning_rate(config()), signals_, loads_.any(), discards_);
-  return transfer.all_reduce(shards_.domains->world(), agreed_.data(), StepSums::kCount);
+  return transfer.all_reduce(shards_.domains->over_world(), agreed_.data(), StepSums::kCount);
 }
 
 ho::Status StepRunner::start(const Node& node) {
@@ -50,7 +50,7 @@ ho::Status StepRunner::start(const Node& node) {
   } else {
     const std::vector<ElementView> places = reduced_buffers(shards_, buffers_, action, id);
     if (action.from == Scope::kReplicated) {
-      not_finite_.look_at_own(config(), action, places, scheduler_.micro_batches());
+      not_finite_.look_at_own(shards_, action, places, scheduler_.micro_batches());
     }
     status = start_reduction(shards_, action, places, *transfer);
   }

@@ -51,7 +51,7 @@ Route through(Partitions partitions,
     }
   }
   Route route;
-  route.comm = scope == Scope::kWorld ? domains.world() : domains.intra();
+  route.over = scope == Scope::kWorld ? domains.over_world() : domains.over_group();
   route.merged = partitions.size() > 1;
   lay(route, parts, place_of(order, domains.self()));
   return route;
@@ -109,7 +109,7 @@ Routes::Routes(Partitions partitions, const Domains& domains) {
       through(partitions, world_order(groups), Scope::kWorld, domains));
   for (const Shared& shared : shared_between_groups(partitions, domains, group)) {
     Route route;
-    route.comm = domains.inter(shared.owners);
+    route.over = domains.over_owners(shared.owners);
     route.merged = partitions.size() > 1;
     route.begin = shared.begin;
     lay(route, shared.parts, group.at());

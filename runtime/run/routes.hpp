@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "collectives/domains.hpp"
 #include "layout/partition.hpp"
-#include "run/domains.hpp"
 #include "step/step_plan.hpp"
 
 namespace paro {
@@ -21,12 +21,12 @@ struct BufferRange {
 
 // One collective of a domain.
 struct Route {
-  ho_comm* comm = nullptr;     // nullptr: this rank is alone in the set
-  bool merged = false;         // on several buffers
-  uint64_t begin = 0;          // of the elements that the set shares, where they are of one buffer
-  uint64_t count = 0;          // of those elements
-  std::vector<size_t> counts;  // by rank of the communicator: elements of its part
-  // Parts in the order of the communicator's ranks, those of one rank by buffer. Where they do not
+  Collectives* over = nullptr;  // nullptr: this rank is alone in the set
+  bool merged = false;          // on several buffers
+  uint64_t begin = 0;           // of the elements that the set shares, where they are of one buffer
+  uint64_t count = 0;           // of those elements
+  std::vector<size_t> counts;   // by rank of the set: elements of its part
+  // Parts in the order of the set's ranks, those of one rank by buffer. Where they do not
   // follow one another in one buffer (several buffers; unequal groups, over the world) messages are
   // packed in this order.
   std::vector<BufferRange> parts;

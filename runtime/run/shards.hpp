@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "run/domains.hpp"
+#include "collectives/domains.hpp"
 #include "run/routes.hpp"
 #include "run/runner_config.hpp"
 #include "run/transfer.hpp"
@@ -38,7 +38,7 @@ struct Shards {
   [[nodiscard]] ho::GlobalRank self() const { return domains->self(); }
   // The ranks of domains->world(), by their number there.
   [[nodiscard]] std::vector<ho::GlobalRank> ranks() const { return world_order(domains->groups()); }
-  [[nodiscard]] TransferOptions transfer_options() const {
+  [[nodiscard]] CollectiveOptions transfer_options() const {
     return {config.algorithm, config.timeout_ms};
   }
   // After `domains` have changed; `plan` has the buckets.

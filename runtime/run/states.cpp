@@ -3,43 +3,42 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 
-#include "optim/gradients.hpp"
 #include "run/agreement.hpp"
 
 namespace paro {
 namespace {
 
-void put(const Storage& storage, std::span<const float> values) {
+void put(const Operations& operations, const Storage& storage, std::span<const float> values) {
   for (const Range& range : storage.ranges()) {
     // The buffer's end may be padding.
     const uint64_t end = std::min<uint64_t>(range.end, values.size());
     if (range.begin < end) {
-      round_to(
+      operations.store(
           storage.dtype(), values.subspan(range.begin, end - range.begin), storage.at(range.begin));
     }
   }
 }
 
-PartValues taken_from(const Storage& storage, const Partition& partition, ho::GlobalRank self) {
-  PartValues values{snapshot_ranges(partition, self), storage.dtype(), {}};
+PartValues taken_from(const Shards& shards, const Storage& storage, const Partition& partition) {
+  PartValues values{snapshot_ranges(partition, shards.self()), storage.dtype(), {}};
   const uint64_t element = ho::size_bytes(storage.dtype());
   values.bytes.reserve(values.count() * element);
   for (const Range& range : values.ranges) {
-    const std::byte* const from = storage.at(range.begin);
-    values.bytes.insert(values.bytes.end(), from, from + range.count() * element);
+    shards.ledger.operations().fetch(
+        storage.at(range.begin), range.count() * element, values.bytes);
   }
   return values;
 }
 
 // The other way, into storage that holds at least those elements.
-void put_into(const Storage& storage, const PartValues& values) {
+void put_into(const Operations& operations, const Storage& storage, const PartValues& values) {
   const uint64_t element = ho::size_bytes(storage.dtype());
-  const std::byte* next = values.bytes.data();
+  std::span<const std::byte> left(values.bytes);
   for (const Range& range : values.ranges) {
-    std::memcpy(storage.at(range.begin), next, range.count() * element);
-    next += range.count() * element;
+    const uint64_t bytes = range.count() * element;
+    operations.store(left.first(bytes), storage.at(range.begin));
+    left = left.subspan(bytes);
   }
 }
 
@@ -87,7 +86,7 @@ ho::Status gather_whole(Shards& shards,
 // Everybody's world parts, for a state of a wider scope.
 ho::Status spread_values(Shards& shards, const PartValues& values, const ShardOf& to) {
   if (to.scope == Scope::kWorld) {
-    put_into(to.storage, values);
+    put_into(shards.ledger.operations(), to.storage, values);
     return {};
   }
   if (to.partition.padded_count() == 0) {
@@ -98,13 +97,13 @@ ho::Status spread_values(Shards& shards, const PartValues& values, const ShardOf
       const Storage part,
       Storage::make(
           ledger, Purpose::kScratch, to.partition, Scope::kWorld, shards.self(), values.dtype));
-  put_into(part, values);
+  put_into(ledger.operations(), part, values);
   const uint64_t element = ho::size_bytes(values.dtype);
   HORING_ASSIGN(const Buffer whole,
                 ledger.allocate(Purpose::kScratch, to.partition.padded_count() * element));
   HORING_TRY(gather_whole(shards, to.routes.of(Domain::kWorld), part, whole));
   for (const Range& range : to.storage.ranges()) {
-    ledger.memory().copy(
+    ledger.operations().copy(
         to.storage.at(range.begin), whole.get() + range.begin * element, range.count() * element);
   }
   return {};
@@ -117,9 +116,10 @@ void put_whole(Shards& shards,
                std::span<const float> trained,
                std::span<const float> frozen) {
   UnitState& state = shards.units[unit];
-  put(state.parameters, trained);
-  put(state.frozen, frozen);
-  put(state.master(), trained);
+  const Operations& operations = shards.ledger.operations();
+  put(operations, state.parameters, trained);
+  put(operations, state.frozen, frozen);
+  put(operations, state.master(), trained);
 }
 
 ShardOf masters_of(const Shards& shards, size_t unit) {
@@ -143,13 +143,13 @@ ho::Status read_whole(Shards& shards, const ShardOf& of, std::span<float> values
     return {};
   }
   if (of.scope == Scope::kReplicated) {
-    unscale(dtype, of.storage.at(0), 1, values);
+    shards.ledger.operations().fetch(dtype, of.storage.at(0), 1, values);
     return {};
   }
   HORING_ASSIGN(const Buffer whole, shards.ledger.allocate(Purpose::kScratch, bytes));
   const Domain domain = of.scope == Scope::kGroup ? Domain::kIntra : Domain::kWorld;
   HORING_TRY(gather_whole(shards, of.routes.of(domain), of.storage, whole));
-  unscale(dtype, whole.get(), 1, values);
+  shards.ledger.operations().fetch(dtype, whole.get(), 1, values);
   return {};
 }
 
@@ -177,9 +177,9 @@ std::vector<UnitSnapshot> snapshot_units(const Shards& shards) {
     const UnitLayout& layout = shards.layouts[u];
     UnitSnapshot& unit = units.emplace_back();
     for (const Storage& state : shards.units[u].optimizer) {
-      unit.states.push_back(taken_from(state, layout.trained, shards.self()));
+      unit.states.push_back(taken_from(shards, state, layout.trained));
     }
-    unit.frozen = taken_from(shards.units[u].frozen, layout.frozen, shards.self());
+    unit.frozen = taken_from(shards, shards.units[u].frozen, layout.frozen);
   }
   return units;
 }

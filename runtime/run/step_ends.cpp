@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "run/domains.hpp"
-
 namespace paro {
 namespace {
 
@@ -26,12 +24,6 @@ std::string text_of(size_t rank, const uint64_t* told) {
 
 }  // namespace
 
-StepEnds::~StepEnds() {
-  for (const Told& told : told_) {
-    static_cast<void>(ho_request_wait(told.request, 0));
-  }
-}
-
 ho::Status StepEnds::tell(uint32_t micro_batches, Next next) {
   if (comm_ == nullptr) {
     return {};
@@ -39,16 +31,7 @@ ho::Status StepEnds::tell(uint32_t micro_batches, Next next) {
   Told& told = told_.emplace_back();
   told.mine = {micro_batches, static_cast<uint64_t>(next)};
   told.all.resize(kToldWords * static_cast<size_t>(ho_comm_world_size(comm_)));
-  ho_call_options options = HO_CALL_OPTIONS_INIT;
-  options.timeout_ms = timeout_ms_;
-  ho::Status started = checked(ho_all_gather(comm_,
-                                             told.mine.data(),
-                                             told.all.data(),
-                                             kToldWords,
-                                             HO_UINT64,
-                                             &options,
-                                             nullptr,
-                                             &told.request));
+  ho::Status started = told.gathered.begin(comm_, told.mine, told.all, timeout_ms_);
   if (!started.ok()) {
     told_.pop_back();
   }
@@ -60,9 +43,7 @@ ho::Status StepEnds::compare(const std::vector<uint64_t>& all) const {
     const uint64_t* const theirs = &all[rank * kToldWords];
     if (!std::equal(theirs, theirs + kToldWords, all.begin())) {
       // Until all have found out: then whoever gives up takes nobody's answer away.
-      ho_call_options options = HO_CALL_OPTIONS_INIT;
-      options.timeout_ms = timeout_ms_;
-      static_cast<void>(ho_barrier(comm_, &options, nullptr));
+      static_cast<void>(barrier(comm_, timeout_ms_));
       return {ho::StatusCode::kMismatch,
               text_of(0, all.data()) + ", " + text_of(rank, theirs) +
                   "; all ranks must end a step by the same call after as many micro-batches"};
@@ -72,8 +53,7 @@ ho::Status StepEnds::compare(const std::vector<uint64_t>& all) const {
 }
 
 ho::Status StepEnds::take_first() {
-  const ho::Status ended =
-      checked(ho_request_wait(std::exchange(told_.front().request, nullptr), 0));
+  const ho::Status ended = told_.front().gathered.join();
   const std::vector<uint64_t> all = std::move(told_.front().all);
   told_.pop_front();
   HORING_TRY(ended.with_context("what each rank does after a micro-batch"));
@@ -82,8 +62,7 @@ ho::Status StepEnds::take_first() {
 
 ho::Status StepEnds::look() {
   while (!told_.empty()) {
-    int32_t done = 0;
-    if (ho_request_test(told_.front().request, &done) != HO_OK || done == 0) {
+    if (!told_.front().gathered.over()) {
       return {};
     }
     // Another error ends the communicators of the step too, where it says what it kept from coming.

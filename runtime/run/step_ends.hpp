@@ -6,14 +6,13 @@
 // Each all-gather brings all answers to all ranks, so they all find the same difference.
 #pragma once
 
-#include <horing.h>
-
 #include <array>
 #include <cstdint>
 #include <deque>
 #include <vector>
 
 #include "base/status.hpp"
+#include "collectives/communicator.hpp"
 
 namespace paro {
 
@@ -27,7 +26,7 @@ class StepEnds {
   StepEnds(const StepEnds&) = delete;
   StepEnds& operator=(const StepEnds&) = delete;
   // Waits, within their deadlines, for answers that have not come.
-  ~StepEnds();
+  ~StepEnds() = default;
 
   // After so many micro-batches of the present step. Never blocks.
   [[nodiscard]] ho::Status tell(uint32_t micro_batches, Next next);
@@ -43,7 +42,7 @@ class StepEnds {
   struct Told {
     std::array<uint64_t, 2> mine{};
     std::vector<uint64_t> all;
-    ho_request* request = nullptr;
+    GatheredValues gathered;  // goes first: it waits
   };
   [[nodiscard]] ho::Status compare(const std::vector<uint64_t>& all) const;
   // Blocks for the first.

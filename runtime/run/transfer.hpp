@@ -2,8 +2,6 @@
 // one per route.
 #pragma once
 
-#include <horing.h>
-
 #include <memory>
 #include <span>
 #include <string>
@@ -31,11 +29,6 @@ class ElementView {
   ho::DType dtype_;
 };
 
-struct TransferOptions {
-  ho_algorithm algorithm = HO_ALGORITHM_HO_RING;
-  uint64_t timeout_ms = 0;
-};
-
 // Payload that this rank sent, by where to.
 struct SentBytes {
   uint64_t intra = 0;
@@ -46,7 +39,7 @@ class Transfer {
  public:
   // Everything that is passed in outlives the transfer. `pack`: room for the messages of merged
   // routes.
-  Transfer(Ledger& ledger, TransferOptions options, std::byte* pack = nullptr)
+  Transfer(Ledger& ledger, CollectiveOptions options, std::byte* pack = nullptr)
       : ledger_(ledger), options_(options), pack_(pack) {}
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
@@ -64,7 +57,7 @@ class Transfer {
   [[nodiscard]] ho::Status all_reduce(const std::vector<Route>& routes,
                                       std::span<const ElementView> places);
   // Sums of a few numbers, in place.
-  [[nodiscard]] ho::Status all_reduce(ho_comm* comm, double* values, size_t count);
+  [[nodiscard]] ho::Status all_reduce(Collectives* over, double* values, size_t count);
 
   // True when it is over, well or not.
   [[nodiscard]] bool over();
@@ -80,16 +73,15 @@ class Transfer {
  private:
   struct Leg {
     const Route* route = nullptr;
-    ho_request* request = nullptr;
-    ho::Status outcome;  // once it has no request any more
-    ho_op_report report = HO_OP_REPORT_INIT;
+    Collectives* over = nullptr;  // nullptr: it needs none
+    Pending pending;
+    ho::Status outcome;           // once it is not under way any more
     Buffer reordered;             // what `packed` is in, if it is not in pack_
     std::byte* packed = nullptr;  // the message; nullptr: it is the target itself
     std::vector<ElementView> targets;
     bool whole = false;  // unpack all parts, not only this rank's own
   };
-  [[nodiscard]] ho_call_options call_options(ho::DType dtype) const;
-  [[nodiscard]] Leg& new_leg(const Route* route, std::span<const ElementView> targets, bool whole);
+  [[nodiscard]] Leg& new_leg(const Route& route, std::span<const ElementView> targets, bool whole);
   // Where a leg's packed message is put together.
   [[nodiscard]] ho::Result<std::byte*> room_for(Leg& leg, uint64_t bytes);
   // The bytes of a set in the order of its ranks: in the buffer itself, or packed.
@@ -97,11 +89,11 @@ class Transfer {
                                                 std::span<const ElementView> sources,
                                                 bool all_parts);
   void unpack(const Leg& leg);
-  // `status` is what its request's wait returned.
-  void end(Leg& leg, ho_status status);
+  // Blocks, at most so long (0: until its deadline): whether it is over.
+  [[nodiscard]] bool end_within(Leg& leg, uint64_t timeout_ms);
 
   Ledger& ledger_;
-  TransferOptions options_;
+  CollectiveOptions options_;
   std::byte* pack_;  // what is left of it
   std::vector<std::unique_ptr<Leg>> legs_;
   SentBytes sent_;

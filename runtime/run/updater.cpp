@@ -10,25 +10,28 @@
 namespace paro {
 namespace {
 
+// What a framework's own optimizer gets at once, as fp32 gradients of its own.
 constexpr uint64_t kBlockElements = 4096;
 
-// Ranges in pieces that fit the fp32 block, up to the first error. What lies from `count` on is
-// padding, zeros that stay so.
-template <typename Body>
-ho::Status in_blocks(const std::vector<Range>& ranges, uint64_t count, const Body& body) {
-  for (const Range& range : ranges) {
-    const uint64_t end = std::min(range.end, count);
-    for (uint64_t begin = range.begin; begin < end; begin += kBlockElements) {
-      HORING_TRY(body(begin, std::min(kBlockElements, end - begin)));
-    }
+// With the settings of a group of parameters, if they are in one.
+Rule rule_for(const RunnerConfig& config, const ParameterGroup* group) {
+  Rule rule = config.rule;
+  if (group != nullptr) {
+    const auto change = [&](auto& one) {
+      one.learning_rate *= group->rate_factor;
+      one.weight_decay = group->weight_decay;
+    };
+    std::visit(change, rule);
   }
-  return {};
+  return rule;
 }
 
 }  // namespace
 
 Updater::Updater(const RunnerConfig& config, GroupsByUnit groups)
-    : scale_(config.loss_scale), groups_(std::move(groups)), block_(kBlockElements) {}
+    : scale_(config.loss_scale),
+      groups_(std::move(groups)),
+      block_(config.optimizer ? kBlockElements : 0) {}
 
 double Updater::averaging_factor(const Shards& shards, uint32_t micro_batches) const {
   const double shares = static_cast<double>(shards.domains->groups().world_size()) * micro_batches;
@@ -38,94 +41,114 @@ double Updater::averaging_factor(const Shards& shards, uint32_t micro_batches) c
 // World parts lie inside what a rank has of the gradients' sums at any scope of the optimizer.
 Norm Updater::norm(const Shards& shards, double factor, NotFiniteRecord& not_finite) {
   Norm norm;
+  const ho::DType dtype = shards.config.gradient_dtype;
   for (size_t u = 0; u < shards.units.size(); ++u) {
-    const auto& parts = shards.layouts[u].trained.owned(Scope::kWorld, shards.self());
-    const auto add_block = [&](uint64_t begin, uint64_t count) -> ho::Status {
-      const std::span<float> block(block_.data(), count);
-      unscale(shards.config.gradient_dtype, shards.units[u].sums.at(begin), factor, block);
-      const Norm of_block = norm_of(block);
-      if (of_block.not_finite > 0) {
-        not_finite.note_sum(u, begin, block);
+    const uint64_t elements = shards.config.units[u].trained;  // behind them lies padding
+    for (const Range& range : shards.layouts[u].trained.owned(Scope::kWorld, shards.self())) {
+      if (range.begin >= elements) {
+        break;
       }
-      norm += of_block;
-      return {};
-    };
-    static_cast<void>(in_blocks(parts, shards.config.units[u].trained, add_block));
+      const uint64_t count = std::min(range.end, elements) - range.begin;
+      const void* const sums = shards.units[u].sums.at(range.begin);
+      const NotFiniteMet met = shards.ledger.operations().norm(dtype, sums, count, factor, norm);
+      if (met.first) {
+        not_finite.note_sum(u, range.begin + *met.first, met.nan);
+      }
+    }
   }
   return norm;
 }
 
-ho::Status Updater::update_piece(Shards& shards,
-                                 const BufferRange& piece,
-                                 const ParameterGroup* group,
-                                 double factor) {
+void Updater::update_piece(Shards& shards,
+                           const BufferRange& piece,
+                           const ParameterGroup* group,
+                           double factor) const {
   const RunnerConfig& config = shards.config;
+  const uint64_t begin = piece.range.begin;
+  UnitState& state = shards.units[piece.buffer];
+  UpdatedElements elements;
+  elements.master = state.master().floats_at(begin);
+  for (size_t array = 1; array < state.optimizer.size(); ++array) {
+    elements.rule[array - 1] = state.optimizer[array].floats_at(begin);
+  }
+  elements.gradient_dtype = config.gradient_dtype;
+  elements.gradient = state.sums.at(begin);
+  elements.parameter_dtype = config.parameter_dtype;
+  elements.parameter = state.parameters.at(begin);
+  elements.count = piece.range.count();
+  shards.ledger.operations().update(
+      rule_for(config, group), optimizer_steps_ + 1, factor, elements);
+}
+
+ho::Status Updater::call_optimizer(Shards& shards,
+                                   const BufferRange& piece,
+                                   const ParameterGroup* group,
+                                   double factor) {
+  const RunnerConfig& config = shards.config;
+  const Operations& operations = shards.ledger.operations();
   const auto unit = static_cast<uint32_t>(piece.buffer);
   const uint64_t begin = piece.range.begin;
   const uint64_t count = piece.range.count();
   UnitState& state = shards.units[unit];
-  const auto floats = [&](Storage& storage) {
-    return std::span<float>(reinterpret_cast<float*>(storage.at(begin)), count);
-  };
   const std::span<float> gradient(block_.data(), count);
-  unscale(config.gradient_dtype, state.sums.at(begin), factor, gradient);
-  const std::span<float> master = floats(state.master());
-  if (config.optimizer) {
-    states_of_block_.clear();
-    for (size_t array = 1; array < state.optimizer.size(); ++array) {
-      states_of_block_.push_back(floats(state.optimizer[array]).data());
-    }
-    HORING_TRY(
-        config.optimizer({unit,
-                          begin,
-                          optimizer_steps_ + 1,
-                          learning_rate(config) * (group == nullptr ? 1 : group->rate_factor),
-                          master,
-                          gradient,
-                          group == nullptr ? 0 : group->weight_decay,
-                          states_of_block_}));
-  } else {
-    Elements elements{master, {}, gradient};
-    for (size_t array = 1; array < state.optimizer.size(); ++array) {
-      elements.state[array - 1] = floats(state.optimizer[array]);
-    }
-    Rule rule = config.rule;
-    if (group != nullptr) {
-      const auto change = [&](auto& one) {
-        one.learning_rate *= group->rate_factor;
-        one.weight_decay = group->weight_decay;
-      };
-      std::visit(change, rule);
-    }
-    paro::update(rule, optimizer_steps_ + 1, elements);
+  operations.fetch(config.gradient_dtype, state.sums.at(begin), factor, gradient);
+  states_of_block_.clear();
+  for (size_t array = 1; array < state.optimizer.size(); ++array) {
+    states_of_block_.push_back(state.optimizer[array].floats_at(begin));
   }
-  round_to(config.parameter_dtype, master, state.parameters.at(begin));
+  float* const master = state.master().floats_at(begin);
+  HORING_TRY(config.optimizer({unit,
+                               begin,
+                               optimizer_steps_ + 1,
+                               learning_rate(config) * (group == nullptr ? 1 : group->rate_factor),
+                               {master, count},
+                               gradient,
+                               group == nullptr ? 0 : group->weight_decay,
+                               states_of_block_}));
+  operations.round(config.parameter_dtype, master, state.parameters.at(begin), count);
   return {};
 }
 
-ho::Status Updater::update(Shards& shards, uint32_t unit, double factor) {
-  const std::vector<ParameterGroup>& groups = groups_[unit];
-  const auto update_block = [&](uint64_t begin, uint64_t count) -> ho::Status {
-    const uint64_t end = begin + count;
-    auto group = std::find_if(groups.begin(), groups.end(), [&](const ParameterGroup& one) {
-      return one.range.end > begin;
-    });
-    while (begin < end) {  // inside a group, or up to the next
-      const bool inside = group != groups.end() && group->range.begin <= begin;
-      uint64_t until = end;
-      if (group != groups.end()) {
-        until = std::min(end, inside ? group->range.end : group->range.begin);
-      }
-      HORING_TRY(update_piece(shards, {unit, {begin, until}}, inside ? &*group : nullptr, factor));
-      begin = until;
-      group += inside ? 1 : 0;
+ho::Status Updater::update_range(Shards& shards, const BufferRange& range, double factor) {
+  const std::vector<ParameterGroup>& groups = groups_[range.buffer];
+  uint64_t begin = range.range.begin;
+  const uint64_t end = range.range.end;
+  auto group = std::find_if(groups.begin(), groups.end(), [&](const ParameterGroup& one) {
+    return one.range.end > begin;
+  });
+  while (begin < end) {  // inside a group, or up to the next
+    const bool inside = group != groups.end() && group->range.begin <= begin;
+    uint64_t until = end;
+    if (group != groups.end()) {
+      until = std::min(end, inside ? group->range.end : group->range.begin);
     }
-    return {};
-  };
-  ho::Status updated = in_blocks(
-      shards.units[unit].master().ranges(), shards.config.units[unit].trained, update_block);
-  torn_ = torn_ || !updated.ok();
-  return updated;
+    const BufferRange piece{range.buffer, {begin, until}};
+    const ParameterGroup* const settings = inside ? &*group : nullptr;
+    if (shards.config.optimizer) {
+      HORING_TRY(call_optimizer(shards, piece, settings, factor));
+    } else {
+      update_piece(shards, piece, settings, factor);
+    }
+    begin = until;
+    group += inside ? 1 : 0;
+  }
+  return {};
+}
+
+// In blocks where the framework's own optimizer gets gradients of its own.
+ho::Status Updater::update(Shards& shards, uint32_t unit, double factor) {
+  const uint64_t elements = shards.config.units[unit].trained;
+  for (const Range& range : shards.units[unit].master().ranges()) {
+    const uint64_t end = std::min(range.end, elements);  // padding: zeros that stay so
+    const uint64_t most = shards.config.optimizer ? kBlockElements : range.count();
+    for (uint64_t begin = range.begin; begin < end; begin += most) {
+      const ho::Status updated =
+          update_range(shards, {unit, {begin, std::min(end, begin + most)}}, factor);
+      torn_ = torn_ || !updated.ok();
+      HORING_TRY(updated);
+    }
+  }
+  return {};
 }
 
 void Updater::end_step(bool applied) {

@@ -1,5 +1,5 @@
 // The optimizer on this rank's shards: norm, averaging, clipping, the rule or the framework's own,
-// parameter groups, loss scale. Element by element in blocks of fp32; nothing here communicates but
+// parameter groups, loss scale. Nothing here communicates but
 // same_progress().
 //
 // Owner: StepRunner, on its thread. Errors: those of the framework's own optimizer.
@@ -39,19 +39,25 @@ class Updater {
   [[nodiscard]] ho::Status same_progress(ho_comm* comm, ho::GlobalRank self) const;
 
  private:
-  // Of elements of one group.
-  [[nodiscard]] ho::Status update_piece(Shards& shards,
-                                        const BufferRange& piece,
-                                        const ParameterGroup* group,
-                                        double factor);
+  // Elements of a unit, each with the settings of its group.
+  [[nodiscard]] ho::Status update_range(Shards& shards, const BufferRange& range, double factor);
+  // Elements of one group: by the rule, or by the framework's own optimizer.
+  void update_piece(Shards& shards,
+                    const BufferRange& piece,
+                    const ParameterGroup* group,
+                    double factor) const;
+  [[nodiscard]] ho::Status call_optimizer(Shards& shards,
+                                          const BufferRange& piece,
+                                          const ParameterGroup* group,
+                                          double factor);
 
   LossScale scale_;
   GroupsByUnit groups_;
   uint64_t applied_ = 0;
   uint64_t optimizer_steps_ = 0;  // applied since the rule's state was zeros
   bool torn_ = false;             // an optimizer failed when some masters had changed
-  std::vector<float> block_;
-  std::vector<float*> states_of_block_;  // for the framework's own optimizer
+  std::vector<float> block_;      // gradients for the framework's own optimizer
+  std::vector<float*> states_of_block_;
 };
 
 }  // namespace paro

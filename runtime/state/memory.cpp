@@ -32,14 +32,6 @@ void HostMemory::release(void* address, size_t /*bytes*/) {
   std::free(address);
 }
 
-void HostMemory::zero(void* address, size_t bytes) {
-  std::memset(address, 0, bytes);
-}
-
-void HostMemory::copy(void* to, const void* from, size_t bytes) {
-  std::memcpy(to, from, bytes);
-}
-
 std::string_view to_string(Purpose purpose) {
   constexpr ho::Names<kPurposeCount> kNames{"parameters",
                                             "gradients",
@@ -60,7 +52,13 @@ void Buffer::Bytes::release() const noexcept {
 
 void Buffer::zero() {
   if (bytes_) {
-    bytes_->ledger->memory().zero(bytes_->address, bytes_->count);
+    bytes_->ledger->operations().zero(bytes_->address, bytes_->count);
+  }
+}
+
+void Buffer::round_in_place(ho::DType dtype, uint64_t count) {
+  if (bytes_) {
+    bytes_->ledger->operations().round_in_place(dtype, bytes_->address, count);
   }
 }
 

@@ -1,8 +1,8 @@
 // Where states live, and how much of it there is.
 //
-// Memory is the one place that knows what kind of memory it is: everything above allocates, zeroes
-// and copies through it. Ledger counts what was allocated, by purpose. A Buffer owns its bytes and
-// gives them back, to the memory and to the ledger, when it goes.
+// Memory is the one place that knows what kind of memory it is: everything above allocates through
+// it, and works on what lies there by its Operations. Ledger counts what was allocated, by purpose.
+// A Buffer owns its bytes and gives them back, to the memory and to the ledger, when it goes.
 //
 // Threads: a Ledger and its Buffers belong to one thread at a time.
 #pragma once
@@ -14,6 +14,7 @@
 
 #include "base/owned.hpp"
 #include "base/status.hpp"
+#include "state/host_operations.hpp"
 
 namespace paro {
 
@@ -26,16 +27,18 @@ class Memory {
   // Zeroed, aligned to 64 bytes; nullptr if there is none. `bytes` > 0.
   [[nodiscard]] virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* address, size_t bytes) = 0;
-  virtual void zero(void* address, size_t bytes) = 0;
-  virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  // On what it has allocated; they live as long as it.
+  [[nodiscard]] virtual const Operations& operations() const = 0;
 };
 
 class HostMemory final : public Memory {
  public:
   [[nodiscard]] void* allocate(size_t bytes) override;
   void release(void* address, size_t bytes) override;
-  void zero(void* address, size_t bytes) override;
-  void copy(void* to, const void* from, size_t bytes) override;
+  [[nodiscard]] const Operations& operations() const override { return operations_; }
+
+ private:
+  HostOperations operations_;
 };
 
 enum class Purpose : uint8_t {
@@ -70,6 +73,8 @@ class Buffer {
   [[nodiscard]] std::byte* get() const { return bytes_ ? bytes_->address : nullptr; }
   [[nodiscard]] size_t size_bytes() const { return bytes_ ? bytes_->count : 0; }
   void zero();
+  // See Operations, from the first byte on.
+  void round_in_place(ho::DType dtype, uint64_t count);
 
  private:
   friend class Ledger;
@@ -93,6 +98,7 @@ class Ledger {
   ~Ledger() = default;
   [[nodiscard]] ho::Result<Buffer> allocate(Purpose purpose, uint64_t bytes);
   [[nodiscard]] Memory& memory() const { return memory_; }
+  [[nodiscard]] const Operations& operations() const { return memory_.operations(); }
   [[nodiscard]] const MemoryUse& now() const { return now_; }
   // At the time when the total was highest.
   [[nodiscard]] const MemoryUse& peak() const { return peak_; }

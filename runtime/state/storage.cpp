@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "optim/gradients.hpp"
-
 namespace paro {
 
 Storage::Storage(std::vector<Range> ranges, ho::DType dtype, Buffer buffer)
@@ -33,7 +31,7 @@ void Storage::zero() {
 
 void Storage::round_to(ho::DType dtype) {
   if (dtype != dtype_) {
-    round_in_place(dtype, buffer_.get(), count_);
+    buffer_.round_in_place(dtype, count_);
     dtype_ = dtype;
   }
 }

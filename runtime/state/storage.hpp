@@ -27,6 +27,10 @@ class Storage {
   // The element's address; it and those that follow in its range lie one after the other. nullptr
   // for an element that is not held.
   [[nodiscard]] std::byte* at(uint64_t element) const;
+  // The same, of fp32.
+  [[nodiscard]] float* floats_at(uint64_t element) const {
+    return reinterpret_cast<float*>(at(element));
+  }
   // All zero, of the type it was made with.
   void zero();
   // From fp32 to a type that it computes with: rounded where they lie, one after the other.

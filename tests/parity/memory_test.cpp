@@ -25,8 +25,7 @@ class EmptyableMemory final : public Memory {
     return empty ? nullptr : host_.allocate(bytes);
   }
   void release(void* address, size_t bytes) override { host_.release(address, bytes); }
-  void zero(void* address, size_t bytes) override { host_.zero(address, bytes); }
-  void copy(void* to, const void* from, size_t bytes) override { host_.copy(to, from, bytes); }
+  [[nodiscard]] const Operations& operations() const override { return host_.operations(); }
   bool empty = false;
 
  private:

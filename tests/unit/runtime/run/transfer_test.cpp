@@ -1,69 +1,78 @@
 // A transfer of several collectives, which are those of this file: none needs another rank.
 #include "run/transfer.hpp"
 
-#include <horing.h>
-
 #include <array>
-#include <map>
-#include <string>
 #include <vector>
 
 #include "catch.hpp"
 
+namespace paro {
 namespace {
 
-// How each collective ends, by its communicator; such a pointer is never followed.
-std::map<const ho_comm*, ho_status> outcomes;
-std::string last_error;
+// Begins all that is asked, and ends it as it is told.
+class EndsSo final : public Collectives {
+ public:
+  explicit EndsSo(ho::Status end) : end_(std::move(end)) {}
+  ho::Status begin_all_gather(const CollectiveOptions& /*options*/,
+                              ho::DType /*dtype*/,
+                              const void* /*mine*/,
+                              void* /*all*/,
+                              std::span<const size_t> /*counts*/,
+                              Pending& pending) override {
+    return begin(pending);
+  }
+  ho::Status begin_reduce_scatter(const CollectiveOptions& /*options*/,
+                                  ho::DType /*dtype*/,
+                                  void* /*all*/,
+                                  void* /*mine*/,
+                                  std::span<const size_t> /*counts*/,
+                                  Pending& pending) override {
+    return begin(pending);
+  }
+  ho::Status begin_all_reduce(const CollectiveOptions& /*options*/,
+                              ho::DType /*dtype*/,
+                              void* /*all*/,
+                              size_t /*count*/,
+                              Pending& pending) override {
+    return begin(pending);
+  }
+  bool over(Pending& /*pending*/) override { return true; }
+  ho::Result<bool> join(Pending& pending, uint64_t /*timeout_ms*/) override {
+    pending.request = nullptr;
+    HORING_TRY(end_);
+    return true;
+  }
 
-ho_comm* comm_of(uintptr_t number) {
-  return reinterpret_cast<ho_comm*>(64 * number);
-}
+ private:
+  ho::Status begin(Pending& pending) {
+    pending.request = this;
+    pending.report.intra_sent_bytes = 10;
+    return {};
+  }
+
+  ho::Status end_;
+};
 
 }  // namespace
-
-extern "C" {
-
-ho_status ho_all_reduce(ho_comm* comm,
-                        const void* /*send*/,
-                        void* /*recv*/,
-                        size_t /*count*/,
-                        ho_dtype /*dtype*/,
-                        ho_op /*op*/,
-                        const ho_call_options* /*options*/,
-                        ho_op_report* /*report*/,
-                        ho_request** request) {
-  *request = reinterpret_cast<ho_request*>(comm);
-  return HO_OK;
-}
-
-ho_status ho_request_wait(ho_request* request, uint64_t /*timeout_ms*/) {
-  const auto* comm = reinterpret_cast<const ho_comm*>(request);
-  last_error = "of " + std::to_string(reinterpret_cast<uintptr_t>(comm) / 64);
-  return outcomes.at(comm);
-}
-
-const char* ho_last_error_message(void) {
-  return last_error.c_str();
-}
-
-}  // extern "C"
-
-namespace paro {
 
 TEST_CASE("a transfer fails with the first error of its collectives, whatever the others bring") {
   HostMemory memory;
   Ledger ledger(memory);
   std::array<float, 4> values{};
   const ElementView view(reinterpret_cast<std::byte*>(values.data()), ho::DType::kFloat32);
-  const std::vector<ho_status> kinds{HO_OK, HO_TIMEOUT, HO_PEER_LOST};
-  for (const ho_status one : kinds) {
-    for (const ho_status two : kinds) {
+  const std::vector<ho::StatusCode> kinds{
+      ho::StatusCode::kOk, ho::StatusCode::kTimeout, ho::StatusCode::kPeerLost};
+  for (const ho::StatusCode one : kinds) {
+    for (const ho::StatusCode two : kinds) {
       for (const bool early : {false, true}) {
-        outcomes = {{comm_of(1), one}, {comm_of(2), two}, {comm_of(3), HO_OK}};
+        EndsSo first({one, "of 1"});
+        EndsSo second({two, "of 2"});
+        EndsSo third({});
         std::vector<Route> routes(3);
+        routes[0].over = &first;
+        routes[1].over = &second;
+        routes[2].over = &third;
         for (size_t leg = 0; leg < routes.size(); ++leg) {
-          routes[leg].comm = comm_of(leg + 1);
           routes[leg].count = 1;
           routes[leg].begin = leg;
         }
@@ -73,10 +82,12 @@ TEST_CASE("a transfer fails with the first error of its collectives, whatever th
           CHECK(transfer.over_within(1));
         }
         const ho::Status ended = transfer.finish();
-        INFO("ends: " << one << ", " << two << ", early: " << early);
-        const ho_status first = one != HO_OK ? one : two;
-        CHECK(static_cast<ho_status>(ended.code()) == first);
-        CHECK((first == HO_OK || ended.message() == (one != HO_OK ? "of 1" : "of 2")));
+        INFO("ends: " << static_cast<int>(one) << ", " << static_cast<int>(two)
+                      << ", early: " << early);
+        const ho::StatusCode expected = one != ho::StatusCode::kOk ? one : two;
+        CHECK(ended.code() == expected);
+        CHECK((ended.ok() || ended.message() == (one != ho::StatusCode::kOk ? "of 1" : "of 2")));
+        CHECK(transfer.sent().intra == 30);
       }
     }
   }

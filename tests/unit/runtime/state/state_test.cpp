@@ -26,8 +26,7 @@ class LittleMemory final : public Memory {
     left_ += bytes;
     host_.release(address, bytes);
   }
-  void zero(void* address, size_t bytes) override { host_.zero(address, bytes); }
-  void copy(void* to, const void* from, size_t bytes) override { host_.copy(to, from, bytes); }
+  [[nodiscard]] const Operations& operations() const override { return host_.operations(); }
   [[nodiscard]] size_t left() const { return left_; }
 
  private:

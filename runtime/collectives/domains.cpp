@@ -1,9 +1,10 @@
-#include "run/domains.hpp"
+#include "collectives/domains.hpp"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
+#include "collectives/horing_collectives.hpp"
 #include "layout/partition.hpp"
 #include "step/participants.hpp"
 
@@ -23,11 +24,6 @@ int32_t place_in(const std::vector<GlobalRank>& ranks, GlobalRank rank) {
 }
 
 }  // namespace
-
-ho::Status checked(ho_status status) {
-  return status == HO_OK ? ho::Status()
-                         : ho::Status(static_cast<ho::StatusCode>(status), ho_last_error_message());
-}
 
 ho::Result<ho::GroupMap> nodes_of(const ho_comm* comm) {
   std::vector<std::vector<GlobalRank>> members(static_cast<size_t>(ho_comm_group_count(comm)));
@@ -54,15 +50,26 @@ ho::Result<Domains> Domains::make(ho_comm* comm, const ho::GroupMap& groups) {
   HORING_ASSIGN(domains.parent_, split(comm, 0, static_cast<int32_t>(self.value())));
   ho_comm* const parent = domains.parent_.get();
   if (groups.world_size() > 1) {
-    HORING_ASSIGN(domains.world_, split(parent, 0, place_in(world_order(groups), self)));
+    HORING_ASSIGN(OwnedComm world, split(parent, 0, place_in(world_order(groups), self)));
+    domains.world_ = set_over(std::move(world));
   }
   const ho::GroupIndex group = groups.group_of(self);
   const bool alone = groups.group_size(group) == 1;
   const auto place = static_cast<int32_t>(groups.group_rank_of(self).value());
-  HORING_ASSIGN(domains.intra_,
+  HORING_ASSIGN(OwnedComm intra,
                 split(parent, alone ? -1 : static_cast<int32_t>(group.value()), place));
+  domains.intra_ = set_over(std::move(intra));
   HORING_TRY(domains.make_inter());
   return domains;
+}
+
+Domains::RankSet Domains::set_over(OwnedComm comm) {
+  RankSet set;
+  if (comm != nullptr) {
+    set.collectives = std::make_unique<HoringCollectives>(comm.get());
+    set.comm = std::move(comm);
+  }
+  return set;
 }
 
 ho::Status Domains::make_inter() {
@@ -93,16 +100,26 @@ ho::Status Domains::make_inter() {
     }
     HORING_ASSIGN(OwnedComm part, split(parent_.get(), color, group));
     if (part != nullptr) {
-      inter_.emplace(std::move(mine), std::move(part));
+      inter_.emplace(std::move(mine), set_over(std::move(part)));
     }
     sets = std::move(later);
   }
   return {};
 }
 
-ho_comm* Domains::inter(const std::vector<GlobalRank>& owners) const {
+const Domains::RankSet* Domains::set_of(const std::vector<GlobalRank>& owners) const {
   const auto found = inter_.find(owners);
-  return found == inter_.end() ? nullptr : found->second.get();
+  return found == inter_.end() ? nullptr : &found->second;
+}
+
+ho_comm* Domains::inter(const std::vector<GlobalRank>& owners) const {
+  const RankSet* const set = set_of(owners);
+  return set == nullptr ? nullptr : set->comm.get();
+}
+
+Collectives* Domains::over_owners(const std::vector<GlobalRank>& owners) const {
+  const RankSet* const set = set_of(owners);
+  return set == nullptr ? nullptr : set->collectives.get();
 }
 
 ho::Result<OwnedComm> Domains::another_world() const {
@@ -111,11 +128,14 @@ ho::Result<OwnedComm> Domains::another_world() const {
 
 uint64_t Domains::memory_bytes() const {
   uint64_t bytes = 0;
-  for (const OwnedComm* comm : {&parent_, &world_, &intra_}) {
-    bytes += *comm == nullptr ? 0 : ho_comm_memory_bytes(comm->get());
-  }
-  for (const auto& [owners, comm] : inter_) {
-    bytes += ho_comm_memory_bytes(comm.get());
+  const auto add = [&](const OwnedComm& comm) {
+    bytes += comm == nullptr ? 0 : ho_comm_memory_bytes(comm.get());
+  };
+  add(parent_);
+  add(world_.comm);
+  add(intra_.comm);
+  for (const auto& [owners, set] : inter_) {
+    add(set.comm);
   }
   return bytes;
 }

@@ -1,7 +1,8 @@
-// The communicators of a sharded job: one over everybody in the order of the world parts, one over
-// this rank's group, and one for every set of ranks that own the same elements in their groups.
-// Each is a communicator of its own, so that what one does never queues behind another. On each,
-// the step plan orders what its channels start (verify_sequences()).
+// The sets of ranks of a sharded job, each with a communicator and collectives on it: one over
+// everybody in the order of the world parts, one over this rank's group, and one for every set of
+// ranks that own the same elements in their groups. Each is a communicator of its own, so that what
+// one does never queues behind another. On each, the step plan orders what its channels start
+// (verify_sequences()).
 //
 // All of them are split from one that only the runner has. A failure ends a communicator and what
 // was split from it: to end this one ends the runner on all ranks, and nothing of the caller's.
@@ -14,17 +15,11 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "collectives/collectives.hpp"
+#include "collectives/communicator.hpp"
 #include "group/group_map.hpp"
 
 namespace paro {
-
-// HO_OK, or the library's last error.
-[[nodiscard]] ho::Status checked(ho_status status);
-
-struct DestroyComm {
-  void operator()(ho_comm* comm) const { ho_comm_destroy(comm); }
-};
-using OwnedComm = std::unique_ptr<ho_comm, DestroyComm>;
 
 class Domains {
  public:
@@ -33,12 +28,16 @@ class Domains {
 
   [[nodiscard]] ho::GlobalRank self() const { return self_; }
   [[nodiscard]] const ho::GroupMap& groups() const { return groups_; }
-  // nullptr for a set of one rank. Never for a set that this rank is not in.
-  [[nodiscard]] ho_comm* world() const { return world_.get(); }
-  // Of the same ranks, by global rank: for what must not wait for a step's data.
-  [[nodiscard]] ho_comm* parent() const { return world_ == nullptr ? nullptr : parent_.get(); }
-  [[nodiscard]] ho_comm* intra() const { return intra_.get(); }
+  // What moves the data of states between the ranks of a set. Here and below: nullptr for a set of
+  // one rank. Never for a set that this rank is not in.
+  [[nodiscard]] Collectives* over_world() const { return world_.collectives.get(); }
+  [[nodiscard]] Collectives* over_group() const { return intra_.collectives.get(); }
+  [[nodiscard]] Collectives* over_owners(const std::vector<ho::GlobalRank>& owners) const;
+  // What their ranks tell one another numbers on.
+  [[nodiscard]] ho_comm* world() const { return world_.comm.get(); }
   [[nodiscard]] ho_comm* inter(const std::vector<ho::GlobalRank>& owners) const;
+  // Of all ranks, by global rank: for what must not wait for a step's data.
+  [[nodiscard]] ho_comm* parent() const { return world() == nullptr ? nullptr : parent_.get(); }
   // Collective: a communicator more of all ranks, numbered by global rank.
   [[nodiscard]] ho::Result<OwnedComm> another_world() const;
   // Bytes that the library holds for all of them.
@@ -47,15 +46,21 @@ class Domains {
   void abort(const char* reason);
 
  private:
+  struct RankSet {
+    OwnedComm comm;
+    std::unique_ptr<Collectives> collectives;
+  };
   Domains(ho::GlobalRank self, ho::GroupMap groups) : self_(self), groups_(std::move(groups)) {}
+  [[nodiscard]] static RankSet set_over(OwnedComm comm);
+  [[nodiscard]] const RankSet* set_of(const std::vector<ho::GlobalRank>& owners) const;
   [[nodiscard]] ho::Status make_inter();
 
   ho::GlobalRank self_;
   ho::GroupMap groups_;
   OwnedComm parent_;  // of all ranks, by global rank: moves nothing of a step's
-  OwnedComm world_;
-  OwnedComm intra_;
-  std::map<std::vector<ho::GlobalRank>, OwnedComm> inter_;
+  RankSet world_;
+  RankSet intra_;
+  std::map<std::vector<ho::GlobalRank>, RankSet> inter_;
 };
 
 // The nodes of a communicator's ranks as the library found them, its group ranks, and its rails.

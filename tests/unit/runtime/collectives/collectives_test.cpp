@@ -1,0 +1,208 @@
+// What the runtime's collectives ask of libhoring, whose calls are those of this file.
+#include <horing.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "collectives/horing_collectives.hpp"
+
+namespace {
+
+// Of the last call.
+struct Asked {
+  std::string call;
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::vector<size_t> counts;
+  ho_dtype dtype = HO_FLOAT32;
+  ho_call_options options = HO_CALL_OPTIONS_INIT;
+};
+Asked asked;
+ho_status answer = HO_OK;  // to whatever comes next
+int32_t done = 0;
+std::array<std::byte, 2> place;  // as a communicator and as a request: never followed
+
+ho_comm* comm() {
+  return reinterpret_cast<ho_comm*>(place.data());
+}
+
+ho_status begin(Asked with, ho_op_report* report, ho_request** request) {
+  asked = std::move(with);
+  if (answer == HO_OK) {
+    report->intra_sent_bytes = 7;
+    *request = reinterpret_cast<ho_request*>(&place[1]);
+  }
+  return answer;
+}
+
+}  // namespace
+
+extern "C" {
+
+int32_t ho_comm_world_size(const ho_comm* /*comm*/) {
+  return 2;
+}
+
+ho_status ho_all_gather_counts(ho_comm* /*comm*/,
+                               const void* send,
+                               void* recv,
+                               const size_t* counts,
+                               ho_dtype dtype,
+                               const ho_call_options* options,
+                               ho_op_report* report,
+                               ho_request** request) {
+  return begin({"all_gather", send, recv, {counts, counts + 2}, dtype, *options}, report, request);
+}
+
+ho_status ho_reduce_scatter_counts(ho_comm* /*comm*/,
+                                   const void* send,
+                                   void* recv,
+                                   const size_t* counts,
+                                   ho_dtype dtype,
+                                   ho_op op,
+                                   const ho_call_options* options,
+                                   ho_op_report* report,
+                                   ho_request** request) {
+  CHECK(op == HO_SUM);
+  return begin(
+      {"reduce_scatter", send, recv, {counts, counts + 2}, dtype, *options}, report, request);
+}
+
+ho_status ho_all_reduce(ho_comm* /*comm*/,
+                        const void* send,
+                        void* recv,
+                        size_t count,
+                        ho_dtype dtype,
+                        ho_op op,
+                        const ho_call_options* options,
+                        ho_op_report* report,
+                        ho_request** request) {
+  CHECK(op == HO_SUM);
+  return begin({"all_reduce", send, recv, {count}, dtype, *options}, report, request);
+}
+
+ho_status ho_all_gather(ho_comm* /*comm*/,
+                        const void* send,
+                        void* recv,
+                        size_t count,
+                        ho_dtype dtype,
+                        const ho_call_options* options,
+                        ho_op_report* report,
+                        ho_request** request) {
+  ho_op_report mine = HO_OP_REPORT_INIT;
+  ho_request* blocks = nullptr;
+  CHECK((request == nullptr || report == nullptr));
+  return begin({"all_gather_values", send, recv, {count}, dtype, *options},
+               &mine,
+               request == nullptr ? &blocks : request);
+}
+
+ho_status ho_request_test(ho_request* /*request*/, int32_t* over) {
+  *over = done;
+  return answer;
+}
+
+ho_status ho_request_wait(ho_request* /*request*/, uint64_t timeout_ms) {
+  asked.call = "wait";
+  asked.options.timeout_ms = timeout_ms;
+  return answer;
+}
+
+const char* ho_last_error_message(void) {
+  return "peer gone";
+}
+
+}  // extern "C"
+
+namespace paro {
+
+TEST_CASE("each collective is libhoring's, with its options, and sums 16 bits in fp32") {
+  HoringCollectives over(comm());
+  std::array<float, 4> all{};
+  const std::array<size_t, 2> counts{1, 3};
+  const CollectiveOptions options{HO_ALGORITHM_RING, 500};
+  answer = HO_OK;
+  for (const ho::DType dtype : {ho::DType::kFloat32, ho::DType::kFloat16, ho::DType::kBfloat16}) {
+    const int32_t wide_sums = dtype == ho::DType::kFloat32 ? 0 : 1;
+    Pending gather;
+    REQUIRE(over.begin_all_gather(options, dtype, &all[1], all.data(), counts, gather).ok());
+    CHECK((asked.call == "all_gather" && asked.from == &all[1] && asked.to == all.data()));
+    CHECK(asked.counts == std::vector<size_t>{1, 3});
+    CHECK(asked.options.fp32_sums == 0);
+    Pending scatter;
+    REQUIRE(over.begin_reduce_scatter(options, dtype, all.data(), &all[1], counts, scatter).ok());
+    CHECK((asked.call == "reduce_scatter" && asked.from == all.data() && asked.to == &all[1]));
+    CHECK(asked.options.fp32_sums == wide_sums);
+    Pending reduce;
+    REQUIRE(over.begin_all_reduce(options, dtype, all.data(), 4, reduce).ok());
+    CHECK((asked.call == "all_reduce" && asked.from == all.data() && asked.to == all.data()));
+    CHECK(asked.counts == std::vector<size_t>{4});
+    CHECK(asked.dtype == static_cast<ho_dtype>(dtype));
+    CHECK(asked.options.fp32_sums == wide_sums);
+    CHECK(asked.options.algorithm == HO_ALGORITHM_RING);
+    CHECK(asked.options.timeout_ms == 500);
+  }
+}
+
+TEST_CASE("a collective is under way until it is joined") {
+  HoringCollectives over(comm());
+  std::array<float, 4> all{};
+  Pending pending;
+  answer = HO_OK;
+  REQUIRE(over.begin_all_reduce({}, ho::DType::kFloat32, all.data(), 4, pending).ok());
+  done = 0;
+  CHECK_FALSE(over.over(pending));
+  answer = HO_IN_PROGRESS;
+  const ho::Result<bool> early = over.join(pending, 20);
+  CHECK((early.ok() && !*early && pending.request != nullptr));
+  CHECK(asked.options.timeout_ms == 20);
+  answer = HO_OK;
+  done = 1;
+  CHECK(over.over(pending));
+  const ho::Result<bool> joined = over.join(pending, 0);
+  CHECK((joined.ok() && *joined && pending.request == nullptr));
+  CHECK(pending.report.intra_sent_bytes == 7);
+}
+
+TEST_CASE("a collective that fails has libhoring's error, at its begin or at its end") {
+  HoringCollectives over(comm());
+  std::array<float, 4> all{};
+  Pending pending;
+  answer = HO_PEER_LOST;
+  const ho::Status begun = over.begin_all_reduce({}, ho::DType::kFloat32, all.data(), 4, pending);
+  CHECK((begun.code() == ho::StatusCode::kPeerLost && begun.message() == "peer gone"));
+  CHECK(pending.request == nullptr);
+  answer = HO_OK;
+  REQUIRE(over.begin_all_reduce({}, ho::DType::kFloat32, all.data(), 4, pending).ok());
+  answer = HO_PEER_LOST;
+  done = 0;
+  CHECK(over.over(pending));  // join() tells why
+  const ho::Result<bool> joined = over.join(pending, 0);
+  CHECK((!joined.ok() && joined.status().code() == ho::StatusCode::kPeerLost));
+  CHECK(pending.request == nullptr);
+}
+
+TEST_CASE("gathered values are joined once, by their end at the latest") {
+  const std::array<uint64_t, 1> mine{5};
+  std::array<uint64_t, 2> all{};
+  answer = HO_OK;
+  {
+    GatheredValues values;
+    REQUIRE(values.begin(comm(), mine, all, 300).ok());
+    CHECK((asked.call == "all_gather_values" && asked.options.timeout_ms == 300));
+    done = 0;
+    CHECK_FALSE(values.over());
+    done = 1;
+    CHECK(values.over());
+  }
+  CHECK(asked.call == "wait");
+  GatheredValues values;
+  REQUIRE(values.begin(comm(), mine, all, 300).ok());
+  answer = HO_TIMEOUT;
+  CHECK(values.join().code() == ho::StatusCode::kTimeout);
+  CHECK(values.join().ok());
+}
+
+}  // namespace paro

@@ -1,0 +1,112 @@
+// The host's operations against optim's own arithmetic, over several blocks of theirs.
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "catch.hpp"
+#include "state/host_operations.hpp"
+
+using namespace paro;
+
+namespace {
+
+constexpr size_t kCount = 10000;  // of which no block of the operations is a divisor
+
+std::vector<float> numbers(float first) {
+  std::vector<float> values(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    values[i] = first + static_cast<float>(i % 97) / 8;
+  }
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("an update is the rule on scaled gradients, and parameters are masters rounded") {
+  const HostOperations operations;
+  const Rule rule = AdamW{};
+  std::vector<float> master = numbers(1);
+  std::vector<float> m(kCount);
+  std::vector<float> v(kCount);
+  std::vector<uint16_t> gradient(kCount);
+  std::vector<uint16_t> parameter(kCount);
+  operations.store(ho::DType::kBfloat16, numbers(-3), gradient.data());
+  std::vector<float> scaled(kCount);
+  operations.fetch(ho::DType::kBfloat16, gradient.data(), 0.25, scaled);
+  CHECK(scaled[8] == -0.5F);  // (-3 + 8 / 8) / 4
+  std::vector<float> expected = master;
+  std::vector<float> m_of_it(kCount);
+  std::vector<float> v_of_it(kCount);
+  update(rule, 3, {expected, {m_of_it, v_of_it}, scaled});
+
+  UpdatedElements elements;
+  elements.master = master.data();
+  elements.rule = {m.data(), v.data()};
+  elements.gradient_dtype = ho::DType::kBfloat16;
+  elements.gradient = gradient.data();
+  elements.parameter_dtype = ho::DType::kBfloat16;
+  elements.parameter = parameter.data();
+  elements.count = kCount;
+  operations.update(rule, 3, 0.25, elements);
+  CHECK((master == expected && m == m_of_it && v == v_of_it));
+  std::vector<uint16_t> rounded(kCount);
+  operations.round(ho::DType::kBfloat16, expected.data(), rounded.data(), kCount);
+  CHECK(parameter == rounded);
+}
+
+TEST_CASE("a norm goes on from the one before, counts and finds what is not finite") {
+  const HostOperations operations;
+  std::vector<float> values = numbers(0);
+  Norm norm;
+  CHECK_FALSE(operations.norm(ho::DType::kFloat32, values.data(), kCount, 1, norm).first);
+  double squares = 0;
+  for (const float value : values) {
+    squares += static_cast<double>(value) * static_cast<double>(value);
+  }
+  CHECK(std::abs(norm.squared - squares) < 1e-6 * squares);
+  CHECK(norm.not_finite == 0);
+
+  values[9000] = std::numeric_limits<float>::quiet_NaN();
+  values[5001] = std::numeric_limits<float>::infinity();
+  const NotFiniteMet met = operations.norm(ho::DType::kFloat32, values.data(), kCount, 1, norm);
+  CHECK((met.first == 5001U && met.nan));
+  CHECK(norm.not_finite == 2);
+  CHECK(norm.squared > 1.9 * squares);
+  const auto first = operations.first_not_finite(ho::DType::kFloat32, values.data(), kCount);
+  CHECK((first && first->index == 5001 && !first->nan));
+}
+
+TEST_CASE("gradients are added to sums of fp32, or of their own type") {
+  const HostOperations operations;
+  std::array<uint16_t, 2> ones{};
+  operations.store(ho::DType::kFloat16, std::array{1.0F, 2.0F}, ones.data());
+  std::array<float, 2> wide{0.0001F, 2048};
+  operations.add(ho::DType::kFloat32, wide.data(), ho::DType::kFloat16, ones.data(), 2);
+  CHECK((wide[0] == 1.0001F && wide[1] == 2050));
+  std::array<uint16_t, 2> sums = ones;
+  operations.add(ho::DType::kFloat16, sums.data(), ho::DType::kFloat16, ones.data(), 2);
+  std::array<float, 2> back{};
+  operations.fetch(ho::DType::kFloat16, sums.data(), 1, back);
+  CHECK((back[0] == 2 && back[1] == 4));
+  operations.round_in_place(ho::DType::kFloat16, wide.data(), 2);
+  operations.fetch(ho::DType::kFloat16, wide.data(), 1, back);
+  CHECK((back[0] == 1 && back[1] == 2050));
+}
+
+TEST_CASE("bytes are fetched behind others, stored, copied, hashed and zeroed") {
+  const HostOperations operations;
+  const std::array<std::byte, 3> from{std::byte{1}, std::byte{2}, std::byte{3}};
+  std::vector<std::byte> fetched{std::byte{9}};
+  operations.fetch(from.data(), 3, fetched);
+  CHECK(fetched == std::vector{std::byte{9}, from[0], from[1], from[2]});
+  std::array<std::byte, 3> to{};
+  operations.store(from, to.data());
+  CHECK(to == from);
+  CHECK(operations.hash(to.data(), 3) == ho::Hash().add(std::span<const std::byte>(from)).value());
+  operations.zero(to.data(), 2);
+  CHECK((to[1] == std::byte{0} && to[2] == from[2]));
+  operations.copy(to.data(), from.data(), 1);
+  CHECK(to[0] == from[0]);
+}

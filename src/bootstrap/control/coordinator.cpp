@@ -46,10 +46,10 @@ Coordinator::Coordinator(Setup setup, Fd epoll, Fd wake)
       epoll_(std::move(epoll)),
       wake_(std::move(wake)),
       connections_(epoll_.get(), setup_.world_size),
-      admission_({.world_size = setup_.world_size,
-                  .own = setup_.own,
-                  .address = setup_.address,
-                  .deadline = setup_.deadline}),
+      rendezvous_ranks_({.world_size = setup_.world_size,
+                         .own = setup_.own,
+                         .address = setup_.address,
+                         .deadline = setup_.deadline}),
       gathers_(connections_, setup_.world_size),
       peers_(setup_.world_size) {}
 
@@ -84,7 +84,7 @@ Deadline Coordinator::next_deadline() const {
   Deadline next = gathers_.next_deadline();
   if (rendezvous_) {
     const Deadline arrivals{std::chrono::nanoseconds(acceptor_->next_deadline_ns())};
-    next = std::min({next, arrivals, admission_.next_deadline()});
+    next = std::min({next, arrivals, rendezvous_ranks_.next_deadline()});
   }
   if (job_) {
     next = std::min({next, job_->failures.next_deadline(), job_->passed_on.next_deadline()});
@@ -183,7 +183,7 @@ void Coordinator::handle_message(uint32_t rank, wire::Message message) {
     return;
   }
   if (rendezvous_ && message.header.type == wire::Type::kReport) {
-    admission_.note_gave_up(rank, message);
+    rendezvous_ranks_.note_gave_up(rank, message);
     return;
   }
   if (job_ == nullptr || closing_) {
@@ -220,7 +220,7 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
     case wire::Type::kLeaving: {
       HORING_ASSIGN(LeaveNotice leave_notice, wire::decode<LeaveNotice>(message.body));
       leave_notice.rank = GlobalRank(rank);  // whoever it says it is
-      leave_notice.name = admission_.name_of(rank);
+      leave_notice.name = rendezvous_ranks_.name_of(rank);
       job_->passed_on.leave(std::move(leave_notice), Clock::now());
       return {};
     }
@@ -250,15 +250,15 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
 
 void Coordinator::drop(uint32_t rank) {
   connections_.drop(rank);
-  admission_.leave(rank);
+  rendezvous_ranks_.leave(rank);
   peers_[rank].unread = false;
 }
 
 void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
   drop(rank);
-  const std::string name = admission_.name_of(rank);
-  if (rendezvous_ && !called_off_.has_value() && how.empty() && !admission_.gave_up(rank)) {
-    admission_.note_lost(rank);
+  const std::string name = rendezvous_ranks_.name_of(rank);
+  if (rendezvous_ && !called_off_.has_value() && how.empty() && !rendezvous_ranks_.gave_up(rank)) {
+    rendezvous_ranks_.note_lost(rank);
   }
   if (job_ == nullptr || closing_) {
     return;
@@ -286,9 +286,10 @@ void Coordinator::end_gathers_of_left() {
     return;
   }
   for (const uint32_t rank : std::exchange(job_->left_while_deciding, {})) {
-    gathers_.end_of(rank,
-                    Status(StatusCode::kPeerLost,
-                           admission_.name_of(rank) + " has left: it destroyed its communicator"));
+    gathers_.end_of(
+        rank,
+        Status(StatusCode::kPeerLost,
+               rendezvous_ranks_.name_of(rank) + " has left: it destroyed its communicator"));
   }
 }
 

@@ -18,7 +18,7 @@
 #include "bootstrap/control/peer_connections.hpp"
 #include "bootstrap/failure/communicator_failures.hpp"
 #include "bootstrap/messages/wire.hpp"
-#include "bootstrap/rendezvous/admission.hpp"
+#include "bootstrap/rendezvous/rendezvous_ranks.hpp"
 #include "connect/acceptor.hpp"
 #include "os/clock.hpp"
 #include "os/fd.hpp"
@@ -96,7 +96,7 @@ class Coordinator {
   Fd epoll_;
   Fd wake_;
   PeerConnections connections_;
-  Admission admission_;
+  RendezvousRanks rendezvous_ranks_;
   Gathers gathers_;
   std::unique_ptr<Acceptor> acceptor_;
   Fd spare_;  // for turning away whoever waits when this process has no descriptors left

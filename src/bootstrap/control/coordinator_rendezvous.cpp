@@ -33,7 +33,7 @@ Status Coordinator::start_accepting() {
     enter(std::move(socket->fd), *wire::decode<wire::RankClaim>(arrival.claim));
   };
   options.refused = [this](const Acceptor::Arrival& arrival, const Status& why) {
-    return admission_.note_key_refused(arrival.claim, arrival.peer.host(), why);
+    return rendezvous_ranks_.note_key_refused(arrival.claim, arrival.peer.host(), why);
   };
   HORING_ASSIGN(acceptor_, Acceptor::open(std::move(setup_.listeners), std::move(options)));
   return {};
@@ -43,7 +43,7 @@ Status Coordinator::judge(const wire::RankClaim& who) {
   if (called_off_.has_value()) {
     return {};  // it is told why
   }
-  return admission_.judge(who);
+  return rendezvous_ranks_.judge(who);
 }
 
 void Coordinator::enter(Fd fd, const wire::RankClaim& who) {
@@ -70,7 +70,7 @@ void Coordinator::enter(Fd fd, const wire::RankClaim& who) {
     log_error("rendezvous: {}", status.message());
     return;
   }
-  admission_.enter(who, Clock::now());
+  rendezvous_ranks_.enter(who, Clock::now());
 }
 
 void Coordinator::end_rendezvous() {
@@ -86,7 +86,7 @@ void Coordinator::end_rendezvous() {
 }
 
 void Coordinator::finish_rendezvous() {
-  const std::optional<Status> complete = admission_.complete();
+  const std::optional<Status> complete = rendezvous_ranks_.complete();
   if (!complete.has_value()) {
     return;
   }
@@ -95,11 +95,11 @@ void Coordinator::finish_rendezvous() {
     return;
   }
   end_rendezvous();
-  job_ = std::make_unique<Job>(connections_, admission_.names());
+  job_ = std::make_unique<Job>(connections_, rendezvous_ranks_.names());
   connections_.send_to_all(wire::Type::kWelcome,
                            ControlConnection::body_of(wire::encode(
                                wire::Welcome{.job_id = setup_.job_id,
-                                             .coordinator = Admission::name_of(setup_.own),
+                                             .coordinator = RendezvousRanks::name_of(setup_.own),
                                              .coordinator_address = address_})));
 }
 
@@ -108,14 +108,14 @@ void Coordinator::fail_rendezvous(Deadline now) {
     return;
   }
   const Status late =
-      admission_.late(now, {acceptor_->shortage().message(), acceptor_->refusals().text()});
+      rendezvous_ranks_.late(now, {acceptor_->shortage().message(), acceptor_->refusals().text()});
   if (!late.ok()) {
     call_off(late);
   } else if (const Status stuck = acceptor_->stuck(now_ns()); !stuck.ok()) {
-    called_off_ = admission_.stuck(stuck);
+    called_off_ = rendezvous_ranks_.stuck(stuck);
     turn_away_waiting();
     call_off(*called_off_);
-  } else if (const Status refused = admission_.all_refused(now); !refused.ok()) {
+  } else if (const Status refused = rendezvous_ranks_.all_refused(now); !refused.ok()) {
     call_off(refused);
   }
 }

@@ -38,7 +38,7 @@ Status PortWatch::check(const RailInterface& from, const SocketAddress& to) {
 
 // What routers and interfaces report may pass; that nobody listens does not.
 Status PortWatch::judge(int error, const SocketAddress& to) {
-  constexpr uint32_t kMostUnreached = 3;
+  constexpr uint32_t kMaxUnreached = 3;
   if (error == ECONNREFUSED) {
     return {StatusCode::kPeerLost,
             "it has not connected, and nobody listens at its address " + to.to_string() +
@@ -46,7 +46,7 @@ Status PortWatch::judge(int error, const SocketAddress& to) {
                 "rank"};
   }
   unreached_ = error == 0 || error == ECONNRESET ? 0 : unreached_ + 1;
-  if (unreached_ < kMostUnreached) {
+  if (unreached_ < kMaxUnreached) {
     return {};
   }
   return {StatusCode::kConnection,

@@ -1,4 +1,4 @@
-#include "bootstrap/rendezvous/admission.hpp"
+#include "bootstrap/rendezvous/rendezvous_ranks.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -17,17 +17,17 @@ constexpr uint32_t kMaxRefusalsTold = 32;
 
 }  // namespace
 
-Admission::Admission(Setup setup)
+RendezvousRanks::RendezvousRanks(Setup setup)
     : setup_(std::move(setup)),
       ranks_(setup_.world_size),
       key_refusals_(setup_.world_size),
       key_refusals_told_(kMaxRefusalsTold) {}
 
-std::string Admission::name_of(const wire::RankClaim& who) {
+std::string RendezvousRanks::name_of(const wire::RankClaim& who) {
   return rank_at_host(who.rank, who.host, who.pid, who.called);
 }
 
-std::vector<std::string> Admission::names() const {
+std::vector<std::string> RendezvousRanks::names() const {
   std::vector<std::string> names;
   names.reserve(ranks_.size());
   for (const Rank& rank : ranks_) {
@@ -36,7 +36,7 @@ std::vector<std::string> Admission::names() const {
   return names;
 }
 
-void Admission::enter(const wire::RankClaim& who, Deadline now) {
+void RendezvousRanks::enter(const wire::RankClaim& who, Deadline now) {
   Rank& rank = ranks_[who.rank];
   rank = Rank();
   rank.here = true;
@@ -45,13 +45,13 @@ void Admission::enter(const wire::RankClaim& who, Deadline now) {
   ++here_count_;
 }
 
-void Admission::leave(uint32_t rank) {
+void RendezvousRanks::leave(uint32_t rank) {
   ranks_[rank].here = false;
   ranks_[rank].deadline = Deadline::max();
   --here_count_;
 }
 
-void Admission::note_lost(uint32_t rank) {
+void RendezvousRanks::note_lost(uint32_t rank) {
   ranks_[rank].lost = true;
   log_warn("rendezvous: {} had come and is gone: its control connection closed without a goodbye",
            name_of(rank));
@@ -59,7 +59,7 @@ void Admission::note_lost(uint32_t rank) {
 
 // Where a rank cannot take part, all are told once the others are here, lest one that comes later
 // finds nobody who knows why.
-std::optional<Status> Admission::complete() const {
+std::optional<Status> RendezvousRanks::complete() const {
   const auto gave_up = std::find_if(
       ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.gave_up.ok(); });
   const auto gone = std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
@@ -71,7 +71,7 @@ std::optional<Status> Admission::complete() const {
   return gave_up == ranks_.end() ? Status() : gave_up->gave_up;
 }
 
-Deadline Admission::next_deadline() const {
+Deadline RendezvousRanks::next_deadline() const {
   Deadline next = std::min(setup_.deadline, all_refused_due_);
   for (const Rank& rank : ranks_) {
     next = std::min(next, rank.deadline);
@@ -79,7 +79,7 @@ Deadline Admission::next_deadline() const {
   return next;
 }
 
-Status Admission::late(Deadline now, const std::vector<std::string>& troubles) const {
+Status RendezvousRanks::late(Deadline now, const std::vector<std::string>& troubles) const {
   const bool own_over = setup_.deadline <= now || ranks_[setup_.own.rank].deadline <= now;
   const auto impatient = std::find_if(ranks_.begin(), ranks_.end(), [now](const Rank& rank) {
     return rank.here && rank.deadline <= now;
@@ -92,7 +92,7 @@ Status Admission::late(Deadline now, const std::vector<std::string>& troubles) c
           missing_text(rank, troubles)};
 }
 
-Status Admission::all_refused(Deadline now) {
+Status RendezvousRanks::all_refused(Deadline now) {
   if (!nobody_left_to_come()) {
     all_refused_due_ = Deadline::max();
   } else if (all_refused_due_ <= now) {
@@ -103,12 +103,12 @@ Status Admission::all_refused(Deadline now) {
   return {};
 }
 
-std::string Admission::arrived_text() const {
+std::string RendezvousRanks::arrived_text() const {
   return std::to_string(here_count_) + " of " + std::to_string(setup_.world_size) +
          " ranks arrived at " + setup_.address;
 }
 
-Status Admission::stuck(const Status& why) const {
+Status RendezvousRanks::stuck(const Status& why) const {
   return {why.code(),
           name_of(setup_.own) + ": " + why.message() + "; " + arrived_text() +
               "; missing: " + rank_list(missing_ranks())};
@@ -116,13 +116,13 @@ Status Admission::stuck(const Status& why) const {
 
 // A file is where several jobs may meet by mistake, since each can reach it. Nothing is known of
 // the job of somebody who has the key and no identity, or another kind of it.
-bool Admission::may_be_of_another_job(const wire::RankClaim& who) const {
+bool RendezvousRanks::may_be_of_another_job(const wire::RankClaim& who) const {
   const JobComparison jobs = compare_jobs(setup_.own.job, who.job);
   const bool at_file = setup_.address.starts_with("file://");
   return !jobs.difference.empty() || (at_file && !jobs.same);
 }
 
-Status Admission::judge(const wire::RankClaim& who) {
+Status RendezvousRanks::judge(const wire::RankClaim& who) {
   Status decision = judge_rank(who);
   if (!decision.ok()) {
     note_unsuited(who, decision);
@@ -132,7 +132,7 @@ Status Admission::judge(const wire::RankClaim& who) {
 
 // Of this job it is not expected again, and what is missing now may be missing for ever. Who may be
 // of another job changes nothing for those who wait.
-void Admission::note_unsuited(const wire::RankClaim& who, const Status& why) {
+void RendezvousRanks::note_unsuited(const wire::RankClaim& who, const Status& why) {
   if (may_be_of_another_job(who)) {
     if (const auto left_out = strangers_told_.take(now_ns())) {
       log_warn("rendezvous: {}; the rendezvous of the others goes on{}",
@@ -150,7 +150,7 @@ void Admission::note_unsuited(const wire::RankClaim& who, const Status& why) {
   }
 }
 
-Status Admission::judge_rank(const wire::RankClaim& who) const {
+Status RendezvousRanks::judge_rank(const wire::RankClaim& who) const {
   const JobComparison jobs = compare_jobs(setup_.own.job, who.job);
   if (!jobs.difference.empty()) {
     return {StatusCode::kMismatch,
@@ -180,7 +180,7 @@ Status Admission::judge_rank(const wire::RankClaim& who) const {
   return {};
 }
 
-std::vector<uint32_t> Admission::missing_ranks() const {
+std::vector<uint32_t> RendezvousRanks::missing_ranks() const {
   std::vector<uint32_t> missing;
   for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
     if (!ranks_[rank].here) {
@@ -190,8 +190,8 @@ std::vector<uint32_t> Admission::missing_ranks() const {
   return missing;
 }
 
-std::string Admission::missing_text(std::optional<uint32_t> impatient,
-                                    const std::vector<std::string>& troubles) const {
+std::string RendezvousRanks::missing_text(std::optional<uint32_t> impatient,
+                                          const std::vector<std::string>& troubles) const {
   const std::vector<uint32_t> missing = missing_ranks();
   std::string text = arrived_text();
   text += impatient.has_value()
@@ -221,7 +221,7 @@ std::string Admission::missing_text(std::optional<uint32_t> impatient,
          "the call's timeout, or HORING_CONNECT_TIMEOUT_MS";
 }
 
-void Admission::note_gave_up(uint32_t rank, const wire::Message& report) {
+void RendezvousRanks::note_gave_up(uint32_t rank, const wire::Message& report) {
   Rank& peer = ranks_[rank];
   const auto why = wire::decode<FailureReport>(report.body);
   peer.gave_up = why.ok()
@@ -229,7 +229,9 @@ void Admission::note_gave_up(uint32_t rank, const wire::Message& report) {
                      : why.status().with_context(name_of(peer.who));
 }
 
-bool Admission::note_key_refused(wire::View claim, const std::string& host, const Status& why) {
+bool RendezvousRanks::note_key_refused(wire::View claim,
+                                       const std::string& host,
+                                       const Status& why) {
   const auto who = wire::decode<wire::RankClaim>(claim);
   if (why.code() != StatusCode::kUnauthenticated || !who.ok()) {
     return false;
@@ -250,7 +252,7 @@ bool Admission::note_key_refused(wire::View claim, const std::string& host, cons
 }
 
 // Whether somebody was refused as each of the ranks that are missing: the likeliest cause then.
-bool Admission::missing_for_keys() const {
+bool RendezvousRanks::missing_for_keys() const {
   const std::vector<uint32_t> missing = missing_ranks();
   return std::all_of(missing.begin(), missing.end(), [this](uint32_t rank) {
     return key_refusals_.was_refused(rank);
@@ -258,14 +260,14 @@ bool Admission::missing_for_keys() const {
 }
 
 // A process that came as a rank that is here was meant to be one of those that are missing.
-bool Admission::nobody_left_to_come() const {
+bool RendezvousRanks::nobody_left_to_come() const {
   const auto expected = std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& peer) {
     return !peer.here && peer.refused.ok();
   });
   return static_cast<size_t>(expected) <= doubles_.size();
 }
 
-Status Admission::all_refused_error() const {
+Status RendezvousRanks::all_refused_error() const {
   std::vector<uint32_t> missing;
   Status mismatch = doubles_.empty() ? Status() : doubles_.begin()->second;
   for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {

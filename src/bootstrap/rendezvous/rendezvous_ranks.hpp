@@ -16,7 +16,7 @@
 
 namespace ho {
 
-class Admission {
+class RendezvousRanks {
  public:
   struct Setup {
     uint32_t world_size = 1;
@@ -25,7 +25,7 @@ class Admission {
     Deadline deadline;    // for all ranks to meet
   };
 
-  explicit Admission(Setup setup);
+  explicit RendezvousRanks(Setup setup);
 
   // "rank 5 (node1, pid 123)".
   [[nodiscard]] static std::string name_of(const wire::RankClaim& who);

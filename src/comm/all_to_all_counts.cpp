@@ -122,8 +122,10 @@ class CountRows {
   std::vector<uint64_t> all_;
 };
 
+}  // namespace
+
 // What the second part needs when the rows are there; it is made by the driver's thread.
-struct Exchange {
+struct PartToCome {
   std::shared_ptr<CountRows> rows;
   Call call;  // but for its blocks
   SelectionRules rules;
@@ -148,7 +150,9 @@ struct Exchange {
   }
 };
 
-}  // namespace
+Result<NextPart> Communicator::make_next_part(const PartToCome& part) {
+  return part.data_part();
+}
 
 Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
     const CollectiveCall& asked, bool background) {
@@ -161,50 +165,49 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
                     world,
                     kMaxRanks));
   }
-  Exchange exchange;
+  PartToCome data;
   const auto wanted = asked.options.algorithm ? asked.options.algorithm : settings_.rules.forced;
-  exchange.rows = std::make_shared<CountRows>(asked, wanted, world);
-  exchange.call = begin_call(asked, Algorithm::kHoRing);
-  exchange.call.counts_per_pair = true;
-  HORING_TRY(place_on_device(asked, exchange.call));
-  exchange.rules = settings_.rules;
-  exchange.input = selection_input(asked);
-  exchange.most = most_per_rank(asked.dtype);
+  data.rows = std::make_shared<CountRows>(asked, wanted, world);
+  data.call = begin_call(asked, Algorithm::kHoRing);
+  data.call.counts_per_pair = true;
+  HORING_TRY(place_on_device(asked, data.call));
+  data.rules = settings_.rules;
+  data.input = selection_input(asked);
+  data.most = most_per_rank(asked.dtype);
   for (const Algorithm algorithm :
        {wanted.value_or(Algorithm::kHoRing), wanted.value_or(Algorithm::kDirect)}) {
-    HORING_ASSIGN(exchange.schedules[algorithm],
+    HORING_ASSIGN(data.schedules[algorithm],
                   schedule_for(asked.collective, algorithm, GlobalRank(0), asked.collective));
   }
 
   CollectiveCall rows;
   rows.collective = Collective::kAllGather;
-  rows.send = exchange.rows->mine();
-  rows.recv = exchange.rows->all();
-  rows.count = exchange.rows->row();
+  rows.send = data.rows->mine();
+  rows.recv = data.rows->all();
+  rows.count = data.rows->row();
   rows.dtype = DType::kUint64;
   rows.options.timeout = asked.options.timeout;
   rows.options.label = asked.options.label;
-  rows.owned = exchange.rows;
+  rows.owned = data.rows;
   const SelectionRules by_size{std::nullopt, settings_.rules.direct_max_bytes};
   HORING_ASSIGN(const Algorithm algorithm, select_algorithm(by_size, selection_input(rows)));
   HORING_ASSIGN(auto schedule,
                 schedule_for(rows.collective, algorithm, GlobalRank(0), asked.collective));
   HORING_ASSIGN(Call call, make_call(rows, algorithm, schedule->built.plan));
   call.collective = asked.collective;
-  call.channel = exchange.call.channel;
+  call.channel = data.call.channel;
   call.counts_per_pair = true;
-  call.deadline = exchange.call.deadline;
-  exchange.call.digest = call.digest;  // the counts are compared by themselves
-  auto entry = entry_of(exchange.call, asked.options.stream);
+  call.deadline = data.call.deadline;
+  data.call.digest = call.digest;  // the counts are compared by themselves
+  auto entry = entry_of(data.call, asked.options.stream);
   if (!entry.ok()) {
-    return end_by_device(exchange.call, entry.status());
+    return end_by_device(data.call, entry.status());
   }
-  return engine_->submit(
-      std::move(call),
-      std::move(schedule),
-      background,
-      [exchange = std::move(exchange)] { return exchange.data_part(); },
-      *std::move(entry));
+  return engine_->submit(std::move(call),
+                         std::move(schedule),
+                         background,
+                         std::make_shared<const PartToCome>(std::move(data)),
+                         *std::move(entry));
 }
 
 }  // namespace ho

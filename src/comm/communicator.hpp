@@ -100,7 +100,7 @@ struct LinkRate {
   double round_trip_ns = 0;
 };
 
-class Communicator {
+class Communicator final : private EngineOwner {
  public:
   // Collective over the job.
   [[nodiscard]] static Result<std::unique_ptr<Communicator>> create(
@@ -192,7 +192,10 @@ class Communicator {
       Deadline deadline);
   [[nodiscard]] Result<std::unique_ptr<Transport>> make_ucx(
       const std::shared_ptr<const JobKey>& key, Deadline deadline);
-  void on_failure(const RunError& error);
+  void on_failure(const RunError& error) override;
+  void on_doubt(const MadeCall& call) override;
+  [[nodiscard]] std::optional<RailIndex> rail_to(GlobalRank peer) const override;
+  [[nodiscard]] Result<NextPart> make_next_part(const PartToCome& part) override;
   void write_trace() const;
 
   [[nodiscard]] Result<std::shared_ptr<const Schedule>> lay_out(BuiltPlan built, uint8_t channel);
@@ -245,7 +248,6 @@ class Communicator {
   [[nodiscard]] uint64_t total_count(const CollectiveCall& call) const;
   // Elements that each rank's block may have.
   [[nodiscard]] uint64_t most_per_rank(DType dtype) const;
-  [[nodiscard]] MessageRoutes message_routes() const;
 
   std::shared_ptr<JobControl> control_;  // null: closed
   const CommunicatorSettings settings_;

@@ -10,19 +10,12 @@ constexpr uint64_t kMaxTransferBytes = uint64_t{1} << 46;
 
 }  // namespace
 
-MessageRoutes Communicator::message_routes() const {
-  MessageRoutes routes;
-  routes.self = self_;
-  routes.world_size = placement_.map.world_size();
-  routes.communicator = id_;
-  routes.rail_to = [this](GlobalRank peer) -> std::optional<RailIndex> {
-    const GroupMap& map = placement_.map;
-    if (map.group_of(self_) == map.group_of(peer) && placement_.same_host(self_, peer)) {
-      return std::nullopt;
-    }
-    return map.rail_of(std::min(self_, peer)).value_or(RailIndex(0));
-  };
-  return routes;
+std::optional<RailIndex> Communicator::rail_to(GlobalRank peer) const {
+  const GroupMap& map = placement_.map;
+  if (map.group_of(self_) == map.group_of(peer) && placement_.same_host(self_, peer)) {
+    return std::nullopt;
+  }
+  return map.rail_of(std::min(self_, peer)).value_or(RailIndex(0));
 }
 
 Result<std::shared_ptr<Operation>> Communicator::start(const PointToPointCall& asked,

@@ -451,13 +451,10 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
   HORING_ASSIGN(options.progress_cpus, progress_cpus(placement_.nic[self_.at()].name));
   options.trace = !settings_.trace_path.empty();
   options.threads = control_->threads();
-  options.messages = message_routes();
-  options.on_doubt = [this](const MadeCall& call) { control_->ask(communicator_id_, call); };
-  HORING_ASSIGN(
-      engine_,
-      Engine::create(options, std::move(shm), std::move(network), [this](const RunError& error) {
-        on_failure(error);
-      }));
+  options.self = self_;
+  options.world_size = placement_.map.world_size();
+  options.communicator = id_;
+  HORING_ASSIGN(engine_, Engine::create(options, std::move(shm), std::move(network), *this));
   // No rank starts an operation before all listen.
   HORING_ASSIGN(const auto ready,
                 exchange("ready", {}, all_ranks(placement_.map.world_size()), deadline));
@@ -475,6 +472,10 @@ void Communicator::on_failure(const RunError& error) {
                          : fmt::format("communicator {}: {}", id_, error.status.message());
   log_error("{}", report.text);
   control_->fail(communicator_id_, std::move(report));
+}
+
+void Communicator::on_doubt(const MadeCall& call) {
+  control_->ask(communicator_id_, call);
 }
 
 Status Communicator::abort(const std::string& reason) {

@@ -36,19 +36,18 @@ Status watch(int epoll, int fd) {
 Engine::Engine(const EngineOptions& options,
                std::unique_ptr<ShmTransport> shm,
                std::unique_ptr<Transport> network,
-               FailureHandler on_failure)
+               EngineOwner& owner)
     : options_(options),
       shm_(std::move(shm)),
       network_(std::move(network)),
-      on_failure_(std::move(on_failure)),
+      owner_(owner),
       messages_(message_options()) {}
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
                                                std::unique_ptr<ShmTransport> shm,
                                                std::unique_ptr<Transport> network,
-                                               FailureHandler on_failure) {
-  std::unique_ptr<Engine> engine(
-      new Engine(options, std::move(shm), std::move(network), std::move(on_failure)));
+                                               EngineOwner& owner) {
+  std::unique_ptr<Engine> engine(new Engine(options, std::move(shm), std::move(network), owner));
   engine->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!engine->epoll_.valid()) {
     return system_error("epoll_create1", errno);
@@ -92,7 +91,7 @@ Engine::~Engine() {
 Result<std::shared_ptr<Operation>> Engine::submit(Call call,
                                                   std::shared_ptr<const Schedule> schedule,
                                                   bool background,
-                                                  MakeNextPart next,
+                                                  std::shared_ptr<const PartToCome> next,
                                                   std::optional<device::Event> entry) {
   note_call();
   Lock lock(mutex_);
@@ -416,7 +415,7 @@ bool Engine::any_not_entered() const {
 
 // The next part has the operation's number, so that errors and traces name one operation.
 std::optional<RunError> Engine::go_on(Operation& operation) {
-  Result<NextPart> next = std::exchange(operation.next_, {})();
+  Result<NextPart> next = owner_.make_next_part(*std::exchange(operation.next_, {}));
   if (!next.ok()) {
     return RunError{next.status().with_context(operation.run_->call().name()), std::nullopt};
   }

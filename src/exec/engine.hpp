@@ -21,6 +21,7 @@
 #include "exec/call.hpp"
 #include "exec/call_history.hpp"
 #include "exec/calling_threads.hpp"
+#include "exec/engine_owner.hpp"
 #include "exec/leave_notices.hpp"
 #include "exec/long_wait.hpp"
 #include "exec/point_to_point.hpp"
@@ -31,16 +32,6 @@
 #include "transport/transport.hpp"
 
 namespace ho {
-
-// What an operation goes on with, in its place of the channel, when its run has ended. The same on
-// all ranks.
-struct NextPart {
-  Call call;
-  std::shared_ptr<const Schedule> schedule;
-};
-// Called by the driver, with the engine's lock held. Its error fails the communicator;
-// kUnsupported, which all ranks must find alike, ends this operation alone.
-using MakeNextPart = std::function<Result<NextPart>()>;
 
 // One submitted operation. Owned jointly by the engine and the thread that waits for it.
 class Operation {
@@ -57,7 +48,7 @@ class Operation {
   std::optional<device::Event> entry_;  // not to be started before it
   bool on_device_ = false;
   bool joinable_ = false;  // all that the device has to do was started: joins were woken
-  MakeNextPart next_;
+  std::shared_ptr<const PartToCome> next_;
   OpReport earlier_;  // of the run before
   MadeCall call_;     // as the ranks compare it: of the first part
   LongWait long_wait_;
@@ -70,25 +61,14 @@ class Operation {
   OpReport report_;
 };
 
-// How messages point to point reach a peer.
-struct MessageRoutes {
-  GlobalRank self;
-  uint32_t world_size = 1;
-  uint16_t communicator = 0;
-  // Nothing: shared memory.
-  std::function<std::optional<RailIndex>(GlobalRank peer)> rail_to;
-};
-
 struct EngineOptions {
   BindingLimits limits;
   std::chrono::nanoseconds spin{0};
   std::vector<uint32_t> progress_cpus;  // for the progress thread; empty: anywhere
   bool trace = false;
-  MessageRoutes messages;
-  // An operation has not moved for long, or a message is of another call: what the other ranks
-  // should compare with their own call.
-  // Called without locks held.
-  std::function<void(const MadeCall& call)> on_doubt;
+  GlobalRank self;
+  uint32_t world_size = 1;
+  uint16_t communicator = 0;
   // Of calls with device memory; outlives the engine. Null: there are none.
   device::Work* work = nullptr;
   // Told which threads call and wait. Null: nobody asks.
@@ -114,10 +94,6 @@ struct EngineProgress {
 
 class Engine {
  public:
-  // Called when an operation fails here, without locks held, once per engine. The receiver then
-  // calls fail() with the outcome for all ranks; until that, or at most `kDecisionTimeout`, the
-  // operation waits.
-  using FailureHandler = std::function<void(const RunError&)>;
   static constexpr std::chrono::milliseconds kDecisionTimeout{6000};
   // A message of another call may be of a later one than that in which its sender differs. So the
   // ranks are asked, and the failure is reported if none has answered by then.
@@ -126,23 +102,24 @@ class Engine {
   // so an operation waits that long for it before its failure is reported.
   static constexpr std::chrono::milliseconds kLeaveNoticeTimeout{3000};
 
-  // `network` may be null when no rank is on another host.
+  // `network` may be null when no rank is on another host. The owner outlives the engine.
   [[nodiscard]] static Result<std::unique_ptr<Engine>> create(const EngineOptions& options,
                                                               std::unique_ptr<ShmTransport> shm,
                                                               std::unique_ptr<Transport> network,
-                                                              FailureHandler on_failure);
+                                                              EngineOwner& owner);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   // Puts the operation at the end of its channel. `background`: it moves also while nobody waits.
-  // `next`: makes its second part. `entry`, of calls with device memory: it starts when that has
-  // passed.
-  [[nodiscard]] Result<std::shared_ptr<Operation>> submit(Call call,
-                                                          std::shared_ptr<const Schedule> schedule,
-                                                          bool background,
-                                                          MakeNextPart next = {},
-                                                          std::optional<device::Event> entry = {});
+  // `next`: what its second part is made from. `entry`, of calls with device memory: it starts when
+  // that has passed.
+  [[nodiscard]] Result<std::shared_ptr<Operation>> submit(
+      Call call,
+      std::shared_ptr<const Schedule> schedule,
+      bool background,
+      std::shared_ptr<const PartToCome> next = {},
+      std::optional<device::Event> entry = {});
   // A send or receive; they queue behind nothing but what PointToPoint says.
   [[nodiscard]] Result<std::shared_ptr<Operation>> submit(Transfer transfer, bool background);
   // Drives until the operation has ended, or until the deadline (nothing is cancelled then).
@@ -208,7 +185,7 @@ class Engine {
   Engine(const EngineOptions& options,
          std::unique_ptr<ShmTransport> shm,
          std::unique_ptr<Transport> network,
-         FailureHandler on_failure);
+         EngineOwner& owner);
   using Lock = std::unique_lock<std::mutex>;
   using Queue = std::deque<std::shared_ptr<Operation>>;
 
@@ -291,7 +268,7 @@ class Engine {
   const EngineOptions options_;
   const std::unique_ptr<ShmTransport> shm_;
   const std::unique_ptr<Transport> network_;
-  const FailureHandler on_failure_;
+  EngineOwner& owner_;
   Fd epoll_;
   TraceBuffer trace_;
 

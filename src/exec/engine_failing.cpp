@@ -117,7 +117,7 @@ bool Engine::explained_by_leave_notice(Lock& lock, const RunError& error) {
 // The rank whose call differs then reports what differs, and that is the decision. A rank whose
 // part was over has gone on, so the call that differs may be an earlier one.
 void Engine::await_comparison(Lock& lock, const RunError& error) {
-  if (!error.other_call || !options_.on_doubt) {
+  if (!error.other_call) {
     return;
   }
   constexpr size_t kAskedBack = 8;
@@ -143,7 +143,7 @@ void Engine::fail_locally(Lock& lock, const RunError& error) {
   if (!reported_ && !broken_) {
     reported_ = true;
     lock.unlock();
-    on_failure_(error);
+    owner_.on_failure(error);
     lock.lock();
   }
   const Deadline timeout = deadline_after(kDecisionTimeout);
@@ -166,7 +166,7 @@ bool Engine::ask_about_long_waits(Lock& lock, Deadline* next) {
     }
     *next = std::min(*next, front.long_wait_.next());
   }
-  if (due.empty() || !options_.on_doubt) {
+  if (due.empty()) {
     return false;
   }
   ask_about(lock, due);
@@ -176,7 +176,7 @@ bool Engine::ask_about_long_waits(Lock& lock, Deadline* next) {
 void Engine::ask_about(Lock& lock, const std::vector<MadeCall>& calls) const {
   lock.unlock();
   for (const MadeCall& call : calls) {
-    options_.on_doubt(call);
+    owner_.on_doubt(call);
   }
   lock.lock();
 }

@@ -8,9 +8,9 @@ namespace ho {
 
 PointToPoint::Options Engine::message_options() {
   PointToPoint::Options options;
-  options.self = options_.messages.self;
-  options.world_size = options_.messages.world_size;
-  options.communicator = options_.messages.communicator;
+  options.self = options_.self;
+  options.world_size = options_.world_size;
+  options.communicator = options_.communicator;
   options.has_network = network_ != nullptr;
   options.link = [this](GlobalRank peer, bool mine) { return message_link(peer, mine); };
   options.callers = [this] { return message_callers(); };
@@ -18,20 +18,18 @@ PointToPoint::Options Engine::message_options() {
 }
 
 Result<Link*> Engine::message_link(GlobalRank peer, bool mine) {
-  const GlobalRank self = options_.messages.self;
-  const std::optional<RailIndex> rail = options_.messages.rail_to(peer);
+  const GlobalRank self = options_.self;
+  const std::optional<RailIndex> rail = owner_.rail_to(peer);
   if (!rail) {
-    return shm_->link({peer, RailIndex(0), options_.messages.communicator, kMessageChannel});
+    return shm_->link({peer, RailIndex(0), options_.communicator, kMessageChannel});
   }
   if (network_ == nullptr) {
     return Status(StatusCode::kInternal,
                   "no network for the link to rank " + std::to_string(peer.value()));
   }
   const bool of_lower = mine == (self < peer);
-  return network_->link({peer,
-                         *rail,
-                         options_.messages.communicator,
-                         of_lower ? kMessageChannel : kHigherMessageChannel});
+  return network_->link(
+      {peer, *rail, options_.communicator, of_lower ? kMessageChannel : kHigherMessageChannel});
 }
 
 std::vector<GlobalRank> Engine::message_callers() const {

@@ -11,6 +11,7 @@
 #include "one_byte.hpp"
 #include "silent_link.hpp"
 #include "silent_transport.hpp"
+#include "test_owner.hpp"
 
 namespace ho {
 namespace {
@@ -32,19 +33,15 @@ Call call_until(std::byte& into, Deadline deadline, std::chrono::milliseconds ti
 struct Bench {
   test::Journal journal;
   test::SilentLink link;
-  std::vector<Status> failures;
+  test::TestOwner owner;
   std::unique_ptr<Engine> engine;
 
   Bench() {
-    auto made = Engine::create({},
-                               std::make_unique<test::SilentTransport>(journal, link),
-                               nullptr,
-                               [this](const RunError& error) {
-                                 failures.push_back(error.status);
-                                 engine->fail(error.status);
-                               });
+    auto made =
+        Engine::create({}, std::make_unique<test::SilentTransport>(journal, link), nullptr, owner);
     REQUIRE(made.ok());
     engine = *std::move(made);
+    owner.decide = [this](const RunError& error) { engine->fail(error.status); };
   }
 };
 
@@ -74,8 +71,8 @@ bool ends_at_its_own_deadline(bool background, std::chrono::milliseconds time) {
   CHECK(was_due);
   CHECK_FALSE(front_was_due);
   // The text names the one that is late, and what the channel waits for.
-  REQUIRE(bench.failures.size() == 1);
-  const std::string text = bench.failures.front().message();
+  REQUIRE(bench.owner.failures.size() == 1);
+  const std::string text = bench.owner.failures.front().status.message();
   CHECK(text.find("broadcast #2") == 0);
   CHECK(text.find("within " + std::to_string(time.count()) + " ms") != std::string::npos);
   CHECK(text.find("recv from rank 1") != std::string::npos);

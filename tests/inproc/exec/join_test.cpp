@@ -2,6 +2,7 @@
 // another one drives.
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "one_byte.hpp"
 #include "silent_link.hpp"
 #include "silent_transport.hpp"
+#include "test_owner.hpp"
 
 namespace ho {
 namespace {
@@ -53,6 +55,7 @@ struct Joined {
   std::shared_ptr<device::Device> device;
   std::unique_ptr<device::Work> work;
   test::SilentTransport* transport = nullptr;
+  test::TestOwner owner;
   std::unique_ptr<Engine> engine;
 
   Joined() {
@@ -63,19 +66,18 @@ struct Joined {
     options.work = work.get();
     auto silent = std::make_unique<test::SilentTransport>(journal, link);
     transport = silent.get();
-    engine =
-        must_have(Engine::create(options, std::move(silent), nullptr, [this](const RunError& e) {
-          engine->fail(e.status);
-        }));
+    engine = must_have(Engine::create(options, std::move(silent), nullptr, owner));
+    owner.decide = [this](const RunError& error) { engine->fail(error.status); };
   }
-  std::shared_ptr<Operation> submit(Call call, MakeNextPart next) {
+  std::shared_ptr<Operation> submit(Call call, std::function<Result<NextPart>()> next) {
     const auto current = must_have(device::CurrentContext::enter(*device));
     device::Event entry = must_have(device::Event::create(*device));
-    return must_have(engine->submit(std::move(call),
-                                    test::one_byte(*engine, OpKind::kSend),
-                                    false,
-                                    std::move(next),
-                                    std::move(entry)));
+    return must_have(
+        engine->submit(std::move(call),
+                       test::one_byte(*engine, OpKind::kSend),
+                       false,
+                       next ? std::make_shared<const PartToCome>(PartToCome{next}) : nullptr,
+                       std::move(entry)));
   }
   // Whether a stream may wait for it now. Whoever has to wait for something waits that long.
   bool joins(Operation& operation) {

@@ -203,11 +203,11 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
   if (!entry.ok()) {
     return end_by_device(data.call, entry.status());
   }
-  return engine_->submit(std::move(call),
-                         std::move(schedule),
-                         background,
-                         std::make_shared<const PartToCome>(std::move(data)),
-                         *std::move(entry));
+  return engine_->submit({std::move(call),
+                          std::move(schedule),
+                          background,
+                          std::make_shared<const PartToCome>(std::move(data)),
+                          *std::move(entry)});
 }
 
 }  // namespace ho

@@ -27,8 +27,9 @@ static_assert(kMadeCallBytes <= wire::kMaxCallBytes);
 
 // Who waits for an answer outlasts who gives it, or a healthy rank is taken for the cause.
 static_assert(ControlClient::kAnswerTime > FailureAggregator::kAnswers);
-static_assert(Engine::kLeaveNoticeTimeout > FailureAggregator::kAnswers);
-static_assert(Engine::kDecisionTimeout > ControlClient::kAnswerTime + FailureAggregator::kAnswers);
+static_assert(Failures::kLeaveNoticeTimeout > FailureAggregator::kAnswers);
+static_assert(Failures::kDecisionTimeout >
+              ControlClient::kAnswerTime + FailureAggregator::kAnswers);
 
 struct JobControl::Jobs {
   std::mutex mutex;
@@ -187,7 +188,7 @@ void JobControl::fail(uint64_t communicator_id, FailureReport report) {
 
 Status JobControl::await_end(uint64_t communicator_id, const Status& own) {
   // The control plane answers earlier, also for a coordinator that does not.
-  constexpr std::chrono::milliseconds kLongest = Engine::kDecisionTimeout;
+  constexpr std::chrono::milliseconds kLongest = Failures::kDecisionTimeout;
   std::unique_lock lock(mutex_);
   const auto is_over = [this, communicator_id] {
     const Member* const member = find(communicator_id);

@@ -331,7 +331,7 @@ Result<std::shared_ptr<Operation>> Communicator::start(const CollectiveCall& ask
   if (!entry.ok()) {
     return end_by_device(call, entry.status());
   }
-  return engine_->submit(std::move(call), std::move(schedule), background, {}, *std::move(entry));
+  return engine_->submit({std::move(call), std::move(schedule), background, {}, *std::move(entry)});
 }
 
 Status Communicator::finish(const std::shared_ptr<Operation>& operation) {

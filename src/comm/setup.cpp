@@ -133,7 +133,7 @@ Status first_cause(ControlPlane& plane, Status own) {
     return own;
   }
   constexpr std::chrono::milliseconds kLongest =
-      Engine::kDecisionTimeout;  // the control plane ends it earlier
+      Failures::kDecisionTimeout;  // the control plane ends it earlier
   constexpr std::chrono::milliseconds kPause{5};
   const Deadline end = deadline_after(kLongest);
   Status said = plane.why_over({});

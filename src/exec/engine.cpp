@@ -1,35 +1,16 @@
 #include "exec/engine.hpp"
 
-#include <spdlog/fmt/fmt.h>
-#include <sys/epoll.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
-
-#include "base/log.hpp"
-#include "os/affinity.hpp"
 
 namespace ho {
 namespace {
 
 // How long the end of an engine waits for its last bytes to reach the peers' hosts.
 constexpr std::chrono::milliseconds kLinger{1000};
-// How long what a device was given before an error may take to complete.
-constexpr std::chrono::seconds kDeviceDrain{5};
-constexpr int kYieldsForLatency = 16;
-constexpr int kYieldsForThroughput = 4;
+// How often a caller's stream is looked at that must get to a call first.
+constexpr std::chrono::microseconds kEntryPoll{50};
 constexpr uint64_t kLatencyBoundBytes = 512U << 10;
-
-Status watch(int epoll, int fd) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = fd;
-  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
-    return system_error("epoll_ctl", errno);
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -40,45 +21,40 @@ Engine::Engine(const EngineOptions& options,
     : options_(options),
       shm_(std::move(shm)),
       network_(std::move(network)),
-      owner_(owner),
-      messages_(message_options()) {}
+      driver_({options.spin, options.progress_cpus}, *this),
+      collectives_({options.limits, &owner, options.work, options.trace ? &trace_ : nullptr}),
+      messages_({options.self,
+                 options.world_size,
+                 options.communicator,
+                 &owner,
+                 shm_.get(),
+                 network_.get()}),
+      failures_(owner, driver_) {}
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
                                                std::unique_ptr<ShmTransport> shm,
                                                std::unique_ptr<Transport> network,
                                                EngineOwner& owner) {
+  HORING_ASSIGN(auto sleeper, Sleeper::create(*shm, network.get(), options.work));
   std::unique_ptr<Engine> engine(new Engine(options, std::move(shm), std::move(network), owner));
-  engine->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  if (!engine->epoll_.valid()) {
-    return system_error("epoll_create1", errno);
-  }
-  HORING_TRY(watch(engine->epoll_.get(), engine->shm_->wait_fd()));
-  if (engine->network_ != nullptr) {
-    HORING_TRY(watch(engine->epoll_.get(), engine->network_->wait_fd()));
-  }
-  if (options.work != nullptr) {
-    HORING_TRY(watch(engine->epoll_.get(), options.work->wait_fd()));
-  }
+  engine->sleeper_ = std::move(sleeper);
   return engine;
 }
 
 void Engine::close() {
   {
-    Lock lock(mutex_);
-    if (stopping_) {
+    Driver::Lock lock = driver_.lock();
+    if (closed_) {
       return;
     }
     closing_ = true;
-    shm_->wake();  // another thread may drive, and sleep until a deadline
-    drive(
-        lock, [this] { return !any_active(); }, Deadline::max());
-    stopping_ = true;
-    changed_.notify_all();
+    sleeper_->wake();  // another thread may drive, and sleep until a deadline
+    driver_.drive(
+        lock, [this] { return !active(); }, Deadline::max());
+    closed_ = true;
   }
-  if (progress_.joinable()) {
-    progress_.join();
-  }
-  if (network_ != nullptr && !broken_) {
+  driver_.stop();
+  if (network_ != nullptr && !failures_.cause()) {
     network_->linger(deadline_after(kLinger));
   }
   shm_->close();
@@ -88,47 +64,37 @@ Engine::~Engine() {
   close();
 }
 
-Result<std::shared_ptr<Operation>> Engine::submit(Call call,
-                                                  std::shared_ptr<const Schedule> schedule,
-                                                  bool background,
-                                                  std::shared_ptr<const PartToCome> next,
-                                                  std::optional<device::Event> entry) {
+Result<std::shared_ptr<Operation>> Engine::submit(Submission submission) {
   note_call();
-  Lock lock(mutex_);
-  auto operation = std::make_shared<Operation>();
-  operation->background_ = background;
-  OperationPlace& place = operation->place_;
-  Counters& counters = counters_.at(call.channel);
-  call.sequence = counters.entered + 1;
-  place.channel = call.channel;
-  place.number = call.sequence;
-  if (broken_) {
-    return broken_->with_context(call.name());
-  }
-  if (const auto departed = leave_notices_.against(place)) {
-    return departed->with_context(call.name());
-  }
-  counters.entered = call.sequence;
-  counters.last = call.collective;
-  operation->call_ = {call.channel, call.labelled ? ++labelled_ : 0, call.frame()};
-  calls_.add(operation->call_);
-  operation->run_ = std::make_unique<Run>(
-      std::move(call), std::move(schedule), options_.limits, options_.trace ? &trace_ : nullptr);
-  operation->next_ = std::move(next);
-  operation->on_device_ = entry.has_value();
-  operation->entry_ = std::move(entry);
-  lanes_[place.channel].push_back(operation);
-  if (background) {
-    if (!driving_) {
-      (void)turn(lock);
-    }
-    ensure_progress_thread();
-    changed_.notify_all();
-  }
-  if (driving_) {
-    shm_->wake();
+  Driver::Lock lock = driver_.lock();
+  const bool background = submission.background;
+  auto operation =
+      collectives_.submit(std::move(submission), failures_.cause(), failures_.leave_notices());
+  if (operation.ok()) {
+    start_moving(lock, background);
   }
   return operation;
+}
+
+Result<std::shared_ptr<Operation>> Engine::submit(Transfer transfer, bool background) {
+  note_call();
+  Driver::Lock lock = driver_.lock();
+  auto operation = messages_.submit(
+      std::move(transfer), background, failures_.cause(), failures_.leave_notices());
+  if (operation.ok()) {
+    start_moving(lock, background);
+  }
+  return operation;
+}
+
+void Engine::start_moving(Driver::Lock& lock, bool background) {
+  if (background) {
+    driver_.turn_once(lock);
+    driver_.drive_in_background();
+  }
+  if (driver_.driving()) {
+    sleeper_->wake();
+  }
 }
 
 void Engine::note_call() const {
@@ -137,223 +103,81 @@ void Engine::note_call() const {
   }
 }
 
-void Engine::drive_for(Lock& lock,
-                       Operation& operation,
-                       const std::function<bool()>& enough,
-                       Deadline deadline) {
+void Engine::wait_for(Driver::Lock& lock,
+                      Operation& operation,
+                      const std::function<bool()>& enough,
+                      Deadline deadline) {
   if (deadline != Deadline::max()) {
     note_call();
-    drive(lock, enough, deadline);
+    driver_.drive(lock, enough, deadline);
     return;
   }
   const CallingThreads::Waiting waiting(options_.threads.get());
-  ++operation.held_count_;
-  drive(lock, enough, deadline);
-  --operation.held_count_;
+  operation.hold();
+  driver_.drive(lock, enough, deadline);
+  operation.let_go();
 }
 
 std::optional<Status> Engine::wait(Operation& operation, Deadline deadline) {
-  Lock lock(mutex_);
-  drive_for(
-      lock, operation, [&operation] { return operation.ended_; }, deadline);
-  if (!operation.ended_) {
+  Driver::Lock lock = driver_.lock();
+  wait_for(
+      lock, operation, [&operation] { return operation.ended(); }, deadline);
+  if (!operation.ended()) {
     return std::nullopt;
   }
-  return operation.status_;
+  return operation.status();
 }
 
 std::optional<Status> Engine::join(Operation& operation,
                                    device::StreamHandle stream,
                                    Deadline deadline) {
-  Lock lock(mutex_);
-  drive_for(
-      lock, operation, [&] { return operation.ended_ || is_enqueued(operation); }, deadline);
-  if (!operation.ended_ && !is_enqueued(operation)) {
+  Driver::Lock lock = driver_.lock();
+  wait_for(
+      lock, operation, [&] { return operation.ended() || operation.joinable(); }, deadline);
+  if (!operation.ended() && !operation.joinable()) {
     return std::nullopt;
   }
-  if (operation.ended_ && !operation.status_.ok()) {
-    return operation.status_;
+  if (operation.ended() && !operation.status().ok()) {
+    return operation.status();
   }
-  return operation.on_device_ ? options_.work->make_wait(stream) : Status();
-}
-
-bool Engine::is_enqueued(const Operation& operation) {
-  return operation.on_device_ && operation.started_ && !operation.next_ &&
-         operation.run_->enqueued();
+  return operation.on_device() ? options_.work->make_wait(stream) : Status();
 }
 
 bool Engine::has_device_memory(const Operation& operation) {
-  const Caller caller(callers_);
-  const Lock lock(mutex_);
-  return operation.on_device_;
+  const Driver::Visit visit(driver_);
+  return operation.on_device();
 }
 
-Status Engine::status() {
-  const Caller caller(callers_);
-  const Lock lock(mutex_);
-  return broken_.value_or(Status());
-}
-
-Status Engine::first_left() {
-  const Caller caller(callers_);
-  const Lock lock(mutex_);
-  return leave_notices_.any();
+bool Engine::test(Operation& operation) {
+  Driver::Lock lock = driver_.lock();
+  if (!operation.ended()) {
+    driver_.turn_once(lock);
+  }
+  return operation.ended();
 }
 
 Engine::Hold::Hold(Engine& engine, std::shared_ptr<Operation> operation)
     : waiting_(engine.options_.threads.get()), engine_(engine), operation_(std::move(operation)) {
-  const Caller caller(engine_.callers_);
-  const Lock lock(engine_.mutex_);
-  ++operation_->held_count_;
+  const Driver::Visit visit(engine_.driver_);
+  operation_->hold();
 }
 
 Engine::Hold::~Hold() {
-  const Caller caller(engine_.callers_);
-  const Lock lock(engine_.mutex_);
-  --operation_->held_count_;
+  const Driver::Visit visit(engine_.driver_);
+  operation_->let_go();
 }
 
-bool Engine::test(Operation& operation) {
-  Lock lock(mutex_);
-  if (!operation.ended_ && !driving_) {
-    (void)turn(lock);
-  }
-  return operation.ended_;
-}
-
-void Engine::wake_waiters() {
-  if (waiters_ > 0 || progress_.joinable()) {
-    changed_.notify_all();
-  }
-}
-
-bool Engine::any_active() const {
-  return messages_.active() || std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
-           return !lane.second.empty();
-         });
-}
-
-bool Engine::any_background() const {
-  const bool message = std::any_of(
-      message_operations_.begin(), message_operations_.end(), [](const auto& operation) {
-        return operation.second->background_;
-      });
-  return message || std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
-           return std::any_of(lane.second.begin(), lane.second.end(), [](const auto& operation) {
-             return operation->background_;
-           });
-         });
-}
-
-void Engine::let_callers_in(Lock& lock) const {
-  if (callers_ > 0) {
-    lock.unlock();
-    std::this_thread::yield();
-    lock.lock();
-  }
-}
-
-void Engine::drive(Lock& lock, const std::function<bool()>& enough, Deadline deadline) {
-  while (!enough()) {
-    if (driving_) {
-      // Another thread drives; it signals when an operation ends or can be joined, and when it
-      // leaves.
-      ++waiters_;
-      auto woken = std::cv_status::no_timeout;
-      if (deadline == Deadline::max()) {
-        changed_.wait(lock);
-      } else {
-        woken = changed_.wait_until(lock, deadline);
-      }
-      --waiters_;
-      if (woken == std::cv_status::timeout) {
-        return;
-      }
-      continue;
-    }
-    driving_ = true;
-    Idleness idleness;
-    while (!enough() && !passed(deadline)) {
-      let_callers_in(lock);
-      if (turn(lock)) {
-        idleness = {};
-      } else {
-        idle(lock, deadline, idleness);
-      }
-    }
-    driving_ = false;
-    wake_waiters();
-    if (!enough() && passed(deadline)) {
-      return;
-    }
-  }
-}
-
-// Where ranks outnumber cores, what this rank waits for is often about to be done by a rank that
-// waits for this core: offering it is cheaper than going to sleep and being woken. It costs next to
-// nothing when no other process wants to run, but adds up over a long transfer, which gains nothing
-// by it.
-void Engine::idle(Lock& lock, Deadline deadline, Idleness& idleness) {
-  const int64_t now = now_ns();
-  idleness.since_ns = idleness.since_ns == 0 ? now : idleness.since_ns;
-  if (now - idleness.since_ns < options_.spin.count()) {
-    return;
-  }
-  if (idleness.yields < (latency_bound() ? kYieldsForLatency : kYieldsForThroughput)) {
-    ++idleness.yields;
-    lock.unlock();
-    std::this_thread::yield();
-    lock.lock();
-    return;
-  }
-  sleep(lock, deadline);
-}
-
-bool Engine::latency_bound() const {
-  return messages_.largest_bytes() <= kLatencyBoundBytes &&
-         std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
-           return lane.second.front()->run_->moved_bytes() <= kLatencyBoundBytes;
-         });
-}
-
-bool Engine::turn(Lock& lock) {
-  if (broken_) {
+bool Engine::turn(Driver::Lock& lock) {
+  if (failures_.cause()) {
     end_all();
     return true;
   }
-  if (leave_notices_new_ && end_departed()) {
+  if (failures_.leave_notices_new() && end_departed()) {
     return true;
   }
   std::optional<RunError> error;
-  if (Status status = shm_->progress(); !status.ok()) {
-    error = RunError{status, std::nullopt};
-  }
-  if (network_ != nullptr && !error) {
-    if (Status status = network_->progress(); !status.ok()) {
-      error = RunError{status, std::nullopt};
-    }
-  }
-  bool moved = false;
-  if (options_.work != nullptr && !error) {
-    if (const Result<bool> completed = options_.work->look(); completed.ok()) {
-      moved = *completed;
-    } else {
-      error =
-          RunError{completed.status().with_context("looking for what has completed"), std::nullopt};
-    }
-  }
-  for (auto lane = lanes_.begin(); lane != lanes_.end() && !error;) {
-    moved |= step_front(lane->second, error);
-    lane = lane->second.empty() ? lanes_.erase(lane) : std::next(lane);
-  }
-  if (!error) {
-    moved |= step_messages(moved, error);
-  }
-  if (options_.work != nullptr && !error) {
-    if (Status status = options_.work->start(); !status.ok()) {
-      error = RunError{status.with_context("starting copies and sums"), std::nullopt};
-    }
-  }
+  const bool moved = move_all(error);
+  wake_their_waiters();
   if (error) {
     fail_locally(lock, *error);
     return true;
@@ -361,236 +185,185 @@ bool Engine::turn(Lock& lock) {
   return moved;
 }
 
-std::optional<RunError> Engine::start_run(Operation& operation) {
-  Run& run = *operation.run_;
-  if (Status status = take_scratch(operation); !status.ok()) {
-    return RunError{status.with_context(run.call().name()), std::nullopt};
+bool Engine::move_all(std::optional<RunError>& error) {
+  Status status = shm_->progress();
+  if (status.ok() && network_ != nullptr) {
+    status = network_->progress();
   }
-  operation.started_ = true;
-  std::byte* const scratch = operation.pinned_scratch_ ? operation.pinned_scratch_->bytes().data()
-                                                       : operation.scratch_.get();
-  void* const on_device =
-      operation.device_scratch_ ? operation.device_scratch_->pointer() : nullptr;
-  run.start(scratch, static_cast<std::byte*>(on_device));
-  return std::nullopt;
-}
-
-Status Engine::take_scratch(Operation& operation) {
-  const uint64_t bytes = operation.run_->scratch_bytes();
-  if (operation.run_->call().device.work != nullptr) {
-    if (bytes > 0 &&
-        (!operation.pinned_scratch_ || operation.pinned_scratch_->bytes().size() < bytes)) {
-      HORING_ASSIGN(operation.pinned_scratch_, options_.work->take_pinned(bytes));
-    }
-    const uint64_t on_device = operation.run_->device_scratch_bytes();
-    if (on_device > 0 &&
-        (!operation.device_scratch_ || operation.device_scratch_->size() < on_device)) {
-      HORING_ASSIGN(operation.device_scratch_, options_.work->take_device(on_device));
-    }
-    return {};
-  }
-  operation.scratch_ = std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes + 64]);
-  return operation.scratch_ != nullptr
-             ? Status()
-             : Status(StatusCode::kOutOfMemory,
-                      fmt::format("{} bytes for what is on its way", bytes));
-}
-
-Result<bool> Engine::entered(Operation& operation) const {
-  if (operation.entry_) {
-    HORING_ASSIGN(const bool passed, options_.work->passed(*operation.entry_));
-    if (!passed) {
-      return false;
-    }
-    operation.entry_.reset();
-  }
-  return true;
-}
-
-bool Engine::any_not_entered() const {
-  return std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
-    return lane.second.front()->entry_.has_value();
-  });
-}
-
-// The next part has the operation's number, so that errors and traces name one operation.
-std::optional<RunError> Engine::go_on(Operation& operation) {
-  Result<NextPart> next = owner_.make_next_part(*std::exchange(operation.next_, {}));
-  if (!next.ok()) {
-    return RunError{next.status().with_context(operation.run_->call().name()), std::nullopt};
-  }
-  next->call.sequence = operation.run_->call().sequence;
-  operation.earlier_ = operation.run_->report();
-  operation.run_ = std::make_unique<Run>(std::move(next->call),
-                                         std::move(next->schedule),
-                                         options_.limits,
-                                         options_.trace ? &trace_ : nullptr);
-  operation.started_ = false;
-  return std::nullopt;
-}
-
-bool Engine::step_front(Queue& queue, std::optional<RunError>& error) {
-  Operation& operation = *queue.front();
-  if (!operation.started_) {
-    const Result<bool> may_start = entered(operation);
-    if (may_start.ok() && !*may_start) {
-      return false;
-    }
-    error = may_start.ok()
-                ? start_run(operation)
-                : RunError{may_start.status().with_context(operation.run_->call().name()),
-                           std::nullopt};
-  }
-  bool moved = false;
-  if (!error) {
-    error = operation.run_->make_progress(&moved);
-  }
-  if (error) {
+  if (!status.ok()) {
+    error = RunError{status, std::nullopt};
     return false;
   }
-  if (!operation.joinable_ && is_enqueued(operation)) {
-    operation.joinable_ = true;
-    wake_waiters();
-  }
-  if (operation.run_->finished()) {
-    Status status;
-    if (operation.next_) {
-      error = go_on(operation);
-      if (!error || error->status.code() != StatusCode::kUnsupported) {
-        return !error;
-      }
-      status = std::exchange(error, std::nullopt)->status;
+  bool moved = false;
+  if (options_.work != nullptr) {
+    const Result<bool> completed = options_.work->look();
+    if (!completed.ok()) {
+      error =
+          RunError{completed.status().with_context("looking for what has completed"), std::nullopt};
+      return false;
     }
-    const std::shared_ptr<Operation> ended = queue.front();
-    queue.pop_front();
-    count_completed(*ended);
-    end(*ended, status);
-    return true;
+    moved = *completed;
+  }
+  moved |= collectives_.step(error);
+  if (!error) {
+    moved |= messages_.step(failures_.leave_notices(), !moved, error);
+  }
+  if (options_.work != nullptr && !error) {
+    if (Status started = options_.work->start(); !started.ok()) {
+      error = RunError{started.with_context("starting copies and sums"), std::nullopt};
+    }
   }
   return moved;
 }
 
-void Engine::count_completed(const Operation& operation) {
-  ++counters_.at(operation.place_.channel).completed;
+void Engine::wake_their_waiters() {
+  const bool collective = collectives_.take_woken();
+  if (messages_.take_woken() || collective) {
+    driver_.wake_waiters();
+  }
 }
 
-void Engine::end(Operation& operation, const Status& status) {
-  if (operation.started_ && operation.run_->call().device.work != nullptr) {
-    // After an error no buffer may be touched any more, nor its memory reused before that.
-    if (Status drained =
-            status.ok() ? Status() : options_.work->drain(deadline_after(kDeviceDrain));
-        !drained.ok()) {
-      log_error("{}: {}", operation.run_->call().name(), drained.message());
+bool Engine::latency_bound() const {
+  return messages_.largest_bytes() <= kLatencyBoundBytes &&
+         collectives_.largest_bytes() <= kLatencyBoundBytes;
+}
+
+bool Engine::has_background() const {
+  return messages_.any_background() || collectives_.any_background();
+}
+
+void Engine::sleep(Driver::Lock& lock, Deadline deadline) {
+  Deadline earliest = Deadline::max();
+  RunWait wait = messages_.waits(&earliest);
+  collectives_.add_waits(&wait, &earliest);
+  if (closing_ && messages_.end_in_vain(Clock::now())) {
+    wake_their_waiters();
+    return;
+  }
+  if (passed(earliest)) {
+    fail_locally(lock, late_operation());
+    return;
+  }
+  Deadline next_question = Deadline::max();
+  if (const auto due = collectives_.take_due_questions(Clock::now(), &next_question);
+      !due.empty()) {
+    failures_.ask(lock, due);
+    return;  // what has come meanwhile goes first
+  }
+  Deadline until = std::min({deadline, earliest, next_question});
+  if (options_.work != nullptr && collectives_.any_awaits_entry()) {
+    until = std::min(until, Clock::now() + kEntryPoll);
+  }
+  const int64_t began = now_ns();
+  sleeper_->sleep(lock, wait, until);
+  collectives_.add_wait_ns(now_ns() - began);
+}
+
+RunError Engine::late_operation() const {
+  auto late = messages_.late();
+  if (!late) {
+    late = collectives_.late();
+  }
+  return late ? *std::move(late)
+              : RunError{{StatusCode::kInternal, "a deadline passed that belongs to no operation"},
+                         std::nullopt};
+}
+
+void Engine::fail(const Status& why) {
+  const Driver::Visit visit(driver_);
+  failures_.fail(why);
+  sleeper_->wake();
+}
+
+Status Engine::fail_everywhere(const RunError& error) {
+  Driver::Visit visit(driver_);
+  fail_locally(visit.lock(), error);
+  return failures_.cause().value_or(Status());
+}
+
+void Engine::fail_locally(Driver::Lock& lock, const RunError& error) {
+  const bool everything = failures_.decide(
+      lock,
+      error,
+      {[this] { return end_departed(); }, [this] { return collectives_.calls_up_to_first(); }});
+  if (everything) {
+    end_all();
+  }
+}
+
+void Engine::end_all() {
+  if (options_.work != nullptr) {
+    options_.work->forget_given();
+  }
+  const Status cause = failures_.cause().value_or(Status());
+  collectives_.end_all(cause);
+  messages_.end_all(cause);
+  wake_their_waiters();
+}
+
+// Where the transport would still use the memory of those that ended, nothing may move any more.
+bool Engine::end_departed() {
+  failures_.took_leave_notices();
+  bool any = false;
+  for (const Departed& ended : {messages_.end_departed(failures_.leave_notices()),
+                                collectives_.end_departed(failures_.leave_notices())}) {
+    any |= ended.any;
+    if (ended.abandoned && network_ != nullptr && !network_->forgets_abandoned()) {
+      failures_.fail(*ended.abandoned);
     }
   }
-  if (operation.pinned_scratch_) {
-    options_.work->give_back(*std::exchange(operation.pinned_scratch_, std::nullopt));
-  }
-  if (operation.device_scratch_) {
-    options_.work->give_back(*std::exchange(operation.device_scratch_, std::nullopt));
-  }
-  operation.report_ = operation.run_->report();
-  operation.report_.add_earlier(operation.earlier_);
-  operation.status_ = status;
-  operation.ended_ = true;
-  operation.scratch_.reset();
-  operation.run_->free_scaled_input();
-  wake_waiters();
+  wake_their_waiters();
+  return any;
 }
 
-uint32_t Engine::first_held(const Queue& queue) {
-  const auto held = std::find_if(
-      queue.begin(), queue.end(), [](const auto& operation) { return operation->held_count_ > 0; });
-  return held == queue.end() ? 0 : (*held)->place_.number;
+void Engine::peer_left(PeerLeaveNotice leave_notice) {
+  const Driver::Visit visit(driver_);
+  failures_.peer_left(std::move(leave_notice));
+  sleeper_->wake();
 }
 
-bool Engine::message_held() const {
-  return std::any_of(message_operations_.begin(),
-                     message_operations_.end(),
-                     [](const auto& operation) { return operation.second->held_count_ > 0; });
+void Engine::no_more_leave_notices() {
+  const Driver::Visit visit(driver_);
+  if (network_ != nullptr) {
+    network_->watch_unconnected_peers();
+  }
+  failures_.no_more_leave_notices();
+}
+
+Status Engine::status() {
+  const Driver::Visit visit(driver_);
+  return failures_.cause().value_or(Status());
+}
+
+Status Engine::first_left() {
+  const Driver::Visit visit(driver_);
+  return failures_.leave_notices().any();
+}
+
+Status Engine::compare_call(const MadeCall& peer) {
+  const Driver::Visit visit(driver_);
+  return collectives_.compare(peer);
 }
 
 std::vector<ChannelState> Engine::states() {
-  const Caller caller(callers_);
-  const Lock lock(mutex_);
-  std::vector<ChannelState> states;
-  for (uint8_t channel = 0; channel < kChannelCount; ++channel) {
-    ChannelState state{
-        channel, counters_.at(channel).entered, counters_.at(channel).completed, "", ""};
-    for (const auto& [key, queue] : lanes_) {
-      const Run& run = *queue.front()->run_;
-      if (run.call().channel == channel && state.operation.empty()) {
-        state.operation = std::string(to_string(run.call().collective));
-        state.waiting = run.waiting_text();
-        state.held = first_held(queue);
-      }
-    }
-    // Collective channels are listed when idle too, so that a rank that has not called yet is
-    // named.
-    if (channel != kMessageChannel) {
-      states.push_back(std::move(state));
-    }
-  }
-  if (messages_.submitted() > 0) {
-    states.push_back({kMessageChannel,
-                      messages_.submitted(),
-                      messages_.completed(),
-                      messages_.active() ? "send/recv" : "",
-                      messages_.waiting_text(),
-                      message_held() ? messages_.submitted() : 0});
+  const Driver::Visit visit(driver_);
+  std::vector<ChannelState> states = collectives_.states();
+  if (auto messages = messages_.state()) {
+    states.push_back(*std::move(messages));
   }
   return states;
 }
 
 EngineProgress Engine::progress() {
-  const Caller caller(callers_);
-  const Lock lock(mutex_);
-  EngineProgress progress;
-  progress.failed = broken_.has_value();
-  for (size_t channel = 0; channel < counters_.size(); ++channel) {
-    const Counters& counters = counters_.at(channel);
-    progress.channels.at(channel) = {counters.entered,
-                                     counters.last ? std::string(to_string(*counters.last)) : ""};
-  }
-  progress.pairs = messages_.pairs();
-  return progress;
+  const Driver::Visit visit(driver_);
+  return {failures_.cause().has_value(), collectives_.progress(), messages_.pairs()};
 }
 
 uint64_t Engine::memory_bytes() {
-  const Lock lock(mutex_);
-  uint64_t bytes = shm_->memory_bytes() + (network_ != nullptr ? network_->memory_bytes() : 0) +
-                   messages_.memory_bytes() +
-                   (options_.work != nullptr ? options_.work->memory_bytes() : 0);
-  for (const auto& [key, queue] : lanes_) {
-    for (const auto& operation : queue) {
-      bytes += operation->scratch_ != nullptr ? operation->run_->scratch_bytes() : 0;
-      bytes += operation->run_->call().scaled_bytes;
-    }
-  }
-  return bytes;
-}
-
-void Engine::ensure_progress_thread() {
-  if (!progress_.joinable()) {
-    progress_ = std::thread([this] { progress_loop(); });
-  }
-}
-
-void Engine::progress_loop() {
-  if (!options_.progress_cpus.empty()) {
-    if (Status status = bind_current_thread(options_.progress_cpus); !status.ok()) {
-      log_warn("progress thread stays unbound: {}", status.message());
-    }
-  }
-  Lock lock(mutex_);
-  while (!stopping_) {
-    if (any_background() && !driving_) {
-      drive(
-          lock, [this] { return !any_background() || stopping_; }, Deadline::max());
-    } else {
-      changed_.wait(lock);
-    }
-  }
+  const Driver::Lock lock = driver_.lock();
+  return shm_->memory_bytes() + (network_ != nullptr ? network_->memory_bytes() : 0) +
+         (options_.work != nullptr ? options_.work->memory_bytes() : 0) + messages_.memory_bytes() +
+         collectives_.memory_bytes();
 }
 
 }  // namespace ho

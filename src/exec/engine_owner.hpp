@@ -33,8 +33,11 @@ struct PartToCome;
 // where it is held.
 class EngineOwner {
  public:
+  EngineOwner() = default;
+  EngineOwner(const EngineOwner&) = delete;
+  EngineOwner& operator=(const EngineOwner&) = delete;
   // An operation has failed on this rank; once per engine. The owner then calls Engine::fail() with
-  // the outcome for all ranks; until that, or at most `Engine::kDecisionTimeout`, the operation
+  // the outcome for all ranks; until that, or at most `Failures::kDecisionTimeout`, the operation
   // waits.
   virtual void on_failure(const RunError& error) = 0;
   // An operation has not moved for long, or a message is of another call: what the other ranks

@@ -45,6 +45,13 @@ struct OperationPlace {
   uint32_t number = 0;  // from 1
 };
 
+// What leave notices have ended.
+struct Departed {
+  bool any = false;
+  // Of the first operation whose memory a transport may still use: why it ended.
+  std::optional<Status> abandoned;
+};
+
 class LeaveNotices {
  public:
   void add(PeerLeaveNotice leave_notice) { leave_notices_.push_back(std::move(leave_notice)); }

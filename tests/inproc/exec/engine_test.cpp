@@ -17,13 +17,7 @@ namespace ho {
 namespace {
 
 Call call_until(std::byte& into, Deadline deadline, std::chrono::milliseconds timeout) {
-  Call call;
-  call.collective = Collective::kBroadcast;
-  call.dtype = DType::kUint8;
-  call.output = &into;
-  call.count = 1;
-  call.block_counts = BlockCounts(1);
-  call.world_size = 2;
+  Call call = test::one_byte_call(into);
   call.deadline = deadline;
   call.timeout = timeout;
   return call;
@@ -54,11 +48,11 @@ constexpr int kMaxTurnsPerSleep = 32;
 bool ends_at_its_own_deadline(bool background, std::chrono::milliseconds time) {
   Bench bench;
   std::byte into{};
-  const auto schedule = test::one_byte(*bench.engine, OpKind::kRecv);
+  const auto schedule = test::one_byte(bench.link, OpKind::kRecv);
   const Deadline front_ends = deadline_after(kLong);
-  auto front = bench.engine->submit(call_until(into, front_ends, kLong), schedule, background);
+  auto front = bench.engine->submit({call_until(into, front_ends, kLong), schedule, background});
   const Deadline queued_ends = deadline_after(time);
-  auto queued = bench.engine->submit(call_until(into, queued_ends, time), schedule, background);
+  auto queued = bench.engine->submit({call_until(into, queued_ends, time), schedule, background});
   REQUIRE((front.ok() && queued.ok()));
 
   const std::optional<Status> ended = bench.engine->wait(**queued, Deadline::max());
@@ -103,7 +97,7 @@ TEST_CASE("a scaled input is freed when its operation ends, also where nobody le
   call.scaled_bytes = 64;
   const std::weak_ptr<std::byte[]> scaled = call.scaled;
   const auto kept =
-      bench.engine->submit(std::move(call), test::one_byte(*bench.engine, OpKind::kRecv), true);
+      bench.engine->submit({std::move(call), test::one_byte(bench.link, OpKind::kRecv), true});
   REQUIRE(kept.ok());
   CHECK_FALSE(scaled.expired());
   CHECK(bench.engine->memory_bytes() >= 64);

@@ -24,6 +24,7 @@ namespace ho {
 namespace {
 
 using test::must_have;
+using test::one_byte_call;
 
 // Takes every message. The peer reads it when the test says so.
 class UnreadLink : public test::SilentLink {
@@ -34,19 +35,6 @@ class UnreadLink : public test::SilentLink {
   uint64_t released() override { return read; }
   std::atomic<uint64_t> read = 0;
 };
-
-Call call_of(std::byte& from) {
-  Call call;
-  call.collective = Collective::kBroadcast;
-  call.dtype = DType::kUint8;
-  call.input = &from;
-  call.output = &from;
-  call.count = 1;
-  call.block_counts = BlockCounts(1);
-  call.world_size = 2;
-  call.timeout = std::chrono::hours(1);
-  return call;
-}
 
 struct Joined {
   test::Journal journal;
@@ -73,11 +61,11 @@ struct Joined {
     const auto current = must_have(device::CurrentContext::enter(*device));
     device::Event entry = must_have(device::Event::create(*device));
     return must_have(
-        engine->submit(std::move(call),
-                       test::one_byte(*engine, OpKind::kSend),
-                       false,
-                       next ? std::make_shared<const PartToCome>(PartToCome{next}) : nullptr,
-                       std::move(entry)));
+        engine->submit({std::move(call),
+                        test::one_byte(link, OpKind::kSend),
+                        false,
+                        next ? std::make_shared<const PartToCome>(PartToCome{next}) : nullptr,
+                        std::move(entry)}));
   }
   // Whether a stream may wait for it now. Whoever has to wait for something waits that long.
   bool joins(Operation& operation) {
@@ -94,7 +82,7 @@ struct Joined {
 TEST_CASE(
     "a join waits for nothing that only the peer has to do, where all buffers are a device's") {
   Joined bench;
-  const auto operation = bench.submit(call_of(bench.byte), {});
+  const auto operation = bench.submit(one_byte_call(bench.byte), {});
   CHECK(bench.joins(*operation));
   bench.link.read = 1;
   CHECK(bench.engine->wait(*operation, Deadline::max())->ok());
@@ -103,7 +91,7 @@ TEST_CASE(
 // The caller may write the host's buffer once the join has returned: no stream holds it.
 TEST_CASE("a join waits until the peer has read what lies in a host buffer beside a device's") {
   Joined bench;
-  Call call = call_of(bench.byte);
+  Call call = one_byte_call(bench.byte);
   call.device.work = bench.work.get();
   call.device.mixed = true;
   const auto operation = bench.submit(std::move(call), {});
@@ -116,9 +104,9 @@ TEST_CASE("a join waits until the peer has read what lies in a host buffer besid
 // As all_to_all_counts, whose data moves when all counts are there.
 TEST_CASE("a join waits for an operation's second part") {
   Joined bench;
-  const auto second = test::one_byte(*bench.engine, OpKind::kSend);
-  const auto operation = bench.submit(call_of(bench.byte), [&]() -> Result<NextPart> {
-    return NextPart{call_of(bench.byte), second};
+  const auto second = test::one_byte(bench.link, OpKind::kSend);
+  const auto operation = bench.submit(one_byte_call(bench.byte), [&]() -> Result<NextPart> {
+    return NextPart{one_byte_call(bench.byte), second};
   });
   CHECK_FALSE(bench.joins(*operation));
   bench.link.read = 1;
@@ -133,7 +121,7 @@ TEST_CASE("a driver whose time is over leaves the drive to a thread that waits")
   CHECK(test::with_more_time(milliseconds(100), [](milliseconds time) {
     Joined bench;
     const auto operation = must_have(bench.engine->submit(
-        call_of(bench.byte), test::one_byte(*bench.engine, OpKind::kSend), false));
+        {one_byte_call(bench.byte), test::one_byte(bench.link, OpKind::kSend), false}));
     std::atomic<bool> left = false;
     bool ended_early = false;
     std::thread driver([&] {

@@ -31,7 +31,8 @@ std::string unreachable() {
 
 // Several nodes on one host may want it so: no error.
 void warn_of_loopback(const BuiltinConfig& config) {
-  if (!config.emulated && std::all_of(config.devices.begin(), config.devices.end(), on_loopback)) {
+  if (!config.emulated() &&
+      std::all_of(config.devices.begin(), config.devices.end(), on_loopback)) {
     log_warn("horing plugin: the only network device is {}, {}",
              config.devices.front().properties.name,
              unreachable());
@@ -41,7 +42,7 @@ void warn_of_loopback(const BuiltinConfig& config) {
 // Of the members of a rail that use the device.
 Result<SocketAddress> rendezvous_at(const BuiltinDevice& device) {
   static std::once_flag said;
-  if (on_loopback(device) && env::text(env::kEmulatedRails).empty()) {
+  if (on_loopback(device) && !device.rail.emulated) {
     std::call_once(said, [&] {
       log_warn("horing plugin: CollNet is given {}, {}", device.properties.name, unreachable());
     });
@@ -127,7 +128,7 @@ Result<Network> network_turned_off(const TurnedOff& off) {
   // Any interface will do to tell peers that HORING_SOCKET_IFNAME cannot be read.
   const auto filter = network_filter();
   HORING_ASSIGN(BuiltinDevices devices,
-                discover_devices(filter.ok() ? *filter : InterfaceFilter()));
+                discover_devices_or_live(filter.ok() ? *filter : InterfaceFilter()));
   BuiltinConfig config;
   config.devices = std::move(devices.taken);
   config.left_out = std::move(devices.left_out);

@@ -60,7 +60,6 @@ constexpr std::array kAll{
     kEmulation,
     kEmulatedRails,
     kRailRateMbit,
-    kPaceFd,
     kCluster,
 };
 

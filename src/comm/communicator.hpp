@@ -49,7 +49,6 @@ struct CommunicatorSettings {
   std::string network = "tcp";
   uint32_t tcp_streams = 1;
   uint32_t tcp_max_connections = 256;
-  uint64_t rail_pace_mbit = 0;
   std::string trace_path;
   [[nodiscard]] static Result<CommunicatorSettings> from_environment();
 };

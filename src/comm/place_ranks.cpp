@@ -7,6 +7,7 @@
 #include "base/env.hpp"
 #include "base/log.hpp"
 #include "comm/shared_devices.hpp"
+#include "connect/rail_interface.hpp"
 #include "os/affinity.hpp"
 #include "topo/agreement.hpp"
 #include "topo/assign.hpp"
@@ -17,11 +18,11 @@
 namespace ho {
 namespace {
 
-Result<RankInfo> own_info(const std::optional<std::string>& host_id,
+Result<RankInfo> own_info(const Topology& topology,
+                          const std::optional<std::string>& host_id,
                           const std::optional<uint32_t>& local_rank,
                           const device::DeviceFacts* device,
                           const std::optional<GroupFile>& group_file) {
-  HORING_ASSIGN(const Topology topology, discover());
   HORING_ASSIGN(const InterfaceFilter filter, interface_filter());
   HORING_ASSIGN(const auto cpus, allowed_cpus());
   RankPlace place = place_of_rank(topology, cpus, local_rank);
@@ -60,6 +61,15 @@ Result<std::vector<RankInfo>> exchange_infos(ControlPlane& plane,
   return infos;
 }
 
+RailInterface rail_here(const Topology& topology, const AssignedNic& nic) {
+  const auto found = std::find_if(
+      topology.interfaces.begin(), topology.interfaces.end(), [&](const NetworkInterface& each) {
+        return each.name == nic.name;
+      });
+  return found == topology.interfaces.end() ? RailInterface{nic.name, nic.address}
+                                            : rail_of(*found, nic.address);
+}
+
 }  // namespace
 
 Result<Placement> place_ranks(ControlPlane& plane,
@@ -67,8 +77,9 @@ Result<Placement> place_ranks(ControlPlane& plane,
                               const device::DeviceFacts* device,
                               Deadline deadline) {
   HORING_ASSIGN(const auto group_file, group_file_from_environment());
+  HORING_ASSIGN(const Topology topology, discover());
   HORING_ASSIGN(const RankInfo mine,
-                own_info(host_id, plane.rendezvous().local_rank, device, group_file));
+                own_info(topology, host_id, plane.rendezvous().local_rank, device, group_file));
   HORING_ASSIGN(const std::vector<RankInfo> infos, exchange_infos(plane, mine, deadline));
   HORING_TRY(agree(infos));
   HORING_ASSIGN(const uint64_t rails, env::number(env::kRails));
@@ -97,7 +108,9 @@ Result<Placement> place_ranks(ControlPlane& plane,
     placement.host_id.push_back(std::to_string(host));
     placement.host_name.push_back(assignment.host_names[host]);
     const AssignedNic& nic = assignment.nic_of_rank[rank];
-    placement.nic.push_back({nic.name, nic.address});
+    const bool is_here = host == assignment.host_of_rank[self.at()];
+    placement.nic.push_back(is_here ? rail_here(topology, nic)
+                                    : RailInterface{nic.name, nic.address});
     placement.nic_mbit.push_back(nic.speed_mbit);
   }
   return placement;

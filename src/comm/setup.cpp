@@ -76,22 +76,6 @@ std::vector<std::byte> encode(const ColorKey& value) {
   return writer.take();
 }
 
-// Emulated rails are loopback addresses without a device to bind to; their order numbers the slots
-// of the shared pace.
-std::vector<RailInterface> socket_interfaces(std::vector<RailInterface> rails) {
-  const std::string emulated = env::text(env::kEmulatedRails);
-  if (emulated.empty()) {
-    return rails;
-  }
-  for (RailInterface& rail : rails) {
-    const size_t at = emulated.find(rail.name + "=" + rail.address);
-    const auto before = emulated.begin() + static_cast<ptrdiff_t>(std::min(at, emulated.size()));
-    rail.pace_slot = static_cast<uint32_t>(std::count(emulated.begin(), before, ','));
-    rail.name.clear();
-  }
-  return rails;
-}
-
 constexpr uint64_t kWorldCommunicatorId = 0xcbf29ce484222325U;
 
 // Differs from the number of every other split that its members have been through.
@@ -193,7 +177,6 @@ Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
   }
   HORING_ASSIGN(const uint64_t streams, env::number(env::kTcpStreams));
   HORING_ASSIGN(const uint64_t connections, env::number(env::kTcpMaxConnections));
-  HORING_ASSIGN(settings.rail_pace_mbit, env::number(env::kRailPaceMbit));
   settings.timeout = std::chrono::milliseconds(timeout_ms);
   settings.connect_timeout = std::chrono::milliseconds(connect_ms);
   settings.network = env::text(env::kTransport);
@@ -375,14 +358,10 @@ Result<std::unique_ptr<Transport>> Communicator::make_network(
   options.communicator = id_;
   options.job_id = control_->plane().job_id();
   options.key = key;
-  options.rails = socket_interfaces(placement_.rails_of(self_));
+  options.rails = placement_.rails_of(self_);
   options.streams = settings_.tcp_streams;
   options.max_connections = settings_.tcp_max_connections;
   options.connect_timeout = settings_.connect_timeout;
-  options.rail_pace_mbit = settings_.rail_pace_mbit;
-  if (const auto pace_fd = env::text_if_set(env::kPaceFd)) {
-    options.pace_domain = "fd:" + *pace_fd;
-  }
   HORING_ASSIGN(auto tcp, TcpTransport::listen(options));
   HORING_ASSIGN(const auto blobs,
                 exchange("endpoints", encode(tcp->endpoint()), everybody, deadline));
@@ -400,17 +379,19 @@ Result<std::unique_ptr<Transport>> Communicator::make_network(
 
 Result<std::unique_ptr<Transport>> Communicator::make_ucx(
     [[maybe_unused]] const std::shared_ptr<const JobKey>& key, [[maybe_unused]] Deadline deadline) {
-  if (settings_.rail_pace_mbit > 0) {
-    return Status(
-        StatusCode::kUnsupported,
-        fmt::format(
-            "{}=ucx: the rails are to be paced by their senders ({}={}, which horing run sets "
-            "where nodes are no network namespaces), and what UCX sends cannot be paced; set "
-            "{}=tcp, or run with --emulate namespaces or --rail-rate none",
-            env::kTransport.name,
-            env::kRailPaceMbit.name,
-            settings_.rail_pace_mbit,
-            env::kTransport.name));
+  for (const RailInterface& rail : placement_.rails_of(self_)) {
+    if (rail.pace) {
+      return Status(
+          StatusCode::kUnsupported,
+          fmt::format(
+              "{}=ucx: the rails are to be paced by their senders ({}={}, or what horing run "
+              "sets where nodes are no network namespaces), and what UCX sends cannot be "
+              "paced; set {}=tcp, or run with --emulate namespaces or --rail-rate none",
+              env::kTransport.name,
+              env::kRailPaceMbit.name,
+              rail.pace->mbit,
+              env::kTransport.name));
+    }
   }
 #ifdef HORING_HAVE_UCX
   UcxOptions options;

@@ -106,6 +106,15 @@ Status bind_source(int fd, const std::string& address, const SocketAddress& to) 
 
 }  // namespace
 
+RailInterface rail_of(const NetworkInterface& interface, std::string address) {
+  RailInterface rail;
+  rail.name = interface.emulated ? std::string() : interface.name;
+  rail.address = std::move(address);
+  rail.emulated = interface.emulated;
+  rail.pace = interface.pace;
+  return rail;
+}
+
 SocketAddress address_on(const RailInterface& rail, SocketAddress address) {
   if (address.is_link_local()) {
     address.set_scope(::if_nametoindex(rail.name.c_str()));

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/status.hpp"
 #include "os/fd.hpp"
 #include "os/socket.hpp"
+#include "topo/topology.hpp"
 
 namespace ho {
 
@@ -16,9 +18,14 @@ namespace ho {
 struct RailInterface {
   std::string name;            // "rail0"; empty: not bound to a device
   std::string address;         // numeric, IPv4 or IPv6; empty: routing chooses
-  uint32_t pace_slot = 0;      // which of the host's paced rails this is (rail_pace_mbit)
   int32_t traffic_class = -1;  // IP's TOS or traffic class byte of connections; negative: untouched
+  bool emulated = false;
+  std::optional<RailPace> pace{};  // nothing: as fast as it goes
 };
+
+// The interface as a rail with that address, one of its own. An emulated one has no device to be
+// bound to.
+[[nodiscard]] RailInterface rail_of(const NetworkInterface& interface, std::string address);
 
 // An address in the rail's network, this end's or a peer's, as this host's sockets take it: a
 // link-local IPv6 one gets the rail's interface as its scope.

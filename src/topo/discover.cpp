@@ -10,7 +10,7 @@
 
 #include "base/env.hpp"
 #include "base/text_file.hpp"
-#include "topo/address.hpp"
+#include "topo/emulation.hpp"
 #include "topo/host_identity.hpp"
 #include "topo/hwloc_reader.hpp"
 #include "topo/interfaces.hpp"
@@ -168,37 +168,11 @@ void adopt_live(std::span<const NetworkInterface> live, Topology& topology) {
   }
 }
 
-Status adopt_emulated(std::string_view rails, Topology& topology) {
-  if (rails.empty()) {
-    return {};
-  }
-  topology.interfaces.clear();
-  while (!rails.empty()) {
-    const size_t comma = rails.find(',');
-    const std::string_view entry = rails.substr(0, comma);
-    const size_t equals = entry.find('=');
-    const auto address = equals == std::string_view::npos
-                             ? std::nullopt
-                             : parse_interface_address(entry.substr(equals + 1));
-    if (!address || equals == 0) {
-      return invalid(std::string(env::kEmulatedRails.name) + ": '" + std::string(entry) +
-                     "' is not name=address; `horing run` sets the variable, leave it to that");
-    }
-    NetworkInterface rail;
-    rail.name = std::string(entry.substr(0, equals));
-    rail.operstate = "up";
-    rail.addresses = {std::string(entry.substr(equals + 1)) + "/16"};
-    topology.interfaces.push_back(std::move(rail));
-    rails = comma == std::string_view::npos ? std::string_view() : rails.substr(comma + 1);
-  }
-  return {};
-}
-
 Result<Topology> discover(const SystemRoots& roots) {
   const std::string path = env::text(env::kTopoFile);
   if (path.empty()) {
     HORING_ASSIGN(Topology topology, discover_live(roots));
-    HORING_TRY(adopt_emulated(env::text(env::kEmulatedRails), topology));
+    HORING_TRY(adopt_emulation(topology));
     return topology;
   }
   auto loaded = discover_xml(path);
@@ -210,6 +184,7 @@ Result<Topology> discover(const SystemRoots& roots) {
   adopt_live(live, topology);
   topology.host_name = host_name();
   HORING_ASSIGN(topology.host_id, host_identity(roots.proc));
+  HORING_TRY(adopt_emulation(topology));
   return topology;
 }
 

@@ -41,10 +41,9 @@ struct SystemRoots {
 [[nodiscard]] Result<Topology> discover_synthetic(const std::string& description);
 
 // What a rank uses: the live topology, or with HORING_TOPO_FILE that file's devices with this
-// host's identity and the live addresses of interfaces of the same name.
+// host's identity and the live addresses of interfaces of the same name. Emulated rails
+// (emulation.hpp) take the place of live interfaces.
 [[nodiscard]] Result<Topology> discover(const SystemRoots& roots = {});
-// HORING_EMULATED_RAILS ("rail0=127.1.0.1,rail1=127.2.0.1") takes the place of live interfaces.
-[[nodiscard]] Status adopt_emulated(std::string_view rails, Topology& topology);
 // The second half of discover() with a file: interfaces that are not in `live`, neither by name nor
 // by PCI name, become "absent".
 void adopt_live(std::span<const NetworkInterface> live, Topology& topology);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,13 @@ enum class Reach : uint8_t {
   kNetwork,   // a device, or a bridge with one
 };
 
+// Where the kernel does not shape a link, its senders keep to a rate.
+struct RailPace {
+  uint64_t mbit = 0;
+  uint32_t slot = 0;   // of the memory in which the host's processes share the rate
+  int memory_fd = -1;  // that memory, inherited; negative: the rate is this process' own
+};
+
 struct NetworkInterface {
   std::string name;
   std::string pci;         // "" for a virtual interface
@@ -39,6 +47,8 @@ struct NetworkInterface {
   bool loopback = false;
   Reach reach = Reach::kUnknown;
   std::vector<std::string> addresses;  // numeric with prefix length: "10.1.0.1/24", "fd00::1/64"
+  bool emulated = false;           // an address that stands for a rail: no interface has that name
+  std::optional<RailPace> pace{};  // of what is sent on it; nothing: as fast as it goes
 };
 
 struct Topology {

@@ -1,5 +1,6 @@
 #include "core/builtin/builtin_net.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <span>
 
@@ -36,22 +37,33 @@ Result<BuiltinConfig> BuiltinConfig::from_environment() {
   HORING_ASSIGN(const uint64_t streams, env::number(env::kTcpStreams));
   config.options.connect_timeout = std::chrono::milliseconds(timeout_ms);
   config.options.streams = static_cast<uint32_t>(streams);
-  HORING_ASSIGN(const uint64_t pace_mbit, env::number(env::kRailPaceMbit));
-  if (pace_mbit > 0) {
-    const auto fd = env::text_if_set(env::kPaceFd);
-    HORING_ASSIGN(config.options.pacer, tcp::Pacer::create(fd ? "fd:" + *fd : "", pace_mbit));
-  }
   HORING_ASSIGN(BuiltinDevices devices, discover_devices());
   config.devices = std::move(devices.taken);
   config.left_out = std::move(devices.left_out);
-  config.emulated = !env::text(env::kEmulatedRails).empty();
   return config;
+}
+
+bool BuiltinConfig::emulated() const {
+  return std::any_of(devices.begin(), devices.end(), [](const BuiltinDevice& device) {
+    return device.rail.emulated;
+  });
+}
+
+bool BuiltinConfig::paced() const {
+  return std::any_of(devices.begin(), devices.end(), [](const BuiltinDevice& device) {
+    return device.rail.pace.has_value();
+  });
 }
 
 Result<std::unique_ptr<BuiltinNet>> BuiltinNet::create(BuiltinConfig config) {
   if (config.key == nullptr) {
     return Status(StatusCode::kInternal, "a network without a key object");
   }
+  std::vector<RailInterface> rails;
+  for (const BuiltinDevice& device : config.devices) {
+    rails.push_back(device.rail);
+  }
+  HORING_ASSIGN(config.options.pacer, tcp::Pacer::create(rails));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   return std::unique_ptr<BuiltinNet>(new BuiltinNet(std::move(config)));
 }

@@ -22,13 +22,14 @@ namespace ho::plugin {
 
 struct BuiltinConfig {
   std::vector<BuiltinDevice> devices;
-  std::string left_out;   // which interfaces are no devices, and why
-  bool emulated = false;  // the devices are addresses only, on whatever interface has them
+  std::string left_out;  // which interfaces are no devices, and why
   std::shared_ptr<const JobKey> key;
   NetOptions options;
-  // This host's devices, job key, HORING_CONNECT_TIMEOUT_MS, HORING_TCP_STREAMS, and the pace that
-  // horing run asks for where it has no links to shape.
+  // This host's devices, job key, HORING_CONNECT_TIMEOUT_MS and HORING_TCP_STREAMS.
   [[nodiscard]] static Result<BuiltinConfig> from_environment();
+  // Whether they are addresses that stand for a rail, and whether senders keep to a rate.
+  [[nodiscard]] bool emulated() const;
+  [[nodiscard]] bool paced() const;
 };
 
 class BuiltinNet : public NetDriver {

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,8 +41,8 @@ struct ConnectionSet {
   std::string peer;  // "10.1.0.2:4000"
   std::unique_ptr<tcp::Poller> poller;
   std::vector<std::unique_ptr<NetStream>> streams;
-  std::shared_ptr<tcp::Pacer> pacer;  // of what is sent; null: it is not paced
-  uint32_t pace_slot = 0;
+  std::shared_ptr<tcp::Pacer> pacer;
+  std::optional<RailPace> pace{};  // of what is sent, by the pacer; nothing: as fast as it goes
 };
 [[nodiscard]] Result<ConnectionSet> make_connections(std::string device,
                                                      std::string peer,
@@ -105,10 +106,10 @@ class Comm {
   [[nodiscard]] Reply failure();
   [[nodiscard]] uint32_t active() const { return active_; }
   [[nodiscard]] std::vector<std::unique_ptr<NetStream>>& streams() { return connections_.streams; }
-  [[nodiscard]] bool paced() const { return connections_.pacer != nullptr; }
+  [[nodiscard]] bool paced() const { return connections_.pace.has_value(); }
   // From when on that many bytes may leave.
   [[nodiscard]] int64_t reserve_pace(size_t bytes, int64_t now_ns) {
-    return connections_.pacer->reserve(RailIndex(connections_.pace_slot), bytes, now_ns);
+    return connections_.pacer->reserve(*connections_.pace, bytes, now_ns);
   }
   // A sleeper, at the latest.
   void wake_at(int64_t time_ns) { connections_.poller->wake_at(time_ns); }

@@ -62,7 +62,7 @@ Result<std::unique_ptr<SendComm>> CommConnector::step() {
       ConnectionSet connections,
       make_connections(device_.properties.name, handle_.to_string(), std::move(sockets_)));
   connections.pacer = options_.pacer;
-  connections.pace_slot = device_.rail.pace_slot;
+  connections.pace = device_.rail.pace;
   return std::make_unique<SendComm>(std::move(connections));
 }
 

@@ -86,7 +86,6 @@ bool on_loopback(const BuiltinDevice& device) {
 
 BuiltinDevices builtin_devices(const Topology& topology,
                                const InterfaceFilter& filter,
-                               bool emulated,
                                const std::string& sysfs) {
   BuiltinDevices devices;
   const auto decisions = judge_interfaces(topology.interfaces, filter);
@@ -101,15 +100,15 @@ BuiltinDevices builtin_devices(const Topology& topology,
           decisions[i].taken ? "dropped: none of its addresses is numeric" : decisions[i].reason);
       continue;
     }
-    const bool bound = !emulated && !interface.loopback;
-    BuiltinDevice device = make_device(
-        interface.name, topology.host_id, address, bound ? interface.name : std::string());
+    BuiltinDevice device = make_device(interface.name, topology.host_id, address, "");
+    device.rail = rail_of(interface, address);
+    if (interface.loopback) {
+      device.rail.name.clear();
+    }
     device.properties.pci_path = pci_path_of(interface, sysfs);
     const uint64_t mbit = interface.speed_mbit > 0 ? interface.speed_mbit : kUnknownMbit;
     device.properties.speed_mbps = static_cast<int32_t>(std::clamp(mbit, kMinMbit, kMaxMbit));
     device.properties.reason = decisions[i].reason;
-    // Emulated rails are paced in the order in which they are listed.
-    device.rail.pace_slot = static_cast<uint32_t>(i);
     // A rail is the NICs of one number, and a network of its own as far as is known: NCCL then
     // keeps each of its channels on one.
     device.properties.rail_id = static_cast<int16_t>(devices.taken.size());
@@ -125,10 +124,10 @@ Result<InterfaceFilter> network_filter() {
                                                                    : interface_filter();
 }
 
-Result<BuiltinDevices> discover_devices(const InterfaceFilter& filter) {
-  HORING_ASSIGN(const Topology topology, discover());
-  const bool emulated = !env::text(env::kEmulatedRails).empty();
-  BuiltinDevices devices = builtin_devices(topology, filter, emulated);
+namespace {
+
+Result<BuiltinDevices> some_devices(const Topology& topology, const InterfaceFilter& filter) {
+  BuiltinDevices devices = builtin_devices(topology, filter);
   if (!devices.taken.empty()) {
     return devices;
   }
@@ -137,6 +136,22 @@ Result<BuiltinDevices> discover_devices(const InterfaceFilter& filter) {
                              devices.left_out.empty() ? "there is none" : devices.left_out,
                              filter.variable,
                              blank ? " (NCCL takes a blank for a part of a name)" : ""));
+}
+
+}  // namespace
+
+Result<BuiltinDevices> discover_devices(const InterfaceFilter& filter) {
+  HORING_ASSIGN(const Topology topology, discover());
+  return some_devices(topology, filter);
+}
+
+Result<BuiltinDevices> discover_devices_or_live(const InterfaceFilter& filter) {
+  auto topology = discover();
+  if (!topology.ok()) {
+    topology = discover_live();
+  }
+  HORING_TRY(topology.status());
+  return some_devices(*topology, filter);
 }
 
 Result<BuiltinDevices> discover_devices() {

@@ -33,16 +33,17 @@ struct BuiltinDevices {
   std::string left_out;  // "docker0 dropped: ...; eth2 dropped: operstate down"
 };
 
-// Those that the filter takes, in the topology's order. emulated: the interfaces stand for
-// loopback addresses. Reads nothing but the links of PCI devices under sysfs.
+// Those that the filter takes, in the topology's order. Reads nothing but the links of PCI devices
+// under sysfs.
 [[nodiscard]] BuiltinDevices builtin_devices(const Topology& topology,
                                              const InterfaceFilter& filter,
-                                             bool emulated,
                                              const std::string& sysfs = "/sys");
 // HORING_SOCKET_IFNAME; NCCL_SOCKET_IFNAME, as NCCL reads it, where that is not set.
 [[nodiscard]] Result<InterfaceFilter> network_filter();
-// Of this host, or HORING_EMULATED_RAILS. An error where the filter takes none.
+// Of this host. An error where the filter takes none.
 [[nodiscard]] Result<BuiltinDevices> discover_devices(const InterfaceFilter& filter);
+// The same; this host's interfaces where what the environment has of others cannot be read.
+[[nodiscard]] Result<BuiltinDevices> discover_devices_or_live(const InterfaceFilter& filter);
 // By network_filter().
 [[nodiscard]] Result<BuiltinDevices> discover_devices();
 

@@ -36,14 +36,14 @@ std::string ucx_devices_of(const std::string& interface_name, const std::string&
 }
 
 Result<std::unique_ptr<UcxNet>> UcxNet::create(BuiltinConfig config) {
-  if (config.emulated) {
+  if (config.emulated()) {
     return Status(StatusCode::kUnsupported,
                   "HORING_TRANSPORT=ucx: the rails are emulated (HORING_EMULATED_RAILS, which "
                   "horing run sets for --rails): they are addresses, and UCX can be kept to "
                   "interfaces only; run without --rails or where horing run makes network "
                   "namespaces (--emulate namespaces), or set HORING_TRANSPORT=tcp");
   }
-  if (config.options.pacer != nullptr) {
+  if (config.paced()) {
     return Status(StatusCode::kUnsupported,
                   "HORING_TRANSPORT=ucx: what UCX sends cannot be paced (HORING_RAIL_PACE_MBIT); "
                   "set HORING_TRANSPORT=tcp, or run where links can be shaped");

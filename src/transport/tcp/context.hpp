@@ -14,7 +14,7 @@ namespace ho::tcp {
 struct Context {
   TcpOptions options;
   std::unique_ptr<Poller> poller;
-  std::unique_ptr<Pacer> pacer;    // nullptr: not paced
+  std::unique_ptr<Pacer> pacer;    // null: no rail is paced
   std::vector<TcpEndpoint> peers;  // by global rank
   uint64_t turn = 0;               // calls of progress()
   uint32_t open_connections = 0;

@@ -11,10 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <span>
 
-#include "base/index.hpp"
 #include "base/status.hpp"
+#include "connect/rail_interface.hpp"
 
 namespace ho::tcp {
 
@@ -25,22 +25,20 @@ class Pacer {
   static constexpr size_t kSliceBytes = 16384;
   static constexpr int64_t kCreditNs = 1'000'000;
 
-  // domain: "fd:N" (a memfd of at least kDomainBytes zeros, inherited by all processes of the
-  // host), or empty: this transport alone.
-  [[nodiscard]] static Result<std::unique_ptr<Pacer>> create(const std::string& domain,
-                                                             uint64_t mbit_per_s);
+  // memory_fd: RailPace's, of at least kDomainBytes zeros; negative: this object alone.
+  [[nodiscard]] static Result<std::unique_ptr<Pacer>> create(int memory_fd);
+  // For the paced ones of these rails; null where none is.
+  [[nodiscard]] static Result<std::unique_ptr<Pacer>> create(std::span<const RailInterface> rails);
   Pacer(const Pacer&) = delete;
   Pacer& operator=(const Pacer&) = delete;
   ~Pacer();
 
   // Books the rail for that many bytes; the time from which they may be sent.
-  [[nodiscard]] int64_t reserve(RailIndex rail, size_t byte_count, int64_t now_ns);
+  [[nodiscard]] int64_t reserve(const RailPace& rail, size_t byte_count, int64_t now_ns);
 
  private:
-  Pacer(std::atomic<int64_t>* free_at_ns, uint64_t mbit_per_s)
-      : free_at_ns_(free_at_ns), mbit_per_s_(mbit_per_s) {}
+  explicit Pacer(std::atomic<int64_t>* free_at_ns) : free_at_ns_(free_at_ns) {}
   std::atomic<int64_t>* free_at_ns_;  // kMaxRails of them, mapped
-  uint64_t mbit_per_s_;
 };
 
 }  // namespace ho::tcp

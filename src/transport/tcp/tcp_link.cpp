@@ -123,8 +123,8 @@ Result<bool> TcpLink::write_message(Stream& stream, std::span<const ConstBytes> 
   }
   while (send_offset_ < send_bytes_) {
     size_t limit = send_bytes_ - send_offset_;
-    if (context_.pacer != nullptr) {
-      limit = pace(limit);
+    if (const auto& rate = context_.options.rails[key_.rail.at()].pace) {
+      limit = pace(*rate, limit);
       if (limit == 0) {
         return false;
       }
@@ -140,12 +140,11 @@ Result<bool> TcpLink::write_message(Stream& stream, std::span<const ConstBytes> 
 }
 
 // How much may leave now; 0: the timer is set for when it may.
-size_t TcpLink::pace(size_t wanted_bytes) {
+size_t TcpLink::pace(const RailPace& rate, size_t wanted_bytes) {
   const int64_t now = now_ns();
   if (paced_bytes_ == 0) {
     paced_bytes_ = std::min(wanted_bytes, Pacer::kSliceBytes);
-    paced_from_ns_ = context_.pacer->reserve(
-        RailIndex(context_.options.rails[key_.rail.at()].pace_slot), paced_bytes_, now);
+    paced_from_ns_ = context_.pacer->reserve(rate, paced_bytes_, now);
   }
   if (now < paced_from_ns_) {
     context_.poller->wake_at(paced_from_ns_);

@@ -105,7 +105,7 @@ class TcpLink final : public Link {
   }
   [[nodiscard]] HeaderRead header_read(uint32_t payload_bytes) const;
   [[nodiscard]] Result<bool> write_message(Stream& stream, std::span<const ConstBytes> payload);
-  [[nodiscard]] size_t pace(size_t wanted_bytes);
+  [[nodiscard]] size_t pace(const RailPace& rate, size_t wanted_bytes);
   [[nodiscard]] Status start_connecting();
   [[nodiscard]] LinkClaim claim_of(size_t stream) const;
   [[nodiscard]] Status cannot_connect(const Status& why) const;

@@ -37,8 +37,10 @@ Status check_options(const TcpOptions& options) {
     return invalid("HORING_TCP_STREAMS must be 1 to " + std::to_string(kMaxStreams) + ", not " +
                    std::to_string(options.streams));
   }
-  if (options.rail_pace_mbit > 0 && options.rails.size() > Pacer::kMaxRails) {
-    return invalid("at most " + std::to_string(Pacer::kMaxRails) + " rails can be paced");
+  for (const RailInterface& rail : options.rails) {
+    if (rail.pace && rail.pace->slot >= Pacer::kMaxRails) {
+      return invalid("at most " + std::to_string(Pacer::kMaxRails) + " rails can be paced");
+    }
   }
   return {};
 }
@@ -77,10 +79,7 @@ class SocketTransport final : public TcpTransport {
   [[nodiscard]] Status open() {
     HORING_TRY(check_options(context_.options));
     HORING_ASSIGN(context_.poller, Poller::create());
-    if (context_.options.rail_pace_mbit > 0) {
-      HORING_ASSIGN(context_.pacer,
-                    Pacer::create(context_.options.pace_domain, context_.options.rail_pace_mbit));
-    }
+    HORING_ASSIGN(context_.pacer, Pacer::create(context_.options.rails));
     HORING_ASSIGN(DataPort data_port, listen_for(context_.options.rails));
     endpoint_.port = data_port.port;
     HORING_ASSIGN(acceptor_, Acceptor::open(std::move(data_port.listeners), acceptor_options()));

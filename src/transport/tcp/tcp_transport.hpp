@@ -26,8 +26,6 @@ struct TcpOptions {
   uint32_t streams = 1;
   uint32_t max_connections = 256;
   std::chrono::milliseconds connect_timeout{60000};
-  uint64_t rail_pace_mbit = 0;  // > 0: this host's ranks share that rate per rail, sender-paced
-  std::string pace_domain;      // names the host's shared pacing state
   tcp::LookAtConnection look = tcp::look_at_connection;  // tests have a kernel of their own
 };
 

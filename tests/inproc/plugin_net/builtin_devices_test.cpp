@@ -39,7 +39,7 @@ InterfaceFilter filter_of(const std::string& text) {
 }
 
 TEST_CASE("devices: usable interfaces are offered with all that NCCL asks for") {
-  const auto devices = builtin_devices(two_and_loopback(), filter_of(""), false).taken;
+  const auto devices = builtin_devices(two_and_loopback(), filter_of("")).taken;
   REQUIRE(devices.size() == 2);
   const DeviceProperties& first = devices[0].properties;
   REQUIRE(first.name == "eth0");
@@ -58,8 +58,8 @@ TEST_CASE("devices: usable interfaces are offered with all that NCCL asks for") 
 }
 
 TEST_CASE("devices: rail and plane are the number among those that are taken") {
-  const auto both = builtin_devices(two_and_loopback(), filter_of(""), false).taken;
-  const auto second = builtin_devices(two_and_loopback(), filter_of("=eth1"), false).taken;
+  const auto both = builtin_devices(two_and_loopback(), filter_of("")).taken;
+  const auto second = builtin_devices(two_and_loopback(), filter_of("=eth1")).taken;
   for (const auto& [device, number] : {std::pair(both[0], 0), {both[1], 1}, {second[0], 0}}) {
     CAPTURE(device.properties.name);
     CHECK(device.properties.rail_id == number);
@@ -69,19 +69,19 @@ TEST_CASE("devices: rail and plane are the number among those that are taken") {
 
 TEST_CASE("devices: numbers are the same again, and others on another host") {
   Topology topology = two_and_loopback();
-  const auto once = builtin_devices(topology, filter_of(""), false).taken;
-  const auto again = builtin_devices(topology, filter_of(""), false).taken;
+  const auto once = builtin_devices(topology, filter_of("")).taken;
+  const auto again = builtin_devices(topology, filter_of("")).taken;
   REQUIRE(once[0].properties.guid == again[0].properties.guid);
   topology.host_id = "host two";
-  const auto elsewhere = builtin_devices(topology, filter_of(""), false).taken;
+  const auto elsewhere = builtin_devices(topology, filter_of("")).taken;
   REQUIRE(once[0].properties.guid != elsewhere[0].properties.guid);
 }
 
 TEST_CASE("devices: the filter chooses among the interfaces") {
-  const auto listed = builtin_devices(two_and_loopback(), filter_of("=eth1"), false).taken;
+  const auto listed = builtin_devices(two_and_loopback(), filter_of("=eth1")).taken;
   REQUIRE(listed.size() == 1);
   REQUIRE(listed[0].properties.name == "eth1");
-  const auto loopback = builtin_devices(two_and_loopback(), filter_of("lo"), false).taken;
+  const auto loopback = builtin_devices(two_and_loopback(), filter_of("lo")).taken;
   REQUIRE(loopback.size() == 1);
   REQUIRE(loopback[0].rail.name.empty());  // not bound to it
 }
@@ -89,14 +89,18 @@ TEST_CASE("devices: the filter chooses among the interfaces") {
 TEST_CASE("devices: emulated rails are bound to no interface") {
   Topology topology;
   topology.interfaces = {interface_of("rail0", "127.1.0.1/16")};
-  const auto devices = builtin_devices(topology, filter_of(""), true).taken;
+  topology.interfaces[0].emulated = true;
+  topology.interfaces[0].pace = RailPace{.mbit = 200, .slot = 3, .memory_fd = 7};
+  const auto devices = builtin_devices(topology, filter_of("")).taken;
   REQUIRE(devices.size() == 1);
   REQUIRE(devices[0].rail.name.empty());
+  REQUIRE(devices[0].rail.emulated);
+  REQUIRE(devices[0].rail.pace->slot == 3);
   REQUIRE(devices[0].properties.speed_mbps >= 1000);
 }
 
 TEST_CASE("devices: each says why it is taken or not") {
-  const auto devices = builtin_devices(two_and_loopback(), filter_of("=eth1"), false);
+  const auto devices = builtin_devices(two_and_loopback(), filter_of("=eth1"));
   REQUIRE(devices.taken[0].properties.reason.find("HORING_SOCKET_IFNAME==eth1 lists it") !=
           std::string::npos);
   REQUIRE(devices.left_out.find("eth0 dropped: HORING_SOCKET_IFNAME==eth1 does not list it; lo ") ==
@@ -107,7 +111,7 @@ TEST_CASE("devices: a link-local address serves where there is no other") {
   Topology topology;
   topology.interfaces = {interface_of("eth0", "fe80::1/64"), interface_of("eth1", "fe80::2/64")};
   topology.interfaces[1].addresses.emplace_back("fd00::2/64");
-  const auto devices = builtin_devices(topology, filter_of("eth"), false);
+  const auto devices = builtin_devices(topology, filter_of("eth"));
   REQUIRE(devices.taken.size() == 2);
   REQUIRE(devices.taken[0].rail.address == "fe80::1");
   REQUIRE(devices.taken[1].rail.address == "fd00::2");

@@ -32,8 +32,7 @@ inline BuiltinConfig builtin_config(const BuiltinCase& options) {
   config.options.connect_timeout = options.connect_timeout;
   config.options.handshake_timeout = options.handshake_timeout;
   if (options.pace_mbit > 0) {
-    auto pacer = tcp::Pacer::create("", options.pace_mbit);
-    config.options.pacer = pacer.ok() ? *std::move(pacer) : nullptr;
+    config.devices[0].rail.pace = RailPace{.mbit = options.pace_mbit};
   }
   return config;
 }

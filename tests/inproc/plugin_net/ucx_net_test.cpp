@@ -62,7 +62,7 @@ TEST_CASE("ucx net: what cannot be paced is refused") {
 
 TEST_CASE("ucx net: rails that are addresses only are refused, with what to do") {
   auto config = builtin_config({});
-  config.emulated = true;
+  config.devices[0].rail.emulated = true;
   const Status refused = UcxNet::create(std::move(config)).status();
   CHECK(refused.code() == StatusCode::kUnsupported);
   CHECK(has(refused, "the rails are emulated (HORING_EMULATED_RAILS"));

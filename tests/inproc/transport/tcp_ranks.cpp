@@ -12,12 +12,16 @@ TcpOptions options_of(const TcpCase& config, GlobalRank self, uint32_t world_siz
     auto key = JobKey::from_text("a key for the tests of the transport");
     options.key = key.ok() ? *key : nullptr;
   }
-  options.rails.assign(config.rails, RailInterface{"", config.address});
+  RailInterface rail{"", config.address};
+  for (uint32_t slot = 0; slot < config.rails; ++slot) {
+    if (config.pace_mbit > 0) {
+      rail.pace = RailPace{.mbit = config.pace_mbit, .slot = slot};
+    }
+    options.rails.push_back(rail);
+  }
   options.streams = config.streams;
   options.max_connections = config.max_connections;
   options.connect_timeout = config.connect_timeout;
-  options.rail_pace_mbit = config.pace_mbit;
-  options.pace_domain = config.pace_domain;
   return options;
 }
 

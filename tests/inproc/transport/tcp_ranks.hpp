@@ -14,7 +14,6 @@ struct TcpCase {
   uint32_t streams = 1;
   uint32_t max_connections = 256;
   uint64_t pace_mbit = 0;
-  std::string pace_domain;
   uint64_t job_id = 4711;
   std::chrono::milliseconds connect_timeout{20000};
   std::shared_ptr<const JobKey> key;  // nullptr: a fixed test key

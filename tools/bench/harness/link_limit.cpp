@@ -210,8 +210,7 @@ LinkLimit evaluate(const horing::Communicator& comm,
 }
 
 LinkLimit paced_limit(const horing::Communicator& comm, uint64_t mbit, size_t interfaces) {
-  const auto ranks = static_cast<size_t>(comm.rail_count());
-  const size_t rails = interfaces == 0 ? ranks : std::min(ranks, interfaces);
+  const size_t rails = std::min(static_cast<size_t>(comm.rail_count()), interfaces);
   LinkLimit limit;
   limit.rails = static_cast<uint32_t>(rails);
   limit.bytes_per_second = static_cast<double>(mbit) * 1e6 / 8.0 * static_cast<double>(rails);
@@ -246,9 +245,8 @@ LinkLimit measure_link_limit(horing::Communicator& comm) {
     return none;
   }
   const auto rails = rails_here();
-  const auto pace = env::number(env::kRailPaceMbit);
-  if (pace.ok() && *pace > 0) {
-    return paced_limit(comm, *pace, rails.size());
+  if (!rails.empty() && rails.front().pace_mbit > 0) {
+    return paced_limit(comm, rails.front().pace_mbit, rails.size());
   }
   uint32_t usable =
       static_cast<uint32_t>(std::min<size_t>(rails.size(), static_cast<size_t>(comm.rail_count())));
@@ -261,7 +259,7 @@ LinkLimit measure_link_limit(horing::Communicator& comm) {
   }
   const auto place = static_cast<size_t>(comm.group_rank_of(comm.rank()));
   uint32_t flows = 0;
-  const Outcome outcome = run_flow(comm, place < usable ? &rails[place] : nullptr, flows);
+  const Outcome outcome = run_flow(comm, place < usable ? &rails[place].address : nullptr, flows);
   LinkLimit limit = evaluate(comm, gather_all(comm, outcome), flows);
   std::this_thread::sleep_for(kDrain);
   comm.barrier();

@@ -1,22 +1,21 @@
 #include "bench/harness/rails_here.hpp"
 
-#include "base/env.hpp"
 #include "topo/address.hpp"
-#include "topo/discover.hpp"
+#include "topo/emulation.hpp"
 #include "topo/filter.hpp"
 #include "topo/interfaces.hpp"
 
 namespace ho::harness {
 namespace {
 
-Result<std::vector<SocketAddress>> find_rails() {
+Result<std::vector<RailHere>> find_rails() {
   Topology topology;
   HORING_ASSIGN(topology.interfaces, live_interfaces());
-  HORING_TRY(adopt_emulated(env::text(env::kEmulatedRails), topology));
+  HORING_TRY(adopt_emulation(topology));
   HORING_ASSIGN(const InterfaceFilter filter, interface_filter());
   const auto decisions = judge_interfaces(topology.interfaces, filter);
-  std::vector<SocketAddress> rails;
-  std::vector<SocketAddress> loopback;  // only where nothing else is left
+  std::vector<RailHere> rails;
+  std::vector<RailHere> loopback;  // only where nothing else is left
   for (size_t i = 0; i < decisions.size(); ++i) {
     std::string host;
     for (const std::string& text : topology.interfaces[i].addresses) {
@@ -27,7 +26,8 @@ Result<std::vector<SocketAddress>> find_rails() {
     }
     if (decisions[i].taken && !host.empty()) {
       HORING_ASSIGN(const SocketAddress rail, SocketAddress::numeric(host, 0));
-      (topology.interfaces[i].loopback ? loopback : rails).push_back(rail);
+      const auto& pace = topology.interfaces[i].pace;
+      (topology.interfaces[i].loopback ? loopback : rails).push_back({rail, pace ? pace->mbit : 0});
     }
   }
   return rails.empty() ? loopback : rails;
@@ -35,9 +35,9 @@ Result<std::vector<SocketAddress>> find_rails() {
 
 }  // namespace
 
-std::vector<SocketAddress> rails_here() {
+std::vector<RailHere> rails_here() {
   auto rails = find_rails();
-  return rails.ok() ? *std::move(rails) : std::vector<SocketAddress>();
+  return rails.ok() ? *std::move(rails) : std::vector<RailHere>();
 }
 
 }  // namespace ho::harness

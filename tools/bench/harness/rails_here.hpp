@@ -8,9 +8,12 @@
 
 namespace ho::harness {
 
-// An address with port 0 of each interface that is up and that HORING_SOCKET_IFNAME permits, IPv4
-// where there is one, in natural order of their names (rail2 before rail10); those of
-// HORING_EMULATED_RAILS where that is set. None where they cannot be read.
-[[nodiscard]] std::vector<SocketAddress> rails_here();
+struct RailHere {
+  SocketAddress address;   // with port 0, IPv4 where there is one
+  uint64_t pace_mbit = 0;  // what senders keep to; 0: as fast as it goes
+};
+// Each interface that is up and that HORING_SOCKET_IFNAME permits, in natural order of their names
+// (rail2 before rail10); emulated rails where there are some. None where they cannot be read.
+[[nodiscard]] std::vector<RailHere> rails_here();
 
 }  // namespace ho::harness

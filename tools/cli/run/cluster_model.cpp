@@ -17,10 +17,14 @@ std::string name_of(const env::Variable& variable) {
 }
 
 // "rail0=127.1.0.2,rail1=127.2.0.2"
-std::string emulated_rails(uint32_t node, uint32_t rails) {
+std::string emulated_rails(const Cluster& cluster, uint32_t node, uint32_t rails, int pace_fd) {
   std::string text;
   for (uint32_t rail = 0; rail < rails; ++rail) {
     text += (rail == 0 ? "" : ",") + rail_name(rail) + "=" + loopback_rail_address(rail, node);
+  }
+  if (cluster.emulation == Emulation::kPaced) {
+    text += ";mbit=" + std::to_string(cluster.shape.rail_rate_mbit);
+    text += pace_fd < 0 ? "" : ";fd=" + std::to_string(pace_fd);
   }
   return text;
 }
@@ -171,7 +175,7 @@ std::vector<uint32_t> cpus_of_node(const std::vector<uint32_t>& cpus,
   return {edge(node), edge(size_t{node} + 1)};
 }
 
-Environment node_environment(const Cluster& cluster, uint32_t node, uint32_t rails) {
+Environment node_environment(const Cluster& cluster, uint32_t node, uint32_t rails, int pace_fd) {
   Environment result{{name_of(env::kEmulation), std::string(to_string(cluster.emulation))},
                      {name_of(env::kRailRateMbit), std::to_string(cluster.shape.rail_rate_mbit)}};
   if (cluster.emulation == Emulation::kNamespaces) {
@@ -179,11 +183,8 @@ Environment node_environment(const Cluster& cluster, uint32_t node, uint32_t rai
     return result;
   }
   result.emplace_back(env::kHostId.name, node_name(node));
-  if (rails > 0) {
-    result.emplace_back(env::kEmulatedRails.name, emulated_rails(node, rails));
-  }
-  if (cluster.emulation == Emulation::kPaced) {
-    result.emplace_back(env::kRailPaceMbit.name, std::to_string(cluster.shape.rail_rate_mbit));
+  if (rails > 0 || cluster.emulation == Emulation::kPaced) {
+    result.emplace_back(env::kEmulatedRails.name, emulated_rails(cluster, node, rails, pace_fd));
   }
   return result;
 }
@@ -193,7 +194,7 @@ Environment rank_environment(const Cluster& cluster,
                              GlobalRank rank,
                              const JobFacts& job) {
   const GroupIndex node = placement.group_of(rank);
-  Environment result = node_environment(cluster, node.value(), job.rails);
+  Environment result = node_environment(cluster, node.value(), job.rails, job.pace_fd);
   result.emplace_back("RANK", std::to_string(rank.value()));
   result.emplace_back("WORLD_SIZE", std::to_string(placement.world_size()));
   result.emplace_back("LOCAL_RANK", std::to_string(placement.group_rank_of(rank).value()));
@@ -204,9 +205,6 @@ Environment rank_environment(const Cluster& cluster,
     result.emplace_back(env::kJobKey.name, job.job_key);
   } else {
     result.emplace_back(env::kJobKeyFile.name, job.job_key_file);
-  }
-  if (job.pace_fd >= 0) {
-    result.emplace_back(env::kPaceFd.name, std::to_string(job.pace_fd));
   }
   return result;
 }

@@ -88,7 +88,10 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
                                            const GroupMap& placement,
                                            GlobalRank rank,
                                            const JobFacts& job);
-// What any process gets that runs on that node.
-[[nodiscard]] Environment node_environment(const Cluster& cluster, uint32_t node, uint32_t rails);
+// What any process gets that runs on that node. pace_fd: as in JobFacts.
+[[nodiscard]] Environment node_environment(const Cluster& cluster,
+                                           uint32_t node,
+                                           uint32_t rails,
+                                           int pace_fd = -1);
 
 }  // namespace ho

@@ -8,8 +8,10 @@
 #include <iterator>
 
 #include "catch.hpp"
+#include "scoped_variable.hpp"
 #include "temporary_folder.hpp"
 #include "topo/binding.hpp"
+#include "topo/emulation.hpp"
 #include "topo/host_identity.hpp"
 #include "topo/rank_info.hpp"
 
@@ -210,9 +212,46 @@ TEST_CASE("emulated rails take the place of interfaces") {
   REQUIRE(ho::adopt_emulated("rail0=127.1.0.2,rail2=127.3.0.2", topology).ok());
   REQUIRE(topology.interfaces.size() == 2);
   CHECK(topology.interfaces[0].name == "rail0");
+  CHECK(topology.interfaces[0].emulated);
+  CHECK_FALSE(topology.interfaces[0].pace);
   CHECK(topology.interfaces[1].addresses == std::vector<std::string>{"127.3.0.2/16"});
-  for (const char* wrong : {"bad", "rail1=300.1.1.1", "=127.1.0.2"}) {
+  for (const char* wrong : {"bad",
+                            "rail1=300.1.1.1",
+                            "=127.1.0.2",
+                            ";mbit",
+                            "rail0=127.1.0.2;mbit=fast",
+                            "rail0=127.1.0.2;mbit=1;fd=-1",
+                            "rail0=127.1.0.2;rate=1"}) {
     CAPTURE(wrong);
     CHECK_FALSE(ho::adopt_emulated(wrong, topology).ok());
   }
+}
+
+TEST_CASE("the rate of emulated rails comes with them, a slot for each") {
+  ho::Topology topology;
+  REQUIRE(ho::adopt_emulated("rail0=127.1.0.2,rail1=127.2.0.2;mbit=200;fd=7", topology).ok());
+  REQUIRE(topology.interfaces[1].pace);
+  CHECK(topology.interfaces[0].pace->slot == 0);
+  CHECK(topology.interfaces[1].pace->slot == 1);
+  CHECK(topology.interfaces[1].pace->mbit == 200);
+  CHECK(topology.interfaces[1].pace->memory_fd == 7);
+
+  ho::Topology live;
+  live.interfaces.resize(1);
+  REQUIRE(ho::adopt_emulated(";mbit=100", live).ok());
+  CHECK(live.interfaces[0].pace->mbit == 100);
+  CHECK_FALSE(live.interfaces[0].emulated);
+}
+
+TEST_CASE("HORING_RAIL_PACE_MBIT is the rate of interfaces that have none") {
+  const ho::test::ScopedVariable pace("HORING_RAIL_PACE_MBIT", "50");
+  ho::Topology plain;
+  plain.interfaces.resize(2);
+  REQUIRE(ho::adopt_emulation(plain).ok());
+  CHECK(plain.interfaces[1].pace->mbit == 50);
+  CHECK(plain.interfaces[1].pace->memory_fd < 0);
+  CHECK_FALSE(plain.interfaces[1].emulated);
+  const ho::test::ScopedVariable rails("HORING_EMULATED_RAILS", "rail0=127.1.0.2;mbit=200");
+  REQUIRE(ho::adopt_emulation(plain).ok());
+  CHECK(plain.interfaces[0].pace->mbit == 200);
 }

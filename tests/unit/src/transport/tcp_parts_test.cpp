@@ -60,33 +60,33 @@ TEST_CASE("a claim is checked in every field") {
 }
 
 TEST_CASE("a paced rail is booked slice after slice, rails apart") {
-  const auto pacer = Pacer::create("", 8);  // 1 byte per microsecond
+  const auto pacer = Pacer::create(-1);
+  const RailPace zero{.mbit = 8};  // 1 byte per microsecond
+  const RailPace one{.mbit = 8, .slot = 1};
   REQUIRE(pacer.ok());
   const int64_t now = 1'000'000'000;
   const int64_t credit = Pacer::kCreditNs;
-  REQUIRE((*pacer)->reserve(RailIndex(0), 2000, now) == now - credit);
-  REQUIRE((*pacer)->reserve(RailIndex(0), 500, now) == now - credit + 2'000'000);
-  REQUIRE((*pacer)->reserve(RailIndex(0), 1, now) == now - credit + 2'500'000);
-  REQUIRE((*pacer)->reserve(RailIndex(1), 1, now) == now - credit);
+  REQUIRE((*pacer)->reserve(zero, 2000, now) == now - credit);
+  REQUIRE((*pacer)->reserve(zero, 500, now) == now - credit + 2'000'000);
+  REQUIRE((*pacer)->reserve(zero, 1, now) == now - credit + 2'500'000);
+  REQUIRE((*pacer)->reserve(one, 1, now) == now - credit);
   // Time that passed unused beyond the credit is lost, as a shaper's bucket overflows.
   const int64_t later = now + 1'000'000'000;
-  REQUIRE((*pacer)->reserve(RailIndex(0), 1, later) == later - credit);
+  REQUIRE((*pacer)->reserve(zero, 1, later) == later - credit);
 }
 
-TEST_CASE("a pace domain is shared through its memfd, and checked") {
+TEST_CASE("the memory of a shared pace is checked, and shared") {
   const Fd memory(::memfd_create("pace", MFD_CLOEXEC));
-  const std::string domain = "fd:" + std::to_string(memory.get());
-  REQUIRE_FALSE(Pacer::create(domain, 8).ok());  // too small
+  REQUIRE_FALSE(Pacer::create(memory.get()).ok());  // too small
   REQUIRE(::ftruncate(memory.get(), static_cast<off_t>(Pacer::kDomainBytes)) == 0);
-  const auto first = Pacer::create(domain, 8);
-  const auto second = Pacer::create(domain, 8);
+  const auto first = Pacer::create(memory.get());
+  const auto second = Pacer::create(memory.get());
+  const RailPace last{.mbit = 8, .slot = 63};
   REQUIRE(first.ok());
   REQUIRE(second.ok());
-  const int64_t start = (*first)->reserve(RailIndex(63), 1000, 5'000'000'000);
-  REQUIRE((*second)->reserve(RailIndex(63), 1000, 5'000'000'000) == start + 1'000'000);
-  for (const char* bad : {"fd:", "fd:-1", "fd:1x", "file:3", "fd:99999"}) {
-    REQUIRE_FALSE(Pacer::create(bad, 8).ok());
-  }
+  const int64_t start = (*first)->reserve(last, 1000, 5'000'000'000);
+  REQUIRE((*second)->reserve(last, 1000, 5'000'000'000) == start + 1'000'000);
+  REQUIRE_FALSE(Pacer::create(99999).ok());
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "comm/selection.hpp"
 #include "exec/engine.hpp"
 #include "plan/plan.hpp"
+#include "transport/network_setup.hpp"
 #include "transport/staged/staged_link.hpp"
 
 namespace ho {
@@ -46,9 +47,7 @@ struct CommunicatorSettings {
   bool single_copy = true;
   bool device_sharing = true;
   std::optional<bool> device_adds_pinned;  // nothing: as measured
-  std::string network = "tcp";
-  uint32_t tcp_streams = 1;
-  uint32_t tcp_max_connections = 256;
+  MakeNetwork network;
   std::string trace_path;
   [[nodiscard]] static Result<CommunicatorSettings> from_environment();
 };
@@ -189,8 +188,6 @@ class Communicator final : private EngineOwner {
       std::span<const std::byte> mine,
       const std::vector<GlobalRank>& members,
       Deadline deadline);
-  [[nodiscard]] Result<std::unique_ptr<Transport>> make_ucx(
-      const std::shared_ptr<const JobKey>& key, Deadline deadline);
   void on_failure(const RunError& error) override;
   void on_doubt(const MadeCall& call) override;
   [[nodiscard]] std::optional<RailIndex> rail_to(GlobalRank peer) const override;

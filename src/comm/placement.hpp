@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "connect/rail_interface.hpp"
 #include "group/group_map.hpp"
-#include "transport/tcp/tcp_transport.hpp"
 
 namespace ho {
 

@@ -14,13 +14,10 @@
 #include "base/log.hpp"
 #include "bootstrap/control/store_rendezvous.hpp"
 #include "comm/communicator.hpp"
-#include "comm/endpoint_blob.hpp"
 #include "comm/place_ranks.hpp"
 #include "os/affinity.hpp"
 #include "os/copy_rate.hpp"
-#ifdef HORING_HAVE_UCX
-#include "transport/ucx/ucx_transport.hpp"
-#endif
+#include "transport/network/networks.hpp"
 
 namespace ho {
 namespace {
@@ -175,16 +172,9 @@ Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
   } else {
     HORING_ASSIGN(settings.single_copy, env::flag(env::kShmSingleCopy));
   }
-  HORING_ASSIGN(const uint64_t streams, env::number(env::kTcpStreams));
-  HORING_ASSIGN(const uint64_t connections, env::number(env::kTcpMaxConnections));
   settings.timeout = std::chrono::milliseconds(timeout_ms);
   settings.connect_timeout = std::chrono::milliseconds(connect_ms);
-  settings.network = env::text(env::kTransport);
-  if (settings.network != "tcp" && settings.network != "ucx") {
-    return invalid(fmt::format("{}={}: takes tcp or ucx", env::kTransport.name, settings.network));
-  }
-  settings.tcp_streams = static_cast<uint32_t>(streams);
-  settings.tcp_max_connections = static_cast<uint32_t>(connections);
+  HORING_ASSIGN(settings.network, network_of(env::text(env::kTransport)));
   settings.trace_path = env::text(env::kTrace);
   return settings;
 }
@@ -349,69 +339,18 @@ Result<std::unique_ptr<Transport>> Communicator::make_network(
       placement_.ranks_on_host_of(self_).size() == everybody.size()) {
     return std::unique_ptr<Transport>();
   }
-  if (settings_.network == "ucx") {
-    return make_ucx(key, deadline);
-  }
-  TcpOptions options;
-  options.self = self_;
-  options.world_size = placement_.map.world_size();
-  options.communicator = id_;
-  options.job_id = control_->plane().job_id();
-  options.key = key;
-  options.rails = placement_.rails_of(self_);
-  options.streams = settings_.tcp_streams;
-  options.max_connections = settings_.tcp_max_connections;
-  options.connect_timeout = settings_.connect_timeout;
-  HORING_ASSIGN(auto tcp, TcpTransport::listen(options));
-  HORING_ASSIGN(const auto blobs,
-                exchange("endpoints", encode(tcp->endpoint()), everybody, deadline));
-  std::vector<TcpEndpoint> peers;
-  for (size_t r = 0; r < blobs.size(); ++r) {
-    Result<TcpEndpoint> peer = parse_endpoint(blobs[r], options.rails.size());
-    if (!peer.ok()) {
-      return peer.status().with_context(fmt::format("endpoint of rank {}", r));
-    }
-    peers.push_back(*std::move(peer));
-  }
-  tcp->set_peers(std::move(peers));
-  return std::unique_ptr<Transport>(std::move(tcp));
-}
-
-Result<std::unique_ptr<Transport>> Communicator::make_ucx(
-    [[maybe_unused]] const std::shared_ptr<const JobKey>& key, [[maybe_unused]] Deadline deadline) {
-  for (const RailInterface& rail : placement_.rails_of(self_)) {
-    if (rail.pace) {
-      return Status(
-          StatusCode::kUnsupported,
-          fmt::format(
-              "{}=ucx: the rails are to be paced by their senders ({}={}, or what horing run "
-              "sets where nodes are no network namespaces), and what UCX sends cannot be "
-              "paced; set {}=tcp, or run with --emulate namespaces or --rail-rate none",
-              env::kTransport.name,
-              env::kRailPaceMbit.name,
-              rail.pace->mbit,
-              env::kTransport.name));
-    }
-  }
-#ifdef HORING_HAVE_UCX
-  UcxOptions options;
-  options.self = self_;
-  options.world_size = placement_.map.world_size();
-  options.communicator = id_;
-  options.rail_count = placement_.map.rail_count();
-  options.job_id = control_->plane().job_id();
-  options.key = key;
-  HORING_ASSIGN(auto ucx, UcxTransport::create(options));
-  HORING_ASSIGN(
-      auto peers,
-      exchange("UCX endpoints", ucx->endpoint(), all_ranks(options.world_size), deadline));
-  HORING_TRY(ucx->set_peers(std::move(peers)));
-  return std::unique_ptr<Transport>(std::move(ucx));
-#else
-  return Status(StatusCode::kUnsupported,
-                "HORING_TRANSPORT=ucx: this build has no UCX; install libucx-dev and build again, "
-                "or set it to tcp");
-#endif
+  NetworkSetup setup;
+  setup.self = self_;
+  setup.world_size = placement_.map.world_size();
+  setup.communicator = id_;
+  setup.job_id = control_->plane().job_id();
+  setup.key = key;
+  setup.rails = placement_.rails_of(self_);
+  setup.connect_timeout = settings_.connect_timeout;
+  setup.exchange = [&](std::string_view what, std::span<const std::byte> mine) {
+    return exchange(what, mine, everybody, deadline);
+  };
+  return settings_.network(setup);
 }
 
 Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadline) {

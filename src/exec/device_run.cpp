@@ -11,6 +11,7 @@
 
 #include "exec/run.hpp"
 #include "exec/sums.hpp"
+#include "transport/device_link.hpp"
 
 namespace ho {
 
@@ -108,7 +109,13 @@ Result<ConstBytes> Run::view_for_device(Queue& queue, const PlanOp& op) {
     return ConstBytes();
   }
   HORING_ASSIGN(const bool room, call_.device.work->has_room(arrives(queue)));
-  return room ? queue.layout->link->try_view_for_device(frame_for(queue, op)) : ConstBytes();
+  if (!room) {
+    return ConstBytes();
+  }
+  Link& link = *queue.layout->link;
+  DeviceLink* const device = link.for_device();
+  const Frame expected = frame_for(queue, op);
+  return device != nullptr ? device->try_view_for_device(expected) : link.try_view(expected);
 }
 
 Result<bool> Run::recv_to_device(Queue& queue, const PlanOp& op) {

@@ -13,6 +13,7 @@
 
 #include "base/copy.hpp"
 #include "exec/sums.hpp"
+#include "transport/device_link.hpp"
 
 namespace ho {
 namespace {
@@ -346,8 +347,13 @@ Result<bool> Run::send_head(Queue& queue, const PlanOp& op) {
                       binding_.piece_elements(chunk, queue.piece) * binding_.element_bytes());
   };
   if (on_device(op.src, op)) {
-    return queue.layout->link->try_send_from_device(frame_for(queue, op),
-                                                    joined_parts<ConstBytes>(op.chunks, part));
+    DeviceLink* const link = queue.layout->link->for_device();
+    if (link == nullptr) {
+      return Status(StatusCode::kInternal,
+                    queue.layout->link->describe() + ": a link for host memory only");
+    }
+    return link->try_send_from_device(frame_for(queue, op),
+                                      joined_parts<ConstBytes>(op.chunks, part));
   }
   if (call_.device.work != nullptr) {
     tell_host_reads(op, queue.piece);

@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,6 +44,9 @@ inline constexpr uint8_t kLinkChannelCount = 5;
 using ConstBytes = std::span<const std::byte>;
 using Bytes = std::span<std::byte>;
 
+class DeviceLink;
+class OffsetMessages;
+
 class Link {
  public:
   Link() = default;
@@ -59,9 +61,6 @@ class Link {
   // false: not all of it is on its way yet; call again with the same arguments.
   [[nodiscard]] virtual Result<bool> try_send(const Frame& frame,
                                               std::span<const ConstBytes> payload) = 0;
-  // The same from device memory, in any number of parts; only on links for device memory.
-  [[nodiscard]] virtual Result<bool> try_send_from_device(const Frame& frame,
-                                                          std::span<const ConstBytes> payload);
   // How many accepted messages no longer need their payload, counted from the link's birth; they
   // are released in order.
   [[nodiscard]] virtual uint64_t released() = 0;
@@ -83,35 +82,10 @@ class Link {
   [[nodiscard]] virtual Result<ConstBytes> try_view(const Frame& expected) = 0;
   // The oldest view.
   virtual void release_view() = 0;
-  // The same where a view may also be device memory.
-  [[nodiscard]] virtual Result<ConstBytes> try_view_for_device(const Frame& expected) {
-    return try_view(expected);
-  }
 
-  // Messages whose payload lies in memory that both ends know otherwise (exported device memory):
-  // only where it lies there, `offset`, goes to the peer. Links over shared memory have them.
-  // released() counts such a message when the peer has called release_shared() for it.
-  [[nodiscard]] virtual Result<bool> try_send_shared(const Frame& frame, uint64_t offset);
-  struct SharedMessage {
-    bool other = false;                // the next message is none of these: try_recv() takes it
-    std::optional<uint64_t> offset{};  // as the peer says, unchecked; nothing: not here yet
-  };
-  // Takes the next message if it is here and is such a one.
-  [[nodiscard]] virtual Result<SharedMessage> try_recv_shared(const Frame& expected);
-  virtual void release_shared() {}  // the oldest
-
-  // The memory that such messages lie in is offered to the peer before the first of them, once on
-  // each link, in words that the two ends agree on. false: not on its way yet; call again.
-  static constexpr size_t kMaxOfferBytes = 128;
-  [[nodiscard]] virtual Result<bool> try_offer(ConstBytes offer);
-  enum class OfferAnswer : uint8_t { kNone, kTaken, kRefused };
-  // The peer answers when it next looks for a message here, and this rank is woken then.
-  [[nodiscard]] virtual Result<OfferAnswer> offer_answer() { return OfferAnswer::kRefused; }
-  // What answers the peer's offer: whether this rank takes it, or what is wrong with it. Called by
-  // the calls that look for a message, until the transport ends. Without it offers are refused.
-  using OfferTaker = std::function<Result<bool>(ConstBytes offer)>;
-  // NOLINTNEXTLINE(performance-unnecessary-value-param): who overrides it keeps it
-  virtual void take_offers(OfferTaker /*taker*/) {}
+  // What the link has for device memory (device_link.hpp); null: nothing.
+  [[nodiscard]] virtual DeviceLink* for_device() { return nullptr; }
+  [[nodiscard]] virtual OffsetMessages* offsets() { return nullptr; }
 
   // How many messages may be viewed at once: try_view() gives the next one's while earlier ones are
   // not released.

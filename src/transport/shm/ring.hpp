@@ -28,7 +28,7 @@ enum class RecordKind : uint32_t {
   kMore = 4,        // a further fragment; the frame is repeated
   kSingleCopy = 5,  // where the payload lies in the sender's memory: RemoteRange x n
   kShared = 6,      // where it lies in device memory that the sender has exported: uint64_t
-  kOffer = 7,       // no message: that memory itself, as in Link::try_offer()
+  kOffer = 7,       // no message: that memory itself, as in OffsetMessages::try_offer()
 };
 
 struct RecordHeader {

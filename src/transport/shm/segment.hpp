@@ -48,7 +48,7 @@ struct RingControl {
   // Consumer's line.
   alignas(kCacheLine) std::atomic<uint64_t> read;
   std::atomic<uint64_t> acked;         // single-copy messages whose payload has been read
-  std::atomic<uint32_t> offer_answer;  // a Link::OfferAnswer
+  std::atomic<uint32_t> offer_answer;  // an OffsetMessages::OfferAnswer
   // Free bytes the producer waits for; 0 when it does not.
   alignas(kCacheLine) std::atomic<uint64_t> wants_space;
 };

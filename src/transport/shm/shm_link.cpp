@@ -15,7 +15,8 @@ namespace {
 static_assert(Link::kMaxParts * sizeof(RemoteRange) <=
               SegmentGeometry::kMinRingBytes / 4 - kRecordHeaderBytes);
 
-static_assert(Link::kMaxOfferBytes <= SegmentGeometry::kMinRingBytes / 4 - kRecordHeaderBytes);
+static_assert(OffsetMessages::kMaxOfferBytes <=
+              SegmentGeometry::kMinRingBytes / 4 - kRecordHeaderBytes);
 
 template <typename Part>
 uint64_t total_bytes(std::span<const Part> parts) {
@@ -287,7 +288,7 @@ void ShmLink::acknowledge_read() {
   }
 }
 
-Result<bool> ShmLink::try_send_shared(const Frame& frame, uint64_t offset) {
+Result<bool> ShmLink::try_send_offset(const Frame& frame, uint64_t offset) {
   HORING_ASSIGN(std::byte* const to, reserve(sizeof(offset), record_bytes(sizeof(offset))));
   if (to == nullptr) {
     return false;
@@ -299,10 +300,10 @@ Result<bool> ShmLink::try_send_shared(const Frame& frame, uint64_t offset) {
   return true;
 }
 
-Result<Link::SharedMessage> ShmLink::try_recv_shared(const Frame& expected) {
+Result<OffsetMessages::Message> ShmLink::try_recv_offset(const Frame& expected) {
   HORING_ASSIGN(const std::optional<RingReader::Record> record, head(expected));
   if (!record.has_value() || record->kind != RecordKind::kShared) {
-    return SharedMessage{record.has_value()};
+    return Message{record.has_value()};
   }
   uint64_t offset = 0;
   if (record->payload.size() != sizeof(offset) || received_bytes_ > 0) {
@@ -311,10 +312,10 @@ Result<Link::SharedMessage> ShmLink::try_recv_shared(const Frame& expected) {
   std::memcpy(&offset, record->payload.data(), sizeof(offset));
   consume(false);
   through_.push_back(false);
-  return SharedMessage{false, offset};
+  return Message{false, offset};
 }
 
-void ShmLink::release_shared() {
+void ShmLink::release_offset() {
   *std::find(through_.begin(), through_.end(), false) = true;
   acknowledge_read();
   wiring_.peer_bell.released();
@@ -337,7 +338,7 @@ Result<bool> ShmLink::try_offer(ConstBytes offer) {
   return true;
 }
 
-Result<Link::OfferAnswer> ShmLink::offer_answer() {
+Result<OffsetMessages::OfferAnswer> ShmLink::offer_answer() {
   const uint32_t answer = wiring_.out.offer_answer();
   if (answer > static_cast<uint32_t>(OfferAnswer::kRefused)) {
     return fail(StatusCode::kProtocol,

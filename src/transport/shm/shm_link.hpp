@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "transport/device_link.hpp"
 #include "transport/shm/doorbell.hpp"
 #include "transport/shm/peer_end.hpp"
 #include "transport/shm/ring.hpp"
@@ -24,7 +25,7 @@
 
 namespace ho {
 
-class ShmLink : public Link {
+class ShmLink final : public Link, public OffsetMessages {
  public:
   struct Wiring {
     GlobalRank self;
@@ -48,12 +49,13 @@ class ShmLink : public Link {
   [[nodiscard]] Result<std::optional<Frame>> try_peek(bool awaited) override;
   [[nodiscard]] Result<ConstBytes> try_view(const Frame& expected) override;
   void release_view() override;
-  [[nodiscard]] Result<bool> try_send_shared(const Frame& frame, uint64_t offset) override;
-  [[nodiscard]] Result<SharedMessage> try_recv_shared(const Frame& expected) override;
-  void release_shared() override;
+  [[nodiscard]] OffsetMessages* offsets() override { return this; }
   [[nodiscard]] Result<bool> try_offer(ConstBytes offer) override;
   [[nodiscard]] Result<OfferAnswer> offer_answer() override;
   void take_offers(OfferTaker taker) override { taker_ = std::move(taker); }
+  [[nodiscard]] Result<bool> try_send_offset(const Frame& frame, uint64_t offset) override;
+  [[nodiscard]] Result<Message> try_recv_offset(const Frame& expected) override;
+  void release_offset() override;
   [[nodiscard]] Status went_wrong() const override;
   [[nodiscard]] bool over_network() const override { return false; }
   [[nodiscard]] std::string describe() const override;

@@ -3,8 +3,9 @@
 // memory of the caller's is ever exported: its lifetime is not ours.
 //
 // Each other rank has slots of its own, made when a link first sends device memory to it, and
-// offered to it then on each such link (see Link::try_offer). A rank that cannot open them (in
-// another container, or without that device) refuses, and messages to it go through pinned memory.
+// offered to it then on each such link (see OffsetMessages::try_offer). A rank that cannot open
+// them (in another container, or without that device) refuses, and messages to it go through pinned
+// memory.
 #pragma once
 
 #include <cstddef>

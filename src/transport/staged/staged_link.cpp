@@ -11,12 +11,13 @@ namespace ho {
 
 StagedLink::StagedLink(Link& inner, device::Work& work, const Shared& shared)
     : inner_(inner),
+      offsets_(inner.offsets()),
       work_(work),
-      shared_(shared),
-      offering_(shared.slots != nullptr ? Offering::kNotBegun : Offering::kNever),
+      shared_(offsets_ != nullptr ? shared : Shared{}),
+      offering_(shared_.slots != nullptr ? Offering::kNotBegun : Offering::kNever),
       released_(inner.released()) {
   if (shared_.slots != nullptr) {
-    inner_.take_offers([this](ConstBytes offer) -> Result<bool> {
+    offsets_->take_offers([this](ConstBytes offer) -> Result<bool> {
       HORING_ASSIGN(const bool reads, shared_.slots->open(shared_.peer, offer));
       of_peer_ = shared_.slots->of_peer(shared_.peer);
       return reads;
@@ -89,7 +90,7 @@ Result<bool> StagedLink::offer_answered() {
     make_slots();
   }
   if (offering_ == Offering::kMade) {
-    HORING_ASSIGN(const bool sent, inner_.try_offer(slots_->offer()));
+    HORING_ASSIGN(const bool sent, offsets_->try_offer(slots_->offer()));
     if (!sent) {
       return false;
     }
@@ -97,12 +98,12 @@ Result<bool> StagedLink::offer_answered() {
     offering_ = Offering::kSent;
   }
   if (offering_ == Offering::kSent) {
-    HORING_ASSIGN(const OfferAnswer answer, inner_.offer_answer());
-    if (answer == OfferAnswer::kNone) {
+    HORING_ASSIGN(const auto answer, offsets_->offer_answer());
+    if (answer == OffsetMessages::OfferAnswer::kNone) {
       return false;
     }
-    offering_ = answer == OfferAnswer::kTaken ? Offering::kTaken : Offering::kNever;
-    if (answer == OfferAnswer::kRefused) {
+    offering_ = answer == OffsetMessages::OfferAnswer::kTaken ? Offering::kTaken : Offering::kNever;
+    if (answer == OffsetMessages::OfferAnswer::kRefused) {
       slots_->note_refused();
       slots_.reset();
       shared_.slots->give_up(shared_.peer);
@@ -147,7 +148,7 @@ void StagedLink::free(const SendSlot& slot) {
 
 Result<bool> StagedLink::pass_on(const Staged& next) {
   if (next.slot.kind == SendSlot::Kind::kShared) {
-    return inner_.try_send_shared(next.frame, PeerSlots::offset(next.slot.number));
+    return offsets_->try_send_offset(next.frame, PeerSlots::offset(next.slot.number));
   }
   const std::array payload{ConstBytes(memory(next.slot), next.frame.payload_bytes)};
   work_.device().host_reads(payload[0]);
@@ -230,7 +231,7 @@ Result<StagedLink::SharedView> StagedLink::view_shared(const Frame& expected) {
   if (shared_.slots == nullptr || receiving_) {
     return SharedView{true};
   }
-  HORING_ASSIGN(const SharedMessage message, inner_.try_recv_shared(expected));
+  HORING_ASSIGN(const OffsetMessages::Message message, offsets_->try_recv_offset(expected));
   if (!message.offset) {
     return SharedView{message.other};
   }
@@ -283,7 +284,7 @@ Result<StagedLink::Pull> StagedLink::pull(const Frame& expected) {
   if (!work_.completed(pulled_->ticket)) {
     return Pull{};
   }
-  inner_.release_shared();
+  offsets_->release_offset();
   const size_t slot = std::exchange(pulled_, std::nullopt)->slot;
   work_.device().host_reads(view(slot, expected));
   return Pull{false, slot};
@@ -356,7 +357,7 @@ void StagedLink::release_view() {
   if (const auto slot = views_.front()) {
     view_slots_.at(*slot).used = false;
   } else {
-    inner_.release_shared();
+    offsets_->release_offset();
   }
   views_.pop_front();
 }

@@ -26,12 +26,13 @@
 #include <vector>
 
 #include "device/work/work.hpp"
+#include "transport/device_link.hpp"
 #include "transport/staged/shared_slots.hpp"
 #include "transport/transport.hpp"
 
 namespace ho {
 
-class StagedLink final : public Link {
+class StagedLink final : public Link, public DeviceLink {
  public:
   static constexpr size_t kSlots = 4;  // of each direction
 
@@ -59,6 +60,7 @@ class StagedLink final : public Link {
   // Of views that are not released yet there may be kSlots, and as many of the peer's slots.
   [[nodiscard]] Result<ConstBytes> try_view(const Frame& expected) override;
   [[nodiscard]] Result<ConstBytes> try_view_for_device(const Frame& expected) override;
+  [[nodiscard]] DeviceLink* for_device() override { return this; }
   void release_view() override;
   [[nodiscard]] size_t most_views() const override { return kSlots; }
   [[nodiscard]] Status went_wrong() const override {
@@ -131,6 +133,7 @@ class StagedLink final : public Link {
   [[nodiscard]] Status begin_pull();
 
   Link& inner_;
+  OffsetMessages* const offsets_;  // the inner link's; null: nothing is shared
   device::Work& work_;
   const Shared shared_;
   Offering offering_;

@@ -27,6 +27,19 @@ namespace {
 
 constexpr size_t kSharedCount = 300001;  // more than one piece
 
+class SilentSharing : public SilentLink, public OffsetMessages {
+ public:
+  OffsetMessages* offsets() override { return this; }
+  Result<bool> try_offer(ConstBytes /*offer*/) override { return false; }
+  Result<OfferAnswer> offer_answer() override { return OfferAnswer::kNone; }
+  void take_offers(OfferTaker /*taker*/) override {}
+  Result<bool> try_send_offset(const Frame& /*frame*/, uint64_t /*offset*/) override {
+    return false;
+  }
+  Result<Message> try_recv_offset(const Frame& /*expected*/) override { return Message{true}; }
+  void release_offset() override {}
+};
+
 // Ranks of one group, each with memory, who take turns around what the whole job has.
 void require_group(const std::string& groups,
                    const std::function<void(ho_comm*, RankMemory&)>& body) {
@@ -262,7 +275,7 @@ TEST_CASE("an offer of device memory that is cut, too large or another one is re
   SharedSlots mine(GlobalRank(0), device, nullptr, ended);
   const auto theirs = must_have(PeerSlots::create(device, ended));
   std::vector<std::byte> offer = theirs->offer();
-  CHECK(offer.size() <= Link::kMaxOfferBytes);
+  CHECK(offer.size() <= OffsetMessages::kMaxOfferBytes);
   for (size_t bytes = 0; bytes < offer.size(); ++bytes) {
     CHECK(mine.open(peer, std::span(offer).first(bytes)).status().code() == StatusCode::kProtocol);
   }
@@ -287,9 +300,9 @@ TEST_CASE("an offer of device memory that is cut, too large or another one is re
 
 TEST_CASE("a link takes no more than its slots, and leaves the others theirs") {
   // Takes all messages and releases none.
-  class Keeping : public SilentLink {
+  class Keeping : public SilentSharing {
    public:
-    Result<bool> try_send_shared(const Frame&, uint64_t) override { return true; }
+    Result<bool> try_send_offset(const Frame&, uint64_t) override { return true; }
     Result<bool> try_offer(ConstBytes) override { return true; }
     Result<OfferAnswer> offer_answer() override { return OfferAnswer::kTaken; }
   };
@@ -325,7 +338,7 @@ TEST_CASE("a link takes no more than its slots, and leaves the others theirs") {
 }
 
 TEST_CASE("a link sends nothing to a peer that has not answered, and then as it has answered") {
-  class Answering : public SilentLink {
+  class Answering : public SilentSharing {
    public:
     OfferAnswer answer = OfferAnswer::kNone;
     size_t offers = 0;
@@ -353,12 +366,12 @@ TEST_CASE("a link sends nothing to a peer that has not answered, and then as it 
   }
   CHECK((first.offers == 1 && second.offers == 1));
   const size_t with_slots = cuda_double::live().device_memory_bytes;
-  first.answer = Link::OfferAnswer::kRefused;
+  first.answer = OffsetMessages::OfferAnswer::kRefused;
   CHECK(must_have(link.try_send_from_device(frame, parts)));
   CHECK(has(link.describe(), "staged"));
   CHECK(cuda_double::live().pinned_memory > 0);
   CHECK(cuda_double::live().device_memory_bytes == with_slots);  // the other link's peer may read
-  second.answer = Link::OfferAnswer::kRefused;
+  second.answer = OffsetMessages::OfferAnswer::kRefused;
   CHECK(must_have(other.try_send_from_device(frame, parts)));
   CHECK(cuda_double::live().device_memory_bytes == with_slots - PeerSlots::kBytes);
   // Another link to that peer asks no more.
@@ -370,13 +383,11 @@ TEST_CASE("a link sends nothing to a peer that has not answered, and then as it 
 }
 
 TEST_CASE("a message outside of the peer's shared memory is an error and read nowhere") {
-  class Hostile : public SilentLink {
+  class Hostile : public SilentSharing {
    public:
     uint64_t offset = 0;
     OfferTaker taker;
-    Result<SharedMessage> try_recv_shared(const Frame&) override {
-      return SharedMessage{false, offset};
-    }
+    Result<Message> try_recv_offset(const Frame&) override { return Message{false, offset}; }
     void take_offers(OfferTaker offered) override { taker = std::move(offered); }
   };
   cuda_double::reset({});

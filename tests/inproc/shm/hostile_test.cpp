@@ -150,13 +150,13 @@ TEST_CASE("a reference must name exactly the message's bytes, in memory that is 
 
 TEST_CASE("an offer that is too long, a second one and an unknown answer are errors") {
   Victim victim;
-  victim.write(RecordKind::kOffer, frame_of(0, 0), pattern(1, Link::kMaxOfferBytes + 1));
+  victim.write(RecordKind::kOffer, frame_of(0, 0), pattern(1, OffsetMessages::kMaxOfferBytes + 1));
   CHECK(victim.receive_code(frame_of(0, 8)) == StatusCode::kProtocol);
 
   Victim twice;
-  twice.write(RecordKind::kOffer, frame_of(0, 0), pattern(1, Link::kMaxOfferBytes));
+  twice.write(RecordKind::kOffer, frame_of(0, 0), pattern(1, OffsetMessages::kMaxOfferBytes));
   CHECK_FALSE(twice.receive(frame_of(0, 8)).value());
-  twice.write(RecordKind::kOffer, frame_of(0, 0), pattern(1, Link::kMaxOfferBytes));
+  twice.write(RecordKind::kOffer, frame_of(0, 0), pattern(1, OffsetMessages::kMaxOfferBytes));
   CHECK(twice.receive_code(frame_of(0, 8)) == StatusCode::kProtocol);
 
   Victim offers;

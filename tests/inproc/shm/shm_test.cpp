@@ -7,6 +7,7 @@
 #include "catch.hpp"
 #include "conformance.hpp"
 #include "shm_ranks.hpp"
+#include "transport/device_link.hpp"
 
 namespace ho::conformance {
 namespace {
@@ -152,14 +153,14 @@ TEST_CASE("shared messages are released when their reader says so, in their orde
   Link* in = link_of(*ranks[1], 0);
   const std::vector<std::byte> large = pattern(1, 100000);
   const ConstBytes large_part(large);
-  REQUIRE(*out->try_send_shared(frame_of(0, 5000), 42));
+  REQUIRE(*out->offsets()->try_send_offset(frame_of(0, 5000), 42));
   REQUIRE(*out->try_send(frame_of(1, 100000), std::span(&large_part, 1)));
-  REQUIRE(*out->try_send_shared(frame_of(2, 7000), 43));
-  CHECK_FALSE(in->try_recv_shared(frame_of(0, 5001)).ok());
-  const auto first = in->try_recv_shared(frame_of(0, 5000));
+  REQUIRE(*out->offsets()->try_send_offset(frame_of(2, 7000), 43));
+  CHECK_FALSE(in->offsets()->try_recv_offset(frame_of(0, 5001)).ok());
+  const auto first = in->offsets()->try_recv_offset(frame_of(0, 5000));
   REQUIRE(first.ok());
   CHECK(first->offset == 42);
-  const auto other = in->try_recv_shared(frame_of(1, 100000));
+  const auto other = in->offsets()->try_recv_offset(frame_of(1, 100000));
   REQUIRE(other.ok());
   CHECK((other->other && !other->offset));
   std::vector<std::byte> into(100000);
@@ -169,11 +170,11 @@ TEST_CASE("shared messages are released when their reader says so, in their orde
   // Read by host memory's ways it is an error that says so.
   const auto refused = in->try_recv(frame_of(2, 7000), std::array{Bytes(into).first(7000)});
   CHECK(refused.status().message().find("in device memory") != std::string::npos);
-  CHECK(in->try_recv_shared(frame_of(2, 7000))->offset == 43);
+  CHECK(in->offsets()->try_recv_offset(frame_of(2, 7000))->offset == 43);
   CHECK(out->released() == 0);  // the reference behind the first has to wait its turn
-  in->release_shared();
+  in->offsets()->release_offset();
   CHECK(out->released() == 2);
-  in->release_shared();
+  in->offsets()->release_offset();
   CHECK(out->released() == 3);
 }
 
@@ -182,7 +183,7 @@ using Offers = std::vector<std::vector<std::byte>>;
 // What its peer's link has been offered, and what it answers.
 struct Taker {
   explicit Taker(Link& link) {
-    link.take_offers([this](ConstBytes offer) -> Result<bool> {
+    link.offsets()->take_offers([this](ConstBytes offer) -> Result<bool> {
       offered.emplace_back(offer.begin(), offer.end());
       return answer;
     });
@@ -198,20 +199,20 @@ TEST_CASE("an offer is answered when its receiver looks for a message, and is no
   Link* out = link_of(*ranks[0], 1);
   Link* in = link_of(*ranks[1], 0);
   Taker taker(*in);
-  const std::vector<std::byte> offer = pattern(1, Link::kMaxOfferBytes);
+  const std::vector<std::byte> offer = pattern(1, OffsetMessages::kMaxOfferBytes);
   const bool answer = GENERATE(true, false);
   taker.answer = answer;
-  REQUIRE(*out->try_offer(offer));
-  CHECK(out->offer_answer().value() == Link::OfferAnswer::kNone);
+  REQUIRE(*out->offsets()->try_offer(offer));
+  CHECK(out->offsets()->offer_answer().value() == OffsetMessages::OfferAnswer::kNone);
   CHECK(out->released() == 0);
   CHECK(taker.offered.empty());
 
-  CHECK_FALSE(in->try_recv_shared(frame_of(0, 10)).value().other);
+  CHECK_FALSE(in->offsets()->try_recv_offset(frame_of(0, 10)).value().other);
   CHECK(taker.offered == Offers{offer});
-  CHECK(out->offer_answer().value() ==
-        (answer ? Link::OfferAnswer::kTaken : Link::OfferAnswer::kRefused));
+  CHECK(out->offsets()->offer_answer().value() ==
+        (answer ? OffsetMessages::OfferAnswer::kTaken : OffsetMessages::OfferAnswer::kRefused));
   // One a link.
-  CHECK(out->try_offer(offer).status().code() == StatusCode::kInternal);
+  CHECK(out->offsets()->try_offer(offer).status().code() == StatusCode::kInternal);
   CHECK_FALSE(in->try_peek(true).value().has_value());
 }
 
@@ -229,9 +230,9 @@ TEST_CASE("an offer between the parts of a message leaves that whole") {
   const std::vector<std::byte> offer = pattern(2, 100);
   bool sent = out->try_send(frame_of(0, 200000), {&large_part, 1}).value();
   REQUIRE_FALSE(sent);
-  CHECK_FALSE(out->try_offer(offer).value());  // the ring is full
+  CHECK_FALSE(out->offsets()->try_offer(offer).value());  // the ring is full
   CHECK_FALSE(in->try_recv(frame_of(0, 200000), {&part, 1}).value());
-  REQUIRE(out->try_offer(offer).value());
+  REQUIRE(out->offsets()->try_offer(offer).value());
   for (bool received = false; !received;) {
     sent = sent || out->try_send(frame_of(0, 200000), {&large_part, 1}).value();
     received = in->try_recv(frame_of(0, 200000), {&part, 1}).value();
@@ -246,27 +247,27 @@ TEST_CASE("a link without a taker refuses offers, and one whose taker fails has 
   const std::vector<std::byte> offer = pattern(2, 100);
   Link* out = link_of(*ranks[0], 1);
   Link* in = link_of(*ranks[1], 0);
-  REQUIRE(out->try_offer(offer).value());
+  REQUIRE(out->offsets()->try_offer(offer).value());
   CHECK_FALSE(in->try_peek(true).value().has_value());
-  CHECK(out->offer_answer().value() == Link::OfferAnswer::kRefused);
+  CHECK(out->offsets()->offer_answer().value() == OffsetMessages::OfferAnswer::kRefused);
 
   Link* second = link_of(*ranks[0], 1, 1);
   Link* failing = link_of(*ranks[1], 0, 1);
-  failing->take_offers(
+  failing->offsets()->take_offers(
       [](ConstBytes) -> Result<bool> { return Status(StatusCode::kProtocol, "a bad offer"); });
-  REQUIRE(second->try_offer(offer).value());
+  REQUIRE(second->offsets()->try_offer(offer).value());
   const Status failed = failing->try_peek(true).status();
   CHECK(failed.code() == StatusCode::kProtocol);
   CHECK(failed.message().find("rank 1 with rank 0, channel 1: a bad offer") != std::string::npos);
-  CHECK(second->offer_answer().value() == Link::OfferAnswer::kNone);
+  CHECK(second->offsets()->offer_answer().value() == OffsetMessages::OfferAnswer::kNone);
 }
 
 TEST_CASE("an offer that its receiver ends without answering is lost") {
   auto ranks = make_all({}, 2);
   Link& out = *link_of(*ranks[0], 1);
   Link& answered = *link_of(*ranks[0], 1, 1);
-  REQUIRE(out.try_offer(pattern(2, 100)).value());
-  REQUIRE(answered.try_offer(pattern(2, 100)).value());
+  REQUIRE(out.offsets()->try_offer(pattern(2, 100)).value());
+  REQUIRE(answered.offsets()->try_offer(pattern(2, 100)).value());
   CHECK_FALSE(link_of(*ranks[1], 0, 1)->try_peek(true).value().has_value());
   CHECK(out.went_wrong().ok());
   ranks[1].reset();

@@ -124,20 +124,20 @@ TEST_CASE("an offer wakes whoever may have to answer it, and its answer who has 
   Pair pair;
   REQUIRE_FALSE(pair.receive(8));
   REQUIRE(pair.rank(1).prepare_wait(hint_of(3, false)));
-  REQUIRE(pair.link(0)->try_offer(pattern(1, 100)).value());
+  REQUIRE(pair.link(0)->offsets()->try_offer(pattern(1, 100)).value());
   CHECK(pair.rung(1));
   pair.rank(1).finish_wait();
   REQUIRE(pair.rank(0).prepare_wait(hint_of(0, false)));
   REQUIRE_FALSE(pair.receive(8));
   CHECK(pair.rung(0));
   pair.rank(0).finish_wait();
-  CHECK(pair.link(0)->offer_answer().value() == Link::OfferAnswer::kRefused);
+  CHECK(pair.link(0)->offsets()->offer_answer().value() == OffsetMessages::OfferAnswer::kRefused);
   // Who is awake does not fall asleep over either.
   LinkKey other;
   other.peer = GlobalRank(1);
   other.channel = 1;
   Link* const again = pair.rank(0).link(other).value();
-  REQUIRE(again->try_offer(pattern(1, 100)).value());
+  REQUIRE(again->offsets()->try_offer(pattern(1, 100)).value());
   CHECK_FALSE(pair.rank(1).prepare_wait(hint_of(3, false)));
 }
 

@@ -6,7 +6,7 @@
 
 namespace ho::test {
 
-class VirtualLink final : public Link {
+class VirtualLink final : public Link, public OffsetMessages {
  public:
   using Channel = VirtualNetwork::Channel;
   VirtualLink(VirtualNetwork& network, Channel& out, Channel& in)
@@ -59,7 +59,8 @@ class VirtualLink final : public Link {
     return true;
   }
 
-  Result<bool> try_send_shared(const Frame& frame, uint64_t offset) override {
+  OffsetMessages* offsets() override { return this; }
+  Result<bool> try_send_offset(const Frame& frame, uint64_t offset) override {
     const int64_t there_ns = network_.now_ns(out_.from) + network_.rates_.inside_ns;
     out_.messages.push_back({frame, there_ns, offset});
     out_.held.emplace_back();
@@ -67,17 +68,17 @@ class VirtualLink final : public Link {
     return true;
   }
 
-  Result<SharedMessage> try_recv_shared(const Frame& expected) override {
+  Result<Message> try_recv_offset(const Frame& expected) override {
     HORING_ASSIGN(const VirtualNetwork::Message* const head, look(expected));
     if (head == nullptr || !head->offset) {
-      return SharedMessage{head != nullptr};
+      return Message{head != nullptr};
     }
     const uint64_t offset = *head->offset;
     in_.messages.pop_front();
-    return SharedMessage{false, offset};
+    return Message{false, offset};
   }
 
-  void release_shared() override {
+  void release_offset() override {
     const int64_t known_ns = network_.now_ns(out_.from) + network_.rates_.inside_ns;
     *std::find(in_.held.begin(), in_.held.end(), std::nullopt) = known_ns;
     network_.set_due_at(known_ns, in_.from);

@@ -22,6 +22,7 @@
 
 #include "group/group_map.hpp"
 #include "plan/plan.hpp"
+#include "transport/device_link.hpp"
 #include "transport/transport.hpp"
 
 namespace ho::test {
@@ -78,8 +79,8 @@ class VirtualNetwork {
     // By accepted message that is not released: when it will be, once that is known.
     std::deque<std::optional<int64_t>> held{};
     uint64_t released = 0;
-    Link::OfferTaker taker{};  // of the receiver
-    Link::OfferAnswer answer = Link::OfferAnswer::kNone;
+    OffsetMessages::OfferTaker taker{};  // of the receiver
+    OffsetMessages::OfferAnswer answer = OffsetMessages::OfferAnswer::kNone;
   };
 
   [[nodiscard]] Channel* channel(GlobalRank from, GlobalRank to, Lane lane, RailIndex rail);

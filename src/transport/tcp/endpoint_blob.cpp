@@ -1,4 +1,4 @@
-#include "comm/endpoint_blob.hpp"
+#include "transport/tcp/endpoint_blob.hpp"
 
 #include <string>
 

@@ -1,0 +1,52 @@
+#include <string>
+#include <utility>
+
+#include "base/env.hpp"
+#include "transport/network_setup.hpp"
+#include "transport/tcp/endpoint_blob.hpp"
+#include "transport/tcp/tcp_transport.hpp"
+
+namespace ho {
+namespace {
+
+TcpOptions options_of(const NetworkSetup& setup) {
+  TcpOptions options;
+  options.self = setup.self;
+  options.world_size = setup.world_size;
+  options.communicator = setup.communicator;
+  options.job_id = setup.job_id;
+  options.key = setup.key;
+  options.rails = setup.rails;
+  options.connect_timeout = setup.connect_timeout;
+  return options;
+}
+
+Result<std::unique_ptr<Transport>> make(const NetworkSetup& setup, const TcpOptions& options) {
+  HORING_ASSIGN(auto tcp, TcpTransport::listen(options));
+  HORING_ASSIGN(const auto blobs, setup.exchange("endpoints", encode(tcp->endpoint())));
+  std::vector<TcpEndpoint> peers;
+  for (size_t rank = 0; rank < blobs.size(); ++rank) {
+    Result<TcpEndpoint> peer = parse_endpoint(blobs[rank], options.rails.size());
+    if (!peer.ok()) {
+      return peer.status().with_context("endpoint of rank " + std::to_string(rank));
+    }
+    peers.push_back(*std::move(peer));
+  }
+  tcp->set_peers(std::move(peers));
+  return std::unique_ptr<Transport>(std::move(tcp));
+}
+
+}  // namespace
+
+Result<MakeNetwork> tcp_network() {
+  HORING_ASSIGN(const uint64_t streams, env::number(env::kTcpStreams));
+  HORING_ASSIGN(const uint64_t connections, env::number(env::kTcpMaxConnections));
+  return MakeNetwork([streams, connections](const NetworkSetup& setup) {
+    TcpOptions options = options_of(setup);
+    options.streams = static_cast<uint32_t>(streams);
+    options.max_connections = static_cast<uint32_t>(connections);
+    return make(setup, options);
+  });
+}
+
+}  // namespace ho

@@ -1,0 +1,47 @@
+#include <string>
+#include <utility>
+
+#include "base/env.hpp"
+#include "transport/network_setup.hpp"
+#include "transport/ucx/ucx_transport.hpp"
+
+namespace ho {
+namespace {
+
+Status cannot_pace(const RailPace& pace) {
+  const std::string name(env::kTransport.name);
+  return {
+      StatusCode::kUnsupported,
+      name + "=ucx: the rails are to be paced by their senders (" +
+          std::string(env::kRailPaceMbit.name) + "=" + std::to_string(pace.mbit) +
+          ", or what horing run sets where nodes are no network namespaces), and what UCX sends "
+          "cannot be paced; set " +
+          name + "=tcp, or run with --emulate namespaces or --rail-rate none"};
+}
+
+Result<std::unique_ptr<Transport>> make(const NetworkSetup& setup) {
+  for (const RailInterface& rail : setup.rails) {
+    if (rail.pace) {
+      return cannot_pace(*rail.pace);
+    }
+  }
+  UcxOptions options;
+  options.self = setup.self;
+  options.world_size = setup.world_size;
+  options.communicator = setup.communicator;
+  options.rail_count = static_cast<uint32_t>(setup.rails.size());
+  options.job_id = setup.job_id;
+  options.key = setup.key;
+  HORING_ASSIGN(auto ucx, UcxTransport::create(options));
+  HORING_ASSIGN(auto peers, setup.exchange("UCX endpoints", ucx->endpoint()));
+  HORING_TRY(ucx->set_peers(std::move(peers)));
+  return std::unique_ptr<Transport>(std::move(ucx));
+}
+
+}  // namespace
+
+Result<MakeNetwork> ucx_network() {
+  return MakeNetwork(make);
+}
+
+}  // namespace ho

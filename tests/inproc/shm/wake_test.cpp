@@ -8,6 +8,7 @@
 #include "catch.hpp"
 #include "conformance.hpp"
 #include "shm_ranks.hpp"
+#include "transport/device_link.hpp"
 
 namespace ho::conformance {
 namespace {
